@@ -1,0 +1,110 @@
+"""Columns: arrays as the store hands them out and the statistics take them.
+
+All arrays of one object are aligned and one-dimensional; counts and amounts are int64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.records.arm import ArmType
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+UNKNOWN = -1
+"""Stands for an unknown cost, time, hour or bucket in an integer column."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmColumns:
+    """Every arm of a learner with what is counted of it in its present epoch, sorted by id.
+
+    ``prior_*`` is the arm's own prior, ``base_*`` the prior its epoch began with; both, like ``success`` and
+    ``failure``, in millionths. ``token_cost`` and ``last_at_ms`` are -1 where unknown.
+    """
+
+    keys: tuple[str, ...]
+    types: tuple[ArmType, ...]
+    prior_alpha_micro: Ints
+    prior_beta_micro: Ints
+    base_alpha_micro: Ints
+    base_beta_micro: Ints
+    success_micro: Ints
+    failure_micro: Ints
+    pulls: Ints
+    inclusions: Ints
+    token_cost: Ints
+    epoch: Ints
+    last_at_ms: Ints
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def alpha(self) -> Floats:
+        return (self.base_alpha_micro + self.success_micro) / 1e6
+
+    @property
+    def beta(self) -> Floats:
+        return (self.base_beta_micro + self.failure_micro) / 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageColumns:
+    """Runs added up by hour, class, model, channel, status, outcome and size.
+
+    ``hour`` counts hours since 1970 UTC, -1 = unknown time. ``bucket`` is the size class of the tokens
+    (`token_bucket`), -1 = unknown usage; ``tokens`` and ``tokens_squared`` are sums over the row's ``n`` runs
+    (0 where unknown). ``n_timed`` runs have a known duration, summed in ``duration_ms`` and its squares.
+    ``model`` and ``channel`` are "" where unknown.
+    """
+
+    hour: Ints
+    run_class: tuple[str, ...]
+    model: tuple[str, ...]
+    channel: tuple[str, ...]
+    status: tuple[str, ...]
+    outcome: tuple[str, ...]
+    bucket: Ints
+    n: Ints
+    tokens: Ints
+    tokens_squared: Floats
+    n_timed: Ints
+    duration_ms: Ints
+    duration_squared: Floats
+    baseline_prob: Floats
+    """Sum of the stored baseline probabilities of the row's runs (runs without one add 0)."""
+    n_prob: Ints
+    """Runs with a stored baseline probability."""
+
+    def __len__(self) -> int:
+        return len(self.run_class)
+
+
+def token_bucket(tokens: int | None) -> int:
+    """Size class of a token count: eight equal steps to each power of two, in exact integers.
+
+    >>> token_bucket(None), token_bucket(1), token_bucket(1024), token_bucket(1152)
+    (-1, 0, 80, 81)
+    """
+    if tokens is None or tokens <= 0:
+        return UNKNOWN
+    power = tokens.bit_length() - 1
+    fraction = (tokens << 3 >> power) & 7
+    return power * 8 + fraction
+
+
+def bucket_bounds(bucket: int) -> tuple[float, float]:
+    """Lower (inclusive) and upper (exclusive) token count of a size class.
+
+    >>> bucket_bounds(80)
+    (1024.0, 1152.0)
+    """
+    power, fraction = divmod(bucket, 8)
+    step = 2.0**power / 8
+    return 2.0**power + fraction * step, 2.0**power + (fraction + 1) * step

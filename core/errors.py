@@ -1,0 +1,129 @@
+"""Every error armscope raises on purpose.
+
+::
+
+    ArmscopeError                 code "error"
+    ├── InvalidInput              "invalid_input"      a value outside what is allowed
+    │   ├── InvalidReward         "invalid_reward"
+    │   ├── InvalidArm            "invalid_arm"
+    │   └── InvalidSetting        "invalid_setting"
+    ├── NotFound                  "not_found"
+    │   ├── UnknownArm            "unknown_arm"
+    │   ├── UnknownRun            "unknown_run"
+    │   ├── UnknownLearner        "unknown_learner"
+    │   └── UnknownAct            "unknown_act"        nothing by that id can be undone
+    ├── Conflict                  "conflict"           same key, other content
+    │   └── NotApplicable         "not_applicable"     well-formed, but the record does not admit it
+    ├── Denied                    "denied"
+    ├── UnreadableSource          "unreadable_source"  a file that is none of our formats, or damaged
+    └── StoreError                "store"
+        ├── SchemaMismatch        "schema_mismatch"
+        ├── StoreBusy             "store_busy"
+        ├── StoreReadOnly         "store_read_only"
+        ├── StoreFull             "store_full"
+        └── StoreUnusable         "store_unusable"     not a database, a network file system, ...
+
+Each message says what is wrong, the value received and what is allowed; ``next`` is the step that helps.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ArmscopeError(Exception):
+    """Root of the tree: a sentence, a stable ``code`` and the ``next`` step.
+
+    >>> str(InvalidReward("reward must be within 0..1, got 1.7.", next_step="Send a number from 0 to 1."))
+    'reward must be within 0..1, got 1.7. Send a number from 0 to 1.'
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, problem: str, *, next_step: str) -> None:
+        super().__init__(problem, next_step)
+        self.problem = problem
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.next_step}"
+
+    def as_answer(self) -> dict[str, object]:
+        """The one error shape of every door."""
+        return {"ok": False, "error": self.problem, "code": self.code, "next": self.next_step}
+
+
+class InvalidInput(ArmscopeError, ValueError):
+    code = "invalid_input"
+
+
+class InvalidReward(InvalidInput):
+    code = "invalid_reward"
+
+
+class InvalidArm(InvalidInput):
+    code = "invalid_arm"
+
+
+class InvalidSetting(InvalidInput):
+    code = "invalid_setting"
+
+
+class NotFound(ArmscopeError, LookupError):
+    code = "not_found"
+
+
+class UnknownArm(NotFound):
+    code = "unknown_arm"
+
+
+class UnknownRun(NotFound):
+    code = "unknown_run"
+
+
+class UnknownLearner(NotFound):
+    code = "unknown_learner"
+
+
+class UnknownAct(NotFound):
+    code = "unknown_act"
+
+
+class Conflict(ArmscopeError):
+    code = "conflict"
+
+
+class NotApplicable(Conflict):
+    code = "not_applicable"
+
+
+class Denied(ArmscopeError, PermissionError):
+    code = "denied"
+
+
+class UnreadableSource(ArmscopeError):
+    code = "unreadable_source"
+
+
+class StoreError(ArmscopeError):
+    code = "store"
+
+
+class SchemaMismatch(StoreError):
+    code = "schema_mismatch"
+
+
+class StoreBusy(StoreError):
+    code = "store_busy"
+
+
+class StoreReadOnly(StoreError):
+    code = "store_read_only"
+
+
+class StoreFull(StoreError):
+    code = "store_full"
+
+
+class StoreUnusable(StoreError):
+    code = "store_unusable"

@@ -1,0 +1,190 @@
+"""Arm: one prompt component that can be put in or left out.
+
+An id is data, never a path, HTML or Markdown. It reads ``type:category:name``; everything after the
+second colon belongs to the name.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from core.errors import InvalidArm
+
+ArmType = Literal["tool", "skill", "file", "memory", "section"]
+ARM_TYPES: Final[tuple[ArmType, ...]] = get_args(ArmType)
+
+MICRO: Final = 1_000_000
+"""One whole pseudo-count, in the integers that everything inside is kept in."""
+
+MAX_KEY_CHARS: Final = 512
+
+_TOOL_CATEGORIES: Final = (
+    (("bash", "exec", "shell", "run"), "exec"),
+    (("read", "write", "edit", "glob", "grep"), "fs"),
+    (("memory", "remember", "recall"), "memory"),
+    (("web", "fetch", "browse", "search"), "web"),
+    (("send", "reply", "message"), "messaging"),
+)
+
+
+class Prior(msgspec.Struct, frozen=True, kw_only=True):
+    """A Beta prior in millionths of a pseudo-count; both parts above zero.
+
+    >>> Prior(alpha_micro=3_000_000, beta_micro=1_000_000).mean
+    0.75
+    """
+
+    alpha_micro: int
+    beta_micro: int
+
+    def __post_init__(self) -> None:
+        if self.alpha_micro <= 0 or self.beta_micro <= 0:
+            raise InvalidArm(
+                f"A Beta prior's parts must be above 0, got {self.alpha_micro / MICRO:g} and "
+                f"{self.beta_micro / MICRO:g}.",
+                next_step="Use two positive numbers, for example 3 and 1.",
+            )
+
+    @property
+    def alpha(self) -> float:
+        return self.alpha_micro / MICRO
+
+    @property
+    def beta(self) -> float:
+        return self.beta_micro / MICRO
+
+    @property
+    def mean(self) -> float:
+        return self.alpha_micro / (self.alpha_micro + self.beta_micro)
+
+
+UNIFORM: Final = Prior(alpha_micro=MICRO, beta_micro=MICRO)
+CURATED: Final = Prior(alpha_micro=3 * MICRO, beta_micro=MICRO)
+
+
+class Arm(msgspec.Struct, frozen=True, kw_only=True):
+    """A declared arm: its id, what it costs, and the content a memory is recognised by.
+
+    ``token_cost`` is in tokens, None = unknown. ``content`` is read for detection and never stored.
+    ``prior`` None = the learner's prior for the type.
+
+    >>> arm = Arm(key="file:workspace:docs/a:b.md", token_cost=120)
+    >>> arm.type, arm.category, arm.name
+    ('file', 'workspace', 'docs/a:b.md')
+    """
+
+    key: str
+    label: str | None = None
+    token_cost: int | None = None
+    content: str | None = None
+    prior: Prior | None = None
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+        if self.token_cost is not None and self.token_cost < 0:
+            raise InvalidArm(
+                f"token_cost must be 0 or more, got {self.token_cost} (arm {self.key!r}).",
+                next_step="Leave it out when the cost is unknown.",
+            )
+
+    @property
+    def type(self) -> ArmType:
+        return arm_type(self.key)
+
+    @property
+    def category(self) -> str:
+        return self.key.split(":", 2)[1]
+
+    @property
+    def name(self) -> str:
+        return self.key.split(":", 2)[2]
+
+
+def check_key(key: str) -> str:
+    """Return ``key`` if it is a well-formed arm id, else raise `InvalidArm`.
+
+    >>> check_key("tool:fs:Read")
+    'tool:fs:Read'
+    """
+    parts = key.split(":", 2)
+    if len(parts) != 3 or not parts[1] or not parts[2] or parts[0] not in ARM_TYPES:
+        raise InvalidArm(
+            f"An arm id must read type:category:name with type one of {', '.join(ARM_TYPES)}, "
+            f"got {_shown(key)}.",
+            next_step="Write it like tool:fs:Read.",
+        )
+    if len(key) > MAX_KEY_CHARS:
+        raise InvalidArm(
+            f"An arm id may have 1 to {MAX_KEY_CHARS} characters, got {len(key)} ({_shown(key)}).",
+            next_step="Shorten the name.",
+        )
+    if not key.isprintable() and any(_is_control(char) for char in key):
+        raise InvalidArm(
+            f"An arm id may not hold control characters or lone surrogates, got {_shown(key)}.",
+            next_step="Remove them from the name.",
+        )
+    return key
+
+
+def arm_type(key: str) -> ArmType:
+    """Type of a well-formed arm id."""
+    head = key.split(":", 1)[0]
+    for known in ARM_TYPES:
+        if head == known:
+            return known
+    raise InvalidArm(
+        f"An arm's type must be one of {', '.join(ARM_TYPES)}, got {_shown(head)}.",
+        next_step="Write the id like tool:fs:Read.",
+    )
+
+
+def tool_key(name: str) -> str:
+    """Arm id of a tool whose source names no category: by the start of its name, any case.
+
+    >>> tool_key("Bash"), tool_key("search_direct_flight"), tool_key("think")
+    ('tool:exec:Bash', 'tool:web:search_direct_flight', 'tool:other:think')
+    """
+    lowered = name.lower()
+    for starts, category in _TOOL_CATEGORIES:
+        if lowered.startswith(starts):
+            return check_key(f"tool:{category}:{name}")
+    return check_key(f"tool:other:{name}")
+
+
+def skill_key(name: str) -> str:
+    """Arm id of a skill.
+
+    >>> skill_key("coding")
+    'skill:coding:main'
+    """
+    return check_key(f"skill:{name}:main")
+
+
+def file_key(path: str) -> str:
+    """Arm id of a workspace file.
+
+    >>> file_key("README.md")
+    'file:workspace:README.md'
+    """
+    return check_key(f"file:workspace:{path}")
+
+
+def token_cost_of(text: str) -> int:
+    """Cost of a schema or content that names none: a quarter of its characters, rounded up.
+
+    >>> token_cost_of("abcde")
+    2
+    """
+    return -(-len(text) // 4)
+
+
+def _is_control(char: str) -> bool:
+    point = ord(char)
+    return point < 0x20 or 0x7F <= point < 0xA0 or 0xD800 <= point < 0xE000
+
+
+def _shown(text: str) -> str:
+    """A foreign string for a message: quoted, escaped, never longer than a line."""
+    return ascii(text if len(text) <= 60 else f"{text[:40]}…{text[-18:]}")

@@ -1,0 +1,32 @@
+"""Evidence: what the detectors saw of each included arm in one run."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+Where = Literal["call", "metadata", "text", "given", "always"]
+EXCERPT_CHARS: Final = 160
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a skill, file or memory was recognised, with at most 160 characters around it."""
+
+    arm: str
+    where: Where
+    excerpt: str | None = None
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """One flag per included arm, in the order of the run's inventory, and the references worth keeping.
+
+    ``n_calls`` counts every call; ``n_real_calls`` leaves meta tools out. ``not_offered`` names called tools
+    outside the inventory: they make the run real but get no arm.
+    """
+
+    referenced: tuple[bool, ...]
+    references: tuple[Reference, ...] = ()
+    n_calls: int = 0
+    n_real_calls: int = 0
+    not_offered: tuple[str, ...] = ()

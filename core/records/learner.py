@@ -1,0 +1,74 @@
+"""Learner: the named owner of settings, arms, epochs and observations."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from core.errors import InvalidSetting
+from core.records.arm import CURATED, UNIFORM, ArmType, Prior, check_key
+from core.records.run import Phase
+
+Mode = Literal["standard"]
+
+DEFAULT_SEEDS: Final = (
+    "tool:fs:Read",
+    "tool:fs:Write",
+    "tool:fs:Edit",
+    "tool:fs:Glob",
+    "tool:fs:Grep",
+    "tool:exec:Bash",
+)
+
+
+class Priors(msgspec.Struct, frozen=True, kw_only=True):
+    """The prior of each arm type: curated types start optimistic, learned ones neutral."""
+
+    tool: Prior = CURATED
+    skill: Prior = CURATED
+    file: Prior = UNIFORM
+    memory: Prior = CURATED
+    section: Prior = UNIFORM
+
+    def of(self, arm_type: ArmType) -> Prior:
+        prior = getattr(self, arm_type)
+        assert isinstance(prior, Prior)  # noqa: S101 - narrows getattr for the type checker
+        return prior
+
+
+class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an operator can set; every change is logged and can be undone.
+
+    ``budget_tokens`` and ``k`` 0 = unlimited; ``baseline_rate`` is a probability; ``meta_tools`` are called
+    without being real tool use.
+
+    >>> LearnerSettings().baseline_rate
+    0.1
+    """
+
+    phase: Phase = "active"
+    mode: Mode = "standard"
+    baseline_rate: float = 0.1
+    budget_tokens: int = 0
+    k: int = 0
+    min_pulls: int = 5
+    seed_arms: tuple[str, ...] = DEFAULT_SEEDS
+    meta_tools: tuple[str, ...] = ("message",)
+    priors: Priors = Priors()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.baseline_rate <= 1:
+            raise InvalidSetting(
+                f"baseline_rate must be within 0 to 1, got {self.baseline_rate:g}.",
+                next_step="10 % is written 0.1.",
+            )
+        for name in ("budget_tokens", "k", "min_pulls"):
+            value = getattr(self, name)
+            if not 0 <= value <= 10**12:
+                raise InvalidSetting(
+                    f"{name} must be a whole number from 0 to 10^12, got {value}.",
+                    next_step="0 means unlimited for budget_tokens and k.",
+                )
+        for key in self.seed_arms:
+            check_key(key)

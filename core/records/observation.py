@@ -1,0 +1,101 @@
+"""Observation: one reward for one arm from one source.
+
+Automatic observations live with their run. Everything else is a row of the ledger: feedback and corrections
+by people, evaluations, episode credit, carried beliefs.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Final, Literal
+
+import msgspec
+
+from core.errors import InvalidReward
+from core.records.arm import MICRO
+
+Kind = Literal["feedback", "correction", "evaluation", "episode", "carried"]
+RewardOutcome = Literal["accepted", "partial", "rejected"]
+OUTCOME_REWARDS: Final[dict[RewardOutcome, float]] = {"accepted": 1.0, "partial": 0.5, "rejected": 0.0}
+MAX_KEY_CHARS: Final = 200
+MAX_REASON_CHARS: Final = 2_000
+
+
+class Amount(msgspec.Struct, frozen=True, kw_only=True):
+    """What one observation adds: successes and failures in millionths, and whether rounding was needed.
+
+    >>> Amount.of(0.25)
+    Amount(success_micro=250000, failure_micro=750000, rounded=False)
+    """
+
+    success_micro: int
+    failure_micro: int
+    rounded: bool = False
+
+    @classmethod
+    def of(cls, reward: float, weight_micro: int = MICRO) -> Amount:
+        """``success = round_half_even(w * r)``, ``failure = w - success``, exactly as decimals.
+
+        The decimal that a person wrote is what is rounded, not the binary number nearest to it.
+        Raises `InvalidReward` outside 0..1, for NaN and for infinities.
+
+        >>> Amount.of(0.0000005).success_micro, Amount.of(0.0000015).success_micro
+        (0, 2)
+        """
+        check_reward(reward)
+        exact = Decimal(repr(float(reward))) * weight_micro
+        success = int(exact.quantize(Decimal(1), rounding=ROUND_HALF_EVEN))
+        return cls(success_micro=success, failure_micro=weight_micro - success, rounded=exact != success)
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
+    """A ledger row as it is read back; ``at_ms`` is when it was submitted, in UTC milliseconds.
+
+    ``counts`` is False while it is undone, superseded by a later correction, or its run does not stand.
+    """
+
+    id: str
+    arm: str
+    kind: Kind
+    reward: float
+    weight: float
+    run: str | None
+    run_no: int | None
+    reason: str | None
+    actor: str
+    at_ms: int
+    epoch: int
+    undone: bool
+    counts: bool
+    mean_moved: float | None = None
+
+
+def check_reward(reward: float) -> float:
+    """Return ``reward`` if it is a number from 0 to 1.
+
+    >>> check_reward(0)
+    0.0
+    """
+    if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
+        raise InvalidReward(
+            f"A reward must be a number from 0 to 1, got {reward!r}.",
+            next_step="Send 0, 1 or a number between them.",
+        )
+    if not 0 <= reward <= 1:
+        raise InvalidReward(
+            f"A reward must be within 0 to 1, got {reward:g}.",
+            next_step="Send 0, 1 or a number between them.",
+        )
+    return float(reward) or 0.0
+
+
+def reward_of(value: float | None, outcome: RewardOutcome | None) -> float:
+    """An explicit number wins over the outcome; neither means accepted.
+
+    >>> reward_of(0.0, "accepted"), reward_of(None, "partial"), reward_of(None, None)
+    (0.0, 0.5, 1.0)
+    """
+    if value is not None:
+        return check_reward(value)
+    return OUTCOME_REWARDS["accepted" if outcome is None else outcome]

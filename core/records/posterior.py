@@ -1,0 +1,52 @@
+"""Posterior: what the learner believes of one arm, as a door hands it out."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from core.records.arm import ArmType
+
+Band = Literal["none", "low", "medium", "high", "very_high"]
+BANDS: Final[tuple[Band, ...]] = get_args(Band)
+BAND_FLOORS: Final = (0, 1, 5, 20, 50)
+"""Fewest pulls of each band."""
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    lower: float
+    upper: float
+    method: Literal["exact", "highest-density"] = "exact"
+    prob: float = 0.95
+
+
+class NormalInterval(msgspec.Struct, frozen=True, kw_only=True):
+    lower: float
+    upper: float
+
+
+class BetaPair(msgspec.Struct, frozen=True, kw_only=True):
+    alpha: float
+    beta: float
+
+
+class Posterior(msgspec.Struct, frozen=True, kw_only=True):
+    """One arm's belief; ``alpha`` and ``beta`` include the prior, ``epoch`` is the revision of the reset it
+    began with (0 = the first), ``last_updated`` the time of its newest counted observation (ISO 8601, UTC).
+    """
+
+    arm: str
+    type: ArmType
+    alpha: float
+    beta: float
+    mean: float
+    variance: float
+    pulls: int
+    inclusions: int
+    confidence: Band
+    interval: Interval
+    normal: NormalInterval
+    prior: BetaPair
+    epoch: int
+    last_updated: str | None

@@ -1,0 +1,30 @@
+"""Reset: a boundary between two epochs of some arms."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+Target = Literal["uniform", "prior"]
+
+REASONS: Final = (
+    "Major changes to the tool inventory",
+    "A bug gave wrong rewards for a while",
+    "Switched to another model family",
+    "A new project phase uses tools differently",
+)
+
+
+class Reset(msgspec.Struct, frozen=True, kw_only=True):
+    """One reset as it is read back; ``revision`` names the epoch it opened."""
+
+    id: str
+    revision: int
+    at_ms: int
+    actor: str
+    target: Target
+    scope: str
+    reason: str | None
+    n_arms: int
+    undone: bool
