@@ -1,0 +1,75 @@
+"""Pulls → confidence band: the source's five words for how much is known of an arm.
+
+A band counts pulls and nothing else. The widths the source calls typical hold only for means near 0 or 1;
+`TYPICAL_WIDTHS` keeps them so that a measured width can stand beside them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from core.columns import Ints
+from core.errors import InvalidInput
+from core.records.posterior import BAND_FLOORS, BANDS, Band
+
+TYPICAL_WIDTHS: Final[dict[Band, tuple[float, float] | None]] = {
+    "none": None,
+    "low": (0.40, math.inf),
+    "medium": (0.15, 0.40),
+    "high": (0.08, 0.15),
+    "very_high": (0.0, 0.08),
+}
+"""Width of the 95 % interval the source expects in each band, from (inclusive) to (exclusive)."""
+
+_FLOORS: Final = np.array(BAND_FLOORS, dtype=np.int64)
+_NEXT_FLOORS: Final = np.append(_FLOORS[1:], 0)
+
+
+def band_of(pulls: int) -> Band:
+    """Confidence band of one arm.
+
+    Raises `InvalidInput` for a negative count.
+
+    >>> [band_of(pulls) for pulls in (0, 1, 4, 5, 19, 20, 49, 50)]
+    ['none', 'low', 'low', 'medium', 'medium', 'high', 'high', 'very_high']
+    """
+    return BANDS[int(band_index(np.array([pulls], dtype=np.int64))[0])]
+
+
+def band_index(pulls: Ints) -> Ints:
+    """Place of each arm's band in `BANDS`, 0 (none) to 4 (very high).
+
+    Raises `InvalidInput` for a negative count.
+
+    >>> band_index(np.array([0, 7, 1000])).tolist()
+    [0, 2, 4]
+    """
+    if pulls.size and int(pulls.min()) < 0:
+        raise InvalidInput(
+            f"pulls must be 0 or more, got {int(pulls.min())}.",
+            next_step="Run armscope verify: a stored count is wrong.",
+        )
+    return np.searchsorted(_FLOORS, pulls, side="right") - 1
+
+
+def pulls_to_next(pulls: Ints) -> Ints:
+    """Pulls an arm still needs to reach the next band; 0 in the highest.
+
+    >>> pulls_to_next(np.array([0, 1, 19, 20, 50, 99])).tolist()
+    [1, 4, 1, 30, 0, 0]
+    """
+    return np.maximum(_NEXT_FLOORS[band_index(pulls)] - pulls, 0)
+
+
+def typical_width_below(band: Ints) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Width each band stays below according to the source; infinite where it names no limit.
+
+    >>> typical_width_below(np.array([0, 1, 2, 4])).tolist()
+    [inf, inf, 0.4, 0.08]
+    """
+    widths = [TYPICAL_WIDTHS[name] for name in BANDS]
+    limits = np.array([math.inf if width is None else width[1] for width in widths])
+    return limits[band]
