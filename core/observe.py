@@ -1,0 +1,54 @@
+"""(Run, Evidence, Verdict) → one narrow flag per arm, which is all that an automatic observation is.
+
+The arms in the prompt come first, in the inventory's order, then those left out. A flag says whether the arm
+was in (`INCLUDED`), recognised (`REFERENCED`) and learned from (`OBSERVED`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.records.evidence import Evidence
+from core.records.run import Run
+from core.records.verdict import Verdict
+
+INCLUDED: Final = 1
+REFERENCED: Final = 2
+OBSERVED: Final = 4
+EXCLUDED: Final = 0
+
+_LEARNED: Final = bytes.maketrans(b"\0\1", bytes([INCLUDED | OBSERVED, INCLUDED | REFERENCED | OBSERVED]))
+_RECORDED: Final = bytes.maketrans(b"\0\1", bytes([INCLUDED, INCLUDED | REFERENCED]))
+
+
+def observe(run: Run, evidence: Evidence, verdict: Verdict) -> bytes:
+    """Flags of `outcome_arms`, one byte each.
+
+    Examples
+    --------
+    >>> from core.records.arm import Arm
+    >>> from core.records.run import Inventory
+    >>> arms = (Arm(key="tool:fs:Read"), Arm(key="tool:fs:Edit"))
+    >>> run = Run(uid="r1", inventory=Inventory(kind="declared", arms=arms), excluded=("tool:exec:Bash",))
+    >>> flags = observe(run, Evidence(referenced=(True, False)), Verdict(outcome="observed"))
+    >>> list(flags), [reward_of_flag(flag) for flag in flags]
+    ([7, 5, 0], [1.0, 0.0, None])
+    """
+    included = bytes(evidence.referenced).translate(_LEARNED if verdict.observed else _RECORDED)
+    return included + bytes(len(run.excluded))
+
+
+def outcome_arms(run: Run) -> tuple[str, ...]:
+    """Ids aligned with `observe`: the arms in the prompt, then the excluded ones."""
+    return (*[arm.key for arm in run.inventory.arms], *run.excluded)
+
+
+def reward_of_flag(flag: int) -> float | None:
+    """The automatic reward of one flag: 1 if used, 0 if not, None where nothing is learned.
+
+    >>> reward_of_flag(INCLUDED | REFERENCED) is None
+    True
+    """
+    if not flag & OBSERVED:
+        return None
+    return 1.0 if flag & REFERENCED else 0.0
