@@ -1,0 +1,46 @@
+"""The one `.streamlit/config.toml`, beside the sources or in the wheel, flattened for `App.run`.
+
+A console script gives Streamlit no folder to look for its settings in, so the server passes them on.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Final
+
+PACKAGE: Final = Path(__file__).resolve().parent
+_BESIDE_SOURCES: Final = PACKAGE.parent / ".streamlit" / "config.toml"
+_IN_WHEEL: Final = PACKAGE / "config.toml"
+
+Option = str | int | float | bool | list[str] | list[int]
+
+
+def config_file() -> Path:
+    """The configuration file of this installation."""
+    return _BESIDE_SOURCES if _BESIDE_SOURCES.is_file() else _IN_WHEEL
+
+
+def options() -> dict[str, Option]:
+    """Every setting under its full dotted name.
+
+    >>> options()["runner.magicEnabled"], options()["theme.dark.backgroundColor"]
+    (False, '#0F1318')
+    """
+    with config_file().open("rb") as file:
+        return flatten(tomllib.load(file))
+
+
+def flatten(tables: dict[str, object], prefix: str = "") -> dict[str, Option]:
+    """Nested tables as one level of dotted names.
+
+    >>> flatten({"theme": {"light": {"textColor": "#161B22"}}})
+    {'theme.light.textColor': '#161B22'}
+    """
+    flat: dict[str, Option] = {}
+    for name, value in tables.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{name}.")
+        elif isinstance(value, (str, int, float, list)):
+            flat[prefix + name] = value
+    return flat

@@ -1,0 +1,152 @@
+"""Arms as charts and small tables take them: one row per arm, in the order to be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from core.columns import ArmColumns, Ints
+from core.posterior import beta
+from core.records.arm import ARM_TYPES, MICRO, ArmType
+from core.records.posterior import BANDS, Band
+from core.statistics.overview import RankedArm
+from core.statistics.summary import Summary
+from dashboard import wording
+
+Method = Literal["exact", "highest-density", "normal"]
+METHODS: Final[tuple[Method, ...]] = ("exact", "highest-density", "normal")
+Order = Literal["mean", "width", "pulls", "type"]
+ORDERS: Final[tuple[Order, ...]] = ("mean", "width", "pulls", "type")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmRow:
+    """One arm of a ladder; ``alpha`` and ``beta`` include the prior, ``truth`` is a demo's planted value."""
+
+    key: str
+    type: ArmType
+    mean: float
+    lower: float
+    upper: float
+    pulls: int
+    band: Band
+    alpha: float = 1.0
+    beta: float = 1.0
+    prior_alpha: float = 1.0
+    prior_beta: float = 1.0
+    truth: float | None = None
+
+    @property
+    def words(self) -> str:
+        """Mean, interval and pulls in one line, as hovers and alternative texts say them."""
+        span = wording.interval(self.lower, self.upper)
+        return f"mean {wording.mean(self.mean)}, 95% interval {span}"
+
+
+def rows(
+    columns: ArmColumns, summary: Summary, places: Sequence[int] | Ints, *, method: Method = "exact"
+) -> tuple[ArmRow, ...]:
+    """Rows of the arms at these places of the columns, with limits by the chosen method."""
+    plain = tuple(_row(columns, summary, int(place)) for place in places)
+    if method == "highest-density" and plain:
+        lower, upper = beta.highest_density(
+            np.array([row.alpha for row in plain]), np.array([row.beta for row in plain])
+        )
+        return tuple(
+            replace(row, lower=float(low), upper=float(high))
+            for row, low, high in zip(plain, np.atleast_1d(lower), np.atleast_1d(upper), strict=True)
+        )
+    if method == "normal":
+        return tuple(
+            replace(row, lower=float(summary.normal_lower[place]), upper=float(summary.normal_upper[place]))
+            for row, place in zip(plain, places, strict=True)
+        )
+    return plain
+
+
+def _row(columns: ArmColumns, summary: Summary, place: int) -> ArmRow:
+    return ArmRow(
+        key=columns.keys[place],
+        type=columns.types[place],
+        mean=float(summary.mean[place]),
+        lower=float(summary.lower[place]),
+        upper=float(summary.upper[place]),
+        pulls=int(columns.pulls[place]),
+        band=BANDS[int(summary.band[place])],
+        alpha=float(summary.alpha[place]),
+        beta=float(summary.beta[place]),
+        prior_alpha=int(columns.base_alpha_micro[place]) / MICRO,
+        prior_beta=int(columns.base_beta_micro[place]) / MICRO,
+    )
+
+
+def ranked_rows(ranked: Sequence[RankedArm]) -> tuple[ArmRow, ...]:
+    """The best and worst arms of the overview as rows."""
+    return tuple(
+        ArmRow(
+            key=arm.key,
+            type=wording.type_of(arm.key),
+            mean=arm.mean,
+            lower=arm.lower,
+            upper=arm.upper,
+            pulls=arm.pulls,
+            band=arm.band,
+        )
+        for arm in ranked
+    )
+
+
+def ordered(columns: ArmColumns, summary: Summary, places: Ints, order: Order) -> Ints:
+    """The places sorted for display; ties by id, as the columns stand."""
+    by_mean = -summary.mean[places]
+    if order == "type":
+        types = np.array([ARM_TYPES.index(columns.types[int(place)]) for place in places], dtype=np.int64)
+        return places[np.lexsort((places, by_mean, types))]
+    first = {"mean": by_mean, "width": summary.width[places], "pulls": -columns.pulls[places].astype(float)}
+    return places[np.lexsort((places, first[order]))]
+
+
+def telling(columns: ArmColumns, summary: Summary, n_arms: int = 9) -> Ints:
+    """Places of the arms worth showing first: spread over the means, arms with pulls before those without.
+
+    Deterministic: the best, the worst, and even steps by rank between them.
+    """
+    order = np.argsort(summary.rank, kind="stable")
+    observed = order[columns.pulls[order] > 0]
+    pool = observed if len(observed) else order
+    if len(pool) <= n_arms:
+        return np.asarray(pool, dtype=np.int64)
+    steps = np.unique(np.round(np.linspace(0, len(pool) - 1, n_arms)).astype(np.int64))
+    return np.asarray(pool[steps], dtype=np.int64)
+
+
+def hover(row: ArmRow) -> str:
+    """What a mark says when pointed at; the name is escaped for Plotly."""
+    name = wording.plot_literal(wording.short_name(row.key))
+    pulls = wording.things(row.pulls, "pull")
+    lines = [f"<b>{name}</b>", row.words, f"{pulls}, confidence {wording.BAND_WORDS[row.band]}"]
+    if row.truth is not None:
+        lines.append(f"planted value {wording.mean(row.truth)}")
+    return "<br>".join(lines)
+
+
+def table(arms: Sequence[ArmRow]) -> dict[str, list[str | int | float]]:
+    """The rows as a plain table."""
+    return {
+        "type": [row.type for row in arms],
+        "arm": [wording.plain(row.key) for row in arms],
+        "mean": [wording.mean(row.mean, 3) for row in arms],
+        "95% interval": [wording.interval(row.lower, row.upper, 3) for row in arms],
+        "pulls": [row.pulls for row in arms],
+        "confidence": [wording.band(row.band) for row in arms],
+    }
+
+
+def spoken(arms: Sequence[ArmRow], at_most: int = 3) -> str:
+    """The first rows in words, for alternative texts."""
+    first = [f"{wording.short_name(row.key)} {row.words}" for row in arms[:at_most]]
+    more = len(arms) - at_most
+    return "; ".join(first) + (f"; and {wording.things(more, 'more arm')}" if more > 0 else "")

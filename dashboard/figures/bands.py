@@ -1,0 +1,109 @@
+"""Counts by confidence band → stacked bars: one for all arms, or one per arm type.
+
+Depth of blue-grey means amount of evidence; the number stands inside, gaps part the pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from core.records.posterior import BANDS
+from core.statistics.confidence import TypeBands
+from dashboard import wording
+from dashboard.figures import theme
+from dashboard.figures.drawn import Drawn, Trace, drawn
+from dashboard.figures.theme import Tokens
+
+_GAP_PX: Final = 1.5
+_ROW_PX: Final = 34
+
+
+def bands(counts: Sequence[int], look: Tokens) -> Drawn:
+    """All arms in one bar, from no evidence to very much."""
+    total = max(sum(counts), 1)
+    traces = [_piece(band, [count], ["all"], look, room=total) for band, count in enumerate(counts)]
+    layout = theme.layout(
+        look,
+        height=46,
+        margin=(0, 0, 0, 0),
+        barmode="stack",
+        bargap=0,
+        xaxis=theme.axis(look, range=[0, total], showticklabels=False),
+        yaxis=theme.axis(look, showticklabels=False),
+    )
+    return drawn(traces, layout, alt=f"Arms by confidence band: {_spoken(counts)}.", table=table(counts))
+
+
+def bands_by_type(types: Sequence[TypeBands], look: Tokens) -> Drawn:
+    """One bar per arm type, its length the number of arms."""
+    shown = [of_type for of_type in types if of_type.n_arms]
+    room = max((of_type.n_arms for of_type in shown), default=1)
+    names = [of_type.type for of_type in shown]
+    traces = [
+        _piece(band, [of_type.counts[band] for of_type in shown], names, look, room=room)
+        for band in range(len(BANDS))
+    ]
+    layout = theme.layout(
+        look,
+        height=_ROW_PX * max(len(shown), 1) + 8,
+        margin=(78, 2, 4, 4),
+        barmode="stack",
+        bargap=0.35,
+        xaxis=theme.axis(look, range=[0, room], showticklabels=False),
+        yaxis=theme.axis(look, autorange="reversed", showticklabels=False, type="category"),
+        annotations=[_name(name, look) for name in names],
+    )
+    spoken = "; ".join(f"{of_type.type} {_spoken(of_type.counts)}" for of_type in shown)
+    return drawn(traces, layout, alt=f"Arms by type and confidence band: {spoken}.", table=_type_table(shown))
+
+
+def _piece(band: int, counts: Sequence[int], names: Sequence[str], look: Tokens, *, room: int) -> Trace:
+    words = wording.BAND_WORDS[BANDS[band]]
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "x": list(counts),
+        "y": list(names),
+        "text": [wording.count(count) if _fits(count, room) else "" for count in counts],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "constraintext": "none",
+        "textfont": {"color": look.band_text[band], "size": theme.CHART_PX},
+        "marker": {"color": look.bands[band], "line": {"width": _GAP_PX, "color": look.page}},
+        "hovertext": [f"<b>{words}</b><br>{wording.things(count, 'arm')}" for count in counts],
+        "hoverinfo": "text",
+    }
+
+
+def _fits(count: int, room: int) -> bool:
+    """Whether a number has room inside its piece of a bar some 430 px long."""
+    return count > 0 and count / room * 430 >= 7 * len(wording.count(count)) + 2
+
+
+def _name(name: str, look: Tokens) -> dict[str, Any]:
+    return theme.label(look, name, xref="paper", x=0, xanchor="right", xshift=-10, y=name)
+
+
+def _spoken(counts: Sequence[int]) -> str:
+    return ", ".join(
+        f"{wording.count(count)} {wording.BAND_WORDS[band]}"
+        for band, count in zip(BANDS, counts, strict=True)
+    )
+
+
+def table(counts: Sequence[int]) -> dict[str, list[str | int | float]]:
+    """Bands with the pulls that make them, and how many arms are in each."""
+    return {
+        "band": [wording.band(band) for band in BANDS],
+        "pulls": [wording.BAND_PULLS[band] for band in BANDS],
+        "arms": list(counts),
+    }
+
+
+def _type_table(types: Sequence[TypeBands]) -> dict[str, list[str | int | float]]:
+    cells: dict[str, list[str | int | float]] = {"type": [of_type.type for of_type in types]}
+    for band, name in enumerate(BANDS):
+        cells[wording.BAND_WORDS[name]] = [of_type.counts[band] for of_type in types]
+    return cells

@@ -1,0 +1,94 @@
+"""Two beliefs → before dashed and grey, after solid with its interval shaded."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from core.columns import Floats
+from core.posterior import beta
+from core.records.arm import ArmType
+from dashboard import wording
+from dashboard.figures import theme
+from dashboard.figures.densities import curve
+from dashboard.figures.drawn import Drawn, Trace, drawn, single
+from dashboard.figures.theme import Tokens
+
+_HEIGHT_PX: Final = 272
+
+Curve = tuple[Floats, Floats]
+
+
+def before_after(
+    key: str,
+    arm_type: ArmType,
+    before: tuple[float, float],
+    after: tuple[float, float],
+    look: Tokens,
+) -> Drawn:
+    """Density of one arm before and after an act; both are (alpha, beta)."""
+    was, now = curve(*before), curve(*after)
+    top = max(float(was[1].max(initial=0)), float(now[1].max(initial=0))) * 1.18 or 1.0
+    mark = look.types[arm_type].mark
+    lower, upper = (float(np.squeeze(limit)) for limit in beta.interval(*after))
+    inside = np.linspace(lower, upper, 81)
+    traces = [
+        _line(inside, beta.density(after[0], after[1], inside), mark, 0, "solid")
+        | {"fill": "tozeroy", "fillcolor": theme.faded(mark, theme.SHADE)},
+        _line(*was, look.runs["baseline"], 2, "8px,6px"),
+        _line(*now, mark, 2.6, "solid"),
+    ]
+    means = (before[0] / sum(before), after[0] / sum(after))
+    layout = theme.layout(
+        look,
+        height=_HEIGHT_PX,
+        margin=(16, 16, 22, 46),
+        xaxis=theme.probability_axis(look),
+        yaxis=theme.axis(look, range=[0, top], showticklabels=False),
+        annotations=_names(was, now, means, top, look),
+    )
+    name = wording.short_name(key)
+    alt = f"Belief in {name}: mean {wording.mean(means[0])} before, {wording.mean(means[1])} after."
+    return drawn(traces, layout, alt=alt, table=_table(before, after, means))
+
+
+def _line(x: Floats, height: Floats, colour: str, width: float, dash: str) -> Trace:
+    finite = np.isfinite(height)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": single(x[finite]),
+        "y": single(height[finite]),
+        "line": {"color": colour, "width": width, "dash": dash, "simplify": False},
+        "hoverinfo": "skip",
+    }
+
+
+def _names(
+    was: Curve, now: Curve, means: tuple[float, float], top: float, look: Tokens
+) -> list[dict[str, Any]]:
+    """Each name on the side of its peak that is free; they never share a spot."""
+    after_left = now[0][now[1].argmax()] <= was[0][was[1].argmax()]
+    sides = ("right", "left") if after_left else ("left", "right")
+    notes = []
+    for (x, height), side, text, colour in (
+        (now, sides[0], f"<b>after {wording.mean(means[1])}</b>", look.text),
+        (was, sides[1], f"before {wording.mean(means[0])}", look.muted),
+    ):
+        peak = int(height.argmax())
+        at = float(np.clip(x[peak], 0.14, 0.86))
+        shift = -14 if side == "right" else 14
+        y = min(float(height[peak]), top * 0.94)
+        notes.append(theme.label(look, text, color=colour, x=at, y=y, xanchor=side, xshift=shift, yshift=6))
+    return notes
+
+
+def _table(
+    before: tuple[float, float], after: tuple[float, float], means: tuple[float, float]
+) -> dict[str, list[str | int | float]]:
+    return {
+        "": ["belief", "mean"],
+        "before": [wording.beta(*before), wording.mean(means[0], 3)],
+        "after": [wording.beta(*after), wording.mean(means[1], 3)],
+    }

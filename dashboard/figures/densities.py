@@ -1,0 +1,234 @@
+"""Rows → posterior densities over their ladder, on one shared axis from 0 to 1.
+
+Chosen arms keep their true height; the other arms are one grey set of lines, which the frame may cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from core.columns import Floats
+from core.posterior import beta
+from core.records.arm import ARM_TYPES
+from dashboard import wording
+from dashboard.figures import theme
+from dashboard.figures.arms import ArmRow, spoken, table
+from dashboard.figures.drawn import Drawn, Trace, drawn, joined
+from dashboard.figures.ladder import COMPACT_ROW_PX, NUMBER_SHIFTS, ROW_PX, beside, rung_axis, rungs
+from dashboard.figures.theme import Tokens
+
+MAX_CHOSEN: Final = 12
+MAX_OTHERS: Final = 60
+"""More grey lines than this say nothing more; an even sample by mean stands for the rest."""
+
+_CURVE_POINTS: Final = 161
+_REST_POINTS: Final = 72
+_CURVES_PX: Final = 258
+_COMPACT_CURVES_PX: Final = 210
+_GAP_PX: Final = 34
+_LABEL_PX: Final = 15
+_HEADROOM: Final = 1.14
+
+
+def densities(
+    arms: Sequence[ArmRow],
+    others: Sequence[tuple[float, float]],
+    look: Tokens,
+    *,
+    compact: bool = False,
+    n_others: int | None = None,
+) -> Drawn:
+    """Densities of the chosen arms over their ladder; ``others`` are (alpha, beta) of the grey rest."""
+    curves = [curve(row.alpha, row.beta) for row in arms]
+    top = max((float(np.max(height, initial=0)) for _, height in curves), default=1.0) * _HEADROOM or 1.0
+    traces = [
+        *_rest(others, look),
+        *_priors(arms, look),
+        *_shades(arms, look),
+        *_lines(arms, curves, look),
+        *rungs(arms, look, yaxis="y2", compact=compact),
+    ]
+    layout = _layout(arms, curves, look, top=top, compact=compact)
+    grey = len(others) if n_others is None else n_others
+    alt = (
+        f"Posterior densities of {wording.things(len(arms), 'arm')} above a ladder of their 95% intervals, "
+        f"axis from 0 to 1, the other {wording.things(grey, 'arm')} in grey: {spoken(arms)}."
+    )
+    return drawn(traces, layout, alt=alt, table=table(arms))
+
+
+def curve(alpha: float, beta_: float, *, points: int = _CURVE_POINTS) -> tuple[Floats, Floats]:
+    """Abscissas and heights of one density, closer together where it bends.
+
+    Points lie within five standard deviations of the mean, with the whole axis sparsely around them. An
+    infinite height at an end (a parameter below 1) is left out there; it has no place on any axis.
+    """
+    total = alpha + beta_
+    centre = alpha / total
+    spread = 5 * float(np.sqrt(centre * (1 - centre) / (total + 1)))
+    near = np.linspace(max(centre - spread, 0.0), min(centre + spread, 1.0), points - 20)
+    x = np.unique(np.concatenate([np.linspace(0.0, 1.0, 21), near]))
+    height = np.asarray(beta.density(alpha, beta_, x), dtype=np.float64)
+    finite = np.isfinite(height)
+    return x[finite], height[finite]
+
+
+def _rest(others: Sequence[tuple[float, float]], look: Tokens) -> list[Trace]:
+    if not others:
+        return []
+    curves = [curve(alpha, beta_, points=_REST_POINTS) for alpha, beta_ in others]
+    return [_line(curves, look.other_arms, width=1, dash="solid")]
+
+
+def _priors(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:
+    """One dotted ghost for every prior among the chosen arms."""
+    priors = sorted({(row.prior_alpha, row.prior_beta) for row in arms})
+    if not priors:
+        return []
+    curves = [curve(alpha, beta_, points=_REST_POINTS) for alpha, beta_ in priors]
+    return [_line(curves, look.ghost, width=1.5, dash="2px,3px")]
+
+
+def _shades(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:
+    """The area between the interval's limits, never beyond them; one trace per arm type."""
+    traces = []
+    for kind in ARM_TYPES:
+        own = [_between(row) for row in arms if row.type == kind]
+        if own:
+            shade = theme.faded(look.types[kind].mark, theme.SHADE)
+            line = _line(own, look.types[kind].mark, width=0, dash="solid")
+            traces.append({**line, "fill": "tozeroy", "fillcolor": shade})
+    return traces
+
+
+def _between(row: ArmRow) -> tuple[Floats, Floats]:
+    x = np.linspace(row.lower, row.upper, 61)
+    height = np.asarray(beta.density(row.alpha, row.beta, x), dtype=np.float64)
+    finite = np.isfinite(height)
+    return x[finite], height[finite]
+
+
+def _lines(arms: Sequence[ArmRow], curves: Sequence[tuple[Floats, Floats]], look: Tokens) -> list[Trace]:
+    """The curves, one trace per arm type."""
+    traces = []
+    for kind in ARM_TYPES:
+        own = [drawn_curve for row, drawn_curve in zip(arms, curves, strict=True) if row.type == kind]
+        if own:
+            traces.append(_line(own, look.types[kind].mark, width=theme.CURVE_PX, dash="solid"))
+    return traces
+
+
+def _line(curves: Sequence[tuple[Floats, Floats]], colour: str, *, width: float, dash: str) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": joined([x for x, _ in curves]),
+        "y": joined([height for _, height in curves]),
+        "line": {"color": colour, "width": width, "dash": dash, "simplify": False},
+        "hoverinfo": "skip",
+    }
+
+
+def _layout(
+    arms: Sequence[ArmRow],
+    curves: Sequence[tuple[Floats, Floats]],
+    look: Tokens,
+    *,
+    top: float,
+    compact: bool,
+) -> dict[str, Any]:
+    row_px = COMPACT_ROW_PX if compact else ROW_PX
+    curves_px = _COMPACT_CURVES_PX if compact else _CURVES_PX
+    rows_px = row_px * max(len(arms), 1)
+    area = curves_px + _GAP_PX + rows_px
+    margin = (10, 10, 26, 46) if compact else (249, 191, 26, 46)
+    split = (rows_px + _GAP_PX) / area
+    title = (
+        "probability of being useful"
+        if compact
+        else "probability that the arm is useful when it is in the prompt"
+    )
+    return theme.layout(
+        look,
+        height=area + margin[2] + margin[3],
+        margin=margin,
+        xaxis=theme.probability_axis(look, title, anchor="y2"),
+        yaxis=theme.axis(look, range=[0, top], domain=[split, 1], showticklabels=False, layer="below traces"),
+        yaxis2=rung_axis(look, len(arms), domain=[0, rows_px / area], anchor="x"),
+        annotations=[
+            *_peaks(arms, curves, look, top=top, curves_px=curves_px),
+            *beside(
+                arms,
+                look,
+                compact=compact,
+                columns=("mean", "95% interval", "pulls"),
+                numbered=True,
+                yref="y2",
+            ),
+            *_heads(look, compact=compact, at=(rows_px + 8) / area),
+        ],
+    )
+
+
+def _peaks(
+    arms: Sequence[ArmRow],
+    curves: Sequence[tuple[Floats, Floats]],
+    look: Tokens,
+    *,
+    top: float,
+    curves_px: int,
+) -> list[dict[str, Any]]:
+    """The row number at each peak; a number that would cover another moves up."""
+    placed: list[tuple[float, float]] = []
+    notes = []
+    peaks = [(float(x[height.argmax()]), float(height.max())) for x, height in curves]
+    for at in sorted(range(len(arms)), key=lambda place: peaks[place][1]):
+        x, height = peaks[at]
+        y_px = height / top * curves_px + 9
+        while any(abs(x - other) < 0.02 and abs(y_px - other_px) < _LABEL_PX for other, other_px in placed):
+            y_px += 3
+        placed.append((x, y_px))
+        y_px = min(y_px, curves_px - 4)
+        notes.append(
+            theme.label(
+                look,
+                f"<b>{at + 1}</b>",
+                color=look.types[arms[at].type].text,
+                x=min(max(x, 0.006), 0.994),
+                y=round(y_px / curves_px * top, 6),
+                yanchor="middle",
+            )
+        )
+    return notes
+
+
+def _heads(look: Tokens, *, compact: bool, at: float) -> list[dict[str, Any]]:
+    """The words above the picture and the heads of the number columns."""
+    note = "shaded: 95% interval · dotted: prior"
+    if not compact:
+        note = f"numbers match the rows below · {note} · grey: the other arms"
+    above: dict[str, Any] = {"xref": "paper", "yref": "paper", "color": look.muted, "size": theme.AXIS_PX}
+    heads = [theme.label(look, note, x=0, y=1, xanchor="left", yanchor="bottom", yshift=4, **above)]
+    if compact:
+        return heads
+    heads.append(theme.label(look, "density", x=0, y=1, xanchor="right", yanchor="top", xshift=-12, **above))
+    heads += [
+        theme.label(look, name, x=1, y=at, xanchor="right", yanchor="bottom", xshift=shift, **above)
+        for name, shift in NUMBER_SHIFTS.items()
+    ]
+    return heads
+
+
+def sample(pairs: Sequence[tuple[float, float]], at_most: int = MAX_OTHERS) -> list[tuple[float, float]]:
+    """At most so many of the grey arms, evenly by mean, so that the picture does not depend on their order.
+
+    >>> sample([(1.0, 1.0), (1.0, 3.0), (3.0, 1.0)], at_most=2)
+    [(1.0, 3.0), (3.0, 1.0)]
+    """
+    by_mean = sorted(pairs, key=lambda pair: (pair[0] / (pair[0] + pair[1]), pair))
+    if len(by_mean) <= at_most:
+        return by_mean
+    return [by_mean[int(place)] for place in np.round(np.linspace(0, len(by_mean) - 1, at_most))]

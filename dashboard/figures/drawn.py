@@ -1,0 +1,51 @@
+"""Drawn: a figure together with the words and the table that say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
+
+GAP: Final = np.float32(np.nan)
+"""Parts the pieces of one trace; one trace costs the browser more than many points."""
+
+Cell = str | int | float
+Trace = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """A figure, its alternative text, and its table as columns by their heads."""
+
+    figure: go.Figure
+    alt: str
+    table: Mapping[str, Sequence[Cell]]
+
+
+def drawn(
+    traces: Sequence[Trace], layout: dict[str, Any], *, alt: str, table: Mapping[str, Sequence[Cell]]
+) -> Drawn:
+    """Put a figure together without Plotly's validation, which costs more than the drawing."""
+    figure = go.Figure({"data": list(traces), "layout": layout}, _validate=False)
+    return Drawn(figure=figure, alt=alt, table=table)
+
+
+def single(values: ArrayLike) -> NDArray[np.float32]:
+    """Numbers as they travel to the browser: four bytes each, as an array."""
+    return np.asarray(values, dtype=np.float32)
+
+
+def joined(pieces: Sequence[ArrayLike]) -> NDArray[np.float32]:
+    """Pieces of several lines in one array, parted by gaps.
+
+    >>> joined([[1, 2], [3]])
+    array([ 1.,  2., nan,  3.], dtype=float32)
+    """
+    parts: list[NDArray[np.float32]] = []
+    for piece in pieces:
+        parts += [single(piece), single([GAP])]
+    return np.concatenate(parts[:-1]) if parts else single([])

@@ -1,0 +1,175 @@
+"""Rows → an interval ladder: a line per interval, the type's symbol at its mean, names left, numbers right.
+
+`rungs` and `beside` are the pieces; the densities figure stands on the same ladder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from core.records.arm import ARM_TYPES
+from dashboard import wording
+from dashboard.figures import theme
+from dashboard.figures.arms import ArmRow, hover, spoken, table
+from dashboard.figures.drawn import Drawn, Trace, drawn, joined, single
+from dashboard.figures.theme import Tokens
+
+ROW_PX: Final = 26
+COMPACT_ROW_PX: Final = 42
+_NAME_ABOVE_PX: Final = 19
+"""On a phone the name stands this far above its line."""
+_TRUTH_PX: Final = 14
+
+
+def ladder(arms: Sequence[ArmRow], look: Tokens, *, compact: bool = False) -> Drawn:
+    """The ladder on its own, as the overview shows the best and worst arms."""
+    row_px = COMPACT_ROW_PX if compact else ROW_PX
+    margin = (8, 8, 4, 44) if compact else (214, 46, 4, 44)
+    layout = theme.layout(
+        look,
+        height=row_px * max(len(arms), 1) + margin[2] + margin[3],
+        margin=margin,
+        xaxis=theme.probability_axis(look),
+        yaxis=rung_axis(look, len(arms)),
+        annotations=beside(arms, look, compact=compact, columns=("mean",)),
+    )
+    alt = f"Mean and 95% interval of {wording.things(len(arms), 'arm')}: {spoken(arms)}."
+    return drawn(rungs(arms, look, compact=compact), layout, alt=alt, table=table(arms))
+
+
+def rung_axis(look: Tokens, n_rows: int, **more: object) -> dict[str, Any]:
+    """The vertical axis of a ladder: first row on top, no labels of its own."""
+    return theme.axis(look, range=[n_rows - 0.5, -0.5], showticklabels=False) | more
+
+
+def rungs(arms: Sequence[ArmRow], look: Tokens, *, yaxis: str = "y", compact: bool = False) -> list[Trace]:
+    """Intervals, one trace per type, then the means of all arms in one trace, then planted values."""
+    shift = 0.2 if compact else 0.0
+    traces = [_intervals(arms, kind, look, yaxis, shift) for kind in ARM_TYPES]
+    return [trace for trace in traces if len(trace["x"])] + [
+        _means(arms, look, yaxis, shift),
+        *_truths(arms, look, yaxis, shift),
+    ]
+
+
+def _intervals(arms: Sequence[ArmRow], kind: str, look: Tokens, yaxis: str, shift: float) -> Trace:
+    own = [(place, row) for place, row in enumerate(arms) if row.type == kind]
+    mark = {token: value.mark for token, value in look.types.items()}
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": joined([[row.lower, row.upper] for _, row in own]),
+        "y": joined([[place + shift] * 2 for place, _ in own]),
+        "yaxis": yaxis,
+        "line": {"color": next(value for name, value in mark.items() if name == kind), "width": 3},
+        "hoverinfo": "skip",
+    }
+
+
+def _means(arms: Sequence[ArmRow], look: Tokens, yaxis: str, shift: float) -> Trace:
+    kinds = [look.types[row.type] for row in arms]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": single([row.mean for row in arms]),
+        "y": single(np.arange(len(arms)) + shift),
+        "yaxis": yaxis,
+        "marker": {
+            "symbol": [kind.symbol for kind in kinds],
+            "size": [kind.size + 1 for kind in kinds],
+            "color": [kind.mark for kind in kinds],
+            "line": {"width": 1, "color": look.page},
+            "opacity": 1,
+        },
+        "hovertext": [hover(row) for row in arms],
+        "hoverinfo": "text",
+        "cliponaxis": False,
+    }
+
+
+def _truths(arms: Sequence[ArmRow], look: Tokens, yaxis: str, shift: float) -> list[Trace]:
+    """Planted values of a demo: a short upright stroke in text colour."""
+    known = [(place, row.truth) for place, row in enumerate(arms) if row.truth is not None]
+    if not known:
+        return []
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": single([truth for _, truth in known]),
+            "y": single([place + shift for place, _ in known]),
+            "yaxis": yaxis,
+            "marker": {
+                "symbol": "line-ns-open",
+                "size": _TRUTH_PX,
+                "color": look.text,
+                "line": {"width": 2, "color": look.text},
+            },
+            "hoverinfo": "skip",
+            "cliponaxis": False,
+        }
+    ]
+
+
+def beside(
+    arms: Sequence[ArmRow],
+    look: Tokens,
+    *,
+    compact: bool,
+    columns: tuple[str, ...],
+    numbered: bool = False,
+    yref: str = "y",
+) -> list[dict[str, Any]]:
+    """Names and numbers of every row, placed by pixel beside (or, on a phone, above) its line."""
+    if compact:
+        return [note for at, row in enumerate(arms) for note in _above(row, at, look, numbered, yref)]
+    return [
+        note
+        for at, row in enumerate(arms)
+        for note in _aside(row, at, look, columns=columns, numbered=numbered, yref=yref)
+    ]
+
+
+NUMBER_SHIFTS: Final = {"mean": 47, "95% interval": 126, "pulls": 179}
+"""Right edges of the number columns, in px from the chart's right end."""
+
+
+def _aside(
+    row: ArmRow, at: int, look: Tokens, *, columns: tuple[str, ...], numbered: bool, yref: str
+) -> list[dict[str, Any]]:
+    left: dict[str, Any] = {"xref": "paper", "x": 0, "xanchor": "right", "yref": yref, "y": at}
+    right: dict[str, Any] = {"xref": "paper", "x": 1, "xanchor": "right", "yref": yref, "y": at}
+    name = wording.plot_literal(wording.short_name(row.key))
+    notes = [theme.label(look, name, xshift=-34 if numbered else -12, **left)]
+    if numbered:
+        notes.append(
+            theme.label(look, f"<b>{at + 1}</b>", color=look.types[row.type].text, xshift=-12, **left)
+        )
+    texts = {
+        "mean": wording.mean(row.mean),
+        "95% interval": wording.interval(row.lower, row.upper),
+        "pulls": wording.count(row.pulls),
+    }
+    for column in columns:
+        colour = look.text if column == "mean" else look.muted
+        shift = NUMBER_SHIFTS[column] if len(columns) > 1 else 42
+        notes.append(theme.label(look, texts[column], color=colour, xshift=shift, **right))
+    return notes
+
+
+def _above(row: ArmRow, at: int, look: Tokens, numbered: bool, yref: str) -> list[dict[str, Any]]:
+    place: dict[str, Any] = {"xref": "paper", "yref": yref, "y": at + 0.2, "yshift": _NAME_ABOVE_PX}
+    name = wording.plot_literal(wording.short_name(row.key))
+    span = wording.interval(row.lower, row.upper)
+    notes = [
+        theme.label(look, name, x=0, xanchor="left", xshift=12 if numbered else 0, **place),
+        theme.label(look, wording.mean(row.mean), x=1, xanchor="right", xshift=-66, **place),
+        theme.label(look, span, x=1, xanchor="right", color=look.muted, **place),
+    ]
+    if numbered:
+        colour = look.types[row.type].text
+        notes.append(theme.label(look, f"<b>{at + 1}</b>", x=0, xanchor="left", color=colour, **place))
+    return notes

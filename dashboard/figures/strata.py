@@ -1,0 +1,197 @@
+"""Comparisons → a ladder of savings: all runs first, then each model and each channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from core.statistics.savings import Comparison, Savings
+from dashboard import wording
+from dashboard.figures import theme
+from dashboard.figures.drawn import Drawn, Trace, drawn, joined, single
+from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX
+from dashboard.figures.theme import Tokens
+
+MAX_STRATA: Final = 24
+_WIDEST: Final = 150.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stratum:
+    """One row: a name (foreign text), its savings in per cent with limits, and both group sizes."""
+
+    name: str
+    value: float
+    lower: float | None
+    upper: float | None
+    n_baseline: int
+    n_selected: int
+
+
+def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Drawn:
+    """Savings of all runs, of each model and of each channel."""
+    shown = rows(saved)
+    row_px = COMPACT_ROW_PX if compact else ROW_PX
+    low, high = _range(shown)
+    layout = theme.layout(
+        look,
+        height=row_px * max(len(shown), 1) + 28 + 44,
+        margin=(10, 10, 28, 44) if compact else (112, 206, 28, 44),
+        xaxis=theme.axis(look, grid=True, title="savings, %", range=[low, high], nticks=6),
+        yaxis=theme.axis(look, range=[len(shown) - 0.5, -0.5], showticklabels=False),
+        shapes=_guides(shown, low, look),
+        annotations=[
+            *[note for at, row in enumerate(shown) for note in _texts(row, at, look, compact)],
+            *([] if compact else _heads(look)),
+        ],
+    )
+    alt = f"Savings with 95% interval for {wording.things(len(shown), 'group')}: {_spoken(shown)}."
+    shift = 0.2 if compact else 0.0
+    return drawn(
+        [_lines(shown, look, shift), _marks(shown, look, shift)], layout, alt=alt, table=_table(shown)
+    )
+
+
+def rows(saved: Savings) -> tuple[Stratum, ...]:
+    """All runs, then models, then channels; a row needs a figure, and a lone group repeats nothing."""
+    parts = [(saved.overall, "all")]
+    if len(saved.by_model) > 1:
+        parts += [(part, part.model or "unknown model") for part in saved.by_model]
+    if len(saved.by_channel) > 1:
+        parts += [(part, part.channel or "unknown channel") for part in saved.by_channel]
+    made = [_stratum(part, name) for part, name in parts]
+    return tuple(row for row in made if row is not None)[:MAX_STRATA]
+
+
+def _stratum(part: Comparison, name: str) -> Stratum | None:
+    if part.saved_percent.value is None:
+        return None
+    return Stratum(
+        name=name,
+        value=part.saved_percent.value,
+        lower=part.saved_percent.lower,
+        upper=part.saved_percent.upper,
+        n_baseline=part.baseline.n_known,
+        n_selected=part.selected.n_known,
+    )
+
+
+def _range(shown: Sequence[Stratum]) -> tuple[float, float]:
+    known = [limit for row in shown for limit in (row.value, row.lower, row.upper) if limit is not None]
+    low, high = min([0.0, *known]), max([1.0, *known])
+    room = (high - low) * 0.05
+    return max(low - (room if low < 0 else 0.0), -_WIDEST), min(high + room, 100.0)
+
+
+def _guides(shown: Sequence[Stratum], low: float, look: Tokens) -> list[dict[str, Any]]:
+    """The dotted line of all runs, and zero where savings fall below it."""
+    line = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
+    guides = []
+    if shown:
+        dotted = {"color": look.guide, "width": 1.5, "dash": "dot"}
+        guides.append({**line, "x0": shown[0].value, "x1": shown[0].value, "line": dotted})
+    if low < 0:
+        guides.append({**line, "x0": 0, "x1": 0, "line": {"color": look.guide, "width": 1}})
+    return guides
+
+
+def _colour(at: int, look: Tokens) -> str:
+    return look.chart_accent if at == 0 else look.runs["baseline"]
+
+
+def _lines(shown: Sequence[Stratum], look: Tokens, shift: float) -> Trace:
+    known = [
+        (place, row.lower, row.upper)
+        for place, row in enumerate(shown)
+        if row.lower is not None and row.upper is not None
+    ]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": joined([[lower, upper] for _, lower, upper in known]),
+        "y": joined([[place + shift] * 2 for place, _, _ in known]),
+        "line": {"color": look.runs["baseline"], "width": theme.LADDER_LINE_PX},
+        "hoverinfo": "skip",
+    }
+
+
+def _marks(shown: Sequence[Stratum], look: Tokens, shift: float) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": single([row.value for row in shown]),
+        "y": single(np.arange(len(shown)) + shift),
+        "marker": {
+            "symbol": ["diamond" if at == 0 else "circle" for at in range(len(shown))],
+            "size": [12 if at == 0 else 10 for at in range(len(shown))],
+            "color": [_colour(at, look) for at in range(len(shown))],
+            "line": {"width": 1, "color": look.page},
+            "opacity": 1,
+        },
+        "hovertext": [f"<b>{wording.plot_literal(row.name)}</b><br>{_said(row)}" for row in shown],
+        "hoverinfo": "text",
+        "cliponaxis": False,
+    }
+
+
+def _texts(row: Stratum, at: int, look: Tokens, compact: bool) -> list[dict[str, Any]]:
+    name = wording.plot_literal(wording.cut_middle(row.name, 18 if not compact else 26))
+    name = f"<b>{name}</b>" if at == 0 else name
+    if compact:
+        place: dict[str, Any] = {"xref": "paper", "y": at + 0.2, "yshift": 19}
+        return [
+            theme.label(look, name, x=0, xanchor="left", **place),
+            theme.label(look, _figure(row), x=1, xanchor="right", **place),
+        ]
+    right: dict[str, Any] = {"xref": "paper", "x": 1, "xanchor": "right", "y": at}
+    return [
+        theme.label(look, name, xref="paper", x=0, xanchor="right", xshift=-12, y=at),
+        theme.label(look, _figure(row), xshift=110, **right),
+        theme.label(look, _sizes(row), color=look.muted, xshift=198, **right),
+    ]
+
+
+def _heads(look: Tokens) -> list[dict[str, Any]]:
+    head: dict[str, Any] = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right"}
+    more: dict[str, Any] = {"yanchor": "bottom", "yshift": 5, "color": look.muted, "size": theme.AXIS_PX}
+    return [
+        theme.label(look, "savings, %", xshift=110, **head, **more),
+        theme.label(look, "base / sel. runs", xshift=198, **head, **more),
+    ]
+
+
+def _figure(row: Stratum) -> str:
+    value = wording.signed_minus(f"{row.value:.1f}")
+    if row.lower is None or row.upper is None:
+        return value
+    low, high = wording.outwards(row.lower, row.upper, 1)
+    return f"{value} [{wording.signed_minus(f'{low:.1f}')}, {wording.signed_minus(f'{high:.1f}')}]"
+
+
+def _sizes(row: Stratum) -> str:
+    return f"{wording.count(row.n_baseline)} / {wording.count(row.n_selected)}"
+
+
+def _said(row: Stratum) -> str:
+    value = f"savings {wording.percent(row.value / 100)}"
+    if row.lower is not None and row.upper is not None:
+        value += f", 95% interval {wording.percent_interval(row.lower, row.upper)}"
+    return (
+        f"{value}<br>{wording.count(row.n_baseline)} baseline, {wording.count(row.n_selected)} selected runs"
+    )
+
+
+def _spoken(shown: Sequence[Stratum]) -> str:
+    return "; ".join(f"{wording.plain(row.name)} {_figure(row)}" for row in shown[:4])
+
+
+def _table(shown: Sequence[Stratum]) -> dict[str, list[str | int | float]]:
+    return {
+        "group": [wording.plain(row.name) for row in shown],
+        "savings, % [95% interval]": [_figure(row) for row in shown],
+        "baseline runs": [row.n_baseline for row in shown],
+        "selected runs": [row.n_selected for row in shown],
+    }

@@ -1,0 +1,271 @@
+"""Tokens of both themes, and the way every figure is laid out.
+
+Hue means arm type and nothing else; blue-grey depth means amount; red is for harm. The same colours stand in
+`.streamlit/config.toml` for everything that Streamlit draws itself; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from core.records.arm import ArmType
+
+ThemeName = Literal["light", "dark"]
+Severity = Literal["critical", "warning", "notice", "info"]
+StreamlitColour = Literal["blue", "orange", "green", "violet", "yellow"]
+
+FONT: Final = '"Source Sans", sans-serif'
+CHART_PX: Final = 13
+AXIS_PX: Final = 12
+LADDER_LINE_PX: Final = 3
+CURVE_PX: Final = 2.2
+TIME_LINE_PX: Final = 2.4
+SHADE: Final = 0.16
+RIBBON: Final = 0.17
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypeTokens:
+    """How one arm type looks: glyph in text, symbol and size in charts, and its three colours."""
+
+    glyph: str
+    symbol: str
+    size: int
+    mark: str
+    text: str
+    chip: str
+    streamlit: StreamlitColour
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """Every colour a page or chart of one theme may use."""
+
+    name: ThemeName
+    page: str
+    surface: str
+    text: str
+    muted: str
+    markdown_muted: str
+    border: str
+    table_border: str
+    table_header: str
+    grid: str
+    guide: str
+    other_arms: str
+    ghost: str
+    fill: str
+    accent_text: str
+    chart_accent: str
+    red: str
+    red_ground: str
+    gray: str
+    gray_ground: str
+    types: Mapping[ArmType, TypeTokens]
+    bands: tuple[str, str, str, str, str]
+    band_text: tuple[str, str, str, str, str]
+    runs: Mapping[str, str]
+    severities: Mapping[Severity, str]
+
+
+def _types(*rows: tuple[str, str, str]) -> Mapping[ArmType, TypeTokens]:
+    """The five types in their fixed order, with (mark, text, chip ground) of one theme."""
+    shapes: tuple[tuple[ArmType, str, str, int, StreamlitColour], ...] = (
+        ("tool", "●", "circle", 10, "blue"),
+        ("skill", "◆", "diamond", 11, "orange"),
+        ("file", "■", "square", 9, "green"),
+        ("memory", "▲", "triangle-up", 12, "violet"),
+        ("section", "+", "cross", 12, "yellow"),
+    )
+    return MappingProxyType(
+        {
+            arm_type: TypeTokens(
+                glyph=glyph, symbol=symbol, size=size, mark=mark, text=text, chip=chip, streamlit=name
+            )
+            for (arm_type, glyph, symbol, size, name), (mark, text, chip) in zip(shapes, rows, strict=True)
+        }
+    )
+
+
+LIGHT: Final = Tokens(
+    name="light",
+    page="#FFFFFF",
+    surface="#F4F6F8",
+    text="#161B22",
+    muted="#525C6B",
+    markdown_muted="#525C6B",
+    border="#D9DEE5",
+    table_border="#E6E9EE",
+    table_header="#F7F8FA",
+    grid="#ECEFF3",
+    guide="#8A93A0",
+    other_arms="#BCC4CE",
+    ghost="#8A93A0",
+    fill="#1F4E79",
+    accent_text="#1F4E79",
+    chart_accent="#1F4E79",
+    red="#C4183C",
+    red_ground="#FDECEF",
+    gray="#5B6573",
+    gray_ground="#F0F2F5",
+    types=_types(
+        ("#376BD0", "#2656B0", "#EDF2FC"),
+        ("#9E3A10", "#8C320C", "#FBEFE9"),
+        ("#158068", "#0E6A55", "#E8F5F1"),
+        ("#6B1A66", "#6B1A66", "#F6ECF5"),
+        ("#B07A0C", "#7A5200", "#FBF4E2"),
+    ),
+    bands=("#E6EBF0", "#C3CFDB", "#92A9C0", "#557899", "#1F4E79"),
+    band_text=("#525C6B", "#161B22", "#161B22", "#FFFFFF", "#FFFFFF"),
+    runs=MappingProxyType(
+        {"selected": "#1F4E79", "baseline": "#6A7482", "passive": "#8A93A0", "fallback": "#C4183C"}
+    ),
+    severities=MappingProxyType(
+        {"critical": "#B01235", "warning": "#7A5200", "notice": "#1F4E79", "info": "#525C6B"}
+    ),
+)
+
+DARK: Final = Tokens(
+    name="dark",
+    page="#0F1318",
+    surface="#171C23",
+    text="#E6EAF0",
+    muted="#9CA7B6",
+    markdown_muted="#A3AEBC",
+    border="#2C343F",
+    table_border="#232A33",
+    table_header="#151A20",
+    grid="#1E242C",
+    guide="#6B7686",
+    other_arms="#465160",
+    ghost="#7B8797",
+    fill="#3B78B8",
+    accent_text="#8CBCEB",
+    chart_accent="#6FB1EE",
+    red="#FF6B81",
+    red_ground="#3A1C24",
+    gray="#8F9AAA",
+    gray_ground="#20262F",
+    types=_types(
+        ("#7DAAF7", "#A3C3FA", "#1A263B"),
+        ("#EE6F2D", "#F79A6B", "#36211A"),
+        ("#79E0C6", "#8CE6CF", "#15302B"),
+        ("#C76DB0", "#E0A0CF", "#321F30"),
+        ("#F4D774", "#F4D774", "#322C19"),
+    ),
+    bands=("#1D2530", "#293A4B", "#3D5C79", "#5A86AD", "#9CC6EE"),
+    band_text=("#9CA7B6", "#E6EAF0", "#FFFFFF", "#0F1318", "#0F1318"),
+    runs=MappingProxyType(
+        {"selected": "#6FB1EE", "baseline": "#A3AEBC", "passive": "#6B7686", "fallback": "#FF6B81"}
+    ),
+    severities=MappingProxyType(
+        {"critical": "#FF97A6", "warning": "#F4D774", "notice": "#8CBCEB", "info": "#A3AEBC"}
+    ),
+)
+
+THEMES: Final[Mapping[ThemeName, Tokens]] = MappingProxyType({"light": LIGHT, "dark": DARK})
+
+CONFIG: Final[Mapping[str, object]] = MappingProxyType(
+    {
+        "displayModeBar": False,
+        "displaylogo": False,
+        "scrollZoom": False,
+        "doubleClick": False,
+        "showTips": False,
+    }
+)
+"""Plotly's own switches: nothing to press, nothing that moves."""
+
+
+def tokens(theme_name: str | None) -> Tokens:
+    """Tokens of the theme the browser reports; light where it reports none.
+
+    >>> tokens("dark").page, tokens(None).page
+    ('#0F1318', '#FFFFFF')
+    """
+    return DARK if theme_name == "dark" else LIGHT
+
+
+def faded(colour: str, opacity: float) -> str:
+    """A hex colour as ``rgba(...)``.
+
+    >>> faded("#1F4E79", 0.16)
+    'rgba(31,78,121,0.16)'
+    """
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity:g})"
+
+
+def layout(look: Tokens, *, height: int, margin: tuple[int, int, int, int], **more: object) -> dict[str, Any]:
+    """The frame every figure stands in; ``margin`` is left, right, top, bottom in px.
+
+    ``autoexpand`` is off because names and numbers beside a chart are annotations placed by pixel.
+    """
+    left, right, top, bottom = margin
+    return {
+        "height": height,
+        "margin": {"l": left, "r": right, "t": top, "b": bottom, "pad": 0, "autoexpand": False},
+        "paper_bgcolor": look.page,
+        "plot_bgcolor": look.page,
+        "font": {"family": FONT, "size": CHART_PX, "color": look.text},
+        "showlegend": False,
+        "hovermode": "closest",
+        "dragmode": False,
+        "hoverlabel": {
+            "bgcolor": look.page,
+            "bordercolor": look.border,
+            "font": {"family": FONT, "size": CHART_PX, "color": look.text},
+            "align": "left",
+            "namelength": -1,
+        },
+        **more,
+    }
+
+
+def axis(look: Tokens, *, grid: bool = False, title: str | None = None, **more: object) -> dict[str, Any]:
+    """An axis without frame and zero line, its labels muted."""
+    return {
+        "fixedrange": True,
+        "showgrid": grid,
+        "gridcolor": look.grid,
+        "gridwidth": 1,
+        "zeroline": False,
+        "showline": False,
+        "ticks": "",
+        "automargin": False,
+        "tickfont": {"size": AXIS_PX, "color": look.muted},
+        "title": {"text": title or "", "font": {"size": AXIS_PX, "color": look.muted}, "standoff": 6},
+        **more,
+    }
+
+
+def probability_axis(
+    look: Tokens, title: str = "probability of being useful", **more: object
+) -> dict[str, Any]:
+    """The whole axis from 0 to 1 with a vertical grid at the quarters."""
+    return axis(
+        look,
+        grid=True,
+        title=title,
+        range=[0, 1],
+        tickmode="array",
+        tickvals=[0, 0.25, 0.5, 0.75, 1],
+        ticktext=["0", "0.25", "0.50", "0.75", "1"],
+        **more,
+    )
+
+
+def label(look: Tokens, text: str, **place: object) -> dict[str, Any]:
+    """An annotation without arrow; ``text`` is already escaped for Plotly."""
+    size = place.pop("size", CHART_PX)
+    colour = place.pop("color", look.text)
+    return {
+        "text": text,
+        "showarrow": False,
+        "font": {"family": FONT, "size": size, "color": colour},
+        "captureevents": False,
+        **place,
+    }

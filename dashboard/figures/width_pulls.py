@@ -1,0 +1,209 @@
+"""Confidence → interval width against pulls, with the documented widths as boxes and the exact curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from core.columns import Ints
+from core.records.arm import ARM_TYPES
+from core.records.posterior import BAND_FLOORS, BANDS, Band
+from core.statistics.confidence import Confidence, ReferenceCurve
+from dashboard import wording
+from dashboard.figures import theme
+from dashboard.figures.drawn import Drawn, Trace, drawn, single
+from dashboard.figures.theme import Tokens
+
+TYPICAL_WIDTHS: Final[dict[Band, tuple[float, float]]] = {
+    "low": (0.40, 1.0),
+    "medium": (0.15, 0.40),
+    "high": (0.08, 0.15),
+    "very_high": (0.0, 0.08),
+}
+"""As the source documents them; they hold only for means near 0 or 1."""
+
+MAX_MARKS: Final = 1_500
+_TOP: Final = 0.95
+_DASHES: Final = ("solid", "dash")
+_HEIGHT_PX: Final = 384
+
+
+def width_pulls(known: Confidence, look: Tokens, *, compact: bool = False) -> Drawn:
+    """Width of the 95% interval against pulls, on a log axis; arms without pulls have no place on it."""
+    places = apart(known)
+    most = max(int(known.pulls.max(initial=0)), 100)
+    right = float(np.log10(most)) + 0.08
+    curves = [curve for curve in known.curves if len(curve.pulls)]
+    traces = [_curve(curve, most, _DASHES[at % 2], look) for at, curve in enumerate(curves)]
+    traces += [_marks(known, places, kind, look) for kind in ARM_TYPES]
+    layout = theme.layout(
+        look,
+        height=_HEIGHT_PX,
+        margin=(42, 12, 4, 46) if compact else (46, 74, 4, 46),
+        xaxis=_pulls_axis(look, right),
+        yaxis=_width_axis(look),
+        shapes=_boxes(look, right),
+        annotations=[*_band_names(look, right), *([] if compact else _ends(curves, most, look))],
+    )
+    n_observed = int((known.pulls > 0).sum())
+    n_wider = int((known.wider & (known.pulls > 0)).sum())
+    alt = (
+        f"Width of the 95% interval against pulls for {wording.things(n_observed, 'arm')}; "
+        f"{wording.count(n_wider)} of them are wider than the documented width of their band."
+    )
+    return drawn([trace for trace in traces if len(trace["x"])], layout, alt=alt, table=_table(known, places))
+
+
+def apart(known: Confidence, at_most: int = MAX_MARKS) -> Ints:
+    """Places of the observed arms to draw: those that would fall on the same few pixels are drawn once."""
+    observed = np.flatnonzero(known.pulls > 0)
+    if len(observed) <= at_most:
+        return observed
+    across = np.round(np.log10(known.pulls[observed]) * 80).astype(np.int64)
+    up = np.round(known.width[observed] * 120).astype(np.int64)
+    kinds = np.array([ARM_TYPES.index(known.types[int(place)]) for place in observed])
+    _, first = np.unique(np.stack([across, up, kinds]), axis=1, return_index=True)
+    return observed[np.sort(first)]
+
+
+def _pulls_axis(look: Tokens, right: float) -> dict[str, Any]:
+    ticks = [tick for tick in (1, 5, 20, 50, 100, 500, 2_000, 10_000, 100_000) if np.log10(tick) <= right]
+    return theme.axis(
+        look,
+        title="pulls, log scale",
+        type="log",
+        range=[-0.07, right],
+        tickmode="array",
+        tickvals=ticks,
+        ticktext=[wording.count(tick) for tick in ticks],
+    )
+
+
+def _width_axis(look: Tokens) -> dict[str, Any]:
+    return theme.axis(
+        look,
+        grid=True,
+        title="width of the 95% interval",
+        range=[0, _TOP],
+        tickmode="array",
+        tickvals=[0, 0.25, 0.5, 0.75],
+        ticktext=["0", "0.25", "0.50", "0.75"],
+    )
+
+
+def _boxes(look: Tokens, right: float) -> list[dict[str, Any]]:
+    shapes: list[dict[str, Any]] = []
+    for left, end, name in _spans(right):
+        low, high = TYPICAL_WIDTHS[name]
+        box = {"type": "rect", "xref": "x", "yref": "y", "layer": "below", "line": {"width": 0}}
+        shapes.append(
+            {**box, "x0": left, "x1": end, "y0": low, "y1": min(high, _TOP), "fillcolor": look.gray_ground}
+        )
+        line = {"color": look.grid, "width": 1}
+        shapes.append({**box, "type": "line", "x0": end, "x1": end, "y0": 0, "y1": _TOP, "line": line})
+    return shapes
+
+
+def _spans(right: float) -> list[tuple[float, float, Band]]:
+    """Left and right end (in pulls) and name of each band with pulls."""
+    floors = [float(floor) for floor in BAND_FLOORS[1:]]
+    ends = [*floors[1:], 10.0**right]
+    starts = [10.0**-0.07, *floors[1:]]
+    return list(zip(starts, ends, BANDS[1:], strict=True))
+
+
+def _band_names(look: Tokens, right: float) -> list[dict[str, Any]]:
+    return [
+        theme.label(
+            look,
+            wording.BAND_WORDS[name],
+            color=look.muted,
+            size=theme.AXIS_PX,
+            x=float(np.log10(left) + np.log10(end)) / 2,
+            y=1,
+            yref="paper",
+            yanchor="top",
+            yshift=-4,
+        )
+        for left, end, name in _spans(right)
+    ]
+
+
+def _curve(curve: ReferenceCurve, most: int, dash: str, look: Tokens) -> Trace:
+    shown = (curve.pulls >= 1) & (curve.pulls <= most)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": single(curve.pulls[shown]),
+        "y": single(curve.width[shown]),
+        "line": {"color": look.guide, "width": 1.5, "dash": dash, "simplify": False},
+        "hoverinfo": "skip",
+    }
+
+
+def _ends(curves: Sequence[ReferenceCurve], most: int, look: Tokens) -> list[dict[str, Any]]:
+    """What each curve stands for, written at its end, never two on one line."""
+    notes: list[dict[str, Any]] = []
+    for at, curve in enumerate(sorted(curves, key=lambda of: of.mean)):
+        shown = np.flatnonzero((curve.pulls >= 1) & (curve.pulls <= most))
+        if not len(shown):
+            continue
+        last = int(shown[-1])
+        notes.append(
+            theme.label(
+                look,
+                f"mean {curve.mean:g}",
+                color=look.muted,
+                size=theme.AXIS_PX,
+                xref="paper",
+                x=1,
+                xanchor="left",
+                y=float(curve.width[last]),
+                xshift=4,
+                yshift=6 - 14 * at,
+            )
+        )
+    return notes
+
+
+def _marks(known: Confidence, places: Ints, kind: str, look: Tokens) -> Trace:
+    own = [int(place) for place in places if known.types[int(place)] == kind]
+    tokens = next(of_type for name, of_type in look.types.items() if name == kind)
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": single(known.pulls[own]),
+        "y": single(known.width[own]),
+        "marker": {
+            "symbol": tokens.symbol,
+            "size": tokens.size,
+            "color": tokens.mark,
+            "line": {"width": 1, "color": look.page},
+            "opacity": 1,
+        },
+        "hovertext": [_hover(known, place) for place in own],
+        "hoverinfo": "text",
+        "cliponaxis": False,
+    }
+
+
+def _hover(known: Confidence, place: int) -> str:
+    name = wording.plot_literal(wording.short_name(known.keys[place]))
+    band = wording.BAND_WORDS[BANDS[int(known.band[place])]]
+    wider = "<br>wider than its band suggests" if known.wider[place] else ""
+    pulls = wording.things(int(known.pulls[place]), "pull")
+    return f"<b>{name}</b><br>interval {known.width[place]:.2f} wide<br>{pulls}, confidence {band}{wider}"
+
+
+def _table(known: Confidence, places: Ints) -> dict[str, list[str | int | float]]:
+    shown = [int(place) for place in places]
+    return {
+        "type": [known.types[place] for place in shown],
+        "arm": [wording.plain(known.keys[place]) for place in shown],
+        "pulls": [int(known.pulls[place]) for place in shown],
+        "interval width": [f"{known.width[place]:.3f}" for place in shown],
+        "confidence": [wording.band(BANDS[int(known.band[place])]) for place in shown],
+        "wider than its band": ["yes" if known.wider[place] else "no" for place in shown],
+    }

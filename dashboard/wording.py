@@ -1,0 +1,391 @@
+"""Numbers → words: one way to write every number, name, date and foreign string.
+
+The same words feed pages, alternative texts and charts. `literal` and `plot_literal` are the only doors by
+which foreign text (ids, labels, reasons) reaches Markdown and Plotly; both show it as plain text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from core.records.arm import ArmType, arm_type
+from core.records.posterior import BAND_FLOORS, BANDS, Band
+
+MISSING: Final = "–"
+MINUS: Final = "−"
+NAME_CHARS: Final = 30
+
+_MARKDOWN_SPECIALS: Final = frozenset(string.punctuation)
+_JOINER: Final = "\u2060"
+_LATE: Final = re.compile(r"[:@]|www(?=\.)|[-<>~](?=[-=>])", re.IGNORECASE)
+_PLOTLY_ENTITIES: Final = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    "{": "&#123;",
+    "}": "&#125;",
+    "$": "&#36;",
+}
+_WHITE: Final = re.compile(r"\s+")
+_DIRECTIONAL: Final = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C))
+_WORDS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+BAND_DOTS: Final[dict[Band, str]] = {
+    band: "●" * filled + "○" * (4 - filled) for filled, band in enumerate(BANDS)
+}
+BAND_WORDS: Final[dict[Band, str]] = {band: band.replace("_", " ") for band in BANDS}
+BAND_PULLS: Final[dict[Band, str]] = {
+    "none": "0 pulls",
+    "low": "1–4",
+    "medium": "5–19",
+    "high": "20–49",
+    "very_high": "50 and more",
+}
+TYPE_PLURALS: Final[dict[ArmType, str]] = {
+    "tool": "tools",
+    "skill": "skills",
+    "file": "files",
+    "memory": "memories",
+    "section": "sections",
+}
+
+
+# Foreign text
+
+
+def literal(text: str) -> str:
+    r"""Foreign text for Markdown: shown character by character, nothing interpreted.
+
+    A backslash takes the meaning from ASCII punctuation while Markdown is parsed, and ``<`` and ``&`` become
+    entities. That is not enough: emoji and icon codes (``:key:``, ``:material/x:``), bare addresses and
+    typographic arrows are recognised later, in the finished text, where no backslash is left. A word joiner,
+    which takes no room, breaks them up. Direction marks are dropped, white space is folded.
+
+    >>> literal("a_b <i>"), literal("tool:key:x") == "tool\\:\u2060key\\:\u2060x"
+    ('a\\_b &lt;i\\>', True)
+    """
+    folded = _WHITE.sub(" ", text.translate(_DIRECTIONAL)).strip()
+    broken = _LATE.sub(lambda found: f"{found.group()}{_JOINER}", folded)
+    return "".join(_markdown_char(char) for char in broken)
+
+
+def _markdown_char(char: str) -> str:
+    if char == "<":
+        return "&lt;"
+    if char == "&":
+        return "&amp;"
+    return f"\\{char}" if char in _MARKDOWN_SPECIALS else char
+
+
+def plot_literal(text: str) -> str:
+    """Foreign text for Plotly: no tags, no entities, no ``%{}`` templates, no TeX.
+
+    >>> plot_literal("<i>%{x} & $co$")
+    '&lt;i&gt;%&#123;x&#125; &amp; &#36;co&#36;'
+    """
+    folded = _WHITE.sub(" ", text.translate(_DIRECTIONAL)).strip()
+    return "".join(_PLOTLY_ENTITIES.get(char, char) for char in folded)
+
+
+def plain(text: str) -> str:
+    r"""Foreign text for plain-text places (table cells, `st.text`): only what could turn the line is dropped.
+
+    >>> plain("a\u202eb")
+    'ab'
+    """
+    return text.translate(_DIRECTIONAL)
+
+
+# Names of arms
+
+
+def short_name(key: str) -> str:
+    """An arm's name beside its type chip: without what the chip says, cut in the middle beyond 30 characters.
+
+    >>> short_name("skill:code-review:main"), short_name("file:workspace:src/a.py")
+    ('code-review', 'src/a.py')
+    >>> short_name("file:workspace:tests/fixtures/imports/legacy_customers.csv")
+    'tests/fi…/legacy_customers.csv'
+    >>> short_name("memory:lesson:migrations-need-a-lock-timeout-of-5s")
+    'lesson:migra…ock-timeout-of-5s'
+    """
+    name = plain(full_name(key))
+    is_path = key.startswith("file:") and "/" in name
+    return _cut_path(name) if is_path else cut_middle(name)
+
+
+def full_name(key: str) -> str:
+    """An arm's name without what its chip says, uncut.
+
+    >>> full_name("tool:fs:Read"), full_name("file:docs:x.md")
+    ('fs:Read', 'docs:x.md')
+    """
+    if key.startswith("skill:") and key.endswith(":main"):
+        return key[len("skill:") : -len(":main")]
+    if key.startswith("file:workspace:"):
+        return key[len("file:workspace:") :]
+    return key.split(":", 1)[-1]
+
+
+def last_name(key: str) -> str:
+    """The shortest name for a title: what follows the last colon or slash, cut in the middle.
+
+    >>> last_name("tool:exec:Bash"), last_name("file:workspace:tests/x/legacy.csv")
+    ('Bash', 'legacy.csv')
+    """
+    name = full_name(key)
+    tail = name.rstrip("/:").rsplit("/", 1)[-1] if key.startswith("file:") else name.split(":", 1)[-1]
+    return cut_middle(plain(tail or name))
+
+
+def cut_middle(name: str, room: int = NAME_CHARS) -> str:
+    if len(name) <= room:
+        return name
+    front = round((room - 1) * 0.4)
+    return f"{name[:front]}…{name[-(room - 1 - front) :]}"
+
+
+def _cut_path(name: str) -> str:
+    if len(name) <= NAME_CHARS:
+        return name
+    tail = "/" + name.rsplit("/", 1)[-1]
+    front = max(NAME_CHARS - 1 - len(tail), 0)
+    return f"{name[:front]}…{tail}" if front >= 4 else cut_middle(name)
+
+
+def chip(key_type: ArmType, colour: str) -> str:
+    """The type as a chip in Markdown; both parts are our own words.
+
+    >>> chip("tool", "blue")
+    ':blue-badge[tool]'
+    """
+    return f":{colour}-badge[{key_type}]"
+
+
+def type_of(key: str) -> ArmType:
+    """Type of a stored arm."""
+    return arm_type(key)
+
+
+# Numbers
+
+
+def count(number: float) -> str:
+    """A count with thousands separated.
+
+    >>> count(3012), count(-4), count(0)
+    ('3,012', '−4', '0')
+    """
+    return f"{number:,.0f}".replace("-", MINUS)
+
+
+def number_word(number: int) -> str:
+    """Small counts as words, for sentences.
+
+    >>> number_word(3), number_word(12)
+    ('three', '12')
+    """
+    return _WORDS[number] if 0 <= number < len(_WORDS) else count(number)
+
+
+def capital(text: str) -> str:
+    """The text with a capital first letter, the rest as it is.
+
+    >>> capital("three have")
+    'Three have'
+    """
+    return text[:1].upper() + text[1:]
+
+
+def things(number: int, one: str, many: str | None = None) -> str:
+    """A count with its noun.
+
+    >>> things(1, "arm"), things(3012, "run"), things(2, "memory", "memories")
+    ('1 arm', '3,012 runs', '2 memories')
+    """
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def mean(value: float, decimals: int = 2) -> str:
+    """A posterior mean, which is never quite 0 or 1.
+
+    >>> mean(0.5166), mean(0.9987), mean(0.9987, 3), mean(0.001)
+    ('0.52', '> 0.99', '0.999', '< 0.01')
+    """
+    if not math.isfinite(value):
+        return MISSING
+    step = 10.0**-decimals
+    written = f"{value:.{decimals}f}"
+    if float(written) >= 1:
+        return f"> {1 - step:.{decimals}f}"
+    return f"< {step:.{decimals}f}" if float(written) <= 0 else written
+
+
+def interval(lower: float, upper: float, decimals: int = 2) -> str:
+    """Limits of a probability, rounded outwards.
+
+    >>> interval(0.3267, 0.7241), interval(0.292, 0.9921)
+    ('0.32–0.73', '0.29–1.00')
+    """
+    if not (math.isfinite(lower) and math.isfinite(upper)):
+        return MISSING
+    low, high = outwards(lower, upper, decimals)
+    return f"{max(low, 0.0):.{decimals}f}–{min(high, 1.0):.{decimals}f}"
+
+
+def outwards(lower: float, upper: float, decimals: int) -> tuple[float, float]:
+    """Limits rounded away from each other; a hair of tolerance keeps 0.3 from becoming 0.29.
+
+    >>> outwards(0.3, 0.7, 2), outwards(-16.01, -7.49, 1)
+    ((0.3, 0.7), (-16.1, -7.4))
+    """
+    scale, hair = 10.0**decimals, 1e-9
+    low = math.floor(lower * scale + hair) / scale
+    high = math.ceil(upper * scale - hair) / scale
+    return low + 0.0, high + 0.0
+
+
+def percent(share: float, decimals: int = 1) -> str:
+    """A share as per cent, without a space.
+
+    >>> percent(0.3519), percent(0.1, 0), percent(-0.118)
+    ('35.2%', '10%', '−11.8%')
+    """
+    return signed_minus(f"{share * 100:.{decimals}f}%")
+
+
+def percent_interval(lower_percent: float, upper_percent: float, decimals: int = 1) -> str:
+    """Limits in per cent with their units, rounded outwards.
+
+    >>> percent_interval(31.74, 38.46), percent_interval(-16.0, -7.41)
+    ('31.7% to 38.5%', '−16.0% to −7.4%')
+    """
+    low, high = outwards(lower_percent, upper_percent, decimals)
+    return signed_minus(f"{low:.{decimals}f}% to {high:.{decimals}f}%")
+
+
+def signed_minus(text: str) -> str:
+    """Hyphens before digits become real minus signs; a rounded zero loses its sign.
+
+    >>> signed_minus("-3"), signed_minus("-0.0%")
+    ('−3', '0.0%')
+    """
+    unsigned = re.sub(r"-(?=0(\.0+)?(?![\d.]))", "", text)
+    return re.sub(r"-(?=[\d.])", MINUS, unsigned)
+
+
+def change(delta: float, decimals: int = 0, unit: str = "") -> str:
+    """A change with its sign; none is 0.
+
+    >>> change(118), change(-0.02, 2), change(0.0, 2), change(-4.1, 1, "%")
+    ('+118', '−0.02', '0', '−4.1%')
+    """
+    written = f"{abs(delta):,.{decimals}f}"
+    if float(written.replace(",", "")) == 0:
+        return f"0{unit}"
+    return f"{'+' if delta > 0 else MINUS}{written}{unit}"
+
+
+def beta(alpha: float, beta_: float) -> str:
+    """A Beta distribution's parameters.
+
+    >>> beta(1.0, 1.0), beta(2.5, 1.25)
+    ('Beta(1, 1)', 'Beta(2.5, 1.25)')
+    """
+    return f"Beta({alpha:g}, {beta_:g})"
+
+
+def band(name: Band) -> str:
+    """A confidence band as dots and word.
+
+    >>> band("medium")
+    '●●○○ medium'
+    """
+    return f"{BAND_DOTS[name]} {BAND_WORDS[name]}"
+
+
+def band_at(index: int) -> Band:
+    """Band by its place, 0 = none.
+
+    >>> band_at(4)
+    'very_high'
+    """
+    return BANDS[index]
+
+
+def next_band(pulls: int) -> tuple[int, Band] | None:
+    """Pulls still needed for the next band, and that band; None in the highest.
+
+    >>> next_band(17), next_band(50) is None
+    ((3, 'high'), True)
+    """
+    for floor, name in zip(BAND_FLOORS, BANDS, strict=True):
+        if pulls < floor:
+            return floor - pulls, name
+    return None
+
+
+def reward(value: float) -> str:
+    """A reward with its mark: filled for 1, a cross for 0, a diamond for anything between.
+
+    >>> reward(1.0), reward(0.0), reward(0.5)
+    ('● 1.0', '× 0.0', '◆ 0.5')
+    """
+    mark = "●" if value == 1 else "×" if value == 0 else "◆"
+    return f"{mark} {value:.1f}" if round(value, 1) == value else f"{mark} {value:g}"
+
+
+# Time
+
+
+def moment(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
+    """Day and minute in UTC; the zone is said once, in a header. The year where it differs.
+
+    >>> moment(1_763_630_000_000), moment(None)
+    ('20 Nov 2025 09:13', '–')
+    >>> moment(1_763_630_000_000, year_of_ms=1_763_000_000_000)
+    '20 Nov 09:13'
+    """
+    if at_ms is None or at_ms < 0:
+        return MISSING
+    at = instant(at_ms)
+    return f"{day(at_ms, year_of_ms=year_of_ms)} {at:%H:%M}"
+
+
+def day(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
+    """A day in UTC.
+
+    >>> day(1_763_630_000_000, year_of_ms=1_763_000_000_000)
+    '20 Nov'
+    """
+    if at_ms is None or at_ms < 0:
+        return MISSING
+    at = instant(at_ms)
+    written = f"{at.day} {_MONTHS[at.month - 1]}"
+    same_year = year_of_ms is not None and instant(year_of_ms).year == at.year
+    return written if same_year else f"{written} {at.year}"
+
+
+def instant(at_ms: int) -> datetime:
+    """UTC milliseconds as an aware time."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+# Lists
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names joined as in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
