@@ -1,0 +1,197 @@
+"""Lines of our own loss-free export: what a learner holds besides runs, and runs with what was decided.
+
+Their order is the order of learning. ``revision`` is the counter of the learner they were written by: it
+groups what was recorded together and never orders anything in another learner.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from core.errors import InvalidInput
+from core.records.arm import MICRO, Prior, check_key
+from core.records.evidence import Reference
+from core.records.learner import LearnerSettings
+from core.records.observation import MAX_KEY_CHARS, MAX_REASON_CHARS, Kind, check_reward
+from core.records.reset import Target
+from core.records.run import Phase, Run
+from core.records.verdict import Outcome
+
+LINES_VERSION: Final = 1
+_MAX_MICRO: Final = 10**15
+
+
+class LearnerLine(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="learner"
+):
+    """First line: whose data these are. ``origin`` identifies the database and learner they came from."""
+
+    armscope: Literal[1]
+    name: str
+    origin: str | None = None
+    settings: LearnerSettings | None = None
+
+
+class ArmLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="arm",
+):
+    """A declared or seen arm. ``prior`` None = the learner's prior for its type."""
+
+    key: str
+    label: str | None = None
+    token_cost: int | None = None
+    prior: Prior | None = None
+    retired: bool = False
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+        if self.token_cost is not None and self.token_cost < 0:
+            raise InvalidInput(
+                f"token_cost must be 0 or more, got {self.token_cost} (arm {self.key!r}).",
+                next_step="Leave it out when the cost is unknown.",
+            )
+
+
+class RewardContext(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=False
+):
+    """What every exported observation says of itself."""
+
+    lagged: bool = True
+    reason: str | None = None
+    by: str | None = None
+    run: str | None = None
+
+
+class RewardLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="reward",
+):
+    """A row of the ledger.
+
+    ``observation`` says what kind. All but ``carried`` have a ``reward``; a carried belief has its sums and
+    pulls instead. ``key`` is the caller's idempotency key, ``id`` what `undo` took where it was written.
+
+    >>> RewardLine(id="o1", arm="tool:fs:Read", observation="feedback", reward=0.0).context.lagged
+    True
+    """
+
+    id: str
+    arm: str
+    observation: Kind
+    reward: float | None = None
+    weight_micro: int = MICRO
+    success_micro: int | None = None
+    failure_micro: int | None = None
+    pulls: int | None = None
+    at_ms: int | None = None
+    revision: int | None = None
+    key: str | None = None
+    undone: bool = False
+    context: RewardContext = RewardContext()
+
+    def __post_init__(self) -> None:
+        check_key(self.arm)
+        _check_length("id", self.id, MAX_KEY_CHARS, lowest=1)
+        _check_length("key", self.key, MAX_KEY_CHARS, lowest=1)
+        _check_length("reason", self.context.reason, MAX_REASON_CHARS)
+        _check_number("weight_micro", self.weight_micro, lowest=1)
+        if self.observation == "carried":
+            self._check_carried()
+        elif self.reward is None:
+            raise InvalidInput(
+                f"A reward line must have a reward, got none (id {self.id!r}).",
+                next_step="Give a number from 0 to 1; only carried beliefs go without.",
+            )
+        else:
+            check_reward(self.reward)
+
+    def _check_carried(self) -> None:
+        for name in ("success_micro", "failure_micro", "pulls"):
+            value = getattr(self, name)
+            if value is None:
+                raise InvalidInput(
+                    f"A carried belief must have {name}, got none (id {self.id!r}).",
+                    next_step="Give success_micro, failure_micro and pulls.",
+                )
+            _check_number(name, value)
+
+
+class ResetLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="reset",
+):
+    """A boundary between epochs: the arms it was for, where they restart and why."""
+
+    id: str
+    arms: tuple[str, ...]
+    target: Target = "uniform"
+    reason: str | None = None
+    scope: str | None = None
+    by: str | None = None
+    at_ms: int | None = None
+    revision: int | None = None
+    undone: bool = False
+
+    def __post_init__(self) -> None:
+        _check_length("id", self.id, MAX_KEY_CHARS, lowest=1)
+        _check_length("reason", self.reason, MAX_REASON_CHARS)
+        for key in self.arms:
+            check_key(key)
+
+
+class RunLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as it was recorded, with the verdict that stood and the evidence that was kept.
+
+    Its calls are not kept, their number is; ``run.referenced`` names what was recognised, so that nothing has
+    to be detected or judged again.
+    """
+
+    run: Run
+    outcome: Outcome
+    phase: Phase = "active"
+    references: tuple[Reference, ...] = ()
+    n_calls: int = 0
+    n_real_calls: int = 0
+    revision: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_number("n_calls", self.n_calls)
+        _check_number("n_real_calls", self.n_real_calls)
+
+
+LedgerLine = LearnerLine | ArmLine | RewardLine | ResetLine | RunLine
+
+
+def _check_length(name: str, text: str | None, highest: int, lowest: int = 0) -> None:
+    if text is not None and not lowest <= len(text) <= highest:
+        raise InvalidInput(
+            f"{name} must have {lowest} to {highest} characters, got {len(text)}.",
+            next_step="Shorten it or leave it out.",
+        )
+
+
+def _check_number(name: str, value: int, lowest: int = 0) -> None:
+    if not lowest <= value <= _MAX_MICRO:
+        raise InvalidInput(
+            f"{name} must be a whole number from {lowest} to 10^15, got {value}.",
+            next_step="Correct the number in the line.",
+        )
