@@ -21,6 +21,9 @@ METHODS: Final[tuple[Method, ...]] = ("exact", "highest-density", "normal")
 Order = Literal["mean", "width", "pulls", "type"]
 ORDERS: Final[tuple[Order, ...]] = ("mean", "width", "pulls", "type")
 
+_SETTLED_WIDTH: Final = 0.035
+"""An interval narrower than this leaves nothing to ask."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ArmRow:
@@ -110,13 +113,15 @@ def ordered(columns: ArmColumns, summary: Summary, places: Ints, order: Order) -
 
 
 def telling(columns: ArmColumns, summary: Summary, n_arms: int = 9) -> Ints:
-    """Places of the arms worth showing first: spread over the means, arms with pulls before those without.
+    """Places of the arms worth showing first: the best, the worst, and even steps by rank between them.
 
-    Deterministic: the best, the worst, and even steps by rank between them.
+    Arms without pulls, and those so well known that their peak would flatten all others, come in only when
+    nothing else is left. Deterministic.
     """
     order = np.argsort(summary.rank, kind="stable")
     observed = order[columns.pulls[order] > 0]
-    pool = observed if len(observed) else order
+    open_questions = observed[summary.width[observed] >= _SETTLED_WIDTH]
+    pool = next((part for part in (open_questions, observed, order) if len(part)), order)
     if len(pool) <= n_arms:
         return np.asarray(pool, dtype=np.int64)
     steps = np.unique(np.round(np.linspace(0, len(pool) - 1, n_arms)).astype(np.int64))

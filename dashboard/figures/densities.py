@@ -16,7 +16,7 @@ from core.records.arm import ARM_TYPES
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.arms import ArmRow, spoken, table
-from dashboard.figures.drawn import Drawn, Trace, drawn, joined
+from dashboard.figures.drawn import Drawn, Trace, drawn, joined, single
 from dashboard.figures.ladder import COMPACT_ROW_PX, NUMBER_SHIFTS, ROW_PX, beside, rung_axis, rungs
 from dashboard.figures.theme import Tokens
 
@@ -93,22 +93,29 @@ def _priors(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:
 
 
 def _shades(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:
-    """The area between the interval's limits, never beyond them; one trace per arm type."""
+    """The area between the interval's limits, never beyond them; one trace per arm type.
+
+    Each piece begins and ends on the ground and the pieces are joined along it: Plotly bridges the gaps of a
+    filled trace with a wedge.
+    """
     traces = []
     for kind in ARM_TYPES:
         own = [_between(row) for row in arms if row.type == kind]
         if own:
+            trace = _line(own, look.types[kind].mark, width=0, dash="solid")
+            trace["x"] = single(np.concatenate([x for x, _ in own]))
+            trace["y"] = single(np.concatenate([height for _, height in own]))
             shade = theme.faded(look.types[kind].mark, theme.SHADE)
-            line = _line(own, look.types[kind].mark, width=0, dash="solid")
-            traces.append({**line, "fill": "tozeroy", "fillcolor": shade})
+            traces.append({**trace, "fill": "tozeroy", "fillcolor": shade})
     return traces
 
 
 def _between(row: ArmRow) -> tuple[Floats, Floats]:
+    """The piece of a curve between the limits, from the ground and back to it."""
     x = np.linspace(row.lower, row.upper, 61)
     height = np.asarray(beta.density(row.alpha, row.beta, x), dtype=np.float64)
-    finite = np.isfinite(height)
-    return x[finite], height[finite]
+    x, height = x[np.isfinite(height)], height[np.isfinite(height)]
+    return np.concatenate([x[:1], x, x[-1:]]), np.concatenate([[0.0], height, [0.0]])[: len(x) + 2]
 
 
 def _lines(arms: Sequence[ArmRow], curves: Sequence[tuple[Floats, Floats]], look: Tokens) -> list[Trace]:

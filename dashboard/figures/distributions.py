@@ -14,8 +14,8 @@ from dashboard.figures.drawn import Drawn, Trace, drawn, single
 from dashboard.figures.theme import Tokens
 
 _POINTS: Final = 240
-_STEP_OCTAVES: Final = 1 / 8
-"""Width of a size class; nothing finer can be seen, so nothing is smoothed less."""
+_LEAST_OCTAVES: Final = 1 / 4
+"""Two size classes; nothing finer can be seen, so nothing is smoothed less."""
 _ROOM: Final = 1.25
 _SHOWN_SHARE: Final = 0.995
 
@@ -48,7 +48,7 @@ def distributions(saved: Savings, look: Tokens, *, compact: bool = False) -> Dra
 def smoothed(spread: TokenDistribution, counts: Ints, x: Floats) -> Floats:
     """Density per token at ``x``, from counts by size class, scaled to a greatest height of 1.
 
-    A Gaussian kernel on log2 of the tokens, by Silverman's rule, never narrower than a size class.
+    A Gaussian kernel on log2 of the tokens, by Silverman's rule, never narrower than two size classes.
     """
     total = float(counts.sum())
     if total == 0:
@@ -57,7 +57,7 @@ def smoothed(spread: TokenDistribution, counts: Ints, x: Floats) -> Floats:
     weight = np.asarray(counts, dtype=np.float64) / total
     centre = float(weight @ at)
     deviation = float(np.sqrt(weight @ (at - centre) ** 2))
-    band = max(0.9 * deviation * total**-0.2, _STEP_OCTAVES)
+    band = max(0.9 * deviation * total**-0.2, _LEAST_OCTAVES)
     steps = (np.log2(x)[:, None] - at[None, :]) / band
     height: Floats = (np.exp(-0.5 * steps**2) @ weight) / x
     peak = float(height.max(initial=0.0))
@@ -132,7 +132,8 @@ def _ridge(figures: ClassFigures, x: Floats, height: Floats, floor: float, look:
 
 def _names(figures: ClassFigures, floor: float, look: Tokens, compact: bool) -> list[dict[str, Any]]:
     runs = wording.things(figures.n_known, "run")
-    place: dict[str, Any] = {"xref": "paper", "x": 0, "y": floor, "xanchor": "left" if compact else "right"}
+    side = {"x": 1 if compact else 0, "xanchor": "right"}
+    place: dict[str, Any] = {"xref": "paper", "y": floor + (0.45 if compact else 0), **side}
     shift = 0 if compact else -12
     notes = [
         theme.label(look, figures.run_class, yshift=26, xshift=shift, **place),

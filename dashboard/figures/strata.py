@@ -50,9 +50,8 @@ def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Drawn:
     )
     alt = f"Savings with 95% interval for {wording.things(len(shown), 'group')}: {_spoken(shown)}."
     shift = 0.2 if compact else 0.0
-    return drawn(
-        [_lines(shown, look, shift), _marks(shown, look, shift)], layout, alt=alt, table=_table(shown)
-    )
+    traces = [*_lines(shown, look, shift), _marks(shown, look, shift)]
+    return drawn(traces, layout, alt=alt, table=_table(shown))
 
 
 def rows(saved: Savings) -> tuple[Stratum, ...]:
@@ -102,20 +101,26 @@ def _colour(at: int, look: Tokens) -> str:
     return look.chart_accent if at == 0 else look.runs["baseline"]
 
 
-def _lines(shown: Sequence[Stratum], look: Tokens, shift: float) -> Trace:
+def _lines(shown: Sequence[Stratum], look: Tokens, shift: float) -> list[Trace]:
+    """Intervals: all runs in the accent, the groups in grey."""
     known = [
         (place, row.lower, row.upper)
         for place, row in enumerate(shown)
         if row.lower is not None and row.upper is not None
     ]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": joined([[lower, upper] for _, lower, upper in known]),
-        "y": joined([[place + shift] * 2 for place, _, _ in known]),
-        "line": {"color": look.runs["baseline"], "width": theme.LADDER_LINE_PX},
-        "hoverinfo": "skip",
-    }
+    parts = ([part for part in known if part[0] == 0], [part for part in known if part[0] > 0])
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": joined([[lower, upper] for _, lower, upper in part]),
+            "y": joined([[place + shift] * 2 for place, _, _ in part]),
+            "line": {"color": _colour(part[0][0], look), "width": theme.LADDER_LINE_PX},
+            "hoverinfo": "skip",
+        }
+        for part in parts
+        if part
+    ]
 
 
 def _marks(shown: Sequence[Stratum], look: Tokens, shift: float) -> Trace:

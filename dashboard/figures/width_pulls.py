@@ -138,7 +138,7 @@ def _curve(curve: ReferenceCurve, most: int, dash: str, look: Tokens) -> Trace:
         "mode": "lines",
         "x": single(curve.pulls[shown]),
         "y": single(curve.width[shown]),
-        "line": {"color": look.guide, "width": 1.5, "dash": dash, "simplify": False},
+        "line": {"color": look.guide, "width": 1.5, "dash": dash, "simplify": False, "shape": "spline"},
         "hoverinfo": "skip",
     }
 
