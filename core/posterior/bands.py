@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from core.columns import Ints
+from core.columns import Floats, Ints
 from core.errors import InvalidInput
 from core.records.posterior import BAND_FLOORS, BANDS, Band
 
@@ -64,7 +64,7 @@ def pulls_to_next(pulls: Ints) -> Ints:
     return np.maximum(_NEXT_FLOORS[band_index(pulls)] - pulls, 0)
 
 
-def typical_width_below(band: Ints) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def typical_width_below(band: Ints) -> Floats:
     """Width each band stays below according to the source; infinite where it names no limit.
 
     >>> typical_width_below(np.array([0, 1, 2, 4])).tolist()

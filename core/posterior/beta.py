@@ -1,0 +1,371 @@
+"""Beta(alpha, beta) → density, moments and 95 % intervals, on arrays.
+
+All functions broadcast their arguments and give float64 arrays (zero-dimensional for plain numbers).
+``alpha`` and ``beta`` are above 0 and include the prior; anything else, NaN included, gives NaN. Accuracy
+against values of 60 digits (``tests/posterior/golden.json``) is 1e-12, from Beta(1e-6, 1e-6) to (1e7, 1e7).
+A limit that no float can hold, such as the lower one of Beta(0.001, 2) near 1e-1602, is the nearest float:
+0 or 1.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betainc, betaincinv, gammaln, polygamma
+
+from core.columns import Bools, Floats, Ints
+from core.errors import InvalidInput
+
+NORMAL_Z: Final = 1.96
+"""Half-width of the source's normal approximation, in standard deviations."""
+
+_HALF_LOG_2PI: Final = math.log(2 * math.pi) / 2
+_STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+_STIRLING_FROM: Final = 16.0
+_SAFE_WHOLE: Final = 5_000.0
+_SLIGHT: Final = 3e-4
+_UNIQUE_FROM: Final = 64
+_NUDGE: Final = 2.0**-30
+_SMALLEST_LOG: Final = -744.0
+_HIGHEST_DENSITY_STEPS: Final = 200
+
+
+def mean(alpha: ArrayLike, beta: ArrayLike) -> Floats:
+    """Expected value, ``alpha / (alpha + beta)``.
+
+    >>> float(mean(3, 1))
+    0.75
+    """
+    a, b = _parts(alpha, beta)
+    return np.asarray(a / (a + b))
+
+
+def variance(alpha: ArrayLike, beta: ArrayLike) -> Floats:
+    """Variance, ``alpha beta / ((alpha + beta)^2 (alpha + beta + 1))``.
+
+    >>> float(variance(3, 1))
+    0.0375
+    """
+    a, b = _parts(alpha, beta)
+    weight = a + b
+    return np.asarray((a / weight) * (b / weight) / (weight + 1))
+
+
+def density(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
+    """Probability density at ``x``: 0 outside [0, 1], infinite at an end whose part is below 1.
+
+    >>> density(2, 2, [0.0, 0.5, 1.0, 1.5]).tolist()
+    [0.0, 1.5, 0.0, 0.0]
+    """
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(log_density(alpha, beta, x)))
+
+
+def log_density(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
+    """Logarithm of the density; -inf outside [0, 1].
+
+    The textbook sum ``(alpha - 1) log x + (beta - 1) log(1 - x) - log B(alpha, beta)`` cancels: at
+    Beta(1e7, 1e7) its terms are 1e7 and the result is off by 1e-9. Here the sum is rearranged, after
+    C. Loader (*Fast and Accurate Computation of Binomial Probabilities*, 2000), into a deviance and Stirling
+    corrections, each small and positive; the deviance takes the distance to the mode with twice the digits.
+
+    >>> float(log_density(2, 2, 0.5)) == math.log(1.5)
+    True
+    """
+    a, b = _parts(alpha, beta)
+    a, b, x = np.broadcast_arrays(a, b, np.asarray(x, dtype=np.float64))
+    result = np.full(a.shape, -np.inf)
+    result[np.isnan(a) | np.isnan(b) | np.isnan(x)] = np.nan
+    inside = (x > 0) & (x < 1) & (a > 0) & (b > 0)
+    result[inside] = _log_density_inside(a[inside], b[inside], x[inside])
+    for part, other, end in ((a, b, 0.0), (b, a, 1.0)):
+        at = (x == end) & (part <= 1) & (other > 0)
+        result[at] = np.where(part[at] < 1, np.inf, np.log(other[at]))
+    return result
+
+
+def cumulative(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
+    """Probability of a value at or below ``x``.
+
+    SciPy's `betainc` sums binomial terms when both parts are whole numbers far apart, and loses up to eight
+    digits there (4e-8 at Beta(1000, 341703)). Such parts are nudged by 2^-30 to both sides, which leaves that
+    path, and averaged, which leaves an error of second order, 1e-18.
+
+    >>> float(cumulative(1, 1, 0.25))
+    0.25
+    """
+    a, b = _parts(alpha, beta)
+    a, b, x = np.broadcast_arrays(a, b, np.clip(np.asarray(x, dtype=np.float64), 0, 1))
+    result: Floats = np.array(betainc(a, b, x), dtype=np.float64)
+    weak = _whole_and_far_apart(a, b)
+    if weak.any():
+        up, down = a[weak] * (1 + _NUDGE), a[weak] * (1 - _NUDGE)
+        result[weak] = (betainc(up, b[weak], x[weak]) + betainc(down, b[weak], x[weak])) / 2
+    return result
+
+
+def quantile(alpha: ArrayLike, beta: ArrayLike, prob: ArrayLike) -> Floats:
+    """The ``x`` below which lies the probability ``prob``.
+
+    SciPy's `betaincinv` is taken as it is, save in two places. Whole numbers far apart, the posterior of an
+    arm that hardly ever helps, lose up to eight digits (4e-11 at Beta(3, 1e7), 2e-8 at Beta(1000, 341703)):
+    nudged as in `cumulative`. Parts below 3e-4, where the distribution function is all but flat between its
+    ends, lose up to six (1e-10 at Beta(2e-6, 7.8e-5)): inverted by their power series with exact fractions.
+
+    >>> float(quantile(1, 1, 0.2))
+    0.2
+    """
+    a, b = _parts(alpha, beta)
+    a, b, p = np.broadcast_arrays(a, b, np.asarray(prob, dtype=np.float64))
+    result: Floats = np.array(betaincinv(a, b, p), dtype=np.float64)
+    weak = _whole_and_far_apart(a, b)
+    if weak.any():
+        up, down = a[weak] * (1 + _NUDGE), a[weak] * (1 - _NUDGE)
+        result[weak] = (betaincinv(up, b[weak], p[weak]) + betaincinv(down, b[weak], p[weak])) / 2
+    for found in np.argwhere((np.minimum(a, b) < _SLIGHT) & (p > 0) & (p < 1)):
+        place = tuple(found)
+        slight = _slight_quantile(float(a[place]), float(b[place]), Fraction(float(p[place])))
+        result[place] = result[place] if slight is None else slight
+    return result
+
+
+def interval(alpha: ArrayLike, beta: ArrayLike, prob: float = 0.95) -> tuple[Floats, Floats]:
+    """Exact equal-tailed credible interval: as much probability below it as above.
+
+    Every different pair is inverted once, so 100,000 arms with small counts cost what 2,000 do.
+    Raises `InvalidInput` unless ``prob`` lies strictly between 0 and 1.
+
+    >>> lower, upper = interval(3, 1)
+    >>> round(float(lower), 3), round(float(upper), 3)
+    (0.292, 0.992)
+    """
+    tail = _tail(prob)
+    a, b, inverse = _different_pairs(alpha, beta)
+    return quantile(a, b, tail)[inverse], quantile(a, b, 1 - tail)[inverse]
+
+
+def normal_interval(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats]:
+    """The source's 95 % approximation, mean ± 1.96 standard deviations, clamped to [0, 1].
+
+    >>> lower, upper = normal_interval(3, 1)
+    >>> round(float(lower), 3), float(upper)
+    (0.37, 1.0)
+    """
+    middle, spread = mean(alpha, beta), NORMAL_Z * np.sqrt(variance(alpha, beta))
+    return np.clip(middle - spread, 0, 1), np.clip(middle + spread, 0, 1)
+
+
+def highest_density(alpha: ArrayLike, beta: ArrayLike, prob: float = 0.95) -> tuple[Floats, Floats]:
+    """Shortest interval that holds ``prob``: densities inside are at least those outside.
+
+    Interior ends have equal densities. A density that only falls or only rises gives an interval from 0 or up
+    to 1. NaN where no such interval exists: Beta(1, 1), and parts both below 1, whose density is highest at
+    both ends at once.
+    Raises `InvalidInput` unless ``prob`` lies strictly between 0 and 1.
+
+    >>> lower, upper = highest_density(3, 1)
+    >>> round(float(lower), 3), float(upper)
+    (0.368, 1.0)
+    """
+    outside = float(2 * Fraction(_tail(prob)))
+    a, b, inverse = _different_pairs(alpha, beta)
+    lower, upper = np.full(a.shape, np.nan), np.full(a.shape, np.nan)
+    falls = (a <= 1) & (b >= 1) & ((a < 1) | (b > 1))
+    lower[falls], upper[falls] = 0.0, quantile(a[falls], b[falls], prob)
+    rises = (a >= 1) & (b <= 1) & ((a > 1) | (b < 1))
+    lower[rises], upper[rises] = quantile(a[rises], b[rises], outside), 1.0
+    left = (a > 1) & (b >= a)
+    lower[left], upper[left] = _interior(a[left], b[left], prob, outside)
+    right = (b > 1) & (a > b)
+    below, above = _interior(b[right], a[right], prob, outside)
+    lower[right], upper[right] = 1 - above, 1 - below
+    return lower[inverse], upper[inverse]
+
+
+def _interior(a: Floats, b: Floats, prob: float, outside: float) -> tuple[Floats, Floats]:
+    """Both ends where 1 < alpha <= beta: Newton's method on the log of the lower one, kept inside a bracket.
+
+    With the lower end falls the mass above it, so the upper end follows from it and one equation is left:
+    equal log densities. Its left side rises from -inf at 0 to +inf where the mass just suffices.
+    """
+    mode = (a - 1) / (a + b - 2)
+    most = np.log(np.minimum(mode, quantile(a, b, outside)))
+    least = np.full(a.shape, _SMALLEST_LOG)
+    log_low = np.clip(np.log(np.maximum(quantile(a, b, outside / 2), 5e-324)), least, most)
+    open_ = np.arange(a.size)
+    for _ in range(_HIGHEST_DENSITY_STEPS):
+        if not open_.size:
+            break
+        gap, slope = _density_gap(a[open_], b[open_], log_low[open_], prob)
+        least[open_] = np.where(gap < 0, log_low[open_], least[open_])
+        most[open_] = np.where(gap < 0, most[open_], log_low[open_])
+        with np.errstate(all="ignore"):
+            step = log_low[open_] - gap / slope
+        inside = (step > least[open_]) & (step < most[open_])
+        step = np.where(inside, step, (least[open_] + most[open_]) / 2)
+        moved = np.abs(step - log_low[open_])
+        log_low[open_] = step
+        open_ = open_[moved > 4e-15 * np.maximum(1, np.abs(step))]
+    low = np.where(log_low <= _SMALLEST_LOG + 1, 0.0, np.exp(log_low))
+    return low, quantile(a, b, np.minimum(cumulative(a, b, low) + prob, 1))
+
+
+def _density_gap(a: Floats, b: Floats, log_low: Floats, prob: float) -> tuple[Floats, Floats]:
+    """Log density at the lower end minus that at the upper; its derivative by the log of the lower end."""
+    low = np.exp(log_low)
+    high = quantile(a, b, np.minimum(cumulative(a, b, low) + prob, 1))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        gap = np.where(high < 1, log_density(a, b, low) - log_density(a, b, high), np.inf)
+        at_low = (a - 1) - (b - 1) * low / (1 - low)
+        at_high = (a - 1) / high - (b - 1) / (1 - high)
+        slope = at_low - at_high * low * np.exp(gap)
+    return gap, slope
+
+
+def _log_density_inside(a: Floats, b: Floats, x: Floats) -> Floats:
+    """Log density for 0 < x < 1, as a binomial probability of (possibly broken) counts times a factor."""
+    y = 1 - x
+    log_x, log_y = np.log(x), np.log1p(-x)
+    hits, misses = np.where(a < 1, a, a - 1), np.where(b < 1, b, b - 1)
+    factor = np.where(a < 1, np.log(a) - log_x, 0.0) + np.where(b < 1, np.log(b) - log_y, 0.0)
+    factor += np.where((a < 1) & (b < 1), -np.log(a + b), 0.0)
+    factor += np.where((a >= 1) & (b >= 1), np.log(np.maximum(hits + misses + 1, 1)), 0.0)
+    result: Floats = factor + hits * log_x + misses * log_y
+    both = (hits > 0) & (misses > 0)
+    hits, misses = hits[both], misses[both]
+    n = hits + misses
+    distance = _distance(hits, misses, x[both], y[both])
+    result[both] = (
+        factor[both]
+        + (_stirling_error(n) - _stirling_error(hits) - _stirling_error(misses))
+        - hits * _deviance(distance / hits, log_x[both] + np.log(n / hits))
+        - misses * _deviance(-distance / misses, log_y[both] + np.log(n / misses))
+        - (np.log(hits) + np.log(misses / n)) / 2
+        - _HALF_LOG_2PI
+    )
+    return result
+
+
+def _distance(hits: Floats, misses: Floats, x: Floats, y: Floats) -> Floats:
+    """``misses * x - hits * (1 - x)`` as with twice the digits: the products and 1 - x keep their rests."""
+    high, rest = _product(misses, x)
+    high_other, rest_other = _product(hits, y)
+    rest_of_y = (1 - y) - x
+    return (high - high_other) + (rest - rest_other - hits * rest_of_y)
+
+
+def _product(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Product and its rounding error (Dekker)."""
+    whole = first * second
+    first_high, first_low = _halves(first)
+    second_high, second_low = _halves(second)
+    rest = first_low * second_low - (
+        ((whole - first_high * second_high) - first_low * second_high) - first_high * second_low
+    )
+    return whole, rest
+
+
+def _halves(value: Floats) -> tuple[Floats, Floats]:
+    """Upper and lower 26 bits (Veltkamp)."""
+    scaled = value * 134_217_729.0
+    high = scaled - (scaled - value)
+    return high, value - high
+
+
+def _deviance(t: Floats, log_ratio: Floats) -> Floats:
+    """``t - log(1 + t)``; near 0 by the series of the inverse hyperbolic tangent, where nothing cancels."""
+    ratio = t / (2 + t)
+    square = ratio * ratio
+    series = np.zeros_like(t)
+    for odd in range(37, 1, -2):
+        series = series * square + 1 / odd
+    return np.where(np.abs(t) <= 0.5, ratio * (t - 2 * square * series), t - log_ratio)
+
+
+def _stirling_error(n: Floats) -> Floats:
+    """``log Gamma(n + 1)`` minus Stirling's formula for it."""
+    plain = gammaln(n + 1) - (n + 0.5) * np.log(n) + n - _HALF_LOG_2PI
+    inverse = 1 / np.maximum(n, _STIRLING_FROM)
+    series = np.zeros_like(n)
+    for coefficient in reversed(_STIRLING):
+        series = series * inverse * inverse + coefficient
+    return np.where(n < _STIRLING_FROM, plain, series * inverse)
+
+
+def _slight_quantile(a: float, b: float, p: Fraction) -> float | None:
+    """Quantile where a part is below 3e-4, from the end it is nearer to; None where SciPy serves as well."""
+    from_zero = _slight_from_zero(a, b, p)
+    if from_zero is not None:
+        return from_zero
+    from_one = _slight_from_zero(b, a, 1 - p)
+    return None if from_one is None else 1 - from_one
+
+
+def _slight_from_zero(a: float, b: float, p: Fraction) -> float | None:
+    """Solves ``x^a (1 + a S(x)) = p a B(a, b)``; the right side's logarithm is taken without cancellation."""
+    if a >= _SLIGHT:
+        return None
+    share = p * (Fraction(a) + Fraction(b)) / Fraction(b)
+    log_share = math.log1p(float(share - 1)) if abs(share - 1) < Fraction(1, 2) else math.log(share)
+    gamma_part = sum(
+        a ** (k - 1) / math.factorial(k) * float(polygamma(k - 1, 1.0) - polygamma(k - 1, 1 + b))
+        for k in range(1, 6)
+    )
+    target = log_share / a + gamma_part
+    if target > (0 if b < _SLIGHT else -math.log1p(b) - 2):
+        return None
+    x = math.exp(target) / (1 + math.exp(target)) if b < _SLIGHT else math.exp(target)
+    for _ in range(4):
+        if x == 0:
+            break
+        x *= math.exp((target - math.log(x) - math.log1p(a * _slight_series(a, b, x)) / a) * (1 - x))
+    return x
+
+
+def _slight_series(a: float, b: float, x: float) -> float:
+    """``S(x) = sum over n >= 1 of (1 - b)_n / n! x^n / (a + n)``."""
+    term, total = 1.0, 0.0
+    for n in range(1, 200):
+        term *= (n - b) * x / n
+        total += term / (a + n)
+        if abs(term) < 1e-18 * max(abs(total), 1e-300):
+            break
+    return total
+
+
+def _whole_and_far_apart(a: Floats, b: Floats) -> Bools:
+    """Pairs for which SciPy would sum binomial terms and lose digits."""
+    return np.asarray((np.maximum(a, b) > _SAFE_WHOLE) & (a == np.floor(a)) & (b == np.floor(b)))
+
+
+def _parts(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats]:
+    """Both parts as floats, NaN where they are no Beta's."""
+    a, b = np.asarray(alpha, dtype=np.float64), np.asarray(beta, dtype=np.float64)
+    return (
+        np.where((a > 0) & np.isfinite(a), a, np.nan),
+        np.where((b > 0) & np.isfinite(b), b, np.nan),
+    )
+
+
+def _different_pairs(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats, Ints]:
+    """Every different (alpha, beta) once, and where each one goes in the broadcast shape."""
+    a, b = np.broadcast_arrays(*_parts(alpha, beta))
+    if a.size < _UNIQUE_FROM:
+        return a.ravel(), b.ravel(), np.arange(a.size).reshape(a.shape)
+    pairs, inverse = np.unique(a.ravel() + 1j * b.ravel(), return_inverse=True)
+    return pairs.real.copy(), pairs.imag.copy(), inverse.reshape(a.shape)
+
+
+def _tail(prob: float) -> float:
+    """Probability on either side, of the decimal a person wrote: 0.95 leaves 0.025, not 0.02500...02."""
+    if not 0 < prob < 1:
+        raise InvalidInput(
+            f"prob must be above 0 and below 1, got {prob}.",
+            next_step="Use 0.95 for the usual interval.",
+        )
+    return float((1 - Decimal(repr(float(prob)))) / 2)
