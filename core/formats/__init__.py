@@ -1,0 +1,221 @@
+"""Foreign bytes ↔ records: which files are there, what are they, and a lazy reader for each.
+
+A file is recognised by its content; its name plays no part. Formats: ``armscope`` (our own, documented in
+`core.formats.armscope`), ``claude-code``, ``tau-bench``, ``openai-chat``. A list of tools is recognised too,
+but used only where a person names it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from core.errors import InvalidInput, UnreadableSource
+from core.formats import armscope, claude_code, openai_chat, tau_bench, tools
+from core.formats.entries import (
+    Entry,
+    Limits,
+    Opened,
+    Outside,
+    Progress,
+    Rejected,
+    Skipped,
+    Source,
+)
+from core.formats.heads import head_of, is_tools
+from core.formats.reading import Format, Head, Reading
+from core.records.run import Inventory, Unit
+
+__all__ = [
+    "FORMATS",
+    "Entry",
+    "Limits",
+    "Opened",
+    "Outside",
+    "Progress",
+    "Rejected",
+    "Skipped",
+    "Source",
+    "open_sources",
+    "recognise",
+]
+
+# In this order, because a record of one kind may carry the marks of a later one inside.
+FORMATS: Final[dict[str, Format]] = {
+    format.name: format
+    for format in (armscope.FORMAT, claude_code.FORMAT, tau_bench.FORMAT, openai_chat.FORMAT)
+}
+
+_SYNONYMS: Final[dict[Unit, frozenset[Unit]]] = {
+    "prompt": frozenset(("prompt", "turn")),
+    "turn": frozenset(("prompt", "turn")),
+    "episode": frozenset(("episode",)),
+}
+
+
+def open_sources(
+    paths: Iterable[Path],
+    *,
+    format: str | None = None,
+    unit: Unit | None = None,
+    tools_file: Path | None = None,
+    limits: Limits | None = None,
+) -> Opened:
+    """Recognise files, and all files of folders, before any of them is read.
+
+    Parameters
+    ----------
+    paths
+        Files and folders; folders are walked in sorted order, hidden entries and links to folders left out.
+    format
+        Read every file as this format instead of recognising it.
+    unit
+        What counts as a run; ``prompt`` and ``turn`` mean the same, None = the format's default.
+    tools_file
+        A list of tools, the inventory of all records that declare none.
+
+    Raises
+    ------
+    UnreadableSource
+        A file that was named is missing, empty, unreadable or of no known format.
+    InvalidInput
+        An unknown format, or a unit that a format doesn't have.
+    """
+    limits = limits or Limits()
+    forced = None if format is None else _format(format)
+    inventory = None if tools_file is None else tools.supplied(tools_file, limits)
+    sources: dict[Path, Source] = {}
+    skipped: list[Skipped] = []
+    for path, is_named in _files(paths, skipped):
+        try:
+            source = _source(path, forced, unit, inventory, limits)
+        except UnreadableSource as error:
+            if is_named:
+                raise
+            skipped.append(Skipped(file=_shown(path), reason=error.problem))
+        else:
+            sources.setdefault(path.resolve(), source)
+    return Opened(sources=tuple(sources.values()), skipped=tuple(skipped))
+
+
+def recognise(path: Path, limits: Limits | None = None) -> str | None:
+    """Name of the file's format, ``tools`` for a list of tools, None if it is none that we know."""
+    head = head_of(path, _shown(path), limits or Limits())
+    found = _recognised(head)
+    if found is not None:
+        return found.name
+    return tools.NAME if is_tools(head) else None
+
+
+def _recognised(head: Head) -> Format | None:
+    return next((format for format in FORMATS.values() if format.claims(head)), None)
+
+
+def _source(
+    path: Path, forced: Format | None, unit: Unit | None, inventory: Inventory | None, limits: Limits
+) -> Source:
+    file = _shown(path)
+    head = head_of(path, file, limits)
+    format = forced or _recognised(head)
+    if format is None:
+        raise _foreign(file, head)
+    chosen = _unit(format, unit)
+    reading = Reading(
+        path=path,
+        file=file,
+        shape=head.shape,
+        unit=chosen or "prompt",
+        supplied=inventory if format.takes_tools else None,
+        limits=limits,
+    )
+    return Source(
+        file=file,
+        format=format.name,
+        unit=chosen,
+        size_bytes=path.stat().st_size,
+        path=path,
+        read=partial(format.read, reading),
+    )
+
+
+def _foreign(file: str, head: Head) -> UnreadableSource:
+    if is_tools(head):
+        return UnreadableSource(
+            f"A file to import must hold runs, but this one lists tools ({file}).",
+            next_step="Name it with --tools, beside the file whose runs had these tools.",
+        )
+    return UnreadableSource(
+        f"A file to import must be of a known format ({', '.join(FORMATS)}), and this one is none of them "
+        f"({file}).",
+        next_step="Check the file, or name its format with --format.",
+    )
+
+
+def _format(name: str) -> Format:
+    if name not in FORMATS:
+        raise InvalidInput(
+            f"format must be one of {', '.join(FORMATS)}, got {name!r}.",
+            next_step="Leave it out and the format is recognised.",
+        )
+    return FORMATS[name]
+
+
+def _unit(format: Format, unit: Unit | None) -> Unit | None:
+    if not format.units:
+        if unit is None:
+            return None
+        raise InvalidInput(
+            f"unit must be left out for {format.name} files, got {unit}.",
+            next_step="Every run of such a file names its own unit.",
+        )
+    if unit is None:
+        return format.units[0]
+    for own in format.units:
+        if own in _SYNONYMS[unit]:
+            return own
+    raise InvalidInput(
+        f"unit must be {' or '.join(format.units)} for {format.name} files, got {unit}.",
+        next_step=f"Leave --unit out, or write --unit {format.units[0]}.",
+    )
+
+
+# --- files and folders ------------------------------------------------------------------------------------
+
+
+def _files(paths: Iterable[Path], skipped: list[Skipped]) -> Iterator[tuple[Path, bool]]:
+    """Every file with whether a person named it."""
+    for path in paths:
+        if path.is_dir():
+            for file in _walk(path, skipped):
+                yield file, False
+        else:
+            yield path, True
+
+
+def _walk(folder: Path, skipped: list[Skipped]) -> Iterator[Path]:
+    for entry in _entries(folder, skipped):
+        if entry.name.startswith("."):
+            skipped.append(Skipped(file=_shown(entry), reason="It is hidden; name it to have it read."))
+        elif entry.is_dir():
+            if entry.is_symlink():
+                skipped.append(Skipped(file=_shown(entry), reason="It is a link to a folder."))
+            else:
+                yield from _walk(entry, skipped)
+        else:
+            yield entry
+
+
+def _entries(folder: Path, skipped: list[Skipped]) -> Sequence[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        skipped.append(Skipped(file=_shown(folder), reason=f"The folder can't be read: {error.strerror}."))
+        return ()
+
+
+def _shown(path: Path) -> str:
+    """A path for people; bytes of its name that are no text are replaced."""
+    return os.fsencode(path).decode(errors="replace")

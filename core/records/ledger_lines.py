@@ -6,7 +6,7 @@ groups what was recorded together and never orders anything in another learner.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -20,7 +20,13 @@ from core.records.run import Phase, Run
 from core.records.verdict import Outcome
 
 LINES_VERSION: Final = 1
-_MAX_MICRO: Final = 10**15
+_MAX_COUNT: Final = 10**15
+
+# What JSON may put into a database: 64-bit columns must never be handed more.
+Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_COUNT)]
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
+Millis = Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800_000)]
+"""Milliseconds since 1970 UTC, up to the year 9999."""
 
 
 class LearnerLine(
@@ -47,7 +53,7 @@ class ArmLine(
 
     key: str
     label: str | None = None
-    token_cost: int | None = None
+    token_cost: Tokens | None = None
     prior: Prior | None = None
     retired: bool = False
 
@@ -97,8 +103,8 @@ class RewardLine(
     success_micro: int | None = None
     failure_micro: int | None = None
     pulls: int | None = None
-    at_ms: int | None = None
-    revision: int | None = None
+    at_ms: Millis | None = None
+    revision: Count | None = None
     key: str | None = None
     undone: bool = False
     context: RewardContext = RewardContext()
@@ -147,8 +153,8 @@ class ResetLine(
     reason: str | None = None
     scope: str | None = None
     by: str | None = None
-    at_ms: int | None = None
-    revision: int | None = None
+    at_ms: Millis | None = None
+    revision: Count | None = None
     undone: bool = False
 
     def __post_init__(self) -> None:
@@ -169,9 +175,9 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     phase: Phase = "active"
     references: tuple[Reference, ...] = ()
-    n_calls: int = 0
-    n_real_calls: int = 0
-    revision: int | None = None
+    n_calls: Count = 0
+    n_real_calls: Count = 0
+    revision: Count | None = None
 
     def __post_init__(self) -> None:
         _check_number("n_calls", self.n_calls)
@@ -190,7 +196,7 @@ def _check_length(name: str, text: str | None, highest: int, lowest: int = 0) ->
 
 
 def _check_number(name: str, value: int, lowest: int = 0) -> None:
-    if not lowest <= value <= _MAX_MICRO:
+    if not lowest <= value <= _MAX_COUNT:
         raise InvalidInput(
             f"{name} must be a whole number from {lowest} to 10^15, got {value}.",
             next_step="Correct the number in the line.",

@@ -1,0 +1,387 @@
+"""Our own format: JSON lines, loss-free, in and out; easy enough to write by hand.
+
+Every line is an object with a ``kind``. Unknown fields are refused (a misspelt one must not pass in silence),
+absent ones mean "unknown" or the default. All but ``kind`` and the fields marked * can be left out. The order
+of lines is the order of learning.
+
+``{"armscope": 1, "kind": "learner", "name": "default"}`` - the first line of an export; by hand it can be
+left out.
+
+==============  =========================================================================================
+``armscope`` *  version of this format: 1
+``name`` *      the learner
+``origin``      what database and learner the lines come from
+``settings``    its settings
+==============  =========================================================================================
+
+``{"kind": "arm", "key": "tool:fs:Read", "token_cost": 120}`` - an arm.
+
+==============  =========================================================================================
+``key`` *       ``type:category:name``, type one of tool, skill, file, memory, section
+``label``       a name for people
+``token_cost``  tokens it takes in the prompt
+``prior``       ``{"alpha_micro", "beta_micro"}``: its own prior in millionths
+``retired``     true = no longer in use
+==============  =========================================================================================
+
+``{"kind": "run", "uid": "r1", "arms": ["tool:fs:Read", "tool:exec:Bash"], "calls": ["Read"]}`` - a run.
+
+===================  ====================================================================================
+``uid`` *            unique in the learner, 1 to 512 characters; the same uid again is the same run
+``arms`` *           what was in the prompt: ids, or ``{"key", "token_cost", "label", "content", "prior"}``
+                     (``content`` = a memory's text, which it is recognised by)
+``excluded``         ids of arms that were left out
+``calls``            the tools called, in order: names, or ``{"name", "metadata"}``
+``texts``            what the agent wrote; read to recognise skills, files and memories, not stored
+``referenced``       ids that were used; if given, nothing is detected
+``not_offered``      names of tools that were called without being in the prompt
+``inventory``        how ``arms`` is known: declared (default), supplied, inferred
+``class``            baseline, selected, passive, fallback, imported (default)
+``status``           completed (default), aborted, error
+``ended_at_ms``      when it ended, milliseconds since 1970 UTC; or ``ended_at``, an ISO 8601 time
+``naive_time``       true = the time's zone was not known and taken as UTC
+``usage``            ``{"input", "output", "cache_read", "cache_write", "total"}`` in tokens
+``duration_ms``      how long it took
+``prompt_chars``     length of the system prompt
+``reward``           the environment's own reward, on its own scale
+``provider``, ``model``, ``channel``, ``session``
+                     what it ran on and where it belongs
+``format``, ``unit``, ``source``, ``rank``
+                     where it was first read: of two versions of a uid the higher rank stands
+``empty``            true = nothing answered
+``selection``        how its arms were chosen: decisions with draw, rank, reason, cost; seed; settings hash
+``outcome``          the verdict that stood: observed, conversational, aborted, error, passive, empty. Only
+                     with it count ``phase``, ``references``, ``n_calls``, ``n_real_calls``, ``revision``
+===================  ====================================================================================
+
+``{"kind": "reward", "id": "o1", "arm": "tool:fs:Read", "observation": "feedback", "reward": 1.0}`` - a row
+of the ledger.
+
+=================  ======================================================================================
+``id`` *           its id
+``arm`` *          the arm
+``observation`` *  feedback, correction, evaluation, episode, carried
+``reward`` *       0 to 1; a carried belief has ``success_micro``, ``failure_micro`` and ``pulls`` instead
+``weight_micro``   millionths, 1000000 if left out
+``at_ms``          when it was submitted
+``key``            the caller's idempotency key
+``undone``         true = it was taken back
+``revision``       the counter of the learner that recorded it
+``context``        ``{"lagged", "reason", "by", "run"}``
+=================  ======================================================================================
+
+``{"kind": "reset", "id": "x1", "arms": ["tool:fs:Read"], "target": "uniform"}`` - a reset, with ``id`` * and
+``arms`` *, ``target`` (uniform or prior), ``scope``, ``reason``, ``by``, ``at_ms``, ``revision``, ``undone``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from core.errors import UnreadableSource
+from core.formats.entries import Entry, Progress, Rejected
+from core.formats.moments import moment
+from core.formats.reading import Format, Head, Reading
+from core.formats.strict import UNDECODABLE, Flaw
+from core.records.arm import Arm, Prior
+from core.records.evidence import Reference
+from core.records.ledger_lines import (
+    LINES_VERSION,
+    ArmLine,
+    Count,
+    LearnerLine,
+    LedgerLine,
+    Millis,
+    ResetLine,
+    RewardLine,
+    RunLine,
+    Tokens,
+)
+from core.records.run import Call, Inventory, InventoryKind, Phase, Run, RunClass, Status, Unit, Usage
+from core.records.selection import Selection
+from core.records.verdict import Outcome
+
+NAME: Final = "armscope"
+
+_MAX_KNOWN: Final = 4096
+
+
+class _Arm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    key: str
+    label: str | None = None
+    token_cost: Tokens | None = None
+    content: str | None = None
+    prior: Prior | None = None
+
+
+class _Run(
+    msgspec.Struct,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="run",
+    rename={"run_class": "class"},
+):
+    uid: str
+    arms: msgspec.Raw
+    excluded: tuple[str, ...] = ()
+    calls: tuple[str | Call, ...] = ()
+    texts: tuple[str, ...] = ()
+    referenced: tuple[str, ...] | None = None
+    not_offered: tuple[str, ...] = ()
+    inventory: InventoryKind = "declared"
+    run_class: RunClass = "imported"
+    status: Status = "completed"
+    ended_at_ms: Millis | None = None
+    ended_at: str | None = None
+    naive_time: bool = False
+    usage: Usage | None = None
+    duration_ms: Count | None = None
+    prompt_chars: Count | None = None
+    reward: float | None = None
+    provider: str | None = None
+    model: str | None = None
+    channel: str | None = None
+    session: str | None = None
+    format: str = NAME
+    unit: Unit = "prompt"
+    source: str | None = None
+    rank: Count = 0
+    empty: bool = False
+    selection: Selection | None = None
+    outcome: Outcome | None = None
+    phase: Phase = "active"
+    references: tuple[Reference, ...] = ()
+    n_calls: Count = 0
+    n_real_calls: Count = 0
+    revision: Count | None = None
+
+
+class _Version(msgspec.Struct):
+    armscope: int
+
+
+_LINE: Final = msgspec.json.Decoder(LearnerLine | ArmLine | RewardLine | ResetLine | _Run)
+_ARMS: Final = msgspec.json.Decoder(list[str | _Arm])
+_VERSION: Final = msgspec.json.Decoder(_Version)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+# --- in ---------------------------------------------------------------------------------------------------
+
+
+def _claims(head: Head) -> bool:
+    return "armscope" in head.keys or any(
+        line.get("kind") == b'"run"' and "uid" in line and "arms" in line for line in head.lines
+    )
+
+
+def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
+    inventories = _Inventories()
+    for number, raw in reading.raw_records(progress):
+        if isinstance(raw, Rejected):
+            yield raw
+            continue
+        try:
+            line = _LINE.decode(raw)
+            entry = _run_entry(line, inventories) if isinstance(line, _Run) else line
+        except UNDECODABLE as error:
+            _refuse_newer_version(raw, reading.file)
+            yield reading.rejected(number, error, raw)
+        else:
+            yield entry
+
+
+def _refuse_newer_version(raw: bytes, file: str) -> None:
+    try:
+        version = _VERSION.decode(raw).armscope
+    except UNDECODABLE:
+        return
+    if version != LINES_VERSION:
+        raise UnreadableSource(
+            f"An armscope file must be of version {LINES_VERSION}, got {version} ({file}).",
+            next_step="Import it with the version of armscope that wrote it, or a later one.",
+        )
+
+
+class _Inventories:
+    """Inventories by their JSON, arms by their id: checked once, however many lines repeat them."""
+
+    def __init__(self) -> None:
+        self._inventories: dict[tuple[bytes, InventoryKind], Inventory] = {}
+        self._arms: dict[str, Arm] = {}
+
+    def inventory(self, raw: bytes, kind: InventoryKind) -> Inventory:
+        known = self._inventories.get((raw, kind))
+        if known is None:
+            known = Inventory(kind=kind, arms=tuple([self._arm(arm) for arm in _ARMS.decode(raw)]))
+            _make_room(self._inventories)
+            self._inventories[raw, kind] = known
+        return known
+
+    def _arm(self, arm: str | _Arm) -> Arm:
+        if isinstance(arm, _Arm):
+            return Arm(
+                key=arm.key,
+                label=arm.label,
+                token_cost=arm.token_cost,
+                content=arm.content,
+                prior=arm.prior,
+            )
+        known = self._arms.get(arm)
+        if known is None:
+            _make_room(self._arms)
+            known = self._arms[arm] = Arm(key=arm)
+        return known
+
+
+def _make_room(known: dict[tuple[bytes, InventoryKind], Inventory] | dict[str, Arm]) -> None:
+    if len(known) >= _MAX_KNOWN:
+        known.clear()
+
+
+def _run_entry(line: _Run, inventories: _Inventories) -> Run | RunLine:
+    run = _run(line, inventories.inventory(bytes(line.arms), line.inventory))
+    if line.outcome is None:
+        return run
+    return RunLine(
+        run=run,
+        outcome=line.outcome,
+        phase=line.phase,
+        references=line.references,
+        n_calls=line.n_calls,
+        n_real_calls=line.n_real_calls,
+        revision=line.revision,
+    )
+
+
+def _run(line: _Run, inventory: Inventory) -> Run:
+    if line.excluded:
+        _check_excluded(line.excluded, inventory)
+    if line.selection is not None:
+        _check_selection(line.selection)
+    ended_at_ms, naive_time = line.ended_at_ms, line.naive_time
+    if line.ended_at is not None:
+        ended_at_ms, naive_time = _ended(line.ended_at)
+    return Run(
+        uid=line.uid,
+        inventory=inventory,
+        format=line.format,
+        unit=line.unit,
+        source=line.source,
+        rank=line.rank,
+        session=line.session,
+        ended_at_ms=ended_at_ms,
+        naive_time=naive_time,
+        provider=line.provider,
+        model=line.model,
+        channel=line.channel,
+        run_class=line.run_class,
+        status=line.status,
+        usage=line.usage,
+        duration_ms=line.duration_ms,
+        prompt_chars=line.prompt_chars,
+        reward=line.reward,
+        calls=tuple([Call(name=call) if isinstance(call, str) else call for call in line.calls]),
+        texts=line.texts,
+        excluded=line.excluded,
+        referenced=line.referenced,
+        not_offered=line.not_offered,
+        empty=line.empty,
+        selection=line.selection,
+    )
+
+
+def _ended(text: str) -> tuple[int, bool]:
+    ended_at_ms, is_naive = moment(text)
+    if ended_at_ms is None:
+        raise Flaw("has an ended_at that is not an ISO 8601 time since 1970")
+    return ended_at_ms, is_naive
+
+
+def _check_excluded(excluded: tuple[str, ...], inventory: Inventory) -> None:
+    left_out = set(excluded)
+    if len(left_out) != len(excluded):
+        raise Flaw("names an excluded arm twice")
+    if any(arm.key in left_out for arm in inventory.arms):
+        raise Flaw("has an arm both in the prompt and excluded")
+
+
+def _check_selection(selection: Selection) -> None:
+    numbers = [selection.revision, selection.budget_tokens]
+    for decision in selection.decisions:
+        numbers += (decision.rank, decision.token_cost, decision.budget_left or 0)
+    if any(abs(number) > 10**15 for number in numbers):
+        raise Flaw("has a selection with a number beyond 10^15")
+
+
+# --- out --------------------------------------------------------------------------------------------------
+
+
+def write(lines: Iterable[LedgerLine | Run]) -> Iterator[bytes]:
+    """The lines as JSON, each ended by a newline; reading them gives equal records.
+
+    >>> list(write([LearnerLine(armscope=1, name="default")]))[0].startswith(b'{"kind":"learner"')
+    True
+    """
+    for line in lines:
+        yield _ENCODER.encode(_written(line)) + b"\n"
+
+
+def _written(line: LedgerLine | Run) -> LearnerLine | ArmLine | RewardLine | ResetLine | _Run:
+    if isinstance(line, Run):
+        return _written_run(line)
+    if not isinstance(line, RunLine):
+        return line
+    written = _written_run(line.run)
+    written.outcome = line.outcome
+    written.phase = line.phase
+    written.references = line.references
+    written.n_calls = line.n_calls
+    written.n_real_calls = line.n_real_calls
+    written.revision = line.revision
+    return written
+
+
+def _written_run(run: Run) -> _Run:
+    return _Run(
+        uid=run.uid,
+        arms=msgspec.Raw(_ENCODER.encode([_written_arm(arm) for arm in run.inventory.arms])),
+        excluded=run.excluded,
+        calls=tuple([call if call.metadata else call.name for call in run.calls]),
+        texts=run.texts,
+        referenced=run.referenced,
+        not_offered=run.not_offered,
+        inventory=run.inventory.kind,
+        run_class=run.run_class,
+        status=run.status,
+        ended_at_ms=run.ended_at_ms,
+        naive_time=run.naive_time,
+        usage=run.usage,
+        duration_ms=run.duration_ms,
+        prompt_chars=run.prompt_chars,
+        reward=run.reward,
+        provider=run.provider,
+        model=run.model,
+        channel=run.channel,
+        session=run.session,
+        format=run.format,
+        unit=run.unit,
+        source=run.source,
+        rank=run.rank,
+        empty=run.empty,
+        selection=run.selection,
+    )
+
+
+def _written_arm(arm: Arm) -> str | _Arm:
+    if arm.label is None and arm.token_cost is None and arm.content is None and arm.prior is None:
+        return arm.key
+    return _Arm(key=arm.key, label=arm.label, token_cost=arm.token_cost, content=arm.content, prior=arm.prior)
+
+
+FORMAT: Final = Format(name=NAME, units=(), claims=_claims, read=_read, takes_tools=False)

@@ -1,0 +1,251 @@
+"""Messages of a benchmark record → runs: the whole record, or one per turn of the user.
+
+Only role ``assistant`` counts: the user may be simulated and call tools too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from core.formats.entries import Entry, Outside, Progress, Rejected
+from core.formats.reading import Reading
+from core.formats.strict import UNDECODABLE
+from core.formats.tools import inferred
+from core.records.run import METADATA_CHARS, Call, Inventory, Run, Usage
+
+
+class Part(msgspec.Struct):
+    """A piece of a message's content; only its text is read."""
+
+    text: str | None = None
+
+
+class Function(msgspec.Struct):
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b"")
+    input: msgspec.Raw = msgspec.Raw(b"")
+
+
+class ToolCall(msgspec.Struct):
+    function: Function | None = None
+    custom: Function | None = None
+
+
+class Message(msgspec.Struct):
+    """An OpenAI chat message; ``function_call`` is how calls were written before ``tool_calls``."""
+
+    role: str
+    content: str | list[Part] | None = None
+    tool_calls: list[ToolCall] | None = None
+    function_call: Function | None = None
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join([part.text for part in self.content or () if part.text is not None])
+
+    @property
+    def calls(self) -> list[Call]:
+        functions = [call.function or call.custom for call in self.tool_calls or ()]
+        functions.append(self.function_call)
+        return [
+            Call(name=function.name, metadata=metadata(bytes(function.arguments or function.input)))
+            for function in functions
+            if function is not None
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What a benchmark format makes of one raw record; ``declared`` None = it lists no tools."""
+
+    messages: Sequence[Message]
+    declared: Inventory | None = None
+    model: str | None = None
+    reward: float | None = None
+    usage: Usage | None = None
+
+
+@dataclass
+class Segment:
+    """A stretch of a conversation, still growing."""
+
+    n_replies: int = 0
+    calls: list[Call] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    def add(self, message: Message) -> None:
+        self.n_replies += 1
+        self.calls.extend(message.calls)
+        if text := message.text:
+            self.texts.append(text)
+
+
+def metadata(arguments: bytes) -> str:
+    r"""At most 200 characters of a call's arguments: of their text, or of their JSON without escapes.
+
+    >>> metadata(b'"{\\"city\\": \\"Rome\\"}"'), metadata(b'{"skill": "caf\\u00e9"}')
+    ('{"city": "Rome"}', '{"skill":"café"}')
+    """
+    if arguments.startswith(b'"'):
+        return msgspec.json.decode(arguments, type=str)[:METADATA_CHARS]
+    if b"\\u" in arguments:
+        arguments = msgspec.json.encode(msgspec.json.decode(arguments))
+    # No character takes more than four bytes; one cut in half at the end is dropped.
+    return arguments[: 4 * METADATA_CHARS].decode(errors="ignore")[:METADATA_CHARS]
+
+
+def turns(messages: Sequence[Message]) -> tuple[Segment, list[Segment]]:
+    """What comes before the first user text, and the turns that user texts open."""
+    before = current = Segment()
+    opened: list[Segment] = []
+    for message in messages:
+        if message.role == "assistant":
+            current.add(message)
+        elif message.role == "user" and message.text.strip():
+            current = Segment()
+            opened.append(current)
+    return before, opened
+
+
+def episode(messages: Sequence[Message]) -> Segment:
+    """All replies as one stretch."""
+    whole = Segment()
+    for message in messages:
+        if message.role == "assistant":
+            whole.add(message)
+    return whole
+
+
+Decode = Callable[[bytes], Record]
+
+_CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
+
+
+def read(format_name: str, reading: Reading, progress: Progress | None, decode: Decode) -> Iterator[Entry]:
+    """Runs of a file of records, in its order.
+
+    Identity of a record: the hash of its canonical JSON and its ordinal among identical ones in the file.
+    Without a declared or supplied list the inventory is what the file's records call, so the file is then
+    read twice, and the longer file's inventory supersedes (`Run.rank`).
+    """
+    ordinals = _Ordinals()
+    called: _Called | None = None
+    for number, raw in reading.raw_records(progress):
+        if isinstance(raw, Rejected):
+            yield raw
+            continue
+        try:
+            record = decode(raw)
+            source = ordinals.identity(raw)
+        except UNDECODABLE as error:
+            yield reading.rejected(number, error, raw)
+            continue
+        inventory, rank = record.declared or reading.supplied, len(record.messages)
+        if inventory is None:
+            called = called or _called(reading, decode)
+            inventory, rank = called.inventory, called.n_records
+        found = _Found(
+            format_name=format_name,
+            reading=reading,
+            number=number,
+            record=record,
+            source=source,
+            inventory=inventory,
+            rank=rank,
+        )
+        yield from found.entries()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """A record in its place, ready to become runs."""
+
+    format_name: str
+    reading: Reading
+    number: int
+    record: Record
+    source: str
+    inventory: Inventory
+    rank: int
+
+    def entries(self) -> Iterator[Entry]:
+        if self.reading.unit == "episode":
+            yield self._run(episode(self.record.messages), self.source)
+            return
+        before, opened = turns(self.record.messages)
+        if before.n_replies or not opened:
+            yield Outside(
+                file=self.reading.file,
+                line=self.number,
+                n_replies=before.n_replies,
+                n_calls=len(before.calls),
+                no_user_text=not opened,
+            )
+        for ordinal, segment in enumerate(opened):
+            yield self._run(segment, f"{self.source}/{ordinal}")
+
+    def _run(self, segment: Segment, identity: str) -> Run:
+        """Reward and usage are the whole record's: a single turn has none."""
+        is_whole = self.reading.unit == "episode"
+        return Run(
+            uid=f"{self.format_name}/{self.reading.unit}/{identity}",
+            inventory=self.inventory,
+            format=self.format_name,
+            unit=self.reading.unit,
+            source=self.source,
+            rank=self.rank,
+            session=self.source,
+            model=self.record.model,
+            reward=self.record.reward if is_whole else None,
+            usage=self.record.usage if is_whole else None,
+            calls=tuple(segment.calls),
+            texts=tuple(segment.texts),
+            empty=segment.n_replies == 0,
+        )
+
+
+class _Ordinals:
+    """Identities of records. A million records cost about 100 MB, so only 64 bits of each hash are kept to
+    tell repeats; two that met by chance would still have different identities, with an ordinal to spare.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._repeats: dict[int, int] = {}
+
+    def identity(self, raw: bytes) -> str:
+        digest = hashlib.sha256(_CANONICAL.encode(msgspec.json.decode(raw))).digest()[:16]
+        short = int.from_bytes(digest[:8])
+        ordinal = 0
+        if short in self._seen:
+            ordinal = self._repeats[short] = self._repeats.get(short, 0) + 1
+        self._seen.add(short)
+        return f"{digest.hex()}-{ordinal}"
+
+
+@dataclass(frozen=True)
+class _Called:
+    inventory: Inventory
+    n_records: int
+
+
+def _called(reading: Reading, decode: Decode) -> _Called:
+    """Names called in all records that list no tools themselves, and how many those are."""
+    names: set[str] = set()
+    n_records = 0
+    for _, raw in reading.raw_records():
+        try:
+            record = None if isinstance(raw, Rejected) else decode(raw)
+        except UNDECODABLE:
+            continue  # it is reported where the runs are read
+        if record is not None and record.declared is None:
+            n_records += 1
+            names.update(call.name for call in episode(record.messages).calls)
+    return _Called(inferred(names), n_records)

@@ -1,0 +1,96 @@
+"""What a file yields when it is read: runs, ledger lines, and all that is not a run, with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from core.records.ledger_lines import ArmLine, LearnerLine, ResetLine, RewardLine, RunLine
+from core.records.run import Run, Unit
+
+MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much one file may ask for; files come from strangers and models."""
+
+    line_bytes: int = 16 * MIB
+    document_bytes: int = 256 * MIB
+    inflated_bytes: int = 4096 * MIB
+    depth: int = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejected:
+    """A line, or a record of an array, that was left out; ``line`` counts from 1, None = the whole file."""
+
+    file: str
+    line: int | None
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """Replies of a record that belong to no turn, because no user had spoken before them.
+
+    ``no_user_text``: nobody ever does, so the record has no turns at all; read by episode it is one run.
+    """
+
+    file: str
+    line: int
+    n_replies: int
+    n_calls: int
+    no_user_text: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skipped:
+    """A file met in a folder that is not read, and why."""
+
+    file: str
+    reason: str
+
+
+Entry = Run | RunLine | LearnerLine | ArmLine | RewardLine | ResetLine | Rejected | Outside
+Progress = Callable[[int], None]
+"""Called with the bytes read of a file so far, as it lies on disk (compressed, if it is)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One recognised file. Nothing but its beginning has been read yet.
+
+    ``unit`` None = every run names its own (our format). ``file`` is for showing, never an identity.
+    """
+
+    file: str
+    format: str
+    unit: Unit | None
+    size_bytes: int
+    path: Path = field(repr=False)
+    read: Callable[[Progress | None], Iterator[Entry]] = field(repr=False, compare=False)
+
+    def entries(self, progress: Progress | None = None) -> Iterator[Entry]:
+        """Everything in the file, lazily and in its order; every call reads it anew.
+
+        Raises
+        ------
+        UnreadableSource
+            The file as a whole can't be read: a damaged JSON document, a limit, a disk error.
+        """
+        return self.read(progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """The recognised files of some paths, and what a folder held besides."""
+
+    sources: tuple[Source, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(source.size_bytes for source in self.sources)

@@ -1,0 +1,106 @@
+"""The beginning of a file → its shape and the keys of its first records, which is what formats go by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from core.errors import UnreadableSource
+from core.formats.entries import MIB, Limits
+from core.formats.reading import Head
+from core.formats.stream import Bytes
+from core.formats.strict import UNDECODABLE
+
+_MAX_LINES: Final = 200
+_MAX_KEY_BYTES: Final = 200
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
+
+
+def head_of(path: Path, file: str, limits: Limits) -> Head:
+    """Look at a file's first MiB, or its first line if that is longer.
+
+    Raises
+    ------
+    UnreadableSource
+        It is missing, empty, not a regular file, or no JSON by its first character.
+    """
+    start = _start(path, file, limits).lstrip()
+    if not start:
+        raise UnreadableSource(
+            f"A file to import must hold something, got an empty one ({file}).",
+            next_step="Check that it is the right file and complete.",
+        )
+    if start.startswith(_UTF16):
+        raise UnreadableSource(
+            f"A file to import must be UTF-8, got UTF-16 ({file}).", next_step="Save it as UTF-8."
+        )
+    if start.startswith(b"["):
+        return Head(shape="array", keys=frozenset(_first_keys(start)))
+    lines = tuple(_objects(start))
+    # No whole object on any line, yet more than one line: one object spread over several lines.
+    is_spread = not lines and start.startswith(b"{") and b"\n" in start.rstrip()
+    return Head(
+        shape="object" if is_spread else "lines",
+        keys=frozenset(lines[0] if lines else _first_keys(start)),
+        lines=lines,
+    )
+
+
+def is_tools(head: Head) -> bool:
+    """Does the file list tools, as ``--tools`` takes them?"""
+    if "domains" in head.keys:
+        return True
+    return head.shape == "array" and ("function" in head.keys or {"name", "parameters"} <= head.keys)
+
+
+def _start(path: Path, file: str, limits: Limits) -> bytes:
+    try:
+        if path.exists() and not path.is_file():
+            raise UnreadableSource(
+                f"A file to import must be a regular file ({file}).", next_step="Name a file or a folder."
+            )
+        with Bytes(path, file, limits) as content:
+            start = content.head(MIB)
+            if len(start) == MIB and b"\n" not in start:
+                start += content.head(max(limits.line_bytes - MIB, 0))
+    except OSError as error:
+        raise UnreadableSource(
+            f"A file to import must be readable, got {error.strerror} ({file}).",
+            next_step="Check its path and permissions.",
+        ) from None
+    return start
+
+
+def _objects(start: bytes) -> Iterator[dict[str, msgspec.Raw]]:
+    """The whole lines that are JSON objects; the last one may be cut off by the head's end."""
+    for line in islice(start.split(b"\n"), _MAX_LINES):
+        if line.lstrip().startswith(b"{"):
+            try:
+                yield _OBJECT.decode(line)
+            except UNDECODABLE:
+                continue
+
+
+def _first_keys(start: bytes) -> Iterator[str]:
+    """Keys of the first object (of an array, of its first element), even if its end is not in sight."""
+    level, key = 0, b""
+    is_array = start.startswith(b"[")
+    for match in _TOKEN.finditer(start):
+        token = match[0]
+        if token in (b"{", b"["):
+            level += 1
+        elif token in (b"}", b"]"):
+            level -= 1
+            if level == is_array:
+                return
+        elif token == b":" and level == 1 + is_array:
+            yield key[1:-1][:_MAX_KEY_BYTES].decode(errors="replace")
+        else:
+            key = token

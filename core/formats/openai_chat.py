@@ -1,0 +1,80 @@
+"""OpenAI chat records ``{messages, tools?}``, one a line or in one array.
+
+``tools`` (or the older ``functions``) declares the inventory of its record. ``model`` and ``usage`` are read
+if a record has them; ``prompt_tokens`` then contains the cached ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from core.formats.chat import Message, Record, read
+from core.formats.entries import Entry, Progress
+from core.formats.reading import Format, Head, Reading
+from core.formats.tools import DeclaredLists
+from core.records.run import Usage
+
+NAME: Final = "openai-chat"
+
+
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+
+    def usage(self) -> Usage | None:
+        details = self.prompt_tokens_details
+        cached = 0 if details is None else details.cached_tokens or 0
+        found = Usage(
+            input=max((self.prompt_tokens or 0) - cached, 0),
+            output=self.completion_tokens or 0,
+            cache_read=cached,
+            total=self.total_tokens or None,  # zero everywhere means unknown
+        )
+        return None if found.tokens is None else found
+
+
+class _Chat(msgspec.Struct):
+    messages: list[Message]
+    tools: msgspec.Raw = msgspec.Raw(b"null")
+    functions: msgspec.Raw = msgspec.Raw(b"null")
+    model: str | None = None
+    usage: _Usage | None = None
+
+
+_CHAT: Final = msgspec.json.Decoder(_Chat)
+
+
+def _claims(head: Head) -> bool:
+    return "messages" in head.keys or any("messages" in line for line in head.lines)
+
+
+def _decoder() -> Callable[[bytes], Record]:
+    lists = DeclaredLists()
+
+    def decode(raw: bytes) -> Record:
+        chat = _CHAT.decode(raw)
+        declared = next((bytes(tools) for tools in (chat.tools, chat.functions) if tools != b"null"), None)
+        return Record(
+            messages=chat.messages,
+            declared=None if declared is None else lists.inventory(declared),
+            model=chat.model,
+            usage=None if chat.usage is None else chat.usage.usage(),
+        )
+
+    return decode
+
+
+def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
+    return read(NAME, reading, progress, _decoder())
+
+
+FORMAT: Final = Format(name=NAME, units=("episode", "turn"), claims=_claims, read=_read)

@@ -1,0 +1,103 @@
+"""One file, its format chosen → its raw records, each with its place or the reason it was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from core.errors import UnreadableSource
+from core.formats.entries import Entry, Limits, Progress, Rejected
+from core.formats.stream import Bytes, Damage
+from core.formats.strict import UNDECODABLE, check, reason
+from core.records.run import Inventory, Unit
+
+Shape = Literal["lines", "array", "object"]
+"""JSON lines; one array of records; one record spread over several lines."""
+
+_ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """The beginning of a file, as far as it tells formats apart.
+
+    ``keys`` are those of the first object, even if it is larger than the head; ``lines`` its whole first
+    lines that are objects.
+    """
+
+    shape: Shape
+    keys: frozenset[str]
+    lines: tuple[dict[str, msgspec.Raw], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a format needs to read one file."""
+
+    path: Path
+    file: str
+    shape: Shape
+    unit: Unit
+    supplied: Inventory | None
+    limits: Limits
+
+    def raw_records(self, progress: Progress | None = None) -> Iterator[tuple[int, bytes | Rejected]]:
+        """Number and bytes of every record, checked to be strict UTF-8 JSON of bounded depth as a text.
+
+        Whether it is JSON at all, and of which shape, shows when the format decodes it.
+        """
+        try:
+            with Bytes(self.path, self.file, self.limits, progress) as content:
+                pieces = content.lines() if self.shape == "lines" else self._elements(content)
+                for number, piece in pieces:
+                    yield number, self._checked(number, piece)
+        except OSError as error:
+            raise UnreadableSource(
+                f"A file must be readable, got {error.strerror} ({self.file}).",
+                next_step="Check the disk and import the file again.",
+            ) from None
+
+    def rejected(self, number: int, error: BaseException, raw: bytes) -> Rejected:
+        return Rejected(file=self.file, line=number, reason=self._sentence(reason(error, raw), raw))
+
+    def _checked(self, number: int, piece: bytes | Damage) -> bytes | Rejected:
+        if isinstance(piece, Damage):
+            return Rejected(file=self.file, line=number, reason=f"The file {piece.reason}.")
+        try:
+            check(piece, self.limits.depth)
+        except UNDECODABLE as error:
+            return self.rejected(number, error, piece)
+        return piece
+
+    def _sentence(self, why: str, raw: bytes) -> str:
+        if self.shape == "lines" and not raw.endswith(b"\n"):
+            return f"The last line {why}; import the file again once it is complete."
+        return f"It {why}."
+
+    def _elements(self, content: Bytes) -> Iterator[tuple[int, bytes | Damage]]:
+        document = content.document()
+        try:
+            elements = _ELEMENTS.decode(document) if self.shape == "array" else [msgspec.Raw(document)]
+        except UNDECODABLE as error:
+            raise UnreadableSource(
+                f"A JSON document must be whole, but this one {reason(error, document)} ({self.file}).",
+                next_step="Copy or export it again.",
+            ) from None
+        for number, element in enumerate(elements, start=1):
+            yield number, bytes(element)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A transcript format: how it is recognised by content, in which units it counts, how it is read."""
+
+    name: str
+    units: tuple[Unit, ...]
+    """The first is the default; empty = every run names its own."""
+    claims: Callable[[Head], bool]
+    read: Callable[[Reading, Progress | None], Iterator[Entry]]
+    takes_tools: bool = True

@@ -1,0 +1,93 @@
+"""Is this really JSON? What the decoders let pass in parts they skip, checked here, with the place.
+
+The decoder reads only the fields that a format asks for. A lone surrogate, broken UTF-8 or a bomb of brackets
+in any other field must not depend on which fields those are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+import numpy as np
+import orjson
+
+from core.errors import ArmscopeError
+
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
+_NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_STEP: Final = np.zeros(256, dtype=np.int8)
+_STEP[list(b"[{")] = 1
+_STEP[list(b"]}")] = -1
+_BYTE_PLACE: Final = re.compile(r"\(byte (\d+)\)")
+_NO_NUMBER: Final = re.compile(rb"-?(NaN|Infinity)")
+
+
+class Flaw(ValueError):  # noqa: N818 - it becomes a rejected line, nobody catches it as an error
+    """Why a piece of JSON is not accepted."""
+
+
+UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArmscopeError, Flaw)
+"""All that decoding a hostile line may raise."""
+
+
+def check(raw: bytes, max_depth: int) -> None:
+    """Raise `Flaw` for lone surrogates, broken UTF-8 and deep nesting anywhere in ``raw``.
+
+    >>> check(b'{"a": "[[[[["}', max_depth=3)
+    """
+    if not raw.isascii():
+        raw.decode()
+    if b"\\u" in raw and _SURROGATE.search(raw):
+        _check_surrogates(raw)
+    if raw.count(b"{") + raw.count(b"[") > max_depth and depth(raw) > max_depth:
+        raise Flaw(f"is nested deeper than {max_depth} levels")
+
+
+def depth(raw: bytes) -> int:
+    """How deep the brackets outside strings are nested.
+
+    >>> depth(b'[{"a": "]]}}[["}, [[]]]')
+    3
+    """
+    brackets = _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS)
+    steps = _STEP[np.frombuffer(brackets, dtype=np.uint8)]
+    return int(np.cumsum(steps, dtype=np.int64).max(initial=0))
+
+
+def _check_surrogates(raw: bytes) -> None:
+    """Pairs are fine; orjson refuses halves."""
+    try:
+        orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        if "surrogate" in error.msg or "hex escape" in error.msg:
+            raise Flaw(f"holds half of a surrogate pair (byte {error.pos})") from None
+        raise Flaw(f"is not valid JSON: {error.msg} (byte {error.pos})") from None
+
+
+def reason(error: BaseException, raw: bytes) -> str:
+    """One sentence on why ``raw`` was left out, without repeating its content."""
+    if isinstance(error, ArmscopeError):
+        return error.problem
+    if isinstance(error, UnicodeDecodeError):
+        return f"is not UTF-8 (byte {error.start})"
+    if isinstance(error, RecursionError):
+        return "is nested too deeply"
+    if isinstance(error, msgspec.ValidationError):
+        return f"has another shape than its format: {error}"
+    if isinstance(error, msgspec.DecodeError):
+        return _malformed(str(error), raw)
+    return str(error)
+
+
+def _malformed(message: str, raw: bytes) -> str:
+    place = _BYTE_PLACE.search(message)
+    if place is None:
+        return "is cut off in the middle"
+    at = int(place[1])
+    number = _NO_NUMBER.match(raw, at) or _NO_NUMBER.match(raw, max(at - 1, 0))
+    if number is not None:
+        return f"holds {number[0].decode()}, which is not a JSON number (byte {at})"
+    return f"is not valid JSON: {message.removeprefix('JSON is malformed: ')}"

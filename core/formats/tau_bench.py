@@ -1,0 +1,43 @@
+"""tau-bench results: records ``{task_id, trial, reward, info, traj}``, in one array or one a line.
+
+``traj`` holds OpenAI chat messages. The file lists no tools and names no model unless a record does; times
+and usage are unknown. The reward is the episode's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from core.formats.chat import Message, Record, read
+from core.formats.entries import Entry, Progress
+from core.formats.reading import Format, Head, Reading
+
+NAME: Final = "tau-bench"
+
+
+class _Episode(msgspec.Struct):
+    traj: list[Message]
+    reward: float | None = None
+    model: str | None = None
+
+
+_EPISODE: Final = msgspec.json.Decoder(_Episode)
+
+
+def _claims(head: Head) -> bool:
+    return "traj" in head.keys or any("traj" in line for line in head.lines)
+
+
+def _decode(raw: bytes) -> Record:
+    found = _EPISODE.decode(raw)
+    return Record(messages=found.traj, model=found.model, reward=found.reward)
+
+
+def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
+    return read(NAME, reading, progress, _decode)
+
+
+FORMAT: Final = Format(name=NAME, units=("episode", "turn"), claims=_claims, read=_read)
