@@ -95,7 +95,7 @@ def open_sources(
         except UnreadableSource as error:
             if is_named:
                 raise
-            skipped.append(Skipped(file=_shown(path), reason=error.problem))
+            skipped.append(Skipped(file=_shown(path), reason=error.problem, next_step=error.next_step))
         else:
             sources.setdefault(path.resolve(), source)
     return Opened(sources=tuple(sources.values()), skipped=tuple(skipped))
@@ -198,10 +198,10 @@ def _files(paths: Iterable[Path], skipped: list[Skipped]) -> Iterator[tuple[Path
 def _walk(folder: Path, skipped: list[Skipped]) -> Iterator[Path]:
     for entry in _entries(folder, skipped):
         if entry.name.startswith("."):
-            skipped.append(Skipped(file=_shown(entry), reason="It is hidden; name it to have it read."))
+            skipped.append(_left_out(entry, "A hidden file or folder is not read."))
         elif entry.is_dir():
             if entry.is_symlink():
-                skipped.append(Skipped(file=_shown(entry), reason="It is a link to a folder."))
+                skipped.append(_left_out(entry, "A link to a folder is not followed."))
             else:
                 yield from _walk(entry, skipped)
         else:
@@ -212,8 +212,12 @@ def _entries(folder: Path, skipped: list[Skipped]) -> Sequence[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError as error:
-        skipped.append(Skipped(file=_shown(folder), reason=f"The folder can't be read: {error.strerror}."))
+        skipped.append(_left_out(folder, f"A folder must be readable, got {error.strerror}."))
         return ()
+
+
+def _left_out(path: Path, reason: str) -> Skipped:
+    return Skipped(file=_shown(path), reason=reason, next_step="Name it itself to have it read.")
 
 
 def _shown(path: Path) -> str:

@@ -176,7 +176,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 def _claims(head: Head) -> bool:
     return "armscope" in head.keys or any(
-        line.get("kind") == b'"run"' and "uid" in line and "arms" in line for line in head.lines
+        bytes(line.get("kind", b"")) == b'"run"' and "uid" in line and "arms" in line for line in head.lines
     )
 
 

@@ -48,10 +48,11 @@ class Outside:
 
 @dataclass(frozen=True, kw_only=True)
 class Skipped:
-    """A file met in a folder that is not read, and why."""
+    """A file met in a folder that is not read, why, and what can be done about it."""
 
     file: str
     reason: str
+    next_step: str
 
 
 Entry = Run | RunLine | LearnerLine | ArmLine | RewardLine | ResetLine | Rejected | Outside

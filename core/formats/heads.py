@@ -11,12 +11,13 @@ from typing import Final
 import msgspec
 
 from core.errors import UnreadableSource
-from core.formats.entries import MIB, Limits
+from core.formats.entries import Limits
 from core.formats.reading import Head
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE
 
-_MAX_LINES: Final = 200
+_MAX_LINES: Final = 64
+_MAX_BYTES: Final = 128 << 10
 _MAX_KEY_BYTES: Final = 200
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -24,7 +25,7 @@ _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 
 
 def head_of(path: Path, file: str, limits: Limits) -> Head:
-    """Look at a file's first MiB, or its first line if that is longer.
+    """Look at a file's first 128 KiB, or its first line if that is longer.
 
     Raises
     ------
@@ -67,9 +68,9 @@ def _start(path: Path, file: str, limits: Limits) -> bytes:
                 f"A file to import must be a regular file ({file}).", next_step="Name a file or a folder."
             )
         with Bytes(path, file, limits) as content:
-            start = content.head(MIB)
-            if len(start) == MIB and b"\n" not in start:
-                start += content.head(max(limits.line_bytes - MIB, 0))
+            start = content.head(_MAX_BYTES)
+            if len(start) == _MAX_BYTES and b"\n" not in start:
+                start += content.head(max(limits.line_bytes - _MAX_BYTES, 0))
     except OSError as error:
         raise UnreadableSource(
             f"A file to import must be readable, got {error.strerror} ({file}).",

@@ -62,7 +62,8 @@ def _decoder() -> Callable[[bytes], Record]:
 
     def decode(raw: bytes) -> Record:
         chat = _CHAT.decode(raw)
-        declared = next((bytes(tools) for tools in (chat.tools, chat.functions) if tools != b"null"), None)
+        lists_of_tools = (bytes(chat.tools), bytes(chat.functions))
+        declared = next((tools for tools in lists_of_tools if tools != b"null"), None)
         return Record(
             messages=chat.messages,
             declared=None if declared is None else lists.inventory(declared),

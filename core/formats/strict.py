@@ -16,7 +16,6 @@ import orjson
 from core.errors import ArmscopeError
 
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _STEP: Final = np.zeros(256, dtype=np.int8)
 _STEP[list(b"[{")] = 1
@@ -52,7 +51,10 @@ def depth(raw: bytes) -> int:
     >>> depth(b'[{"a": "]]}}[["}, [[]]]')
     3
     """
-    brackets = _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS)
+    # Without escaped quotes, every other piece between quotes lies outside strings: ten times as fast as a
+    # regular expression for strings, and most long lines are asked for their depth.
+    unescaped = raw.replace(rb"\\", b"").replace(rb"\"", b"")
+    brackets = b"".join(unescaped.split(b'"')[::2]).translate(None, _NOT_BRACKETS)
     steps = _STEP[np.frombuffer(brackets, dtype=np.uint8)]
     return int(np.cumsum(steps, dtype=np.int64).max(initial=0))
 
