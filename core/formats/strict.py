@@ -7,6 +7,7 @@ in any other field must not depend on which fields those are.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -39,7 +40,7 @@ def check(raw: bytes, max_depth: int) -> None:
     """
     if not raw.isascii():
         raw.decode()
-    if b"\\u" in raw and _SURROGATE.search(raw):
+    if _SURROGATE.search(raw):
         _check_surrogates(raw)
     if raw.count(b"{") + raw.count(b"[") > max_depth and depth(raw) > max_depth:
         raise Flaw(f"is nested deeper than {max_depth} levels")
@@ -51,12 +52,22 @@ def depth(raw: bytes) -> int:
     >>> depth(b'[{"a": "]]}}[["}, [[]]]')
     3
     """
-    # Without escaped quotes, every other piece between quotes lies outside strings: ten times as fast as a
-    # regular expression for strings, and most long lines are asked for their depth.
-    unescaped = raw.replace(rb"\\", b"").replace(rb"\"", b"")
-    brackets = b"".join(unescaped.split(b'"')[::2]).translate(None, _NOT_BRACKETS)
+    brackets = b"".join(_outside_strings(raw)).translate(None, _NOT_BRACKETS)
     steps = _STEP[np.frombuffer(brackets, dtype=np.uint8)]
     return int(np.cumsum(steps, dtype=np.int64).max(initial=0))
+
+
+def _outside_strings(raw: bytes) -> Iterator[bytes]:
+    """The pieces between strings. Most long lines are asked for their depth, and this takes half the time of
+    a regular expression for strings.
+    """
+    is_string = False
+    for piece in raw.split(b'"'):
+        if not is_string:
+            yield piece
+            is_string = True
+        elif piece[-1:] != b"\\" or (len(piece) - len(piece.rstrip(b"\\"))) % 2 == 0:
+            is_string = False  # the quote that ends this piece isn't escaped
 
 
 def _check_surrogates(raw: bytes) -> None:
