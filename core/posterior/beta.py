@@ -104,8 +104,9 @@ def cumulative(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
     result: Floats = np.array(betainc(a, b, x), dtype=np.float64)
     weak = _whole_and_far_apart(a, b)
     if weak.any():
-        up, down = a[weak] * (1 + _NUDGE), a[weak] * (1 - _NUDGE)
-        result[weak] = (betainc(up, b[weak], x[weak]) + betainc(down, b[weak], x[weak])) / 2
+        a, b, x = a[weak], b[weak], x[weak]
+        up, down = 1 + _NUDGE, 1 - _NUDGE
+        result[weak] = (betainc(a * up, b * up, x) + betainc(a * down, b * down, x)) / 2
     return result
 
 
@@ -125,8 +126,7 @@ def quantile(alpha: ArrayLike, beta: ArrayLike, prob: ArrayLike) -> Floats:
     result: Floats = np.array(betaincinv(a, b, p), dtype=np.float64)
     weak = _whole_and_far_apart(a, b)
     if weak.any():
-        up, down = a[weak] * (1 + _NUDGE), a[weak] * (1 - _NUDGE)
-        result[weak] = (betaincinv(up, b[weak], p[weak]) + betaincinv(down, b[weak], p[weak])) / 2
+        result[weak] = _averaged_quantile(a[weak], b[weak], p[weak])
     for found in np.argwhere((np.minimum(a, b) < _SLIGHT) & (p > 0) & (p < 1)):
         place = tuple(found)
         slight = _slight_quantile(float(a[place]), float(b[place]), Fraction(float(p[place])))
@@ -185,6 +185,12 @@ def highest_density(alpha: ArrayLike, beta: ArrayLike, prob: float = 0.95) -> tu
     below, above = _interior(b[right], a[right], prob, outside)
     lower[right], upper[right] = 1 - above, 1 - below
     return lower[inverse], upper[inverse]
+
+
+def _averaged_quantile(a: Floats, b: Floats, p: Floats) -> Floats:
+    """Mean of the quantiles of both nudged pairs."""
+    up, down = 1 + _NUDGE, 1 - _NUDGE
+    return np.asarray((betaincinv(a * up, b * up, p) + betaincinv(a * down, b * down, p)) / 2)
 
 
 def _interior(a: Floats, b: Floats, prob: float, outside: float) -> tuple[Floats, Floats]:

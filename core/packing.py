@@ -1,0 +1,147 @@
+"""Order, costs, budget → what goes into the prompt: the one packer, for selections and simulated ones.
+
+Arms are packed one after the other; what does not fit is skipped and the next tried, so the remaining budget
+never grows along the way. A budget or a number of arms of 0 is unlimited. Seeds are packed whether or not
+they fit; once they exceed the budget nothing else fits, not even an arm whose cost is 0 or unknown.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from core.columns import UNKNOWN, Bools, Floats, Ints
+
+_ROUNDS: Final = 24
+"""Vectorised passes before going on arm by arm: an unlucky order of costs takes one pass per arm."""
+
+_STRETCH: Final = 1_024
+"""Arms added up in one pass; a budget rarely reaches further."""
+
+
+def counted_cost(token_cost: Ints) -> Ints:
+    """Tokens that count against the budget: an unknown cost counts as 0.
+
+    >>> counted_cost(np.array([120, UNKNOWN])).tolist()
+    [120, 0]
+    """
+    return np.where(token_cost == UNKNOWN, 0, token_cost)
+
+
+def seed_places(keys: Sequence[str], seed_arms: Sequence[str]) -> Ints:
+    """Places of the seeds among sorted ``keys``, ascending; seeds that are no arms yet are left out.
+
+    >>> seed_places(("tool:a:a", "tool:b:b", "tool:c:c"), ("tool:c:c", "tool:x:x", "tool:a:a")).tolist()
+    [0, 2]
+    """
+    found = {(bisect_left(keys, seed), seed) for seed in seed_arms}
+    places = sorted(place for place, seed in found if place < len(keys) and keys[place] == seed)
+    return np.array(places, dtype=np.int64)
+
+
+def order_selected(seeds: Ints, pulls: Ints, draws: Floats, min_pulls: int) -> tuple[Ints, int]:
+    """Order of a selected run, and how many under-explored arms follow its seeds.
+
+    Seeds by id, then arms below ``min_pulls`` with fewest pulls first (ties: higher draw), then all others by
+    draw, highest first. Equal draws stand in the order of their ids.
+
+    >>> order, n_under = order_selected(np.array([1]), np.array([9, 9, 0, 9]), np.array([.2, .1, .3, .8]), 5)
+    >>> order.tolist(), n_under
+    ([1, 2, 3, 0], 1)
+    """
+    is_under = pulls < min_pulls
+    is_under[seeds] = False
+    under = np.flatnonzero(is_under)
+    # One sort for all: seeds and under-explored arms are pushed to the front, then put in their own orders.
+    falling = -draws
+    falling[under] = -2.0
+    falling[seeds] = -3.0
+    order = np.argsort(falling)
+    n_ahead = len(seeds) + len(under)
+    if _has_equals(falling[order[n_ahead:]]):
+        order = np.argsort(falling, kind="stable")
+    order[: len(seeds)] = seeds
+    order[len(seeds) : n_ahead] = under[np.lexsort((-draws[under], pulls[under]))]
+    return order, len(under)
+
+
+def order_baseline(seeds: Ints, shuffled: Ints) -> Ints:
+    """Order of a baseline run: seeds by id, then the others as ``shuffled`` has them.
+
+    >>> order_baseline(np.array([1]), np.array([2, 1, 0])).tolist()
+    [1, 2, 0]
+    """
+    return np.concatenate((seeds, shuffled[~np.isin(shuffled, seeds)])) if len(seeds) else shuffled
+
+
+def fill(cost: Ints, n_seeds: int, budget_tokens: int, k: int) -> Bools:
+    """Which arms go in; ``cost`` and the answer are in packing order, the first ``n_seeds`` being seeds.
+
+    >>> fill(np.array([5, 7, 4, 1, 1]), 1, 10, 0).tolist()
+    [True, False, True, True, False]
+    >>> fill(np.array([5, 7, 4, 1, 1]), 1, 0, 2).tolist()
+    [True, True, False, False, False]
+    """
+    packed = np.zeros(len(cost), dtype=np.bool_)
+    packed[:n_seeds] = True
+    room = len(cost) - n_seeds if k == 0 else max(k - n_seeds, 0)
+    if budget_tokens == 0:
+        packed[n_seeds : n_seeds + room] = True
+        return packed
+    left = budget_tokens - int(cost[:n_seeds].sum())
+    if left >= 0 and room > 0:
+        _fill_rest(packed, cost, n_seeds, left, room)
+    return packed
+
+
+def _fill_rest(packed: Bools, cost: Ints, start: int, left: int, room: int) -> None:
+    """Packs in passes: a stretch that fits as a whole, then only among those that can still fit."""
+    places = np.arange(start, len(cost))
+    for _ in range(_ROUNDS):
+        running = np.cumsum(cost[places[:_STRETCH]])
+        n_in = min(int(np.searchsorted(running, left, side="right")), room)
+        packed[places[:n_in]] = True
+        room -= n_in
+        left -= int(running[n_in - 1]) if n_in else 0
+        places = places[n_in:]
+        places = places[np.flatnonzero(cost[places] <= left)] if n_in < len(running) else places
+        if room == 0 or not len(places):
+            return
+    for place, tokens in zip(places.tolist(), cost[places].tolist(), strict=True):
+        if room and tokens <= left:
+            packed[place] = True
+            left -= tokens
+            room -= 1
+
+
+def fill_many(cost: Ints, n_seeds: int, budget_tokens: int, k: int) -> Bools:
+    """`fill` for many orders at once: ``cost`` and the answer have one column for each.
+
+    >>> fill_many(np.array([[5, 5], [7, 4], [4, 1], [1, 7]]), 1, 10, 0).T.tolist()
+    [[True, False, True, True], [True, True, True, False]]
+    """
+    packed = np.zeros(cost.shape, dtype=np.bool_)
+    packed[:n_seeds] = True
+    n_arms, n_orders = cost.shape
+    left = np.full(n_orders, budget_tokens, dtype=np.int64) - cost[:n_seeds].sum(axis=0)
+    room = np.full(n_orders, n_arms if k == 0 else max(k - n_seeds, 0), dtype=np.int64)
+    if budget_tokens == 0:
+        packed[n_seeds : n_seeds + int(room.max(initial=0))] = True
+        return packed
+    least = int(cost[n_seeds:].min(initial=0))
+    for place in range(n_seeds, n_arms):
+        fits = (cost[place] <= left) & (room > 0)
+        packed[place] = fits
+        left -= cost[place] * fits
+        room -= fits
+        if place % 32 == 0 and not ((left >= least) & (room > 0)).any():
+            break
+    return packed
+
+
+def _has_equals(ordered: Floats) -> bool:
+    """Whether neighbours are equal: only then is a stable sort, which costs more, worth it."""
+    return bool((ordered[1:] == ordered[:-1]).any())

@@ -1,0 +1,244 @@
+"""Posteriors, costs, budget, seed → Selection: what goes into the next prompt, and why.
+
+First the coin (baseline or selected), then the arms. Everything random comes from one generator whose seed is
+kept, so the same columns, settings and seed give the same selection, bit for bit (with the same NumPy: its
+streams are fixed within a version). The packing itself, on arrays, is `pack`; records for the door are made
+from its result by `selection_of`, because at 10,000 arms they cost more than the decision.
+
+- The coin is the first number drawn, whatever the rate. The passive phase draws nothing: everything goes in.
+- Baseline: seeds, then all others in random order, skipping what does not fit. ``k`` does not hold it back.
+- Selected: one draw per arm from its posterior; the order is `core.packing.order_selected`.
+- An unknown cost counts as 0 tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import msgspec
+import numpy as np
+
+from core.columns import ArmColumns, Bools, Floats, Ints
+from core.errors import Conflict, InvalidInput, NotApplicable
+from core.packing import counted_cost, fill, order_baseline, order_selected, seed_places
+from core.records.learner import LearnerSettings
+from core.records.selection import Decision, Reason, Selection
+
+MAX_SEED_BITS: Final = 128
+
+PackedClass = Literal["baseline", "selected", "passive"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packed:
+    """A selection as arrays.
+
+    ``order`` holds places in the columns by rank; ``cost`` and ``included`` follow it. ``draws`` is aligned
+    with the columns (None where nothing was drawn). The first ``n_seeds`` of the order are seeds, the
+    next ``n_under`` under-explored.
+    """
+
+    run_class: PackedClass
+    order: Ints
+    cost: Ints
+    included: Bools
+    draws: Floats | None
+    n_seeds: int
+    n_under: int
+    budget_tokens: int
+    k: int
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether the seeds alone exceed the budget."""
+        return 0 < self.budget_tokens < int(self.cost[: self.n_seeds].sum())
+
+    @property
+    def truncated(self) -> bool:
+        """Whether a baseline run left arms out."""
+        return self.run_class == "baseline" and not bool(self.included.all())
+
+    @property
+    def budget_left(self) -> Ints | None:
+        """What was left when each arm's turn came, by rank; None without a budget."""
+        if self.budget_tokens == 0 or self.run_class == "passive":
+            return None
+        spent = self.cost * self.included
+        return self.budget_tokens - (np.cumsum(spent) - spent)
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Why each arm is in or out, by rank."""
+        most = self.k if self.k > 0 else len(self.order)
+        is_full = np.cumsum(self.included) >= most
+        rows = zip(self.included.tolist(), is_full.tolist(), strict=True)
+        return tuple(
+            self._reason_in(rank) if is_in else "k" if full else "budget"
+            for rank, (is_in, full) in enumerate(rows)
+        )
+
+    def _reason_in(self, rank: int) -> Reason:
+        if self.run_class == "passive":
+            return "passive"
+        if rank < self.n_seeds:
+            return "seed"
+        if self.run_class == "baseline":
+            return "baseline"
+        return "under_explored" if rank < self.n_seeds + self.n_under else "draw"
+
+
+def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> Packed:
+    """Decide about every arm of ``columns`` (sorted by id, as the store hands them out).
+
+    Raises `InvalidInput` unless ``seed`` is a whole number from 0 to 2^128 - 1.
+    """
+    rng = _generator(seed)
+    if settings.phase == "passive":
+        return _everything(columns)
+    is_baseline = rng.random() < settings.baseline_rate
+    seeds = seed_places(columns.keys, settings.seed_arms)
+    draws = None if is_baseline else rng.beta(columns.alpha, columns.beta)
+    if draws is None:
+        order, n_under, k = order_baseline(seeds, rng.permutation(len(columns))), 0, 0
+    else:
+        order, n_under = order_selected(seeds, columns.pulls, draws, settings.min_pulls)
+        k = settings.k
+    cost = counted_cost(columns.token_cost)[order]
+    return Packed(
+        run_class="baseline" if is_baseline else "selected",
+        order=order,
+        cost=cost,
+        included=fill(cost, len(seeds), settings.budget_tokens, k),
+        draws=draws,
+        n_seeds=len(seeds),
+        n_under=n_under,
+        budget_tokens=settings.budget_tokens,
+        k=k,
+    )
+
+
+def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int = 0) -> Selection:
+    """Choose the arms of the next run; ``revision`` is the learner's that ``columns`` were read under.
+
+    The guidance text is added by the flow that hands the selection out.
+
+    >>> from core.columns import UNKNOWN
+    >>> one, many = np.array([1_000_000, 3_000_000]), np.array([40, 60])
+    >>> arms = ArmColumns(
+    ...     keys=("file:workspace:a.md", "tool:fs:Read"), types=("file", "tool"),
+    ...     prior_alpha_micro=one, prior_beta_micro=one, base_alpha_micro=one, base_beta_micro=one,
+    ...     success_micro=one, failure_micro=one, pulls=many, inclusions=many,
+    ...     token_cost=np.array([500, UNKNOWN]), epoch=one * 0, last_at_ms=many)
+    >>> chosen = select(arms, LearnerSettings(baseline_rate=0.0, budget_tokens=400), seed=0)
+    >>> [(decision.arm, decision.reason) for decision in chosen.decisions]
+    [('tool:fs:Read', 'seed'), ('file:workspace:a.md', 'budget')]
+    """
+    packed = pack(columns, settings, seed=seed)
+    return selection_of(packed, columns, settings, seed=seed, revision=revision)
+
+
+def selection_of(
+    packed: Packed, columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int
+) -> Selection:
+    """The record of a packed selection, one decision per arm in the order of their ranks."""
+    return Selection(
+        run_class=packed.run_class,
+        decisions=_decisions(packed, columns.keys),
+        seed=str(seed),
+        baseline_prob=0.0 if packed.run_class == "passive" else settings.baseline_rate,
+        settings_hash=settings_hash(settings),
+        revision=revision,
+        budget_tokens=packed.budget_tokens,
+        over_budget=packed.over_budget,
+        truncated=packed.truncated,
+    )
+
+
+def replay(selection: Selection, columns: ArmColumns, settings: LearnerSettings) -> Selection:
+    """The selection that these columns and settings give with the kept seed.
+
+    It equals ``selection`` (its guidance text apart) when columns and settings are the ones it was made with.
+    Raises `Conflict` when the settings are others, `NotApplicable` for a run nothing was selected for.
+    """
+    if selection.run_class == "fallback":
+        raise NotApplicable(
+            "A fallback run cannot be replayed: no selection was made for it.",
+            next_step="Choose a baseline or selected run.",
+        )
+    ours = settings_hash(settings)
+    if ours != selection.settings_hash:
+        raise Conflict(
+            f"Replayed settings must be the selection's ({selection.settings_hash}), got {ours}.",
+            next_step="Replay with the settings in force at that revision.",
+        )
+    return select(columns, settings, seed=int(selection.seed), revision=selection.revision)
+
+
+def settings_hash(settings: LearnerSettings) -> str:
+    """Sixteen hexadecimal digits that change when a setting that selection heeds does.
+
+    Heeded: phase, baseline rate, budget, k, min_pulls and the seeds (not their order). Priors act through the
+    columns.
+
+    >>> settings_hash(LearnerSettings()) == settings_hash(LearnerSettings(meta_tools=()))
+    True
+    >>> settings_hash(LearnerSettings()) == settings_hash(LearnerSettings(k=3))
+    False
+    """
+    heeded = (
+        settings.phase,
+        float(settings.baseline_rate),
+        settings.budget_tokens,
+        settings.k,
+        settings.min_pulls,
+        sorted(set(settings.seed_arms)),
+    )
+    return hashlib.blake2b(msgspec.json.encode(heeded), digest_size=8).hexdigest()
+
+
+def _everything(columns: ArmColumns) -> Packed:
+    n_arms = len(columns)
+    return Packed(
+        run_class="passive",
+        order=np.arange(n_arms),
+        cost=counted_cost(columns.token_cost),
+        included=np.ones(n_arms, dtype=np.bool_),
+        draws=None,
+        n_seeds=0,
+        n_under=0,
+        budget_tokens=0,
+        k=0,
+    )
+
+
+def _decisions(packed: Packed, keys: tuple[str, ...]) -> tuple[Decision, ...]:
+    order = packed.order.tolist()
+    left = packed.budget_left
+    lefts = [None] * len(order) if left is None else left.tolist()
+    draws = [None] * len(order) if packed.draws is None else packed.draws[packed.order].tolist()
+    rows = zip(
+        order, packed.included.tolist(), packed.reasons, packed.cost.tolist(), draws, lefts, strict=True
+    )
+    return tuple(
+        Decision(
+            arm=keys[place],
+            included=is_in,
+            reason=reason,
+            rank=rank,
+            token_cost=cost,
+            draw=draw,
+            budget_left=budget_left,
+        )
+        for rank, (place, is_in, reason, cost, draw, budget_left) in enumerate(rows, start=1)
+    )
+
+
+def _generator(seed: int) -> np.random.Generator:
+    if not 0 <= seed < 1 << MAX_SEED_BITS:
+        raise InvalidInput(
+            f"seed must be a whole number from 0 to 2^{MAX_SEED_BITS} - 1, got {seed}.",
+            next_step="Draw one with secrets.randbits(128); 0 is a seed too.",
+        )
+    return np.random.Generator(np.random.PCG64(seed))
