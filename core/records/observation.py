@@ -71,7 +71,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     mean_moved: float | None = None
 
 
-def check_reward(reward: float) -> float:
+def check_reward(reward: object) -> float:
     """Return ``reward`` if it is a number from 0 to 1.
 
     >>> check_reward(0)
@@ -87,7 +87,7 @@ def check_reward(reward: float) -> float:
             f"A reward must be within 0 to 1, got {reward:g}.",
             next_step="Send 0, 1 or a number between them.",
         )
-    return float(reward) or 0.0
+    return abs(float(reward))  # a negative zero is a zero
 
 
 def reward_of(value: float | None, outcome: RewardOutcome | None) -> float:

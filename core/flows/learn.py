@@ -1,0 +1,400 @@
+"""Learn: runs → evidence → verdicts → observations → the store. One run at a time, or whole files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, assert_never
+
+import msgspec
+
+from core.detect import detect
+from core.errors import ArmscopeError, UnreadableSource
+from core.flows.desk import Desk
+from core.flows.reward import unknown_arm
+from core.formats import Entry, Limits, Outside, Rejected, Source, open_sources
+from core.guard import guard
+from core.observe import observe
+from core.records.arm import Arm
+from core.records.evidence import Evidence
+from core.records.judged import INCLUDED, Judged
+from core.records.learner import LearnerSettings
+from core.records.ledger_lines import ArmLine, LearnerLine, ResetLine, RewardLine, RunLine
+from core.records.observation import Amount
+from core.records.run import Phase, Run, Unit
+from core.records.verdict import Outcome, Verdict
+from core.store.choices import add_setting
+from core.store.claims import settle_arms, tell_arms
+from core.store.imports import begin_import, finish_import, present
+from core.store.ledger import Entry as LedgerEntry
+from core.store.ledger import add_observations, mark_told_undone, tell_observation
+from core.store.reads import find_run, outcome_of
+from core.store.resets import add_reset, mark_reset, tell_reset
+from core.store.runs import Told, add_runs
+from core.store.transaction import TOLD, Transaction
+
+BATCH: Final = 1_000
+SHOWN_REJECTED: Final = 100
+_OTHER_UNIT: Final[dict[Unit, tuple[Unit, ...]]] = {
+    "prompt": ("episode",),
+    "turn": ("episode",),
+    "episode": ("turn", "prompt"),
+}
+
+Progress = Callable[[Source, int], None]
+"""Called with the file being read and its bytes read so far."""
+
+
+class RecordAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """``outcome`` is the guard's verdict, ``told`` whether the run was new, known, or known and shorter."""
+
+    uid: str
+    outcome: Outcome
+    told: Told
+    observed: int
+
+
+class RejectedLine(msgspec.Struct, frozen=True, kw_only=True):
+    file: str
+    line: int | None
+    reason: str
+
+
+class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import came to.
+
+    ``runs`` = read and not empty = ``observed`` + ``skipped``; of them ``duplicates`` were known and
+    ``updated`` known and shorter. ``outside``: replies that belong to no turn; ``not_offered``: calls of
+    tools that were not in the prompt, once a run and tool; ``ledger``: rewards and resets read.
+    """
+
+    id: str
+    format: str
+    unit: str
+    files: int
+    runs: int
+    observed: int
+    skipped: int
+    empty: int
+    outside: int
+    duplicates: int
+    updated: int
+    not_offered: int
+    rejected: tuple[RejectedLine, ...]
+    rejected_count: int
+    ledger: int = 0
+    ignored: tuple[RejectedLine, ...] = ()
+    hint: str | None = None
+
+
+def judge(run: Run, settings: LearnerSettings, phase: Phase | None = None) -> Judged:
+    """Run → what was seen of its arms and what follows, by the learner's settings."""
+    evidence = detect(run, settings.mode, settings.meta_tools)
+    verdict = guard(run, evidence, settings.phase if phase is None else phase)
+    return Judged(run=run, evidence=evidence, verdict=verdict, flags=observe(run, evidence, verdict))
+
+
+def record(desk: Desk, run: Run) -> RecordAnswer:
+    """Record one run; it is on disk when this returns. The same run again changes nothing.
+
+    Raises `Conflict` for a uid that stands for other content.
+    """
+    return record_all(desk, [run])[0]
+
+
+def record_all(desk: Desk, runs: Sequence[Run]) -> list[RecordAnswer]:
+    """Record many runs in one transaction: all of them or none."""
+    with desk.writing("ingest", create=True) as txn:
+        batch = [judge(run, txn.settings) for run in runs]
+        told = add_runs(txn, batch)
+    return [
+        RecordAnswer(
+            uid=judged.run.uid,
+            outcome=judged.verdict.outcome,
+            told=how,
+            observed=sum(flag & INCLUDED for flag in judged.flags) if judged.verdict.observed else 0,
+        )
+        for judged, how in zip(batch, told, strict=True)
+    ]
+
+
+def import_files(
+    desk: Desk,
+    paths: Iterable[Path],
+    *,
+    format: str | None = None,
+    unit: Unit | None = None,
+    tools_file: Path | None = None,
+    phase: Phase | None = None,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+) -> ImportAnswer:
+    """Read files and folders into the learner, in one transaction and as one act that `undo` takes back.
+
+    Importing again changes nothing; a longer copy of a source updates its runs. Lines that can't be read are
+    listed and never fatal. Raises `UnreadableSource` where nothing could be read at all.
+    """
+    opened = open_sources(paths, format=format, unit=unit, tools_file=tools_file, limits=limits)
+    if not opened.sources:
+        raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
+    with desk.writing("ingest", create=True) as txn:
+        reader = _Import(txn=txn, number=begin_import(txn), phase=phase)
+        for source in opened.sources:
+            reader.read(source, progress)
+        ignored = tuple(RejectedLine(file=one.file, line=None, reason=one.reason) for one in opened.skipped)
+        answer = reader.answer(opened.sources, ignored)
+        if not (answer.runs or answer.ledger or answer.empty or reader.n_arms):
+            raise _nothing_in(answer)
+        finish_import(txn, reader.number, msgspec.json.encode(answer).decode())
+        txn.audit("import", answer.id, {"runs": answer.runs, "format": answer.format, "files": answer.files})
+    return answer
+
+
+@dataclass
+class _Import:
+    """One import under way: collects runs into batches, and counts."""
+
+    txn: Transaction
+    number: int
+    phase: Phase | None
+    batch: list[Judged] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    rejected: list[RejectedLine] = field(default_factory=list)
+    units: set[str] = field(default_factory=set)
+    refused_sources: set[str] = field(default_factory=set)
+    accepted_sources: set[str] = field(default_factory=set)
+    file: str = ""
+    n_arms: int = 0
+    no_user_text: bool = False
+
+    def read(self, source: Source, progress: Progress | None) -> None:
+        self.file = source.file
+        entries = source.entries(None if progress is None else lambda n_bytes: progress(source, n_bytes))
+        try:
+            for entry in entries:
+                self._take(entry)
+        except UnreadableSource as problem:
+            self._reject(None, problem.problem)
+        self._flush()
+
+    def answer(self, sources: Sequence[Source], ignored: tuple[RejectedLine, ...]) -> ImportAnswer:
+        counts = self.counts
+        return ImportAnswer(
+            id=f"import-{self.number}",
+            format=", ".join(sorted({source.format for source in sources})),
+            unit=", ".join(sorted(self.units)),
+            files=len(sources),
+            runs=counts["observed"] + counts["skipped"],
+            observed=counts["observed"],
+            skipped=counts["skipped"],
+            empty=counts["empty"],
+            outside=counts["outside"],
+            duplicates=counts["duplicate"],
+            updated=counts["updated"],
+            not_offered=counts["not_offered"],
+            rejected=tuple(self.rejected),
+            rejected_count=counts["rejected"],
+            ledger=counts["ledger"],
+            ignored=ignored,
+            hint="Some records have no user text and so no turns: read them with --unit episode."
+            if self.no_user_text
+            else None,
+        )
+
+    def _take(self, entry: Entry) -> None:
+        if isinstance(entry, Run):
+            self._add(judge(entry, self.txn.settings, self.phase))
+        elif isinstance(entry, RunLine):
+            self._add(judged_line(entry))
+        elif isinstance(entry, Rejected):
+            self._reject(entry.line, entry.reason)
+        elif isinstance(entry, Outside):
+            self.counts["outside"] += entry.n_replies
+            self.no_user_text |= entry.no_user_text
+        else:
+            self._flush()
+            self._take_ledger(entry)
+
+    def _take_ledger(self, line: LearnerLine | ArmLine | RewardLine | ResetLine) -> None:
+        try:
+            if isinstance(line, LearnerLine):
+                self._take_settings(line)
+            elif isinstance(line, ArmLine):
+                self._take_arm(line)
+            elif isinstance(line, RewardLine):
+                self._take_reward(line)
+            elif isinstance(line, ResetLine):
+                self._take_reset(line)
+            else:
+                assert_never(line)
+        except ArmscopeError as problem:
+            self._reject(None, problem.problem)
+
+    def _add(self, judged: Judged) -> None:
+        self.units.add(judged.run.unit)
+        self.batch.append(judged)
+        if len(self.batch) >= BATCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        batch = self._refuse_other_units(self.batch)
+        self.batch = []
+        for judged, told in zip(batch, add_runs(self.txn, batch, import_no=self.number), strict=True):
+            outcome = judged.verdict.outcome
+            self.counts[outcome if outcome in {"observed", "empty"} else "skipped"] += 1
+            if outcome != "empty":
+                self.counts[told] += 1
+                self.counts["not_offered"] += len(judged.run.not_offered or judged.evidence.not_offered)
+
+    def _refuse_other_units(self, batch: list[Judged]) -> list[Judged]:
+        """Leave out sources that are here in another unit: their calls would count twice."""
+        sources = {judged.run.source: judged.run for judged in batch if judged.run.source is not None}
+        for name, run in sources.items():
+            known = self.refused_sources | self.accepted_sources
+            if name not in known and run.uid.startswith(f"{run.format}/{run.unit}/{name}"):
+                self._decide_source(name, run)
+        return [judged for judged in batch if judged.run.source not in self.refused_sources]
+
+    def _decide_source(self, name: str, run: Run) -> None:
+        others = {f"{run.format}/{unit}/{name}": unit for unit in _OTHER_UNIT[run.unit]}
+        for prefix in present(self.txn, list(others)):
+            self.refused_sources.add(name)
+            self._reject(
+                None,
+                f"Record {name[:20]} is here already by {others[prefix]}; by {run.unit} its calls would count twice."
+                f" Undo that import first, or use --unit {others[prefix]}.",
+            )
+            return
+        self.accepted_sources.add(name)
+
+    def _take_settings(self, line: LearnerLine) -> None:
+        """A learner that this import makes takes over the settings of the one it was exported from."""
+        if not self.txn.created or line.settings is None:
+            return
+        for name in line.settings.__struct_fields__:
+            value = getattr(line.settings, name)
+            if value != getattr(self.txn.settings, name):
+                add_setting(self.txn, name, value)
+
+    def _take_arm(self, line: ArmLine) -> None:
+        arm = Arm(key=line.key, label=line.label, token_cost=line.token_cost, prior=line.prior)
+        numbers = list(self.txn.ensure_arms([arm], declared=TOLD).values())
+        tell_arms(self.txn, numbers, self.number)
+        settle_arms(self.txn, numbers)
+        self.n_arms += 1
+
+    def _take_reward(self, line: RewardLine) -> None:
+        self.counts["ledger"] += 1
+        if _is_own(self.txn, line.id) or tell_observation(self.txn, line.id, self.number) is not None:
+            self.counts["ledger_duplicate"] += 1
+            return
+        numbers = add_observations(self.txn, [self._entry(line)], import_no=self.number)
+        if line.undone:
+            mark_told_undone(self.txn, "reward", numbers[0])
+
+    def _entry(self, line: RewardLine) -> LedgerEntry:
+        arm_no = self.txn.arm_no(line.arm)
+        if arm_no is None:
+            arm_no = self.txn.ensure_arms([Arm(key=line.arm)])[line.arm]
+        success, failure = _amounts(line)
+        return LedgerEntry(
+            kind=line.observation,
+            arm_no=arm_no,
+            run_no=self._run_no(line, arm_no),
+            success_micro=success,
+            failure_micro=failure,
+            pulls=1 if line.pulls is None else line.pulls,
+            reason=line.context.reason or "",
+            actor=line.context.by or self.txn.actor.name,
+            at_ms=self.txn.now_ms if line.at_ms is None else line.at_ms,
+            uid=line.id,
+        )
+
+    def _run_no(self, line: RewardLine, arm_no: int) -> int:
+        if line.context.run is None:
+            return 0
+        run = find_run(self.txn, line.context.run)
+        flags = None if run is None else outcome_of(self.txn, run.run_no, arm_no)
+        if run is None or flags is None or not flags & INCLUDED:
+            raise (
+                unknown_arm(self.txn, line.arm)
+                if run
+                else UnreadableSource(
+                    f"Reward {line.id[:60]!a} names run {line.context.run[:60]!a}, which is not here.",
+                    next_step="Import the runs first, or in the same file.",
+                )
+            )
+        return run.run_no
+
+    def _take_reset(self, line: ResetLine) -> None:
+        self.counts["ledger"] += 1
+        if _is_own(self.txn, line.id) or tell_reset(self.txn, line.id, self.number) is not None:
+            self.counts["ledger_duplicate"] += 1
+            return
+        numbers = self.txn.ensure_arms([Arm(key=key) for key in line.arms])
+        self.txn.advance()
+        number = add_reset(
+            self.txn,
+            sorted(set(numbers.values())),
+            target=line.target,
+            scope=line.scope or f"{len(line.arms)} arms",
+            reason=line.reason or "",
+            n_arms=len(line.arms),
+            at_ms=self.txn.now_ms if line.at_ms is None else line.at_ms,
+            actor=line.by or self.txn.actor.name,
+            uid=line.id,
+            import_no=self.number,
+        )
+        self.txn.advance()
+        if line.undone:
+            mark_told_undone(self.txn, "reset", number)
+            mark_reset(self.txn, number, undone=True)
+
+    def _reject(self, line: int | None, reason: str) -> None:
+        self.counts["rejected"] += 1
+        if len(self.rejected) < SHOWN_REJECTED:
+            self.rejected.append(RejectedLine(file=self.file, line=line, reason=reason))
+
+
+def judged_line(line: RunLine) -> Judged:
+    """A run that was judged when it was recorded keeps its verdict."""
+    run = line.run
+    used = set(run.referenced or ())
+    evidence = Evidence(
+        referenced=tuple(arm.key in used for arm in run.inventory.arms),
+        references=line.references,
+        n_calls=line.n_calls,
+        n_real_calls=line.n_real_calls,
+        not_offered=run.not_offered,
+    )
+    verdict = Verdict(outcome=line.outcome)
+    return Judged(run=run, evidence=evidence, verdict=verdict, flags=observe(run, evidence, verdict))
+
+
+def _amounts(line: RewardLine) -> tuple[int, int]:
+    if line.success_micro is not None and line.failure_micro is not None:
+        return line.success_micro, line.failure_micro
+    amount = Amount.of(0.0 if line.reward is None else line.reward, line.weight_micro)
+    return amount.success_micro, amount.failure_micro
+
+
+def _is_own(txn: Transaction, uid: str) -> bool:
+    """Whether an exported id names a fact of this very learner."""
+    return uid.startswith(f"{txn.origin}/")
+
+
+def _nothing_to_read(reason: str | None) -> UnreadableSource:
+    return UnreadableSource(
+        f"There is nothing to import there{'' if reason is None else f': {reason}'}",
+        next_step="Name files or folders that hold agent transcripts; the README lists the formats.",
+    )
+
+
+def _nothing_in(answer: ImportAnswer) -> UnreadableSource:
+    first = answer.rejected[0].reason if answer.rejected else "no run was found in it."
+    return UnreadableSource(
+        f"Nothing could be read, {answer.rejected_count} lines were rejected; the first: {first}",
+        next_step=answer.hint or "Check the file; nothing was recorded.",
+    )

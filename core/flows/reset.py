@@ -1,0 +1,126 @@
+"""Reset: start some arms again. Nothing is deleted; the facts stay readable in the epoch that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from core.columns import ArmColumns
+from core.errors import InvalidInput, NotApplicable
+from core.flows.desk import Desk
+from core.flows.reward import unknown_arm
+from core.records.arm import ARM_TYPES, ArmType, check_key
+from core.records.observation import MAX_REASON_CHARS
+from core.records.reset import Target
+from core.store.reads import arm_columns, hidden_arm_nos
+from core.store.resets import add_reset
+from core.store.transaction import Snapshot, Transaction
+
+
+class ResetAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was reset: how many arms, which, and to what."""
+
+    id: str
+    learner: str
+    reset_count: int
+    arm_ids: tuple[str, ...]
+    to: Target
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """Which arms a reset is for: named ones, whole types, or (neither given) all.
+
+    >>> Scope().words, Scope(types=("tool",)).words, Scope(arms=("tool:fs:Read",)).words
+    ('all arms', 'tools', 'tool:fs:Read')
+    """
+
+    arms: tuple[str, ...] = ()
+    types: tuple[ArmType, ...] = ()
+
+    def __post_init__(self) -> None:
+        for key in self.arms:
+            check_key(key)
+        for name in self.types:
+            if name not in ARM_TYPES:
+                raise InvalidInput(
+                    f"A type must be one of {', '.join(ARM_TYPES)}, got {str(name)[:40]!a}.",
+                    next_step="Correct the type; nothing was reset.",
+                )
+
+    @property
+    def words(self) -> str:
+        plural = {"memory": "memories"}
+        parts = [plural.get(name, f"{name}s") for name in self.types]
+        if self.arms:
+            parts.append(self.arms[0] if len(self.arms) == 1 else f"{len(self.arms)} named arms")
+        return " and ".join(parts) or "all arms"
+
+    def keys(self, facts: Transaction | Snapshot, columns: ArmColumns) -> list[str]:
+        """Listed arms in scope; raises `UnknownArm` for a named one that is not listed."""
+        listed = set(columns.keys)
+        for key in self.arms:
+            if key not in listed:
+                raise unknown_arm(facts, key)
+        wanted = set(self.arms)
+        everything = not self.arms and not self.types
+        return [
+            key
+            for key, of in zip(columns.keys, columns.types, strict=True)
+            if everything or of in self.types or key in wanted
+        ]
+
+
+def reset(
+    desk: Desk,
+    *,
+    arms: Sequence[str] = (),
+    types: Sequence[ArmType] = (),
+    target: Target = "uniform",
+    reason: str | None = None,
+) -> ResetAnswer:
+    """Start arms again at Beta(1, 1) or at each arm's own prior, with zero pulls; `undo` takes it back.
+
+    Raises `UnknownArm` for an arm that is not listed and `NotApplicable` where no arm is in scope; then
+    nothing is reset.
+    """
+    scope = Scope(arms=tuple(dict.fromkeys(arms)), types=tuple(dict.fromkeys(types)))
+    _check(target, reason)
+    with desk.writing("reset") as txn:
+        keys = scope.keys(txn, arm_columns(txn))
+        if not keys:
+            raise NotApplicable(
+                f"There is no arm to reset in scope ({scope.words}) of learner {txn.name!a}.",
+                next_step="Import runs first, or widen the scope.",
+            )
+        arm_nos = set(txn.arm_nos(keys).values())
+        if not scope.arms:
+            arm_nos |= hidden_arm_nos(txn, scope.types)  # should their import be redone, they restart too
+        number = add_reset(
+            txn,
+            sorted(arm_nos),
+            target=target,
+            scope=scope.words,
+            reason=reason or "",
+            n_arms=len(keys),
+            at_ms=txn.now_ms,
+            actor=txn.actor.name,
+        )
+        act = f"reset-{number}"
+        txn.audit("reset", act, {"arms": len(keys), "scope": scope.words, "to": target, "reason": reason})
+        return ResetAnswer(
+            id=act, learner=desk.learner, reset_count=len(keys), arm_ids=tuple(keys), to=target
+        )
+
+
+def _check(target: str, reason: str | None) -> None:
+    if target not in {"uniform", "prior"}:
+        raise InvalidInput(
+            f"A reset's target must be uniform or prior, got {target[:40]!a}.",
+            next_step="uniform is Beta(1, 1), prior is each arm's own; nothing was reset.",
+        )
+    if reason is not None and len(reason) > MAX_REASON_CHARS:
+        raise InvalidInput(
+            f"A reason may have at most {MAX_REASON_CHARS} characters, got {len(reason)}.",
+            next_step="Shorten it; nothing was reset.",
+        )

@@ -1,0 +1,243 @@
+"""Reward: what a person knows about an arm, minutes or days later → one lagged observation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Literal
+
+import msgspec
+
+from core.errors import Conflict, InvalidInput, NotApplicable, UnknownArm, UnknownRun
+from core.flows.desk import Desk
+from core.records.arm import MICRO, Arm, check_key
+from core.records.judged import INCLUDED, OBSERVED
+from core.records.observation import (
+    MAX_KEY_CHARS,
+    MAX_REASON_CHARS,
+    Amount,
+    RewardOutcome,
+    reward_of,
+)
+from core.store.ledger import Entry, add_observations, answer_of, keep_answer
+from core.store.reads import FoundRun, arm_row, find_run, near_keys, outcome_of
+from core.store.transaction import DECLARED, Snapshot, Transaction
+
+
+class RewardAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was recorded and where the posterior stands after it. ``rounded``: finer than a millionth."""
+
+    id: str
+    arm: str
+    kind: Literal["feedback", "correction"]
+    reward: float
+    run: str | None
+    lagged: bool
+    alpha: float
+    beta: float
+    mean: float
+    pulls: int
+    rounded: bool = False
+
+
+class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """One manual reward as a caller asks for it; checked when made.
+
+    An explicit ``value`` wins over the ``outcome``; neither means accepted. ``correct`` replaces the automatic
+    observation of the arm in ``run``; else one more observation is added, in that run's epoch.
+
+    >>> RewardOrder(arm="tool:fs:Read", outcome="rejected").reward
+    0.0
+    """
+
+    arm: str
+    value: float | None = None
+    outcome: RewardOutcome | None = None
+    reason: str | None = None
+    run: str | None = None
+    correct: bool = False
+    key: str | None = None
+    create: bool = False
+
+    def __post_init__(self) -> None:
+        check_key(self.arm)
+        reward_of(self.value, self.outcome)
+        _check_length("A reason", self.reason, MAX_REASON_CHARS, "Shorten it.")
+        _check_length(
+            "An idempotency key", self.key, MAX_KEY_CHARS, "Use a short unique text such as a UUID."
+        )
+        if self.correct and self.run is None:
+            raise InvalidInput(
+                "A correction must name the run it corrects, got none.",
+                next_step="Add the run, or send it as feedback.",
+            )
+
+    @property
+    def reward(self) -> float:
+        return reward_of(self.value, self.outcome)
+
+    def payload(self) -> int:
+        """Digest of what the caller said, times left out."""
+        said = msgspec.json.encode(msgspec.structs.replace(self, key=None))
+        return int.from_bytes(blake2b(said, digest_size=8).digest(), "big", signed=True)
+
+
+def reward(
+    desk: Desk,
+    arm: str,
+    value: float | None = None,
+    *,
+    outcome: RewardOutcome | None = None,
+    reason: str | None = None,
+    run: str | None = None,
+    correct: bool = False,
+    key: str | None = None,
+    create: bool = False,
+) -> RewardAnswer:
+    """Record one manual reward; it is on disk when this returns, and `undo` takes it back.
+
+    Raises `InvalidReward` outside 0..1, `UnknownArm` (with near matches), `UnknownRun`, `NotApplicable` where
+    the run does not admit it, `Conflict` for a key that was used with other content.
+    """
+    order = RewardOrder(
+        arm=arm, value=value, outcome=outcome, reason=reason, run=run, correct=correct, key=key, create=create
+    )
+    return reward_all(desk, [order])[0]
+
+
+def reward_all(desk: Desk, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
+    """Record many manual rewards in one transaction: all of them or none."""
+    with desk.writing("reward") as txn:
+        repeated = {index: _repeated(txn, order) for index, order in enumerate(orders)}
+        fresh = [order for index, order in enumerate(orders) if repeated[index] is None]
+        made = iter(_record(txn, fresh))
+        return [answer if answer is not None else next(made) for answer in repeated.values()]
+
+
+def _record(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
+    entries = [entry_of(txn, order) for order in orders]
+    numbers = add_observations(txn, entries)
+    answers = []
+    for number, order, entry in zip(numbers, orders, entries, strict=True):
+        answer = _answer(txn, number, order, entry)
+        txn.audit("reward", answer.id, _detail(order, answer))
+        if order.key is not None:
+            keep_answer(txn, order.key, order.payload(), msgspec.json.encode(answer).decode())
+        answers.append(answer)
+    return answers
+
+
+def entry_of(txn: Transaction, order: RewardOrder) -> Entry:
+    """Order → ledger row, after asking the record whether it admits it."""
+    arm_no = _arm_no(txn, order)
+    run = None if order.run is None else _run(txn, order.run)
+    if run is not None:
+        _admit(txn, order, run, arm_no)
+    amount = Amount.of(order.reward)
+    return Entry(
+        kind="correction" if order.correct else "feedback",
+        arm_no=arm_no,
+        run_no=0 if run is None else run.run_no,
+        success_micro=amount.success_micro,
+        failure_micro=amount.failure_micro,
+        pulls=1,
+        reason=order.reason or "",
+        actor=txn.actor.name,
+        at_ms=txn.now_ms,
+    )
+
+
+def unknown_arm(facts: Transaction | Snapshot, key: str) -> UnknownArm:
+    """The error for an arm nobody has seen, with what may have been meant."""
+    near = near_keys(facts, key)
+    meant = f" Did you mean {', '.join(near)}?" if near else ""
+    return UnknownArm(
+        f"There is no arm {key!a} in learner {facts.name!a}.{meant}",
+        next_step="Use an id that armscope arms lists, or --create to make one on purpose.",
+    )
+
+
+def _repeated(txn: Transaction, order: RewardOrder) -> RewardAnswer | None:
+    """The first answer, where this key has been answered already."""
+    kept = None if order.key is None else answer_of(txn, order.key)
+    if kept is None:
+        return None
+    payload, answer = kept
+    first = msgspec.json.decode(answer, type=RewardAnswer)
+    if payload != order.payload():
+        raise Conflict(
+            f"The idempotency key {order.key!a} already stands for {first.id}: {first.reward:g} for {first.arm}.",
+            next_step="Use a new key for a new reward.",
+        )
+    return first
+
+
+def _arm_no(txn: Transaction, order: RewardOrder) -> int:
+    arm_no = txn.arm_no(order.arm)
+    if arm_no is None and order.create:
+        arm_no = txn.ensure_arms([Arm(key=order.arm)], declared=DECLARED)[order.arm]
+    if arm_no is None or arm_row(txn, arm_no) is None:
+        raise unknown_arm(txn, order.arm)
+    return arm_no
+
+
+def _run(txn: Transaction, name: str) -> FoundRun:
+    run = find_run(txn, name)
+    if run is None or not run.standing:
+        raise UnknownRun(
+            f"There is no run {name[:80]!a} in learner {txn.name!a}.",
+            next_step="Use a uid or number that armscope runs lists.",
+        )
+    return run
+
+
+def _admit(txn: Transaction, order: RewardOrder, run: FoundRun, arm_no: int) -> None:
+    flags = outcome_of(txn, run.run_no, arm_no)
+    if flags is None or not flags & INCLUDED:
+        raise NotApplicable(
+            f"{order.arm} was not in the prompt of run {run.run_no}, so that run says nothing about it.",
+            next_step="Leave the run out to reward the arm by itself.",
+        )
+    if order.correct and not flags & OBSERVED:
+        raise NotApplicable(
+            f"Run {run.run_no} was not observed, so there is no automatic reward of {order.arm} to correct.",
+            next_step="Send it as feedback instead.",
+        )
+
+
+def _answer(txn: Transaction, number: int, order: RewardOrder, entry: Entry) -> RewardAnswer:
+    row = arm_row(txn, entry.arm_no)
+    if row is None:
+        raise unknown_arm(txn, order.arm)
+    alpha, beta, pulls = row
+    return RewardAnswer(
+        id=f"reward-{number}",
+        arm=order.arm,
+        kind="correction" if order.correct else "feedback",
+        reward=entry.success_micro / MICRO,
+        run=order.run,
+        lagged=True,
+        alpha=alpha / MICRO,
+        beta=beta / MICRO,
+        mean=alpha / (alpha + beta),
+        pulls=pulls,
+        rounded=Amount.of(order.reward).rounded,
+    )
+
+
+def _detail(order: RewardOrder, answer: RewardAnswer) -> dict[str, str | int | float | bool | None]:
+    return {
+        "arm": order.arm,
+        "kind": answer.kind,
+        "reward": answer.reward,
+        "run": order.run,
+        "reason": order.reason,
+        "lagged": True,
+    }
+
+
+def _check_length(what: str, text: str | None, highest: int, next_step: str) -> None:
+    if text is not None and len(text) > highest:
+        raise InvalidInput(
+            f"{what} may have at most {highest} characters, got {len(text)}.", next_step=next_step
+        )

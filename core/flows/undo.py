@@ -1,0 +1,33 @@
+"""Undo: take any act back: a reward, a reset, an import, a setting, an undo."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.flows.desk import Desk
+from core.permissions import authorise
+from core.store.undoing import ActKind, find_act
+from core.store.undoing import undo as undo_act
+
+
+class UndoAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """``id`` is the undo's own (undo it to redo), ``undone`` the act it took back, of this ``kind``."""
+
+    id: str
+    undone: str
+    kind: ActKind
+
+
+def undo(desk: Desk, act_id: str) -> UndoAnswer:
+    """Take an act back; undoing an undo redoes. A repeat answers as the first time and changes nothing.
+
+    Raises `UnknownAct`; reviewers may undo only what they did themselves.
+    """
+    with desk.writing("undo_own") as txn:
+        act = find_act(txn, act_id)
+        if act.actor != desk.actor.name:
+            authorise(desk.actor, "undo")
+        undo_id = undo_act(txn, act)
+        if not act.undone:
+            txn.audit("undo", undo_id, {"undone": act.id, "kind": act.kind})
+        return UndoAnswer(id=undo_id, undone=act.id, kind=act.kind)

@@ -1,0 +1,43 @@
+"""authorise(actor, action, owner): who may do what, decided once, for every door."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from core.errors import Denied
+from core.records.actor import Actor, Role
+
+Action = Literal["read", "reward", "undo_own", "undo", "reset", "settings", "ingest", "select"]
+
+_ALLOWED: Final[dict[Action, frozenset[Role]]] = {
+    "read": frozenset({"viewer", "reviewer", "operator", "read"}),
+    "reward": frozenset({"reviewer", "operator"}),
+    "undo_own": frozenset({"reviewer", "operator"}),
+    "undo": frozenset({"operator"}),
+    "reset": frozenset({"operator"}),
+    "settings": frozenset({"operator"}),
+    "ingest": frozenset({"operator", "ingest"}),
+    "select": frozenset({"operator", "ingest"}),
+}
+
+
+def authorise(actor: Actor, action: Action) -> None:
+    """Raise `Denied` unless the actor's role includes the action.
+
+    >>> authorise(Actor(name="mara", role="operator"), "reset")
+    """
+    if actor.role not in _ALLOWED[action]:
+        raise Denied(
+            f"{action.replace('_', ' ')} needs one of the roles {', '.join(sorted(_ALLOWED[action]))}, "
+            f"got {actor.role}.",
+            next_step="Ask an operator.",
+        )
+
+
+def may(actor: Actor, action: Action) -> bool:
+    """Whether the actor's role includes the action, for what a page offers.
+
+    >>> may(Actor(name="v", role="viewer"), "reward")
+    False
+    """
+    return actor.role in _ALLOWED[action]

@@ -1,0 +1,26 @@
+"""Judged run: a run with what was seen of its arms and what the guard decided; ready to be remembered."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from core.records.evidence import Evidence
+from core.records.run import Run
+from core.records.verdict import Verdict
+
+INCLUDED: Final = 1
+REFERENCED: Final = 2
+OBSERVED: Final = 4
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """``flags`` holds one byte per arm of the run's inventory, in its order, then one per excluded arm: the sum
+    of INCLUDED, REFERENCED and OBSERVED (an automatic observation stands, worth 1.0 if referenced, else 0.0).
+    """
+
+    run: Run
+    evidence: Evidence
+    verdict: Verdict
+    flags: bytes

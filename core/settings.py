@@ -1,0 +1,102 @@
+"""Environment → one frozen Settings: where the data are and who is asking. The only reader of os.environ."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import platformdirs
+
+from core.errors import InvalidSetting
+from core.records.actor import Actor
+
+DEFAULT_LEARNER = "default"
+_SQLITE = "sqlite:///"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Which database, which learner, which person.
+
+    ``database`` is the path of an SQLite file; `from_environment` fills what the caller leaves out from
+    ``ARMSCOPE_DATABASE`` and ``ARMSCOPE_LEARNER``, then from the defaults.
+
+    >>> Settings.from_environment({}, database="sqlite:///runs.db").database
+    PosixPath('runs.db')
+    """
+
+    database: Path
+    learner: str = DEFAULT_LEARNER
+    actor: Actor
+
+    @classmethod
+    def from_environment(
+        cls,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        database: str | None = None,
+        learner: str | None = None,
+    ) -> Settings:
+        return cls(
+            database=database_path(database or environment.get("ARMSCOPE_DATABASE") or None),
+            learner=check_learner(learner or environment.get("ARMSCOPE_LEARNER") or DEFAULT_LEARNER),
+            actor=local_operator(),
+        )
+
+    def as_environment(self) -> dict[str, str]:
+        """What a child process needs to find the same data."""
+        return {"ARMSCOPE_DATABASE": str(self.database), "ARMSCOPE_LEARNER": self.learner}
+
+
+def default_database() -> Path:
+    """The database in the user's data folder."""
+    return platformdirs.user_data_path("armscope", appauthor=False) / "armscope.db"
+
+
+def demo_database() -> Path:
+    """The demo's own database, never the default one."""
+    return platformdirs.user_data_path("armscope", appauthor=False) / "demo.db"
+
+
+def database_path(given: str | None) -> Path:
+    """Turn a path or an ``sqlite:///`` URL into a path.
+
+    >>> database_path("sqlite:////data/a.db")
+    PosixPath('/data/a.db')
+    """
+    if given is None:
+        return default_database()
+    if given.startswith(_SQLITE):
+        given = given.removeprefix(_SQLITE)
+    elif "://" in given:
+        raise InvalidSetting(
+            f"The database must be a file or an sqlite:/// URL, got {given.split('://', 1)[0]}://….",
+            next_step="Name a file, for example --database ./armscope.db.",
+        )
+    if not given or "\0" in given:
+        raise InvalidSetting(
+            "The database must be a file, got an empty name or one with a NUL character.",
+            next_step="Name a file, for example --database ./armscope.db.",
+        )
+    return Path(given).expanduser()
+
+
+def check_learner(name: str) -> str:
+    """Return a learner's name if it is 1 to 128 printable characters."""
+    if not 1 <= len(name) <= 128 or not name.isprintable():
+        raise InvalidSetting(
+            f"A learner's name must be 1 to 128 printable characters, got {ascii(name)[:80]}.",
+            next_step="Use a short name such as support-agent.",
+        )
+    return name
+
+
+def local_operator() -> Actor:
+    """The machine's user, who may do everything here."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):  # a container user without a passwd entry
+        name = f"uid-{os.getuid()}"
+    return Actor(name=name)

@@ -1,0 +1,289 @@
+"""Caches: facts → posterior and rollups, and what a change does to them.
+
+They must equal the fold of the facts, exactly. A new fact adds what it says. Everything rarer (a run that
+grew, a correction, an undo, a redo) happens inside `shifting`: what the facts concerned said before is
+taken away, what they say now is added.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+
+from core.columns import UNKNOWN
+from core.records.arm import MICRO
+from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.store.engine import Row
+from core.store.tally import HOUR_MS, RunFacts, Tally, hour_of
+from core.store.transaction import Snapshot, Transaction, rebase
+from core.store.version import Choice
+
+CHUNK: Final = 2_000
+"""Runs handled at a time, so that memory stays flat."""
+
+_RUN_SQL: Final = (
+    "SELECT run_no, revision, at_ms, class, model, channel, status, outcome, tokens, duration_ms, choice"
+    " FROM run WHERE learner_id = ? AND standing = 1 AND run_no IN ({})"
+)
+_OUTCOME_SQL: Final = "SELECT run_no, arm_no, flags FROM outcome WHERE learner_id = ? AND run_no IN ({})"
+_LEDGER: Final = (
+    "SELECT run_no, arm_no, kind, success_micro, failure_micro, pulls, at_ms, revision FROM observation"
+    " WHERE learner_id = ? AND undone = 0 AND standing = 1"
+)
+_LEDGER_RUN_SQL: Final = f"{_LEDGER} AND run_no > 0 AND run_no IN ({{}}) ORDER BY observation_no"
+_LEDGER_LOOSE_SQL: Final = f"{_LEDGER} AND run_no = 0 AND observation_no IN ({{}}) ORDER BY observation_no"
+_CHOICE: Final = msgspec.json.Decoder(Choice)
+
+Facts = Transaction | Snapshot
+
+
+def tally_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int] = ()) -> Tally:
+    """What standing runs (with everything observed of them) and ledger rows about no run add up to."""
+    tally = Tally()
+    for start in range(0, len(run_nos), CHUNK):
+        _tally_runs(tally, facts, run_nos[start : start + CHUNK])
+    rows = facts.link.rows_in(_LEDGER_LOOSE_SQL, [facts.learner_id], loose)
+    facts.epochs.load(row[1] for row in rows)
+    for row in rows:
+        _add_observation(tally, row, facts.epochs.of(row[1], row[7]))
+    return tally
+
+
+def run_facts(row: Row) -> RunFacts:
+    """(at, class, model, channel, status, outcome, tokens, duration, choice) → what the usage rollup needs."""
+    *plain, choice = row
+    prob = None if choice is None else round(_CHOICE.decode(choice).baseline_prob * MICRO)
+    return RunFacts._make((*plain, prob))
+
+
+def _tally_runs(tally: Tally, facts: Facts, run_nos: Sequence[int]) -> None:
+    runs = {row[0]: row[1:] for row in facts.link.rows_in(_RUN_SQL, [facts.learner_id], run_nos)}
+    outcomes = facts.link.rows_in(_OUTCOME_SQL, [facts.learner_id], list(runs))
+    ledger = facts.link.rows_in(_LEDGER_RUN_SQL, [facts.learner_id], list(runs))
+    facts.epochs.load({row[1] for row in outcomes})
+    for row in runs.values():
+        tally.add_run(run_facts(row[1:]))
+    flags_of: dict[tuple[int, int], int] = {}
+    for run_no, arm_no, flags in outcomes:
+        flags_of[run_no, arm_no] = flags
+        revision, at_ms = runs[run_no][:2]
+        _add_outcome(tally, arm_no, facts.epochs.of(arm_no, revision), at_ms, flags)
+    _tally_ledger(tally, facts, ledger, flags_of, {run_no: row[0] for run_no, row in runs.items()})
+
+
+def _add_outcome(tally: Tally, arm_no: int, epoch: int, at_ms: int | None, flags: int) -> None:
+    if not flags & INCLUDED:
+        return
+    place = (hour_of(at_ms), arm_no, epoch)
+    if flags & OBSERVED:
+        success = MICRO if flags & REFERENCED else 0
+        tally.add(place, 1, 1, success, MICRO - success)
+        tally.saw(arm_no, epoch, at_ms)
+    else:
+        tally.add(place, 1, 0, 0, 0)
+
+
+def _tally_ledger(
+    tally: Tally,
+    facts: Facts,
+    ledger: Iterable[Row],
+    flags_of: dict[tuple[int, int], int],
+    revisions: dict[int, int],
+) -> None:
+    """Observations about standing runs, in the runs' epochs; of several corrections the latest counts."""
+    corrections: dict[tuple[int, int], Row] = {}
+    for row in ledger:
+        run_no, arm_no, kind = row[:3]
+        flags = flags_of.get((run_no, arm_no), 0)
+        if not flags & INCLUDED:
+            continue
+        if kind == "correction":
+            corrections[run_no, arm_no] = row
+        else:
+            _add_observation(tally, row, facts.epochs.of(arm_no, revisions[run_no]))
+    for (run_no, arm_no), row in corrections.items():
+        flags = flags_of[run_no, arm_no]
+        if flags & OBSERVED:
+            automatic = MICRO if flags & REFERENCED else 0
+            epoch = facts.epochs.of(arm_no, revisions[run_no])
+            _add_correction(tally, row, epoch, automatic)
+
+
+def _add_observation(tally: Tally, row: Row, epoch: int) -> None:
+    _, arm_no, _, success, failure, pulls, at_ms, _ = row
+    tally.add((hour_of(at_ms), arm_no, epoch), 0, pulls, success, failure)
+    tally.saw(arm_no, epoch, at_ms)
+
+
+def _add_correction(tally: Tally, row: Row, epoch: int, automatic: int) -> None:
+    """A correction adds its difference to the automatic observation, at the hour it was submitted; no pull."""
+    _, arm_no, _, success, failure, _, at_ms, _ = row
+    tally.add((hour_of(at_ms), arm_no, epoch), 0, 0, success - automatic, failure - (MICRO - automatic))
+
+
+# Writing
+
+
+@contextmanager
+def shifting(txn: Transaction, run_nos: Sequence[int] = (), loose: Sequence[int] = ()) -> Iterator[None]:
+    """Whatever the block does to these facts, the caches follow."""
+    before = tally_facts(txn, run_nos, loose)
+    yield
+    after = tally_facts(txn, run_nos, loose)
+    change = after.minus(before)
+    apply(txn, change)
+    touched = {arm_no for _, arm_no, _ in change.arms} | {
+        arm_no for arm_no, _ in before.last.keys() | after.last.keys()
+    }
+    refresh_last(txn, touched)
+
+
+def apply(txn: Transaction, tally: Tally) -> None:
+    """Add a tally to the caches, in key order; the newest times only ever grow here."""
+    _apply_arm_hours(txn, tally)
+    _apply_posteriors(txn, tally)
+    _apply_usage(txn, tally)
+
+
+def _apply_arm_hours(txn: Transaction, tally: Tally) -> None:
+    rows = [(txn.learner_id, *place, *sums) for place, sums in sorted(tally.arms.items())]
+    txn.link.many(
+        "INSERT INTO arm_hour VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (learner_id, hour, arm_no, epoch) DO UPDATE SET"
+        " inclusions = inclusions + excluded.inclusions, pulls = pulls + excluded.pulls,"
+        " success_micro = success_micro + excluded.success_micro,"
+        " failure_micro = failure_micro + excluded.failure_micro",
+        rows,
+    )
+    emptied = [(txn.learner_id, *place) for place, sums in tally.arms.items() if min(sums) < 0]
+    txn.link.many(
+        "DELETE FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND epoch = ?"
+        " AND inclusions = 0 AND pulls = 0 AND success_micro = 0 AND failure_micro = 0",
+        emptied,
+    )
+
+
+def _apply_posteriors(txn: Transaction, tally: Tally) -> None:
+    """Present epochs move; ``seen`` counts all epochs. UPDATE, because an upsert's CHECK reads the difference."""
+    arm_nos = sorted({arm_no for _, arm_no, _ in tally.arms})
+    epochs = dict(zip(arm_nos, txn.current_epochs(arm_nos), strict=True))
+    sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+    for (_, arm_no, epoch), (inclusions, pulls, success, failure) in tally.arms.items():
+        moved = sums[arm_no]
+        moved[4] += inclusions + pulls
+        if epoch == epochs[arm_no]:
+            for index, amount in enumerate((inclusions, pulls, success, failure)):
+                moved[index] += amount
+    rows = [
+        (*moved, tally.last.get((arm_no, epochs[arm_no]), UNKNOWN), txn.learner_id, arm_no)
+        for arm_no, moved in sorted(sums.items())
+    ]
+    txn.link.many(
+        "UPDATE posterior SET inclusions = inclusions + ?, pulls = pulls + ?, success_micro = success_micro + ?,"
+        " failure_micro = failure_micro + ?, seen = seen + ?, last_at_ms = max(last_at_ms, ?)"
+        " WHERE learner_id = ? AND arm_no = ?",
+        rows,
+    )
+
+
+def _apply_usage(txn: Transaction, tally: Tally) -> None:
+    rows = [(txn.learner_id, *place, *sums) for place, sums in sorted(tally.usage.items())]
+    columns = (
+        "n",
+        "tokens",
+        "tokens_squared_high",
+        "tokens_squared_low",
+        "n_timed",
+        "duration_ms",
+        "duration_squared_high",
+        "duration_squared_low",
+        "n_prob",
+        "prob_micro",
+    )
+    additions = ", ".join(f"{name} = {name} + excluded.{name}" for name in columns)
+    txn.link.many(
+        f"INSERT INTO usage_hour VALUES ({', '.join('?' * 18)})"
+        " ON CONFLICT (learner_id, hour, class, model, channel, status, outcome, bucket)"
+        f" DO UPDATE SET {additions}",
+        rows,
+    )
+    if any(sums[0] < 0 for sums in tally.usage.values()):
+        txn.link.run("DELETE FROM usage_hour WHERE learner_id = ? AND n = 0", [txn.learner_id])
+
+
+def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
+    """After boundaries moved: give arms their present epoch, its base, and the sums that the hours hold of it."""
+    txn.epochs.forget()
+    txn.epochs.load(arm_nos)
+    epochs = {arm_no: txn.epochs.current(arm_no) for arm_no in arm_nos}
+    sums: dict[tuple[int, int], Row] = {
+        (arm_no, epoch): tuple(amounts)
+        for arm_no, epoch, *amounts in txn.link.rows_in(
+            "SELECT arm_no, epoch, sum(inclusions), sum(pulls), sum(success_micro), sum(failure_micro)"
+            " FROM arm_hour WHERE learner_id = ? AND arm_no IN ({}) GROUP BY arm_no, epoch",
+            [txn.learner_id],
+            sorted(arm_nos),
+        )
+    }
+    rows = [
+        (epoch, *sums.get((arm_no, epoch), (0, 0, 0, 0)), txn.learner_id, arm_no)
+        for arm_no, epoch in epochs.items()
+    ]
+    txn.link.many(
+        "UPDATE posterior SET epoch = ?, inclusions = ?, pulls = ?, success_micro = ?, failure_micro = ?"
+        " WHERE learner_id = ? AND arm_no = ?",
+        rows,
+    )
+    rebase(txn, list(arm_nos))
+    refresh_last(txn, arm_nos)
+
+
+def refresh_last(txn: Transaction, arm_nos: Iterable[int]) -> None:
+    """Find again when the newest counted observation of each arm's present epoch was made."""
+    wanted = sorted(set(arm_nos))
+    txn.epochs.load(wanted)
+    newest = newest_observations(txn, wanted)
+    txn.link.many(
+        "UPDATE posterior SET last_at_ms = ? WHERE learner_id = ? AND arm_no = ?",
+        [(newest.get(arm_no, UNKNOWN), txn.learner_id, arm_no) for arm_no in wanted],
+    )
+
+
+def newest_observations(facts: Facts, arm_nos: Sequence[int]) -> dict[int, int]:
+    """Time of the newest pull of each arm's present epoch.
+
+    The hours say where to look: only the newest hours that hold a pull of an arm are read.
+    """
+    found: dict[int, int] = {}
+    hours: dict[int, list[int]] = defaultdict(list)
+    for arm_no, epoch, hour in facts.link.rows_in(
+        "SELECT arm_no, epoch, max(hour) FROM arm_hour WHERE learner_id = ? AND arm_no IN ({})"
+        " AND pulls > 0 AND hour >= 0 GROUP BY arm_no, epoch",
+        [facts.learner_id],
+        arm_nos,
+    ):
+        if epoch == facts.epochs.current(arm_no):
+            hours[hour].append(arm_no)
+    for hour in sorted(hours):
+        tally = tally_facts(facts, *_facts_of_hour(facts, hour))
+        for arm_no in hours[hour]:
+            at_ms = tally.last.get((arm_no, facts.epochs.current(arm_no)))
+            if at_ms is not None:
+                found[arm_no] = at_ms
+    return found
+
+
+def _facts_of_hour(facts: Facts, hour: int) -> tuple[list[int], list[int]]:
+    """Runs that ended in an hour or were corrected in it, and ledger rows of it about no run."""
+    span = [facts.learner_id, hour * HOUR_MS, (hour + 1) * HOUR_MS]
+    runs = facts.link.rows("SELECT run_no FROM run WHERE learner_id = ? AND at_ms >= ? AND at_ms < ?", span)
+    ledger = facts.link.rows(
+        "SELECT run_no, observation_no FROM observation WHERE learner_id = ? AND at_ms >= ? AND at_ms < ?",
+        span,
+    )
+    about = {run_no for (run_no,) in runs} | {run_no for run_no, _ in ledger if run_no}
+    return sorted(about), [number for run_no, number in ledger if not run_no]

@@ -1,0 +1,184 @@
+"""Check: recompute every cache from the facts and name what differs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from core.records.judged import INCLUDED, OBSERVED
+from core.store.caches import CHUNK, newest_observations, tally_facts
+from core.store.choices import folded_settings
+from core.store.claims import plans
+from core.store.reads import numbered_runs
+from core.store.tally import ArmHour, Tally, UsageHour, merged
+from core.store.transaction import Snapshot, base_of
+
+Key = TypeVar("Key")
+
+
+class Difference(NamedTuple):
+    """One cache entry that does not equal the fold of the facts."""
+
+    table: str
+    key: str
+    stored: str
+    recomputed: str
+
+
+def differences(snapshot: Snapshot) -> Iterator[Difference]:
+    """Everything in one learner that is not what its facts say."""
+    tally = merged(_tallies(snapshot))
+    arm_hours = {place: sums for place, sums in tally.arms.items() if any(sums)}
+    yield from _compare("arm_hour", _stored_arm_hours(snapshot), arm_hours)
+    yield from _compare("usage_hour", _stored_usage(snapshot), tally.usage)
+    yield from _compare("posterior", _stored_posteriors(snapshot), _posteriors(snapshot, tally))
+    yield from _compare("learner", {"settings": snapshot.settings}, {"settings": folded_settings(snapshot)})
+    yield from _compare("undone", _marked(snapshot), _undone(snapshot))
+    yield from _flags(snapshot)
+    yield from _claimed(snapshot)
+
+
+def damage(snapshot: Snapshot) -> Iterator[Difference]:
+    """What the database itself finds broken in the file."""
+    for (finding,) in snapshot.link.rows("PRAGMA quick_check"):
+        if finding != "ok":
+            yield Difference("file", "quick_check", finding, "ok")
+    for table, row, parent, _ in snapshot.link.rows("PRAGMA foreign_key_check"):
+        yield Difference(table, str(row), "a missing parent", parent)
+
+
+def _tallies(snapshot: Snapshot) -> Iterator[Tally]:
+    for run_nos in numbered_runs(snapshot, CHUNK):
+        yield tally_facts(snapshot, run_nos)
+    loose = snapshot.link.rows(
+        "SELECT observation_no FROM observation WHERE learner_id = ? AND run_no = 0", [snapshot.learner_id]
+    )
+    yield tally_facts(snapshot, (), [number for (number,) in loose])
+
+
+def _compare(
+    table: str, stored: Mapping[Key, object], recomputed: Mapping[Key, object]
+) -> Iterator[Difference]:
+    for key in stored.keys() | recomputed.keys():
+        left, right = stored.get(key), recomputed.get(key)
+        if left != right:
+            yield Difference(table, _shown(key), _shown(left), _shown(right))
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value is None else str(value)
+
+
+def _stored_arm_hours(snapshot: Snapshot) -> dict[ArmHour, list[int]]:
+    rows = snapshot.link.rows(
+        "SELECT hour, arm_no, epoch, inclusions, pulls, success_micro, failure_micro FROM arm_hour"
+        " WHERE learner_id = ?",
+        [snapshot.learner_id],
+    )
+    return {row[:3]: list(row[3:]) for row in rows}
+
+
+def _stored_usage(snapshot: Snapshot) -> dict[UsageHour, list[int]]:
+    rows = snapshot.link.rows("SELECT * FROM usage_hour WHERE learner_id = ?", [snapshot.learner_id])
+    return {row[1:8]: list(row[8:]) for row in rows}
+
+
+def _stored_posteriors(snapshot: Snapshot) -> dict[object, object]:
+    rows = snapshot.link.rows(
+        "SELECT arm_no, base_alpha_micro, base_beta_micro, epoch, inclusions, pulls, success_micro, failure_micro,"
+        " seen, last_at_ms FROM posterior WHERE learner_id = ?",
+        [snapshot.learner_id],
+    )
+    return {row[0]: row[1:] for row in rows}
+
+
+def _posteriors(snapshot: Snapshot, tally: Tally) -> dict[object, object]:
+    """Each arm's row as its facts say: base, present epoch, sums, everything ever seen, newest pull."""
+    arms = snapshot.link.rows(
+        "SELECT arm_no, key, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ?",
+        [snapshot.learner_id],
+    )
+    targets: dict[int, str] = dict(
+        snapshot.link.rows("SELECT revision, target FROM reset WHERE learner_id = ?", [snapshot.learner_id])
+    )
+    snapshot.epochs.load(row[0] for row in arms)
+    sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    seen: dict[int, int] = defaultdict(int)
+    for (_, arm_no, epoch), amounts in tally.arms.items():
+        seen[arm_no] += amounts[0] + amounts[1]
+        for index, amount in enumerate(amounts):
+            sums[arm_no, epoch][index] += amount
+    newest = newest_observations(snapshot, [row[0] for row in arms])
+    found: dict[object, object] = {}
+    for arm_no, key, alpha, beta in arms:
+        epoch = snapshot.epochs.current(arm_no)
+        base = base_of(snapshot.settings, key, alpha, beta, targets.get(epoch))
+        found[arm_no] = (
+            base.alpha_micro,
+            base.beta_micro,
+            epoch,
+            *sums[arm_no, epoch],
+            seen[arm_no],
+            newest.get(arm_no, -1),
+        )
+    return found
+
+
+_UNDOABLE: Final = {
+    "reward": "observation",
+    "reset": "reset",
+    "import": "import",
+    "setting": "setting",
+    "undo": "undo",
+}
+
+
+def _marked(snapshot: Snapshot) -> dict[object, object]:
+    """Acts that are marked as undone."""
+    found: dict[object, object] = {}
+    for kind, table in _UNDOABLE.items():
+        rows = snapshot.link.rows(
+            f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1', [snapshot.learner_id]
+        )
+        found.update(((kind, number), 1) for (number,) in rows)
+    return found
+
+
+def _undone(snapshot: Snapshot) -> dict[object, object]:
+    """Acts that a standing undo names."""
+    rows = snapshot.link.rows(
+        "SELECT kind, no FROM undo WHERE learner_id = ? AND undone = 0", [snapshot.learner_id]
+    )
+    return dict.fromkeys(rows, 1)
+
+
+def _flags(snapshot: Snapshot) -> Iterator[Difference]:
+    """Outcomes are observed where, and only where, their run is observed and had them in."""
+    for run_no, arm_no, flags, outcome in snapshot.link.rows(
+        "SELECT o.run_no, o.arm_no, o.flags, r.outcome FROM outcome o"
+        " LEFT JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no WHERE o.learner_id = ?"
+        f" AND (o.flags & {OBSERVED} <> 0) <> (coalesce(r.outcome, '') = 'observed' AND o.flags & {INCLUDED} <> 0)",
+        [snapshot.learner_id],
+    ):
+        yield Difference(
+            "outcome", f"run {run_no}, arm {arm_no}", f"flags {flags}", f"a run that is {outcome}"
+        )
+
+
+def _claimed(snapshot: Snapshot) -> Iterator[Difference]:
+    """Runs stand, in the version and epoch, as the imports that are not undone say."""
+    for run_nos in numbered_runs(snapshot, CHUNK):
+        now = {
+            row[0]: row[1:]
+            for row in snapshot.link.rows_in(
+                "SELECT run_no, standing, rank, trace, digest, revision FROM run"
+                " WHERE learner_id = ? AND run_no IN ({})",
+                [snapshot.learner_id],
+                run_nos,
+            )
+        }
+        for plan in plans(snapshot, run_nos):
+            said = (int(plan.standing), plan.rank, plan.trace, plan.digest, plan.revision)
+            if said != now[plan.run_no]:
+                yield Difference("run", str(plan.run_no), str(now[plan.run_no]), str(said))

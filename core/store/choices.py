@@ -1,0 +1,63 @@
+"""Choices an operator made: settings as a log. The value in force is that of the latest change that stands."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.records.learner import LearnerSettings
+from core.store.transaction import Snapshot, Transaction, rebase
+
+
+def add_setting(txn: Transaction, name: str, value: object) -> int:
+    """Log a change and put it in force; its number."""
+    number = txn.number("setting")
+    before = getattr(txn.settings, name)
+    txn.link.run(
+        "INSERT INTO setting VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
+        [
+            txn.learner_id,
+            number,
+            name,
+            msgspec.json.encode(value).decode(),
+            msgspec.json.encode(before).decode(),
+            txn.actor.name,
+            txn.now_ms,
+            txn.revision,
+        ],
+    )
+    enforce_settings(txn)
+    return number
+
+
+def mark_setting(txn: Transaction, number: int, *, undone: bool) -> None:
+    """Take a change back, or make it again."""
+    txn.link.run(
+        "UPDATE setting SET undone = ? WHERE learner_id = ? AND setting_no = ?",
+        [int(undone), txn.learner_id, number],
+    )
+    enforce_settings(txn)
+
+
+def enforce_settings(txn: Transaction) -> None:
+    """Fold the log into the settings in force; a changed prior moves every base that follows it."""
+    settings = folded_settings(txn)
+    priors_moved = settings.priors != txn.settings.priors
+    txn.settings = settings
+    txn.link.run(
+        "UPDATE learner SET settings = ? WHERE learner_id = ?",
+        [msgspec.json.encode(settings).decode(), txn.learner_id],
+    )
+    if priors_moved:
+        arms = txn.link.rows("SELECT arm_no FROM arm WHERE learner_id = ?", [txn.learner_id])
+        rebase(txn, [arm_no for (arm_no,) in arms])
+
+
+def folded_settings(txn: Snapshot | Transaction) -> LearnerSettings:
+    """Defaults, then the standing changes in order."""
+    values: dict[str, object] = {}
+    for name, value in txn.link.rows(
+        "SELECT name, value FROM setting WHERE learner_id = ? AND undone = 0 ORDER BY setting_no",
+        [txn.learner_id],
+    ):
+        values[name] = msgspec.json.decode(value)
+    return msgspec.convert(values, LearnerSettings)

@@ -1,0 +1,207 @@
+"""Claims: who told a fact. What stands follows from the imports that are not undone.
+
+A fact told once carries its claim in its own row. Told again by another import, every claim becomes a row of
+``sighting``. Of the claims that stand, the highest rank decides the version (ties: the larger digest of the
+trace, then the earlier revision) and the earliest revision decides the epoch; where none stands, the fact
+doesn't. So undoing an import leaves exactly what the other imports say.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from core.store.caches import CHUNK, Facts, shifting
+from core.store.transaction import DECLARED, TOLD, Transaction
+from core.store.version import Version, keep, kept, put, shelve
+
+Kind = Literal["run", "observation", "reset", "arm"]
+
+
+class Claim(NamedTuple):
+    """One import's telling of one known run; ``origin`` is the first teller's (import, rank, trace, digest,
+    revision), ``version`` what it tells where that differs from what stands.
+    """
+
+    run_no: int
+    import_no: int
+    rank: int
+    trace: int
+    digest: int
+    origin: tuple[int, int, int, int, int]
+    version: Version | None
+
+
+class _Standing(NamedTuple):
+    import_no: int
+    rank: int
+    trace: int
+    digest: int
+    revision: int
+
+
+class Plan(NamedTuple):
+    """What a run's row should say."""
+
+    run_no: int
+    standing: bool
+    rank: int
+    trace: int
+    digest: int
+    revision: int
+
+
+def claim(txn: Transaction, claims: Sequence[Claim]) -> None:
+    """Note claims, the first teller's included; keep the versions they tell."""
+    learner = txn.learner_id
+    txn.link.many(
+        "INSERT INTO sighting VALUES (?, 'run', ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(learner, one.run_no, *one.origin) for one in claims],
+    )
+    txn.link.many(
+        "INSERT INTO sighting VALUES (?, 'run', ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE"
+        " SET rank = excluded.rank, trace = excluded.trace, digest = excluded.digest"
+        " WHERE (excluded.rank, excluded.trace) > (rank, trace)",
+        [
+            (learner, one.run_no, one.import_no, one.rank, one.trace, one.digest, txn.revision)
+            for one in claims
+        ],
+    )
+    shelve(txn, [(one.run_no, one.digest, one.version) for one in claims if one.version is not None])
+
+
+def claim_ledger(txn: Transaction, table: Literal["observation", "reset"], no: int, import_no: int) -> None:
+    """Note that another import tells a ledger row or reset that is known."""
+    txn.link.run(
+        f"INSERT INTO sighting SELECT learner_id, ?, {table}_no, import_no, 0, 0, 0, revision FROM {table}"
+        f" WHERE learner_id = ? AND {table}_no = ? ON CONFLICT DO NOTHING",
+        [table, txn.learner_id, no],
+    )
+    txn.link.run(
+        "INSERT INTO sighting VALUES (?, ?, ?, ?, 0, 0, 0, ?) ON CONFLICT DO NOTHING",
+        [txn.learner_id, table, no, import_no, txn.revision],
+    )
+
+
+def tell_arms(txn: Transaction, arm_nos: Sequence[int], import_no: int) -> None:
+    """Note that an import names arms, so that they are listed while it stands."""
+    txn.link.many(
+        "INSERT INTO sighting VALUES (?, 'arm', ?, ?, 0, 0, 0, ?) ON CONFLICT DO NOTHING",
+        [(txn.learner_id, arm_no, import_no, txn.revision) for arm_no in arm_nos],
+    )
+
+
+def settle_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
+    """Let arms be listed as the standing imports that name them say."""
+    claims = _claims(txn, "arm", arm_nos)
+    txn.link.many(
+        f"UPDATE arm SET declared = (declared & {DECLARED}) | ? WHERE learner_id = ? AND arm_no = ?",
+        [(TOLD if claims.get(arm_no) else 0, txn.learner_id, arm_no) for arm_no in arm_nos],
+    )
+
+
+def settle_runs(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
+    """Make runs say what their standing claims tell; the numbers of those whose version or standing changed."""
+    changed: set[int] = set()
+    for start in range(0, len(run_nos), CHUNK):
+        changed |= _settle_chunk(txn, run_nos[start : start + CHUNK])
+    return changed
+
+
+def standing_of(txn: Transaction, kind: Kind, no: int, own: tuple[int, int]) -> tuple[bool, int]:
+    """Whether a ledger row or reset stands, and its revision; ``own`` is its (import, revision)."""
+    claims = _claims(txn, kind, [no]).get(no)
+    if claims is None:
+        import_no, revision = own
+        return import_no not in _undone_imports(txn), revision
+    if not claims:
+        return False, own[1]
+    return True, min(one.revision for one in claims)
+
+
+def _settle_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
+    planned = list(plans(txn, run_nos))
+    now = {
+        row[0]: row[1:]
+        for row in txn.link.rows_in(
+            "SELECT run_no, standing, digest, revision FROM run WHERE learner_id = ? AND run_no IN ({})",
+            [txn.learner_id],
+            [plan.run_no for plan in planned],
+        )
+    }
+    moved = [plan for plan in planned if (plan.standing, plan.digest, plan.revision) != now[plan.run_no]]
+    with shifting(txn, [plan.run_no for plan in moved]):
+        _exchange(
+            txn,
+            [(plan, now[plan.run_no][1]) for plan in moved if plan.digest != now[plan.run_no][1]],
+        )
+        txn.link.many(
+            "UPDATE run SET standing = ?, rank = ?, trace = ?, digest = ?, revision = ?"
+            " WHERE learner_id = ? AND run_no = ?",
+            [
+                (
+                    plan.standing,
+                    plan.rank,
+                    plan.trace,
+                    plan.digest,
+                    plan.revision,
+                    txn.learner_id,
+                    plan.run_no,
+                )
+                for plan in planned
+            ],
+        )
+    return {plan.run_no for plan in moved if (plan.standing, plan.digest) != now[plan.run_no][:2]}
+
+
+def plans(txn: Facts, run_nos: Sequence[int]) -> Iterator[Plan]:
+    """What runs should say by the claims that stand."""
+    undone = _undone_imports(txn)
+    claims = _claims(txn, "run", run_nos)
+    rows = txn.link.rows_in(
+        "SELECT run_no, import_no, rank, trace, digest, revision FROM run WHERE learner_id = ? AND run_no IN ({})",
+        [txn.learner_id],
+        run_nos,
+    )
+    for run_no, *own in rows:
+        only = _Standing(*own)
+        tellers = claims.get(run_no)
+        if tellers is None:
+            tellers = [] if only.import_no in undone else [only]
+        if tellers:
+            best = max(tellers, key=lambda one: (one.rank, one.trace, -one.revision))
+            first = min(one.revision for one in tellers)
+            yield Plan(run_no, True, best.rank, best.trace, best.digest, first)
+        else:
+            yield Plan(run_no, False, only.rank, only.trace, only.digest, only.revision)
+
+
+def _claims(txn: Facts, kind: Kind, nos: Sequence[int]) -> dict[int, list[_Standing]]:
+    """Standing claims of facts that were told more than once (an empty list: none of them stands)."""
+    undone = _undone_imports(txn)
+    found: dict[int, list[_Standing]] = defaultdict(list)
+    for no, *rest in txn.link.rows_in(
+        "SELECT no, import_no, rank, trace, digest, revision FROM sighting"
+        " WHERE learner_id = ? AND kind = ? AND no IN ({})",
+        [txn.learner_id, kind],
+        nos,
+    ):
+        standing = _Standing(*rest)
+        tellers = found[no]
+        if standing.import_no not in undone:
+            tellers.append(standing)
+    return dict(found)
+
+
+def _undone_imports(txn: Facts) -> set[int]:
+    rows = txn.link.rows("SELECT import_no FROM import WHERE learner_id = ? AND undone = 1", [txn.learner_id])
+    return {import_no for (import_no,) in rows}
+
+
+def _exchange(txn: Transaction, plans: Sequence[tuple[Plan, int]]) -> None:
+    """Put the planned version of each run in place, and keep the one that stood."""
+    for plan, digest_now in plans:
+        keep(txn, plan.run_no, digest_now)
+        put(txn, plan.run_no, kept(txn, plan.run_no, plan.digest))

@@ -1,0 +1,306 @@
+"""Engine: opens the SQLite file and gives out transactions. The one place that begins and commits.
+
+Writers take one lock file around transaction and checkpoint, then ``BEGIN IMMEDIATE``; readers open the file
+``mode=ro`` and ``BEGIN``. Only the holder of the lock ever checkpoints (any other connection would on close),
+which closes the reset race that the write-ahead log has in SQLite before 3.51.3.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import filelock
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from core.errors import (
+    ArmscopeError,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnusable,
+)
+
+LOCK_TIMEOUT_S: Final = 60.0
+_CHECKPOINT_BYTES: Final = 4 << 20
+_NETWORK_FILE_SYSTEMS: Final = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
+)
+_MAX_VARIABLES: Final = 500
+
+Row = tuple[Any, ...]
+
+
+class Link:
+    """A driver connection inside one transaction: statements with tuples, rows as tuples."""
+
+    def __init__(self, driver: sqlite3.Connection) -> None:
+        self._driver = driver
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self._driver.execute(sql, values).fetchall()
+
+    def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
+        """Rows one by one, for results larger than memory should hold."""
+        return iter(self._driver.execute(sql, values))
+
+    def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
+        found: Row | None = self._driver.execute(sql, values).fetchone()
+        return found
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Execute one statement; number of rows it changed."""
+        return self._driver.execute(sql, values).rowcount
+
+    def many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        if rows:
+            self._driver.executemany(sql, rows)
+
+    def rows_in(
+        self, sql: str, head: Sequence[Any], values: Sequence[Any], tail: Sequence[Any] = ()
+    ) -> list[Row]:
+        """Run ``sql``, whose ``{}`` stands for a list of values, over as many values as there are."""
+        found: list[Row] = []
+        for start in range(0, len(values), _MAX_VARIABLES):
+            part = values[start : start + _MAX_VARIABLES]
+            marks = ",".join("?" * len(part))
+            found += self.rows(sql.replace("{}", marks), [*head, *part, *tail])
+        return found
+
+
+class Database:
+    """One SQLite file: a writer connection behind a lock, and a pool of readers.
+
+    Raises `StoreUnusable` for a network file system, a folder or a file that is no database.
+    """
+
+    def __init__(self, path: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        self.path = path
+        self._lock_timeout_s = lock_timeout_s
+        self._thread_lock = threading.RLock()
+        self._file_lock = filelock.FileLock(f"{path}.lock", timeout=lock_timeout_s, thread_local=False)
+        self._writer: Engine | None = None
+        self._reader: Engine | None = None
+        refuse_network(path)
+
+    @contextmanager
+    def writing(self) -> Iterator[Link]:
+        """One write transaction: all of it is on disk after the block, or none of it."""
+        with self.locked(), translated(self.path):
+            driver = _driver_of(self._write_engine())
+            driver.execute("BEGIN IMMEDIATE")
+            try:
+                yield Link(driver)
+                driver.execute("COMMIT")
+            except BaseException:
+                if driver.in_transaction:
+                    driver.execute("ROLLBACK")
+                raise
+            self._checkpoint(driver)
+
+    @contextmanager
+    def reading(self) -> Iterator[Link]:
+        """One read transaction: everything read inside is of one moment."""
+        with translated(self.path):
+            pooled = self._read_engine().raw_connection()
+            try:
+                driver = pooled.driver_connection
+                assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - narrows the pool's Any
+                driver.execute("BEGIN")
+                try:
+                    yield Link(driver)
+                finally:
+                    driver.execute("ROLLBACK")
+            finally:
+                pooled.close()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the writers' lock, in this process and against all others."""
+        try:
+            with self._thread_lock, self._file_lock:
+                yield
+        except filelock.Timeout as problem:
+            raise StoreBusy(
+                f"Another process has been writing to {self.path.name} for {self._lock_timeout_s:g} seconds.",
+                next_step="Try again; if it lasts, look for an armscope process that hangs.",
+            ) from problem
+        except OSError as problem:
+            raise _from_os(problem, self.path) from problem
+
+    def backup(self, target: Path) -> None:
+        """Copy the database as it is at one moment into ``target``, while others read and write."""
+        with translated(self.path), self.reading() as link:
+            copy = sqlite3.connect(target, isolation_level=None)
+            try:
+                link._driver.backup(copy)
+                copy.execute("PRAGMA journal_mode=DELETE")
+            finally:
+                copy.close()
+
+    def close(self) -> None:
+        """Close every connection; the writer under the lock, because closing may checkpoint."""
+        if self._reader is not None:
+            self._reader.dispose()
+            self._reader = None
+        if self._writer is not None:
+            with self.locked():
+                self._writer.dispose()
+            self._writer = None
+
+    def _write_engine(self) -> Engine:
+        if self._writer is None:
+            self._writer = create_engine(
+                "sqlite+pysqlite://",
+                creator=lambda: _connect(self.path, read_only=False),
+                poolclass=StaticPool,
+                pool_reset_on_return=None,
+            )
+            event.listen(self._writer, "connect", _prepare_writer)
+        return self._writer
+
+    def _read_engine(self) -> Engine:
+        if self._reader is None:
+            self._reader = create_engine(
+                "sqlite+pysqlite://",
+                creator=lambda: _connect(self.path, read_only=True),
+                poolclass=QueuePool,
+                pool_size=8,
+                max_overflow=32,
+                pool_reset_on_return=None,
+            )
+            event.listen(self._reader, "connect", _prepare_reader)
+        return self._reader
+
+    def _checkpoint(self, driver: sqlite3.Connection) -> None:
+        """Fold the log back when it has grown; still under the lock."""
+        log = Path(f"{self.path}-wal")
+        if log.exists() and log.stat().st_size > _CHECKPOINT_BYTES:
+            driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+def refuse_network(path: Path, mounts: Path = Path("/proc/mounts")) -> None:
+    """Raise `StoreUnusable` if ``path`` lies on a network file system, whose locks can't be trusted."""
+    if not mounts.exists():
+        return
+    place = path.absolute().parent.resolve()
+    best, kind = "", ""
+    for line in mounts.read_text(errors="replace").splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        mount = fields[1].replace("\\040", " ")
+        if len(mount) >= len(best) and place.is_relative_to(mount):
+            best, kind = mount, fields[2]
+    if kind in _NETWORK_FILE_SYSTEMS:
+        raise StoreUnusable(
+            f"The database must be on a local disk, got {path} on a network file system ({kind}), "
+            "where file locks don't hold and acknowledged writes can be lost.",
+            next_step="Name a file on a local disk with --database.",
+        )
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn the driver's errors into ours, each with the next step."""
+    try:
+        yield
+    except ArmscopeError:
+        raise
+    except sqlite3.Error as problem:
+        raise _from_driver(problem, path) from problem
+
+
+def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    if read_only:
+        flags = "mode=ro"
+        if not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists():
+            flags += "&immutable=1"  # nobody can be writing there, and no shared memory can be made
+        name = f"file:{quote(str(path.absolute()))}?{flags}"
+        return sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, timeout=30)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+
+
+def _prepare_writer(driver: sqlite3.Connection, _record: object) -> None:
+    driver.execute("PRAGMA journal_mode=WAL").fetchall()
+    driver.execute("PRAGMA synchronous=FULL")
+    driver.execute("PRAGMA foreign_keys=ON")
+    driver.execute("PRAGMA wal_autocheckpoint=0")
+    driver.execute("PRAGMA cache_size=-65536")
+
+
+def _prepare_reader(driver: sqlite3.Connection, _record: object) -> None:
+    driver.execute("PRAGMA query_only=ON")
+    driver.execute("PRAGMA cache_size=-32768")
+
+
+def _driver_of(engine: Engine) -> sqlite3.Connection:
+    driver = engine.raw_connection().driver_connection
+    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - narrows the pool's Any
+    return driver
+
+
+def _from_os(problem: OSError, path: Path) -> StoreError:
+    if problem.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return _full(path)
+    if problem.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return _read_only(path)
+    return StoreUnusable(
+        f"{path} can't be used as a database: {problem.strerror or problem}.",
+        next_step="Name another file with --database.",
+    )
+
+
+def _from_driver(problem: sqlite3.Error, path: Path) -> StoreError:
+    code = getattr(problem, "sqlite_errorcode", None)
+    base = None if code is None else code & 0xFF
+    if base in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return StoreBusy(
+            f"{path.name} is locked by another program.",
+            next_step="Close what else has it open (a database browser, say) and try again.",
+        )
+    if base == sqlite3.SQLITE_FULL or (base == sqlite3.SQLITE_IOERR and _disk_is_full(path)):
+        return _full(path)
+    if base == sqlite3.SQLITE_READONLY or (base == sqlite3.SQLITE_CANTOPEN and path.exists()):
+        return _read_only(path)
+    if base in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}:
+        return StoreUnusable(
+            f"{path} is not a usable SQLite database: {problem}.",
+            next_step="Name another file with --database, or restore a backup.",
+        )
+    return StoreUnusable(
+        f"{path} can't be used as a database: {problem}.",
+        next_step="Name another file with --database.",
+    )
+
+
+def _disk_is_full(path: Path) -> bool:
+    try:
+        room = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < 1 << 20
+
+
+def _full(path: Path) -> StoreFull:
+    return StoreFull(
+        f"The disk that holds {path} is full; nothing of this was written.",
+        next_step="Free some space and send it again: what is already stored is recognised.",
+    )
+
+
+def _read_only(path: Path) -> StoreReadOnly:
+    return StoreReadOnly(
+        f"{path} can't be written: it or its folder is read-only for this user.",
+        next_step="Change its permissions, or name another file with --database.",
+    )

@@ -1,0 +1,40 @@
+"""Imports: an act with an id, so that all it told can be taken back at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.store.transaction import Transaction
+
+_AFTER_EVERY_TEXT = "\U0010ffff"
+
+
+def begin_import(txn: Transaction) -> int:
+    """Open an import; its number."""
+    number = txn.number("import")
+    txn.link.run(
+        "INSERT INTO import VALUES (?, ?, ?, '{}', ?, ?, 0)",
+        [txn.learner_id, number, txn.actor.name, txn.now_ms, txn.revision],
+    )
+    return number
+
+
+def finish_import(txn: Transaction, number: int, summary: str) -> None:
+    """Note what the import came to."""
+    txn.link.run(
+        "UPDATE import SET summary = ? WHERE learner_id = ? AND import_no = ?",
+        [summary, txn.learner_id, number],
+    )
+
+
+def present(txn: Transaction, prefixes: Sequence[str]) -> set[str]:
+    """Those of the beginnings that the uid of some standing run has."""
+    found = set()
+    for prefix in prefixes:
+        row = txn.link.row(
+            "SELECT 1 FROM run WHERE learner_id = ? AND uid >= ? AND uid < ? AND standing = 1 LIMIT 1",
+            [txn.learner_id, prefix, prefix + _AFTER_EVERY_TEXT],
+        )
+        if row is not None:
+            found.add(prefix)
+    return found

@@ -1,0 +1,132 @@
+"""Ledger: every observation that is not automatic, append-only; and the answers given to idempotency keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from core.records.observation import Kind
+from core.store.caches import shifting
+from core.store.claims import claim_ledger, standing_of
+from core.store.transaction import Transaction
+
+
+class Entry(NamedTuple):
+    """A ledger row to be; ``run_no`` 0 = about no run, ``uid`` '' = made here."""
+
+    kind: Kind
+    arm_no: int
+    run_no: int
+    success_micro: int
+    failure_micro: int
+    pulls: int
+    reason: str
+    actor: str
+    at_ms: int
+    uid: str = ""
+
+
+def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: int = 0) -> range:
+    """Append ledger rows; their numbers. Posteriors follow in the same transaction."""
+    first = txn.number("observation", len(entries))
+    numbers = range(first, first + len(entries))
+    rows = [_row(txn, number, entry, import_no) for number, entry in zip(numbers, entries, strict=True)]
+    about = sorted({entry.run_no for entry in entries if entry.run_no})
+    loose = [number for number, entry in zip(numbers, entries, strict=True) if not entry.run_no]
+    with shifting(txn, about, loose):
+        txn.link.many(f"INSERT INTO observation VALUES ({', '.join('?' * 16)})", rows)
+    return numbers
+
+
+def tell_observation(txn: Transaction, uid: str, import_no: int) -> int | None:
+    """Note that an import tells an observation that is known; its number, None if it is not known."""
+    row = txn.link.row(
+        "SELECT observation_no, import_no FROM observation WHERE learner_id = ? AND uid = ?",
+        [txn.learner_id, uid],
+    )
+    if row is None:
+        return None
+    if row[1] != import_no:
+        claim_ledger(txn, "observation", row[0], import_no)
+        settle_observation(txn, row[0])
+    return int(row[0])
+
+
+def settle_observation(txn: Transaction, number: int) -> None:
+    """Let an imported observation stand as its standing claims say."""
+    row = txn.link.row(
+        "SELECT run_no, import_no, revision, standing FROM observation"
+        " WHERE learner_id = ? AND observation_no = ?",
+        [txn.learner_id, number],
+    )
+    if row is None:
+        return
+    run_no, import_no, revision, was = row
+    standing, since = standing_of(txn, "observation", number, (import_no, revision))
+    if (standing, since) != (bool(was), revision):
+        with _shifting_one(txn, number, run_no):
+            txn.link.run(
+                "UPDATE observation SET standing = ?, revision = ? WHERE learner_id = ? AND observation_no = ?",
+                [int(standing), since, txn.learner_id, number],
+            )
+
+
+def mark_observation(txn: Transaction, number: int, *, undone: bool) -> None:
+    """Take an observation's effect away, or give it back."""
+    row = txn.link.row(
+        "SELECT run_no FROM observation WHERE learner_id = ? AND observation_no = ?", [txn.learner_id, number]
+    )
+    with _shifting_one(txn, number, row[0] if row else 0):
+        txn.link.run(
+            "UPDATE observation SET undone = ? WHERE learner_id = ? AND observation_no = ?",
+            [int(undone), txn.learner_id, number],
+        )
+
+
+def answer_of(txn: Transaction, key: str) -> tuple[int, str] | None:
+    """Payload hash and answer that an idempotency key stands for."""
+    row = txn.link.row(
+        "SELECT payload, answer FROM reply WHERE learner_id = ? AND key = ?", [txn.learner_id, key]
+    )
+    return None if row is None else (row[0], row[1])
+
+
+def keep_answer(txn: Transaction, key: str, payload: int, answer: str) -> None:
+    """Remember what an idempotency key was answered with."""
+    txn.link.run("INSERT INTO reply VALUES (?, ?, ?, ?)", [txn.learner_id, key, payload, answer])
+
+
+def _shifting_one(txn: Transaction, number: int, run_no: int) -> AbstractContextManager[None]:
+    return shifting(txn, [run_no] if run_no else [], [] if run_no else [number])
+
+
+def _row(txn: Transaction, number: int, entry: Entry, import_no: int) -> tuple[int | str, ...]:
+    return (
+        txn.learner_id,
+        number,
+        entry.uid,
+        entry.kind,
+        entry.arm_no,
+        entry.run_no,
+        entry.success_micro,
+        entry.failure_micro,
+        entry.pulls,
+        entry.actor,
+        entry.reason,
+        entry.at_ms,
+        import_no,
+        txn.revision,
+        1,
+        0,
+    )
+
+
+def mark_told_undone(txn: Transaction, kind: str, number: int) -> None:
+    """Note that a fact came undone already, so that it can be redone here like any other."""
+    txn.link.run(
+        "INSERT INTO undo VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
+        [txn.learner_id, txn.number("undo"), kind, number, txn.actor.name, txn.now_ms, txn.revision],
+    )
+    if kind == "reward":
+        mark_observation(txn, number, undone=True)

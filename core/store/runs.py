@@ -1,0 +1,171 @@
+"""Runs: judged runs → rows, each once, however often and in whatever length they are told."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from core.errors import Conflict
+from core.records.arm import Arm
+from core.records.judged import OBSERVED, Judged
+from core.records.run import Inventory
+from core.store.caches import apply, run_facts
+from core.store.claims import Claim, claim, settle_runs
+from core.store.engine import Row
+from core.store.tally import Tally, hour_of
+from core.store.transaction import Transaction
+from core.store.version import COLUMNS, Version, version_of, write_parts
+
+Told = Literal["new", "duplicate", "updated"]
+
+_FOUND: Final = (
+    "SELECT uid, run_no, rank, trace, digest, import_no, revision, standing FROM run"
+    " WHERE learner_id = ? AND uid IN ({})"
+)
+_INSERT: Final = (
+    f"INSERT INTO run (learner_id, run_no, uid, rank, trace, digest, import_no, revision, standing,"
+    f" {', '.join(COLUMNS)}) VALUES ({', '.join('?' * (9 + len(COLUMNS)))})"
+)
+
+
+def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -> list[Told]:
+    """Remember runs; what each was: new, told before, or told longer than before.
+
+    ``import_no`` 0 = recorded directly; then the same uid with other content raises `Conflict`, unless the
+    run grew (its rank is higher).
+    """
+    told: dict[int, Told] = {}
+    rest = list(range(len(batch)))
+    while rest:
+        first: dict[str, int] = {}
+        later = [index for index in rest if first.setdefault(batch[index].run.uid, index) != index]
+        _add_distinct(txn, batch, list(first.values()), import_no, told)
+        rest = later
+    return [told[index] for index in range(len(batch))]
+
+
+def _add_distinct(
+    txn: Transaction, batch: Sequence[Judged], indexes: list[int], import_no: int, told: dict[int, Told]
+) -> None:
+    uids = [batch[index].run.uid for index in indexes]
+    known = {row[0]: row[1:] for row in txn.link.rows_in(_FOUND, [txn.learner_id], uids)}
+    versions = {index: _version(txn, batch[index]) for index in indexes}
+    fresh = [index for index in indexes if batch[index].run.uid not in known]
+    _insert(txn, [(batch[index], versions[index]) for index in fresh], import_no)
+    told.update((index, "new") for index in fresh)
+    again = {index: known[batch[index].run.uid] for index in indexes if batch[index].run.uid in known}
+    _tell_again(txn, batch, versions, again, import_no, told)
+
+
+def _version(txn: Transaction, judged: Judged) -> Version:
+    arm_nos, costs = txn.inventory(judged.run.inventory)
+    return version_of(judged, arm_nos, costs, _others(txn, judged))
+
+
+def _others(txn: Transaction, judged: Judged) -> dict[str, int]:
+    """Numbers of arms a run names outside its inventory: those left out of it."""
+    run = judged.run
+    keys = run.excluded if run.selection is None else (*run.excluded, *run.selection.excluded)
+    return txn.ensure_arms([Arm(key=key) for key in dict.fromkeys(keys)]) if keys else {}
+
+
+def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], import_no: int) -> None:
+    if not fresh:
+        return
+    first = txn.number("run", len(fresh))
+    rows = []
+    for run_no, (judged, version) in enumerate(fresh, first):
+        trace, digest = version.digests()
+        run = judged.run
+        head = (txn.learner_id, run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1)
+        rows.append(head + version.columns)
+    txn.link.many(_INSERT, rows)
+    write_parts(txn, [(first + offset, version) for offset, (_, version) in enumerate(fresh)])
+    apply(txn, _tally_new(txn, fresh))
+
+
+def _tally_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]]) -> Tally:
+    """What new runs add: those of one hour with the same inventory are added up together."""
+    tally = Tally()
+    groups: dict[tuple[int, int], list[Judged]] = defaultdict(list)
+    for judged, version in fresh:
+        tally.add_run(run_facts(_usage_row(version)))
+        if version.flags:
+            groups[id(judged.run.inventory), hour_of(judged.run.ended_at_ms)].append(judged)
+    for (_, hour), members in groups.items():
+        _tally_group(txn, tally, members[0].run.inventory, hour, members)
+    return tally
+
+
+def _tally_group(
+    txn: Transaction, tally: Tally, inventory: Inventory, hour: int, members: Sequence[Judged]
+) -> None:
+    arm_nos, _ = txn.inventory(inventory)
+    if not arm_nos:
+        return
+    times = [
+        member.run.ended_at_ms
+        for member in members
+        if member.run.ended_at_ms is not None and member.flags[0] & OBSERVED
+    ]
+    tally.add_outcomes(
+        arm_nos,
+        txn.current_epochs(arm_nos),
+        hour,
+        [member.flags[: len(arm_nos)] for member in members],
+        max(times, default=None),
+    )
+
+
+_USAGE_PLACES: Final = [
+    COLUMNS.index(name)
+    for name in ("at_ms", "class", "model", "channel", "status", "outcome", "tokens", "duration_ms", "choice")
+]
+
+
+def _usage_row(version: Version) -> Row:
+    return tuple(version.columns[place] for place in _USAGE_PLACES)
+
+
+def _tell_again(
+    txn: Transaction,
+    batch: Sequence[Judged],
+    versions: dict[int, Version],
+    again: dict[int, Row],
+    import_no: int,
+    told: dict[int, Told],
+) -> None:
+    """Runs that are known: note who told them, and let the longest telling stand."""
+    claims = []
+    for index, (run_no, rank, trace, digest, first_import, revision, standing) in again.items():
+        own_trace, own_digest = versions[index].digests()
+        run = batch[index].run
+        told[index] = "duplicate"
+        if standing and own_trace == trace and import_no in {first_import, 0}:
+            continue
+        if import_no == 0 and standing and run.rank <= rank:
+            raise _other_content(run.uid, run_no)
+        claims.append(
+            Claim(
+                run_no=run_no,
+                import_no=import_no,
+                rank=run.rank,
+                trace=own_trace,
+                digest=own_digest,
+                origin=(first_import, rank, trace, digest, revision),
+                version=None if own_digest == digest else versions[index],
+            )
+        )
+    claim(txn, claims)
+    changed = settle_runs(txn, [one.run_no for one in claims])
+    for index, (run_no, *_, standing) in again.items():
+        if run_no in changed:
+            told[index] = "updated" if standing else "new"
+
+
+def _other_content(uid: str, run_no: int) -> Conflict:
+    return Conflict(
+        f"Run {uid!r} is already recorded as run {run_no} with other content.",
+        next_step="Give every request a uid of its own; to extend a run send it with a higher rank.",
+    )

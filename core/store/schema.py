@@ -1,0 +1,112 @@
+"""Schema: creates an empty database, refuses an older or foreign one, upgrades on request."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from core.errors import SchemaMismatch, StoreUnusable
+from core.store.engine import Database, Link, translated
+
+HEAD: Final = "0001"
+"""The newest migration; a test holds it against the scripts."""
+
+
+def prepare(database: Database) -> None:
+    """Make sure the file holds our newest schema; create it where there is nothing yet.
+
+    Raises `SchemaMismatch` for another schema, `StoreUnusable` for a foreign file.
+    """
+    found = _version(database)
+    if found is None:
+        with database.locked():
+            if _version(database) is None:  # nobody was quicker
+                _migrate(database)
+        return
+    if found != HEAD:
+        raise SchemaMismatch(
+            f"{database.path} has schema {found}, this version of armscope needs {HEAD}.",
+            next_step="Run: armscope upgrade (an older database), or install the newer armscope that wrote it.",
+        )
+
+
+def upgrade(database: Database) -> tuple[str | None, str]:
+    """Bring an older schema up to date; the schema before and after. Up to date already: nothing happens."""
+    with database.locked():
+        found = _version(database)
+        if found != HEAD:
+            _migrate(database)
+    return found, HEAD
+
+
+def _version(database: Database) -> str | None:
+    """The schema a file holds; None where there is no file or an empty one."""
+    path = database.path
+    if path.is_dir():
+        raise StoreUnusable(
+            f"The database must be a file, got the folder {path}.",
+            next_step="Name a file in it, for example --database armscope.db.",
+        )
+    if not path.exists() or path.stat().st_size == 0:
+        return None
+    with database.reading() as link:
+        tables = {name for (name,) in link.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not tables:
+            return None
+        return _stamp(link, tables, path)
+
+
+def _stamp(link: Link, tables: set[str], path: Path) -> str:
+    row = link.row("SELECT version_num FROM alembic_version") if "alembic_version" in tables else None
+    if row is None or "learner" not in tables:
+        some = ", ".join(sorted(tables)[:3])
+        raise StoreUnusable(
+            f"{path} is a database of another program (tables {some}).",
+            next_step="Name another file with --database; to read its data use: armscope import.",
+        )
+    return str(row[0])
+
+
+def _migrate(database: Database) -> None:
+    """Run the migrations in one transaction. Alembic is imported here: it is needed once in a database's life."""
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+    from sqlalchemy import create_engine, event  # noqa: PLC0415
+    from sqlalchemy.pool import NullPool  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    database.path.parent.mkdir(parents=True, exist_ok=True)
+    with translated(database.path):
+        _turn_on_log(database.path)
+        engine = create_engine(
+            "sqlite+pysqlite://",
+            creator=lambda: sqlite3.connect(database.path, isolation_level=None, timeout=30),
+            poolclass=NullPool,
+        )
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+        with _unwrapped(), engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+
+
+class _unwrapped:  # noqa: N801 - reads like the other contexts here
+    """Hand the driver's own error on, so that it is translated like everywhere else."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        origin = getattr(problem, "orig", None)
+        if isinstance(origin, sqlite3.Error):
+            raise origin from problem
+
+
+def _turn_on_log(path: Path) -> None:
+    driver = sqlite3.connect(path, isolation_level=None, timeout=30)
+    try:
+        driver.execute("PRAGMA journal_mode=WAL").fetchall()
+    finally:
+        driver.close()

@@ -1,0 +1,52 @@
+"""Store: the promises that flows rely on.
+
+* Inside ``writing`` everything happens or nothing does; after it, it is on disk.
+* Writers of one database wait for each other; each sees what the one before wrote.
+* Inside ``reading`` everything is of one moment, and nothing can be changed.
+* What is read is records and arrays, never rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from core.records.actor import Actor
+from core.store.engine import LOCK_TIMEOUT_S, Database
+from core.store.schema import prepare
+from core.store.transaction import Snapshot, Transaction
+
+
+class Store:
+    """One database, opened; created silently where there is none.
+
+    Raises `SchemaMismatch` for an older schema and `StoreUnusable` for what is no database of ours.
+    """
+
+    def __init__(self, path: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        self.database = Database(path, lock_timeout_s=lock_timeout_s)
+        prepare(self.database)
+
+    @property
+    def path(self) -> Path:
+        return self.database.path
+
+    @contextmanager
+    def writing(
+        self, learner: str, *, actor: Actor, now_ms: int, create: bool = False
+    ) -> Iterator[Transaction]:
+        """One write to one learner, which is made first if ``create``; raises `UnknownLearner` otherwise."""
+        with self.database.writing() as link:
+            txn = Transaction(link, learner, actor=actor, now_ms=now_ms, create=create)
+            yield txn
+            txn.finish()
+
+    @contextmanager
+    def reading(self, learner: str) -> Iterator[Snapshot]:
+        """One learner at one moment; it may not exist yet (`Snapshot.exists`)."""
+        with self.database.reading() as link:
+            yield Snapshot(link, learner)
+
+    def close(self) -> None:
+        self.database.close()

@@ -1,0 +1,372 @@
+"""The tables, once. Facts are append-only; caches equal the fold of the facts.
+
+``learner_id`` leads every key, so the same schema can be sharded later. Unknown usage, duration, model, time
+and reward of a run are NULL; every column of outcome, observation, posterior and the rollups is NOT NULL,
+because CHECK passes on NULL and SQLite stores NaN as NULL (0, '' and -1 stand for none where said).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata: Final = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _key(name: str) -> Column[int]:
+    return Column(name, BigInteger, primary_key=True, autoincrement=False, nullable=False)
+
+
+def _learner() -> Column[int]:
+    return Column(
+        "learner_id",
+        Integer,
+        ForeignKey("learner.learner_id"),
+        primary_key=True,
+        autoincrement=False,
+        nullable=False,
+    )
+
+
+def _bulk_learner() -> Column[int]:
+    """The same without the reference: looking it up would cost every one of millions of rows."""
+    return Column("learner_id", Integer, primary_key=True, autoincrement=False, nullable=False)
+
+
+def _int(name: str, *, default: int | None = None) -> Column[int]:
+    server = None if default is None else text(str(default))
+    return Column(name, BigInteger, nullable=False, server_default=server)
+
+
+def _text(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False)
+
+
+def _maybe_int(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=True)
+
+
+def _maybe_text(name: str) -> Column[str]:
+    return Column(name, Text, nullable=True)
+
+
+def _maybe_float(name: str) -> Column[float]:
+    return Column(name, Float, nullable=True)
+
+
+def _clustered(name: str, *parts: Any) -> Table:
+    """A table kept in the order of its key, without a hidden row number on SQLite."""
+    return Table(name, metadata, *parts, sqlite_with_rowid=False)
+
+
+learner = Table(
+    "learner",
+    metadata,
+    Column("learner_id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    _text("origin"),
+    _int("created_at_ms"),
+    _text("settings"),
+    _int("revision", default=0),
+    _int("next_arm_no", default=1),
+    _int("next_run_no", default=1),
+    _int("next_observation_no", default=1),
+    _int("next_reset_no", default=1),
+    _int("next_import_no", default=1),
+    _int("next_setting_no", default=1),
+    _int("next_undo_no", default=1),
+    _int("next_audit_no", default=1),
+)
+
+arm = _clustered(
+    "arm",
+    _learner(),
+    _key("arm_no"),
+    _text("key"),
+    _text("type"),
+    _maybe_text("label"),
+    _maybe_int("token_cost"),
+    _int("declared"),  # bits: 1 made on purpose, 2 named by a standing import; 0: listed while it is seen
+    _maybe_int("prior_alpha_micro"),  # NULL: the learner's prior of the type
+    _maybe_int("prior_beta_micro"),
+    UniqueConstraint("learner_id", "key"),
+    CheckConstraint("(prior_alpha_micro IS NULL) = (prior_beta_micro IS NULL)", name="prior_pair"),
+)
+
+run = _clustered(
+    "run",
+    _learner(),
+    _key("run_no"),
+    _text("uid"),
+    _text("format"),
+    _text("unit"),
+    _int("rank"),
+    _int("trace"),  # digest of what the source says, whatever the settings
+    _int("digest"),  # digest of everything stored of this version
+    _maybe_text("session"),
+    _maybe_int("at_ms"),
+    _int("naive_time"),
+    _maybe_text("provider"),
+    _maybe_text("model"),
+    _maybe_text("channel"),
+    _text("class"),
+    _text("phase"),
+    _text("status"),
+    _text("outcome"),
+    _maybe_int("tokens"),
+    _maybe_int("input_tokens"),
+    _maybe_int("output_tokens"),
+    _maybe_int("cache_read_tokens"),
+    _maybe_int("cache_write_tokens"),
+    _maybe_int("duration_ms"),
+    _maybe_int("prompt_chars"),
+    _int("n_calls"),
+    _int("n_real_calls"),
+    _maybe_float("reward"),
+    _text("inventory"),
+    _maybe_text("not_offered"),
+    _maybe_text("choice"),  # seed, baseline probability, settings hash and flags of our own selection
+    _int("import_no"),  # 0: recorded directly
+    _int("revision"),
+    _int("standing"),  # 0: every import that brought it is undone
+    UniqueConstraint("learner_id", "uid"),
+    Index("ix_run_time", "learner_id", "at_ms"),
+)
+
+outcome = _clustered(
+    "outcome",
+    _bulk_learner(),
+    _key("run_no"),
+    _key("arm_no"),
+    _int("flags"),
+    _int("token_cost"),  # -1: unknown
+)
+
+decision = _clustered(
+    "decision",
+    _bulk_learner(),
+    _key("run_no"),
+    _key("arm_no"),
+    _text("reason"),
+    _int("rank"),
+    _int("token_cost"),
+    _maybe_float("draw"),
+    _maybe_int("budget_left"),
+)
+
+evidence = _clustered(
+    "evidence",
+    _bulk_learner(),
+    _key("run_no"),
+    _key("arm_no"),
+    _text("place"),
+    _maybe_text("excerpt"),
+)
+
+sighting = _clustered(
+    "sighting",  # every import that saw a fact which more than one has seen
+    _learner(),
+    Column("kind", Text, primary_key=True, nullable=False),
+    _key("no"),
+    _key("import_no"),
+    _int("rank"),
+    _int("trace"),
+    _int("digest"),
+    _int("revision"),
+)
+
+version = _clustered(
+    "version",  # versions of a run that do not stand at present
+    _learner(),
+    _key("run_no"),
+    _key("digest"),
+    Column("payload", LargeBinary, nullable=False),
+)
+
+observation = _clustered(
+    "observation",
+    _learner(),
+    _key("observation_no"),
+    _text("uid"),  # '' = ours; else where an import had it from
+    _text("kind"),
+    _int("arm_no"),
+    _int("run_no"),  # 0: about no run
+    _int("success_micro"),
+    _int("failure_micro"),
+    _int("pulls"),
+    _text("actor"),
+    _text("reason"),
+    _int("at_ms"),
+    _int("import_no"),
+    _int("revision"),
+    _int("standing"),
+    _int("undone"),
+    CheckConstraint("success_micro >= 0 AND failure_micro >= 0 AND pulls >= 0", name="amounts"),
+    Index(
+        "uq_observation_uid",
+        "learner_id",
+        "uid",
+        unique=True,
+        sqlite_where=text("uid <> ''"),
+        postgresql_where=text("uid <> ''"),
+    ),
+    Index(
+        "ix_observation_run",
+        "learner_id",
+        "run_no",
+        sqlite_where=text("run_no > 0"),
+        postgresql_where=text("run_no > 0"),
+    ),
+)
+
+reply = _clustered(
+    "reply",  # what a caller's idempotency key was answered with
+    _learner(),
+    Column("key", Text, primary_key=True, nullable=False),
+    _int("payload"),
+    _text("answer"),
+)
+
+reset = _clustered(
+    "reset",
+    _learner(),
+    _key("reset_no"),
+    _text("uid"),
+    _text("target"),
+    _text("scope"),
+    _text("actor"),
+    _text("reason"),
+    _int("n_arms"),
+    _int("at_ms"),
+    _int("import_no"),
+    _int("revision"),
+    _int("standing"),
+    _int("undone"),
+)
+
+reset_arm = _clustered("reset_arm", _learner(), _key("reset_no"), _key("arm_no"))
+
+setting = _clustered(
+    "setting",
+    _learner(),
+    _key("setting_no"),
+    _text("name"),
+    _text("value"),
+    _text("before"),
+    _text("actor"),
+    _int("at_ms"),
+    _int("revision"),
+    _int("undone"),
+)
+
+import_ = _clustered(
+    "import",
+    _learner(),
+    _key("import_no"),
+    _text("actor"),
+    _text("summary"),
+    _int("at_ms"),
+    _int("revision"),
+    _int("undone"),
+)
+
+undo = _clustered(
+    "undo",
+    _learner(),
+    _key("undo_no"),
+    _text("kind"),
+    _int("no"),
+    _text("actor"),
+    _int("at_ms"),
+    _int("revision"),
+    _int("undone"),
+)
+
+audit = _clustered(
+    "audit",
+    _learner(),
+    _key("audit_no"),
+    _text("actor"),
+    _text("action"),
+    _maybe_text("act"),
+    _text("detail"),
+    _int("at_ms"),
+    _int("revision"),
+)
+
+posterior = _clustered(
+    "posterior",
+    _learner(),
+    _key("arm_no"),
+    _int("base_alpha_micro"),
+    _int("base_beta_micro"),
+    _int("success_micro", default=0),
+    _int("failure_micro", default=0),
+    _int("pulls", default=0),
+    _int("inclusions", default=0),
+    _int("seen", default=0),  # inclusions and pulls of all epochs: 0 hides an arm nobody declared
+    _int("epoch", default=0),
+    _int("last_at_ms", default=-1),
+    CheckConstraint(
+        "base_alpha_micro > 0 AND base_beta_micro > 0 AND success_micro >= 0 AND failure_micro >= 0 "
+        "AND pulls >= 0 AND inclusions >= 0 AND seen >= 0",
+        name="counts",
+    ),
+)
+
+arm_hour = _clustered(
+    "arm_hour",
+    _bulk_learner(),
+    _key("hour"),  # since 1970 UTC; -1: unknown
+    _key("arm_no"),
+    _key("epoch"),
+    _int("inclusions"),
+    _int("pulls"),
+    _int("success_micro"),  # of one hour; may be negative where a later correction took a success away
+    _int("failure_micro"),
+)
+
+usage_hour = _clustered(
+    "usage_hour",
+    _bulk_learner(),
+    _key("hour"),
+    Column("class", Text, primary_key=True, nullable=False),
+    Column("model", Text, primary_key=True, nullable=False),
+    Column("channel", Text, primary_key=True, nullable=False),
+    Column("status", Text, primary_key=True, nullable=False),
+    Column("outcome", Text, primary_key=True, nullable=False),
+    _key("bucket"),
+    _int("n"),
+    _int("tokens"),
+    _int("tokens_squared_high"),  # sums of squares in two parts of 2**32: one would pass 2**63
+    _int("tokens_squared_low"),
+    _int("n_timed"),
+    _int("duration_ms"),
+    _int("duration_squared_high"),
+    _int("duration_squared_low"),
+    _int("n_prob"),
+    _int("prob_micro"),
+)

@@ -1,0 +1,166 @@
+"""Tally: facts → what they add to the rollups. Pure, additive, exact.
+
+A tally is a sum, so it has a difference: what a change does to the caches is what the facts say after it
+less what they said before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+
+from core.columns import UNKNOWN, token_bucket
+from core.records.arm import MICRO
+from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+
+HOUR_MS: Final = 3_600_000
+_PART: Final = 1 << 32
+
+Place = TypeVar("Place")
+
+ArmHour = tuple[int, int, int]
+"""hour, arm number, epoch"""
+
+UsageHour = tuple[int, str, str, str, str, str, int]
+"""hour, class, model, channel, status, outcome, bucket"""
+
+
+class RunFacts(NamedTuple):
+    """What the usage rollup needs of one run."""
+
+    at_ms: int | None
+    run_class: str
+    model: str | None
+    channel: str | None
+    status: str
+    outcome: str
+    tokens: int | None
+    duration_ms: int | None
+    prob_micro: int | None
+
+
+class Tally:
+    """Sums by arm, epoch and hour, and by hour and kind of run.
+
+    ``arms`` values are [inclusions, pulls, success, failure]; ``usage`` values follow the columns of
+    ``usage_hour``; ``last`` holds the time of the newest counted observation of an arm in an epoch.
+    """
+
+    def __init__(self) -> None:
+        self.arms: dict[ArmHour, list[int]] = {}
+        self.usage: dict[UsageHour, list[int]] = {}
+        self.last: dict[tuple[int, int], int] = {}
+
+    def add(self, place: ArmHour, *amounts: int) -> None:
+        """Add [inclusions, pulls, success, failure] at one place."""
+        sums = self.arms.setdefault(place, [0, 0, 0, 0])
+        for index, amount in enumerate(amounts):
+            sums[index] += amount
+
+    def saw(self, arm_no: int, epoch: int, at_ms: int | None) -> None:
+        """Note that an observation of this time counts."""
+        if at_ms is not None and at_ms > self.last.get((arm_no, epoch), UNKNOWN):
+            self.last[arm_no, epoch] = at_ms
+
+    def add_outcomes(
+        self,
+        arm_nos: Sequence[int],
+        epochs: Sequence[int],
+        hour: int,
+        flags: Sequence[bytes],
+        last_at_ms: int | None,
+    ) -> None:
+        """Add many runs of one hour that had the same arms in the prompt: one row of flags a run.
+
+        ``last_at_ms`` is the end of the newest of them that was observed.
+        """
+        table = np.frombuffer(b"".join(flags), dtype=np.uint8).reshape(len(flags), len(arm_nos))
+        included = np.count_nonzero(table & INCLUDED, axis=0).tolist()
+        observed = np.count_nonzero(table & OBSERVED, axis=0).tolist()
+        rewarded = np.count_nonzero(
+            (table & (OBSERVED | REFERENCED)) == (OBSERVED | REFERENCED), axis=0
+        ).tolist()
+        for arm_no, epoch, n_in, n_seen, n_used in zip(
+            arm_nos, epochs, included, observed, rewarded, strict=True
+        ):
+            if n_in:
+                self.add((hour, arm_no, epoch), n_in, n_seen, n_used * MICRO, (n_seen - n_used) * MICRO)
+            if n_seen:
+                self.saw(arm_no, epoch, last_at_ms)
+
+    def add_run(self, run: RunFacts) -> None:
+        """Add one run to the usage rollup (a prompt that nothing answered too, under its own outcome)."""
+        place = (
+            hour_of(run.at_ms),
+            run.run_class,
+            run.model or "",
+            run.channel or "",
+            run.status,
+            run.outcome,
+            token_bucket(run.tokens),
+        )
+        sums = self.usage.setdefault(place, [0] * 10)
+        sums[0] += 1
+        if run.tokens is not None:
+            sums[1] += run.tokens
+            _add_square(sums, 2, run.tokens)
+        if run.duration_ms is not None:
+            sums[4] += 1
+            sums[5] += run.duration_ms
+            _add_square(sums, 6, run.duration_ms)
+        if run.prob_micro is not None:
+            sums[8] += 1
+            sums[9] += run.prob_micro
+
+    def minus(self, other: Tally) -> Tally:
+        """What is left of this tally when the other is taken away; places without a difference vanish."""
+        rest = Tally()
+        rest.arms = _difference(self.arms, other.arms)
+        rest.usage = _difference(self.usage, other.usage)
+        return rest
+
+
+def hour_of(at_ms: int | None) -> int:
+    """The hour a time falls in, counted since 1970 UTC; -1 = unknown.
+
+    >>> hour_of(None), hour_of(7_200_000)
+    (-1, 2)
+    """
+    return UNKNOWN if at_ms is None else at_ms // HOUR_MS
+
+
+def _add_square(sums: list[int], index: int, value: int) -> None:
+    high, low = divmod(value * value, _PART)
+    sums[index] += high
+    sums[index + 1] += low
+
+
+def joined(high: int, low: int) -> float:
+    """A sum of squares from its two parts."""
+    return float(high * _PART + low)
+
+
+def _difference(left: dict[Place, list[int]], right: dict[Place, list[int]]) -> dict[Place, list[int]]:
+    rest = {place: list(amounts) for place, amounts in left.items()}
+    for place, amounts in right.items():
+        sums = rest.setdefault(place, [0] * len(amounts))
+        for index, amount in enumerate(amounts):
+            sums[index] -= amount
+    return {place: amounts for place, amounts in rest.items() if any(amounts)}
+
+
+def merged(tallies: Iterable[Tally]) -> Tally:
+    """The sum of several tallies."""
+    whole = Tally()
+    for tally in tallies:
+        for place, amounts in tally.arms.items():
+            whole.add(place, *amounts)
+        for usage_place, amounts in tally.usage.items():
+            sums = whole.usage.setdefault(usage_place, [0] * 10)
+            for index, amount in enumerate(amounts):
+                sums[index] += amount
+        for (arm_no, epoch), at_ms in tally.last.items():
+            whole.saw(arm_no, epoch, at_ms)
+    return whole

@@ -1,0 +1,314 @@
+"""Transaction: one learner inside one database transaction, for writing or for reading.
+
+Every write starts with one UPDATE of the learner's row (revision + 1), which orders that learner's writers.
+"""
+
+from __future__ import annotations
+
+import uuid
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from core.columns import UNKNOWN
+from core.errors import UnknownLearner
+from core.records.actor import Actor
+from core.records.arm import Arm, Prior, arm_type
+from core.records.audit import ActionName
+from core.records.learner import LearnerSettings
+from core.records.run import Inventory
+from core.store.engine import Link
+
+Number = Literal["arm", "run", "observation", "reset", "import", "setting", "undo", "audit"]
+_NUMBERS: Final[tuple[Number, ...]] = (
+    "arm",
+    "run",
+    "observation",
+    "reset",
+    "import",
+    "setting",
+    "undo",
+    "audit",
+)
+SEEN: Final = 0
+DECLARED: Final = 1
+TOLD: Final = 2
+"""How an arm is known, as bits: only from runs; made on purpose; named by an import that stands."""
+
+_MAX_INVENTORIES: Final = 10_000
+
+_NEXT: Final = ", ".join(f"next_{name}_no" for name in _NUMBERS)
+
+
+def unknown_learner(link: Link, name: str) -> UnknownLearner:
+    """The error for a learner that nothing was ever recorded under."""
+    names = [known for (known,) in link.rows("SELECT name FROM learner ORDER BY name LIMIT 10")]
+    known = f"known are {', '.join(names)}" if names else "there is none yet"
+    return UnknownLearner(
+        f"There is no learner {name!a}; {known}.",
+        next_step="Name one with --learner, or import runs into it: that creates it.",
+    )
+
+
+class Epochs:
+    """Standing resets of each arm, as the revisions they were made at; loaded for the arms asked about."""
+
+    def __init__(self, link: Link, learner_id: int) -> None:
+        self._link = link
+        self._learner_id = learner_id
+        self._boundaries: dict[int, list[int]] = {}
+
+    def load(self, arm_nos: Iterable[int]) -> None:
+        """Read what is not known yet."""
+        missing = sorted(set(arm_nos) - self._boundaries.keys())
+        self._boundaries.update((arm_no, []) for arm_no in missing)
+        for arm_no, revision in self._link.rows_in(
+            "SELECT a.arm_no, r.revision FROM reset r CROSS JOIN reset_arm a"
+            " ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
+            " WHERE r.learner_id = ? AND r.undone = 0 AND r.standing = 1 AND a.arm_no IN ({})"
+            " ORDER BY r.revision",
+            [self._learner_id],
+            missing,
+        ):
+            self._boundaries[arm_no].append(revision)
+
+    def of(self, arm_no: int, revision: int) -> int:
+        """The epoch of a fact: the arm's latest standing reset with a smaller revision; 0 = the first."""
+        boundaries = self._boundaries[arm_no]
+        place = bisect_left(boundaries, revision)
+        return boundaries[place - 1] if place else 0
+
+    def current(self, arm_no: int) -> int:
+        boundaries = self._boundaries[arm_no]
+        return boundaries[-1] if boundaries else 0
+
+    def forget(self) -> None:
+        """Read again what is asked next: boundaries have changed."""
+        self._boundaries.clear()
+
+
+class Snapshot:
+    """One learner as it is at one moment; ``learner_id`` 0 where it does not exist yet."""
+
+    def __init__(self, link: Link, name: str) -> None:
+        self.link = link
+        self.name = name
+        row = link.row("SELECT learner_id, origin, settings, revision FROM learner WHERE name = ?", [name])
+        self.learner_id, self.origin, settings, self.revision = row or (0, "", "{}", 0)
+        self.settings = msgspec.json.decode(settings, type=LearnerSettings)
+        self.epochs = Epochs(link, self.learner_id)
+
+    @property
+    def exists(self) -> bool:
+        return bool(self.learner_id)
+
+
+class Transaction:
+    """One write to one learner: its row is updated first, its counters and audit last."""
+
+    def __init__(self, link: Link, name: str, *, actor: Actor, now_ms: int, create: bool) -> None:
+        self.link = link
+        self.name = name
+        self.actor = actor
+        self.now_ms = now_ms
+        self.created = create and _create(link, name, now_ms)
+        row = link.row(
+            "UPDATE learner SET revision = revision + 1 WHERE name = ?"
+            f" RETURNING learner_id, origin, settings, revision, {_NEXT}",
+            [name],
+        )
+        if row is None:
+            raise unknown_learner(link, name)
+        self.learner_id: int = row[0]
+        self.origin: str = row[1]
+        self.settings = msgspec.json.decode(row[2], type=LearnerSettings)
+        self.revision: int = row[3]
+        self._next: dict[Number, int] = dict(zip(_NUMBERS, row[4:], strict=True))
+        self._first_revision, self._first_next = self.revision, dict(self._next)
+        self.epochs = Epochs(link, self.learner_id)
+        self._arm_nos: dict[str, int] = {}
+        self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
+
+    def number(self, name: Number, count: int = 1) -> int:
+        """Take the next ``count`` numbers of a kind; the first of them."""
+        first = self._next[name]
+        self._next[name] = first + count
+        return first
+
+    def advance(self) -> int:
+        """Open another revision inside this transaction, for facts whose order must be kept."""
+        self.revision += 1
+        return self.revision
+
+    def finish(self) -> None:
+        """Write the counters back."""
+        if self._next != self._first_next or self.revision != self._first_revision:
+            assignments = ", ".join(f"next_{name}_no = ?" for name in _NUMBERS)
+            self.link.run(
+                f"UPDATE learner SET revision = ?, {assignments} WHERE learner_id = ?",
+                [self.revision, *self._next.values(), self.learner_id],
+            )
+
+    def audit(
+        self, action: ActionName, act: str | None, detail: dict[str, str | int | float | bool | None]
+    ) -> None:
+        """Note who changed what, in this same transaction."""
+        self.link.run(
+            "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                self.learner_id,
+                self.number("audit"),
+                self.actor.name,
+                action,
+                act,
+                msgspec.json.encode(detail).decode(),
+                self.now_ms,
+                self.revision,
+            ],
+        )
+
+    # Arms
+
+    def arm_no(self, key: str) -> int | None:
+        """The number of an arm, None if it has never been seen or declared."""
+        return self.arm_nos([key]).get(key)
+
+    def arm_nos(self, keys: Iterable[str]) -> dict[str, int]:
+        """Numbers of the arms that exist among ``keys``."""
+        wanted = list(dict.fromkeys(keys))
+        missing = [key for key in wanted if key not in self._arm_nos]
+        found = self.link.rows_in(
+            "SELECT key, arm_no FROM arm WHERE learner_id = ? AND key IN ({})", [self.learner_id], missing
+        )
+        self._arm_nos.update(found)
+        return {key: self._arm_nos[key] for key in wanted if key in self._arm_nos}
+
+    def ensure_arms(self, arms: Sequence[Arm], *, declared: int = SEEN) -> dict[str, int]:
+        """Numbers of the arms; those that don't exist are made, with the posterior their prior gives.
+
+        An arm that is listed keeps its prior; label and cost follow the latest that names them.
+        """
+        found = self.arm_nos(arm.key for arm in arms)
+        for arm in arms:
+            if arm.key not in found:
+                found[arm.key] = self._make_arm(arm, declared=declared)
+            elif declared or arm.token_cost is not None or arm.label is not None or arm.prior is not None:
+                self._describe_arm(found[arm.key], arm, declared=declared)
+        return found
+
+    def inventory(self, inventory: Inventory) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Arm numbers and token costs of an inventory, looked up once per object."""
+        known = self._inventories.get(id(inventory))
+        if known is not None:
+            return known[1], known[2]
+        if len(self._inventories) >= _MAX_INVENTORIES:
+            self._inventories.clear()
+        numbers = self.ensure_arms(inventory.arms)
+        arm_nos = tuple(numbers[arm.key] for arm in inventory.arms)
+        costs = tuple(UNKNOWN if arm.token_cost is None else arm.token_cost for arm in inventory.arms)
+        self._inventories[id(inventory)] = (inventory, arm_nos, costs)
+        return arm_nos, costs
+
+    def current_epochs(self, arm_nos: Sequence[int]) -> list[int]:
+        """The present epoch of each arm."""
+        found: dict[int, int] = dict(
+            self.link.rows_in(
+                "SELECT arm_no, epoch FROM posterior WHERE learner_id = ? AND arm_no IN ({})",
+                [self.learner_id],
+                sorted(set(arm_nos)),
+            )
+        )
+        return [found[arm_no] for arm_no in arm_nos]
+
+    def _make_arm(self, arm: Arm, *, declared: int) -> int:
+        arm_no = self.number("arm")
+        own = arm.prior
+        prior = own or self.settings.priors.of(arm.type)
+        self.link.run(
+            "INSERT INTO arm VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                self.learner_id,
+                arm_no,
+                arm.key,
+                arm.type,
+                arm.label,
+                arm.token_cost,
+                declared,
+                own and own.alpha_micro,
+                own and own.beta_micro,
+            ],
+        )
+        self.link.run(
+            "INSERT INTO posterior (learner_id, arm_no, base_alpha_micro, base_beta_micro)"
+            " VALUES (?, ?, ?, ?)",
+            [self.learner_id, arm_no, prior.alpha_micro, prior.beta_micro],
+        )
+        self._arm_nos[arm.key] = arm_no
+        return arm_no
+
+    def _describe_arm(self, arm_no: int, arm: Arm, *, declared: int) -> None:
+        own = arm.prior
+        place = [self.learner_id, arm_no]
+        hidden = self.link.row(
+            "SELECT 1 FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+            " WHERE a.learner_id = ? AND a.arm_no = ? AND a.declared = 0 AND p.seen = 0",
+            place,
+        )
+        self.link.run(
+            "UPDATE arm SET token_cost = coalesce(?, token_cost), label = coalesce(?, label),"
+            " declared = declared | ? WHERE learner_id = ? AND arm_no = ?",
+            [arm.token_cost, arm.label, declared, *place],
+        )
+        if hidden is not None:
+            self.link.run(
+                "UPDATE arm SET prior_alpha_micro = ?, prior_beta_micro = ? WHERE learner_id = ? AND arm_no = ?",
+                [own and own.alpha_micro, own and own.beta_micro, *place],
+            )
+            rebase(self, [arm_no])
+
+
+def rebase(txn: Transaction, arm_nos: Sequence[int]) -> None:
+    """Give arms the base their epoch says: Beta(1, 1) after a reset to uniform, else their own prior."""
+    targets = _targets(txn)
+    rows = txn.link.rows_in(
+        "SELECT a.arm_no, a.key, a.prior_alpha_micro, a.prior_beta_micro, p.epoch"
+        " FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+        " WHERE a.learner_id = ? AND a.arm_no IN ({})",
+        [txn.learner_id],
+        arm_nos,
+    )
+    bases = []
+    for arm_no, key, alpha, beta, epoch in rows:
+        prior = base_of(txn.settings, key, alpha, beta, targets.get(epoch))
+        bases.append((prior.alpha_micro, prior.beta_micro, txn.learner_id, arm_no))
+    txn.link.many(
+        "UPDATE posterior SET base_alpha_micro = ?, base_beta_micro = ? WHERE learner_id = ? AND arm_no = ?",
+        bases,
+    )
+
+
+def base_of(
+    settings: LearnerSettings, key: str, alpha: int | None, beta: int | None, target: str | None
+) -> Prior:
+    """The prior an epoch begins with; ``target`` is that of the reset that opened it, None = no reset."""
+    if target == "uniform":
+        return Prior(alpha_micro=1_000_000, beta_micro=1_000_000)
+    if alpha is not None and beta is not None:
+        return Prior(alpha_micro=alpha, beta_micro=beta)
+    return settings.priors.of(arm_type(key))
+
+
+def _targets(txn: Transaction) -> dict[int, str]:
+    return dict(txn.link.rows("SELECT revision, target FROM reset WHERE learner_id = ?", [txn.learner_id]))
+
+
+def _create(link: Link, name: str, now_ms: int) -> bool:
+    settings = msgspec.json.encode(LearnerSettings()).decode()
+    made = link.run(
+        "INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (name) DO NOTHING",
+        [name, str(uuid.uuid4()), now_ms, settings],
+    )
+    return made > 0

@@ -1,0 +1,148 @@
+"""Undoing: every act has an id, every act can be undone, an undo too. Idempotent; nothing is deleted."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, NamedTuple, assert_never, get_args
+
+from core.errors import UnknownAct
+from core.store.caches import CHUNK
+from core.store.choices import mark_setting
+from core.store.claims import settle_arms, settle_runs
+from core.store.ledger import mark_observation, settle_observation
+from core.store.resets import mark_reset, settle_reset
+from core.store.transaction import Transaction
+
+ActKind = Literal["reward", "reset", "import", "setting", "undo"]
+_KINDS: Final[tuple[ActKind, ...]] = get_args(ActKind)
+_ID: Final = re.compile(r"([a-z]+)-([1-9][0-9]{0,17})")
+_TABLE: Final[dict[ActKind, str]] = {
+    "reward": "observation",
+    "reset": "reset",
+    "import": "import",
+    "setting": "setting",
+    "undo": "undo",
+}
+
+
+class Act(NamedTuple):
+    """What an id such as ``reset-3`` names."""
+
+    kind: ActKind
+    number: int
+    undone: bool
+    actor: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.kind}-{self.number}"
+
+
+def find_act(txn: Transaction, act_id: str) -> Act:
+    """The act an id names; raises `UnknownAct`."""
+    match = _ID.fullmatch(act_id)
+    kind = next((kind for kind in _KINDS if match and kind == match[1]), None)
+    if match is None or kind is None:
+        raise UnknownAct(
+            f"An act's id must read like reward-12, reset-3, import-1, setting-2 or undo-4, got {act_id[:60]!a}.",
+            next_step="Take it from the answer of the command that acted, or from the history.",
+        )
+    table = _TABLE[kind]
+    row = txn.link.row(
+        f'SELECT undone, actor FROM "{table}" WHERE learner_id = ? AND {table}_no = ?',
+        [txn.learner_id, int(match[2])],
+    )
+    if row is None:
+        raise UnknownAct(
+            f"Nothing by the id {act_id!a} happened in learner {txn.name!a}.",
+            next_step="Look the id up in the history, or name another learner with --learner.",
+        )
+    return Act(kind, int(match[2]), bool(row[0]), row[1])
+
+
+def undo(txn: Transaction, act: Act) -> str:
+    """Undo an act; the id of the undo that stands for it (an earlier one, where it is undone already)."""
+    if act.undone:
+        return _standing_undo(txn, act)
+    number = txn.number("undo")
+    txn.link.run(
+        "INSERT INTO undo VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
+        [txn.learner_id, number, act.kind, act.number, txn.actor.name, txn.now_ms, txn.revision],
+    )
+    _mark(txn, act.kind, act.number, undone=True)
+    return f"undo-{number}"
+
+
+def _standing_undo(txn: Transaction, act: Act) -> str:
+    row = txn.link.row(
+        "SELECT undo_no FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0"
+        " ORDER BY undo_no DESC LIMIT 1",
+        [txn.learner_id, act.kind, act.number],
+    )
+    return f"undo-{row[0]}" if row else act.id
+
+
+def _mark(txn: Transaction, kind: ActKind, number: int, *, undone: bool) -> None:
+    if kind == "reward":
+        mark_observation(txn, number, undone=undone)
+    elif kind == "reset":
+        mark_reset(txn, number, undone=undone)
+    elif kind == "import":
+        _mark_import(txn, number, undone=undone)
+    elif kind == "setting":
+        mark_setting(txn, number, undone=undone)
+    elif kind == "undo":
+        _mark_undo(txn, number, undone=undone)
+    else:
+        assert_never(kind)
+
+
+def _mark_undo(txn: Transaction, number: int, *, undone: bool) -> None:
+    """An undo that is undone lets its act stand again, unless another undo of it stands."""
+    txn.link.run(
+        "UPDATE undo SET undone = ? WHERE learner_id = ? AND undo_no = ?",
+        [int(undone), txn.learner_id, number],
+    )
+    row = txn.link.row(
+        "SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", [txn.learner_id, number]
+    )
+    kind = next(kind for kind in _KINDS if row is not None and kind == row[0])
+    target = row[1] if row is not None else 0
+    others = txn.link.row(
+        "SELECT count(*) FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0",
+        [txn.learner_id, kind, target],
+    )
+    _mark(txn, kind, target, undone=bool(others and others[0]))
+
+
+def _mark_import(txn: Transaction, number: int, *, undone: bool) -> None:
+    txn.link.run(
+        "UPDATE import SET undone = ? WHERE learner_id = ? AND import_no = ?",
+        [int(undone), txn.learner_id, number],
+    )
+    for reset_no in _told_by(txn, "reset", number):
+        settle_reset(txn, reset_no)
+    for observation_no in _told_by(txn, "observation", number):
+        settle_observation(txn, observation_no)
+    settle_arms(txn, _named_by(txn, number))
+    run_nos = _told_by(txn, "run", number)
+    for start in range(0, len(run_nos), CHUNK):
+        settle_runs(txn, run_nos[start : start + CHUNK])
+
+
+def _told_by(txn: Transaction, kind: Literal["run", "observation", "reset"], import_no: int) -> list[int]:
+    """Facts of a kind that an import told, first or again."""
+    rows = txn.link.rows(
+        f"SELECT {kind}_no FROM {kind} WHERE learner_id = ? AND import_no = ?"
+        " UNION SELECT no FROM sighting WHERE learner_id = ? AND kind = ? AND import_no = ?",
+        [txn.learner_id, import_no, txn.learner_id, kind, import_no],
+    )
+    return [number for (number,) in rows]
+
+
+def _named_by(txn: Transaction, import_no: int) -> list[int]:
+    rows = txn.link.rows(
+        "SELECT no FROM sighting WHERE learner_id = ? AND kind = 'arm' AND import_no = ?",
+        [txn.learner_id, import_no],
+    )
+    return [arm_no for (arm_no,) in rows]

@@ -1,0 +1,272 @@
+"""Version: everything stored of one run as one source told it.
+
+The same run can be told again by a longer copy of its source. What stands is one version; the others are
+kept, so that undoing an import leaves what the other imports say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import repeat
+from typing import Any, Final
+
+import msgspec
+
+from core.columns import UNKNOWN
+from core.errors import StoreUnusable
+from core.records.judged import OBSERVED, Judged
+from core.records.selection import Selection
+from core.store.transaction import Snapshot, Transaction
+
+COLUMNS: Final = (
+    "format",
+    "unit",
+    "session",
+    "at_ms",
+    "naive_time",
+    "provider",
+    "model",
+    "channel",
+    "class",
+    "status",
+    "tokens",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "duration_ms",
+    "prompt_chars",
+    "n_calls",
+    "reward",
+    "inventory",
+    "not_offered",
+    "choice",
+    "phase",
+    "outcome",
+    "n_real_calls",
+)
+_N_SETTINGS_DEPENDENT: Final = 3
+"""The last columns also say what the learner's settings made of the run."""
+
+_WITHOUT_OBSERVED: Final = bytes(byte & ~OBSERVED for byte in range(256))
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How our own selection came about, beside the decisions: enough to replay it."""
+
+    seed: str
+    baseline_prob: float
+    settings_hash: str
+    revision: int
+    budget_tokens: int = 0
+    over_budget: bool = False
+    truncated: bool = False
+
+    @classmethod
+    def of(cls, selection: Selection) -> Choice:
+        return cls(**{name: getattr(selection, name) for name in cls.__struct_fields__})
+
+
+class Version(msgspec.Struct, frozen=True, array_like=True):
+    """One version of a run: its columns in the order of `COLUMNS`, and its rows in the tables beside it.
+
+    ``evidence`` holds (arm number, place, excerpt), ``decisions`` (arm number, reason, rank, token cost,
+    draw, budget left).
+    """
+
+    columns: tuple[str | int | float | None, ...]
+    arm_nos: tuple[int, ...]
+    flags: bytes
+    costs: tuple[int, ...]
+    evidence: tuple[tuple[int, str, str | None], ...] = ()
+    decisions: tuple[tuple[int, str, int, int, float | None, int | None], ...] = ()
+
+    def digests(self) -> tuple[int, int]:
+        """Digest of what the source says whatever the settings, and of everything."""
+        said = _ENCODER.encode(
+            (
+                self.columns[:-_N_SETTINGS_DEPENDENT],
+                self.arm_nos,
+                self.flags.translate(_WITHOUT_OBSERVED),
+                self.costs,
+                self.evidence,
+                self.decisions,
+            )
+        )
+        made = _ENCODER.encode((self.columns[-_N_SETTINGS_DEPENDENT:], self.flags))
+        trace = _digest(said)
+        return trace, _digest(trace.to_bytes(8, "big", signed=True) + made)
+
+    def encode(self) -> bytes:
+        return _ENCODER.encode(self)
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Version)
+
+
+def version_of(
+    judged: Judged, arm_nos: tuple[int, ...], costs: tuple[int, ...], others: dict[str, int]
+) -> Version:
+    """Judged run → Version; ``others`` numbers the arms it names outside its inventory.
+
+    A prompt that nothing answered keeps its columns only: it put no arm to the test.
+    """
+    run, evidence = judged.run, judged.evidence
+    if judged.verdict.outcome == "empty":
+        return Version(columns=_columns(judged), arm_nos=(), flags=b"", costs=())
+    excluded = tuple(others[key] for key in run.excluded)
+    references = evidence.references
+    selection = run.selection
+    numbers = (
+        dict(zip((arm.key for arm in run.inventory.arms), arm_nos, strict=True))
+        if references or selection
+        else {}
+    )
+    return Version(
+        columns=_columns(judged),
+        arm_nos=arm_nos + excluded,
+        flags=judged.flags,
+        costs=costs + (UNKNOWN,) * len(excluded),
+        evidence=tuple((numbers[ref.arm], ref.where, ref.excerpt) for ref in references),
+        decisions=() if selection is None else _decisions(selection, others | numbers),
+    )
+
+
+def _columns(judged: Judged) -> tuple[str | int | float | None, ...]:
+    run, evidence = judged.run, judged.evidence
+    usage = run.usage
+    known = usage is not None and usage.tokens is not None
+    parts: tuple[Any, ...] = (
+        (usage.tokens, usage.input, usage.output, usage.cache_read, usage.cache_write)
+        if known and usage is not None
+        else (None,) * 5
+    )
+    missing = run.not_offered or evidence.not_offered
+    return (
+        run.format,
+        run.unit,
+        run.session,
+        run.ended_at_ms,
+        int(run.naive_time),
+        run.provider,
+        run.model,
+        run.channel,
+        run.run_class,
+        run.status,
+        *parts,
+        run.duration_ms,
+        run.prompt_chars,
+        evidence.n_calls,
+        run.reward,
+        run.inventory.kind,
+        msgspec.json.encode(missing).decode() if missing else None,
+        None if run.selection is None else msgspec.json.encode(Choice.of(run.selection)).decode(),
+        "passive" if judged.verdict.outcome == "passive" else "active",
+        judged.verdict.outcome,
+        evidence.n_real_calls,
+    )
+
+
+def _decisions(
+    selection: Selection, numbers: dict[str, int]
+) -> tuple[tuple[int, str, int, int, float | None, int | None], ...]:
+    return tuple(
+        (
+            numbers[decision.arm],
+            decision.reason,
+            decision.rank,
+            decision.token_cost,
+            decision.draw,
+            decision.budget_left,
+        )
+        for decision in selection.decisions
+    )
+
+
+def _digest(data: bytes) -> int:
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
+
+
+# Versions ↔ rows
+
+_BESIDE: Final = ("outcome", "evidence", "decision")
+
+
+def write_parts(txn: Transaction, versions: Sequence[tuple[int, Version]]) -> None:
+    """Write the rows beside the runs: outcomes, evidence, decisions."""
+    learner = txn.learner_id
+    outcomes: list[tuple[int, int, int, int, int]] = []
+    evidence, decisions = [], []
+    for run_no, version in versions:
+        outcomes += zip(
+            repeat(learner), repeat(run_no), version.arm_nos, version.flags, version.costs, strict=False
+        )
+        evidence += [(learner, run_no, *row) for row in version.evidence]
+        decisions += [(learner, run_no, *row) for row in version.decisions]
+    txn.link.many("INSERT INTO outcome VALUES (?, ?, ?, ?, ?)", outcomes)
+    txn.link.many("INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", evidence)
+    txn.link.many("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?, ?)", decisions)
+
+
+def shelve(txn: Transaction, versions: Sequence[tuple[int, int, Version]]) -> None:
+    """Keep versions (run number, digest, version) that may stand another time."""
+    txn.link.many(
+        "INSERT INTO version VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(txn.learner_id, run_no, digest, version.encode()) for run_no, digest, version in versions],
+    )
+
+
+def keep(txn: Transaction, run_no: int, digest: int) -> None:
+    """Keep the version that the rows hold at present."""
+    shelve(txn, [(run_no, digest, read_version(txn, run_no))])
+
+
+def kept(txn: Transaction, run_no: int, digest: int) -> Version:
+    """A version that was kept; claims are always written together with theirs."""
+    row = txn.link.row(
+        "SELECT payload FROM version WHERE learner_id = ? AND run_no = ? AND digest = ?",
+        [txn.learner_id, run_no, digest],
+    )
+    if row is None:
+        raise StoreUnusable(
+            f"A version of run {run_no} is missing from the database.",
+            next_step="Run armscope verify, and restore a backup if it finds differences.",
+        )
+    return _DECODER.decode(row[0])
+
+
+def put(txn: Transaction, run_no: int, version: Version) -> None:
+    """Replace a run's rows by a version."""
+    place = [txn.learner_id, run_no]
+    for table in _BESIDE:
+        txn.link.run(f"DELETE FROM {table} WHERE learner_id = ? AND run_no = ?", place)
+    assignments = ", ".join(f"{name} = ?" for name in COLUMNS)
+    txn.link.run(
+        f"UPDATE run SET {assignments} WHERE learner_id = ? AND run_no = ?", [*version.columns, *place]
+    )
+    write_parts(txn, [(run_no, version)])
+
+
+def read_version(facts: Transaction | Snapshot, run_no: int) -> Version:
+    """The version of a run that its rows hold."""
+    place = [facts.learner_id, run_no]
+    where = "WHERE learner_id = ? AND run_no = ?"
+    columns = facts.link.rows(f"SELECT {', '.join(COLUMNS)} FROM run {where}", place)[0]
+    outcomes = facts.link.rows(f"SELECT arm_no, flags, token_cost FROM outcome {where}", place)
+    evidence = facts.link.rows(f"SELECT arm_no, place, excerpt FROM evidence {where}", place)
+    decisions = facts.link.rows(
+        f"SELECT arm_no, reason, rank, token_cost, draw, budget_left FROM decision {where}", place
+    )
+    return msgspec.convert(
+        (
+            columns,
+            [row[0] for row in outcomes],
+            bytes(row[1] for row in outcomes),
+            [row[2] for row in outcomes],
+            evidence,
+            decisions,
+        ),
+        Version,
+    )
