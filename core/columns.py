@@ -6,6 +6,7 @@ All arrays of one object are aligned and one-dimensional; counts and amounts are
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,10 @@ class ArmColumns:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def where(self, wanted: Bools) -> ArmColumns:
+        """The arms that ``wanted`` (one flag an arm) keeps."""
+        return ArmColumns(**_kept(self, wanted))
 
     @property
     def alpha(self) -> Floats:
@@ -84,6 +89,19 @@ class UsageColumns:
 
     def __len__(self) -> int:
         return len(self.run_class)
+
+    def where(self, wanted: Bools) -> UsageColumns:
+        """The rows that ``wanted`` (one flag a row) keeps."""
+        return UsageColumns(**_kept(self, wanted))
+
+
+def _kept(columns: ArmColumns | UsageColumns, wanted: Bools) -> dict[str, Any]:
+    places = np.flatnonzero(wanted).tolist()
+    values = {name: getattr(columns, name) for name in columns.__dataclass_fields__}
+    return {
+        name: tuple(value[place] for place in places) if isinstance(value, tuple) else value[wanted]
+        for name, value in values.items()
+    }
 
 
 def token_bucket(tokens: int | None) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from core.permissions import Action, authorise
 from core.records.actor import Actor
-from core.settings import DEFAULT_LEARNER, Settings
+from core.settings import DEFAULT_LEARNER, Settings, check_learner
 from core.store.store import Store
 from core.store.transaction import Snapshot, Transaction, unknown_learner
 
@@ -25,15 +26,23 @@ def fresh_seed() -> int:
     return secrets.randbits(64)
 
 
+def fresh_identity() -> str:
+    """A name no other learner anywhere has."""
+    return str(uuid.uuid4())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Desk:
-    """What a flow needs. ``clock`` gives UTC milliseconds, ``entropy`` a seed for each selection."""
+    """What a flow needs. ``clock`` gives UTC milliseconds, ``entropy`` a seed for each selection, ``identity``
+    the lasting name of a learner that is made.
+    """
 
     store: Store
     learner: str = DEFAULT_LEARNER
     actor: Actor
     clock: Callable[[], int] = utc_now_ms
     entropy: Callable[[], int] = fresh_seed
+    identity: Callable[[], str] = fresh_identity
 
     def of(self, learner: str) -> Desk:
         """The same desk for another learner."""
@@ -43,8 +52,8 @@ class Desk:
     def writing(self, action: Action, *, create: bool = False) -> Iterator[Transaction]:
         """Authorise, then one transaction. The default learner is made when first written to."""
         authorise(self.actor, action)
-        make = create or self.learner == DEFAULT_LEARNER
-        with self.store.writing(self.learner, actor=self.actor, now_ms=self.clock(), create=make) as txn:
+        origin = self.identity() if create or self.learner == DEFAULT_LEARNER else None
+        with self.store.writing(self.learner, actor=self.actor, now_ms=self.clock(), origin=origin) as txn:
             yield txn
 
     @contextmanager
@@ -60,6 +69,7 @@ class Desk:
             yield snapshot
 
 
-def open_desk(settings: Settings) -> Desk:
+def open_desk(settings: Settings, *, learner: str | None = None) -> Desk:
     """Open the database the settings name; an empty one is made where there is none."""
-    return Desk(store=Store(settings.database), learner=settings.learner, actor=settings.actor)
+    name = settings.learner if learner is None else check_learner(learner)
+    return Desk(store=Store(settings.database), learner=name, actor=settings.actor)

@@ -130,9 +130,9 @@ def _record(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswe
 def entry_of(txn: Transaction, order: RewardOrder) -> Entry:
     """Order → ledger row, after asking the record whether it admits it."""
     arm_no = _arm_no(txn, order)
-    run = None if order.run is None else _run(txn, order.run)
+    run = None if order.run is None else standing_run(txn, order.run)
     if run is not None:
-        _admit(txn, order, run, arm_no)
+        admit(txn, order, run, arm_no)
     amount = Amount.of(order.reward)
     return Entry(
         kind="correction" if order.correct else "feedback",
@@ -181,7 +181,8 @@ def _arm_no(txn: Transaction, order: RewardOrder) -> int:
     return arm_no
 
 
-def _run(txn: Transaction, name: str) -> FoundRun:
+def standing_run(txn: Transaction | Snapshot, name: str) -> FoundRun:
+    """The run a reward names; raises `UnknownRun`."""
     run = find_run(txn, name)
     if run is None or not run.standing:
         raise UnknownRun(
@@ -191,7 +192,8 @@ def _run(txn: Transaction, name: str) -> FoundRun:
     return run
 
 
-def _admit(txn: Transaction, order: RewardOrder, run: FoundRun, arm_no: int) -> None:
+def admit(txn: Transaction | Snapshot, order: RewardOrder, run: FoundRun, arm_no: int) -> int:
+    """Flags of the arm in the run, if the run says something about it; raises `NotApplicable` if not."""
     flags = outcome_of(txn, run.run_no, arm_no)
     if flags is None or not flags & INCLUDED:
         raise NotApplicable(
@@ -203,6 +205,7 @@ def _admit(txn: Transaction, order: RewardOrder, run: FoundRun, arm_no: int) -> 
             f"Run {run.run_no} was not observed, so there is no automatic reward of {order.arm} to correct.",
             next_step="Send it as feedback instead.",
         )
+    return flags
 
 
 def _answer(txn: Transaction, number: int, order: RewardOrder, entry: Entry) -> RewardAnswer:

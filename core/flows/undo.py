@@ -6,7 +6,7 @@ import msgspec
 
 from core.flows.desk import Desk
 from core.permissions import authorise
-from core.store.undoing import ActKind, find_act
+from core.store.undoing import ActKind, find_act, standing_undos
 from core.store.undoing import undo as undo_act
 
 
@@ -31,3 +31,20 @@ def undo(desk: Desk, act_id: str) -> UndoAnswer:
         if not act.undone:
             txn.audit("undo", undo_id, {"undone": act.id, "kind": act.kind})
         return UndoAnswer(id=undo_id, undone=act.id, kind=act.kind)
+
+
+def redo(desk: Desk, act_id: str) -> UndoAnswer:
+    """Let an undone act stand again, by undoing what undid it; an act that stands is left alone.
+
+    ``undone`` of the answer names the undo that was taken back (the act itself, where nothing was to do).
+    """
+    with desk.writing("undo_own") as txn:
+        act = find_act(txn, act_id)
+        answer = UndoAnswer(id=act.id, undone=act.id, kind=act.kind)
+        for standing in standing_undos(txn, act):
+            if standing.actor != desk.actor.name:
+                authorise(desk.actor, "undo")
+            undo_id = undo_act(txn, standing)
+            txn.audit("undo", undo_id, {"undone": standing.id, "kind": "undo", "redone": act.id})
+            answer = UndoAnswer(id=undo_id, undone=standing.id, kind="undo")
+        return answer

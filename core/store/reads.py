@@ -475,3 +475,19 @@ def hidden_arm_nos(facts: Snapshot | Transaction, types: Sequence[ArmType]) -> s
         [facts.learner_id],
     )
     return {arm_no for arm_no, of in rows if not types or of in types}
+
+
+def listed_arm(facts: Snapshot | Transaction, key: str) -> int | None:
+    """The number of an arm that is listed, None for any other."""
+    row = facts.link.row("SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [facts.learner_id, key])
+    return None if row is None or arm_row(facts, row[0]) is None else int(row[0])
+
+
+def standing_correction(facts: Snapshot | Transaction, run_no: int, arm_no: int) -> tuple[int, int] | None:
+    """Success and failure of the correction that counts for an arm in a run."""
+    row = facts.link.row(
+        "SELECT success_micro, failure_micro FROM observation WHERE learner_id = ? AND run_no = ? AND arm_no = ?"
+        " AND kind = 'correction' AND undone = 0 AND standing = 1 ORDER BY observation_no DESC LIMIT 1",
+        [facts.learner_id, run_no, arm_no],
+    )
+    return None if row is None else (row[0], row[1])

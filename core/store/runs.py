@@ -55,7 +55,7 @@ def _add_distinct(
     _insert(txn, [(batch[index], versions[index]) for index in fresh], import_no)
     told.update((index, "new") for index in fresh)
     again = {index: known[batch[index].run.uid] for index in indexes if batch[index].run.uid in known}
-    _tell_again(txn, batch, versions, again, import_no, told)
+    told.update(_tell_again(txn, batch, versions, again, import_no))
 
 
 def _version(txn: Transaction, judged: Judged) -> Version:
@@ -134,9 +134,9 @@ def _tell_again(
     versions: dict[int, Version],
     again: dict[int, Row],
     import_no: int,
-    told: dict[int, Told],
-) -> None:
+) -> dict[int, Told]:
     """Runs that are known: note who told them, and let the longest telling stand."""
+    told: dict[int, Told] = {}
     claims = []
     for index, (run_no, rank, trace, digest, first_import, revision, standing) in again.items():
         own_trace, own_digest = versions[index].digests()
@@ -162,6 +162,7 @@ def _tell_again(
     for index, (run_no, *_, standing) in again.items():
         if run_no in changed:
             told[index] = "updated" if standing else "new"
+    return told
 
 
 def _other_content(uid: str, run_no: int) -> Conflict:

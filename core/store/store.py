@@ -34,11 +34,11 @@ class Store:
 
     @contextmanager
     def writing(
-        self, learner: str, *, actor: Actor, now_ms: int, create: bool = False
+        self, learner: str, *, actor: Actor, now_ms: int, origin: str | None = None
     ) -> Iterator[Transaction]:
-        """One write to one learner, which is made first if ``create``; raises `UnknownLearner` otherwise."""
+        """One write to one learner; where there is none it is made with this origin, or `UnknownLearner` raised."""
         with self.database.writing() as link:
-            txn = Transaction(link, learner, actor=actor, now_ms=now_ms, create=create)
+            txn = Transaction(link, learner, actor=actor, now_ms=now_ms, origin=origin)
             yield txn
             txn.finish()
 

@@ -7,7 +7,7 @@ because CHECK passes on NULL and SQLite stores NaN as NULL (0, '' and -1 stand f
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
@@ -24,6 +24,7 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.schema import SchemaItem
 
 metadata: Final = MetaData(
     naming_convention={
@@ -77,7 +78,7 @@ def _maybe_float(name: str) -> Column[float]:
     return Column(name, Float, nullable=True)
 
 
-def _clustered(name: str, *parts: Any) -> Table:
+def _clustered(name: str, *parts: SchemaItem) -> Table:
     """A table kept in the order of its key, without a hidden row number on SQLite."""
     return Table(name, metadata, *parts, sqlite_with_rowid=False)
 

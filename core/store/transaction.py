@@ -5,7 +5,6 @@ Every write starts with one UPDATE of the learner's row (revision + 1), which or
 
 from __future__ import annotations
 
-import uuid
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
@@ -106,14 +105,17 @@ class Snapshot:
 
 
 class Transaction:
-    """One write to one learner: its row is updated first, its counters and audit last."""
+    """One write to one learner: its row is updated first, its counters and audit last.
 
-    def __init__(self, link: Link, name: str, *, actor: Actor, now_ms: int, create: bool) -> None:
+    ``origin`` is the identity a learner gets that doesn't exist yet; None = it must exist.
+    """
+
+    def __init__(self, link: Link, name: str, *, actor: Actor, now_ms: int, origin: str | None) -> None:
         self.link = link
         self.name = name
         self.actor = actor
         self.now_ms = now_ms
-        self.created = create and _create(link, name, now_ms)
+        self.created = origin is not None and _create(link, name, origin, now_ms)
         row = link.row(
             "UPDATE learner SET revision = revision + 1 WHERE name = ?"
             f" RETURNING learner_id, origin, settings, revision, {_NEXT}",
@@ -304,11 +306,11 @@ def _targets(txn: Transaction) -> dict[int, str]:
     return dict(txn.link.rows("SELECT revision, target FROM reset WHERE learner_id = ?", [txn.learner_id]))
 
 
-def _create(link: Link, name: str, now_ms: int) -> bool:
+def _create(link: Link, name: str, origin: str, now_ms: int) -> bool:
     settings = msgspec.json.encode(LearnerSettings()).decode()
     made = link.run(
         "INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, ?, ?, ?)"
         " ON CONFLICT (name) DO NOTHING",
-        [name, str(uuid.uuid4()), now_ms, settings],
+        [name, origin, now_ms, settings],
     )
     return made > 0

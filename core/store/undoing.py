@@ -63,7 +63,7 @@ def find_act(txn: Transaction, act_id: str) -> Act:
 def undo(txn: Transaction, act: Act) -> str:
     """Undo an act; the id of the undo that stands for it (an earlier one, where it is undone already)."""
     if act.undone:
-        return _standing_undo(txn, act)
+        return standing_undos(txn, act)[0].id
     number = txn.number("undo")
     txn.link.run(
         "INSERT INTO undo VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
@@ -73,13 +73,14 @@ def undo(txn: Transaction, act: Act) -> str:
     return f"undo-{number}"
 
 
-def _standing_undo(txn: Transaction, act: Act) -> str:
-    row = txn.link.row(
-        "SELECT undo_no FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0"
-        " ORDER BY undo_no DESC LIMIT 1",
+def standing_undos(txn: Transaction, act: Act) -> list[Act]:
+    """The undos that keep an act undone, newest first."""
+    rows = txn.link.rows(
+        "SELECT undo_no, actor FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0"
+        " ORDER BY undo_no DESC",
         [txn.learner_id, act.kind, act.number],
     )
-    return f"undo-{row[0]}" if row else act.id
+    return [Act("undo", number, False, actor) for number, actor in rows]
 
 
 def _mark(txn: Transaction, kind: ActKind, number: int, *, undone: bool) -> None:

@@ -1,0 +1,76 @@
+"""Keep: look after the database: back it up while it is in use, bring an older one up to date."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from core.errors import InvalidInput
+from core.flows.desk import Desk
+from core.permissions import authorise
+from core.store.engine import Database
+from core.store.schema import upgrade as upgrade_schema
+
+
+class BackupAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    file: str
+    size_bytes: int
+    revision: int
+
+
+class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """``before`` None = there was no database yet."""
+
+    database: str
+    before: str | None
+    after: str
+
+
+def backup(desk: Desk, target: Path) -> BackupAnswer:
+    """Write a copy of the whole database as it is at one moment, while others use it.
+
+    The copy appears under its name only when it is complete and on disk. Raises `InvalidInput` for a name that
+    is taken.
+    """
+    authorise(desk.actor, "settings")
+    if target.exists():
+        raise InvalidInput(
+            f"The backup's file must not exist yet, got {target}.",
+            next_step="Choose another name; nothing was overwritten.",
+        )
+    partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
+    with desk.reading() as snapshot:
+        revision = snapshot.revision
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        desk.store.database.backup(partial)
+        _to_disk(partial)
+        os.link(partial, target)  # unlike a rename, refuses to replace a file that appeared meanwhile
+    except OSError as problem:
+        raise InvalidInput(
+            f"The backup can't be written to {target}: {problem.strerror or problem}.",
+            next_step="Choose a folder you can write to, with room for the whole database.",
+        ) from problem
+    finally:
+        partial.unlink(missing_ok=True)
+    return BackupAnswer(file=str(target), size_bytes=target.stat().st_size, revision=revision)
+
+
+def upgrade(path: Path) -> UpgradeAnswer:
+    """Bring a database of an older armscope up to date; one that is, is left alone."""
+    database = Database(path)
+    try:
+        before, after = upgrade_schema(database)
+    finally:
+        database.close()
+    return UpgradeAnswer(database=str(path), before=before, after=after)
+
+
+def _to_disk(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,92 @@
+"""Select: which arms go into the next prompt, and why. A read: recording the run is what is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from core.columns import UNKNOWN, ArmColumns
+from core.flows.desk import Desk
+from core.permissions import authorise
+from core.policy import select as select_arms
+from core.records.arm import Arm, Prior
+from core.records.learner import LearnerSettings
+from core.records.selection import Selection
+from core.store.reads import arm_columns
+
+
+def select(
+    desk: Desk, arms: Sequence[Arm] | None = None, *, budget_tokens: int | None = None, k: int | None = None
+) -> Selection:
+    """Choose among ``arms`` (None = every arm the learner knows) under the budget.
+
+    An arm nobody has seen yet competes with its prior. ``budget_tokens`` and ``k`` override the settings for
+    this one selection; 0 = unlimited.
+    """
+    authorise(desk.actor, "select")
+    with desk.store.reading(desk.learner) as snapshot:
+        columns = arm_columns(snapshot)
+        settings, revision = snapshot.settings, snapshot.revision
+    if arms is not None:
+        columns = offered(columns, arms, settings)
+    return select_arms(
+        columns, overridden(settings, budget_tokens, k), seed=desk.entropy(), revision=revision
+    )
+
+
+def overridden(settings: LearnerSettings, budget_tokens: int | None, k: int | None) -> LearnerSettings:
+    """Settings with this call's own budget and count."""
+    changes = {"budget_tokens": budget_tokens, "k": k}
+    given = {name: value for name, value in changes.items() if value is not None}
+    return msgspec.structs.replace(settings, **given)
+
+
+def offered(columns: ArmColumns, arms: Sequence[Arm], settings: LearnerSettings) -> ArmColumns:
+    """The columns of the arms on offer, sorted by id; what is unknown of them starts at its prior."""
+    by_key = {arm.key: arm for arm in arms}
+    known = columns.where(np.array([key in by_key for key in columns.keys], dtype=np.bool_))
+    fresh = [arm for key, arm in by_key.items() if key not in set(known.keys)]
+    whole = _joined(known, _at_prior(fresh, settings))
+    costs = [by_key[key].token_cost for key in whole.keys]
+    given = np.array([UNKNOWN if cost is None else cost for cost in costs], dtype=np.int64)
+    return replace(whole, token_cost=np.where(given == UNKNOWN, whole.token_cost, given))
+
+
+def _at_prior(arms: Sequence[Arm], settings: LearnerSettings) -> ArmColumns:
+    priors: list[Prior] = [arm.prior or settings.priors.of(arm.type) for arm in arms]
+    alpha = np.array([prior.alpha_micro for prior in priors], dtype=np.int64)
+    beta = np.array([prior.beta_micro for prior in priors], dtype=np.int64)
+    nothing = np.zeros(len(arms), dtype=np.int64)
+    return ArmColumns(
+        keys=tuple(arm.key for arm in arms),
+        types=tuple(arm.type for arm in arms),
+        prior_alpha_micro=alpha,
+        prior_beta_micro=beta,
+        base_alpha_micro=alpha,
+        base_beta_micro=beta,
+        success_micro=nothing,
+        failure_micro=nothing,
+        pulls=nothing,
+        inclusions=nothing,
+        token_cost=nothing + UNKNOWN,
+        epoch=nothing,
+        last_at_ms=nothing + UNKNOWN,
+    )
+
+
+def _joined(left: ArmColumns, right: ArmColumns) -> ArmColumns:
+    keys = left.keys + right.keys
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    values: dict[str, Any] = {}
+    for name in ArmColumns.__dataclass_fields__:
+        one, other = getattr(left, name), getattr(right, name)
+        if isinstance(one, tuple):
+            both = one + other
+            values[name] = tuple(both[place] for place in order)
+        else:
+            values[name] = np.concatenate([one, other])[order]
+    return ArmColumns(**values)
