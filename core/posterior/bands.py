@@ -26,6 +26,7 @@ TYPICAL_WIDTHS: Final[dict[Band, tuple[float, float] | None]] = {
 
 _FLOORS: Final = np.array(BAND_FLOORS, dtype=np.int64)
 _NEXT_FLOORS: Final = np.append(_FLOORS[1:], 0)
+_BAND_OF: Final = np.searchsorted(_FLOORS, np.arange(BAND_FLOORS[-1] + 1), side="right") - 1
 
 
 def band_of(pulls: int) -> Band:
@@ -52,7 +53,7 @@ def band_index(pulls: Ints) -> Ints:
             f"pulls must be 0 or more, got {int(pulls.min())}.",
             next_step="Run armscope verify: a stored count is wrong.",
         )
-    return np.searchsorted(_FLOORS, pulls, side="right") - 1
+    return _BAND_OF[np.minimum(pulls, BAND_FLOORS[-1])]
 
 
 def pulls_to_next(pulls: Ints) -> Ints:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
 
 from core.columns import ArmColumns, Bools, Floats, Ints
-from core.records.arm import ArmType
-from core.statistics.convergence import Convergence
+from core.posterior.bands import pulls_to_next, typical_width_below
+from core.posterior.beta import interval
+from core.records.arm import ARM_TYPES, ArmType
+from core.records.posterior import BANDS
+from core.statistics.convergence import Convergence, convergence
 from core.statistics.summary import Summary
+
+REFERENCE_MEANS: Final = (0.5, 0.9)
+
+_TYPE_CODES: Final = {one: code for code, one in enumerate(ARM_TYPES)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +74,69 @@ class Confidence:
 
 
 def confidence(columns: ArmColumns, summary: Summary, *, min_pulls: int = 5) -> Confidence:
-    """How much is known of the arms."""
-    raise NotImplementedError
+    """How much is known of the arms; ``summary`` is that of ``columns``."""
+    band, pulls = summary.band, columns.pulls
+    to_next = pulls_to_next(pulls)
+    # Without a pull nothing has been narrowed yet, so there is no typical width to be wider than.
+    wider = summary.width >= typical_width_below(band)
+    return Confidence(
+        n_arms=len(columns),
+        prob=summary.prob,
+        keys=columns.keys,
+        types=columns.types,
+        pulls=pulls,
+        band=band,
+        width=summary.width,
+        pulls_to_next=to_next,
+        wider=wider,
+        counts=_counts(band),
+        n_wider=_counts(band[wider]),
+        median_width=_median_widths(band, summary.width),
+        by_type=_by_type(columns.types, band),
+        min_pulls=min_pulls,
+        under_explored=_first(pulls, pulls < min_pulls),
+        next_in_line=_first(to_next, to_next > 0),
+        curves=tuple(reference_curve(mean) for mean in REFERENCE_MEANS),
+        convergence=convergence(columns, summary),
+    )
 
 
 def reference_curve(mean: float, *, up_to: int = 200, prob: float = 0.95) -> ReferenceCurve:
-    """Exact interval of a posterior with this mean, for 0 to ``up_to`` pulls."""
-    raise NotImplementedError
+    """Exact interval of a posterior with this mean, for 0 to ``up_to`` pulls.
+
+    The posterior is Beta(mean (n + 2), (1 - mean) (n + 2)): n pulls on top of a prior that weighs 2, like
+    Beta(1, 1), with the mean held.
+
+    >>> curve = reference_curve(0.5, up_to=50)
+    >>> round(float(curve.width[0]), 2), round(float(curve.width[50]), 2)
+    (0.95, 0.27)
+    """
+    pulls = np.arange(up_to + 1, dtype=np.int64)
+    weight = pulls + 2.0
+    lower, upper = interval(mean * weight, (1 - mean) * weight, prob)
+    return ReferenceCurve(mean=mean, pulls=pulls, lower=lower, upper=upper, width=upper - lower)
+
+
+def _counts(band: Ints) -> tuple[int, ...]:
+    return tuple(np.bincount(band, minlength=len(BANDS)).tolist())
+
+
+def _median_widths(band: Ints, width: Floats) -> tuple[float | None, ...]:
+    held = [width[band == place] for place in range(len(BANDS))]
+    return tuple(float(np.median(widths)) if len(widths) else None for widths in held)
+
+
+def _by_type(types: tuple[ArmType, ...], band: Ints) -> tuple[TypeBands, ...]:
+    """Types that have arms, in the order of `ARM_TYPES`."""
+    code = np.fromiter((_TYPE_CODES[one] for one in types), dtype=np.int64, count=len(types))
+    table = np.bincount(code * len(BANDS) + band, minlength=len(ARM_TYPES) * len(BANDS))
+    rows = table.reshape(len(ARM_TYPES), len(BANDS)).tolist()
+    return tuple(
+        TypeBands(type=one, counts=tuple(row)) for one, row in zip(ARM_TYPES, rows, strict=True) if any(row)
+    )
+
+
+def _first(value: Ints, wanted: Bools) -> Ints:
+    """Places of the wanted arms, smallest value first, ties by id."""
+    places = np.flatnonzero(wanted)
+    return places[np.argsort(value[places], kind="stable")]

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
 
 from core.columns import ArmColumns, Floats, Ints
+from core.records.posterior import BANDS
 from core.statistics.summary import Summary
+
+_PULLS_FROM: Final = np.array(
+    [0, 1, 2, 3, 4, 5, 7, 10, 14, 20, 30, 50, 70, 100, 140, 200, 300, 500, 1000, 2000, 5000, 10_000, 100_000],
+    dtype=np.int64,
+)
+"""Fewest pulls of each class; the floors of the bands are among them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,5 +35,18 @@ class Convergence:
 
 
 def convergence(columns: ArmColumns, summary: Summary) -> Convergence:
-    """How far learning has come."""
-    raise NotImplementedError
+    """How far learning has come; ``summary`` is that of ``columns``."""
+    n_arms = len(columns)
+    counts = np.bincount(summary.band, minlength=len(BANDS))
+    place = np.searchsorted(_PULLS_FROM, columns.pulls, side="right") - 1
+    held = np.unique(place)
+    widths = [summary.width[place == one] for one in held]
+    return Convergence(
+        n_arms=n_arms,
+        shares=tuple(float(count / n_arms) if n_arms else None for count in counts),
+        pulls_from=_PULLS_FROM[held],
+        pulls_to=np.append(_PULLS_FROM[1:] - 1, np.iinfo(np.int64).max)[held],
+        n_arms_in=np.array([len(width) for width in widths], dtype=np.int64),
+        median_width=np.array([np.median(width) for width in widths], dtype=np.float64),
+        overall_median_width=float(np.median(summary.width)) if n_arms else None,
+    )

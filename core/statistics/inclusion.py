@@ -31,7 +31,7 @@ class Chances:
 class Chance:
     """One arm's chance of inclusion, and what it would have to be worth.
 
-    ``break_even_mean`` is the posterior mean at which the chance is one half at the arm's cost and its present
+    ``break_even_mean`` is the posterior mean at which the chance is one half at the arm's cost and present
     weight of evidence; None with ``no_break_even`` where the chance is above (``always_in``) or below
     (``never_in``) one half at every mean.
     """

@@ -54,7 +54,7 @@ class DaySeries:
 
 @dataclass(frozen=True, kw_only=True)
 class KeyFigure:
-    """A figure, and how it did in the last seven days of the data against the seven before (None = unknown)."""
+    """A figure, and how it did in the last seven days of the data and the seven before (None = unknown)."""
 
     name: FigureName
     value: float | None

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
 from core.columns import ArmColumns, Floats, Ints
+from core.posterior.bands import band_index
+from core.posterior.beta import interval, normal_interval, variance
+from core.records.arm import MICRO
+
+PROB: Final = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,5 +51,44 @@ class Summary:
 
 
 def summarise(columns: ArmColumns, *, earlier: Summary | None = None) -> Summary:
-    """What is believed of every arm; ``earlier`` lends the intervals of arms that did not change."""
-    raise NotImplementedError
+    """What is believed of every arm.
+
+    ``earlier``, a summary of the same arms, lends the rows whose posterior and pulls did not change, so that
+    the cost follows what changed; one of other arms is ignored. The answer is the same with and without.
+    """
+    alpha_micro = columns.base_alpha_micro + columns.success_micro
+    beta_micro = columns.base_beta_micro + columns.failure_micro
+    alpha, beta = alpha_micro / MICRO, beta_micro / MICRO
+    band = band_index(columns.pulls)
+    if earlier is None or not _same_arms(earlier.keys, columns.keys):
+        rows = _rows(alpha, beta, alpha_micro, beta_micro)
+    else:
+        changed = np.flatnonzero((alpha != earlier.alpha) | (beta != earlier.beta))
+        fresh = _rows(alpha[changed], beta[changed], alpha_micro[changed], beta_micro[changed])
+        rows = {name: _patched(getattr(earlier, name), changed, values) for name, values in fresh.items()}
+    return Summary(keys=columns.keys, alpha=alpha, beta=beta, band=band, prob=PROB, **rows)
+
+
+def _rows(alpha: Floats, beta: Floats, alpha_micro: Ints, beta_micro: Ints) -> dict[str, Floats]:
+    """The numbers of each arm. The mean is taken from whole numbers: equal shares are equal floats."""
+    lower, upper = interval(alpha, beta, PROB)
+    normal_lower, normal_upper = normal_interval(alpha, beta)
+    return {
+        "mean": alpha_micro / (alpha_micro + beta_micro),
+        "variance": variance(alpha, beta),
+        "lower": lower,
+        "upper": upper,
+        "normal_lower": normal_lower,
+        "normal_upper": normal_upper,
+        "width": upper - lower,
+    }
+
+
+def _patched(earlier: Floats, changed: Ints, values: Floats) -> Floats:
+    patched = earlier.copy()
+    patched[changed] = values
+    return patched
+
+
+def _same_arms(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
+    return first is second or first == second

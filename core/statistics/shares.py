@@ -1,0 +1,65 @@
+"""Counts → shares: one with its interval, and the difference of two."""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import ndtri
+
+from core.statistics.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, Estimate, nothing
+
+
+def wilson(hits: int, n: int, prob: float) -> tuple[float, float]:
+    """Wilson's score interval of a share (E. B. Wilson, 1927); ``n`` is at least 1.
+
+    >>> lower, upper = wilson(0, 10, 0.95)
+    >>> lower, round(upper, 4)
+    (0.0, 0.2775)
+    """
+    z = float(ndtri((1 + prob) / 2))
+    share = hits / n
+    middle = share + z * z / (2 * n)
+    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    lower = 0.0 if hits == 0 else (middle - spread) / scale
+    upper = 1.0 if hits == n else (middle + spread) / scale
+    return lower, upper
+
+
+def share(hits: int, n: int, *, prob: float = 0.95) -> Estimate:
+    """A share with Wilson's interval; fewer than 2 give no figure, fewer than 10 no interval.
+
+    >>> share(3, 9).lower is None, share(0, 1).missing
+    (True, 'few_runs')
+    """
+    if n < MIN_FOR_FIGURE:
+        return nothing("few_runs", prob)
+    if n < MIN_FOR_INTERVAL:
+        return Estimate(value=hits / n, lower=None, upper=None, prob=prob, missing="few_for_interval")
+    lower, upper = wilson(hits, n, prob)
+    return Estimate(value=hits / n, lower=lower, upper=upper, prob=prob)
+
+
+def difference(hits: int, n: int, hits_other: int, n_other: int, *, prob: float = 0.95) -> Estimate:
+    """First share minus the other, with Newcombe's hybrid score interval (R. G. Newcombe, 1998, method 10).
+
+    Fewer than 2 in either group give no figure, fewer than 10 no interval.
+
+    >>> newcombe = difference(56, 70, 48, 80)
+    >>> round(newcombe.value, 4), round(newcombe.lower, 4), round(newcombe.upper, 4)
+    (0.2, 0.0524, 0.3339)
+    """
+    least = min(n, n_other)
+    if least < MIN_FOR_FIGURE:
+        return nothing("few_runs", prob)
+    first, other = hits / n, hits_other / n_other
+    if least < MIN_FOR_INTERVAL:
+        return Estimate(value=first - other, lower=None, upper=None, prob=prob, missing="few_for_interval")
+    low, high = wilson(hits, n, prob)
+    low_other, high_other = wilson(hits_other, n_other, prob)
+    return Estimate(
+        value=first - other,
+        lower=first - other - math.hypot(first - low, high_other - other),
+        upper=first - other + math.hypot(high - first, other - low_other),
+        prob=prob,
+    )
