@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import repeat
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -124,13 +125,28 @@ def version_of(
         if references or selection
         else {}
     )
+    rows = _in_order(arm_nos + excluded, judged.flags, costs + (UNKNOWN,) * len(excluded))
     return Version(
         columns=_columns(judged),
-        arm_nos=arm_nos + excluded,
-        flags=judged.flags,
-        costs=costs + (UNKNOWN,) * len(excluded),
-        evidence=tuple((numbers[ref.arm], ref.where, ref.excerpt) for ref in references),
+        arm_nos=rows[0],
+        flags=rows[1],
+        costs=rows[2],
+        evidence=tuple(sorted((numbers[ref.arm], ref.where, ref.excerpt) for ref in references)),
         decisions=() if selection is None else _decisions(selection, others | numbers),
+    )
+
+
+def _in_order(
+    arm_nos: tuple[int, ...], flags: bytes, costs: tuple[int, ...]
+) -> tuple[tuple[int, ...], bytes, tuple[int, ...]]:
+    """Outcomes by arm number, whatever order they were told in: the same set is the same version."""
+    order = sorted(range(len(arm_nos)), key=arm_nos.__getitem__)
+    if order == list(range(len(arm_nos))):
+        return arm_nos, flags, costs
+    return (
+        tuple([arm_nos[place] for place in order]),
+        bytes([flags[place] for place in order]),
+        tuple([costs[place] for place in order]),
     )
 
 
@@ -172,7 +188,7 @@ def _columns(judged: Judged) -> tuple[str | int | float | None, ...]:
 def _decisions(
     selection: Selection, numbers: dict[str, int]
 ) -> tuple[tuple[int, str, int, int, float | None, int | None], ...]:
-    return tuple(
+    rows = (
         (
             numbers[decision.arm],
             decision.reason,
@@ -183,6 +199,7 @@ def _decisions(
         )
         for decision in selection.decisions
     )
+    return tuple(sorted(rows, key=itemgetter(0)))
 
 
 def _digest(data: bytes) -> int:
