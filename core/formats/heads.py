@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,16 +11,14 @@ import msgspec
 
 from core.errors import UnreadableSource
 from core.formats.entries import Limits
-from core.formats.reading import Head
+from core.formats.reading import Head, first_keys
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE
 
 _MAX_LINES: Final = 64
 _MAX_BYTES: Final = 128 << 10
-_MAX_KEY_BYTES: Final = 200
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 
 
 def head_of(path: Path, file: str, limits: Limits) -> Head:
@@ -43,13 +40,14 @@ def head_of(path: Path, file: str, limits: Limits) -> Head:
             f"A file to import must be UTF-8, got UTF-16 ({file}).", next_step="Save it as UTF-8."
         )
     if start.startswith(b"["):
-        return Head(shape="array", keys=frozenset(_first_keys(start)))
+        return Head(shape="array", start=start, keys=frozenset(first_keys(start)))
     lines = tuple(_objects(start))
     # No whole object on any line, yet more than one line: one object spread over several lines.
     is_spread = not lines and start.startswith(b"{") and b"\n" in start.rstrip()
     return Head(
         shape="object" if is_spread else "lines",
-        keys=frozenset(lines[0] if lines else _first_keys(start)),
+        start=start,
+        keys=frozenset(lines[0] if lines else first_keys(start)),
         lines=lines,
     )
 
@@ -87,21 +85,3 @@ def _objects(start: bytes) -> Iterator[dict[str, msgspec.Raw]]:
                 yield _OBJECT.decode(line)
             except UNDECODABLE:
                 continue
-
-
-def _first_keys(start: bytes) -> Iterator[str]:
-    """Keys of the first object (of an array, of its first element), even if its end is not in sight."""
-    level, key = 0, b""
-    is_array = start.startswith(b"[")
-    for match in _TOKEN.finditer(start):
-        token = match[0]
-        if token in (b"{", b"["):
-            level += 1
-        elif token in (b"}", b"]"):
-            level -= 1
-            if level == is_array:
-                return
-        elif token == b":" and level == 1 + is_array:
-            yield key[1:-1][:_MAX_KEY_BYTES].decode(errors="replace")
-        else:
-            key = token

@@ -6,6 +6,7 @@ if a record has them; ``prompt_tokens`` then contains the cached ones.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -13,7 +14,7 @@ import msgspec
 
 from core.formats.chat import Message, Record, read
 from core.formats.entries import Entry, Progress
-from core.formats.reading import Format, Head, Reading
+from core.formats.reading import Format, Head, Reading, first_keys
 from core.formats.tools import DeclaredLists
 from core.records.run import Usage
 
@@ -50,11 +51,16 @@ class _Chat(msgspec.Struct):
     usage: _Usage | None = None
 
 
+_MESSAGES: Final = re.compile(rb'"messages"\s*:\s*\[\s*\{')
 _CHAT: Final = msgspec.json.Decoder(_Chat)
 
 
 def _claims(head: Head) -> bool:
-    return "messages" in head.keys or any("messages" in line for line in head.lines)
+    """Other formats have ``messages`` too; a chat's stand on top and have a ``role``."""
+    if "messages" not in head.keys and not any("messages" in line for line in head.lines):
+        return False
+    found = _MESSAGES.search(head.start)
+    return found is not None and "role" in first_keys(head.start[found.end() - 1 :])
 
 
 def _decoder() -> Callable[[bytes], Record]:

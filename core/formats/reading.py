@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from core.records.run import Inventory, Unit
 Shape = Literal["lines", "array", "object"]
 """JSON lines; one array of records; one record spread over several lines."""
 
+_MAX_KEY_BYTES: Final = 200
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -26,12 +29,31 @@ class Head:
     """The beginning of a file, as far as it tells formats apart.
 
     ``keys`` are those of the first object, even if it is larger than the head; ``lines`` its whole first
-    lines that are objects.
+    lines that are objects, ``start`` its bytes.
     """
 
     shape: Shape
+    start: bytes
     keys: frozenset[str]
     lines: tuple[dict[str, msgspec.Raw], ...] = ()
+
+
+def first_keys(start: bytes) -> Iterator[str]:
+    """Keys of the first object (of an array, of its first element), even if its end is not in sight."""
+    level, key = 0, b""
+    is_array = start.startswith(b"[")
+    for match in _TOKEN.finditer(start):
+        token = match[0]
+        if token in (b"{", b"["):
+            level += 1
+        elif token in (b"}", b"]"):
+            level -= 1
+            if level == is_array:
+                return
+        elif token == b":" and level == 1 + is_array:
+            yield key[1:-1][:_MAX_KEY_BYTES].decode(errors="replace")
+        else:
+            key = token
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,8 +52,11 @@ def inventory_of(raw: bytes, kind: InventoryKind) -> Inventory:
     >>> inventory_of(b'["Read", {"name": "think", "token_cost": 9}]', "declared").arms[1]
     Arm(key='tool:other:think', label=None, token_cost=9, content=None, prior=None)
     """
-    arms = {arm.key: arm for arm in reversed([_arm(bytes(tool)) for tool in _LIST.decode(raw)])}
-    return Inventory(kind=kind, arms=tuple(reversed(arms.values())))
+    arms: dict[str, Arm] = {}
+    for tool in _LIST.decode(raw):
+        arm = _arm(bytes(tool))
+        arms.setdefault(arm.key, arm)
+    return Inventory(kind=kind, arms=tuple(arms.values()))
 
 
 def inferred(names: Iterable[str]) -> Inventory:

@@ -1,0 +1,218 @@
+"""tau-bench and OpenAI chat records: units, identity, inventories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from core.detect import detect
+from core.errors import InvalidInput, UnreadableSource
+from core.formats import open_sources
+from core.formats.tools import DeclaredLists, inventory_of
+from tests.formats.builders import (
+    Json,
+    lines,
+    names,
+    offered,
+    outside,
+    put,
+    read,
+    rejected,
+    reply,
+    runs,
+    tool,
+    trajectory,
+    user,
+)
+
+TALK: list[Json] = [
+    {"role": "system", "content": "be good"},
+    reply("Hello!", "greet"),
+    user("first"),
+    reply(None, "search", "search"),
+    {"role": "tool", "content": "Error: no", "tool_call_id": "c0"},
+    reply("done"),
+    user("  "),
+    user(None),
+    reply("more", "book"),
+    user("second"),
+    user("third"),
+    reply("bye"),
+]
+
+
+def tau(*trajectories: Sequence[Mapping[str, object]]) -> bytes:
+    return json.dumps([trajectory(one, task) for task, one in enumerate(trajectories)]).encode()
+
+
+def test_an_episode_is_the_whole_record(tmp_path: Path) -> None:
+    (run,) = runs(read(put(tmp_path, tau(TALK))))
+    assert names(run) == ["greet", "search", "search", "book"]
+    assert run.texts == ("Hello!", "done", "more", "bye")
+    assert (run.format, run.unit, run.reward, run.rank) == ("tau-bench", "episode", 1.0, 1)
+    assert (run.model, run.usage, run.duration_ms, run.ended_at_ms) == (None, None, None, None)
+
+
+def test_turns_open_at_user_messages_with_text(tmp_path: Path) -> None:
+    entries = read(put(tmp_path, tau(TALK)), unit="turn")
+    found = runs(entries)
+    assert [names(run) for run in found] == [["search", "search", "book"], [], []]
+    assert [run.empty for run in found] == [False, True, False]
+    assert [run.uid.rsplit("/", 1)[1] for run in found] == ["0", "1", "2"]
+    assert {run.reward for run in found} == {None}
+    (before,) = outside(entries)
+    assert (before.n_replies, before.n_calls, before.no_user_text) == (1, 1, False)
+
+
+def test_a_user_message_that_only_calls_tools_opens_no_turn(tmp_path: Path) -> None:
+    calling = {**reply(None, "check"), "role": "user"}
+    (run,) = runs(read(put(tmp_path, tau([user("go"), reply("a"), calling, reply("b")])), unit="turn"))
+    assert (run.texts, names(run)) == (("a", "b"), [])
+
+
+def test_a_record_without_user_text_has_no_turns_and_says_so(tmp_path: Path) -> None:
+    path = put(tmp_path, tau([reply("a", "x")], []))
+    entries = read(path, unit="turn")
+    assert runs(entries) == []
+    assert [one.no_user_text for one in outside(entries)] == [True, True]
+    assert [run.empty for run in runs(read(path, unit="episode"))] == [False, True]
+
+
+def test_a_reward_of_zero_is_a_reward(tmp_path: Path) -> None:
+    records = [trajectory([reply("a")], reward=0.0), {"traj": [], "reward": None}]
+    assert [run.reward for run in runs(read(put(tmp_path, lines(records))))] == [0.0, None]
+
+
+def test_content_may_come_in_parts_and_calls_in_the_old_way(tmp_path: Path) -> None:
+    parts = [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": "x"}}]
+    old = {"role": "assistant", "function_call": {"name": "old", "arguments": '{"a": "é"}'}}
+    custom = {
+        "role": "assistant",
+        "tool_calls": [{"type": "custom", "custom": {"name": "new", "input": "x"}}],
+    }
+    (run,) = runs(read(put(tmp_path, tau([user(parts), reply(parts), old, custom])), unit="turn"))
+    assert run.texts == ("see",)
+    assert [(call.name, call.metadata) for call in run.calls] == [("old", '{"a": "é"}'), ("new", "x")]
+
+
+# --- identity ---------------------------------------------------------------------------------------------
+
+
+def test_identity_is_the_content_and_its_ordinal_among_equals(tmp_path: Path) -> None:
+    one, other = {"messages": [user("a"), reply("b")]}, {"messages": [user("a"), reply("c")]}
+    turned = {"messages": [dict(reversed(message.items())) for message in one["messages"]]}
+    found = [run.uid for run in runs(read(put(tmp_path, lines([one, other, turned]))))]
+    assert found[0].endswith("-0")
+    assert found[2] == found[0].removesuffix("-0") + "-1"
+    assert len(set(found)) == 3
+    moved = runs(read(put(tmp_path, json.dumps([other, one], indent=1).encode(), "elsewhere")))
+    assert {run.uid for run in moved} == set(found[:2])
+
+
+def test_a_model_and_usage_are_read_where_they_are_stated(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
+    record = {"messages": [user("a"), reply("b")], "model": "m", "usage": usage}
+    path = put(tmp_path, lines([record, {**record, "usage": {"total_tokens": 0}}]))
+    first, second = runs(read(path))
+    assert first.usage is not None
+    assert (first.usage.input, first.usage.cache_read, first.tokens, first.model) == (5, 4, 11, "m")
+    assert second.usage is None
+    assert {run.usage for run in runs(read(path, unit="turn"))} == {None}
+
+
+# --- inventories ------------------------------------------------------------------------------------------
+
+
+def test_declared_beats_supplied_beats_inferred(tmp_path: Path) -> None:
+    talk = [user("a"), reply(None, "used")]
+    records: list[Json] = [
+        {"messages": talk, "tools": [tool("declared")]},
+        {"messages": talk, "functions": [{"name": "old_way", "parameters": {}}]},
+        {"messages": talk, "tools": []},
+        {"messages": talk, "tools": None},
+        {"messages": [user("b"), reply(None, "other")]},
+    ]
+    path = put(tmp_path, lines(records))
+    found = runs(read(path))
+    kinds = ["declared"] * 3 + ["inferred"] * 2
+    assert [run.inventory.kind for run in found] == kinds
+    expected = [["declared"], ["old_way"], [], ["other", "used"], ["other", "used"]]
+    assert [offered(run) for run in found] == expected
+    assert detect(found[2]).not_offered == ("used",)
+    tools_file = put(tmp_path, lines([[tool("supplied")]]), "t")
+    assert offered(runs(read(path, tools_file=tools_file))[4]) == ["supplied"]
+
+
+def test_a_longer_file_supersedes_an_inferred_inventory(tmp_path: Path) -> None:
+    records = [{"messages": [user(str(n)), reply(None, f"tool{n}")]} for n in range(3)]
+    short, long = (runs(read(put(tmp_path, lines(records[:n])))) for n in (2, 3))
+    assert [run.uid for run in short] == [run.uid for run in long][:2]
+    assert {run.rank for run in short} == {2}
+    assert {run.rank for run in long} == {3}
+    assert offered(short[0]) == ["tool0", "tool1"]
+    assert offered(long[0]) == ["tool0", "tool1", "tool2"]
+
+
+def test_costs_and_kinds_of_tools() -> None:
+    listed = inventory_of(
+        b'["Read", {"type": "function", "function": {"name": "a", "description": "\\u00e9"}},'
+        b' {"name": "b", "token_cost": 0}, {"type": "function", "token_cost": 3, "function": {"name": "a"}}]',
+        "supplied",
+    )
+    assert [(arm.name, arm.token_cost) for arm in listed.arms] == [("Read", None), ("a", 8), ("b", 0)]
+    assert len('{"name":"a","description":"é"}') == 30
+
+
+def test_equal_lists_share_an_inventory_and_many_are_forgotten() -> None:
+    lists = DeclaredLists()
+    first = lists.inventory(b'["a"]')
+    assert lists.inventory(b'["a"]') is first
+    for number in range(300):
+        lists.inventory(b'["t%d"]' % number)
+    assert lists.inventory(b'["a"]') == first
+
+
+def test_a_tools_file_by_domain(tmp_path: Path) -> None:
+    path = put(tmp_path, tau([reply(None, "x")]))
+    one = put(tmp_path, lines([{"domains": {"air": [tool("x"), tool("y")]}}]), "one")
+    assert offered(runs(read(path, tools_file=one))[0]) == ["x", "y"]
+    two = put(tmp_path, lines([{"domains": {"air": [], "sea": []}}]), "two")
+    with pytest.raises(UnreadableSource, match="lists 2 domains"):
+        read(path, tools_file=two)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b'{"a": 1}', b"[1]", b'[{"name": "a\\nb"}]', b"[NaN]", b"\xff"]
+)
+def test_a_file_that_lists_no_tools_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = put(tmp_path, tau([reply("a")]))
+    with pytest.raises(UnreadableSource, match="A tools file must hold a JSON list of tools"):
+        read(path, tools_file=put(tmp_path, content, "tools"))
+    with pytest.raises(UnreadableSource, match="A tools file must be readable"):
+        read(path, tools_file=tmp_path / "none")
+
+
+def test_a_record_with_an_impossible_tool_is_rejected_alone(tmp_path: Path) -> None:
+    talk = [user("a"), reply("b")]
+    records = [{"messages": talk, "tools": [tool("bad\nname")]}, {"messages": talk, "tools": [tool("good")]}]
+    entries = read(put(tmp_path, lines(records)))
+    assert [one.line for one in rejected(entries)] == [1]
+    assert "control characters" in rejected(entries)[0].reason
+    assert len(runs(entries)) == 1
+
+
+def test_units_of_benchmarks(tmp_path: Path) -> None:
+    path = put(tmp_path, tau(TALK))
+    assert [
+        open_sources([path], unit=unit).sources[0].unit for unit in (None, "prompt", "turn", "episode")
+    ] == [
+        "episode",
+        "turn",
+        "turn",
+        "episode",
+    ]
+    with pytest.raises(InvalidInput, match="format must be one of"):
+        open_sources([path], format="csv")

@@ -1,0 +1,188 @@
+"""Real agent runs against results that were computed independently."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.detect import detect
+from core.formats import Outside, Rejected, open_sources
+from core.guard import guard
+from core.observe import observe, outcome_arms, reward_of_flag
+from core.records.evidence import Evidence
+from core.records.run import Run, Unit
+from core.records.verdict import Verdict
+from tests.formats.builders import put, read, runs
+
+CASES: list[tuple[str, Unit]] = [
+    ("tau-bench", "episode"),
+    ("tau-bench", "turn"),
+    ("tau2-sft-openai", "episode"),
+    ("tau2-sft-openai", "turn"),
+    ("claude-code", "prompt"),
+]
+
+
+@dataclass
+class Read:
+    """All that a folder yields, judged and added up from Beta(3,1)."""
+
+    judged: list[tuple[Run, Evidence, Verdict]] = field(default_factory=list)
+    outside: list[Outside] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    beliefs: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, run: Run) -> None:
+        evidence = detect(run)
+        verdict = guard(run, evidence)
+        self.judged.append((run, evidence, verdict))
+        self.outcomes[verdict.outcome] += 1
+        for arm, flag in zip(outcome_arms(run), observe(run, evidence, verdict), strict=True):
+            reward = reward_of_flag(flag)
+            if reward is not None:
+                self.beliefs.setdefault(arm, [3, 1])[reward == 0] += 1
+
+
+def tools_of(folder: Path) -> Path | None:
+    path = folder / "airline-tools.json"
+    return path if path.exists() else None
+
+
+def read_folder(folder: Path, unit: Unit) -> Read:
+    found = Read()
+    for source in open_sources([folder], unit=unit, tools_file=tools_of(folder)).sources:
+        for entry in source.entries():
+            if isinstance(entry, Run):
+                found.add(entry)
+            elif isinstance(entry, Outside):
+                found.outside.append(entry)
+            else:
+                assert isinstance(entry, Rejected)
+                found.rejected.append(entry)
+    return found
+
+
+def expected(data: Path, name: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads((data / "EXPECTED" / f"{name}.json").read_bytes())
+    return answer
+
+
+def expected_rows(data: Path, name: str) -> list[dict[str, Any]]:
+    text = (data / "EXPECTED" / f"{name}.runs.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(("name", "unit"), CASES)
+def test_counts_and_beliefs_equal_what_was_computed(shared_data: Path, name: str, unit: Unit) -> None:
+    found = read_folder(shared_data / name, unit)
+    wanted = expected(shared_data, f"{name}.{unit}")
+    skipped = sum(found.outcomes[reason] for reason in ("conversational", "aborted", "error"))
+    assert found.outcomes["observed"] == wanted["observed"]
+    assert skipped == wanted["skipped_conversational"]
+    assert found.outcomes["observed"] + skipped == wanted["runs"]
+    assert found.outcomes["empty"] == wanted["empty_dropped"]
+    assert sum(run.status == "aborted" for run, _, _ in found.judged) == wanted["runs_aborted"]
+    assert found.beliefs == {arm["arm"]: [arm["alpha"], arm["beta"]] for arm in wanted["arms"].values()}
+    assert found.rejected == []
+    assert not any(evidence.not_offered for _, evidence, _ in found.judged)
+
+
+@pytest.mark.parametrize(("name", "unit"), CASES)
+def test_inclusions_equal_what_was_computed(shared_data: Path, name: str, unit: Unit) -> None:
+    found = read_folder(shared_data / name, unit)
+    counted = Counter(arm.key for run, _, _ in found.judged if not run.empty for arm in run.inventory.arms)
+    arms = expected(shared_data, f"{name}.{unit}")["arms"].values()
+    assert counted == {arm["arm"]: arm["offered_runs"] for arm in arms}
+
+
+@pytest.mark.parametrize(("name", "unit"), CASES)
+def test_each_run_equals_what_was_computed(shared_data: Path, name: str, unit: Unit) -> None:
+    found = read_folder(shared_data / name, unit)
+    rows = expected_rows(shared_data, f"{name}.{unit}")
+    assert len(rows) == len(found.judged)
+    for row, (run, evidence, verdict) in zip(rows, found.judged, strict=True):
+        if row["status"] == "empty":
+            assert verdict.outcome == "empty"
+            continue
+        assert verdict.observed is (row["status"] == "observed")
+        assert sorted({call.name for call in run.calls}) == row["tools"]
+        assert evidence.n_calls == row["calls"]
+        assert usage_of(run) == row["usage"]
+        assert run.duration_ms == row["durationMs"]
+        assert run.reward == row["reward"]
+        if name == "claude-code":  # elsewhere only the file's name tells the model
+            assert run.model == row["model"]
+
+
+def usage_of(run: Run) -> dict[str, int] | None:
+    usage = run.usage
+    if usage is None:
+        return None
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cacheRead": usage.cache_read,
+        "cacheWrite": usage.cache_write,
+    }
+
+
+@pytest.mark.parametrize(("name", "unit"), CASES)
+def test_identities_are_unique_and_free_of_paths(shared_data: Path, name: str, unit: Unit) -> None:
+    found = read_folder(shared_data / name, unit)
+    uids = [run.uid for run, _, _ in found.judged]
+    assert len(set(uids)) == len(uids)
+    assert all(
+        uid.startswith(f"{run.format}/{unit}/") for uid, (run, _, _) in zip(uids, found.judged, strict=True)
+    )
+    files = {path.name.split(".")[0] for path in (shared_data / name).iterdir()}
+    sessions = {run.session for run, _, _ in found.judged}
+    assert not [uid for uid in uids for file in files - sessions if file in uid]
+
+
+def test_greetings_before_the_first_user_text_are_outside(shared_data: Path) -> None:
+    found = read_folder(shared_data / "tau2-sft-openai", "turn")
+    assert len(found.outside) == 37
+    assert all((one.n_replies, one.n_calls, one.no_user_text) == (1, 0, False) for one in found.outside)
+    assert read_folder(shared_data / "tau-bench", "turn").outside == []
+
+
+def test_runs_of_a_record_share_their_inventory(shared_data: Path) -> None:
+    found = read_folder(shared_data / "tau2-sft-openai", "turn")
+    inventories = {id(run.inventory) for run, _, _ in found.judged}
+    assert len(inventories) == 3  # three domains, thirty-seven records
+    assert all(arm.token_cost for run, _, _ in found.judged for arm in run.inventory.arms)
+
+
+def test_a_session_cut_off_anywhere_is_the_beginning_of_the_whole(shared_data: Path, tmp_path: Path) -> None:
+    """Same identities, and every run holds at least what it held before."""
+    path = min((shared_data / "claude-code").iterdir(), key=lambda file: file.stat().st_size)
+    content = gzip.decompress(path.read_bytes())
+    whole = {run.uid: run for run in runs(read(put(tmp_path, content)))}
+    for end in itertools.chain(range(2000, len(content), 9001), (len(content) - 1,)):
+        for run in runs(read(put(tmp_path, content[:end]))):
+            grown = whole[run.uid]
+            assert grown.calls[: len(run.calls)] == run.calls
+            assert grown.texts[: len(run.texts)] == run.texts
+            assert grown.source == run.source
+            assert grown.rank >= run.rank
+
+
+def test_the_tools_file_of_a_folder_is_reported(shared_data: Path) -> None:
+    (skipped,) = open_sources([shared_data / "tau-bench"]).skipped
+    assert "lists tools" in skipped.reason
+    assert "--tools" in skipped.next_step
+
+
+def test_foreign_transcripts_are_left_out_with_a_reason(shared_data: Path) -> None:
+    for name in ("pi-session", "gemini-cli", "inspect-ai", "langfuse-trace", "tau2-results"):
+        opened = open_sources([shared_data / name])
+        assert opened.sources == ()
+        assert opened.skipped
