@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal, get_args
 
-from core.columns import ArmColumns, Floats, Ints, UsageColumns
+import numpy as np
+
+from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints, UsageColumns
 from core.records.learner import LearnerSettings
-from core.records.posterior import Band
-from core.statistics.savings import Comparison, Savings
+from core.records.posterior import BANDS, Band
+from core.statistics.savings import Comparison, Savings, SavingsOverTime, savings
 from core.statistics.summary import Summary
 
 Severity = Literal["critical", "warning", "notice", "info"]
@@ -24,6 +26,19 @@ AttentionKind = Literal[
 ]
 Page = Literal["savings", "confidence", "posteriors", "settings"]
 FigureName = Literal["runs", "arms_in_use", "pulls", "tokens_per_selected_run", "saved_percent"]
+
+SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+RANKED_FLOORS: Final = (20, 5, 1)
+"""Pulls asked of an arm to be among the best or worst; the next one where fewer than two arms have them."""
+
+N_RANKED: Final = 5
+STALE_DAYS: Final = 14
+MANY_UNKNOWN: Final = 0.2
+"""Share of completed runs with unknown usage from which it is a warning."""
+
+HOURS_A_DAY: Final = 24
+MS_AN_HOUR: Final = 3_600_000
+MS_A_DAY: Final = HOURS_A_DAY * MS_AN_HOUR
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +100,10 @@ class RankedArm:
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """Something that needs a look. ``count`` is of what ``kind`` names (arms or runs), ``arms`` the ids
-    concerned (all of them, in order of urgency), ``page`` where to look.
+    """Something that needs a look, on ``page``.
+
+    ``count`` is of arms where ``arms`` names them (all that are concerned, most urgent first), else of runs:
+    compared ones, those of unknown usage, decided ones with a probability, passive ones.
     """
 
     kind: AttentionKind
@@ -137,4 +154,279 @@ def overview(
     ``recent_inclusions`` counts, aligned with the columns, how often each arm was in a prompt during the last
     14 days of the data; without it an arm counts as still included when it ever was.
     """
-    raise NotImplementedError
+    by_day = _by_day(usage, saved.over_time, pulls_by_day)
+    floor = _ranked_floor(columns.pulls)
+    top, bottom = _extremes(columns, summary, floor)
+    return Overview(
+        n_runs=int(usage.n.sum()),
+        n_arms=len(columns),
+        n_arms_in_use=int((columns.inclusions > 0).sum()),
+        n_pulls=int(columns.pulls.sum()),
+        tokens_per_selected_run=saved.overall.selected.mean_tokens,
+        savings=saved.overall,
+        figures=_figures(columns, usage, saved, by_day, settings),
+        series=by_day,
+        bands=tuple(np.bincount(summary.band, minlength=len(BANDS)).tolist()),
+        top=top,
+        bottom=bottom,
+        ranked_min_pulls=floor,
+        n_rankable=int((columns.pulls >= floor).sum()),
+        attention=_attention(columns, usage, saved, settings, recent_inclusions),
+        data_end_ms=_data_end_ms(columns, usage),
+    )
+
+
+def _by_day(usage: UsageColumns, saved: SavingsOverTime, pulls_by_day: DayPulls | None) -> DaySeries:
+    dated = usage.hour != UNKNOWN
+    days = usage.hour[dated] // HOURS_A_DAY
+    day = np.arange(days.min(), days.max() + 1) if len(days) else np.array([], dtype=np.int64)
+    start = int(day[0]) if len(day) else 0
+    classes = np.array(usage.run_class, dtype=np.str_)[dated]
+    known = (np.array(usage.status, dtype=np.str_) == "completed")[dated] & (usage.bucket[dated] != UNKNOWN)
+    selected = classes == "selected"
+
+    def count(amount: Ints, rows: Bools) -> Ints:
+        added = np.bincount(days[rows] - start, weights=amount[dated][rows], minlength=len(day))
+        return added.astype(np.int64)
+
+    n_known, tokens = count(usage.n, selected & known), count(usage.tokens, selected & known)
+    return DaySeries(
+        day=day,
+        runs=count(usage.n, np.ones(len(days), dtype=np.bool_)),
+        selected_runs=count(usage.n, selected),
+        baseline_runs=count(usage.n, classes == "baseline"),
+        tokens_per_selected_run=np.where(n_known > 0, tokens / np.maximum(n_known, 1), np.nan),
+        saved_percent=_latest(day, saved.day, saved.saved_percent),
+        pulls=None if pulls_by_day is None else _spread(day, pulls_by_day),
+    )
+
+
+def _latest(day: Ints, known_day: Ints, value: Floats) -> Floats:
+    """Value of the last known day up to each day; NaN before the first."""
+    place = np.searchsorted(known_day, day, side="right")
+    return np.append(np.nan, value)[place]
+
+
+def _spread(day: Ints, pulls: DayPulls) -> Ints:
+    """Daily pulls on our days; days without any are 0, days outside ours are left out."""
+    spread = np.zeros(len(day), dtype=np.int64)
+    inside = np.isin(pulls.day, day)
+    spread[pulls.day[inside] - (day[0] if len(day) else 0)] = pulls.pulls[inside]
+    return spread
+
+
+def _figures(
+    columns: ArmColumns, usage: UsageColumns, saved: Savings, series: DaySeries, settings: LearnerSettings
+) -> tuple[KeyFigure, ...]:
+    last, before = _weeks(series.day)
+    percents = [_saved_in(usage, week, settings, len(columns)) for week in (last, before)]
+    return (
+        KeyFigure(
+            name="runs",
+            value=float(usage.n.sum()),
+            last_week=_sum_in(series.day, series.runs, last),
+            week_before=_sum_in(series.day, series.runs, before),
+        ),
+        KeyFigure(
+            name="arms_in_use",
+            value=float((columns.inclusions > 0).sum()),
+            last_week=None,
+            week_before=None,
+        ),
+        KeyFigure(
+            name="pulls",
+            value=float(columns.pulls.sum()),
+            last_week=_sum_in(series.day, series.pulls, last),
+            week_before=_sum_in(series.day, series.pulls, before),
+        ),
+        KeyFigure(
+            name="tokens_per_selected_run",
+            value=saved.overall.selected.mean_tokens,
+            last_week=_tokens_in(usage, last),
+            week_before=_tokens_in(usage, before),
+        ),
+        KeyFigure(
+            name="saved_percent",
+            value=saved.overall.saved_percent.value,
+            last_week=percents[0],
+            week_before=percents[1],
+        ),
+    )
+
+
+Week = tuple[int, int]
+
+
+def _weeks(day: Ints) -> tuple[Week | None, Week | None]:
+    """First and last day of the last seven days, and of the seven before if the data reach back so far."""
+    if not len(day):
+        return None, None
+    end = int(day[-1])
+    before = (end - 13, end - 7) if int(day[0]) <= end - 13 else None
+    return (end - 6, end), before
+
+
+def _sum_in(day: Ints, amount: Ints | None, week: Week | None) -> float | None:
+    if week is None or amount is None:
+        return None
+    return float(amount[(day >= week[0]) & (day <= week[1])].sum())
+
+
+def _rows_in(usage: UsageColumns, week: Week) -> UsageColumns:
+    day = usage.hour // HOURS_A_DAY
+    return usage.where((usage.hour != UNKNOWN) & (day >= week[0]) & (day <= week[1]))
+
+
+def _tokens_in(usage: UsageColumns, week: Week | None) -> float | None:
+    """Mean tokens of that week's selected runs that ended normally with known usage."""
+    if week is None:
+        return None
+    rows = _rows_in(usage, week)
+    wanted = (
+        (np.array(rows.run_class, dtype=np.str_) == "selected")
+        & (np.array(rows.status, dtype=np.str_) == "completed")
+        & (rows.bucket != UNKNOWN)
+    )
+    n_runs = int(rows.n[wanted].sum())
+    return int(rows.tokens[wanted].sum()) / n_runs if n_runs else None
+
+
+def _saved_in(usage: UsageColumns, week: Week | None, settings: LearnerSettings, n_arms: int) -> float | None:
+    if week is None:
+        return None
+    rows = _rows_in(usage, week)
+    found = savings(rows, baseline_rate=settings.baseline_rate, n_arms=n_arms)
+    return found.overall.saved_percent.value
+
+
+def _ranked_floor(pulls: Ints) -> int:
+    """The most pulls that can be asked for and still leave two arms to rank."""
+    for floor in RANKED_FLOORS:
+        if int((pulls >= floor).sum()) >= 2:
+            return floor
+    return RANKED_FLOORS[-1]
+
+
+def _extremes(
+    columns: ArmColumns, summary: Summary, floor: int
+) -> tuple[tuple[RankedArm, ...], tuple[RankedArm, ...]]:
+    """Best and worst arms, no arm in both: of few, the better half and the worse half."""
+    rank = summary.rank
+    places = np.flatnonzero(columns.pulls >= floor)
+    places = places[np.argsort(rank[places])].tolist()
+    n_bottom = min(N_RANKED, len(places) // 2)
+    n_top = min(N_RANKED, len(places) - n_bottom)
+    worst = places[len(places) - n_bottom :][::-1]
+    return (
+        tuple(_ranked(columns, summary, place) for place in places[:n_top]),
+        tuple(_ranked(columns, summary, place) for place in worst),
+    )
+
+
+def _ranked(columns: ArmColumns, summary: Summary, place: int) -> RankedArm:
+    cost = int(columns.token_cost[place])
+    return RankedArm(
+        place=place,
+        key=columns.keys[place],
+        mean=float(summary.mean[place]),
+        lower=float(summary.lower[place]),
+        upper=float(summary.upper[place]),
+        pulls=int(columns.pulls[place]),
+        band=BANDS[int(summary.band[place])],
+        rank=int(summary.rank[place]),
+        token_cost=None if cost == UNKNOWN else cost,
+    )
+
+
+def _attention(
+    columns: ArmColumns,
+    usage: UsageColumns,
+    saved: Savings,
+    settings: LearnerSettings,
+    recent_inclusions: Ints | None,
+) -> tuple[Attention, ...]:
+    included = columns.inclusions if recent_inclusions is None else recent_inclusions
+    found = [
+        _about_savings(saved, settings),
+        _about_share(saved),
+        _about_stale(columns, included, _data_end_ms(columns, usage)),
+        _about_under_explored(columns, settings.min_pulls),
+        _about_usage(usage),
+        _about_phase(usage, settings),
+    ]
+    items = [item for item in found if item is not None]
+    return tuple(sorted(items, key=lambda item: SEVERITIES.index(item.severity)))
+
+
+def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | None:
+    overall = saved.overall
+    n_compared = overall.baseline.n_known + overall.selected.n_known
+    if overall.verdict == "costs_more":
+        return Attention(kind="costs_more", severity="critical", count=n_compared, page="savings")
+    if overall.verdict == "proven" or settings.phase == "passive":
+        return None
+    if overall.baseline.n_runs == 0:
+        n_other = overall.selected.n_runs + saved.left_out.total
+        if n_other == 0:
+            return None
+        severity: Severity = "notice" if overall.selected.n_runs else "info"
+        return Attention(kind="no_baseline_runs", severity=severity, count=n_other, page="savings")
+    return Attention(kind="savings_not_proven", severity="notice", count=n_compared, page="savings")
+
+
+def _about_share(saved: Savings) -> Attention | None:
+    if not saved.share.off:
+        return None
+    return Attention(kind="baseline_share_off", severity="warning", count=saved.share.n_runs, page="savings")
+
+
+def _about_stale(columns: ArmColumns, included: Ints, end_ms: int | None) -> Attention | None:
+    """Arms still put in whose last observation is long ago, oldest first."""
+    if end_ms is None:
+        return None
+    last = columns.last_at_ms
+    stale = np.flatnonzero((included > 0) & (last != UNKNOWN) & (last < end_ms - STALE_DAYS * MS_A_DAY))
+    if not len(stale):
+        return None
+    keys = _keys(columns, stale[np.argsort(last[stale], kind="stable")])
+    return Attention(kind="stale_arms", severity="warning", count=len(keys), page="posteriors", arms=keys)
+
+
+def _about_under_explored(columns: ArmColumns, min_pulls: int) -> Attention | None:
+    under = np.flatnonzero(columns.pulls < min_pulls)
+    if not len(under):
+        return None
+    keys = _keys(columns, under[np.argsort(columns.pulls[under], kind="stable")])
+    return Attention(kind="under_explored", severity="notice", count=len(keys), page="confidence", arms=keys)
+
+
+def _about_usage(usage: UsageColumns) -> Attention | None:
+    """Completed runs whose tokens nobody knows; they matter more where they are many."""
+    completed = np.array(usage.status, dtype=np.str_) == "completed"
+    n_completed = int(usage.n[completed].sum())
+    n_unknown = int(usage.n[completed & (usage.bucket == UNKNOWN)].sum())
+    if n_unknown == 0:
+        return None
+    severity: Severity = "warning" if n_unknown > MANY_UNKNOWN * n_completed else "info"
+    return Attention(kind="unknown_usage", severity=severity, count=n_unknown, page="savings")
+
+
+def _about_phase(usage: UsageColumns, settings: LearnerSettings) -> Attention | None:
+    if settings.phase != "passive":
+        return None
+    n_passive = int(usage.n[np.array(usage.run_class, dtype=np.str_) == "passive"].sum())
+    return Attention(kind="passive", severity="info", count=n_passive, page="settings")
+
+
+def _keys(columns: ArmColumns, places: Ints) -> tuple[str, ...]:
+    return tuple(columns.keys[place] for place in places.tolist())
+
+
+def _data_end_ms(columns: ArmColumns, usage: UsageColumns) -> int | None:
+    """The latest time in the data; None when nothing is dated."""
+    ends = [
+        int(usage.hour.max(initial=UNKNOWN)) * MS_AN_HOUR,
+        int(columns.last_at_ms.max(initial=UNKNOWN)),
+    ]
+    end = max(ends)
+    return end if end >= 0 else None

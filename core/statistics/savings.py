@@ -295,9 +295,8 @@ class _Runs:
     def table(self, amount: Ints | Floats, rows: Bools) -> Floats:
         """An amount of some rows, added up by stratum and group."""
         code = self.stratum[rows] * 2 + self.group[rows]
-        added: Floats = np.bincount(
-            code, weights=amount[rows].astype(np.float64), minlength=self.n_strata * 2
-        )
+        weights = amount[rows].astype(np.float64)
+        added = np.asarray(np.bincount(code, weights=weights, minlength=self.n_strata * 2), dtype=np.float64)
         return added.reshape(self.n_strata, 2)
 
 
