@@ -3,8 +3,8 @@
 All functions broadcast their arguments and give float64 arrays (zero-dimensional for plain numbers).
 ``alpha`` and ``beta`` are above 0 and include the prior; anything else, NaN included, gives NaN. Accuracy
 against values of 60 digits (``tests/posterior/golden.json``) is 1e-12, from Beta(1e-6, 1e-6) to (1e7, 1e7).
-A limit that no float can hold, such as the lower one of Beta(0.001, 2) near 1e-1602, is the nearest float:
-0 or 1.
+A limit below 2e-308, such as the lower one of Beta(0.001, 2) near 1e-1602, is 0; one closer to 1 than floats
+go is 1.
 """
 
 from __future__ import annotations
@@ -131,6 +131,8 @@ def quantile(alpha: ArrayLike, beta: ArrayLike, prob: ArrayLike) -> Floats:
         place = tuple(found)
         slight = _slight_quantile(float(a[place]), float(b[place]), Fraction(float(p[place])))
         result[place] = result[place] if slight is None else slight
+    # Where the answer underflows SciPy gives the smallest normal float, which reads like a measured value.
+    result[result <= np.finfo(np.float64).tiny] = 0.0
     return result
 
 

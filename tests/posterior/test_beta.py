@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from core.errors import InvalidInput
+from core.posterior import beta
+
+GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
+SMALLEST = Fraction(10) ** -300
+"""Below this no float keeps a relative precision of 1e-12; an absolute one is asked for."""
+
+PARTS = (
+    st.floats(min_value=-6, max_value=7).map(lambda power: round(10**power, 6)).filter(lambda part: part > 0)
+)
+
+
+def off_by(value: float, exact: str) -> float:
+    """Relative error against an exact decimal, absolute where the exact value is next to 0."""
+    truth = Fraction(exact)
+    error = abs(Fraction(value) - truth)
+    return float(error if truth < SMALLEST else error / truth)
+
+
+def named(case: dict[str, Any]) -> str:
+    return f"Beta({case['alpha']:g}, {case['beta']:g})"
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=named)
+def test_every_quantity_equals_its_high_precision_value(case: dict[str, Any]) -> None:
+    a, b = case["alpha"], case["beta"]
+    assert off_by(float(beta.mean(a, b)), case["mean"]) < 1e-15
+    assert off_by(float(beta.variance(a, b)), case["variance"]) < 1e-15
+    lower, upper = beta.interval(a, b)
+    assert off_by(float(lower), case["lower"]) < 1e-12
+    assert off_by(float(upper), case["upper"]) < 1e-12
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=named)
+def test_highest_density_equals_its_high_precision_value(case: dict[str, Any]) -> None:
+    limits = [float(limit) for limit in beta.highest_density(case["alpha"], case["beta"])]
+    if case["highest_density"] is None:
+        assert all(math.isnan(limit) for limit in limits)
+        return
+    for limit, exact in zip(limits, case["highest_density"], strict=True):
+        assert off_by(limit, exact) < 1e-12
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=named)
+def test_density_equals_its_high_precision_value(case: dict[str, Any]) -> None:
+    for x, exact in case["log_density"]:
+        if exact is None:
+            continue
+        log_density = float(beta.log_density(case["alpha"], case["beta"], x))
+        assert abs(Fraction(log_density) - Fraction(exact)) < 1e-12 * max(1.0, abs(float(exact)))
+
+
+def test_golden_values_reach_the_extremes() -> None:
+    parts = [part for case in GOLDEN for part in (case["alpha"], case["beta"])]
+    assert min(parts) == 1e-6
+    assert max(parts) == 1e7
+    assert len(GOLDEN) > 100
+
+
+def test_plain_forms_fail_where_the_docstrings_say() -> None:
+    """If SciPy repairs these, the special cases can go."""
+    upper = next(case for case in GOLDEN if (case["alpha"], case["beta"]) == (3.0, 1e7))["upper"]
+    assert off_by(float(special.betaincinv(3.0, 1e7, 0.975)), upper) > 1e-12
+    flat = next(case for case in GOLDEN if (case["alpha"], case["beta"]) == (2e-6, 7.8e-5))["upper"]
+    assert off_by(float(special.betaincinv(2e-6, 7.8e-5, 0.975)), flat) > 1e-12
+    peak = 1e7 - 1
+    textbook = 2 * peak * math.log(0.5) - float(special.betaln(1e7, 1e7))
+    assert abs(textbook - float(beta.log_density(1e7, 1e7, 0.5))) > 1e-10
+
+
+@pytest.mark.parametrize("a", [0.3, 1.0, 1.7, 4.0, 60.5])
+@pytest.mark.parametrize("b", [0.4, 1.0, 2.2, 30.0])
+def test_agrees_with_scipy_off_the_support_too(a: float, b: float) -> None:
+    theirs = stats.beta(a, b)
+    x = np.array([-1.0, -0.0, 0.0, 1e-12, 0.2, 0.5, 0.99, 1.0, 1.5, np.nan])
+    with np.errstate(divide="ignore"):
+        expected = theirs.pdf(x)
+    assert np.allclose(beta.density(a, b, x), expected, rtol=1e-11, atol=0, equal_nan=True)
+    assert float(beta.mean(a, b)) == pytest.approx(theirs.mean(), rel=1e-14)
+    assert float(beta.variance(a, b)) == pytest.approx(theirs.var(), rel=1e-13)
+    inside = np.clip(x[:-1], 0, 1)
+    assert np.allclose(beta.cumulative(a, b, x[:-1]), theirs.cdf(inside), rtol=1e-12, atol=0)
+    assert np.allclose(beta.quantile(a, b, [0.0, 0.3, 1.0]), theirs.ppf([0.0, 0.3, 1.0]), rtol=1e-12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(PARTS, PARTS)
+def test_mirroring_swaps_the_limits(a: float, b: float) -> None:
+    for limits in (beta.interval, beta.highest_density):
+        lower, upper = limits(a, b)
+        mirrored_lower, mirrored_upper = limits(b, a)
+        assert np.allclose(
+            [lower, upper], [1 - mirrored_upper, 1 - mirrored_lower], atol=1e-12, equal_nan=True
+        )
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    PARTS.filter(lambda part: part > 1),
+    PARTS.filter(lambda part: part > 1),
+    st.sampled_from([0.5, 0.95, 0.999]),
+)
+def test_highest_density_holds_its_mass_between_equal_densities(a: float, b: float, prob: float) -> None:
+    lower, upper = (float(limit) for limit in beta.highest_density(a, b, prob))
+    mass = float(beta.cumulative(a, b, upper)) - float(beta.cumulative(a, b, lower))
+    assert mass == pytest.approx(prob, abs=1e-10)
+    equal_lower, equal_upper = beta.interval(a, b, prob)
+    assert upper - lower <= float(equal_upper - equal_lower) + 1e-12
+    # Next to an end one step of a float already moves the density by more than the tolerance.
+    if lower > 1e-290 and upper < 1 - 1e-6:
+        gap = float(beta.log_density(a, b, lower) - beta.log_density(a, b, upper))
+        steepness = abs((a - 1) / upper - (b - 1) / (1 - upper)) * upper
+        assert abs(gap) < 1e-9 + 4e-15 * steepness
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(PARTS, PARTS), min_size=1, max_size=200))
+def test_arrays_give_what_single_pairs_give(pairs: list[tuple[float, float]]) -> None:
+    a, b = np.array(pairs).T
+    lower, upper = beta.interval(a, b)
+    for place in (0, len(pairs) // 2, -1):
+        one_lower, one_upper = beta.interval(a[place], b[place])
+        assert (lower[place], upper[place]) == (one_lower, one_upper)
+
+
+@settings(max_examples=100, deadline=None)
+@given(PARTS, PARTS, st.floats(min_value=0.001, max_value=0.999))
+def test_quantile_inverts_the_distribution(a: float, b: float, prob: float) -> None:
+    x = float(beta.quantile(a, b, prob))
+    if x == 0:
+        assert float(beta.cumulative(a, b, 3e-308)) >= prob
+        return
+    left, right = np.nextafter(x, 0.0) * (1 - 1e-11), np.nextafter(x, 1.0) * (1 + 1e-11)
+    assert float(beta.cumulative(a, b, left)) <= prob * (1 + 1e-10)
+    assert float(beta.cumulative(a, b, right)) >= prob * (1 - 1e-10)
+
+
+def test_shapes_are_broadcast() -> None:
+    lower, upper = beta.interval(np.ones((4, 1)) * 3, np.arange(1, 30.0))
+    assert lower.shape == upper.shape == (4, 29)
+    assert beta.interval(3, 1)[0].shape == ()
+    assert [len(limits) for limits in beta.highest_density([], [])] == [0, 0]
+    assert beta.density([2.0, 3.0], 2.0, [[0.1], [0.2], [0.3]]).shape == (3, 2)
+
+
+def test_normal_approximation_is_the_source_s_and_clamped() -> None:
+    lower, upper = beta.normal_interval([3, 1, 50, 1], [1, 3, 50, 1])
+    spread = 1.96 * math.sqrt(0.0375)
+    assert lower[0] == pytest.approx(0.75 - spread)
+    assert (upper[0], lower[1]) == (1.0, 0.0)
+    assert lower[2] == pytest.approx(0.5 - 1.96 * math.sqrt(0.25 / 101))
+    assert (lower[3], upper[3]) == (0.0, 1.0)
+
+
+def test_one_sided_and_missing_highest_densities() -> None:
+    lower, upper = beta.highest_density([1, 1, 0.5, 3, 0.5], [1, 3, 2, 1, 0.5])
+    assert np.isnan(lower[[0, 4]]).all()
+    assert np.isnan(upper[[0, 4]]).all()
+    assert (lower[1], lower[2], upper[3]) == (0.0, 0.0, 1.0)
+    assert upper[1] == pytest.approx(1 - 0.05 ** (1 / 3), rel=1e-13)
+
+
+def test_no_beta_gives_nan() -> None:
+    for a, b in ((0.0, 1.0), (-1.0, 2.0), (math.nan, 1.0), (1.0, math.inf)):
+        assert np.isnan(beta.interval(a, b)).all()
+        assert np.isnan(beta.mean(a, b))
+        assert np.isnan(beta.variance(a, b))
+        assert np.isnan(beta.density(a, b, 0.5))
+        assert np.isnan(beta.highest_density(a, b)).all()
+
+
+@pytest.mark.parametrize("prob", [0.0, 1.0, -0.1, 1.5, math.nan])
+def test_a_probability_outside_is_refused(prob: float) -> None:
+    with pytest.raises(InvalidInput, match="prob must be above 0 and below 1"):
+        beta.interval(3, 1, prob)
+    with pytest.raises(InvalidInput, match="prob must be above 0 and below 1"):
+        beta.highest_density(3, 1, prob)
