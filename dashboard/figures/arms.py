@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, Literal
 
 import numpy as np
@@ -18,6 +19,11 @@ from dashboard import wording
 
 Method = Literal["exact", "highest-density", "normal"]
 METHODS: Final[tuple[Method, ...]] = ("exact", "highest-density", "normal")
+METHOD_WORDS: Final[dict[Method, str]] = {
+    "exact": "exact, equal tails",
+    "highest-density": "highest density",
+    "normal": "normal approximation",
+}
 Order = Literal["mean", "width", "pulls", "type"]
 ORDERS: Final[tuple[Order, ...]] = ("mean", "width", "pulls", "type")
 
@@ -50,10 +56,18 @@ class ArmRow:
 
 
 def rows(
-    columns: ArmColumns, summary: Summary, places: Sequence[int] | Ints, *, method: Method = "exact"
+    columns: ArmColumns,
+    summary: Summary,
+    places: Sequence[int] | Ints,
+    *,
+    method: Method = "exact",
+    truth: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[ArmRow, ...]:
-    """Rows of the arms at these places of the columns, with limits by the chosen method."""
-    plain = tuple(_row(columns, summary, int(place)) for place in places)
+    """Rows of the arms at these places of the columns, with limits by the chosen method.
+
+    ``truth`` holds a demo's planted values by arm.
+    """
+    plain = tuple(_row(columns, summary, int(place), truth) for place in places)
     if method == "highest-density" and plain:
         lower, upper = beta.highest_density(
             np.array([row.alpha for row in plain]), np.array([row.beta for row in plain])
@@ -70,7 +84,7 @@ def rows(
     return plain
 
 
-def _row(columns: ArmColumns, summary: Summary, place: int) -> ArmRow:
+def _row(columns: ArmColumns, summary: Summary, place: int, truth: Mapping[str, float]) -> ArmRow:
     return ArmRow(
         key=columns.keys[place],
         type=columns.types[place],
@@ -83,6 +97,7 @@ def _row(columns: ArmColumns, summary: Summary, place: int) -> ArmRow:
         beta=float(summary.beta[place]),
         prior_alpha=int(columns.base_alpha_micro[place]) / MICRO,
         prior_beta=int(columns.base_beta_micro[place]) / MICRO,
+        truth=truth.get(columns.keys[place]),
     )
 
 

@@ -15,7 +15,7 @@ from core.posterior import beta
 from core.records.arm import ARM_TYPES
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.arms import ArmRow, spoken, table
+from dashboard.figures.arms import METHOD_WORDS, ArmRow, Method, spoken, table
 from dashboard.figures.drawn import Drawn, Trace, drawn, joined, single
 from dashboard.figures.ladder import COMPACT_ROW_PX, NUMBER_SHIFTS, ROW_PX, beside, rung_axis, rungs
 from dashboard.figures.theme import Tokens
@@ -40,6 +40,7 @@ def densities(
     *,
     compact: bool = False,
     n_others: int | None = None,
+    method: Method = "exact",
 ) -> Drawn:
     """Densities of the chosen arms over their ladder; ``others`` are (alpha, beta) of the grey rest."""
     curves = [curve(row.alpha, row.beta) for row in arms]
@@ -51,7 +52,7 @@ def densities(
         *_lines(arms, curves, look),
         *rungs(arms, look, yaxis="y2", compact=compact),
     ]
-    layout = _layout(arms, curves, look, top=top, compact=compact)
+    layout = _layout(arms, curves, look, top=top, compact=compact, method=method)
     grey = len(others) if n_others is None else n_others
     alt = (
         f"Posterior densities of {wording.things(len(arms), 'arm')} above a ladder of their 95% intervals, "
@@ -146,6 +147,7 @@ def _layout(
     *,
     top: float,
     compact: bool,
+    method: Method,
 ) -> dict[str, Any]:
     row_px = COMPACT_ROW_PX if compact else ROW_PX
     curves_px = _COMPACT_CURVES_PX if compact else _CURVES_PX
@@ -175,7 +177,7 @@ def _layout(
                 numbered=True,
                 yref="y2",
             ),
-            *_heads(look, compact=compact, at=(rows_px + 8) / area),
+            *_heads(look, compact=compact, at=(rows_px + 8) / area, method=method),
         ],
     )
 
@@ -212,9 +214,10 @@ def _peaks(
     return notes
 
 
-def _heads(look: Tokens, *, compact: bool, at: float) -> list[dict[str, Any]]:
+def _heads(look: Tokens, *, compact: bool, at: float, method: Method) -> list[dict[str, Any]]:
     """The words above the picture and the heads of the number columns."""
-    note = "shaded: 95% interval · dotted: prior"
+    way = "" if method == "exact" else f", {METHOD_WORDS[method]}"
+    note = f"shaded: 95% interval{way} · dotted: prior"
     if not compact:
         note = f"numbers match the rows below · {note} · grey: the other arms"
     above: dict[str, Any] = {"xref": "paper", "yref": "paper", "color": look.muted, "size": theme.AXIS_PX}

@@ -1,0 +1,89 @@
+"""Router and frame: navigation on top, then learner, span, filters, state of the data and role; then a page.
+
+Run by ``streamlit run dashboard/app.py`` and by `dashboard.server`. Streamlit puts only this folder on the path,
+so the project's root goes first here.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+if str(_HERE.parent) not in sys.path:
+    sys.path.insert(0, str(_HERE.parent))
+
+import streamlit as st  # noqa: E402 - the path comes first
+from streamlit.navigation.page import Page  # noqa: E402
+
+from core.errors import ArmscopeError  # noqa: E402
+from core.permissions import may  # noqa: E402
+from core.records.actor import Actor  # noqa: E402
+from dashboard import loading, wording  # noqa: E402
+from dashboard.figures import theme  # noqa: E402
+from dashboard.widgets import filters, role, ways  # noqa: E402
+from dashboard.widgets.flash import show_flashes  # noqa: E402
+from dashboard.widgets.panel import panel  # noqa: E402
+from dashboard.widgets.status import status  # noqa: E402
+
+_BRAND = _HERE / "brand"
+
+
+def main() -> None:
+    """One rerun: address and look first, then the frame, then the page inside a panel of its own."""
+    look = theme.tokens(st.context.theme.type)
+    st.set_page_config(page_title="armscope", page_icon=str(_BRAND / "icon.svg"), layout="wide")
+    st.logo(str(_BRAND / f"logo-{look.name}.svg"), size="medium")
+    try:
+        desk = loading.desk_of()
+        first, default = loading.frame_of(desk), desk.learner
+        learner = filters.wanted_learner(first.learners, first.learner)
+        if learner != first.learner:
+            desk = loading.desk_of(learner)
+            first = loading.frame_of(desk)
+    except ArmscopeError as problem:
+        _cannot_open(problem)
+        return
+    page = st.navigation(_pages(desk.actor), position="top")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        filters.learner_picker(first, default)
+        span = filters.span_picker(first)
+        view = filters.view_of(span, filters.filter_picker(first))
+        loading.begin(
+            loading.Reading(
+                desk=desk,
+                frame=first,
+                view=view,
+                tokens=look,
+                compact=role.compact(),
+                presenting=role.presenting(),
+            )
+        )
+        st.space("stretch")
+        status()
+        role.role_badge(desk.actor, first)
+    show_flashes()
+    with panel("This page", still="the other pages still work"):
+        page.run()
+
+
+def _pages(actor: Actor) -> dict[str, list[Page]]:
+    """What is in the navigation; hiding is not permission, the flows decide."""
+    shown = [ways.page(name) for name in ("overview", "posteriors", "confidence", "savings")]
+    if role.presenting():
+        return {"": shown}
+    if may(actor, "reward"):
+        shown.append(ways.page("rewards"))
+    return {"": shown, "Manage": [ways.page("reset")]} if may(actor, "reset") else {"": shown}
+
+
+def _cannot_open(problem: ArmscopeError) -> None:
+    st.navigation([ways.page("overview")], position="hidden")
+    st.title("The data cannot be opened.", anchor=False)
+    st.markdown(f":gray[{wording.literal(problem.problem)}]")
+    with st.container(border=True):
+        st.markdown(f"**What to do.** {wording.literal(problem.next_step)}")
+        st.button("Retry", type="primary", icon=":material/refresh:")
+
+
+main()

@@ -1,0 +1,48 @@
+"""Confidence: arms by type and band, what the next band needs, and interval width against pulls."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import loading, sentences
+from dashboard.figures.bands import bands_by_type
+from dashboard.figures.width_pulls import width_pulls
+from dashboard.widgets.chart import chart
+from dashboard.widgets.empty import no_arms
+from dashboard.widgets.legend import band_legend, type_legend
+from dashboard.widgets.panel import panel
+from dashboard.widgets.tables import next_band_table
+from dashboard.widgets.words import muted, section, sentence
+
+
+def page() -> None:
+    here = loading.reading()
+    known = loading.confidence()
+    if known.n_arms == 0:
+        no_arms("What is known of the arms")
+        return
+    sentence(sentences.confidence(known), here.tokens)
+    st.space("xsmall")
+    left, right = st.columns([5, 7], gap="large")
+    with left:
+        with panel("Arms by type and band"):
+            drawn = bands_by_type(known.by_type, here.tokens)
+            section("Arms by type and band", table=drawn.table, key="types")
+            band_legend(here.tokens)
+            chart(drawn, key="types")
+        with panel("Needed for the next band"):
+            section("Needed for the next band", sentences.next_band_note(known))
+            next_band_table(known)
+    with right, panel("Interval width against pulls"):
+        drawn = width_pulls(known, here.tokens, compact=here.compact)
+        section("Interval width against pulls", table=drawn.table, key="widths")
+        st.markdown(
+            "Grey boxes: typical width of each band, as documented. They hold for means near 0 or 1; an arm "
+            "near 0.5 is **wider than its band says**, as the solid curve shows."
+        )
+        chart(drawn, key="widths")
+        type_legend(here.tokens)
+        muted(sentences.wider(known))
+
+
+page()

@@ -1,0 +1,56 @@
+"""Overview: one sentence from the data, what needs a look, key figures, bands, best and worst arms."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import loading, sentences
+from dashboard.figures import bands as band_figure
+from dashboard.figures.arms import ranked_rows
+from dashboard.figures.bands import bands
+from dashboard.figures.ladder import ladder
+from dashboard.widgets import attention, key_figures
+from dashboard.widgets.chart import chart
+from dashboard.widgets.empty import no_arms
+from dashboard.widgets.panel import panel
+from dashboard.widgets.words import muted, section, sentence, small_table
+
+
+def page() -> None:
+    here = loading.reading()
+    seen = loading.overview()
+    if seen.n_arms == 0:
+        no_arms("The overview")
+        return
+    sentence(sentences.overview(seen), here.tokens)
+    muted(sentences.savings_line(seen.savings))
+    st.space("small")
+    left, right = st.columns([7, 5], gap="large")
+    with left, panel("Needs attention"):
+        section("Needs attention")
+        attention.rows(seen)
+    with right, panel("What changed"):
+        section("What changed")
+        attention.changes()
+    st.space("small")
+    with panel("Key figures"):
+        key_figures.row(seen)
+    st.space("small")
+    left, right = st.columns([5, 7], gap="large")
+    with left, panel("How sure are we?"):
+        section("How sure are we?", table=band_figure.table(seen.bands), key="bands")
+        st.markdown(sentences.bands(seen.bands, here.frame.settings.min_pulls))
+        chart(bands(seen.bands, here.tokens), key="bands")
+        small_table(band_figure.table(seen.bands), alt="Arms by confidence band")
+    with right, panel("Most and least useful"):
+        ranked = ranked_rows([*seen.top, *seen.bottom])
+        drawn = ladder(ranked, here.tokens, compact=here.compact)
+        note = f"mean and 95% interval, {seen.ranked_min_pulls} pulls or more"
+        section("Most and least useful", note, table=drawn.table, key="ladder")
+        if ranked:
+            chart(drawn, key="ladder")
+        else:
+            muted(f"No arm has {seen.ranked_min_pulls} pulls yet; the best and worst appear here then.")
+
+
+page()

@@ -1,0 +1,49 @@
+"""Posteriors: densities of chosen arms over their ladder on one axis, then the table of all arms."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import loading, sentences, wording
+from dashboard.figures.arms import rows
+from dashboard.figures.densities import MAX_OTHERS, densities, sample
+from dashboard.widgets import choosing
+from dashboard.widgets.chart import chart
+from dashboard.widgets.empty import no_arms
+from dashboard.widgets.legend import type_legend
+from dashboard.widgets.panel import panel
+from dashboard.widgets.tables import arm_table
+from dashboard.widgets.words import section, sentence
+
+
+def page() -> None:
+    here = loading.reading()
+    known = loading.belief()
+    if len(known.columns) == 0:
+        no_arms("The belief in every arm")
+        return
+    title = st.container()
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        order = choosing.order()
+        places, method = choosing.arms(known, order)
+        st.space("stretch")
+        type_legend(here.tokens)
+    chosen = rows(known.columns, known.summary, places, method=method)
+    with title:
+        sentence(sentences.posteriors(chosen), here.tokens)
+    with panel("Densities", still="the table below still works"):
+        rest = choosing.others(known, places)
+        drawn = densities(
+            chosen, sample(rest), here.tokens, compact=here.compact, n_others=len(rest), method=method
+        )
+        chart(drawn, key="densities")
+        if len(rest) > MAX_OTHERS:
+            st.markdown(f":small[:gray[Grey: {MAX_OTHERS} of the other {wording.count(len(rest))} arms.]]")
+    with panel("All arms", still="the picture above still works"):
+        found = choosing.found(known, order)
+        section("All arms", choosing.found_note(known, found))
+        choosing.search_box()
+        arm_table(known.columns, known.summary, found, chances=loading.chances(), key="all arms")
+
+
+page()

@@ -1,0 +1,37 @@
+"""Reset: scope, target and reason, everything that would change, a typed confirmation, and the way back."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import loading, sentences
+from dashboard.widgets import reset_form, reset_history
+from dashboard.widgets.empty import no_arms
+from dashboard.widgets.panel import panel
+from dashboard.widgets.words import section, sentence
+
+
+def page() -> None:
+    here = loading.reading()
+    if here.frame.n_arms == 0:
+        no_arms("What a reset would change")
+        return
+    title = st.container()
+    scope = reset_form.fields()
+    preview = reset_form.preview(scope)
+    with title:
+        if preview is None:
+            sentence(("Choose the arms to start again; nothing is deleted.",), here.tokens)
+        else:
+            sentence(sentences.reset(preview.columns, uniform=scope.target == "uniform"), here.tokens)
+    if preview is not None:
+        with panel("What would change", still="nothing was reset"):
+            section("What would change", reset_form.note(preview))
+            reset_form.changes(preview)
+        reset_form.confirmation(scope, preview)
+    with panel("Earlier resets", still="the form still works"):
+        section("Earlier resets", "each opened an epoch; the ones before stay readable")
+        reset_history.table()
+
+
+page()

@@ -1,0 +1,34 @@
+"""Rewards: the lagged-reward form, what it would change before it is sent, and the last rewards with undo."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import loading
+from dashboard.widgets import reward_form, reward_history
+from dashboard.widgets.empty import no_arms
+from dashboard.widgets.panel import panel
+from dashboard.widgets.words import section, sentence
+
+
+def page() -> None:
+    here = loading.reading()
+    if here.frame.n_arms == 0:
+        no_arms("The reward form")
+        return
+    sentence(("A reward given by hand counts once, is marked as lagged, and can be undone.",), here.tokens)
+    st.space("xsmall")
+    left, right = st.columns([5, 7], gap="large")
+    with left, panel("Give a reward"):
+        section("Give a reward")
+        form = reward_form.fields()
+    with right, panel("What it would change", still="the form still works"):
+        section("What it would change", "nothing is sent yet")
+        reward_form.effect(form)
+    st.space("small")
+    with panel("My last rewards", still="the form still works"):
+        section("My last rewards", "undo keeps the record and takes the effect away")
+        reward_history.table()
+
+
+page()

@@ -1,0 +1,85 @@
+"""Arm pickers that stay quick with ten thousand arms: beyond a bound, a search narrows the options first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from dashboard.figures.densities import MAX_CHOSEN
+
+AT_ONCE: Final = 400
+"""More options than this are searched on the server, not in the browser."""
+
+
+def matches(keys: Sequence[str], needle: str, at_most: int = AT_ONCE) -> list[str]:
+    """Arms whose id holds every word of the search, any case, in the order of the ids.
+
+    >>> matches(["tool:fs:Read", "tool:fs:Write"], "fs wri")
+    ['tool:fs:Write']
+    """
+    words = needle.casefold().split()
+    found = []
+    for key in keys:
+        folded = key.casefold()
+        if all(word in folded for word in words):
+            found.append(key)
+            if len(found) == at_most:
+                break
+    return found
+
+
+def one_arm(keys: Sequence[str], *, key: str, label: str = "Arm") -> str | None:
+    """Pick one arm; the choice is in the address."""
+    options = _options(keys, key)
+    return st.selectbox(
+        label,
+        options,
+        index=None,
+        key=key,
+        bind="query-params",
+        placeholder="Choose an arm",
+        filter_mode="contains",
+    )
+
+
+def several_arms(
+    keys: Sequence[str],
+    *,
+    key: str,
+    label: str = "Arms",
+    at_most: int | None = MAX_CHOSEN,
+    help_text: str | None = None,
+) -> list[str]:
+    """Pick several arms; the choice is in the address."""
+    return st.multiselect(
+        label,
+        _options(keys, key),
+        key=key,
+        bind="query-params",
+        placeholder="Choose arms",
+        filter_mode="contains",
+        max_selections=at_most,
+        help=help_text,
+    )
+
+
+def _options(keys: Sequence[str], key: str) -> list[str]:
+    """All arms, or those that the search finds together with those already chosen."""
+    if len(keys) <= AT_ONCE:
+        return list(keys)
+    needle = st.text_input(
+        "Search arms", key=f"{key} search", type="search", live=True, placeholder="part of an id"
+    )
+    known = set(keys)
+    chosen = [arm for arm in _chosen(key) if arm in known]
+    found = matches(keys, needle or "")
+    return sorted({*chosen, *found})
+
+
+def _chosen(key: str) -> list[str]:
+    value = st.session_state.get(key)
+    if value is None:
+        return st.query_params.get_all(key)
+    return [value] if isinstance(value, str) else list(value)

@@ -1,0 +1,94 @@
+"""Choosing: which arms the posteriors page shows, in what order, with which interval; all of it in the address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import streamlit as st
+
+from core.columns import Ints
+from core.flows.look import Belief
+from dashboard import wording
+from dashboard.figures.arms import METHOD_WORDS, METHODS, ORDERS, Method, Order, ordered, telling
+from dashboard.widgets.arm_picker import matches, several_arms
+
+SORT: Final = "sort"
+ARMS: Final = "arm"
+METHOD: Final = "interval"
+FIND: Final = "find"
+
+
+def order() -> Order:
+    """Mean, width, pulls or type."""
+    return st.segmented_control(
+        "Sort by",
+        ORDERS,
+        default="mean",
+        required=True,
+        format_func=str.capitalize,
+        key=SORT,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+
+
+def arms(known: Belief, by: Order) -> tuple[Ints, Method]:
+    """Places of the chosen arms in their order, and the method of their intervals."""
+    keys = known.columns.keys
+    with st.popover("Change arms", icon=":material/tune:", key="change arms"):
+        chosen = several_arms(keys, key=ARMS, label="Arms, up to 12", help_text=None)
+        st.markdown(":small[:gray[None chosen: a spread of arms from the best to the worst.]]")
+        method = st.radio(
+            "95% interval",
+            METHODS,
+            format_func=lambda name: METHOD_WORDS[name],
+            key=METHOD,
+            bind="query-params",
+        )
+    wanted = set(chosen)
+    places = np.array([place for place, key in enumerate(keys) if key in wanted], dtype=np.int64)
+    if not len(places):
+        places = telling(known.columns, known.summary)
+    return ordered(known.columns, known.summary, places, by), method
+
+
+def others(known: Belief, places: Ints) -> list[tuple[float, float]]:
+    """(alpha, beta) of the arms that are not chosen."""
+    rest = np.ones(len(known.columns), dtype=bool)
+    rest[places] = False
+    alpha, beta = known.summary.alpha[rest], known.summary.beta[rest]
+    return [(float(a), float(b)) for a, b in zip(alpha, beta, strict=True)]
+
+
+def found(known: Belief, by: Order) -> Ints:
+    """Places of the arms that pass the search, in order."""
+    needle = st.session_state.get(FIND) or ""
+    everywhere = np.arange(len(known.columns), dtype=np.int64)
+    if needle:
+        hits = set(matches(known.columns.keys, needle, at_most=len(everywhere)))
+        everywhere = np.array(
+            [place for place in everywhere if known.columns.keys[int(place)] in hits], dtype=np.int64
+        )
+    return ordered(known.columns, known.summary, everywhere, by)
+
+
+def search_box() -> None:
+    """Search among all arms, while typing."""
+    st.text_input(
+        "Search",
+        key=FIND,
+        bind="query-params",
+        type="search",
+        live=True,
+        placeholder="Search arms",
+        label_visibility="collapsed",
+        width=240,
+    )
+
+
+def found_note(known: Belief, places: Sequence[int] | Ints) -> str:
+    """How many arms there are, and how many pass the search."""
+    total = wording.things(len(known.columns), "arm")
+    return total if len(places) == len(known.columns) else f"{wording.count(len(places))} of {total}"

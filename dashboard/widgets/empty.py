@@ -1,0 +1,65 @@
+"""Empty pages: what is missing, the exact command, and a button where there is one."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from core.settings import DEFAULT_LEARNER
+from dashboard import loading
+from dashboard.sentences import Sentence
+from dashboard.widgets.words import muted, section, sentence, small_table
+
+
+def empty(
+    parts: Sentence, why: str, *, rows: Mapping[str, Sequence[object]], to_do: str, shell: str | None
+) -> None:
+    """The sentence says what cannot be said; left what is needed, right the one thing to do."""
+    sentence(parts, loading.reading().tokens)
+    muted(why)
+    st.space("small")
+    left, right = st.columns(2, gap="large")
+    with left:
+        section("What is here")
+        small_table(rows, alt="What is needed and what is there")
+    with right:
+        section("What to do")
+        with st.container(border=True):
+            st.markdown(to_do)
+            if shell is not None:
+                st.code(shell, language=None)
+
+
+def no_arms(page_needs: str) -> None:
+    """The empty state of every page that needs arms: nothing was recorded yet."""
+    frame = loading.reading().frame
+    filtered = frame.n_arms > 0
+    empty(
+        ("No arm passes the filters.",) if filtered else ("Nothing is recorded yet.",),
+        f"{page_needs} appears here as soon as there is one arm in view."
+        if filtered
+        else f"{page_needs} appears here as soon as runs are recorded.",
+        rows={
+            "needed": ["runs", "arms"],
+            "now": [str(frame.n_runs), str(frame.n_arms)],
+            "": [_verdict(frame.n_runs), _verdict(frame.n_arms)],
+        },
+        to_do="**Widen the filters** in the row above."
+        if filtered
+        else "**Import your agent's transcripts**; the format is recognised. Or look at a made-up world first: "
+        "`armscope demo`.",
+        shell=None if filtered else command("import ~/.claude/projects"),
+    )
+
+
+def command(rest: str) -> str:
+    """The command line for the learner in view; what every empty page tells people to type."""
+    learner = loading.reading().frame.learner
+    before = "" if learner == DEFAULT_LEARNER else f"--learner {shlex.quote(learner)} "
+    return f"armscope {before}{rest}"
+
+
+def _verdict(number: int) -> str:
+    return "✓ fine" if number else ":yellow[:material/warning:] none yet"

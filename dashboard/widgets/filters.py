@@ -1,0 +1,164 @@
+"""Filters: learner, time span, models, channels and types; each of them in the address.
+
+A bound widget drops what its options don't hold, so an address with unknown or hostile values shows the page
+without that filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, Literal
+
+import streamlit as st
+
+from core.flows.look import Frame
+from core.records.arm import ARM_TYPES, ArmType
+from core.records.view import View
+from dashboard import wording
+
+LEARNER: Final = "learner"
+SPAN: Final = "span"
+SINCE: Final = "from"
+UNTIL: Final = "to"
+MODEL: Final = "model"
+CHANNEL: Final = "channel"
+TYPE: Final = "type"
+COMPACT: Final = "compact"
+PRESENT: Final = "present"
+_KEPT: Final = (LEARNER, SPAN, SINCE, UNTIL, MODEL, CHANNEL, TYPE, COMPACT, PRESENT)
+
+Span = Literal["all", "7 days", "30 days", "90 days", "dates"]
+SPANS: Final[tuple[Span, ...]] = ("all", "7 days", "30 days", "90 days", "dates")
+_SPAN_DAYS: Final[dict[Span, int]] = {"7 days": 7, "30 days": 30, "90 days": 90}
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
+
+
+def in_url() -> dict[str, list[str]]:
+    """The filters of the present address, for links to other pages."""
+    return {name: st.query_params.get_all(name) for name in _KEPT if name in st.query_params}
+
+
+def wanted_learner(known: Sequence[str], otherwise: str) -> str:
+    """The learner that the picker or the address names, if there is one by that name."""
+    asked = st.session_state.get(LEARNER) or st.query_params.get(LEARNER)
+    return str(asked) if asked in known else otherwise
+
+
+def learner_picker(frame: Frame, default: str) -> None:
+    """Name of the learner; where there are several, a choice (``default`` needs no word in the address)."""
+    with st.popover(wording.literal(_short(frame.learner)), type="tertiary", key="learner popover"):
+        options = list(dict.fromkeys([default, *frame.learners]))
+        st.selectbox(
+            "Learner",
+            options,
+            key=LEARNER,
+            bind="query-params",
+            disabled=len(options) < 2,
+        )
+        st.text(f"{wording.things(frame.n_runs, 'run')}, {wording.things(frame.n_arms, 'arm')}")
+
+
+def span_picker(frame: Frame) -> tuple[int | None, int | None]:
+    """Start and end of the span in UTC milliseconds; "days" are measured from the end of the data."""
+    with st.popover(_span_label(frame), type="tertiary", key="span popover"):
+        span = st.segmented_control(
+            "Time span",
+            SPANS,
+            default="all",
+            required=True,
+            format_func=lambda name: "All" if name == "all" else str(name).capitalize(),
+            key=SPAN,
+            bind="query-params",
+        )
+        st.markdown(":small[:gray[Days count back from the newest run. Times are UTC.]]")
+        if span == "dates":
+            st.date_input("From", value=None, key=SINCE, bind="query-params", format="YYYY-MM-DD")
+            st.date_input("To, inclusive", value=None, key=UNTIL, bind="query-params", format="YYYY-MM-DD")
+    return _limits(frame, span if span in SPANS else "all")
+
+
+def _limits(frame: Frame, span: Span) -> tuple[int | None, int | None]:
+    if span in _SPAN_DAYS and frame.last_at_ms is not None:
+        since = frame.last_at_ms - _SPAN_DAYS[span] * _DAY_MS
+        return since // _HOUR_MS * _HOUR_MS, None
+    if span == "dates":
+        first, last = st.session_state.get(SINCE), st.session_state.get(UNTIL)
+        return _start_of(first), None if last is None else _start_of(last + timedelta(days=1))
+    return None, None
+
+
+def _start_of(day: date | None) -> int | None:
+    return None if day is None else int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
+
+
+def _span_label(frame: Frame) -> str:
+    """First and last day in view, as the button says it."""
+    span = st.session_state.get(SPAN) or st.query_params.get(SPAN, "all")
+    if frame.first_at_ms is None or frame.last_at_ms is None:
+        return "No dated runs" if frame.n_runs else "No runs yet"
+    since, until = _limits(frame, next((name for name in SPANS if name == span), "all"))
+    first = frame.first_at_ms if since is None else max(since, frame.first_at_ms)
+    last = frame.last_at_ms if until is None else min(until - 1, frame.last_at_ms)
+    return f"{wording.day(first, year_of_ms=last)} – {wording.day(last, year_of_ms=last)}"
+
+
+def filter_picker(frame: Frame) -> tuple[tuple[str, ...], tuple[str, ...], tuple[ArmType, ...]]:
+    """One popover for models, channels and types; its label says what is filtered."""
+    with st.popover(_filter_label(frame), type="tertiary", key="filter popover"):
+        models = _choice("Models", frame.models, MODEL)
+        channels = _choice("Channels", frame.channels, CHANNEL)
+        types = _choice("Arm types", ARM_TYPES, TYPE)
+        st.markdown(
+            ":small[:gray[Models and channels choose runs; there is one belief per arm, from all of them.]]"
+        )
+    return models, channels, tuple(kind for kind in ARM_TYPES if kind in types)
+
+
+def _choice(label: str, options: Sequence[str], key: str) -> tuple[str, ...]:
+    chosen = st.multiselect(
+        label, list(options), key=key, bind="query-params", placeholder="All", filter_mode="contains"
+    )
+    return tuple(chosen)
+
+
+def _filter_label(frame: Frame) -> str:
+    parts = [
+        _part(_asked_for(MODEL, frame.models), "model"),
+        _part(_asked_for(CHANNEL, frame.channels), "channel"),
+        _part(_asked_for(TYPE, ARM_TYPES), "type"),
+    ]
+    chosen = [part for part in parts if part]
+    return wording.listed(chosen) if chosen else "All models, channels and types"
+
+
+def _asked_for(key: str, known: Sequence[str]) -> list[str]:
+    asked = st.session_state.get(key)
+    if asked is None:
+        asked = st.query_params.get_all(key)
+    return [value for value in asked if value in known]
+
+
+def _part(chosen: Sequence[str], noun: str) -> str:
+    """One name, or how many.
+
+    >>> _part(["tool"], "type"), _part(["a", "b"], "model"), _part([], "type")
+    ('tool', '2 models', '')
+    """
+    if not chosen:
+        return ""
+    return wording.literal(_short(chosen[0])) if len(chosen) == 1 else wording.things(len(chosen), noun)
+
+
+def _short(name: str) -> str:
+    return wording.cut_middle(wording.plain(name))
+
+
+def view_of(
+    span: tuple[int | None, int | None],
+    chosen: tuple[tuple[str, ...], tuple[str, ...], tuple[ArmType, ...]],
+) -> View:
+    """The filters as the flows take them."""
+    models, channels, types = chosen
+    return View(since_ms=span[0], until_ms=span[1], models=models, channels=channels, types=types)

@@ -1,0 +1,47 @@
+"""Key figures: five cards with value, change and a neutral sparkline; green and red never mean better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import streamlit as st
+
+from core.statistics.overview import FigureName, Overview
+from dashboard import sentences
+
+_LAST_DAYS: Final = 60
+
+
+def row(seen: Overview) -> None:
+    """Five in a row, two on a phone."""
+    cards = st.grid(5, min_column_width=160)
+    for figure in seen.figures:
+        label, value, change = sentences.figure_words(figure, seen.n_arms)
+        cards.metric(
+            label,
+            value,
+            change,
+            delta_color="off",
+            delta_arrow="off",
+            delta_description="this week" if change is not None else None,
+            border=True,
+            chart_data=_spark(seen, figure.name),
+            height="stretch",
+        )
+
+
+def _spark(seen: Overview, name: FigureName) -> Sequence[float] | None:
+    """Daily values behind a figure; None where there are none to draw."""
+    series = {
+        "runs": seen.series.runs,
+        "pulls": seen.series.pulls,
+        "tokens_per_selected_run": seen.series.tokens_per_selected_run,
+        "saved_percent": seen.series.saved_percent,
+    }.get(name)
+    if series is None:
+        return None
+    known = np.asarray(series, dtype=np.float64)[-_LAST_DAYS:]
+    known = known[np.isfinite(known)]
+    return [round(float(value), 3) for value in known] if len(known) > 1 else None

@@ -1,0 +1,76 @@
+"""Savings that cannot be claimed: what is needed, what is there, and the one thing to do."""
+
+from __future__ import annotations
+
+from core.statistics.estimate import MIN_FOR_FIGURE
+from core.statistics.savings import Savings, recommended_rate
+from dashboard import loading, sentences, wording
+from dashboard.widgets.empty import command, empty
+
+_FINE = "✓ fine"
+_ENOUGH = "✓ enough"
+
+
+def what_is_missing(saved: Savings) -> None:
+    """The whole page while there is no figure."""
+    here = loading.reading()
+    settings = here.frame.settings
+    rate = saved.recommended_rate or recommended_rate(here.frame.n_arms) or 0.1
+    overall = saved.overall
+    empty(
+        sentences.savings(saved),
+        "The picture appears here as soon as both groups have at least 2 runs with known token usage.",
+        rows={
+            "needed": ["phase", "baseline rate", "selected runs", "baseline runs"],
+            "now": [
+                settings.phase,
+                wording.percent(settings.baseline_rate, 0),
+                wording.count(overall.selected.n_known),
+                wording.count(overall.baseline.n_known),
+            ],
+            "": [
+                _FINE if settings.phase == "active" else _warning("nothing is selected while passive"),
+                _FINE if settings.baseline_rate > 0 else _warning("no run can become a baseline run"),
+                _group(overall.selected.n_known),
+                _group(overall.baseline.n_known),
+            ],
+        },
+        to_do=_to_do(saved, rate),
+        shell=_command(rate),
+    )
+
+
+def _group(n_known: int) -> str:
+    return _ENOUGH if n_known >= MIN_FOR_FIGURE else _warning("at least 2 are needed")
+
+
+def _warning(words: str) -> str:
+    return f":yellow[:material/warning:] {words}"
+
+
+def _to_do(saved: Savings, rate: float) -> str:
+    frame = loading.reading().frame
+    share = wording.percent(rate, 0)
+    if frame.settings.phase == "passive":
+        return "**Switch the learner to active**; from then on armscope chooses the arms of each run."
+    if frame.settings.baseline_rate == 0:
+        first = wording.count(max(2 / rate, 2))
+        return (
+            f"**Set the baseline rate to {share}**, the recommendation for "
+            f"{wording.things(frame.n_arms, 'arm')}. After about {first} runs there is a first figure."
+        )
+    if saved.left_out.imported:
+        return (
+            f"**Let armscope choose the arms of new runs.** The {wording.count(saved.left_out.imported)} "
+            "imported runs had everything in or were chosen elsewhere; they cannot be compared."
+        )
+    return "**Let your agent ask armscope** what goes into its prompt; every run it records counts here."
+
+
+def _command(rate: float) -> str:
+    settings = loading.reading().frame.settings
+    if settings.phase == "passive":
+        return command("settings set phase active")
+    if settings.baseline_rate == 0:
+        return command(f"settings set baseline_rate {rate:.2f}")
+    return command("select --json")

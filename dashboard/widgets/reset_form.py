@@ -1,0 +1,160 @@
+"""Reset form: scope, target and reason in one row, the preview table, and the typed confirmation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import streamlit as st
+
+from core.flows.look import ResetPreview
+from core.records.arm import ARM_TYPES, ArmType
+from core.records.observation import MAX_REASON_CHARS
+from core.records.reset import REASONS, Target
+from dashboard import acting, loading, sentences, wording
+from dashboard.widgets.arm_picker import several_arms
+from dashboard.widgets.tables import reset_table
+
+ScopeName = Literal["all", "type", "named"]
+
+_SCOPES: Final[tuple[ScopeName, ...]] = ("all", "type", "named")
+_SCOPE_WORDS: Final[dict[ScopeName, str]] = {"all": "All arms", "type": "A type", "named": "Named arms"}
+_TARGETS: Final[tuple[Target, ...]] = ("uniform", "prior")
+_TARGET_WORDS: Final[dict[Target, str]] = {"uniform": "Beta(1, 1)", "prior": "Each arm’s prior"}
+SCOPE: Final = "scope"
+RESET_TYPE: Final = "reset_type"
+RESET_ARMS: Final = "reset_arm"
+TARGET: Final = "target"
+REASON: Final = "reset reason"
+TYPED: Final = "reset typed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """What is chosen; ``chosen`` is False while named arms are wanted and none is named."""
+
+    arms: tuple[str, ...]
+    types: tuple[ArmType, ...]
+    target: Target
+    reason: str | None
+    chosen: bool
+
+
+def fields() -> Scope:
+    """Scope, type or arms, target, reason."""
+    first, second, third, fourth = st.columns([26, 19, 25, 30], gap="small")
+    with first:
+        scope = st.segmented_control(
+            "Scope",
+            _SCOPES,
+            default="type",
+            required=True,
+            format_func=lambda name: _SCOPE_WORDS[name],
+            key=SCOPE,
+            bind="query-params",
+        )
+    with second:
+        arms, types = _within(scope)
+    with third:
+        target = st.segmented_control(
+            "Target",
+            _TARGETS,
+            default="uniform",
+            required=True,
+            format_func=lambda name: _TARGET_WORDS[name],
+            key=TARGET,
+            bind="query-params",
+        )
+    with fourth:
+        reason = st.selectbox(
+            "Reason",
+            REASONS,
+            index=None,
+            key=REASON,
+            accept_new_options=True,
+            placeholder="choose or write one",
+        )
+    return Scope(
+        arms=arms,
+        types=types,
+        target=target,
+        reason=(reason or "")[:MAX_REASON_CHARS] or None,
+        chosen=scope != "named" or bool(arms),
+    )
+
+
+def _within(scope: ScopeName) -> tuple[tuple[str, ...], tuple[ArmType, ...]]:
+    columns = loading.everything().columns
+    if scope == "type":
+        present = [kind for kind in ARM_TYPES if kind in columns.types]
+        kind = st.selectbox("Type", present, key=RESET_TYPE, bind="query-params", filter_mode=None)
+        return (), (kind,)
+    if scope == "named":
+        return tuple(several_arms(columns.keys, key=RESET_ARMS, at_most=None)), ()
+    st.text_input("Type", value="all types", disabled=True, key="all types")
+    return (), ()
+
+
+def preview(scope: Scope) -> ResetPreview | None:
+    """What the reset would change; None while no arm is named."""
+    if not scope.chosen:
+        return None
+    return loading.preview_reset(arms=scope.arms, types=scope.types, target=scope.target)
+
+
+def note(shown: ResetPreview) -> str:
+    """How many arms would begin a new epoch."""
+    return f"{wording.things(len(shown.columns), 'arm')}, 1 new epoch"
+
+
+def changes(shown: ResetPreview) -> None:
+    """Every arm in scope, now and after."""
+    reset_table(shown, seeds=loading.reading().frame.settings.seed_arms)
+
+
+def phrase_for(n_arms: int) -> str:
+    """What has to be typed.
+
+    >>> phrase_for(14), phrase_for(1)
+    ('reset 14 arms', 'reset 1 arm')
+    """
+    return f"reset {n_arms} {'arm' if n_arms == 1 else 'arms'}"
+
+
+def confirmation(scope: Scope, shown: ResetPreview) -> None:
+    """The consequence, the phrase, and a button that is off until the phrase stands there."""
+    n_arms = len(shown.columns)
+    phrase = phrase_for(n_arms)
+    warning = loading.reading().tokens.severities["warning"]
+    with st.container(border=True):
+        icon = f':color[:material/warning:]{{foreground="{warning}"}}'
+        st.markdown(f"{icon} {sentences.consequence(shown.columns, loading.reading().frame.settings)}")
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            typed = st.text_input(
+                f"Type **{phrase}** to confirm", key=TYPED, live=True, width=320, autocomplete="off"
+            )
+            matches = (typed or "").strip() == phrase
+            st.button(
+                f"Reset {wording.things(n_arms, 'arm')}",
+                icon=":material/restart_alt:",
+                type="primary" if matches else "secondary",
+                disabled=not matches or not loading.reading().may("reset"),
+                key="do reset",
+                on_click=_confirmed,
+                args=(scope, phrase),
+            )
+            st.button("Cancel", type="tertiary", key="cancel reset", on_click=_begin_again)
+
+
+def _confirmed(scope: Scope, phrase: str) -> None:
+    """Once more on the server: a click without the phrase resets nothing, and a second click finds it gone."""
+    if str(st.session_state.get(TYPED, "")).strip() != phrase:
+        return
+    acting.send_reset(
+        arms=scope.arms, types=scope.types, target=scope.target, reason=scope.reason, after=_begin_again
+    )
+
+
+def _begin_again() -> None:
+    st.session_state[TYPED] = ""
+    st.session_state[REASON] = None

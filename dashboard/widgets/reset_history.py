@@ -1,0 +1,43 @@
+"""Earlier resets: when, what, by whom, whether it is in force; each can be undone and done again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core.records.reset import Reset
+from dashboard import acting, loading, wording
+from dashboard.widgets.tables import act_table
+
+_WIDTHS: Final = {"when, UTC": 140, "scope": 330, "by": 130, "why": 300, "state": 130}
+
+
+def table() -> None:
+    """Newest first."""
+    done = loading.resets()
+    if not done:
+        st.markdown(":gray[None yet.]")
+        return
+    cells: dict[str, Sequence[object]] = {
+        "when, UTC": [wording.moment(one.at_ms) for one in done],
+        "scope": [
+            f"{wording.plain(one.scope)} ({wording.count(one.n_arms)}) → {_target(one)}" for one in done
+        ],
+        "by": [wording.plain(one.actor) for one in done],
+        "why": [wording.plain(one.reason or wording.MISSING) for one in done],
+        "state": ["undone" if one.undone else "in force" for one in done],
+    }
+    if loading.reading().may("undo"):
+        cells["act"] = ["Redo" if one.undone else "Undo" for one in done]
+
+    def clicked(row: int) -> None:
+        if row < len(done):
+            acting.take_back(done[row].id, redo=done[row].undone)
+
+    act_table(cells, _WIDTHS, key="earlier resets", alt="Earlier resets", on_click=clicked)
+
+
+def _target(one: Reset) -> str:
+    return "Beta(1, 1)" if one.target == "uniform" else "own prior"

@@ -1,0 +1,178 @@
+"""Reward form: arm, outcome, run, kind and reason; its effect before it is sent; sent once, however often clicked.
+
+The form is no `st.form`, so that its effect follows every change. The idempotency key belongs to the form as it
+stands on the page; a new one begins when the reward is recorded. The button carries the key in its own identity:
+a second click that arrives late finds the button gone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import streamlit as st
+
+from core.errors import ArmscopeError
+from core.flows.look import RewardPreview
+from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS
+from dashboard import acting, loading, sentences, wording
+from dashboard.acting import RewardForm
+from dashboard.figures.before_after import before_after
+from dashboard.widgets.arm_picker import one_arm
+from dashboard.widgets.chart import chart
+from dashboard.widgets.words import muted, small_table
+
+Outcome = Literal["accepted", "partial", "rejected", "number"]
+
+ARM: Final = "reward_arm"
+OUTCOME: Final = "outcome"
+NUMBER: Final = "reward number"
+RUN: Final = "run"
+KIND: Final = "reward kind"
+WHY: Final = "reward reason"
+_KEY: Final = "reward form key"
+_OUTCOMES: Final[tuple[Outcome, ...]] = ("accepted", "partial", "rejected", "number")
+_OUTCOME_WORDS: Final[dict[Outcome, str]] = {
+    "accepted": "Accepted",
+    "partial": "Partial",
+    "rejected": "Rejected",
+    "number": "A number",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filled:
+    """The form as it stands; ``form`` is None while no arm is chosen."""
+
+    form: RewardForm | None
+    preview: RewardPreview | None = None
+    problem: ArmscopeError | None = None
+
+
+def fields() -> Filled:
+    """Draw the form and its button; the button works only where the preview does."""
+    with st.container(border=True):
+        arm = one_arm(loading.everything().columns.keys, key=ARM)
+        value = _value()
+        run, correct = _run_and_kind()
+        reason = st.text_area("Why", key=WHY, height=80, max_chars=MAX_REASON_CHARS, placeholder="optional")
+        form = None
+        if arm is not None and value is not None:
+            form = RewardForm(
+                arm=arm, value=value, reason=reason or None, run=run, correct=correct, key=_form_key()
+            )
+        filled = _previewed(form)
+        _send(filled)
+    return filled
+
+
+def _value() -> float | None:
+    outcome = st.segmented_control(
+        "Outcome",
+        _OUTCOMES,
+        default="accepted",
+        required=True,
+        format_func=lambda name: _OUTCOME_WORDS[name],
+        key=OUTCOME,
+    )
+    if outcome != "number":
+        return OUTCOME_REWARDS[outcome]
+    return st.number_input("Reward, 0 to 1", 0.0, 1.0, value=0.5, step=0.05, format="%.2f", key=NUMBER)
+
+
+def _run_and_kind() -> tuple[str | None, bool]:
+    left, right = st.columns(2)
+    run = left.text_input("Run, optional", key=RUN, bind="query-params", placeholder="number or id")
+    named = (run or "").strip().replace(",", "")
+    kind = right.segmented_control(
+        "This is",
+        ("Feedback", "Correction"),
+        default="Feedback",
+        required=True,
+        key=KIND,
+        disabled=not named,
+        help="Feedback adds an observation; a correction replaces the automatic one of that run.",
+    )
+    return named or None, bool(named) and kind == "Correction"
+
+
+def _previewed(form: RewardForm | None) -> Filled:
+    if form is None:
+        return Filled(form=None)
+    try:
+        preview = loading.preview_reward(form.arm, form.value, run=form.run, correct=form.correct)
+    except ArmscopeError as problem:
+        return Filled(form=form, problem=problem)
+    return Filled(form=form, preview=preview)
+
+
+def _send(filled: Filled) -> None:
+    form = filled.form
+    ready = form is not None and filled.problem is None and loading.reading().may("reward")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            "Send reward",
+            type="primary",
+            shortcut="Ctrl+Enter",
+            key=f"send {_form_key()}",
+            disabled=not ready,
+            on_click=_sent,
+            args=(form,),
+        )
+        st.markdown(f":gray[{_beside(form)}]", width="content")
+    st.markdown(":small[:gray[Ctrl + Enter sends, from any field.]]")
+
+
+def _sent(form: RewardForm | None) -> None:
+    if form is not None:
+        acting.send_reward(form, _begin_again)
+
+
+def _beside(form: RewardForm | None) -> str:
+    if form is None:
+        return "choose an arm first"
+    if form.run is None:
+        return "counts in the arm's present epoch"
+    return f"counts in the epoch of run {wording.literal(form.run)}"
+
+
+def _form_key() -> str:
+    if _KEY not in st.session_state:
+        st.session_state[_KEY] = uuid.uuid4().hex
+    return str(st.session_state[_KEY])
+
+
+def _begin_again() -> None:
+    """A new form: a new key, no reason, no run; the arm and the outcome stay."""
+    st.session_state[_KEY] = uuid.uuid4().hex
+    st.session_state[WHY] = ""
+    st.session_state[RUN] = ""
+
+
+def effect(filled: Filled) -> None:
+    """Before and after: a picture, a table, and one sentence; or why it cannot be sent."""
+    if filled.problem is not None:
+        with st.container(border=True):
+            st.markdown(f":red[:material/error:] {wording.literal(str(filled.problem))}")
+        return
+    if filled.form is None or filled.preview is None:
+        muted("Choose an arm, and its belief before and after appears here.")
+        return
+    look = loading.reading().tokens
+    before, after = filled.preview.before, filled.preview.after
+    arm = filled.form.arm
+    drawn = before_after(
+        arm, wording.type_of(arm), (before.alpha, before.beta), (after.alpha, after.beta), look
+    )
+    chart(drawn, key="effect")
+    small_table(
+        sentences.effect_table(before, after, n_arms=filled.preview.n_arms),
+        alt="Belief before and after the reward",
+    )
+    if filled.preview.in_present_epoch:
+        muted(sentences.effect(before.mean, after.mean, (before.rank, after.rank)))
+    else:
+        muted(
+            "That run belongs to an epoch that a reset has ended: the reward is kept there, not in this belief."
+        )

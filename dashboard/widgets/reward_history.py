@@ -1,0 +1,56 @@
+"""The last rewards of this person, each with its way back (or forth)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core.records.observation import Observation
+from dashboard import acting, loading, wording
+from dashboard.widgets.tables import act_table
+
+SHOWN: Final = 20
+_WIDTHS: Final = {
+    "when, UTC": 128,
+    "arm": 240,
+    "reward": 84,
+    "run": 84,
+    "kind": 110,
+    "why": 250,
+    "mean moved": 110,
+}
+
+
+def table() -> None:
+    """When, arm, reward, kind, why, how far the mean moved, and Undo or Redo."""
+    given = loading.rewards(SHOWN)
+    if not given:
+        st.markdown(":gray[None yet. The first one you send appears here, with its undo.]")
+        return
+    newest = given[0].at_ms
+    cells: dict[str, Sequence[object]] = {
+        "when, UTC": [wording.moment(one.at_ms, year_of_ms=newest) for one in given],
+        "type": [[wording.type_of(one.arm)] for one in given],
+        "arm": [wording.plain(wording.full_name(one.arm)) for one in given],
+        "reward": [wording.reward(one.reward) for one in given],
+        "run": [wording.MISSING if one.run_no is None else wording.count(one.run_no) for one in given],
+        "kind": ["undone" if one.undone else one.kind for one in given],
+        "why": [wording.plain(one.reason or wording.MISSING) for one in given],
+        "mean moved": [_moved(one) for one in given],
+    }
+    if loading.reading().may("undo_own"):
+        cells["act"] = ["Redo" if one.undone else "Undo" for one in given]
+
+    def clicked(row: int) -> None:
+        if row < len(given):
+            acting.take_back(given[row].id, redo=given[row].undone)
+
+    act_table(cells, _WIDTHS, key="last rewards", alt="My last rewards", on_click=clicked)
+
+
+def _moved(one: Observation) -> str:
+    if one.mean_moved is None:
+        return "0" if not one.counts else wording.MISSING
+    return wording.change(one.mean_moved, 3)

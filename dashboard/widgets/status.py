@@ -1,0 +1,53 @@
+"""Status: how old the page is, and whether there is more; a small fragment that looks every few seconds.
+
+It never redraws the page by itself, with one exception: after a switch of theme, which does not rerun the
+script, charts would keep the old colours.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import streamlit as st
+
+from core.errors import ArmscopeError
+from dashboard import loading, wording
+
+_EVERY_S: Final = 10
+log = logging.getLogger(__name__)
+
+
+@st.fragment(run_every=_EVERY_S)
+def status() -> None:
+    """Data as of …, and a button when the learner has moved on."""
+    here = loading.reading()
+    if (st.context.theme.type or "light") != here.tokens.name:
+        st.rerun(scope="app")
+    with st.container(
+        horizontal=True, vertical_alignment="center", horizontal_alignment="right", gap="small"
+    ):
+        st.markdown(f":gray[{_as_of(here.frame.last_at_ms)}]", width="content")
+        waiting = _waiting()
+        if waiting and st.button(waiting, type="tertiary", icon=":material/refresh:", key="load new data"):
+            st.rerun(scope="app")
+
+
+def _as_of(last_at_ms: int | None) -> str:
+    if last_at_ms is None:
+        return "No dated runs yet"
+    return f"Data as of {wording.day(last_at_ms)}, {wording.instant(last_at_ms):%H:%M} UTC"
+
+
+def _waiting() -> str | None:
+    """What the button says; None while the page shows the newest revision."""
+    shown = loading.reading().frame
+    try:
+        now = loading.pulse()
+    except ArmscopeError as problem:
+        log.warning("the status line could not read: %s", problem)
+        return None
+    if now.revision == shown.revision:
+        return None
+    more = now.n_runs - shown.n_runs
+    return f"{wording.things(more, 'new run')}" if more > 0 else "New data: refresh"

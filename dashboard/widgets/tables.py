@@ -1,0 +1,201 @@
+"""Tables of arms and of acts: type and arm first, numbers right, the way back last.
+
+Cells are text cells, which Streamlit shows as they are; chips are coloured by Streamlit's own colour names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from core.columns import ArmColumns, Ints
+from core.flows.look import ResetPreview
+from core.records.arm import ARM_TYPES
+from core.records.posterior import BANDS
+from core.statistics.confidence import Confidence
+from core.statistics.summary import Summary
+from dashboard import sentences, wording
+from dashboard.figures.theme import LIGHT
+
+ROW_PX: Final = 34
+_ALL_AT_ONCE: Final = 2_000
+_MANY_ROWS: Final = 15
+_TALL_PX: Final = 420
+
+
+def type_column() -> Any:  # noqa: ANN401 - Streamlit's column types are opaque dicts
+    """The type as a chip."""
+    return st.column_config.MultiselectColumn(
+        "type",
+        options=list(ARM_TYPES),
+        color=[LIGHT.types[kind].streamlit for kind in ARM_TYPES],
+        width=90,
+    )
+
+
+def arm_table(
+    columns: ArmColumns,
+    summary: Summary,
+    places: Ints,
+    *,
+    chances: Mapping[str, float],
+    truth: Mapping[str, float] = MappingProxyType({}),
+    key: str,
+) -> None:
+    """All arms at these places, a sortable table; long ones load as one scrolls."""
+    shown = [columns.keys[int(place)] for place in places]
+    cells: dict[str, object] = {
+        "type": [[columns.types[int(place)]] for place in places],
+        "arm": [wording.plain(wording.full_name(arm)) for arm in shown],
+        "mean": np.clip(summary.mean[places], 0.001, 0.999),
+        "95% interval": [
+            wording.interval(float(summary.lower[place]), float(summary.upper[place])) for place in places
+        ],
+        "confidence": [wording.band(BANDS[int(summary.band[place])]) for place in places],
+        "pulls": columns.pulls[places],
+        "in runs": columns.inclusions[places],
+        "tokens": [int(cost) if cost >= 0 else None for cost in columns.token_cost[places]],
+    }
+    if truth:
+        cells["planted"] = [truth.get(arm) for arm in shown]
+    if chances:
+        cells["chance of inclusion"] = [chances.get(arm) for arm in shown]
+    many = len(places) > _ALL_AT_ONCE
+    st.dataframe(
+        pd.DataFrame(cells),
+        hide_index=True,
+        row_height=ROW_PX,
+        height="content" if len(places) <= _MANY_ROWS else _TALL_PX,
+        lazy=True if many else None,
+        column_config=_arm_columns(),
+        key=key,
+        alt=f"Table of {wording.things(len(places), 'arm')} with mean, interval, confidence and pulls",
+    )
+
+
+def _arm_columns() -> dict[str, Any]:
+    number = st.column_config.NumberColumn
+    return {
+        "type": type_column(),
+        "arm": st.column_config.TextColumn("arm", width=270),
+        "mean": number("mean", format="%.3f", width=72, help="Never rounded to 0 or 1"),
+        "95% interval": st.column_config.TextColumn("95% interval", width=104, alignment="right"),
+        "confidence": st.column_config.TextColumn("confidence", width=132),
+        "pulls": number("pulls", format="localized", width=72),
+        "in runs": number("in runs", format="localized", width=76),
+        "tokens": number("tokens", format="localized", width=80),
+        "planted": number("planted", format="%.3f", width=80),
+        "chance of inclusion": st.column_config.ProgressColumn(
+            "chance of inclusion", format="percent", min_value=0, max_value=1, width=160
+        ),
+    }
+
+
+def next_band_table(known: Confidence) -> None:
+    """The arms nearest to their next band."""
+    places = [int(place) for place in known.next_in_line[: sentences.NEXT_SHOWN]]
+    if not places:
+        st.markdown(":gray[Every arm is in the highest band.]")
+        return
+    chips = [
+        f"{wording.chip(known.types[place], LIGHT.types[known.types[place]].streamlit)} "
+        f"{wording.literal(wording.short_name(known.keys[place]))}"
+        for place in places
+    ]
+    cells = {
+        "arm": chips,
+        "pulls": [int(known.pulls[place]) for place in places],
+        "to reach": [sentences.to_reach(known, place) for place in places],
+    }
+    st.table(pd.DataFrame(cells), border="horizontal", hide_index=True, alt="Arms nearest to their next band")
+
+
+def reset_table(shown: ResetPreview, *, seeds: Sequence[str]) -> None:
+    """Every arm that a reset would touch, now and after."""
+    columns, now = shown.columns, shown.summary
+    places = range(len(columns))
+    cells: dict[str, object] = {
+        "type": [[kind] for kind in columns.types],
+        "arm": [wording.plain(wording.full_name(key)) for key in columns.keys],
+        "mean now": np.clip(now.mean, 0.01, 0.99),
+        "95% interval": [wording.interval(float(now.lower[at]), float(now.upper[at])) for at in places],
+        "pulls → 0": columns.pulls,
+        "confidence now": [wording.band(BANDS[int(now.band[at])]) for at in places],
+        "after": np.asarray(shown.mean),
+        "interval after": [
+            wording.interval(float(low), float(high))
+            for low, high in zip(shown.lower, shown.upper, strict=True)
+        ],
+        "chance of inclusion": [_chance_words(shown, at, seeds) for at in places],
+    }
+    number = st.column_config.NumberColumn
+    st.dataframe(
+        pd.DataFrame(cells),
+        hide_index=True,
+        row_height=ROW_PX,
+        height="content" if len(columns) <= _MANY_ROWS else _TALL_PX,
+        lazy=True if len(columns) > _ALL_AT_ONCE else None,
+        column_config={
+            "type": type_column(),
+            "arm": st.column_config.TextColumn("arm", width=250),
+            "mean now": number("mean now", format="%.2f", width=88),
+            "95% interval": st.column_config.TextColumn("95% interval", width=104, alignment="right"),
+            "pulls → 0": number("pulls → 0", format="localized", width=88),
+            "confidence now": st.column_config.TextColumn("confidence now", width=132),
+            "after": number("after", format="%.2f", width=68),
+            "interval after": st.column_config.TextColumn("interval after", width=108, alignment="right"),
+            "chance of inclusion": st.column_config.TextColumn("chance of inclusion", width=180),
+        },
+        key="reset preview",
+        alt=f"What a reset would change for {wording.things(len(columns), 'arm')}",
+    )
+
+
+def _chance_words(shown: ResetPreview, at: int, seeds: Sequence[str]) -> str:
+    """What the next run's prompt would do with an arm, now → after."""
+    if shown.columns.keys[at] in seeds:
+        return "always in (seed)"
+    now = wording.percent(float(shown.chance_now[at]), 0)
+    after = wording.percent(float(shown.chance_after[at]), 0)
+    return after if now == after else f"{now} → {after}"
+
+
+def act_table(
+    cells: Mapping[str, Sequence[object]],
+    widths: Mapping[str, int],
+    *,
+    key: str,
+    alt: str,
+    on_click: Callable[[int], None] | None = None,
+) -> None:
+    """Acts with their way back in the last column ("Undo", "Redo" or nothing)."""
+    frame = pd.DataFrame({head: list(column) for head, column in cells.items()})
+    config: dict[str, Any] = {
+        head: st.column_config.TextColumn(head, width=width) for head, width in widths.items()
+    }
+    config["type"] = type_column()
+    clicked = f"{key} clicked"
+    if on_click is not None and "act" in cells:
+        config["act"] = st.column_config.ButtonColumn(
+            "", type="tertiary", width=90, key=clicked, on_click=_clicked, args=(clicked, on_click)
+        )
+    st.dataframe(
+        frame,
+        hide_index=True,
+        row_height=ROW_PX,
+        height="content" if len(frame) <= _MANY_ROWS else _TALL_PX,
+        column_config={head: config[head] for head in cells if head in config},
+        key=key,
+        alt=alt,
+    )
+
+
+def _clicked(key: str, on_click: Callable[[int], None]) -> None:
+    click = st.session_state.get(key)
+    if click is not None:
+        on_click(int(click["row"]))

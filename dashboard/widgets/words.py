@@ -1,0 +1,57 @@
+"""Words on a page: the sentence, the muted line, section heads, in the one way they are set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.figures.theme import Tokens
+from dashboard.sentences import Phrase, Sentence
+
+
+def sentence(parts: Sentence, look: Tokens) -> None:
+    """The page's title, its key phrases in accent text."""
+    body = "".join(coloured(part.text, look) if isinstance(part, Phrase) else part for part in parts)
+    st.title(body, anchor=False)
+
+
+def coloured(text: str, look: Tokens) -> str:
+    """Markdown in accent text; the text is Markdown already."""
+    return f':color[{text}]{{foreground="{look.accent_text}"}}'
+
+
+def muted(text: str) -> None:
+    """One muted line under a sentence or picture; the text is Markdown already."""
+    st.markdown(f":gray[{text}]")
+
+
+def small(text: str) -> str:
+    """Markdown for notes, times and second lines."""
+    return f":small[:gray[{text}]]"
+
+
+def section(
+    title: str, note: str = "", *, table: Mapping[str, Sequence[object]] | None = None, key: str = ""
+) -> None:
+    """A section head with its note on the same line and, at the right, its figure as a table."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.subheader(title, anchor=False, width="content")
+        st.markdown(small(note) if note else "\u00a0", width="content")
+        if table is not None:
+            st.space("stretch")
+            with st.popover("Table", type="tertiary", key=f"table {key}"):
+                as_table(table, alt=f"{title}, as a table")
+
+
+def as_table(table: Mapping[str, Sequence[object]], *, alt: str) -> None:
+    """A figure's table: text cells only, so nothing in it is read as Markdown."""
+    frame = pd.DataFrame({head: list(cells) for head, cells in table.items()})
+    st.dataframe(frame, hide_index=True, height="content" if len(frame) <= 12 else 420, alt=alt)
+
+
+def small_table(rows: Mapping[str, Sequence[object]], *, alt: str) -> None:
+    """A small table of our own words; foreign text in it has passed `wording.literal`."""
+    frame = pd.DataFrame({head: list(cells) for head, cells in rows.items()})
+    st.table(frame, border="horizontal", hide_index=True, alt=alt)
