@@ -188,11 +188,18 @@ def _unit(format: Format, unit: Unit | None) -> Unit | None:
 def _files(paths: Iterable[Path], skipped: list[Skipped]) -> Iterator[tuple[Path, bool]]:
     """Every file with whether a person named it."""
     for path in paths:
-        if path.is_dir():
+        if _is_folder(path):
             for file in _walk(path, skipped):
                 yield file, False
         else:
             yield path, True
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # too long a name, say: opening it will tell
+        return False
 
 
 def _walk(folder: Path, skipped: list[Skipped]) -> Iterator[Path]:

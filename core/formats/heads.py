@@ -69,11 +69,18 @@ def _start(path: Path, file: str, limits: Limits) -> bytes:
             start = content.head(_MAX_BYTES)
             if len(start) == _MAX_BYTES and b"\n" not in start:
                 start += content.head(max(limits.line_bytes - _MAX_BYTES, 0))
-    except OSError as error:
+            damage = content.damage
+    except (OSError, ValueError) as error:  # ValueError: no path may hold a NUL
+        why = error.strerror if isinstance(error, OSError) else error
         raise UnreadableSource(
-            f"A file to import must be readable, got {error.strerror} ({file}).",
+            f"A file to import must be readable, got {why} ({file}).",
             next_step="Check its path and permissions.",
         ) from None
+    if damage is not None and not start:
+        raise UnreadableSource(
+            f"A file to import must be complete, but this one {damage} ({file}).",
+            next_step="Copy it again from where it came.",
+        )
     return start
 
 
