@@ -92,6 +92,7 @@ from core.records.ledger_lines import (
     LINES_VERSION,
     ArmLine,
     Count,
+    Label,
     LearnerLine,
     LedgerLine,
     Millis,
@@ -132,7 +133,7 @@ class _Run(
     calls: tuple[str | Call, ...] = ()
     texts: tuple[str, ...] = ()
     referenced: tuple[str, ...] | None = None
-    not_offered: tuple[str, ...] = ()
+    not_offered: tuple[Label, ...] = ()
     inventory: InventoryKind = "declared"
     run_class: RunClass = "imported"
     status: Status = "completed"
@@ -143,13 +144,13 @@ class _Run(
     duration_ms: Count | None = None
     prompt_chars: Count | None = None
     reward: float | None = None
-    provider: str | None = None
-    model: str | None = None
-    channel: str | None = None
-    session: str | None = None
-    format: str = NAME
+    provider: Label | None = None
+    model: Label | None = None
+    channel: Label | None = None
+    session: Label | None = None
+    format: Label = NAME
     unit: Unit = "prompt"
-    source: str | None = None
+    source: Label | None = None
     rank: Count = 0
     empty: bool = False
     selection: Selection | None = None

@@ -16,6 +16,7 @@ from core.formats.entries import Entry, Outside, Progress, Rejected
 from core.formats.reading import Reading
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import inferred
+from core.records.ledger_lines import Label
 from core.records.run import METADATA_CHARS, Call, Inventory, Run, Usage
 
 
@@ -26,7 +27,7 @@ class Part(msgspec.Struct):
 
 
 class Function(msgspec.Struct):
-    name: str
+    name: Label
     arguments: msgspec.Raw = msgspec.Raw(b"")
     input: msgspec.Raw = msgspec.Raw(b"")
 

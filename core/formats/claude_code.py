@@ -26,7 +26,7 @@ from core.formats.moments import moment
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import inferred
-from core.records.ledger_lines import Millis, Tokens
+from core.records.ledger_lines import Label, Millis, Tokens
 from core.records.run import Call, Inventory, Run, Status, Usage
 
 NAME: Final = "claude-code"
@@ -41,7 +41,7 @@ class _Block(msgspec.Struct):
     type: str = ""
     text: str | None = None
     id: str | None = None
-    name: str | None = None
+    name: Label | None = None
     input: msgspec.Raw = msgspec.Raw(b"")
 
 
@@ -55,7 +55,7 @@ class _Usage(msgspec.Struct):
 class _Message(msgspec.Struct):
     content: str | list[_Block] | None = None
     id: str | None = None
-    model: str | None = None
+    model: Label | None = None
     usage: _Usage | None = None
 
     @property

@@ -16,6 +16,7 @@ from core.formats.chat import Message, Record, read
 from core.formats.entries import Entry, Progress
 from core.formats.reading import Format, Head, Reading, first_keys
 from core.formats.tools import DeclaredLists
+from core.records.ledger_lines import Label
 from core.records.run import Usage
 
 NAME: Final = "openai-chat"
@@ -47,7 +48,7 @@ class _Chat(msgspec.Struct):
     messages: list[Message]
     tools: msgspec.Raw = msgspec.Raw(b"null")
     functions: msgspec.Raw = msgspec.Raw(b"null")
-    model: str | None = None
+    model: Label | None = None
     usage: _Usage | None = None
 
 

@@ -14,6 +14,7 @@ import msgspec
 from core.formats.chat import Message, Record, read
 from core.formats.entries import Entry, Progress
 from core.formats.reading import Format, Head, Reading
+from core.records.ledger_lines import Label
 
 NAME: Final = "tau-bench"
 
@@ -21,7 +22,7 @@ NAME: Final = "tau-bench"
 class _Episode(msgspec.Struct):
     traj: list[Message]
     reward: float | None = None
-    model: str | None = None
+    model: Label | None = None
 
 
 _EPISODE: Final = msgspec.json.Decoder(_Episode)

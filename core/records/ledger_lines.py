@@ -24,6 +24,8 @@ _MAX_COUNT: Final = 10**15
 
 # What JSON may put into a database: 64-bit columns must never be handed more.
 Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_COUNT)]
+Label = Annotated[str, msgspec.Meta(max_length=512)]
+"""A name of a model, tool, session: longer ones are no names."""
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
 Millis = Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800_000)]
 """Milliseconds since 1970 UTC, up to the year 9999."""

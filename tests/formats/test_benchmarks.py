@@ -204,6 +204,20 @@ def test_a_record_with_an_impossible_tool_is_rejected_alone(tmp_path: Path) -> N
     assert len(runs(entries)) == 1
 
 
+def test_names_as_long_as_a_book_reject_their_record(tmp_path: Path) -> None:
+    long = "n" * 513
+    records = [
+        {"messages": [reply(None, long)]},
+        {"messages": [], "model": long},
+        {"messages": [reply(None, "n" * 512)]},
+    ]
+    entries = read(put(tmp_path, lines(records)))
+    assert [one.line for one in rejected(entries)] == [1, 2]
+    (run,) = runs(entries)
+    assert offered(run) == []  # the id of an arm would be too long, yet the call was made
+    assert detect(run).n_real_calls == 1
+
+
 def test_units_of_benchmarks(tmp_path: Path) -> None:
     path = put(tmp_path, tau(TALK))
     assert [
