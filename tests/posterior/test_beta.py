@@ -117,7 +117,9 @@ def test_mirroring_swaps_the_limits(a: float, b: float) -> None:
 def test_highest_density_holds_its_mass_between_equal_densities(a: float, b: float, prob: float) -> None:
     lower, upper = (float(limit) for limit in beta.highest_density(a, b, prob))
     mass = float(beta.cumulative(a, b, upper)) - float(beta.cumulative(a, b, lower))
-    assert mass == pytest.approx(prob, abs=1e-10)
+    # Next to 1 the step from one float to the next can hold more mass than that: it is allowed for.
+    step = float(np.spacing(upper) * (beta.density(a, b, upper) + beta.density(a, b, lower)))
+    assert mass == pytest.approx(prob, abs=1e-10 + step)
     equal_lower, equal_upper = beta.interval(a, b, prob)
     assert upper - lower <= float(equal_upper - equal_lower) + 1e-12
     # Next to an end one step of a float already moves the density by more than the tolerance.

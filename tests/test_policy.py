@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.columns import UNKNOWN, ArmColumns
+from core.errors import Conflict, InvalidInput, NotApplicable
+from core.packing import fill, fill_many, order_selected, seed_places
+from core.policy import pack, replay, select, settings_hash
+from core.records.learner import LearnerSettings
+from core.records.selection import Selection
+from tests.arms import arms
+
+COSTS = st.lists(st.integers(min_value=0, max_value=60), max_size=120)
+NAMES = [f"tool:other:t{number:03d}" for number in range(300)]
+
+
+def plain_fill(cost: list[int], n_seeds: int, budget: int, k: int) -> list[bool]:
+    """The rule as one would say it: seeds always, then one after the other, skipping what does not fit."""
+    packed: list[bool] = []
+    spent = 0
+    for place, tokens in enumerate(cost):
+        is_room = k == 0 or sum(packed) < k
+        is_in = place < n_seeds or (is_room and (budget == 0 or spent + tokens <= budget))
+        packed.append(is_in)
+        spent += tokens if is_in else 0
+    return packed
+
+
+def inventory(chance: np.random.Generator, n_arms: int) -> ArmColumns:
+    pulls = chance.integers(0, 30, n_arms)
+    good = chance.binomial(pulls, chance.random(n_arms))
+    costs = np.where(chance.random(n_arms) < 0.1, UNKNOWN, chance.integers(0, 900, n_arms))
+    return arms(
+        NAMES[:n_arms],
+        successes=good.tolist(),
+        failures=(pulls - good).tolist(),
+        costs=costs.tolist(),
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(COSTS, st.integers(0, 5), st.integers(0, 900), st.integers(0, 20))
+def test_vectorised_packer_equals_the_plain_one(cost: list[int], n_seeds: int, budget: int, k: int) -> None:
+    n_seeds = min(n_seeds, len(cost))
+    column = np.array(cost, dtype=np.int64)
+    expected = plain_fill(cost, n_seeds, budget, k)
+    assert fill(column, n_seeds, budget, k).tolist() == expected
+    many = fill_many(np.stack([column, column[::-1]], axis=1), n_seeds, budget, k)
+    assert many[:, 0].tolist() == expected
+    assert many[:, 1].tolist() == plain_fill(cost[::-1], n_seeds, budget, k)
+
+
+def test_packer_is_exact_when_every_pass_places_one_arm() -> None:
+    cost = [part for high in range(400, 0, -1) for part in (1, high)]
+    assert fill(np.array(cost), 0, 400, 0).tolist() == plain_fill(cost, 0, 400, 0)
+
+
+@pytest.mark.parametrize("budget", [0, 900, 40_000])
+def test_packer_is_exact_over_long_inventories(budget: int) -> None:
+    cost = np.random.default_rng(5).integers(0, 90, 5_000).tolist()
+    for k in (0, 17, 3_000):
+        assert fill(np.array(cost), 6, budget, k).tolist() == plain_fill(cost, 6, budget, k)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**128 - 1),
+    n_arms=st.integers(0, 60),
+    budget=st.sampled_from([0, 500, 4_000]),
+    k=st.sampled_from([0, 8]),
+    rate=st.sampled_from([0.0, 0.5, 1.0]),
+)
+def test_a_selection_keeps_its_promises(seed: int, n_arms: int, budget: int, k: int, rate: float) -> None:
+    columns = inventory(np.random.default_rng(n_arms), n_arms)
+    seeds = tuple(NAMES[3:6])
+    heeded = LearnerSettings(baseline_rate=rate, budget_tokens=budget, k=k, seed_arms=seeds)
+    chosen = select(columns, heeded, seed=seed, revision=7)
+    assert sorted(decision.arm for decision in chosen.decisions) == list(columns.keys)
+    assert [decision.rank for decision in chosen.decisions] == list(range(1, n_arms + 1))
+    assert set(seeds) & set(columns.keys) <= set(chosen.included)
+    if not chosen.over_budget and budget:
+        assert chosen.tokens <= budget
+    check_order(chosen, columns, k)
+    check_budget(chosen, budget)
+    assert replay(chosen, columns, heeded) == chosen
+    assert chosen.seed == str(seed)
+
+
+def check_order(chosen: Selection, columns: ArmColumns, k: int) -> None:
+    if chosen.run_class == "baseline":
+        assert all(decision.draw is None for decision in chosen.decisions)
+        assert {decision.reason for decision in chosen.decisions} <= {"seed", "baseline", "budget"}
+        assert chosen.truncated == bool(chosen.excluded)
+        return
+    seeds = set(NAMES[3:6])
+    pulls = dict(zip(columns.keys, columns.pulls.tolist(), strict=True))
+    keys = []
+    for decision in chosen.decisions:
+        assert decision.draw is not None
+        group = 0 if decision.arm in seeds else 1 if pulls[decision.arm] < 5 else 2
+        keys.append((group, pulls[decision.arm] if group == 1 else 0, -decision.draw if group else 0.0))
+        expected = {0: "seed", 1: "under_explored", 2: "draw"}[group]
+        assert decision.reason == (expected if decision.included else decision.reason)
+        assert decision.included or decision.reason in ("budget", "k")
+    assert keys == sorted(keys)
+    if k:
+        assert len(chosen.included) <= max(k, 3)
+
+
+def check_budget(chosen: Selection, budget: int) -> None:
+    left = budget
+    for decision in chosen.decisions:
+        assert decision.budget_left == (left if budget else None)
+        if decision.reason == "budget":
+            assert decision.token_cost > left or left < 0
+        left -= decision.token_cost if decision.included else 0
+
+
+def test_passive_puts_everything_in_and_draws_nothing() -> None:
+    columns = inventory(np.random.default_rng(1), 20)
+    chosen = select(columns, LearnerSettings(phase="passive", budget_tokens=1, k=1), seed=0)
+    assert chosen.run_class == "passive"
+    assert chosen.excluded == ()
+    assert {decision.reason for decision in chosen.decisions} == {"passive"}
+    assert {decision.draw for decision in chosen.decisions} == {None}
+    assert chosen.baseline_prob == 0.0
+
+
+def test_k_does_not_hold_a_baseline_run_back() -> None:
+    columns = inventory(np.random.default_rng(1), 20)
+    chosen = select(columns, LearnerSettings(baseline_rate=1.0, k=2), seed=3)
+    assert (chosen.run_class, chosen.excluded, chosen.truncated) == ("baseline", (), False)
+
+
+def test_seeds_beyond_the_budget_are_in_flagged_and_nothing_else_fits() -> None:
+    columns = arms(["tool:exec:Bash", "tool:fs:Read", "tool:web:free"], costs=[700, 700, 0], pulls=[9, 9, 9])
+    chosen = select(columns, LearnerSettings(budget_tokens=1_000, baseline_rate=0.0), seed=0)
+    assert chosen.over_budget
+    assert chosen.included == ("tool:exec:Bash", "tool:fs:Read")
+    assert chosen.decisions[-1].budget_left == -400
+
+
+def test_an_unknown_cost_counts_as_nothing() -> None:
+    columns = arms(NAMES[:3], costs=[UNKNOWN, 50, 60], pulls=[9, 9, 9])
+    chosen = select(columns, LearnerSettings(budget_tokens=50, baseline_rate=0.0, seed_arms=()), seed=0)
+    assert set(chosen.included) == set(NAMES[:2])
+
+
+def test_the_coin_falls_as_often_as_it_should() -> None:
+    columns = arms(NAMES[:1])
+    heeded = LearnerSettings(baseline_rate=0.3)
+    n_baseline = sum(pack(columns, heeded, seed=seed).run_class == "baseline" for seed in range(4_000))
+    assert abs(n_baseline / 4_000 - 0.3) < 4 * (0.21 / 4_000) ** 0.5
+
+
+def test_baseline_order_is_random_over_seeds() -> None:
+    columns = arms(NAMES[:4], costs=[10, 10, 10, 10])
+    heeded = LearnerSettings(baseline_rate=1.0, budget_tokens=10, seed_arms=())
+    first = [NAMES.index(select(columns, heeded, seed=seed).included[0]) for seed in range(2_000)]
+    assert all(abs(count - 500) < 90 for count in np.bincount(first))
+
+
+def test_equal_draws_stand_in_the_order_of_their_ids() -> None:
+    draws = np.array([0.0, 0.5, 0.0, 0.5, 0.0] * 40)
+    pulls = np.full(200, 9)
+    order, _ = order_selected(np.array([], dtype=np.int64), pulls, draws, 5)
+    assert order.tolist() == [*np.flatnonzero(draws == 0.5), *np.flatnonzero(draws == 0.0)]
+
+
+def test_seeds_that_would_stand_at_the_same_place_are_both_found() -> None:
+    keys = ("file:workspace:a", "tool:fs:Read")
+    assert seed_places(keys, ("tool:exec:Bash", "tool:fs:Read", "tool:fs:Glob")).tolist() == [1]
+    assert seed_places((), ("tool:exec:Bash",)).tolist() == []
+
+
+def test_replay_refuses_other_settings_and_fallback_runs() -> None:
+    columns = inventory(np.random.default_rng(1), 8)
+    chosen = select(columns, LearnerSettings(), seed=9)
+    with pytest.raises(Conflict, match="Replayed settings must be the selection's"):
+        replay(chosen, columns, LearnerSettings(budget_tokens=5))
+    fallback = Selection(
+        run_class="fallback", decisions=(), seed="0", baseline_prob=0.0, settings_hash="", revision=0
+    )
+    with pytest.raises(NotApplicable, match="fallback run cannot be replayed"):
+        replay(fallback, columns, LearnerSettings())
+
+
+def test_settings_hash_heeds_what_selection_heeds() -> None:
+    plain = LearnerSettings()
+    others = [
+        LearnerSettings(phase="passive"),
+        LearnerSettings(baseline_rate=0.2),
+        LearnerSettings(budget_tokens=1),
+        LearnerSettings(k=1),
+        LearnerSettings(min_pulls=6),
+        LearnerSettings(seed_arms=()),
+    ]
+    hashes = {settings_hash(one) for one in (plain, *others)}
+    assert len(hashes) == 7
+    assert settings_hash(LearnerSettings(seed_arms=plain.seed_arms[::-1])) == settings_hash(plain)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**128])
+def test_a_seed_out_of_range_is_refused(seed: int) -> None:
+    with pytest.raises(InvalidInput, match="seed must be a whole number from 0"):
+        pack(arms(NAMES[:2]), LearnerSettings(), seed=seed)
