@@ -14,6 +14,7 @@ import pytest
 
 from core.detect import detect
 from core.formats import Outside, Rejected, open_sources
+from core.formats.armscope import write
 from core.guard import guard
 from core.observe import observe, outcome_arms, reward_of_flag
 from core.records.evidence import Evidence
@@ -186,3 +187,29 @@ def test_foreign_transcripts_are_left_out_with_a_reason(shared_data: Path) -> No
         opened = open_sources([shared_data / name])
         assert opened.sources == ()
         assert opened.skipped
+
+
+@pytest.mark.parametrize(("name", "unit"), CASES)
+def test_real_runs_come_back_equal_through_our_own_lines(
+    shared_data: Path, tmp_path: Path, name: str, unit: Unit
+) -> None:
+    found = [run for run, _, _ in read_folder(shared_data / name, unit).judged]
+    assert runs(read(put(tmp_path, b"".join(write(found))))) == found
+
+
+def test_without_a_tools_file_the_inventory_is_what_the_file_calls(shared_data: Path) -> None:
+    (source,) = open_sources([shared_data / "tau-bench"]).sources
+    found = runs(source.entries())
+    assert {run.inventory.kind for run in found} == {"inferred"}
+    assert len({id(run.inventory) for run in found}) == 1
+    assert {arm.name for arm in found[0].inventory.arms} == {call.name for run in found for call in run.calls}
+    assert {run.rank for run in found} == {100}
+
+
+def test_the_first_sessions_of_a_file_keep_their_identity_in_a_longer_one(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    (path,) = (shared_data / "tau2-sft-openai").iterdir()
+    records = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+    part, whole = (runs(read(put(tmp_path, b"".join(records[:n])), unit="turn")) for n in (20, 37))
+    assert whole[: len(part)] == part
