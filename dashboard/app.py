@@ -25,6 +25,7 @@ from dashboard.widgets import filters, role, ways  # noqa: E402
 from dashboard.widgets.flash import show_flashes  # noqa: E402
 from dashboard.widgets.panel import panel  # noqa: E402
 from dashboard.widgets.status import status  # noqa: E402
+from dashboard.widgets.style import style  # noqa: E402
 
 _BRAND = _HERE / "brand"
 
@@ -45,6 +46,7 @@ def main() -> None:
         _cannot_open(problem)
         return
     page = st.navigation(_pages(desk.actor), position="top")
+    filters.keep_in_url(page.url_path)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         filters.learner_picker(first, default)
         span = filters.span_picker(first)
@@ -62,6 +64,7 @@ def main() -> None:
         st.space("stretch")
         status()
         role.role_badge(desk.actor, first)
+    style(look, presenting=role.presenting())
     show_flashes()
     with panel("This page", still="the other pages still work"):
         page.run()

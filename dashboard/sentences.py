@@ -542,17 +542,12 @@ def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, lis
     """Before, after and change of one arm, as the small table of the reward form says it, in Markdown."""
     widths = (before.upper - before.lower, after.upper - after.lower)
     rows = [
-        (
-            "mean",
-            wording.mean(before.mean),
-            wording.mean(after.mean),
-            wording.change(after.mean - before.mean, 2),
-        ),
+        ("mean", *wording.means(before.mean, after.mean), wording.small_change(after.mean - before.mean)),
         (
             "95% interval",
             wording.interval(before.lower, before.upper),
             wording.interval(after.lower, after.upper),
-            f"width {wording.change(widths[1] - widths[0], 2)}",
+            f"width {wording.small_change(widths[1] - widths[0])}",
         ),
         (
             "confidence",

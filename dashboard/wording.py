@@ -227,6 +227,19 @@ def mean(value: float, decimals: int = 2) -> str:
     return f"< {step:.{decimals}f}" if float(written) <= 0 else written
 
 
+def means(before: float, after: float) -> tuple[str, str]:
+    """Two means to compare: two decimals, three or four where two would make them look the same.
+
+    >>> means(0.52, 0.5), means(0.5234, 0.5226), means(0.5, 0.5)
+    (('0.52', '0.50'), ('0.5234', '0.5226'), ('0.50', '0.50'))
+    """
+    for decimals in (2, 3, 4):
+        written = mean(before, decimals), mean(after, decimals)
+        if written[0] != written[1]:
+            return written
+    return mean(before), mean(after)
+
+
 def interval(lower: float, upper: float, decimals: int = 2) -> str:
     """Limits of a probability, rounded outwards.
 
@@ -290,6 +303,19 @@ def change(delta: float, decimals: int = 0, unit: str = "") -> str:
     if float(written.replace(",", "")) == 0:
         return f"0{unit}"
     return f"{'+' if delta > 0 else MINUS}{written}{unit}"
+
+
+def small_change(delta: float) -> str:
+    """A change of a mean: three decimals, more where they would hide it, "0" only for none.
+
+    >>> small_change(0.0123), small_change(-0.0004), small_change(1e-7), small_change(0)
+    ('+0.012', '−0.0004', 'under 0.0001', '0')
+    """
+    if delta == 0:
+        return "0"
+    if abs(delta) < 0.00005:
+        return "under 0.0001"
+    return change(delta, 3 if abs(delta) >= 0.0005 else 4)
 
 
 def beta(alpha: float, beta_: float) -> str:

@@ -72,9 +72,10 @@ def _names(
     after_left = now[0][now[1].argmax()] <= was[0][was[1].argmax()]
     sides = ("right", "left") if after_left else ("left", "right")
     notes = []
+    said = wording.means(*means)
     for (x, height), side, text, colour in (
-        (now, sides[0], f"<b>after {wording.mean(means[1])}</b>", look.text),
-        (was, sides[1], f"before {wording.mean(means[0])}", look.muted),
+        (now, sides[0], f"<b>after {said[1]}</b>", look.text),
+        (was, sides[1], f"before {said[0]}", look.muted),
     ):
         peak = int(height.argmax())
         at = float(np.clip(x[peak], 0.14, 0.86))

@@ -27,7 +27,7 @@ _TRUTH_PX: Final = 14
 def ladder(arms: Sequence[ArmRow], look: Tokens, *, compact: bool = False) -> Drawn:
     """The ladder on its own, as the overview shows the best and worst arms."""
     row_px = COMPACT_ROW_PX if compact else ROW_PX
-    margin = (8, 8, 4, 44) if compact else (214, 46, 4, 44)
+    margin = (8, 8, 4, 44) if compact else (214, 60, 4, 44)
     layout = theme.layout(
         look,
         height=row_px * max(len(arms), 1) + margin[2] + margin[3],
@@ -155,7 +155,7 @@ def _aside(
     }
     for column in columns:
         colour = look.text if column == "mean" else look.muted
-        shift = NUMBER_SHIFTS[column] if len(columns) > 1 else 42
+        shift = NUMBER_SHIFTS[column] if len(columns) > 1 else 56
         notes.append(theme.label(look, texts[column], color=colour, xshift=shift, **right))
     return notes
 

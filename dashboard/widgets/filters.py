@@ -26,6 +26,7 @@ CHANNEL: Final = "channel"
 TYPE: Final = "type"
 COMPACT: Final = "compact"
 PRESENT: Final = "present"
+_PAGE: Final = "armscope page"
 _KEPT: Final = (LEARNER, SPAN, SINCE, UNTIL, MODEL, CHANNEL, TYPE, COMPACT, PRESENT)
 
 Span = Literal["all", "7 days", "30 days", "90 days", "dates"]
@@ -38,6 +39,18 @@ _DAY_MS: Final = 24 * _HOUR_MS
 def in_url() -> dict[str, list[str]]:
     """The filters of the present address, for links to other pages."""
     return {name: st.query_params.get_all(name) for name in _KEPT if name in st.query_params}
+
+
+def keep_in_url(page: str) -> None:
+    """Put the filters back into the address after a change of page, whose link carries none.
+
+    A bound parameter can't be set directly; setting its widget's state again sends it anew.
+    """
+    if st.session_state.get(_PAGE) != page:
+        st.session_state[_PAGE] = page
+        for name in _KEPT:
+            if name in st.session_state:
+                st.session_state[name] = st.session_state[name]
 
 
 def wanted_learner(known: Sequence[str], otherwise: str) -> str:

@@ -15,7 +15,7 @@ def type_legend(look: Tokens) -> None:
         f':color[{tokens.glyph if tokens.glyph != "+" else "**+**"}]{{foreground="{tokens.mark}"}} {kind}'
         for kind, tokens in look.types.items()
     ]
-    st.markdown(f":small[{' &nbsp; '.join(glyphs)}]", width="content")
+    st.markdown(f":small[{' &emsp; '.join(glyphs)}]", width="content")
 
 
 def band_legend(look: Tokens) -> None:
@@ -24,4 +24,4 @@ def band_legend(look: Tokens) -> None:
         f':color[■]{{foreground="{look.bands[place]}"}} :gray[{wording.band(band)}]'
         for place, band in enumerate(BANDS)
     ]
-    st.markdown(f":small[{' &nbsp; '.join(bands)}]")
+    st.markdown(f":small[{' &emsp; '.join(bands)}]")

@@ -42,7 +42,7 @@ class Scope:
 
 def fields() -> Scope:
     """Scope, type or arms, target, reason."""
-    first, second, third, fourth = st.columns([26, 19, 25, 30], gap="small")
+    first, second, third, fourth = st.columns([24, 16, 22, 38], gap="small")
     with first:
         scope = st.segmented_control(
             "Scope",

@@ -13,13 +13,13 @@ from dashboard.widgets.tables import act_table
 
 SHOWN: Final = 20
 _WIDTHS: Final = {
-    "when, UTC": 128,
-    "arm": 240,
+    "when, UTC": 124,
+    "arm": 220,
     "reward": 84,
-    "run": 84,
-    "kind": 110,
-    "why": 250,
-    "mean moved": 110,
+    "run": 70,
+    "kind": 96,
+    "why": 220,
+    "mean moved": 104,
 }
 
 
@@ -53,4 +53,4 @@ def table() -> None:
 def _moved(one: Observation) -> str:
     if one.mean_moved is None:
         return "0" if not one.counts else wording.MISSING
-    return wording.change(one.mean_moved, 3)
+    return wording.small_change(one.mean_moved)

@@ -7,6 +7,7 @@ script, charts would keep the old colours.
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 from typing import Final
 
 import streamlit as st
@@ -27,7 +28,7 @@ def status() -> None:
     with st.container(
         horizontal=True, vertical_alignment="center", horizontal_alignment="right", gap="small"
     ):
-        st.markdown(f":gray[{_as_of(here.frame.last_at_ms)}]", width="content")
+        st.markdown(f":small[:gray[{_as_of(here.frame.last_at_ms)}]]", width="content")
         waiting = _waiting()
         if waiting and st.button(waiting, type="tertiary", icon=":material/refresh:", key="load new data"):
             st.rerun(scope="app")
@@ -36,7 +37,9 @@ def status() -> None:
 def _as_of(last_at_ms: int | None) -> str:
     if last_at_ms is None:
         return "No dated runs yet"
-    return f"Data as of {wording.day(last_at_ms)}, {wording.instant(last_at_ms):%H:%M} UTC"
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)  # only to leave the year out where it is this one
+    day = wording.day(last_at_ms, year_of_ms=now_ms)
+    return f"Data as of {day}, {wording.instant(last_at_ms):%H:%M} UTC"
 
 
 def _waiting() -> str | None:

@@ -26,6 +26,8 @@ ROW_PX: Final = 34
 _ALL_AT_ONCE: Final = 2_000
 _MANY_ROWS: Final = 15
 _TALL_PX: Final = 420
+_NAME_CHARS: Final = 40
+_RIGHT: Final = frozenset({"mean moved", "run"})
 
 
 def type_column() -> Any:  # noqa: ANN401 - Streamlit's column types are opaque dicts
@@ -51,7 +53,7 @@ def arm_table(
     shown = [columns.keys[int(place)] for place in places]
     cells: dict[str, object] = {
         "type": [[columns.types[int(place)]] for place in places],
-        "arm": [wording.plain(wording.full_name(arm)) for arm in shown],
+        "arm": [_name(arm) for arm in shown],
         "mean": np.clip(summary.mean[places], 0.001, 0.999),
         "95% interval": [
             wording.interval(float(summary.lower[place]), float(summary.upper[place])) for place in places
@@ -61,6 +63,7 @@ def arm_table(
         "in runs": columns.inclusions[places],
         "tokens": [int(cost) if cost >= 0 else None for cost in columns.token_cost[places]],
     }
+    cells["id"] = [wording.plain(arm) for arm in shown]
     if truth:
         cells["planted"] = [truth.get(arm) for arm in shown]
     if chances:
@@ -72,10 +75,16 @@ def arm_table(
         row_height=ROW_PX,
         height="content" if len(places) <= _MANY_ROWS else _TALL_PX,
         lazy=True if many else None,
+        column_order=[head for head in cells if head != "id"],
         column_config=_arm_columns(),
         key=key,
         alt=f"Table of {wording.things(len(places), 'arm')} with mean, interval, confidence and pulls",
     )
+
+
+def _name(key: str) -> str:
+    """An arm's name for a cell; the middle goes, and the hidden column "id" has it whole."""
+    return wording.cut_middle(wording.plain(wording.full_name(key)), _NAME_CHARS)
 
 
 def _arm_columns() -> dict[str, Any]:
@@ -121,7 +130,7 @@ def reset_table(shown: ResetPreview, *, seeds: Sequence[str]) -> None:
     places = range(len(columns))
     cells: dict[str, object] = {
         "type": [[kind] for kind in columns.types],
-        "arm": [wording.plain(wording.full_name(key)) for key in columns.keys],
+        "arm": [_name(key) for key in columns.keys],
         "mean now": np.clip(now.mean, 0.01, 0.99),
         "95% interval": [wording.interval(float(now.lower[at]), float(now.upper[at])) for at in places],
         "pulls → 0": columns.pulls,
@@ -132,6 +141,7 @@ def reset_table(shown: ResetPreview, *, seeds: Sequence[str]) -> None:
             for low, high in zip(shown.lower, shown.upper, strict=True)
         ],
         "chance of inclusion": [_chance_words(shown, at, seeds) for at in places],
+        "id": [wording.plain(key) for key in columns.keys],
     }
     number = st.column_config.NumberColumn
     st.dataframe(
@@ -140,6 +150,7 @@ def reset_table(shown: ResetPreview, *, seeds: Sequence[str]) -> None:
         row_height=ROW_PX,
         height="content" if len(columns) <= _MANY_ROWS else _TALL_PX,
         lazy=True if len(columns) > _ALL_AT_ONCE else None,
+        column_order=[head for head in cells if head != "id"],
         column_config={
             "type": type_column(),
             "arm": st.column_config.TextColumn("arm", width=250),
@@ -176,7 +187,8 @@ def act_table(
     """Acts with their way back in the last column ("Undo", "Redo" or nothing)."""
     frame = pd.DataFrame({head: list(column) for head, column in cells.items()})
     config: dict[str, Any] = {
-        head: st.column_config.TextColumn(head, width=width) for head, width in widths.items()
+        head: st.column_config.TextColumn(head, width=width, alignment="right" if head in _RIGHT else None)
+        for head, width in widths.items()
     }
     config["type"] = type_column()
     clicked = f"{key} clicked"

@@ -38,7 +38,7 @@ def section(
     """A section head with its note on the same line and, at the right, its figure as a table."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.subheader(title, anchor=False, width="content")
-        st.markdown(small(note) if note else "\u00a0", width="content")
+        st.markdown(small(note or "\u00a0"), width="content")
         if table is not None:
             st.space("stretch")
             with st.popover("Table", type="tertiary", key=f"table {key}"):
