@@ -1,0 +1,257 @@
+"""The Python door: a learner as an object, each verb a method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from core.errors import InvalidInput
+from core.flows import learn, look
+from core.flows.desk import Desk, open_desk
+from core.flows.export import ExportAnswer, export_file
+from core.flows.learn import ImportAnswer, RecordAnswer
+from core.flows.reset import ResetAnswer, reset
+from core.flows.reward import RewardAnswer, reward
+from core.flows.select import select
+from core.flows.settings import SettingAnswer, change
+from core.flows.undo import UndoAnswer, redo, undo
+from core.records.arm import Arm, ArmType
+from core.records.learner import LearnerSettings
+from core.records.observation import RewardOutcome
+from core.records.posterior import Posterior
+from core.records.reset import Target
+from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage
+from core.records.selection import Selection
+from core.settings import DEFAULT_LEARNER, Settings
+
+
+def open_learner(
+    database: str | Path | None = None,
+    name: str = DEFAULT_LEARNER,
+    *,
+    clock: Callable[[], int] | None = None,
+    entropy: Callable[[], int] | None = None,
+) -> Learner:
+    """Open a learner in a database file (None = the default one); both are made when first written to.
+
+    ``clock`` gives UTC milliseconds and ``entropy`` a seed for each selection; leave them out for the
+    machine's own. Raises a `StoreError` where the file can't be used.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with open_learner(folder.name + "/runs.db") as learner:
+    ...     chosen = learner.select(["tool:fs:Read", "tool:web:search"])
+    ...     told = learner.record("run-1", selection=chosen, calls=["Read"])
+    ...     given = learner.reward("tool:web:search", 0.5, reason="half an answer")
+    ...     taken = learner.undo(given.id)
+    ...     [(arm.arm, arm.alpha, arm.beta) for arm in learner.posteriors()]
+    [('tool:fs:Read', 4.0, 1.0), ('tool:web:search', 3.0, 2.0)]
+    >>> folder.cleanup()
+    """
+    settings = Settings.from_environment(database=None if database is None else str(database), learner=name)
+    desk = open_desk(settings)
+    return Learner(
+        replace(
+            desk,
+            clock=desk.clock if clock is None else clock,
+            entropy=desk.entropy if entropy is None else entropy,
+        )
+    )
+
+
+class Learner:
+    """One learner: select, record, reward, reset, undo, look. Safe to share between threads."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database."""
+        self.desk.store.close()
+
+    def select(
+        self,
+        arms: Iterable[Arm | str] | None = None,
+        *,
+        budget_tokens: int | None = None,
+        k: int | None = None,
+    ) -> Selection:
+        """Choose the arms of the next prompt among those offered (None = all that are known)."""
+        offered = None if arms is None else [_arm(arm) for arm in arms]
+        return select(self.desk, offered, budget_tokens=budget_tokens, k=k)
+
+    def record(
+        self,
+        uid: str,
+        *,
+        selection: Selection | None = None,
+        arms: Iterable[Arm | str] | None = None,
+        calls: Iterable[Call | str] = (),
+        texts: Iterable[str] = (),
+        usage: Usage | None = None,
+        status: Status = "completed",
+        ended_at: datetime | None = None,
+        duration_ms: int | None = None,
+        session: str | None = None,
+        model: str | None = None,
+        channel: str | None = None,
+    ) -> RecordAnswer:
+        """Record what came of one request. Give the ``selection`` it ran with, or the ``arms`` in its prompt.
+
+        ``calls`` are the tools called, ``texts`` what the agent wrote: read by the detectors, not stored.
+        ``ended_at`` is an aware time, now if left out.
+        """
+        run = Run(
+            uid=uid,
+            inventory=_inventory(selection, arms),
+            excluded=() if selection is None else selection.excluded,
+            selection=selection,
+            run_class="imported" if selection is None else selection.run_class,
+            calls=tuple(call if isinstance(call, Call) else Call(name=call) for call in calls),
+            texts=tuple(texts),
+            usage=usage,
+            status=status,
+            ended_at_ms=self.desk.clock() if ended_at is None else _utc_ms(ended_at),
+            duration_ms=duration_ms,
+            session=session,
+            model=model,
+            channel=channel,
+        )
+        return learn.record(self.desk, run)
+
+    def record_runs(self, runs: Sequence[Run]) -> list[RecordAnswer]:
+        """Record many runs in one transaction."""
+        return learn.record_all(self.desk, runs)
+
+    def import_files(
+        self,
+        *paths: str | Path,
+        format: str | None = None,
+        unit: Unit | None = None,
+        tools_file: str | Path | None = None,
+        phase: Phase | None = None,
+    ) -> ImportAnswer:
+        """Read transcripts, recognised by their content; again changes nothing."""
+        return learn.import_files(
+            self.desk,
+            [Path(path) for path in paths],
+            format=format,
+            unit=unit,
+            tools_file=None if tools_file is None else Path(tools_file),
+            phase=phase,
+        )
+
+    def export(self, file: str | Path) -> ExportAnswer:
+        """Write everything as lines of our own format."""
+        return export_file(self.desk, Path(file))
+
+    def reward(
+        self,
+        arm: str,
+        value: float | None = None,
+        *,
+        outcome: RewardOutcome | None = None,
+        reason: str | None = None,
+        run: str | None = None,
+        correct: bool = False,
+        key: str | None = None,
+        create: bool = False,
+    ) -> RewardAnswer:
+        """Give a lagged reward from 0 to 1; with ``run`` and ``correct`` it replaces the automatic one."""
+        return reward(
+            self.desk,
+            arm,
+            value,
+            outcome=outcome,
+            reason=reason,
+            run=run,
+            correct=correct,
+            key=key,
+            create=create,
+        )
+
+    def reset(
+        self,
+        *,
+        arms: Sequence[str] = (),
+        types: Sequence[ArmType] = (),
+        target: Target = "uniform",
+        reason: str | None = None,
+    ) -> ResetAnswer:
+        """Start arms again (no scope = all); nothing is deleted."""
+        return reset(self.desk, arms=arms, types=types, target=target, reason=reason)
+
+    def undo(self, act_id: str) -> UndoAnswer:
+        """Take a reward, reset, import, setting or undo back."""
+        return undo(self.desk, act_id)
+
+    def redo(self, act_id: str) -> UndoAnswer:
+        """Let an undone act stand again."""
+        return redo(self.desk, act_id)
+
+    def change(self, name: str, value: object) -> SettingAnswer:
+        """Put a setting in force."""
+        return change(self.desk, name, value)
+
+    @property
+    def settings(self) -> LearnerSettings:
+        """Settings in force."""
+        return look.frame(self.desk).settings
+
+    def posteriors(self) -> list[Posterior]:
+        """What is believed of every arm, sorted by id."""
+        return look.posteriors(self.desk)
+
+    def status(self) -> look.Status:
+        """Runs, arms, pulls, tokens, savings."""
+        return look.status(self.desk)
+
+    def verify(self) -> look.Verification:
+        """Whether every cache equals the fold of the recorded facts."""
+        return look.verify(self.desk)
+
+
+def _arm(arm: Arm | str) -> Arm:
+    return arm if isinstance(arm, Arm) else Arm(key=arm)
+
+
+def _inventory(selection: Selection | None, arms: Iterable[Arm | str] | None) -> Inventory:
+    if (selection is None) == (arms is None):
+        raise InvalidInput(
+            "A run must come with either its selection or its arms, got "
+            f"{'neither' if selection is None else 'both'}.",
+            next_step="Pass selection=learner.select(…), or arms=[…] where something else chose.",
+        )
+    if selection is not None:
+        included = tuple(
+            Arm(key=decision.arm, token_cost=decision.token_cost)
+            for decision in selection.decisions
+            if decision.included
+        )
+    else:
+        included = tuple(_arm(arm) for arm in arms or ())
+    return Inventory(kind="declared", arms=included)
+
+
+def _utc_ms(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise InvalidInput(
+            f"ended_at must be an aware time, got {moment.isoformat()} without a zone.",
+            next_step="Use datetime.now(UTC).",
+        )
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,112 @@
+"""Entry point: core's commands, and the two that need Streamlit, which is imported only when they run."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from core.doors.cli import Json, Where, app, desk_of
+from core.doors.cli import main as run
+from core.doors.terminal import say, say_json
+from core.errors import InvalidInput
+from core.settings import Settings, demo_database
+
+DEFAULT_PORT = 8501
+
+Port = Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 = any free one.")]
+Address = Annotated[str, typer.Option("--address", help="Loopback only: there is no sign-in.")]
+Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")]
+
+
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    url: str
+    database: str
+    learner: str
+
+
+@app.command()
+def serve(
+    context: typer.Context,
+    port: Port = DEFAULT_PORT,
+    address: Address = "127.0.0.1",
+    browser: Browser = True,
+    as_json: Json = False,
+) -> None:
+    """Open the dashboard."""
+    desk = desk_of(context)
+    desk.store.close()
+    where = Settings.from_environment(database=str(desk.store.path), learner=desk.learner)
+    _serve(where, address=address, port=port, browser=browser, as_json=as_json)
+
+
+@app.command()
+def demo(
+    context: typer.Context,
+    port: Port = DEFAULT_PORT,
+    address: Address = "127.0.0.1",
+    browser: Browser = True,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Build it anew.")] = False,
+    build_only: Annotated[bool, typer.Option("--build-only", help="Don't open the dashboard.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Build a world whose truth is known, in a file of its own, and open the dashboard on it."""
+    from core.demo import LEARNER, build  # noqa: PLC0415 - only this command needs it
+
+    where = context.obj if isinstance(context.obj, Where) else Where(database=None, learner=None)
+    path = Path(where.database) if where.database else demo_database()
+    made = build(path, fresh=fresh)
+    if build_only:
+        if as_json:
+            say_json(made)
+        else:
+            say(f"{made.runs:,} runs of {made.arms:,} arms in {made.database}.")
+        return
+    settings = Settings.from_environment(database=str(made.database), learner=LEARNER)
+    _serve(settings, address=address, port=port, browser=browser, as_json=as_json)
+
+
+def _serve(settings: Settings, *, address: str, port: int, browser: bool, as_json: bool) -> None:
+    _refuse_strangers(address)
+    chosen = port or _free_port(address)
+    os.environ.update(settings.as_environment())
+    host = f"[{address}]" if ":" in address else address
+    answer = Serving(url=f"http://{host}:{chosen}", database=str(settings.database), learner=settings.learner)
+    if as_json:
+        say_json(answer)
+    else:
+        say(f"armscope serves {answer.learner} from {answer.database} at {answer.url} (stop: Ctrl+C).")
+    from dashboard.server import serve as serve_app  # noqa: PLC0415 - Streamlit takes a second to import
+
+    serve_app(address=address, port=chosen, open_browser=browser)
+
+
+def _refuse_strangers(address: str) -> None:
+    """Only this machine may connect: whoever does is the operator."""
+    try:
+        local = address == "localhost" or ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise InvalidInput(
+            f"The address must be of this machine (127.0.0.1, ::1, localhost), got {address[:60]!a}: "
+            "there is no sign-in, and whoever connects is the operator.",
+            next_step="Leave --address out; to reach it from elsewhere use an SSH tunnel.",
+        )
+
+
+def _free_port(address: str) -> int:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.bind((address, 0))
+        return int(probe.getsockname()[1])
+
+
+def main() -> None:
+    """The console command ``armscope``."""
+    run()
