@@ -1,0 +1,56 @@
+"""Usage columns for tests, from plain runs: one row a run, as if every run had an hour of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.columns import UNKNOWN, UsageColumns, token_bucket
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """A run as usage sees it."""
+
+    run_class: str = "selected"
+    tokens: int | None = 1_000
+    hour: int = 0
+    model: str = "m"
+    channel: str = ""
+    status: str = "completed"
+    duration_ms: int | None = None
+    prob: float | None = None
+
+
+def usage_of(runs: Sequence[Counted]) -> UsageColumns:
+    """The columns of these runs."""
+    tokens = [0 if run.tokens is None else run.tokens for run in runs]
+    durations = [0 if run.duration_ms is None else run.duration_ms for run in runs]
+    return UsageColumns(
+        hour=_ints([run.hour for run in runs]),
+        run_class=tuple(run.run_class for run in runs),
+        model=tuple(run.model for run in runs),
+        channel=tuple(run.channel for run in runs),
+        status=tuple(run.status for run in runs),
+        outcome=tuple("observed" for _ in runs),
+        bucket=_ints([UNKNOWN if run.tokens is None else token_bucket(run.tokens) for run in runs]),
+        n=np.ones(len(runs), dtype=np.int64),
+        tokens=_ints(tokens),
+        tokens_squared=np.array(tokens, dtype=np.float64) ** 2,
+        n_timed=_ints([int(run.duration_ms is not None) for run in runs]),
+        duration_ms=_ints(durations),
+        duration_squared=np.array(durations, dtype=np.float64) ** 2,
+        baseline_prob=np.array([0.0 if run.prob is None else run.prob for run in runs], dtype=np.float64),
+        n_prob=_ints([int(run.prob is not None) for run in runs]),
+    )
+
+
+def group(run_class: str, tokens: Sequence[int], **rest: object) -> list[Counted]:
+    """Runs of one class that differ in their tokens."""
+    return [Counted(run_class=run_class, tokens=one, **rest) for one in tokens]  # type: ignore[arg-type]  # fields of Counted
+
+
+def _ints(values: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array(values, dtype=np.int64)
