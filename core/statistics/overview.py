@@ -366,7 +366,8 @@ def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | Non
     if overall.verdict == "proven" or settings.phase == "passive":
         return None
     if overall.baseline.n_runs == 0:
-        n_other = overall.selected.n_runs + saved.left_out.total
+        left = saved.left_out
+        n_other = overall.selected.n_runs + left.passive + left.fallback + left.imported
         if n_other == 0:
             return None
         severity: Severity = "notice" if overall.selected.n_runs else "info"

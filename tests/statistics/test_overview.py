@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from core.columns import UNKNOWN, ArmColumns
+from core.records.learner import LearnerSettings
+from core.statistics.overview import (
+    AttentionKind,
+    DayPulls,
+    FigureName,
+    KeyFigure,
+    Overview,
+    overview,
+)
+from core.statistics.savings import savings
+from core.statistics.summary import summarise
+from tests.arms import arms
+from tests.usage import Counted, group, usage_of
+
+DAY = 20_000
+HOUR = DAY * 24
+MS_A_DAY = 86_400_000
+
+
+def seen(
+    runs: list[Counted],
+    columns: ArmColumns | None = None,
+    settings: LearnerSettings | None = None,
+    pulls: DayPulls | None = None,
+    recent: list[int] | None = None,
+) -> Overview:
+    heeded = LearnerSettings() if settings is None else settings
+    held = arms([]) if columns is None else columns
+    usage = usage_of(runs)
+    saved = savings(usage, baseline_rate=heeded.baseline_rate, n_arms=len(held))
+    included = None if recent is None else np.array(recent, dtype=np.int64)
+    return overview(
+        held, summarise(held), usage, saved, heeded, pulls_by_day=pulls, recent_inclusions=included
+    )
+
+
+def daily(n_days: int) -> list[Counted]:
+    return [Counted(hour=HOUR + 24 * day, tokens=1_000 + day) for day in range(n_days)]
+
+
+def kinds(page: Overview) -> list[tuple[str, str, int]]:
+    return [(item.kind, item.severity, item.count) for item in page.attention]
+
+
+def figure(page: Overview, name: FigureName) -> KeyFigure:
+    return next(one for one in page.figures if one.name == name)
+
+
+def many(counts: list[tuple[int, int]], last_at_ms: list[int] | None = None) -> ArmColumns:
+    return arms(
+        [f"tool:other:t{place:02d}" for place in range(len(counts))],
+        successes=[good for good, _ in counts],
+        failures=[bad for _, bad in counts],
+        last_at_ms=last_at_ms,
+    )
+
+
+def test_an_empty_learner_needs_no_look() -> None:
+    page = seen([])
+    assert (page.n_runs, page.n_arms, page.n_pulls, page.data_end_ms) == (0, 0, 0, None)
+    assert page.tokens_per_selected_run is None
+    assert (page.top, page.bottom, page.attention) == ((), (), ())
+    assert len(page.series.day) == 0
+    assert [one.name for one in page.figures] == list(get_args(FigureName))
+
+
+def test_days_without_runs_are_zero_and_unknown_is_not() -> None:
+    runs = [
+        Counted(hour=HOUR),
+        Counted(hour=HOUR + 71, run_class="baseline", tokens=None),
+        Counted(hour=UNKNOWN),
+    ]
+    page = seen(runs, pulls=DayPulls(day=np.array([DAY - 1, DAY + 2]), pulls=np.array([9, 4])))
+    assert page.n_runs == 3
+    assert page.series.day.tolist() == [DAY, DAY + 1, DAY + 2]
+    assert page.series.runs.tolist() == [1, 0, 1]
+    assert page.series.selected_runs.tolist() == [1, 0, 0]
+    assert page.series.baseline_runs.tolist() == [0, 0, 1]
+    assert page.series.tokens_per_selected_run[0] == 1_000
+    assert np.isnan(page.series.tokens_per_selected_run[1:]).all()
+    assert page.series.pulls is not None
+    assert page.series.pulls.tolist() == [0, 0, 4]
+    assert seen(runs).series.pulls is None
+
+
+def test_weeks_are_compared_only_when_there_are_two() -> None:
+    page = seen(daily(14))
+    assert (figure(page, "runs").last_week, figure(page, "runs").week_before) == (7, 7)
+    tokens = figure(page, "tokens_per_selected_run")
+    assert (tokens.last_week, tokens.week_before, tokens.change) == (1_010, 1_003, 7)
+    short = figure(seen(daily(13)), "runs")
+    assert (short.last_week, short.week_before, short.change) == (7, None, None)
+    assert figure(page, "pulls").last_week is None
+
+
+def test_savings_of_a_week_come_from_that_week_alone() -> None:
+    runs = daily(7) + [Counted(run_class="baseline", hour=HOUR + 24 * day, tokens=4_000) for day in range(14)]
+    runs += [Counted(hour=HOUR + 24 * day, tokens=2_000) for day in range(7, 14)]
+    saved = figure(seen(runs), "saved_percent")
+    assert saved.last_week == pytest.approx(50)
+    assert saved.week_before == pytest.approx(100 * (1 - 1_003 / 4_000))
+
+
+def test_best_and_worst_arms_share_none() -> None:
+    page = seen([], many([(good, 30 - good) for good in range(0, 31, 2)]))
+    assert page.ranked_min_pulls == 20
+    assert [arm.rank for arm in page.top] == [1, 2, 3, 4, 5]
+    assert [arm.rank for arm in page.bottom] == [16, 15, 14, 13, 12]
+    few = seen([], many([(25, 0), (0, 25), (13, 12), (1, 1)]))
+    assert [arm.key for arm in few.top] == ["tool:other:t00", "tool:other:t02"]
+    assert [arm.key for arm in few.bottom] == ["tool:other:t01"]
+    assert (few.n_rankable, few.bottom[0].token_cost, few.bottom[0].band) == (3, None, "high")
+
+
+@pytest.mark.parametrize(
+    ("counts", "floor"), [([(30, 0), (4, 4), (3, 3)], 5), ([(30, 0), (1, 0)], 1), ([(30, 0)], 1), ([], 1)]
+)
+def test_few_pulls_lower_what_is_asked_of_an_arm(counts: list[tuple[int, int]], floor: int) -> None:
+    page = seen([], many(counts))
+    assert page.ranked_min_pulls == floor
+    assert len(page.top) + len(page.bottom) == page.n_rankable <= len(counts)
+
+
+def test_arms_still_included_but_long_unobserved_are_stale() -> None:
+    end = HOUR * 3_600_000
+    columns = many(
+        [(30, 0)] * 4,
+        last_at_ms=[end - 15 * MS_A_DAY, end - 16 * MS_A_DAY, end - 13 * MS_A_DAY, UNKNOWN],
+    )
+    page = seen([Counted(hour=HOUR, run_class="imported")], columns)
+    stale = next(item for item in page.attention if item.kind == "stale_arms")
+    assert (stale.severity, stale.arms) == ("warning", ("tool:other:t01", "tool:other:t00"))
+    left_out = seen([Counted(hour=HOUR, run_class="imported")], columns, recent=[3, 0, 3, 3])
+    assert next(item for item in left_out.attention if item.kind == "stale_arms").arms == ("tool:other:t00",)
+    assert page.data_end_ms == end
+
+
+def test_everything_that_needs_a_look_is_listed_worst_first() -> None:
+    runs = group("baseline", list(range(500, 540))) + group("selected", list(range(900, 1_300)))
+    runs = [Counted(run_class=run.run_class, tokens=run.tokens, prob=0.5) for run in runs]
+    runs += [Counted(tokens=None)] * 3
+    page = seen(runs, many([(0, 1), (0, 0), (9, 9)]))
+    assert kinds(page) == [
+        ("costs_more", "critical", 440),
+        ("baseline_share_off", "warning", 440),
+        ("under_explored", "notice", 2),
+        ("unknown_usage", "info", 3),
+    ]
+    assert page.attention[2].arms == ("tool:other:t01", "tool:other:t00")
+    assert {item.kind for item in page.attention} <= set(get_args(AttentionKind))
+
+
+def test_savings_are_called_unproven_only_while_something_is_selected() -> None:
+    proven = group("baseline", list(range(900, 940))) + group("selected", list(range(300, 340)))
+    assert kinds(seen(proven)) == []
+    assert kinds(seen(proven[:20] + proven[40:])) == [("savings_not_proven", "notice", 60)]
+    assert kinds(seen(group("selected", [5, 6]))) == [("no_baseline_runs", "notice", 2)]
+    assert kinds(seen(group("imported", [5, 6]))) == [("no_baseline_runs", "info", 2)]
+    passive = seen(group("passive", [5, 6, 7]), settings=LearnerSettings(phase="passive"))
+    assert kinds(passive) == [("passive", "info", 3)]
+
+
+def test_mostly_unknown_usage_is_a_warning() -> None:
+    runs = [*[Counted(run_class="imported", tokens=None)] * 3, Counted(run_class="imported")]
+    assert ("unknown_usage", "warning", 3) in kinds(seen(runs))

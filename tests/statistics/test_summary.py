@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.columns import ArmColumns
+from core.posterior import beta
+from core.posterior.bands import band_of
+from core.records.posterior import BANDS
+from core.statistics.summary import Summary, summarise
+from tests.arms import arms
+
+COUNTS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=40)
+
+
+def columns_of(counts: list[tuple[int, int]]) -> ArmColumns:
+    keys = [f"tool:other:t{place:03d}" for place in range(len(counts))]
+    return arms(keys, successes=[one for one, _ in counts], failures=[one for _, one in counts], prior=(3, 1))
+
+
+def same(first: Summary, second: Summary) -> bool:
+    names = [field.name for field in dataclasses.fields(Summary) if field.name not in ("keys", "prob")]
+    return all(np.array_equal(getattr(first, name), getattr(second, name)) for name in names)
+
+
+@settings(max_examples=60, deadline=None)
+@given(COUNTS)
+def test_every_row_is_what_the_posterior_gives_for_it(counts: list[tuple[int, int]]) -> None:
+    summary = summarise(columns_of(counts))
+    assert len(summary) == len(counts)
+    for place, (good, bad) in enumerate(counts):
+        a, b = 3.0 + good, 1.0 + bad
+        assert (summary.alpha[place], summary.beta[place]) == (a, b)
+        assert (summary.lower[place], summary.upper[place]) == beta.interval(a, b)
+        assert (summary.normal_lower[place], summary.normal_upper[place]) == beta.normal_interval(a, b)
+        assert summary.mean[place] == a / (a + b)
+        assert summary.variance[place] == beta.variance(a, b)
+        assert BANDS[summary.band[place]] == band_of(good + bad)
+    assert (summary.width == summary.upper - summary.lower).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(COUNTS, st.data())
+def test_an_earlier_summary_saves_work_and_changes_nothing(
+    counts: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    earlier = summarise(columns_of(counts))
+    changes = st.tuples(st.integers(0, 3), st.integers(0, 3))
+    moved = [
+        (good + more, bad + less)
+        for (good, bad), (more, less) in zip(
+            counts, data.draw(st.lists(changes, min_size=len(counts), max_size=len(counts))), strict=True
+        )
+    ]
+    columns = columns_of(moved)
+    assert same(summarise(columns, earlier=earlier), summarise(columns))
+
+
+def test_a_summary_of_other_arms_is_ignored() -> None:
+    earlier = summarise(columns_of([(1, 2), (3, 4)]))
+    columns = arms(["tool:other:x", "tool:other:y"], successes=[9, 0], failures=[0, 9])
+    assert same(summarise(columns, earlier=earlier), summarise(columns))
+
+
+def test_a_reset_moves_the_band_though_the_posterior_stays() -> None:
+    columns = arms(["tool:other:x"], successes=[1], failures=[1])
+    carried = dataclasses.replace(columns, pulls=np.array([30]))
+    assert summarise(carried, earlier=summarise(columns)).band.tolist() == [3]
+
+
+def test_rank_is_by_mean_and_ties_by_id() -> None:
+    columns = arms(
+        [f"tool:other:t{place}" for place in range(5)], successes=[0, 2, 5, 2, 0], failures=[1, 0, 0, 0, 1]
+    )
+    assert summarise(columns).rank.tolist() == [4, 2, 1, 3, 5]
+
+
+def test_equal_shares_tie_whatever_their_weight() -> None:
+    """A third, from 1 of 3 and from 0.1 of 0.3: sums of binary fractions would differ in the last digit."""
+    light = arms(
+        ["tool:other:a", "tool:other:b"], successes=[0.0, 0.1], failures=[0.0, 0.2], prior=(0.1, 0.2)
+    )
+    summary = summarise(light)
+    assert summary.mean[0] == summary.mean[1]
+    assert summary.rank.tolist() == [1, 2]
