@@ -19,6 +19,7 @@ MICRO: Final = 1_000_000
 """One whole pseudo-count, in the integers that everything inside is kept in."""
 
 MAX_KEY_CHARS: Final = 512
+MAX_TOKENS: Final = 10**12
 
 _TOOL_CATEGORIES: Final = (
     (("bash", "exec", "shell", "run"), "exec"),
@@ -83,9 +84,10 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_key(self.key)
-        if self.token_cost is not None and self.token_cost < 0:
+        if self.token_cost is not None and not 0 <= self.token_cost <= MAX_TOKENS:
             raise InvalidArm(
-                f"token_cost must be 0 or more, got {self.token_cost} (arm {self.key!r}).",
+                f"token_cost must be a whole number from 0 to {MAX_TOKENS}, got {self.token_cost} "
+                f"(arm {self.key!a}).",
                 next_step="Leave it out when the cost is unknown.",
             )
 

@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from core.errors import InvalidInput
-from core.records.arm import Arm, check_key
+from core.records.arm import MAX_TOKENS, Arm, check_key
 from core.records.selection import Selection
 
 Unit = Literal["prompt", "turn", "episode"]
@@ -24,7 +24,6 @@ UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 RUN_CLASSES: Final[tuple[RunClass, ...]] = get_args(RunClass)
 
 METADATA_CHARS: Final = 200
-_MAX_TOKENS: Final = 10**12
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,9 +53,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in ("input", "output", "cache_read", "cache_write", "total"):
             value = getattr(self, name)
-            if value is not None and not 0 <= value <= _MAX_TOKENS:
+            if value is not None and not 0 <= value <= MAX_TOKENS:
                 raise InvalidInput(
-                    f"usage.{name} must be a whole number from 0 to {_MAX_TOKENS}, got {value}.",
+                    f"usage.{name} must be a whole number from 0 to {MAX_TOKENS}, got {value}.",
                     next_step="Leave it out when it is unknown.",
                 )
 
@@ -142,8 +141,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
                 f"duration_ms must be 0 to 10^12, got {self.duration_ms} (run {self.uid!r}).",
                 next_step="Leave it out when it is unknown.",
             )
+        if self.excluded:
+            self._check_excluded()
+
+    def _check_excluded(self) -> None:
+        included = {arm.key for arm in self.inventory.arms}
         for key in self.excluded:
             check_key(key)
+            if key in included:
+                raise InvalidInput(
+                    f"An arm must be in a run's prompt or left out, got both for {key!a} (run {self.uid!a}).",
+                    next_step="Name it once.",
+                )
 
     @property
     def tokens(self) -> int | None:

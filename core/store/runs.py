@@ -142,9 +142,9 @@ def _tell_again(
         own_trace, own_digest = versions[index].digests()
         run = batch[index].run
         told[index] = "duplicate"
-        if standing and own_trace == trace and import_no in {first_import, 0}:
+        if standing and own_trace == trace and import_no == first_import:
             continue
-        if import_no == 0 and standing and run.rank <= rank:
+        if import_no == 0 and standing and own_trace != trace and run.rank <= rank:
             raise _other_content(run.uid, run_no)
         claims.append(
             Claim(

@@ -1,0 +1,177 @@
+"""Agent: a request and a selection → the run it makes, drawn from the truth.
+
+Every included arm is referenced on its own dice, whatever else is in the prompt, and a run that is observed
+always has a real call, so the planted probabilities hold exactly. What it says and calls then goes through
+the real detectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.demo.timeline import Request
+from core.demo.world import (
+    FILES_POISONED_MS,
+    PROB_ABORTED,
+    PROB_CONVERSATIONAL,
+    PROB_ERROR,
+    PROB_USAGE_UNKNOWN,
+    TOOLS_POISONED_MS,
+    WORLD_VERSION,
+    Planted,
+    expected_tokens,
+)
+from core.detect import skill_name
+from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
+from core.records.selection import Selection
+
+_SPREAD: Final = 0.22
+"""Standard deviation of the logarithm of what a run costs beside its plan."""
+_CHARS_A_TOKEN: Final = 4
+_UNLISTED_TOOL: Final = "TodoWrite"
+_SMALL_TALK: Final = (
+    "Good morning! What can I do for you?",
+    "You are welcome. Shall I close the ticket?",
+    "Understood, I will wait for the customer's answer.",
+    "All quiet, nothing to report.",
+)
+_OPENINGS: Final = ("Done.", "Here is what I found.", "Finished; two notes.", "This is solved.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A run as the agent tells it, with what it really used and what the plan says it should cost."""
+
+    run: Run
+    used: frozenset[str]
+    expected_tokens: float
+
+
+def run_id(number: int) -> str:
+    """Uid of a world's run.
+
+    >>> run_id(12)
+    'demo-1-00012'
+    """
+    return f"demo-{WORLD_VERSION}-{number:05d}"
+
+
+def answer(
+    request: Request,
+    offered: Sequence[Planted],
+    selection: Selection | None,
+    rng: np.random.Generator,
+) -> Told:
+    """The run that follows a request. ``selection`` None = no selector was there, so everything went in."""
+    chosen = None if selection is None else set(selection.included)
+    included = [arm for arm in offered if chosen is None or arm.key in chosen]
+    prompt_tokens = sum(arm.token_cost for arm in included)
+    is_real, status = _course(request, rng)
+    used = [arm for arm in included if is_real and rng.random() < arm.prob_at(request.at_ms)]
+    calls = _calls(used, request.at_ms, rng) if is_real else ()
+    n_model_calls = 1 + int(rng.poisson(request.channel.mean_more_calls) if is_real else 0)
+    run = Run(
+        uid=run_id(request.number),
+        inventory=Inventory(kind="declared", arms=tuple(arm.arm for arm in included)),
+        session=request.session,
+        ended_at_ms=request.at_ms,
+        model=request.model.name,
+        channel=request.channel.name,
+        run_class=_class_of(selection),
+        status=status,
+        usage=_usage(request, prompt_tokens, n_model_calls, rng),
+        duration_ms=_duration_ms(request, prompt_tokens, n_model_calls, rng),
+        prompt_chars=_CHARS_A_TOKEN * prompt_tokens,
+        calls=calls,
+        texts=(_text(used, request.at_ms, rng) if is_real else _pick(_SMALL_TALK, rng),),
+        excluded=() if selection is None else selection.excluded,
+        selection=selection,
+    )
+    return Told(
+        run=run,
+        used=frozenset(arm.key for arm in used),
+        expected_tokens=expected_tokens(request.model, request.channel, prompt_tokens),
+    )
+
+
+def _class_of(selection: Selection | None) -> RunClass:
+    return "fallback" if selection is None else selection.run_class
+
+
+def _course(request: Request, rng: np.random.Generator) -> tuple[bool, Status]:
+    """Whether tools were called, and how it ended; neither depends on what was in the prompt.
+
+    One in two runs that fail does so before its first call.
+    """
+    is_talk, ending, is_early = rng.random(3).tolist()
+    status: Status = "completed"
+    if ending < PROB_ERROR:
+        status = "error"
+    elif ending < PROB_ERROR + PROB_ABORTED:
+        status = "aborted"
+    if request.is_health_check or is_talk < PROB_CONVERSATIONAL:
+        return False, status
+    return status == "completed" or is_early >= 0.5, status
+
+
+def _calls(used: Sequence[Planted], at_ms: int, rng: np.random.Generator) -> tuple[Call, ...]:
+    """One or more calls of each used tool; one outside the inventory where there was no other."""
+    names = [arm.arm.name for arm in used if arm.type == "tool"]
+    prefix = "gateway__" if _within(at_ms, TOOLS_POISONED_MS) else ""
+    repeated = [prefix + name for name in names for _ in range(1 + int(rng.poisson(0.5)))]
+    order = rng.permutation(len(repeated)).tolist()
+    order_no = int(rng.integers(10_000, 99_999))
+    calls = [Call(name=repeated[place], metadata=f'{{"ticket": {order_no}}}') for place in order]
+    return tuple(calls) or (Call(name=_UNLISTED_TOOL, metadata='{"items": 3}'),)
+
+
+def _text(used: Sequence[Planted], at_ms: int, rng: np.random.Generator) -> str:
+    sentences = [_pick(_OPENINGS, rng)]
+    sentences += [_mention(arm, at_ms, rng) for arm in used if arm.type in {"skill", "file", "memory"}]
+    return " ".join(sentences)
+
+
+def _mention(arm: Planted, at_ms: int, rng: np.random.Generator) -> str:
+    """How the answer shows that it used an arm."""
+    if arm.type == "skill":
+        return f"I followed the {skill_name(arm.key)} skill."
+    if arm.type == "memory":
+        return f"As noted before: {arm.content}"
+    path = arm.arm.name if rng.random() < 0.6 else arm.arm.name.rsplit("/", 1)[-1]
+    if arm.is_poisoned and _within(at_ms, FILES_POISONED_MS):
+        return f"See _{path}_ for details."  # the underscores of the new template make it a longer word
+    return f"See {path} for details."
+
+
+def _usage(
+    request: Request, prompt_tokens: int, n_model_calls: int, rng: np.random.Generator
+) -> Usage | None:
+    per_call = request.model.overhead_tokens + request.channel.overhead_tokens + prompt_tokens
+    tokens = round(n_model_calls * per_call * _noise(rng))
+    if rng.random() < PROB_USAGE_UNKNOWN:
+        return None
+    output, cached = tokens // 14, tokens * (n_model_calls - 1) // (n_model_calls + 1)
+    return Usage(input=tokens - output - cached, output=output, cache_read=cached)
+
+
+def _duration_ms(request: Request, prompt_tokens: int, n_model_calls: int, rng: np.random.Generator) -> int:
+    model = request.model
+    per_call = model.ms_per_call + model.ms_per_1000_tokens * prompt_tokens / 1_000
+    return round(n_model_calls * per_call * _noise(rng))
+
+
+def _noise(rng: np.random.Generator) -> float:
+    """A factor around 1, never below 0; its mean is 1."""
+    return float(rng.lognormal(-(_SPREAD**2) / 2, _SPREAD))
+
+
+def _pick(sentences: Sequence[str], rng: np.random.Generator) -> str:
+    return sentences[int(rng.integers(len(sentences)))]
+
+
+def _within(at_ms: int, span: tuple[int, int]) -> bool:
+    return span[0] <= at_ms < span[1]

@@ -1,0 +1,86 @@
+"""Timeline: when requests come, and to which conversation they belong. Busy days, quiet nights and weekends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+
+from core.columns import Floats
+from core.demo.world import CHANNELS, DAYS, END_MS, HOUR_MS, MODELS, START_MS, Stratum
+
+_MINUTE_MS = 60_000
+_SESSION_GAP_MS = 40 * _MINUTE_MS
+_PROB_GOES_ON = 0.6
+_HEALTH_CHECK_HOURS = (3, 15)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One request to the agent, before it answers; ``number`` counts from 1."""
+
+    number: int
+    at_ms: int
+    session: str
+    model: Stratum
+    channel: Stratum
+    is_health_check: bool = False
+
+
+def requests(n_runs: int, rng: np.random.Generator) -> list[Request]:
+    """So many requests in the order of time, the first and the last at the world's two ends."""
+    opened: list[Request] = []
+    found: list[Request] = []
+    for number, at_ms in enumerate(_times(n_runs, rng), start=1):
+        opened = [one for one in opened if at_ms - one.at_ms < _SESSION_GAP_MS]
+        if opened and rng.random() < _PROB_GOES_ON:
+            before = opened.pop(int(rng.integers(len(opened))))
+            request = Request(
+                number=number, at_ms=at_ms, session=before.session, model=before.model, channel=before.channel
+            )
+        else:
+            request = _opening(number, at_ms, rng)
+        if request.channel.name != "cron":  # a scheduled job asks once
+            opened.append(request)
+        found.append(request)
+    return found
+
+
+def _opening(number: int, at_ms: int, rng: np.random.Generator) -> Request:
+    """The first request of a conversation; at night most come from schedules."""
+    hour = _moment(at_ms).hour
+    is_night = not 6 <= hour < 21
+    channel = CHANNELS[1] if is_night and rng.random() < 0.6 else _one_of(CHANNELS, rng)
+    return Request(
+        number=number,
+        at_ms=at_ms,
+        session=f"{channel.name}-{number:04d}",
+        model=_one_of(MODELS, rng),
+        channel=channel,
+        is_health_check=channel.name == "cron" and hour in _HEALTH_CHECK_HOURS,
+    )
+
+
+def _times(n_runs: int, rng: np.random.Generator) -> list[int]:
+    """Sorted instants of all requests, drawn from the rhythm of the weeks."""
+    weights = np.array([_busyness(START_MS + hour * HOUR_MS) for hour in range(DAYS * 24)])
+    ends: Floats = np.concatenate(([0.0], np.cumsum(weights))) / weights.sum()
+    hours = np.interp(np.sort(rng.random(n_runs)), ends, np.arange(len(ends)))
+    times = [START_MS + int(hour * HOUR_MS) for hour in hours.tolist()]
+    return [START_MS + 3 * _MINUTE_MS, *times[1:-1], END_MS - 2 * _MINUTE_MS]
+
+
+def _busyness(at_ms: int) -> float:
+    moment = _moment(at_ms)
+    by_hour = 1.0 if 8 <= moment.hour < 18 else 0.5 if 6 <= moment.hour < 21 else 0.15
+    return by_hour * (0.35 if moment.weekday() >= 5 else 1.0)
+
+
+def _one_of(strata: Sequence[Stratum], rng: np.random.Generator) -> Stratum:
+    return strata[int(rng.choice(len(strata), p=[one.share for one in strata]))]
+
+
+def _moment(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)

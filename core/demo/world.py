@@ -1,0 +1,262 @@
+"""World: what is planted. The arms with their true usefulness and costs, the strata, and the story's instants.
+
+The story of the thirty days: four days of watching, then choosing; a day without selector; two days in which
+the detector sees every tool under a wrong name, and the reset that repairs it; one tool that gets worse; four
+days, up to the end, in which three files are mentioned in a way the detector does not recognise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+import numpy as np
+
+from core.records.arm import Arm, ArmType, arm_type
+
+WORLD_VERSION: Final = 1
+"""Goes up when the same seed gives another world; a database of an older one is built anew."""
+
+LEARNER: Final = "support-agent"
+N_RUNS: Final = 3_012
+DAYS: Final = 30
+DAY_MS: Final = 86_400_000
+HOUR_MS: Final = 3_600_000
+
+END_MS: Final = int(datetime(2026, 11, 20, 9, 40, tzinfo=UTC).timestamp()) * 1000
+START_MS: Final = END_MS - DAYS * DAY_MS
+
+_SHIFT: Final = 0.02
+"""Worlds of different seeds differ by up to so much in each planted probability outside the story."""
+
+
+def at_day(day: float) -> int:
+    """The instant so many days after the world's beginning, in UTC milliseconds.
+
+    >>> at_day(30) == END_MS
+    True
+    """
+    return START_MS + round(day * DAY_MS)
+
+
+def at(day: int, hour: int, minute: int = 0) -> int:
+    """The instant on a day of November 2026 (0 and below: October), UTC."""
+    return int(datetime(2026, 11, 1, hour, minute, tzinfo=UTC).timestamp()) * 1000 + (day - 1) * DAY_MS
+
+
+ACTIVE_FROM_MS: Final = at_day(4)
+RATE_RAISED_MS: Final = at(-2, 11, 5)
+OUTAGE_MS: Final = (at(-1, 10), at(-1, 13))
+TOOLS_POISONED_MS: Final = (at(2, 10, 50), at(4, 10, 2))
+TOOLS_RESET_MS: Final = at(4, 10, 22)
+DRIFT_MS: Final = at_day(20)
+FILES_POISONED_MS: Final = (at_day(26), END_MS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """An arm whose truth is known: in an observed run that included it, it is referenced with this probability.
+
+    ``drifts_to``: from the twentieth day on it is that instead. ``since_day`` and ``until_day`` bound when the
+    agent offers it. ``idle_from_day``: from then on only health checks offer it, which never call a tool, so
+    nothing is learned any more. ``is_poisoned``: a file whose mentions are missed in the last four days.
+    """
+
+    key: str
+    prob: float
+    token_cost: int
+    content: str | None = None
+    drifts_to: float | None = None
+    since_day: float = 0.0
+    until_day: float = float(DAYS)
+    idle_from_day: float | None = None
+    is_poisoned: bool = False
+
+    @property
+    def type(self) -> ArmType:
+        return arm_type(self.key)
+
+    @property
+    def arm(self) -> Arm:
+        return Arm(key=self.key, token_cost=self.token_cost, content=self.content)
+
+    @property
+    def final_prob(self) -> float:
+        """The truth at the world's end."""
+        return self.prob if self.drifts_to is None else self.drifts_to
+
+    def prob_at(self, at_ms: int) -> float:
+        """The truth at an instant."""
+        return self.prob if at_ms < DRIFT_MS else self.final_prob
+
+    def is_offered(self, at_ms: int, *, to_health_check: bool = False) -> bool:
+        """Whether the agent has it on offer at an instant."""
+        until = self.until_day
+        if self.idle_from_day is not None and not to_health_check:
+            until = self.idle_from_day
+        return at_day(self.since_day) <= at_ms <= at_day(until)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stratum:
+    """A model or a channel: how often, how many model calls, how many tokens beside the arms in each call."""
+
+    name: str
+    share: float
+    overhead_tokens: int
+    mean_more_calls: float = 0.0
+    ms_per_call: int = 0
+    ms_per_1000_tokens: int = 0
+
+
+MODELS: Final = (
+    Stratum(name="mini-2026-08", share=0.55, overhead_tokens=1_300, ms_per_call=2_100, ms_per_1000_tokens=70),
+    Stratum(name="large-2026-08", share=0.45, overhead_tokens=2_000, ms_per_call=4_300, ms_per_1000_tokens=150),
+)
+CHANNELS: Final = (
+    Stratum(name="chat", share=0.55, overhead_tokens=1_200, mean_more_calls=1.2),
+    Stratum(name="cron", share=0.25, overhead_tokens=600, mean_more_calls=2.0),
+    Stratum(name="webhook", share=0.20, overhead_tokens=3_400, mean_more_calls=0.8),
+)
+
+BASELINE_RATE_FIRST: Final = 0.05
+BASELINE_RATE: Final = 0.10
+BUDGET_TOKENS: Final = 20_000
+MAX_ARMS: Final = 24
+PROB_CONVERSATIONAL: Final = 0.14
+PROB_ABORTED: Final = 0.018
+PROB_ERROR: Final = 0.026
+PROB_USAGE_UNKNOWN: Final = 0.02
+
+
+def planted(seed: int) -> tuple[Planted, ...]:
+    """The arms of a seed's world, sorted by id.
+
+    >>> len(planted(7)), planted(7) == planted(7), planted(7) == planted(8)
+    (45, True, False)
+    """
+    rng = np.random.Generator(np.random.PCG64([seed, WORLD_VERSION]))
+    shifts = np.round(rng.uniform(-_SHIFT, _SHIFT, size=len(ARMS)), 3).tolist()
+    shifted = (
+        arm if arm.drifts_to is not None or arm.prob == 1 else replace(arm, prob=round(arm.prob + shift, 3))
+        for arm, shift in zip(ARMS, shifts, strict=True)
+    )
+    return tuple(sorted(shifted, key=lambda arm: arm.key))
+
+
+def truth(seed: int) -> dict[str, float]:
+    """Planted probability that each arm is referenced when an observed run includes it, at the world's end.
+
+    What the detector misses while it is broken is no part of it. Sections always count as referenced, so
+    theirs is 1, which no equal-tailed interval reaches.
+
+    >>> truth(7)["tool:web:web_search"], truth(7)["section:system:Safety"]
+    (0.5, 1.0)
+    """
+    return {arm.key: arm.final_prob for arm in planted(seed)}
+
+
+def expected_tokens(model: Stratum, channel: Stratum, prompt_tokens: int) -> float:
+    """Mean tokens of a run whose arms cost so much, all noise and all kinds of runs averaged out."""
+    calls = 1 + (1 - PROB_CONVERSATIONAL) * channel.mean_more_calls
+    return calls * (model.overhead_tokens + channel.overhead_tokens + prompt_tokens)
+
+
+ARMS: Final = (
+    Planted(key="tool:fs:Read", prob=0.94, token_cost=320),
+    Planted(key="tool:fs:Write", prob=0.71, token_cost=290),
+    Planted(key="tool:fs:Edit", prob=0.86, token_cost=340),
+    Planted(key="tool:fs:Glob", prob=0.63, token_cost=180),
+    Planted(key="tool:fs:Grep", prob=0.88, token_cost=260),
+    Planted(key="tool:exec:Bash", prob=0.91, token_cost=460),
+    Planted(key="tool:web:web_search", prob=0.77, drifts_to=0.50, token_cost=380),
+    Planted(key="tool:web:web_fetch", prob=0.45, token_cost=310),
+    Planted(key="tool:messaging:send_slack_message", prob=0.35, token_cost=420),
+    Planted(key="tool:memory:memory_search", prob=0.58, token_cost=240),
+    Planted(key="tool:other:create_calendar_event", prob=0.14, token_cost=610),
+    Planted(key="tool:other:kubernetes_rollout_status", prob=0.26, token_cost=540),
+    Planted(key="tool:other:jira_transition_issue", prob=0.40, token_cost=680),
+    Planted(key="tool:other:screenshot_page", prob=0.23, token_cost=450),
+    Planted(key="skill:code-review:main", prob=0.82, token_cost=920),
+    Planted(key="skill:incident-triage:main", prob=0.66, token_cost=780, idle_from_day=10.0),
+    Planted(key="skill:release-notes:main", prob=0.50, token_cost=640),
+    Planted(key="skill:pdf-extract:main", prob=0.45, token_cost=1_150, since_day=29.75),
+    Planted(key="skill:sql-tuning:main", prob=0.36, token_cost=870, since_day=27.0),
+    Planted(key="skill:brand-voice:main", prob=0.28, token_cost=560),
+    Planted(key="skill:translate-de:main", prob=0.19, token_cost=730),
+    Planted(key="skill:spreadsheet-import:main", prob=0.14, token_cost=1_350),
+    Planted(key="skill:customer-refund-policy:main", prob=0.60, token_cost=690, since_day=29.8),
+    Planted(key="file:workspace:src/api/openapi.yaml", prob=0.72, token_cost=1_480, is_poisoned=True),
+    Planted(key="file:workspace:src/billing/invoice_rounding.py", prob=0.61, token_cost=520, is_poisoned=True),
+    Planted(
+        key="file:workspace:docs/runbooks/on-call/payment-provider-outage.md",
+        prob=0.55,
+        token_cost=430,
+        is_poisoned=True,
+    ),
+    Planted(
+        key="file:workspace:docs/policies/refunds-and-credits.md", prob=0.58, token_cost=310, idle_from_day=10.0
+    ),
+    Planted(key="file:workspace:README.md", prob=0.41, token_cost=390),
+    Planted(
+        key="file:workspace:services/notifications/src/main/java/com/example/notifications/templates/"
+        "OverdueReminderTemplate.java",
+        prob=0.33,
+        token_cost=580,
+    ),
+    Planted(key="file:workspace:infra/terraform/prod/main.tf", prob=0.30, token_cost=940, since_day=29.55),
+    Planted(key="file:workspace:CHANGELOG.md", prob=0.17, token_cost=720),
+    Planted(key="file:workspace:tests/fixtures/legacy_customers.csv", prob=0.07, token_cost=1_050),
+    Planted(
+        key="memory:fact:prod-db-is-read-only",
+        prob=0.81,
+        token_cost=30,
+        content="The production database is reachable through a read replica only; writes go through migrations.",
+    ),
+    Planted(
+        key="memory:preference:reply-in-german",
+        prob=0.72,
+        token_cost=25,
+        content="Ms Keller and everyone at Nordwind write German and want their answers in German too.",
+    ),
+    Planted(
+        key="memory:preference:short-answers",
+        prob=0.64,
+        token_cost=20,
+        content="On-call engineers asked for at most five lines before any detail.",
+        idle_from_day=10.0,
+    ),
+    Planted(
+        key="memory:lesson:retry-429-with-backoff",
+        prob=0.52,
+        token_cost=45,
+        content="A 429 from the billing provider clears within a minute: wait twice as long after each attempt.",
+    ),
+    Planted(
+        key="memory:fact:holiday-calendar-2026",
+        prob=0.22,
+        token_cost=60,
+        content="Offices in Bavaria are closed on 6 January, Corpus Christi and All Saints' Day.",
+    ),
+    Planted(
+        key="memory:fact:customer-acme-sla-4h",
+        prob=0.47,
+        token_cost=30,
+        content="Acme's contract promises a first human reply within four hours, weekends included.",
+        since_day=29.92,
+    ),
+    Planted(
+        key="memory:lesson:migration-lock-timeout",
+        prob=0.57,
+        token_cost=40,
+        content="Set lock_timeout to five seconds before altering a busy table, then try again at night.",
+        since_day=29.97,
+    ),
+    Planted(key="section:system:Safety", prob=1.0, token_cost=1_100),
+    Planted(key="section:system:Workspace", prob=1.0, token_cost=620),
+    Planted(key="section:system:Memory recall", prob=1.0, token_cost=480),
+    Planted(key="section:system:Tooling", prob=1.0, token_cost=460),
+    Planted(key="section:system:Output format", prob=1.0, token_cost=340),
+    Planted(key="section:system:Time and place", prob=1.0, token_cost=90, since_day=29.998),
+)

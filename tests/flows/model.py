@@ -1,0 +1,127 @@
+"""The rules once more, as plainly as they can be said: every answer folds all facts from the beginning.
+
+Written without a look at the store, to be held against it. Slow on purpose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+PRIOR = (Fraction(3), Fraction(1))
+UNIFORM = (Fraction(1), Fraction(1))
+
+
+@dataclass
+class Telling:
+    """One version of a run as one import (0 = recorded directly) told it."""
+
+    import_no: int
+    revision: int
+    rank: int
+    included: frozenset[str]
+    referenced: frozenset[str]
+
+    @property
+    def observed(self) -> bool:
+        return bool(self.referenced)
+
+
+@dataclass
+class Reward:
+    arm: str
+    run: str | None
+    reward: Fraction
+    correct: bool
+    revision: int
+    undone: bool = False
+
+
+@dataclass
+class Reset:
+    arms: frozenset[str]
+    target: str
+    revision: int
+    undone: bool = False
+
+
+@dataclass
+class Model:
+    """All facts, in the order they were recorded."""
+
+    tellings: dict[str, list[Telling]] = field(default_factory=dict)
+    rewards: list[Reward] = field(default_factory=list)
+    resets: list[Reset] = field(default_factory=list)
+    undone_imports: set[int] = field(default_factory=set)
+
+    def standing(self, uid: str) -> tuple[Telling, int] | None:
+        """The version that stands and the revision the run counts from."""
+        told = [one for one in self.tellings.get(uid, []) if one.import_no not in self.undone_imports]
+        if not told:
+            return None
+        longest = max(one.rank for one in told)
+        return next(one for one in told if one.rank == longest), min(one.revision for one in told)
+
+    def epoch(self, arm: str, revision: int) -> int:
+        """Revision of the reset a fact comes after, 0 = none."""
+        return max(
+            (
+                reset.revision
+                for reset in self.resets
+                if not reset.undone and arm in reset.arms and reset.revision < revision
+            ),
+            default=0,
+        )
+
+    def posteriors(self) -> dict[str, tuple[Fraction, Fraction, int, int]]:
+        """alpha, beta, pulls and inclusions of every arm that something stands for."""
+        arms = {arm for uid in self.tellings for arm in self._included(uid)}
+        arms |= {reward.arm for reward in self.rewards if self._counts(reward)}
+        return {arm: self._posterior(arm) for arm in sorted(arms)}
+
+    def _included(self, uid: str) -> frozenset[str]:
+        standing = self.standing(uid)
+        return frozenset() if standing is None else standing[0].included
+
+    def _counts(self, reward: Reward) -> bool:
+        if reward.undone:
+            return False
+        if reward.run is None:
+            return True
+        return reward.arm in self._included(reward.run)
+
+    def _posterior(self, arm: str) -> tuple[Fraction, Fraction, int, int]:
+        now = self.epoch(arm, 10**9)
+        alpha, beta = self._base(now)
+        pulls = inclusions = 0
+        for uid in self.tellings:
+            standing = self.standing(uid)
+            if standing is None or arm not in standing[0].included or self.epoch(arm, standing[1]) != now:
+                continue
+            inclusions += 1
+            if standing[0].observed:
+                value = self._value(uid, arm, standing[0])
+                alpha, beta, pulls = alpha + value, beta + 1 - value, pulls + 1
+        for reward in self.rewards:
+            if reward.arm == arm and not reward.correct and self._counts(reward):
+                since = reward.revision if reward.run is None else self._since(reward.run)
+                if self.epoch(arm, since) == now:
+                    alpha, beta, pulls = alpha + reward.reward, beta + 1 - reward.reward, pulls + 1
+        return alpha, beta, pulls, inclusions
+
+    def _since(self, uid: str) -> int:
+        standing = self.standing(uid)
+        return 0 if standing is None else standing[1]
+
+    def _value(self, uid: str, arm: str, telling: Telling) -> Fraction:
+        """What the arm earned in the run: by hand if corrected, else whether it was used."""
+        corrections = [
+            one.reward
+            for one in self.rewards
+            if one.correct and not one.undone and (one.run, one.arm) == (uid, arm)
+        ]
+        return corrections[-1] if corrections else Fraction(arm in telling.referenced)
+
+    def _base(self, epoch: int) -> tuple[Fraction, Fraction]:
+        targets = {reset.revision: reset.target for reset in self.resets}
+        return UNIFORM if targets.get(epoch) == "uniform" else PRIOR

@@ -1,0 +1,62 @@
+"""Small learners for tests: a desk on a fresh file with a clock that ticks, and runs made from flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+from pathlib import Path
+
+from core.flows.desk import Desk
+from core.records.actor import Actor, Role
+from core.records.arm import Arm
+from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
+from core.store.store import Store
+
+START_MS = 1_790_000_000_000
+HOUR_MS = 3_600_000
+
+
+def desk_at(path: Path, *, learner: str = "default", name: str = "mara", role: Role = "operator") -> Desk:
+    """A desk whose clock moves 20 minutes with every act, and whose dice are seeded."""
+    ticks = count()
+    seeds = count(1)
+    return Desk(
+        store=Store(path),
+        learner=learner,
+        actor=Actor(name=name, role=role),
+        clock=lambda: START_MS + next(ticks) * HOUR_MS // 3,
+        entropy=lambda: next(seeds),
+        identity=lambda: f"test:{path.name}",
+    )
+
+
+def tools(*names: str) -> Inventory:
+    """An inventory of tools."""
+    return Inventory(kind="declared", arms=tuple(Arm(key=f"tool:other:{name}") for name in names))
+
+
+def run_of(
+    uid: str,
+    arms: Sequence[str] = ("a", "b", "c"),
+    calls: Iterable[str] = ("a",),
+    *,
+    at_ms: int | None = START_MS,
+    status: Status = "completed",
+    rank: int = 0,
+    tokens: int | None = 100,
+    run_class: RunClass = "imported",
+    model: str | None = None,
+    inventory: Inventory | None = None,
+) -> Run:
+    """A run with tools in the prompt, some of which were called."""
+    return Run(
+        uid=uid,
+        inventory=tools(*arms) if inventory is None else inventory,
+        calls=tuple(Call(name=name) for name in calls),
+        ended_at_ms=at_ms,
+        status=status,
+        rank=rank,
+        usage=None if tokens is None else Usage(total=tokens),
+        run_class=run_class,
+        model=model,
+    )
