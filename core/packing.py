@@ -42,11 +42,14 @@ def seed_places(keys: Sequence[str], seed_arms: Sequence[str]) -> Ints:
     return np.array(places, dtype=np.int64)
 
 
-def order_selected(seeds: Ints, pulls: Ints, draws: Floats, min_pulls: int) -> tuple[Ints, int]:
+def order_selected(
+    seeds: Ints, pulls: Ints, draws: Floats, min_pulls: int, *, leading: int = 0
+) -> tuple[Ints, int]:
     """Order of a selected run, and how many under-explored arms follow its seeds.
 
     Seeds by id, then arms below ``min_pulls`` with fewest pulls first (ties: higher draw), then all others by
-    draw, highest first. Equal draws stand in the order of their ids.
+    draw, highest first. Equal draws stand in the order of their ids. With ``leading``, only so many from the
+    front (or a few more) are put in order, which is much quicker where they are few.
 
     >>> order, n_under = order_selected(np.array([1]), np.array([9, 9, 0, 9]), np.array([.2, .1, .3, .8]), 5)
     >>> order.tolist(), n_under
@@ -59,13 +62,24 @@ def order_selected(seeds: Ints, pulls: Ints, draws: Floats, min_pulls: int) -> t
     falling = -draws
     falling[under] = -2.0
     falling[seeds] = -3.0
-    order = np.argsort(falling)
     n_ahead = len(seeds) + len(under)
-    if _has_equals(falling[order[n_ahead:]]):
-        order = np.argsort(falling, kind="stable")
+    order = _rising(falling, max(leading, n_ahead) if leading else len(falling))
     order[: len(seeds)] = seeds
     order[len(seeds) : n_ahead] = under[np.lexsort((-draws[under], pulls[under]))]
     return order, len(under)
+
+
+def _rising(value: Floats, n_needed: int) -> Ints:
+    """Places by value, ties by place: all of them, or from the smallest on at least those needed.
+
+    The bound up to which to sort is read off every eighth value: cheaper than finding it exactly.
+    """
+    if 4 * n_needed < len(value):
+        bound = np.sort(value[::8])[n_needed // 8 + 16 :]
+        places = np.flatnonzero(value <= bound[0]) if len(bound) else np.array([], dtype=np.int64)
+        if len(places) >= n_needed:
+            return places[np.argsort(value[places], kind="stable")]
+    return np.argsort(value, kind="stable")
 
 
 def order_baseline(seeds: Ints, shuffled: Ints) -> Ints:
@@ -140,8 +154,3 @@ def fill_many(cost: Ints, n_seeds: int, budget_tokens: int, k: int) -> Bools:
         if place % 32 == 0 and not ((left >= least) & (room > 0)).any():
             break
     return packed
-
-
-def _has_equals(ordered: Floats) -> bool:
-    """Whether neighbours are equal: only then is a stable sort, which costs more, worth it."""
-    return bool((ordered[1:] == ordered[:-1]).any())

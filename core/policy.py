@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal
 
 import msgspec
@@ -27,6 +28,8 @@ from core.records.learner import LearnerSettings
 from core.records.selection import Decision, Reason, Selection
 
 MAX_SEED_BITS: Final = 128
+LEADING: Final = 1_024
+"""Arms put in order at first; more only if more could go in. The outcome does not depend on it."""
 
 PackedClass = Literal["baseline", "selected", "passive"]
 
@@ -35,30 +38,60 @@ PackedClass = Literal["baseline", "selected", "passive"]
 class Packed:
     """A selection as arrays.
 
-    ``order`` holds places in the columns by rank; ``cost`` and ``included`` follow it. ``draws`` is aligned
-    with the columns (None where nothing was drawn). The first ``n_seeds`` of the order are seeds, the
-    next ``n_under`` under-explored.
+    ``leading`` holds places in the columns by rank, from the front as far as anything could go in, and
+    ``packed`` which of them did. ``token_cost`` (unknown = 0), ``pulls`` and ``draws`` (None where nothing was
+    drawn) are aligned with the columns. ``seeds`` come first, then ``n_under`` under-explored arms.
     """
 
     run_class: PackedClass
-    order: Ints
-    cost: Ints
-    included: Bools
+    leading: Ints
+    packed: Bools
+    token_cost: Ints
+    pulls: Ints
     draws: Floats | None
-    n_seeds: int
+    seeds: Ints
     n_under: int
     budget_tokens: int
     k: int
+    min_pulls: int
+
+    @property
+    def n_seeds(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def included_places(self) -> Ints:
+        """Places of the arms that are in, by rank."""
+        return self.leading[self.packed]
+
+    @cached_property
+    def order(self) -> Ints:
+        """Places of all arms, by rank."""
+        if self.draws is None or len(self.leading) == len(self.token_cost):
+            return self.leading
+        return order_selected(self.seeds, self.pulls, self.draws, self.min_pulls)[0]
+
+    @cached_property
+    def cost(self) -> Ints:
+        """By rank."""
+        return self.token_cost[self.order]
+
+    @cached_property
+    def included(self) -> Bools:
+        """By rank."""
+        included = np.zeros(len(self.token_cost), dtype=np.bool_)
+        included[: len(self.packed)] = self.packed
+        return included
 
     @property
     def over_budget(self) -> bool:
         """Whether the seeds alone exceed the budget."""
-        return 0 < self.budget_tokens < int(self.cost[: self.n_seeds].sum())
+        return 0 < self.budget_tokens < int(self.token_cost[self.seeds].sum())
 
     @property
     def truncated(self) -> bool:
         """Whether a baseline run left arms out."""
-        return self.run_class == "baseline" and not bool(self.included.all())
+        return self.run_class == "baseline" and not bool(self.packed.all())
 
     @property
     def budget_left(self) -> Ints | None:
@@ -99,24 +132,64 @@ def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> Packed
         return _everything(columns)
     is_baseline = rng.random() < settings.baseline_rate
     seeds = seed_places(columns.keys, settings.seed_arms)
-    draws = None if is_baseline else rng.beta(columns.alpha, columns.beta)
-    if draws is None:
-        order, n_under, k = order_baseline(seeds, rng.permutation(len(columns))), 0, 0
-    else:
-        order, n_under = order_selected(seeds, columns.pulls, draws, settings.min_pulls)
-        k = settings.k
-    cost = counted_cost(columns.token_cost)[order]
+    if is_baseline:
+        order = order_baseline(seeds, rng.permutation(len(columns)))
+        return _packed(columns, settings, "baseline", order, seeds=seeds)
+    draws = rng.beta(columns.alpha, columns.beta)
+    leading = LEADING if settings.budget_tokens or settings.k else 0
+    found = _pack_selected(columns, settings, draws, seeds, leading)
+    if leading and not _is_final(found):
+        return _pack_selected(columns, settings, draws, seeds, 0)
+    return found
+
+
+def _pack_selected(
+    columns: ArmColumns, settings: LearnerSettings, draws: Floats, seeds: Ints, leading: int
+) -> Packed:
+    order, n_under = order_selected(seeds, columns.pulls, draws, settings.min_pulls, leading=leading)
+    return _packed(columns, settings, "selected", order, draws=draws, seeds=seeds, n_under=n_under)
+
+
+def _packed(
+    columns: ArmColumns,
+    settings: LearnerSettings,
+    run_class: Literal["baseline", "selected"],
+    order: Ints,
+    *,
+    seeds: Ints,
+    draws: Floats | None = None,
+    n_under: int = 0,
+) -> Packed:
+    """Fill the budget in this order; ``k`` holds selected runs back only."""
+    cost = counted_cost(columns.token_cost)
+    k = settings.k if run_class == "selected" else 0
     return Packed(
-        run_class="baseline" if is_baseline else "selected",
-        order=order,
-        cost=cost,
-        included=fill(cost, len(seeds), settings.budget_tokens, k),
+        run_class=run_class,
+        leading=order,
+        packed=fill(cost[order], len(seeds), settings.budget_tokens, k),
+        token_cost=cost,
+        pulls=columns.pulls,
         draws=draws,
-        n_seeds=len(seeds),
+        seeds=seeds,
         n_under=n_under,
         budget_tokens=settings.budget_tokens,
         k=k,
+        min_pulls=settings.min_pulls,
     )
+
+
+def _is_final(found: Packed) -> bool:
+    """Whether nothing behind the leading arms can go in: no number left, or too few tokens for any of them."""
+    if len(found.leading) == len(found.token_cost):
+        return True
+    if found.k and int(found.packed.sum()) >= found.k:
+        return True
+    if not found.budget_tokens:
+        return False
+    left = found.budget_tokens - int(found.token_cost[found.included_places].sum())
+    behind = np.ones(len(found.token_cost), dtype=np.bool_)
+    behind[found.leading] = False
+    return left < int(found.token_cost.min(where=behind, initial=np.iinfo(np.int64).max))
 
 
 def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int = 0) -> Selection:
@@ -202,14 +275,16 @@ def _everything(columns: ArmColumns) -> Packed:
     n_arms = len(columns)
     return Packed(
         run_class="passive",
-        order=np.arange(n_arms),
-        cost=counted_cost(columns.token_cost),
-        included=np.ones(n_arms, dtype=np.bool_),
+        leading=np.arange(n_arms),
+        packed=np.ones(n_arms, dtype=np.bool_),
+        token_cost=counted_cost(columns.token_cost),
+        pulls=columns.pulls,
         draws=None,
-        n_seeds=0,
+        seeds=np.array([], dtype=np.int64),
         n_under=0,
         budget_tokens=0,
         k=0,
+        min_pulls=0,
     )
 
 

@@ -20,12 +20,13 @@ NAMES = [f"tool:other:t{number:03d}" for number in range(300)]
 def plain_fill(cost: list[int], n_seeds: int, budget: int, k: int) -> list[bool]:
     """The rule as one would say it: seeds always, then one after the other, skipping what does not fit."""
     packed: list[bool] = []
-    spent = 0
+    spent = n_in = 0
     for place, tokens in enumerate(cost):
-        is_room = k == 0 or sum(packed) < k
+        is_room = k == 0 or n_in < k
         is_in = place < n_seeds or (is_room and (budget == 0 or spent + tokens <= budget))
         packed.append(is_in)
         spent += tokens if is_in else 0
+        n_in += is_in
     return packed
 
 
@@ -207,3 +208,29 @@ def test_settings_hash_heeds_what_selection_heeds() -> None:
 def test_a_seed_out_of_range_is_refused(seed: int) -> None:
     with pytest.raises(InvalidInput, match="seed must be a whole number from 0"):
         pack(arms(NAMES[:2]), LearnerSettings(), seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("budget", "k"), [(3_000, 0), (60_000, 0), (2_000_000, 0), (0, 40), (0, 4_000), (9_000, 30)]
+)
+@pytest.mark.parametrize("least_cost", [1, 40])
+def test_ordering_only_the_front_changes_nothing(budget: int, k: int, least_cost: int) -> None:
+    chance = np.random.default_rng(11)
+    n_arms = 6_000
+    pulls = chance.integers(0, 40, n_arms)
+    good = chance.binomial(pulls, 0.3)
+    names = [f"tool:other:t{number:05d}" for number in range(n_arms)]
+    columns = arms(
+        names,
+        successes=good.tolist(),
+        failures=(pulls - good).tolist(),
+        costs=chance.integers(least_cost, 900, n_arms).tolist(),
+    )
+    heeded = LearnerSettings(baseline_rate=0.0, budget_tokens=budget, k=k, seed_arms=tuple(names[70:73]))
+    packed = pack(columns, heeded, seed=4)
+    assert packed.draws is not None
+    order, n_under = order_selected(packed.seeds, columns.pulls, packed.draws, heeded.min_pulls)
+    assert packed.order.tolist() == order.tolist()
+    assert packed.n_under == n_under
+    assert packed.included.tolist() == plain_fill(packed.cost.tolist(), 3, budget, k)
+    assert packed.included_places.tolist() == order[packed.included].tolist()
