@@ -73,7 +73,7 @@ def demo(
 
 def _serve(settings: Settings, *, address: str, port: int, browser: bool, as_json: bool) -> None:
     _refuse_strangers(address)
-    chosen = port or _free_port(address)
+    chosen = _claimable_port(address, port)
     os.environ.update(settings.as_environment())
     host = f"[{address}]" if ":" in address else address
     answer = Serving(url=f"http://{host}:{chosen}", database=str(settings.database), learner=settings.learner)
@@ -100,10 +100,18 @@ def _refuse_strangers(address: str) -> None:
         )
 
 
-def _free_port(address: str) -> int:
+def _claimable_port(address: str, port: int) -> int:
+    """The port asked for, or a free one for 0; raises `InvalidInput` where another program has it."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as probe:
-        probe.bind((address, 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as problem:
+            raise InvalidInput(
+                f"Port {port} can't be had: {problem.strerror or problem}.",
+                next_step="Use --port with another number, or --port 0 for any free one.",
+            ) from problem
         return int(probe.getsockname()[1])
 
 
