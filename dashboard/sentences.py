@@ -488,13 +488,13 @@ def effect(before_mean: float, after_mean: float, ranks: tuple[int, int]) -> str
     >>> effect(0.52, 0.50, (21, 23))
     'This would move the mean from 0.52 to 0.50 and the rank from 21 to 23. Nothing is sent yet.'
     """
-    rank = (
-        "and leave the rank at" if ranks[0] == ranks[1] else f"and the rank from {wording.count(ranks[0])} to"
-    )
-    return (
-        f"This would move the mean from {wording.mean(before_mean)} to {wording.mean(after_mean)} "
-        f"{rank} {wording.count(ranks[1])}. Nothing is sent yet."
-    )
+    before, after = wording.means(before_mean, after_mean)
+    moved = f"move the mean from {before} to {after}" if before != after else f"leave the mean at {after}"
+    rank = f"leave the rank at {wording.count(ranks[1])}"
+    if ranks[0] != ranks[1]:
+        rank = f"the rank from {wording.count(ranks[0])} to {wording.count(ranks[1])}"
+        rank = rank if before != after else f"move {rank}"
+    return f"This would {moved} and {rank}. Nothing is sent yet."
 
 
 def scope_words(columns: ArmColumns) -> str:

@@ -21,7 +21,12 @@ def type_legend(look: Tokens) -> None:
 def band_legend(look: Tokens) -> None:
     """Every band as colour, dots and word."""
     bands = [
-        f':color[■]{{foreground="{look.bands[place]}"}} :gray[{wording.band(band)}]'
+        f':color[■]{{foreground="{look.bands[place]}"}} :gray[{_unbroken(wording.band(band))}]'
         for place, band in enumerate(BANDS)
     ]
     st.markdown(f":small[{' &emsp; '.join(bands)}]")
+
+
+def _unbroken(words: str) -> str:
+    """Words that stay on one line."""
+    return words.replace(" ", "\u00a0")

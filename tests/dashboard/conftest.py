@@ -1,0 +1,50 @@
+"""Pages as a browser would open them, on a database of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+APP = Path(__file__).resolve().parents[2] / "dashboard" / "app.py"
+
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Path of the database that the pages read."""
+    path = tmp_path / "pages.db"
+    monkeypatch.setenv("ARMSCOPE_DATABASE", str(path))
+    monkeypatch.delenv("ARMSCOPE_LEARNER", raising=False)
+    return path
+
+
+@pytest.fixture
+def open_page(database: Path) -> Open:
+    """Open a page by name, with query parameters; fails where the page or a panel failed."""
+
+    def opened(name: str = "overview", **query: str | list[str]) -> AppTest:
+        page = AppTest.from_file(str(APP), default_timeout=30)
+        for key, value in query.items():
+            page.query_params[key] = value
+        page.run()
+        if name != "overview":
+            page.switch_page(f"app_pages/{name}.py").run()
+        check(page)
+        return page
+
+    return opened
+
+
+def check(page: AppTest) -> None:
+    """Neither the page nor one of its panels failed."""
+    assert not page.exception
+    assert not [text for text in texts(page) if "could not be shown" in text]
+
+
+def texts(page: AppTest) -> list[str]:
+    """Everything on the page that Streamlit reads as Markdown."""
+    return [str(element.value) for kind in (page.title, page.subheader, page.markdown) for element in kind]

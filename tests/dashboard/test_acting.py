@@ -1,0 +1,113 @@
+"""Rewards and resets through their pages: sent once, shown, undone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+from core.flows import look
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.undo import undo
+from tests.dashboard.conftest import Open, check, texts
+from tests.dashboard.worlds import desk_at, keys, world
+
+ARM = "tool:fs:t0"
+
+
+def _mean(database: Path) -> float:
+    belief = look.belief(desk_at(database))
+    return float(belief.summary.mean[belief.columns.keys.index(ARM)])
+
+
+def _send(page: AppTest) -> AppTest:
+    button = next(button for button in page.button if button.label == "Send reward")
+    return button.click().run()
+
+
+def test_a_reward_is_previewed_then_sent_once(open_page: Open, database: Path) -> None:
+    world(database, keys(4), 20)
+    page = open_page("rewards", reward_arm=ARM)
+    before = _mean(database)
+    assert any("Nothing is sent yet" in text for text in texts(page))
+    assert _mean(database) == before
+    page.text_area(key="reward reason").set_value("found the outage page").run()
+    _send(page)
+    check(page)
+    given = look.rewards(desk_at(database))
+    assert [(one.arm, one.reward, one.reason) for one in given] == [(ARM, 1.0, "found the outage page")]
+    assert _mean(database) > before
+    assert page.text_area(key="reward reason").value == ""
+    assert "rewarded 1" in page.toast[0].value
+
+
+def test_the_same_form_counts_once_however_often_it_is_sent(database: Path) -> None:
+    desk = world(database, keys(4), 20)
+    first = reward(desk, ARM, 0.0, key="one form")
+    assert reward(desk, ARM, 0.0, key="one form") == first
+    assert len(look.rewards(desk)) == 1
+
+
+def test_a_reward_that_the_record_does_not_admit_says_why(open_page: Open, database: Path) -> None:
+    world(database, keys(4), 20)
+    page = open_page("rewards", reward_arm=ARM, run="<b>4711</b>")
+    assert any("There is no run" in text and "<b>" not in text for text in texts(page))
+    button = next(button for button in page.button if button.label == "Send reward")
+    assert button.disabled
+
+
+def test_zero_is_a_reward(open_page: Open, database: Path) -> None:
+    world(database, keys(4), 20)
+    page = open_page("rewards", reward_arm=ARM)
+    before = _mean(database)
+    page.button_group(key="outcome").set_value("rejected").run()
+    _send(page)
+    assert _mean(database) < before
+
+
+def test_rewards_and_their_undo_are_listed(open_page: Open, database: Path) -> None:
+    desk = world(database, keys(4), 20)
+    kept = reward(desk, ARM, 1.0)
+    undone = reward(desk, ARM, 0.5)
+    undo(desk, undone.id)
+    table = open_page("rewards").dataframe[0].value
+    assert list(table["act"]) == ["Redo", "Undo"]
+    assert list(table["reward"]) == ["◆ 0.5", "● 1.0"]
+    assert kept.id != undone.id
+
+
+def test_a_reset_needs_its_phrase(open_page: Open, database: Path) -> None:
+    world(database, keys(10), 20)
+    page = open_page("reset")
+    button = page.button(key="do reset")
+    assert button.label == "Reset 2 arms"
+    assert button.disabled
+    page.text_input(key="reset typed").set_value("reset 2 ar").run()
+    assert page.button(key="do reset").disabled
+    page.text_input(key="reset typed").set_value("reset 2 arms").run()
+    page.button(key="do reset").click().run()
+    check(page)
+    desk = desk_at(database)
+    assert [one.n_arms for one in look.resets(desk)] == [2]
+    assert page.text_input(key="reset typed").value == ""
+    undo(desk, look.resets(desk)[0].id)
+    assert look.resets(desk)[0].undone
+
+
+def test_the_preview_is_what_the_reset_does(open_page: Open, database: Path) -> None:
+    desk = world(database, keys(10), 20)
+    page = open_page("reset", scope="All arms", target="Each arm’s prior")
+    shown = page.dataframe[0].value
+    reset(desk, target="prior")
+    after = look.belief(desk).summary
+    assert [round(value, 6) for value in shown["after"]] == [round(float(value), 6) for value in after.mean]
+    assert set(look.belief(desk).columns.pulls) == {0}
+
+
+def test_named_arms_start_without_a_preview(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 10)
+    page = open_page("reset", scope="Named arms")
+    assert page.title[0].value.startswith("Choose the arms")
+    page = open_page("reset", scope="Named arms", reset_arm=[ARM])
+    assert page.button(key="do reset").label == "Reset 1 arm"
