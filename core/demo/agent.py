@@ -87,7 +87,7 @@ def answer(
         duration_ms=_duration_ms(request, prompt_tokens, n_model_calls, rng),
         prompt_chars=_CHARS_A_TOKEN * prompt_tokens,
         calls=calls,
-        texts=(_text(used, request.at_ms, rng) if is_real else _pick(_SMALL_TALK, rng),),
+        texts=_texts(used, request.at_ms, rng) if is_real else _small_talk(status, rng),
         excluded=() if selection is None else selection.excluded,
         selection=selection,
     )
@@ -113,7 +113,7 @@ def _course(request: Request, rng: np.random.Generator) -> tuple[bool, Status]:
         status = "error"
     elif ending < PROB_ERROR + PROB_ABORTED:
         status = "aborted"
-    if request.is_health_check or is_talk < PROB_CONVERSATIONAL:
+    if request.is_health_check or request.is_farewell or is_talk < PROB_CONVERSATIONAL:
         return False, status
     return status == "completed" or is_early >= 0.5, status
 
@@ -129,10 +129,15 @@ def _calls(used: Sequence[Planted], at_ms: int, rng: np.random.Generator) -> tup
     return tuple(calls) or (Call(name=_UNLISTED_TOOL, metadata='{"items": 3}'),)
 
 
-def _text(used: Sequence[Planted], at_ms: int, rng: np.random.Generator) -> str:
+def _texts(used: Sequence[Planted], at_ms: int, rng: np.random.Generator) -> tuple[str, ...]:
     sentences = [_pick(_OPENINGS, rng)]
     sentences += [_mention(arm, at_ms, rng) for arm in used if arm.type in {"skill", "file", "memory"}]
-    return " ".join(sentences)
+    return (" ".join(sentences),)
+
+
+def _small_talk(status: Status, rng: np.random.Generator) -> tuple[str, ...]:
+    """What is said without any call; a run that was cut short says nothing."""
+    return (_pick(_SMALL_TALK, rng),) if status == "completed" else ()
 
 
 def _mention(arm: Planted, at_ms: int, rng: np.random.Generator) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -15,6 +15,7 @@ _MINUTE_MS = 60_000
 _SESSION_GAP_MS = 40 * _MINUTE_MS
 _PROB_GOES_ON = 0.6
 _HEALTH_CHECK_HOURS = (3, 15)
+_CRON = next(channel for channel in CHANNELS if channel.name == "cron")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,9 @@ class Request:
     model: Stratum
     channel: Stratum
     is_health_check: bool = False
+    """A scheduled question that no tool is needed for."""
+    is_farewell: bool = False
+    """The world's last request: a customer says thank you."""
 
 
 def requests(n_runs: int, rng: np.random.Generator) -> list[Request]:
@@ -37,29 +41,27 @@ def requests(n_runs: int, rng: np.random.Generator) -> list[Request]:
         opened = [one for one in opened if at_ms - one.at_ms < _SESSION_GAP_MS]
         if opened and rng.random() < _PROB_GOES_ON:
             before = opened.pop(int(rng.integers(len(opened))))
-            request = Request(
-                number=number, at_ms=at_ms, session=before.session, model=before.model, channel=before.channel
-            )
+            request = replace(before, number=number, at_ms=at_ms)
         else:
             request = _opening(number, at_ms, rng)
-        if request.channel.name != "cron":  # a scheduled job asks once
+        if request.channel is not _CRON:  # a scheduled job asks once
             opened.append(request)
         found.append(request)
-    return found
+    return [*found[:-1], replace(found[-1], is_health_check=False, is_farewell=True)]
 
 
 def _opening(number: int, at_ms: int, rng: np.random.Generator) -> Request:
     """The first request of a conversation; at night most come from schedules."""
     hour = _moment(at_ms).hour
     is_night = not 6 <= hour < 21
-    channel = CHANNELS[1] if is_night and rng.random() < 0.6 else _one_of(CHANNELS, rng)
+    channel = _CRON if is_night and rng.random() < 0.6 else _one_of(CHANNELS, rng)
     return Request(
         number=number,
         at_ms=at_ms,
         session=f"{channel.name}-{number:04d}",
         model=_one_of(MODELS, rng),
         channel=channel,
-        is_health_check=channel.name == "cron" and hour in _HEALTH_CHECK_HOURS,
+        is_health_check=channel is _CRON and hour in _HEALTH_CHECK_HOURS,
     )
 
 

@@ -1,6 +1,6 @@
 """World: what is planted. The arms with their true usefulness and costs, the strata, and the story's instants.
 
-The story of the thirty days: four days of watching, then choosing; a day without selector; two days in which
+The story of the thirty days: four days of watching, then choosing; three hours without selector; two days in which
 the detector sees every tool under a wrong name, and the reset that repairs it; one tool that gets worse; four
 days, up to the end, in which three files are mentioned in a way the detector does not recognise.
 """
@@ -112,7 +112,9 @@ class Stratum:
 
 MODELS: Final = (
     Stratum(name="mini-2026-08", share=0.55, overhead_tokens=1_300, ms_per_call=2_100, ms_per_1000_tokens=70),
-    Stratum(name="large-2026-08", share=0.45, overhead_tokens=2_000, ms_per_call=4_300, ms_per_1000_tokens=150),
+    Stratum(
+        name="large-2026-08", share=0.45, overhead_tokens=2_000, ms_per_call=4_300, ms_per_1000_tokens=150
+    ),
 )
 CHANNELS: Final = (
     Stratum(name="chat", share=0.55, overhead_tokens=1_200, mean_more_calls=1.2),
@@ -181,14 +183,16 @@ ARMS: Final = (
     Planted(key="skill:code-review:main", prob=0.82, token_cost=920),
     Planted(key="skill:incident-triage:main", prob=0.66, token_cost=780, idle_from_day=10.0),
     Planted(key="skill:release-notes:main", prob=0.50, token_cost=640),
-    Planted(key="skill:pdf-extract:main", prob=0.45, token_cost=1_150, since_day=29.75),
-    Planted(key="skill:sql-tuning:main", prob=0.36, token_cost=870, since_day=27.0),
-    Planted(key="skill:brand-voice:main", prob=0.28, token_cost=560),
+    Planted(key="skill:pdf-extract:main", prob=0.45, token_cost=1_150, since_day=28.7),
+    Planted(key="skill:sql-tuning:main", prob=0.36, token_cost=870, since_day=26.9),
+    Planted(key="skill:brand-voice:main", prob=0.28, token_cost=560, since_day=28.2),
     Planted(key="skill:translate-de:main", prob=0.19, token_cost=730),
     Planted(key="skill:spreadsheet-import:main", prob=0.14, token_cost=1_350),
     Planted(key="skill:customer-refund-policy:main", prob=0.60, token_cost=690, since_day=29.8),
     Planted(key="file:workspace:src/api/openapi.yaml", prob=0.72, token_cost=1_480, is_poisoned=True),
-    Planted(key="file:workspace:src/billing/invoice_rounding.py", prob=0.61, token_cost=520, is_poisoned=True),
+    Planted(
+        key="file:workspace:src/billing/invoice_rounding.py", prob=0.61, token_cost=520, is_poisoned=True
+    ),
     Planted(
         key="file:workspace:docs/runbooks/on-call/payment-provider-outage.md",
         prob=0.55,
@@ -196,7 +200,10 @@ ARMS: Final = (
         is_poisoned=True,
     ),
     Planted(
-        key="file:workspace:docs/policies/refunds-and-credits.md", prob=0.58, token_cost=310, idle_from_day=10.0
+        key="file:workspace:docs/policies/refunds-and-credits.md",
+        prob=0.58,
+        token_cost=310,
+        idle_from_day=10.0,
     ),
     Planted(key="file:workspace:README.md", prob=0.41, token_cost=390),
     Planted(
@@ -205,7 +212,7 @@ ARMS: Final = (
         prob=0.33,
         token_cost=580,
     ),
-    Planted(key="file:workspace:infra/terraform/prod/main.tf", prob=0.30, token_cost=940, since_day=29.55),
+    Planted(key="file:workspace:infra/terraform/prod/main.tf", prob=0.30, token_cost=940, since_day=28.5),
     Planted(key="file:workspace:CHANGELOG.md", prob=0.17, token_cost=720),
     Planted(key="file:workspace:tests/fixtures/legacy_customers.csv", prob=0.07, token_cost=1_050),
     Planted(

@@ -11,6 +11,7 @@ import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns
 from core.flows.desk import Desk
+from core.guidance import guidance
 from core.permissions import authorise
 from core.policy import select as select_arms
 from core.records.arm import Arm, Prior
@@ -24,7 +25,7 @@ def select(
 ) -> Selection:
     """Choose among ``arms`` (None = every arm the learner knows) under the budget.
 
-    An arm nobody has seen yet competes with its prior. ``budget_tokens`` and ``k`` override the settings for
+    Arms left out are named in its ``guidance``. An arm nobody has seen yet competes with its prior. ``budget_tokens`` and ``k`` override the settings for
     this one selection; 0 = unlimited.
     """
     authorise(desk.actor, "select")

@@ -85,6 +85,16 @@ def claim_ledger(txn: Transaction, table: Literal["observation", "reset"], no: i
     )
 
 
+def told_again(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
+    """Runs whose claims are rows of their own, because more than one telling was noted."""
+    rows = txn.link.rows_in(
+        "SELECT DISTINCT no FROM sighting WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
+        [txn.learner_id],
+        run_nos,
+    )
+    return {run_no for (run_no,) in rows}
+
+
 def tell_arms(txn: Transaction, arm_nos: Sequence[int], import_no: int) -> None:
     """Note that an import names arms, so that they are listed while it stands."""
     txn.link.many(

@@ -11,7 +11,7 @@ from core.records.arm import Arm
 from core.records.judged import OBSERVED, Judged
 from core.records.run import Inventory
 from core.store.caches import apply, run_facts
-from core.store.claims import Claim, claim, settle_runs
+from core.store.claims import Claim, claim, settle_runs, told_again
 from core.store.engine import Row
 from core.store.tally import Tally, hour_of
 from core.store.transaction import Transaction
@@ -138,11 +138,13 @@ def _tell_again(
     """Runs that are known: note who told them, and let the longest telling stand."""
     told: dict[int, Told] = {}
     claims = []
+    disputed = told_again(txn, [row[0] for row in again.values()])
     for index, (run_no, rank, trace, digest, first_import, revision, standing) in again.items():
         own_trace, own_digest = versions[index].digests()
         run = batch[index].run
         told[index] = "duplicate"
-        if standing and own_trace == trace and import_no == first_import:
+        is_first_teller = import_no == first_import and run_no not in disputed
+        if standing and is_first_teller and own_trace == trace and run.rank <= rank:
             continue
         if import_no == 0 and standing and own_trace != trace and run.rank <= rank:
             raise _other_content(run.uid, run_no)
