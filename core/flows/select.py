@@ -25,7 +25,7 @@ def select(
 ) -> Selection:
     """Choose among ``arms`` (None = every arm the learner knows) under the budget.
 
-    Arms left out are named in its ``guidance``. An arm nobody has seen yet competes with its prior. ``budget_tokens`` and ``k`` override the settings for
+    Arms left out are named in its ``guidance``; an arm nobody has seen yet competes with its prior. ``budget_tokens`` and ``k`` override the settings for
     this one selection; 0 = unlimited.
     """
     authorise(desk.actor, "select")
@@ -34,9 +34,9 @@ def select(
         settings, revision = snapshot.settings, snapshot.revision
     if arms is not None:
         columns = offered(columns, arms, settings)
-    return select_arms(
-        columns, overridden(settings, budget_tokens, k), seed=desk.entropy(), revision=revision
-    )
+    wanted = overridden(settings, budget_tokens, k)
+    chosen = select_arms(columns, wanted, seed=desk.entropy(), revision=revision)
+    return msgspec.structs.replace(chosen, guidance=guidance(chosen.excluded))
 
 
 def overridden(settings: LearnerSettings, budget_tokens: int | None, k: int | None) -> LearnerSettings:
