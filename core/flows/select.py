@@ -25,8 +25,8 @@ def select(
 ) -> Selection:
     """Choose among ``arms`` (None = every arm the learner knows) under the budget.
 
-    Arms left out are named in its ``guidance``; an arm nobody has seen yet competes with its prior. ``budget_tokens`` and ``k`` override the settings for
-    this one selection; 0 = unlimited.
+    Arms left out are named in its ``guidance``; an arm nobody has seen yet competes with its prior.
+    ``budget_tokens`` and ``k`` override the settings for this one selection; 0 = unlimited.
     """
     authorise(desk.actor, "select")
     with desk.store.reading(desk.learner) as snapshot:

@@ -25,7 +25,7 @@ _BYTE_PLACE: Final = re.compile(r"\(byte (\d+)\)")
 _NO_NUMBER: Final = re.compile(rb"-?(NaN|Infinity)")
 
 
-class Flaw(ValueError):  # noqa: N818 - it becomes a rejected line, nobody catches it as an error
+class Flaw(ValueError):
     """Why a piece of JSON is not accepted."""
 
 
