@@ -182,7 +182,7 @@ def count(number: float) -> str:
     >>> count(3012), count(-4), count(0)
     ('3,012', '−4', '0')
     """
-    return f"{number:,.0f}".replace("-", MINUS)
+    return signed_minus(f"{number:,.0f}")
 
 
 def number_word(number: int) -> str:

@@ -57,7 +57,10 @@ def width_pulls(known: Confidence, look: Tokens, *, compact: bool = False) -> Dr
 
 
 def apart(known: Confidence, at_most: int = MAX_MARKS) -> Ints:
-    """Places of the observed arms to draw: those that would fall on the same few pixels are drawn once."""
+    """Places of the observed arms to draw: those that would fall on the same few pixels are drawn once.
+
+    Should that leave too many still, an even sample of them.
+    """
     observed = np.flatnonzero(known.pulls > 0)
     if len(observed) <= at_most:
         return observed
@@ -65,7 +68,10 @@ def apart(known: Confidence, at_most: int = MAX_MARKS) -> Ints:
     up = np.round(known.width[observed] * 120).astype(np.int64)
     kinds = np.array([ARM_TYPES.index(known.types[int(place)]) for place in observed])
     _, first = np.unique(np.stack([across, up, kinds]), axis=1, return_index=True)
-    return observed[np.sort(first)]
+    kept = observed[np.sort(first)]
+    if len(kept) <= at_most:
+        return kept
+    return kept[np.unique(np.round(np.linspace(0, len(kept) - 1, at_most)).astype(np.int64))]
 
 
 def _pulls_axis(look: Tokens, right: float) -> dict[str, Any]:

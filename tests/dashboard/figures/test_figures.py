@@ -1,0 +1,237 @@
+"""Figures through their data: what is drawn, what it says to those who can't see it, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.columns import ArmColumns
+from core.records.arm import ARM_TYPES
+from core.statistics.confidence import confidence
+from core.statistics.savings import Savings, savings
+from core.statistics.summary import Summary, summarise
+from dashboard import wording
+from dashboard.figures.arms import METHODS, ArmRow, Method, ordered, rows, telling
+from dashboard.figures.bands import bands, bands_by_type
+from dashboard.figures.before_after import before_after
+from dashboard.figures.densities import MAX_OTHERS, curve, densities, sample
+from dashboard.figures.distributions import distributions, smoothed
+from dashboard.figures.drawn import Drawn
+from dashboard.figures.ladder import ladder
+from dashboard.figures.savings_time import savings_time
+from dashboard.figures.strata import strata
+from dashboard.figures.theme import DARK, LIGHT, THEMES, Tokens
+from dashboard.figures.width_pulls import MAX_MARKS, apart, width_pulls
+from tests.dashboard.figures.arrays import columns_of
+from tests.dashboard.worlds import HOSTILE, keys
+from tests.usage import Counted, usage_of
+
+FORBIDDEN = ("<script", "%{x}", "<b>bold")
+
+
+def _arms(names: tuple[str, ...]) -> tuple[ArmColumns, Summary]:
+    pulls = [3 + 11 * at % 97 for at in range(len(names))]
+    columns = columns_of(names, pulls, [pull * (at % 7) // 7 for at, pull in enumerate(pulls)])
+    return columns, summarise(columns)
+
+
+def _rows(n_arms: int, method: Method = "exact") -> tuple[ArmRow, ...]:
+    columns, summary = _arms(keys(n_arms))
+    return rows(columns, summary, range(n_arms), method=method)
+
+
+def _savings(model: str = "large") -> Savings:
+    runs = [
+        Counted(
+            run_class="baseline" if number % 5 == 0 else "selected",
+            tokens=(18_000 if number % 5 == 0 else 11_000) + 97 * (number % 40),
+            hour=24 * (number // 10) + 480_000,
+            model=(model, "mini")[number % 2],
+            channel=("chat", "cron")[number // 2 % 2],
+            duration_ms=1_000 + number % 9,
+            prob=0.25,
+        )
+        for number in range(200)
+    ]
+    return savings(usage_of(runs), baseline_rate=0.25, n_arms=12)
+
+
+def _all(look: Tokens, *, compact: bool, names: tuple[str, ...]) -> dict[str, Drawn]:
+    columns, summary = _arms(names)
+    shown = rows(columns, summary, range(min(len(names), 12)))
+    known = confidence(columns, summary)
+    saved = _savings(model="<script>%{x}<b>bold")
+    first = shown[0]
+    return {
+        "densities": densities(shown, [(2.0, 3.0), (5.0, 1.0)], look, compact=compact),
+        "ladder": ladder(shown, look, compact=compact),
+        "bands": bands(known.counts, look),
+        "types": bands_by_type(known.by_type, look),
+        "widths": width_pulls(known, look, compact=compact),
+        "distributions": distributions(saved, look, compact=compact),
+        "time": savings_time(saved.over_time, look, compact=compact),
+        "strata": strata(saved, look, compact=compact),
+        "before_after": before_after(first.key, first.type, (2.0, 3.0), (2.0, 4.0), look),
+    }
+
+
+@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("look", THEMES.values(), ids=list(THEMES))
+def test_every_figure_has_words_a_table_and_is_deterministic(look: Tokens, compact: bool) -> None:
+    first = _all(look, compact=compact, names=keys(10))
+    again = _all(look, compact=compact, names=keys(10))
+    for name, figure in first.items():
+        assert figure.alt.endswith(".")
+        assert len(figure.alt) > 20
+        lengths = {len(cells) for cells in figure.table.values()}
+        assert len(lengths) == 1
+        assert lengths != {0}
+        assert figure.figure.to_json() == again[name].figure.to_json(), name
+
+
+def _texts(figure: Drawn) -> list[str]:
+    """Every string that Plotly reads as its pseudo-HTML."""
+    found: list[str] = [note["text"] for note in figure.figure.layout.to_plotly_json().get("annotations", [])]
+    for trace in figure.figure.to_dict()["data"]:
+        for field in ("text", "hovertext", "name", "hovertemplate"):
+            value = trace.get(field, [])
+            found += [value] if isinstance(value, str) else [str(one) for one in value]
+    return found
+
+
+def test_hostile_names_reach_plotly_escaped() -> None:
+    for name, figure in _all(LIGHT, compact=False, names=HOSTILE).items():
+        for text in _texts(figure):
+            assert not any(foreign in text for foreign in FORBIDDEN), (name, text)
+            assert len(text) < 400
+
+
+def test_numbers_travel_in_four_bytes() -> None:
+    for name, figure in _all(DARK, compact=False, names=keys(10)).items():
+        if name in {"bands", "types"}:
+            continue
+        for trace in figure.figure.data:
+            assert np.asarray(trace["x"]).dtype == np.float32, name
+
+
+@pytest.mark.parametrize("n_arms", [1, 9, 12])
+def test_chosen_arms_keep_their_height_and_traces_stay_few(n_arms: int) -> None:
+    arms = _rows(n_arms)
+    figure = densities(arms, [(2.0, 3.0)] * 40, LIGHT).figure
+    top = figure.layout.yaxis.range[1]
+    assert top >= max(curve(row.alpha, row.beta)[1].max() for row in arms)
+    assert len(figure.data) <= 20
+    greys = [trace for trace in figure.data if trace["line"]["color"] == LIGHT.other_arms]
+    assert len(greys) == 1
+    assert int(np.isnan(greys[0]["y"]).sum()) == 39
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_shades_stay_between_the_limits(method: Method) -> None:
+    arms = _rows(5, method)
+    fills = [trace for trace in densities(arms, [], LIGHT).figure.data if trace["fill"] == "tozeroy"]
+    assert len(fills) == 5
+    by_type = sorted(arms, key=lambda row: ARM_TYPES.index(row.type))
+    for row, trace in zip(by_type, fills, strict=True):
+        assert np.float32(row.lower) <= trace["x"].min()
+        assert trace["x"].max() <= np.float32(row.upper)
+        assert trace["y"][0] == trace["y"][-1] == 0
+
+
+def test_every_row_number_stands_at_a_peak_and_beside_its_row() -> None:
+    arms = _rows(12)
+    notes = [note.text for note in densities(arms, [], LIGHT).figure.layout.annotations]
+    for number in range(1, 13):
+        assert notes.count(f"<b>{number}</b>") == 2
+
+
+def test_a_density_with_infinite_ends_is_drawn_without_them() -> None:
+    x, height = curve(0.5, 0.5)
+    assert np.isfinite(height).all()
+    assert 0 < x.min() < x.max() < 1
+
+
+def test_the_grey_rest_is_a_sample_that_does_not_depend_on_order() -> None:
+    pairs = [(1.0 + at % 13, 1.0 + at % 29) for at in range(5_000)]
+    assert len(sample(pairs)) == MAX_OTHERS
+    assert sample(pairs) == sample(list(reversed(pairs)))
+
+
+def test_rows_are_ordered_by_every_key() -> None:
+    columns, summary = _arms(keys(20))
+    everyone = np.arange(20)
+    means = summary.mean[ordered(columns, summary, everyone, "mean")]
+    assert (np.diff(means) <= 0).all()
+    assert (np.diff(summary.width[ordered(columns, summary, everyone, "width")]) >= 0).all()
+    assert (np.diff(columns.pulls[ordered(columns, summary, everyone, "pulls")]) <= 0).all()
+    kinds = [columns.types[int(at)] for at in ordered(columns, summary, everyone, "type")]
+    assert kinds == sorted(kinds, key=["tool", "skill", "file", "memory", "section"].index)
+
+
+@pytest.mark.parametrize("n_arms", [1, 5, 500])
+def test_the_first_choice_has_the_best_and_the_worst(n_arms: int) -> None:
+    columns, summary = _arms(keys(n_arms))
+    chosen = telling(columns, summary)
+    assert len(set(chosen.tolist())) == len(chosen) == min(n_arms, 9)
+    wide = summary.width >= 0.035
+    assert summary.mean[chosen].max() == summary.mean[wide].max()
+    assert summary.mean[chosen].min() == summary.mean[wide].min()
+
+
+def test_arms_nobody_pulled_can_still_be_shown() -> None:
+    columns = columns_of(keys(3), [0, 0, 0], [0, 0, 0])
+    assert len(telling(columns, summarise(columns))) == 3
+
+
+def test_marks_on_the_same_pixels_are_drawn_once() -> None:
+    columns, summary = _arms(keys(6_000))
+    assert len(apart(confidence(columns, summary))) <= MAX_MARKS
+
+
+def test_bands_add_up() -> None:
+    counts = [1, 2, 6, 13, 23]
+    figure = bands(counts, LIGHT)
+    assert [int(trace["x"][0]) for trace in figure.figure.data] == counts
+    assert figure.table["arms"] == counts
+    assert figure.table["band"] == ["○○○○ none", "●○○○ low", "●●○○ medium", "●●●○ high", "●●●● very high"]
+
+
+def test_the_strata_begin_with_all_runs() -> None:
+    figure = strata(_savings(), LIGHT)
+    assert figure.table["group"] == ["all", "large", "mini", "chat", "cron"]
+    assert figure.figure.layout.xaxis.range[0] <= 0
+
+
+def test_savings_break_where_they_cannot_be_computed() -> None:
+    path = _savings().over_time
+    line = next(trace for trace in savings_time(path, LIGHT).figure.data if trace["connectgaps"] is False)
+    assert len(line["y"]) == len(path.day)
+    assert np.array_equal(np.isnan(line["y"]), np.isnan(path.saved_percent))
+
+
+def test_smoothing_keeps_the_mean_in_place() -> None:
+    spread = _savings().distribution
+    x = np.linspace(1, float(spread.upper[-1]) * 2, 4_000)
+    height = smoothed(spread, spread.n_selected, x)
+    centre = float((x * height).sum() / height.sum())
+    assert abs(centre - 12_900) / 12_900 < 0.06
+    assert smoothed(spread, spread.n_selected * 0, x).max() == 0
+
+
+def test_before_and_after_name_both_means() -> None:
+    notes: Sequence[Any] = before_after(
+        "tool:fs:t0", "tool", (10.0, 9.0), (10.0, 10.0), DARK
+    ).figure.layout.annotations
+    assert [note.text for note in notes] == ["<b>after 0.50</b>", "before 0.53"]
+
+
+def test_a_planted_value_is_marked_and_told() -> None:
+    columns, summary = _arms(keys(3))
+    arms = rows(columns, summary, [0, 1], truth={columns.keys[0]: 0.42})
+    figure = ladder(arms, LIGHT)
+    strokes = [trace for trace in figure.figure.data if trace["marker"]["symbol"] == "line-ns-open"]
+    assert [float(trace["x"][0]) for trace in strokes] == [pytest.approx(0.42)]
+    assert any(f"planted value {wording.mean(0.42)}" in text for text in _texts(figure))
