@@ -58,8 +58,8 @@ FILES_POISONED_MS: Final = (at_day(26), END_MS)
 class Planted:
     """An arm whose truth is known: in an observed run that included it, it is referenced with this probability.
 
-    ``drifts_to``: from the twentieth day on it is that instead. ``since_day`` and ``until_day`` bound when the
-    agent offers it. ``idle_from_day``: from then on only health checks offer it, which never call a tool, so
+    ``drifts_to``: from the twentieth day on it is that instead. The agent offers it from ``since_day`` on.
+    ``idle_from_day``: from then on only health checks offer it, which never call a tool, so
     nothing is learned any more. ``is_poisoned``: a file whose mentions are missed in the last four days.
     """
 
@@ -69,7 +69,6 @@ class Planted:
     content: str | None = None
     drifts_to: float | None = None
     since_day: float = 0.0
-    until_day: float = float(DAYS)
     idle_from_day: float | None = None
     is_poisoned: bool = False
 
@@ -92,10 +91,8 @@ class Planted:
 
     def is_offered(self, at_ms: int, *, to_health_check: bool = False) -> bool:
         """Whether the agent has it on offer at an instant."""
-        until = self.until_day
-        if self.idle_from_day is not None and not to_health_check:
-            until = self.idle_from_day
-        return at_day(self.since_day) <= at_ms <= at_day(until)
+        is_idle = self.idle_from_day is not None and at_ms >= at_day(self.idle_from_day)
+        return at_ms >= at_day(self.since_day) and (to_health_check or not is_idle)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +121,8 @@ CHANNELS: Final = (
 
 BASELINE_RATE_FIRST: Final = 0.05
 BASELINE_RATE: Final = 0.10
-BUDGET_TOKENS: Final = 20_000
-MAX_ARMS: Final = 24
+BUDGET_TOKENS: Final = 21_000
+MAX_ARMS: Final = 20
 PROB_CONVERSATIONAL: Final = 0.14
 PROB_ABORTED: Final = 0.018
 PROB_ERROR: Final = 0.026
@@ -182,10 +179,10 @@ ARMS: Final = (
     Planted(key="tool:other:screenshot_page", prob=0.23, token_cost=450),
     Planted(key="skill:code-review:main", prob=0.82, token_cost=920),
     Planted(key="skill:incident-triage:main", prob=0.66, token_cost=780, idle_from_day=10.0),
-    Planted(key="skill:release-notes:main", prob=0.50, token_cost=640),
-    Planted(key="skill:pdf-extract:main", prob=0.45, token_cost=1_150, since_day=28.7),
+    Planted(key="skill:release-notes:main", prob=0.50, token_cost=640, since_day=29.0),
+    Planted(key="skill:pdf-extract:main", prob=0.45, token_cost=1_150, since_day=29.45),
     Planted(key="skill:sql-tuning:main", prob=0.36, token_cost=870, since_day=26.9),
-    Planted(key="skill:brand-voice:main", prob=0.28, token_cost=560, since_day=28.2),
+    Planted(key="skill:brand-voice:main", prob=0.28, token_cost=560, since_day=27.6),
     Planted(key="skill:translate-de:main", prob=0.19, token_cost=730),
     Planted(key="skill:spreadsheet-import:main", prob=0.14, token_cost=1_350),
     Planted(key="skill:customer-refund-policy:main", prob=0.60, token_cost=690, since_day=29.8),
@@ -211,8 +208,9 @@ ARMS: Final = (
         "OverdueReminderTemplate.java",
         prob=0.33,
         token_cost=580,
+        since_day=28.1,
     ),
-    Planted(key="file:workspace:infra/terraform/prod/main.tf", prob=0.30, token_cost=940, since_day=28.5),
+    Planted(key="file:workspace:infra/terraform/prod/main.tf", prob=0.30, token_cost=940, since_day=29.3),
     Planted(key="file:workspace:CHANGELOG.md", prob=0.17, token_cost=720),
     Planted(key="file:workspace:tests/fixtures/legacy_customers.csv", prob=0.07, token_cost=1_050),
     Planted(
@@ -239,6 +237,7 @@ ARMS: Final = (
         prob=0.52,
         token_cost=45,
         content="A 429 from the billing provider clears within a minute: wait twice as long after each attempt.",
+        since_day=29.72,
     ),
     Planted(
         key="memory:fact:holiday-calendar-2026",

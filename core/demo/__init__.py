@@ -1,0 +1,7 @@
+"""Demo: a planted-truth world, seeded, in a database of its own, made through the real flows."""
+
+from core.demo.build import DemoAnswer, build
+from core.demo.play import Played, play
+from core.demo.world import END_MS, LEARNER, N_RUNS, START_MS, truth
+
+__all__ = ["END_MS", "LEARNER", "N_RUNS", "START_MS", "DemoAnswer", "Played", "build", "play", "truth"]

@@ -1,0 +1,166 @@
+"""Build: a seed → a database file with its world, complete or not at all.
+
+The world is played in a folder beside the file and moved into place when it is whole, so whatever interrupts
+it leaves the old file as it was. A database that holds anything but a demo is never replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+
+from core.demo.agent import run_id
+from core.demo.play import Progress, play
+from core.demo.world import LEARNER, N_RUNS
+from core.errors import ArmscopeError, Conflict, StoreBusy, StoreUnusable
+from core.flows.desk import Desk
+from core.flows.look import DEMO_ORIGIN, frame
+from core.records.actor import Actor
+from core.store.engine import Database
+from core.store.reads import find_run, learners
+from core.store.store import Store
+from core.store.transaction import Snapshot
+
+DEFAULT_SEED: Final = 7
+
+_READER: Final = Actor(name="demo", role="viewer")
+
+
+class DemoAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the demo is and how much it holds; ``built`` False: it was there already and was left alone."""
+
+    database: str
+    learner: str
+    seed: int
+    runs: int
+    arms: int
+    built: bool
+
+
+def build(
+    path: Path,
+    *,
+    seed: int = DEFAULT_SEED,
+    fresh: bool = False,
+    n_runs: int = N_RUNS,
+    progress: Progress | None = None,
+) -> DemoAnswer:
+    """Make the demo's database, or reuse the one that is there.
+
+    Reused is a complete world of the same seed, size and version, with whatever was done in it since; any other
+    demo, and with ``fresh`` that one too, is replaced. Two builds with one seed give the same posteriors, bit
+    for bit.
+
+    Parameters
+    ----------
+    path
+        The database file; a database of its own, never the one real runs are in.
+    seed
+        Which world.
+    fresh
+        Build it even where it is complete.
+    n_runs
+        How many runs the thirty days hold.
+    progress
+        Called with the runs made so far and the runs to come to.
+
+    Raises
+    ------
+    Conflict
+        The file to be replaced holds learners beside the demo's.
+    StoreBusy
+        The file to be replaced is open elsewhere.
+    StoreUnusable
+        The folder can't be written, or the file is no database of ours.
+    """
+    if fresh or not _is_complete(path, seed, n_runs):
+        _refuse_loss(path)
+        _build(path, seed, n_runs, progress)
+        return _answer(path, seed, built=True)
+    return _answer(path, seed, built=False)
+
+
+def _build(path: Path, seed: int, n_runs: int, progress: Progress | None) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
+            made = Path(folder) / path.name
+            with closing(Store(made)) as store:  # closing folds the log back, so the one file is all of it
+                play(store, seed=seed, n_runs=n_runs, progress=progress)
+            with _nobody_at(path):
+                made.replace(path)
+    except ArmscopeError:
+        raise
+    except OSError as problem:
+        raise StoreUnusable(
+            f"The demo can't be built as {path}: {problem.strerror or problem}.",
+            next_step="Name a file in a folder you can write to with --database.",
+        ) from problem
+
+
+def _is_complete(path: Path, seed: int, n_runs: int) -> bool:
+    """Whether the file holds this very world: its last run, which is the version's too, came last."""
+    with _opened(path) as snapshot:
+        return (
+            snapshot is not None
+            and snapshot.origin == f"{DEMO_ORIGIN}{seed}"
+            and find_run(snapshot, run_id(n_runs)) is not None
+            and find_run(snapshot, run_id(n_runs + 1)) is None
+        )
+
+
+def _refuse_loss(path: Path) -> None:
+    """Raise unless nothing but a demo would be lost with the file."""
+    with _opened(path) as snapshot:
+        if snapshot is None:
+            return
+        others = [name for name in learners(snapshot.link) if name != LEARNER]
+        if snapshot.exists and not snapshot.origin.startswith(DEMO_ORIGIN):
+            others.append(LEARNER)
+    if others:
+        raise Conflict(
+            f"The demo's database must hold nothing but a demo, got {path} with learner {others[0]!a}.",
+            next_step="Name another file for the demo with --database; nothing was replaced.",
+        )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Snapshot | None]:
+    """The demo's learner in the file, None where there is no file."""
+    if not path.exists():
+        yield None
+        return
+    with closing(Store(path)) as store, store.reading(LEARNER) as snapshot:
+        yield snapshot
+
+
+@contextmanager
+def _nobody_at(path: Path) -> Iterator[None]:
+    """Hold the file's writers off. The last to close a database folds its log back and removes it, so a log
+    that is still there afterwards belongs to somebody else; beside a new file it would destroy it.
+    """
+    database = Database(path)
+    with database.locked():
+        if path.exists():
+            with database.writing():
+                pass
+            database.close()
+            if Path(f"{path}-wal").exists():
+                raise StoreBusy(
+                    f"{path.name} is open in another armscope, so it can't be replaced.",
+                    next_step="Stop that one first (armscope serve, or another demo).",
+                )
+        yield
+
+
+def _answer(path: Path, seed: int, *, built: bool) -> DemoAnswer:
+    with closing(Store(path)) as store:
+        seen = frame(Desk(store=store, learner=LEARNER, actor=_READER))
+    return DemoAnswer(
+        database=str(path), learner=LEARNER, seed=seed, runs=seen.n_runs, arms=seen.n_arms, built=built
+    )

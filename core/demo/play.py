@@ -1,0 +1,204 @@
+"""Play: the world's thirty days on a desk, in the order of time, through the same flows that everybody uses.
+
+Runs are recorded by stretches of two hours: each is selected for on what was believed when its stretch began.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Final, assert_never
+
+import numpy as np
+
+from core.demo.agent import Told, answer
+from core.demo.people import AGENT, STORY, Act, Change, Judge, StartAgain, TakeBack, later_judgements
+from core.demo.timeline import Request, requests
+from core.demo.world import (
+    END_MS,
+    HOUR_MS,
+    LEARNER,
+    N_RUNS,
+    OUTAGE_MS,
+    START_MS,
+    Planted,
+    planted,
+)
+from core.flows.desk import Desk
+from core.flows.learn import record_all
+from core.flows.look import DEMO_ORIGIN
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.select import select
+from core.flows.settings import change
+from core.flows.undo import undo
+from core.records.selection import Selection
+from core.store.store import Store
+
+_STRETCH_MS: Final = 2 * HOUR_MS
+
+Progress = Callable[[int, int], None]
+"""Called with the runs made so far and the runs to come to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """``saved_percent``: what selecting saves by the plan, every run's noise averaged out, at the same mix of
+    models and channels (0 where there is nothing to compare).
+    """
+
+    runs: int
+    saved_percent: float
+
+
+def play(store: Store, *, seed: int, n_runs: int = N_RUNS, progress: Progress | None = None) -> Played:
+    """Live through the world of a seed in an empty store."""
+    player = _Player(store, seed)
+    asked = requests(n_runs, player.rng)
+    next_place = 0
+    for begin, end in pairwise(_edges()):
+        player.act_until(begin)
+        first = next_place
+        while next_place < n_runs and asked[next_place].at_ms < end:
+            next_place += 1
+        player.answer(asked[first:next_place])
+        if progress is not None:
+            progress(next_place, n_runs)
+    player.act_until(END_MS)
+    return Played(runs=next_place, saved_percent=player.plan.saved_percent)
+
+
+def _edges() -> list[int]:
+    """Where stretches begin and end: every two hours, and where the story has somebody act."""
+    regular = range(START_MS, END_MS, _STRETCH_MS)
+    return sorted({*regular, *(act.at_ms for act in STORY), *OUTAGE_MS, END_MS})
+
+
+@dataclass
+class _Clock:
+    """Shows the world's time."""
+
+    now_ms: int = START_MS
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+class _Player:
+    """The world under way: what is known, what people still have to do, what was seen last."""
+
+    def __init__(self, store: Store, seed: int) -> None:
+        self.rng = np.random.Generator(np.random.PCG64(seed))
+        self.plan = _Plan()
+        self._arms = planted(seed)
+        self._clock = _Clock()
+        selecting = np.random.Generator(np.random.PCG64([seed, 1]))
+        self._desk = Desk(
+            store=store,
+            learner=LEARNER,
+            actor=AGENT,
+            clock=self._clock,
+            entropy=lambda: int(selecting.integers(1 << 63)),
+            identity=lambda: f"{DEMO_ORIGIN}{seed}",
+        )
+        self._due = [(act.at_ms, place, act) for place, act in enumerate(STORY)]
+        heapq.heapify(self._due)
+        self._n_acts = len(self._due)
+        self._latest: dict[tuple[str, bool], str] = {}
+        self._done: dict[str, str] = {}
+
+    def answer(self, asked: Sequence[Request]) -> None:
+        """Answer a stretch of requests, record the runs, and see who will judge them."""
+        if not asked:
+            return
+        told = [self._told(request) for request in asked]
+        self._clock.now_ms = asked[-1].at_ms
+        answers = record_all(self._desk, [one.run for one in told])
+        observed = [
+            one for one, recorded in zip(told, answers, strict=True) if recorded.outcome == "observed"
+        ]
+        for one in told:
+            self.plan.add(one)
+        for one in observed:
+            self._note(one)
+        for act in later_judgements(observed, self.rng):
+            self._n_acts += 1
+            heapq.heappush(self._due, (act.at_ms, self._n_acts, act))
+
+    def act_until(self, at_ms: int) -> None:
+        """Everything that people do up to an instant."""
+        while self._due and self._due[0][0] <= at_ms:
+            act = heapq.heappop(self._due)[2]
+            self._clock.now_ms = act.at_ms
+            self._do(replace(self._desk, actor=act.actor), act)
+
+    def _told(self, request: Request) -> Told:
+        offered = [
+            arm
+            for arm in self._arms
+            if arm.is_offered(request.at_ms, to_health_check=request.is_health_check)
+        ]
+        return answer(request, offered, self._selection(request, offered), self.rng)
+
+    def _selection(self, request: Request, offered: Sequence[Planted]) -> Selection | None:
+        if OUTAGE_MS[0] <= request.at_ms < OUTAGE_MS[1]:
+            return None
+        return select(self._desk, [arm.arm for arm in offered])
+
+    def _note(self, told: Told) -> None:
+        """Remember the latest observed run that was, or was not, seen to use each arm."""
+        for arm in told.run.inventory.arms:
+            self._latest[arm.key, arm.key in told.used] = told.run.uid
+
+    def _do(self, desk: Desk, act: Act) -> None:
+        deed = act.deed
+        if isinstance(deed, Change):
+            change(desk, deed.name, deed.value)
+        elif isinstance(deed, StartAgain):
+            reset(desk, types=deed.types, target=deed.target, reason=deed.reason)
+        elif isinstance(deed, Judge):
+            self._judge(desk, deed)
+        elif isinstance(deed, TakeBack):
+            undo(desk, self._done[deed.name])
+        else:
+            assert_never(deed)
+
+    def _judge(self, desk: Desk, deed: Judge) -> None:
+        """Reward; what the written story says of an arm no run has shown yet in a small world is left out."""
+        run = deed.run
+        if deed.was_used is not None:
+            run = self._latest.get((deed.arm, deed.was_used))
+            if run is None:
+                return
+        given = reward(
+            desk, deed.arm, outcome=deed.outcome, reason=deed.reason, run=run, correct=deed.correct
+        )
+        if deed.name is not None:
+            self._done[deed.name] = given.id
+
+
+@dataclass
+class _Plan:
+    """Expected tokens of the runs that can be compared, by model and channel."""
+
+    sums: dict[tuple[str | None, str | None], dict[str, list[float]]] = field(default_factory=dict)
+
+    def add(self, told: Told) -> None:
+        run = told.run
+        if run.run_class in {"baseline", "selected"} and run.status == "completed" and run.usage is not None:
+            by_class = self.sums.setdefault((run.model, run.channel), {"baseline": [], "selected": []})
+            by_class[run.run_class].append(told.expected_tokens)
+
+    @property
+    def saved_percent(self) -> float:
+        means = {"baseline": 0.0, "selected": 0.0}
+        for by_class in self.sums.values():
+            if all(by_class.values()):
+                n_runs = sum(map(len, by_class.values()))
+                for name, tokens in by_class.items():
+                    means[name] += n_runs * sum(tokens) / len(tokens)
+        if not means["baseline"]:
+            return 0.0
+        return 100 * (1 - means["selected"] / means["baseline"])
