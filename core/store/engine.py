@@ -11,18 +11,20 @@ import errno
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 import filelock
+import msgspec
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from core.errors import (
     ArmscopeError,
+    InvalidInput,
     StoreBusy,
     StoreError,
     StoreFull,
@@ -61,9 +63,9 @@ class Link:
         """Execute one statement; number of rows it changed."""
         return self._driver.execute(sql, values).rowcount
 
-    def many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        if rows:
-            self._driver.executemany(sql, rows)
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Execute a statement once a row; the rows may come from an iterator and are never all held."""
+        self._driver.executemany(sql, rows)
 
     def rows_in(
         self, sql: str, head: Sequence[Any], values: Sequence[Any], tail: Sequence[Any] = ()
@@ -84,13 +86,14 @@ class Database:
     """
 
     def __init__(self, path: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
-        self.path = path
+        # Through a link or not, one database has one lock file and one log.
+        self.path = Path(os.path.realpath(path))
         self._lock_timeout_s = lock_timeout_s
         self._thread_lock = threading.RLock()
-        self._file_lock = filelock.FileLock(f"{path}.lock", timeout=lock_timeout_s, thread_local=False)
+        self._file_lock = filelock.FileLock(f"{self.path}.lock", timeout=lock_timeout_s, thread_local=False)
         self._writer: Engine | None = None
         self._reader: Engine | None = None
-        refuse_network(path)
+        refuse_network(self.path)
 
     @contextmanager
     def writing(self) -> Iterator[Link]:
@@ -126,16 +129,31 @@ class Database:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the writers' lock, in this process and against all others."""
+        if not self._thread_lock.acquire(timeout=self._lock_timeout_s):
+            raise self._busy()
         try:
-            with self._thread_lock, self._file_lock:
+            self._take_file_lock()
+            try:
                 yield
+            finally:
+                self._file_lock.release()
+        finally:
+            self._thread_lock.release()
+
+    def _take_file_lock(self) -> None:
+        """Alone in its ``try``: what happens under the lock may be an OSError that is not about the lock."""
+        try:
+            self._file_lock.acquire()
         except filelock.Timeout as problem:
-            raise StoreBusy(
-                f"Another process has been writing to {self.path.name} for {self._lock_timeout_s:g} seconds.",
-                next_step="Try again; if it lasts, look for an armscope process that hangs.",
-            ) from problem
+            raise self._busy() from problem
         except OSError as problem:
-            raise _from_os(problem, self.path) from problem
+            raise from_os(problem, self.path) from problem
+
+    def _busy(self) -> StoreBusy:
+        return StoreBusy(
+            f"Somebody else has been writing to {self.path.name} for {self._lock_timeout_s:g} seconds.",
+            next_step="Try again; if it lasts, look for an armscope process that hangs.",
+        )
 
     def backup(self, target: Path) -> None:
         """Copy the database as it is at one moment into ``target``, while others read and write."""
@@ -182,10 +200,15 @@ class Database:
         return self._reader
 
     def _checkpoint(self, driver: sqlite3.Connection) -> None:
-        """Fold the log back when it has grown; still under the lock."""
+        """Fold the log back when it has grown; still under the lock.
+
+        What was written is on disk already: a fold that fails (a full disk, say) must not be told as a write
+        that failed, and the next writer tries it again.
+        """
         log = Path(f"{self.path}-wal")
-        if log.exists() and log.stat().st_size > _CHECKPOINT_BYTES:
-            driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with suppress(sqlite3.Error, OSError):
+            if log.stat().st_size > _CHECKPOINT_BYTES:
+                driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 def refuse_network(path: Path, mounts: Path = Path("/proc/mounts")) -> None:
@@ -218,6 +241,21 @@ def translated(path: Path) -> Iterator[None]:
         raise
     except sqlite3.Error as problem:
         raise _from_driver(problem, path) from problem
+    except UnicodeEncodeError as problem:
+        raise InvalidInput(
+            "A text must be whole Unicode, got one with a lone surrogate; nothing was recorded.",
+            next_step="Decode it as UTF-8, replacing what is no text, and send it again.",
+        ) from problem
+    except OverflowError as problem:
+        raise InvalidInput(
+            "A whole number must fit into 64 bits, got a larger one; nothing was recorded.",
+            next_step="Correct the number and send it again.",
+        ) from problem
+    except msgspec.DecodeError as problem:
+        raise StoreUnusable(
+            f"{path} holds a value that was damaged: {problem}.",
+            next_step="Restore a backup; armscope verify tells whether it is sound.",
+        ) from problem
 
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
@@ -250,7 +288,8 @@ def _driver_of(engine: Engine) -> sqlite3.Connection:
     return driver
 
 
-def _from_os(problem: OSError, path: Path) -> StoreError:
+def from_os(problem: OSError, path: Path) -> StoreError:
+    """The error for what the operating system refused."""
     if problem.errno in {errno.ENOSPC, errno.EDQUOT}:
         return _full(path)
     if problem.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from core.records.observation import Kind
-from core.store.caches import shifting
+from core.store.caches import apply, shifting, tally_facts
 from core.store.claims import claim_ledger, standing_of
 from core.store.transaction import Transaction
 
@@ -33,9 +33,10 @@ def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: i
     numbers = range(first, first + len(entries))
     rows = [_row(txn, number, entry, import_no) for number, entry in zip(numbers, entries, strict=True)]
     about = sorted({entry.run_no for entry in entries if entry.run_no})
-    loose = [number for number, entry in zip(numbers, entries, strict=True) if not entry.run_no]
-    with shifting(txn, about, loose):
+    with shifting(txn, about):
         txn.link.many(f"INSERT INTO observation VALUES ({', '.join('?' * 16)})", rows)
+    loose = [number for number, entry in zip(numbers, entries, strict=True) if not entry.run_no]
+    apply(txn, tally_facts(txn, (), loose))  # what is new and about no run only adds
     return numbers
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+import stat
 from pathlib import Path
 from typing import Final
 
 from core.errors import SchemaMismatch, StoreUnusable
-from core.store.engine import Database, Link, translated
+from core.store.engine import Database, Link, from_os, translated
 
 HEAD: Final = "0001"
 """The newest migration; a test holds it against the scripts."""
@@ -43,18 +44,34 @@ def upgrade(database: Database) -> tuple[str | None, str]:
 def _version(database: Database) -> str | None:
     """The schema a file holds; None where there is no file or an empty one."""
     path = database.path
-    if path.is_dir():
-        raise StoreUnusable(
-            f"The database must be a file, got the folder {path}.",
-            next_step="Name a file in it, for example --database armscope.db.",
-        )
-    if not path.exists() or path.stat().st_size == 0:
+    if _is_empty(path):
         return None
     with database.reading() as link:
         tables = {name for (name,) in link.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables:
             return None
         return _stamp(link, tables, path)
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether there is nothing at a path yet; raises `StoreUnusable` for what can't hold a database."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError as problem:
+        raise from_os(problem, path) from problem
+    if stat.S_ISDIR(found.st_mode):
+        raise StoreUnusable(
+            f"The database must be a file, got the folder {path}.",
+            next_step="Name a file in it, for example --database armscope.db.",
+        )
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreUnusable(
+            f"The database must be a file on a disk, got {path}, which is a device, pipe or socket.",
+            next_step="Name a file, for example --database armscope.db.",
+        )
+    return found.st_size == 0
 
 
 def _stamp(link: Link, tables: set[str], path: Path) -> str:
@@ -72,6 +89,7 @@ def _migrate(database: Database) -> None:
     """Run the migrations in one transaction. Alembic is imported here: it is needed once in a database's life."""
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
+    from alembic.util import CommandError  # noqa: PLC0415
     from sqlalchemy import create_engine, event  # noqa: PLC0415
     from sqlalchemy.pool import NullPool  # noqa: PLC0415
 
@@ -89,7 +107,13 @@ def _migrate(database: Database) -> None:
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
         with _unwrapped(), engine.begin() as connection:
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            try:
+                command.upgrade(config, "head")
+            except CommandError as problem:
+                raise SchemaMismatch(
+                    f"{database.path} has a schema that this version of armscope does not know: {problem}.",
+                    next_step="Install the newer armscope that wrote it; nothing was changed.",
+                ) from problem
 
 
 class _unwrapped:  # noqa: N801 - reads like the other contexts here

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -88,6 +88,25 @@ class Epochs:
         self._boundaries.clear()
 
 
+class _Known(NamedTuple):
+    """What is stored of an arm, as far as a run that names it could say otherwise."""
+
+    arm_no: int
+    label: str | None
+    token_cost: int | None
+    declared: int
+    own_alpha_micro: int | None
+
+    def differs(self, arm: Arm, declared: int) -> bool:
+        return (
+            arm.token_cost not in {None, self.token_cost}
+            or arm.label not in {None, self.label}
+            or declared & ~self.declared != 0
+            or arm.prior is not None
+            or self.own_alpha_micro is not None
+        )
+
+
 class Snapshot:
     """One learner as it is at one moment; ``learner_id`` 0 where it does not exist yet."""
 
@@ -130,7 +149,7 @@ class Transaction:
         self._next: dict[Number, int] = dict(zip(_NUMBERS, row[4:], strict=True))
         self._first_revision, self._first_next = self.revision, dict(self._next)
         self.epochs = Epochs(link, self.learner_id)
-        self._arm_nos: dict[str, int] = {}
+        self._arms: dict[str, _Known] = {}
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
 
     def number(self, name: Number, count: int = 1) -> int:
@@ -180,12 +199,15 @@ class Transaction:
     def arm_nos(self, keys: Iterable[str]) -> dict[str, int]:
         """Numbers of the arms that exist among ``keys``."""
         wanted = list(dict.fromkeys(keys))
-        missing = [key for key in wanted if key not in self._arm_nos]
-        found = self.link.rows_in(
-            "SELECT key, arm_no FROM arm WHERE learner_id = ? AND key IN ({})", [self.learner_id], missing
-        )
-        self._arm_nos.update(found)
-        return {key: self._arm_nos[key] for key in wanted if key in self._arm_nos}
+        missing = [key for key in wanted if key not in self._arms]
+        for key, *known in self.link.rows_in(
+            "SELECT key, arm_no, label, token_cost, declared, prior_alpha_micro FROM arm"
+            " WHERE learner_id = ? AND key IN ({})",
+            [self.learner_id],
+            missing,
+        ):
+            self._arms[key] = _Known(*known)
+        return {key: self._arms[key].arm_no for key in wanted if key in self._arms}
 
     def ensure_arms(self, arms: Sequence[Arm], *, declared: int = SEEN) -> dict[str, int]:
         """Numbers of the arms; those that don't exist are made, with the posterior their prior gives.
@@ -196,7 +218,7 @@ class Transaction:
         for arm in arms:
             if arm.key not in found:
                 found[arm.key] = self._make_arm(arm, declared=declared)
-            elif declared or arm.token_cost is not None or arm.label is not None or arm.prior is not None:
+            elif self._arms[arm.key].differs(arm, declared):
                 self._describe_arm(found[arm.key], arm, declared=declared)
         return found
 
@@ -247,7 +269,9 @@ class Transaction:
             " VALUES (?, ?, ?, ?)",
             [self.learner_id, arm_no, prior.alpha_micro, prior.beta_micro],
         )
-        self._arm_nos[arm.key] = arm_no
+        self._arms[arm.key] = _Known(
+            arm_no, arm.label, arm.token_cost, declared, None if own is None else own.alpha_micro
+        )
         return arm_no
 
     def _describe_arm(self, arm_no: int, arm: Arm, *, declared: int) -> None:
@@ -269,6 +293,7 @@ class Transaction:
                 [own and own.alpha_micro, own and own.beta_micro, *place],
             )
             rebase(self, [arm_no])
+        del self._arms[arm.key]  # to be read again when it is asked for
 
 
 def rebase(txn: Transaction, arm_nos: Sequence[int]) -> None:

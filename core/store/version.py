@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from itertools import repeat
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, Final
 
@@ -214,17 +214,17 @@ _BESIDE: Final = ("outcome", "evidence", "decision")
 def write_parts(txn: Transaction, versions: Sequence[tuple[int, Version]]) -> None:
     """Write the rows beside the runs: outcomes, evidence, decisions."""
     learner = txn.learner_id
-    outcomes: list[tuple[int, int, int, int, int]] = []
-    evidence, decisions = [], []
-    for run_no, version in versions:
-        outcomes += zip(
-            repeat(learner), repeat(run_no), version.arm_nos, version.flags, version.costs, strict=False
-        )
-        evidence += [(learner, run_no, *row) for row in version.evidence]
-        decisions += [(learner, run_no, *row) for row in version.decisions]
-    txn.link.many("INSERT INTO outcome VALUES (?, ?, ?, ?, ?)", outcomes)
-    txn.link.many("INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", evidence)
-    txn.link.many("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?, ?)", decisions)
+    outcomes = (
+        zip(repeat(learner), repeat(run_no), version.arm_nos, version.flags, version.costs, strict=False)
+        for run_no, version in versions
+    )
+    txn.link.many("INSERT INTO outcome VALUES (?, ?, ?, ?, ?)", chain.from_iterable(outcomes))
+    evidence = [(learner, run_no, *row) for run_no, version in versions for row in version.evidence]
+    if evidence:
+        txn.link.many("INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", evidence)
+    decisions = [(learner, run_no, *row) for run_no, version in versions for row in version.decisions]
+    if decisions:
+        txn.link.many("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?, ?)", decisions)
 
 
 def shelve(txn: Transaction, versions: Sequence[tuple[int, int, Version]]) -> None:
