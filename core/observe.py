@@ -9,13 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from core.records.evidence import Evidence
+from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.run import Run
 from core.records.verdict import Verdict
-
-INCLUDED: Final = 1
-REFERENCED: Final = 2
-OBSERVED: Final = 4
-EXCLUDED: Final = 0
 
 _LEARNED: Final = bytes.maketrans(b"\0\1", bytes([INCLUDED | OBSERVED, INCLUDED | REFERENCED | OBSERVED]))
 _RECORDED: Final = bytes.maketrans(b"\0\1", bytes([INCLUDED, INCLUDED | REFERENCED]))

@@ -7,9 +7,10 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.observe import INCLUDED, OBSERVED, REFERENCED, observe, outcome_arms, reward_of_flag
+from core.observe import observe, outcome_arms, reward_of_flag
 from core.records.arm import Arm
 from core.records.evidence import Evidence
+from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.run import Inventory, Run
 from core.records.verdict import Outcome, Verdict
 

@@ -19,12 +19,6 @@ class SettingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     before: object
 
 
-def read_settings(desk: Desk) -> LearnerSettings:
-    """Settings in force."""
-    with desk.reading() as snapshot:
-        return snapshot.settings
-
-
 def change(desk: Desk, name: str, value: object) -> SettingAnswer:
     """Put a setting in force.
 
