@@ -8,19 +8,21 @@ from typing import Literal
 
 import msgspec
 
-from core.errors import Conflict, InvalidInput, NotApplicable, UnknownArm, UnknownRun
+from core.errors import Conflict, InvalidInput, InvalidReward, NotApplicable, UnknownArm, UnknownRun
 from core.flows.desk import Desk
 from core.records.arm import MICRO, Arm, check_key
 from core.records.judged import INCLUDED, OBSERVED
 from core.records.observation import (
     MAX_KEY_CHARS,
     MAX_REASON_CHARS,
+    OUTCOME_REWARDS,
     Amount,
     RewardOutcome,
+    check_reward,
     reward_of,
 )
 from core.store.ledger import Entry, add_observations, answer_of, keep_answer
-from core.store.reads import FoundRun, arm_row, find_run, near_keys, outcome_of
+from core.store.reads import FoundRun, arm_row, find_run, listed_arm, near_keys, outcome_of
 from core.store.transaction import DECLARED, Snapshot, Transaction
 
 
@@ -61,10 +63,15 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_key(self.arm)
+        if self.outcome is not None and self.outcome not in OUTCOME_REWARDS:
+            raise InvalidReward(
+                f"An outcome must be one of {', '.join(OUTCOME_REWARDS)}, got {str(self.outcome)[:40]!a}.",
+                next_step="Correct it, or send a number from 0 to 1; nothing was recorded.",
+            )
         reward_of(self.value, self.outcome)
-        _check_length("A reason", self.reason, MAX_REASON_CHARS, "Shorten it.")
+        _check_length("A reason", self.reason, 0, MAX_REASON_CHARS, "Shorten it.")
         _check_length(
-            "An idempotency key", self.key, MAX_KEY_CHARS, "Use a short unique text such as a UUID."
+            "An idempotency key", self.key, 1, MAX_KEY_CHARS, "Use a short unique text such as a UUID."
         )
         if self.correct and self.run is None:
             raise InvalidInput(
@@ -77,8 +84,9 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
         return reward_of(self.value, self.outcome)
 
     def payload(self) -> int:
-        """Digest of what the caller said, times left out."""
-        said = msgspec.json.encode(msgspec.structs.replace(self, key=None))
+        """Digest of what the caller said, times left out; 1 and 1.0 say the same."""
+        value = None if self.value is None else check_reward(self.value)
+        said = msgspec.json.encode(msgspec.structs.replace(self, key=None, value=value))
         return int.from_bytes(blake2b(said, digest_size=8).digest(), "big", signed=True)
 
 
@@ -106,12 +114,32 @@ def reward(
 
 
 def reward_all(desk: Desk, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
-    """Record many manual rewards in one transaction: all of them or none."""
+    """Record many manual rewards in one transaction: all of them or none.
+
+    A key that stands in the list twice is a repeat like any other.
+    """
     with desk.writing("reward") as txn:
-        repeated = {index: _repeated(txn, order) for index, order in enumerate(orders)}
-        fresh = [order for index, order in enumerate(orders) if repeated[index] is None]
-        made = iter(_record(txn, fresh))
-        return [answer if answer is not None else next(made) for answer in repeated.values()]
+        answers: dict[int, RewardAnswer] = {}
+        rest = list(range(len(orders)))
+        while rest:
+            first: dict[str, int] = {}
+            again = [
+                index
+                for index in rest
+                if (key := orders[index].key) is not None and first.setdefault(key, index) != index
+            ]
+            answers |= _answered(txn, orders, [index for index in rest if index not in set(again)])
+            rest = again
+        return [answers[index] for index in range(len(orders))]
+
+
+def _answered(
+    txn: Transaction, orders: Sequence[RewardOrder], indexes: Sequence[int]
+) -> dict[int, RewardAnswer]:
+    """Answers to orders of different keys: as the first time, or fresh."""
+    repeated = {index: _repeated(txn, orders[index]) for index in indexes}
+    made = iter(_record(txn, [orders[index] for index, answer in repeated.items() if answer is None]))
+    return {index: next(made) if answer is None else answer for index, answer in repeated.items()}
 
 
 def _record(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
@@ -173,10 +201,10 @@ def _repeated(txn: Transaction, order: RewardOrder) -> RewardAnswer | None:
 
 
 def _arm_no(txn: Transaction, order: RewardOrder) -> int:
-    arm_no = txn.arm_no(order.arm)
-    if arm_no is None and order.create:
+    arm_no = listed_arm(txn, order.arm)
+    if arm_no is None and order.create:  # also where it is known but hidden
         arm_no = txn.ensure_arms([Arm(key=order.arm)], declared=DECLARED)[order.arm]
-    if arm_no is None or arm_row(txn, arm_no) is None:
+    if arm_no is None:
         raise unknown_arm(txn, order.arm)
     return arm_no
 
@@ -239,8 +267,8 @@ def _detail(order: RewardOrder, answer: RewardAnswer) -> dict[str, str | int | f
     }
 
 
-def _check_length(what: str, text: str | None, highest: int, next_step: str) -> None:
-    if text is not None and len(text) > highest:
+def _check_length(what: str, text: str | None, lowest: int, highest: int, next_step: str) -> None:
+    if text is not None and not lowest <= len(text) <= highest:
         raise InvalidInput(
-            f"{what} may have at most {highest} characters, got {len(text)}.", next_step=next_step
+            f"{what} may have {lowest} to {highest} characters, got {len(text)}.", next_step=next_step
         )

@@ -159,10 +159,8 @@ def _ints(values: Sequence[int]) -> Ints:
 
 
 def near_keys(facts: Snapshot | Transaction, key: str, limit: int = 3) -> list[str]:
-    """Ids that a mistyped one may have meant."""
-    keys = [
-        known for (known,) in facts.link.rows("SELECT key FROM arm WHERE learner_id = ?", [facts.learner_id])
-    ]
+    """Listed ids that a mistyped one may have meant."""
+    keys = [row[0] for row in facts.link.rows(_ARMS, [facts.learner_id])]
     name = key.rsplit(":", 1)[-1].lower()
     named = sorted(known for known in keys if known.rsplit(":", 1)[-1].lower() == name)
     close = difflib.get_close_matches(key, keys, n=limit, cutoff=0.6)
