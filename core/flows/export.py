@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
 from typing import IO
@@ -18,6 +19,7 @@ import msgspec
 from core.errors import InvalidInput
 from core.flows.desk import Desk
 from core.formats.armscope import write
+from core.permissions import authorise
 from core.records.ledger_lines import LearnerLine, LedgerLine
 from core.store.telling import told_arms, told_resets, told_rewards, told_runs
 from core.store.transaction import Snapshot
@@ -35,8 +37,9 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def export_file(desk: Desk, target: Path) -> ExportAnswer:
     """Write a learner's lines into a new file. Raises `InvalidInput` for a name that is taken."""
+    authorise(desk.actor, "read")
     try:
-        with target.open("xb") as file:
+        with target.open("xb") as file, _whole_or_gone(target):
             return export_into(desk, file, str(target))
     except FileExistsError as problem:
         raise InvalidInput(
@@ -48,6 +51,16 @@ def export_file(desk: Desk, target: Path) -> ExportAnswer:
             f"The export can't be written to {target}: {problem.strerror or problem}.",
             next_step="Choose a folder you can write to.",
         ) from problem
+
+
+@contextmanager
+def _whole_or_gone(target: Path) -> Iterator[None]:
+    """A file that could not be finished is no export."""
+    try:
+        yield
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
 
 
 def export_into(desk: Desk, file: IO[bytes], name: str) -> ExportAnswer:
