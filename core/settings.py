@@ -20,8 +20,9 @@ _SQLITE = "sqlite:///"
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Which database, which learner, which person.
 
-    ``database`` is the path of an SQLite file; `from_environment` fills what the caller leaves out from
-    ``ARMSCOPE_DATABASE`` and ``ARMSCOPE_LEARNER``, then from the defaults.
+    ``database`` is the path of an SQLite file; `from_environment` fills what the caller leaves out (None) from
+    ``ARMSCOPE_DATABASE`` and ``ARMSCOPE_LEARNER``, then from the defaults. An empty variable counts as unset;
+    an empty name that the caller gives is an error, never a silent default.
 
     >>> Settings.from_environment({}, database="sqlite:///runs.db").database
     PosixPath('runs.db')
@@ -40,8 +41,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         learner: str | None = None,
     ) -> Settings:
         return cls(
-            database=database_path(database or environment.get("ARMSCOPE_DATABASE") or None),
-            learner=check_learner(learner or environment.get("ARMSCOPE_LEARNER") or DEFAULT_LEARNER),
+            database=database_path(
+                (environment.get("ARMSCOPE_DATABASE") or None) if database is None else database
+            ),
+            learner=check_learner(
+                (environment.get("ARMSCOPE_LEARNER") or DEFAULT_LEARNER) if learner is None else learner
+            ),
             actor=local_operator(),
         )
 
@@ -80,7 +85,13 @@ def database_path(given: str | None) -> Path:
             "The database must be a file, got an empty name or one with a NUL character.",
             next_step="Name a file, for example --database ./armscope.db.",
         )
-    return Path(given).expanduser()
+    try:
+        return Path(given).expanduser()
+    except RuntimeError as problem:
+        raise InvalidSetting(
+            f"The database's folder must exist, got {given[:200]!a}: nobody of that name has a home here.",
+            next_step="Name a file, for example --database ./armscope.db.",
+        ) from problem
 
 
 def check_learner(name: str) -> str:

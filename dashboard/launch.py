@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -15,7 +14,7 @@ from core.doors.cli import Json, Where, app, desk_of
 from core.doors.cli import main as run
 from core.doors.terminal import say, say_json
 from core.errors import InvalidInput
-from core.settings import Settings, demo_database
+from core.settings import Settings, database_path, demo_database
 
 DEFAULT_PORT = 8501
 
@@ -59,7 +58,7 @@ def demo(
     from core.demo import LEARNER, build  # noqa: PLC0415 - only this command needs it
 
     where = context.obj if isinstance(context.obj, Where) else Where(database=None, learner=None)
-    path = Path(where.database) if where.database else demo_database()
+    path = demo_database() if where.database is None else database_path(where.database)
     made = build(path, fresh=fresh)
     if build_only:
         if as_json:
