@@ -33,6 +33,8 @@ from dashboard.figures.theme import Tokens
 Answer = TypeVar("Answer")
 
 _SHELF_BOUND: Final = 128
+_DRAWINGS_BOUND: Final = 32
+"""Fewer: a table of 10,000 arms weighs some megabytes, and each word searched for makes one."""
 _DESKS_BOUND: Final = 16
 _SESSION: Final = "armscope reading"
 
@@ -69,6 +71,7 @@ class Shelf:
 
 
 _answers: Final = Shelf(_SHELF_BOUND)
+_drawings: Final = Shelf(_DRAWINGS_BOUND)
 _desks: Final = Shelf(_DESKS_BOUND)
 
 
@@ -199,8 +202,18 @@ def _belief_view(view: View) -> View:
     return View(until_ms=view.until_ms, types=view.types)
 
 
+def drawn_once(question: Hashable, make: Callable[[], Answer]) -> Answer:
+    """A table or figure made from this page's belief, kept like an answer: remaking it costs more than asking.
+
+    ``question`` names everything else it depends on: places, order, method, theme.
+    """
+    return _drawings.kept(_key(question, _belief_view(reading().view)), make)
+
+
 def _asked(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> Answer:
-    here = reading()
-    seen = here.frame
-    key = (seen.database, seen.origin, seen.learner, seen.revision, question, view)
-    return _answers.kept(key, ask)
+    return _answers.kept(_key(question, view), ask)
+
+
+def _key(question: Hashable, view: View | None) -> Hashable:
+    seen = reading().frame
+    return (seen.database, seen.origin, seen.learner, seen.revision, question, view)

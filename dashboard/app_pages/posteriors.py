@@ -6,14 +6,14 @@ import streamlit as st
 
 from dashboard import loading, sentences, wording
 from dashboard.figures.arms import rows
-from dashboard.figures.densities import MAX_OTHERS, densities, sample
+from dashboard.figures.densities import MAX_OTHERS
 from dashboard.widgets import choosing
 from dashboard.widgets.chart import chart
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.legend import type_legend
 from dashboard.widgets.panel import panel
 from dashboard.widgets.tables import arm_table
-from dashboard.widgets.words import section, sentence
+from dashboard.widgets.words import section, sentence, small
 
 
 def page() -> None:
@@ -32,13 +32,10 @@ def page() -> None:
     with title:
         sentence(sentences.posteriors(chosen), here.tokens)
     with panel("Densities", still="the table below still works"):
-        rest = choosing.others(known, places)
-        drawn = densities(
-            chosen, sample(rest), here.tokens, compact=here.compact, n_others=len(rest), method=method
-        )
-        chart(drawn, key="densities")
-        if len(rest) > MAX_OTHERS:
-            st.markdown(f":small[:gray[Grey: {MAX_OTHERS} of the other {wording.count(len(rest))} arms.]]")
+        chart(choosing.picture(known, places, chosen, method), key="densities")
+        n_others = len(known.columns) - len(places)
+        if n_others > MAX_OTHERS:
+            st.markdown(small(f"Grey: {MAX_OTHERS} of the other {wording.count(n_others)} arms."))
     with panel("All arms", still="the picture above still works"):
         found = choosing.found(known, order)
         section("All arms", choosing.found_note(known, found))

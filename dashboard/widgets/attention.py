@@ -8,8 +8,9 @@ import streamlit as st
 
 from core.statistics.overview import Attention, Overview
 from dashboard import loading, sentences, wording
+from dashboard.figures.densities import MAX_CHOSEN
 from dashboard.figures.theme import Severity
-from dashboard.widgets import ways
+from dashboard.widgets import choosing, ways
 from dashboard.widgets.words import small
 
 _ICONS: Final[dict[Severity, str]] = {
@@ -48,7 +49,8 @@ def _row(item: Attention, place: int) -> None:
         st.markdown(f"**{claim.claim}**  \n{small(claim.evidence)}", width="stretch")
         target = _PAGES.get(item.page)
         if target is not None:
-            ways.way(target, claim.way)
+            named = {choosing.ARMS: item.arms[:MAX_CHOSEN]} if target == "posteriors" and item.arms else {}
+            ways.way(target, claim.way, **named)
 
 
 def changes() -> None:

@@ -10,8 +10,10 @@ import streamlit as st
 
 from core.columns import Ints
 from core.flows.look import Belief
-from dashboard import wording
-from dashboard.figures.arms import METHOD_WORDS, METHODS, ORDERS, Method, Order, ordered, telling
+from dashboard import loading, wording
+from dashboard.figures.arms import METHOD_WORDS, METHODS, ORDERS, ArmRow, Method, Order, ordered, telling
+from dashboard.figures.densities import densities, sample
+from dashboard.figures.drawn import Drawn
 from dashboard.widgets.arm_picker import matches, several_arms
 
 SORT: Final = "sort"
@@ -54,12 +56,22 @@ def arms(known: Belief, by: Order) -> tuple[Ints, Method]:
     return ordered(known.columns, known.summary, places, by), method
 
 
-def others(known: Belief, places: Ints) -> list[tuple[float, float]]:
-    """(alpha, beta) of the arms that are not chosen."""
-    rest = np.ones(len(known.columns), dtype=bool)
-    rest[places] = False
-    alpha, beta = known.summary.alpha[rest], known.summary.beta[rest]
-    return [(float(a), float(b)) for a, b in zip(alpha, beta, strict=True)]
+def picture(known: Belief, places: Ints, chosen: Sequence[ArmRow], method: Method) -> Drawn:
+    """Densities of the chosen arms over the grey rest."""
+    here = loading.reading()
+
+    def draw() -> Drawn:
+        rest = np.ones(len(known.columns), dtype=bool)
+        rest[places] = False
+        pairs = sample(list(zip(known.summary.alpha[rest], known.summary.beta[rest], strict=True)))
+        return densities(
+            chosen, pairs, here.tokens, compact=here.compact, n_others=int(rest.sum()), method=method
+        )
+
+    truth = tuple(row.truth for row in chosen)
+    return loading.drawn_once(
+        ("densities", places.tobytes(), method, truth, here.tokens.name, here.compact), draw
+    )
 
 
 def found(known: Belief, by: Order) -> Ints:

@@ -19,7 +19,7 @@ from core.records.arm import ARM_TYPES
 from core.records.posterior import BANDS
 from core.statistics.confidence import Confidence
 from core.statistics.summary import Summary
-from dashboard import sentences, wording
+from dashboard import loading, sentences, wording
 from dashboard.figures.theme import LIGHT
 
 ROW_PX: Final = 34
@@ -50,6 +50,31 @@ def arm_table(
     key: str,
 ) -> None:
     """All arms at these places, a sortable table; long ones load as one scrolls."""
+    frame = loading.drawn_once(
+        ("arm table", places.tobytes(), bool(truth)),
+        lambda: _arm_frame(columns, summary, places, chances=chances, truth=truth),
+    )
+    st.dataframe(
+        frame,
+        hide_index=True,
+        row_height=ROW_PX,
+        height="content" if len(places) <= _MANY_ROWS else _TALL_PX,
+        lazy=True if len(places) > _ALL_AT_ONCE else None,
+        column_order=[head for head in frame.columns if head != "id"],
+        column_config=_arm_columns(),
+        key=key,
+        alt=f"Table of {wording.things(len(places), 'arm')} with mean, interval, confidence and pulls",
+    )
+
+
+def _arm_frame(
+    columns: ArmColumns,
+    summary: Summary,
+    places: Ints,
+    *,
+    chances: Mapping[str, float],
+    truth: Mapping[str, float],
+) -> pd.DataFrame:
     shown = [columns.keys[int(place)] for place in places]
     cells: dict[str, object] = {
         "type": [[columns.types[int(place)]] for place in places],
@@ -63,23 +88,12 @@ def arm_table(
         "in runs": columns.inclusions[places],
         "tokens": [int(cost) if cost >= 0 else None for cost in columns.token_cost[places]],
     }
-    cells["id"] = [wording.plain(arm) for arm in shown]
     if truth:
         cells["planted"] = [truth.get(arm) for arm in shown]
     if chances:
         cells["chance of inclusion"] = [chances.get(arm) for arm in shown]
-    many = len(places) > _ALL_AT_ONCE
-    st.dataframe(
-        pd.DataFrame(cells),
-        hide_index=True,
-        row_height=ROW_PX,
-        height="content" if len(places) <= _MANY_ROWS else _TALL_PX,
-        lazy=True if many else None,
-        column_order=[head for head in cells if head != "id"],
-        column_config=_arm_columns(),
-        key=key,
-        alt=f"Table of {wording.things(len(places), 'arm')} with mean, interval, confidence and pulls",
-    )
+    cells["id"] = [wording.plain(arm) for arm in shown]
+    return pd.DataFrame(cells)
 
 
 def _name(key: str) -> str:
@@ -126,45 +140,57 @@ def next_band_table(known: Confidence) -> None:
 
 def reset_table(shown: ResetPreview, *, seeds: Sequence[str]) -> None:
     """Every arm that a reset would touch, now and after."""
-    columns, now = shown.columns, shown.summary
-    places = range(len(columns))
-    cells: dict[str, object] = {
-        "type": [[kind] for kind in columns.types],
-        "arm": [_name(key) for key in columns.keys],
-        "mean now": np.clip(now.mean, 0.01, 0.99),
-        "95% interval": [wording.interval(float(now.lower[at]), float(now.upper[at])) for at in places],
-        "pulls → 0": columns.pulls,
-        "confidence now": [wording.band(BANDS[int(now.band[at])]) for at in places],
-        "after": np.asarray(shown.mean),
-        "interval after": [
-            wording.interval(float(low), float(high))
-            for low, high in zip(shown.lower, shown.upper, strict=True)
-        ],
-        "chance of inclusion": [_chance_words(shown, at, seeds) for at in places],
-        "id": [wording.plain(key) for key in columns.keys],
-    }
-    number = st.column_config.NumberColumn
+    n_arms = len(shown.columns)
+    question = ("reset table", shown.target, shown.columns.keys)
+    frame = loading.drawn_once(question, lambda: _reset_frame(shown, seeds))
     st.dataframe(
-        pd.DataFrame(cells),
+        frame,
         hide_index=True,
         row_height=ROW_PX,
-        height="content" if len(columns) <= _MANY_ROWS else _TALL_PX,
-        lazy=True if len(columns) > _ALL_AT_ONCE else None,
-        column_order=[head for head in cells if head != "id"],
-        column_config={
-            "type": type_column(),
-            "arm": st.column_config.TextColumn("arm", width=250),
-            "mean now": number("mean now", format="%.2f", width=88),
-            "95% interval": st.column_config.TextColumn("95% interval", width=104, alignment="right"),
-            "pulls → 0": number("pulls → 0", format="localized", width=88),
-            "confidence now": st.column_config.TextColumn("confidence now", width=132),
-            "after": number("after", format="%.2f", width=68),
-            "interval after": st.column_config.TextColumn("interval after", width=108, alignment="right"),
-            "chance of inclusion": st.column_config.TextColumn("chance of inclusion", width=180),
-        },
+        height="content" if n_arms <= _MANY_ROWS else _TALL_PX,
+        lazy=True if n_arms > _ALL_AT_ONCE else None,
+        column_order=[head for head in frame.columns if head != "id"],
+        column_config=_reset_columns(),
         key="reset preview",
-        alt=f"What a reset would change for {wording.things(len(columns), 'arm')}",
+        alt=f"What a reset would change for {wording.things(n_arms, 'arm')}",
     )
+
+
+def _reset_frame(shown: ResetPreview, seeds: Sequence[str]) -> pd.DataFrame:
+    columns, now = shown.columns, shown.summary
+    places = range(len(columns))
+    return pd.DataFrame(
+        {
+            "type": [[kind] for kind in columns.types],
+            "arm": [_name(key) for key in columns.keys],
+            "mean now": np.clip(now.mean, 0.01, 0.99),
+            "95% interval": [wording.interval(float(now.lower[at]), float(now.upper[at])) for at in places],
+            "pulls → 0": columns.pulls,
+            "confidence now": [wording.band(BANDS[int(now.band[at])]) for at in places],
+            "after": np.asarray(shown.mean),
+            "interval after": [
+                wording.interval(float(low), float(high))
+                for low, high in zip(shown.lower, shown.upper, strict=True)
+            ],
+            "chance of inclusion": [_chance_words(shown, at, seeds) for at in places],
+            "id": [wording.plain(key) for key in columns.keys],
+        }
+    )
+
+
+def _reset_columns() -> dict[str, Any]:
+    number = st.column_config.NumberColumn
+    return {
+        "type": type_column(),
+        "arm": st.column_config.TextColumn("arm", width=250),
+        "mean now": number("mean now", format="%.2f", width=88),
+        "95% interval": st.column_config.TextColumn("95% interval", width=104, alignment="right"),
+        "pulls → 0": number("pulls → 0", format="localized", width=88),
+        "confidence now": st.column_config.TextColumn("confidence now", width=132),
+        "after": number("after", format="%.2f", width=68),
+        "interval after": st.column_config.TextColumn("interval after", width=108, alignment="right"),
+        "chance of inclusion": st.column_config.TextColumn("chance of inclusion", width=160),
+    }
 
 
 def _chance_words(shown: ResetPreview, at: int, seeds: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -28,7 +29,7 @@ def page(name: PageName) -> Page:
     return st.Page(_FOLDER / f"{name}.py", title=_TITLES[name], url_path=name, default=name == "overview")
 
 
-def way(name: PageName, words: str, **more: str) -> None:
+def way(name: PageName, words: str, **more: str | Sequence[str]) -> None:
     """A link with an arrow that takes the filters along; ``more`` adds to the address."""
     st.page_link(
         page(name),
