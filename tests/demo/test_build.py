@@ -1,0 +1,145 @@
+"""The demo's file: reused when it is this very world, replaced when it is another, never half there."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from core.demo import LEARNER, DemoAnswer, build
+from core.errors import Conflict, StoreBusy, StoreUnusable
+from core.flows import look
+from core.flows.desk import Desk
+from core.flows.reward import reward
+from core.flows.settings import change
+from core.records.actor import Actor
+from core.store.store import Store
+
+N_RUNS = 40
+
+
+class Interrupted(BaseException):
+    """Like Ctrl-C: no `Exception`."""
+
+
+def build_small(path: Path, *, seed: int = 7, fresh: bool = False, n_runs: int = N_RUNS) -> DemoAnswer:
+    return build(path, seed=seed, fresh=fresh, n_runs=n_runs)
+
+
+def desk_at(store: Store, learner: str = LEARNER) -> Desk:
+    return Desk(store=store, learner=learner, actor=Actor(name="op"))
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Path:
+    path = tmp_path / "new folder" / "demo.db"
+    build_small(path)
+    return path
+
+
+def mark(path: Path) -> None:
+    """Do something in the demo that a rebuilt one would not hold."""
+    with closing(Store(path)) as store:
+        reward(desk_at(store), "tool:fs:Read", 0.25, reason="seen by a visitor")
+
+
+def is_marked(path: Path) -> bool:
+    with closing(Store(path)) as store:
+        return any(one.reason == "seen by a visitor" for one in look.rewards(desk_at(store), limit=1_000))
+
+
+def is_tidy(path: Path) -> bool:
+    """Whether no half-made world is left beside the file."""
+    return not any(one.is_dir() for one in path.parent.iterdir())
+
+
+def test_builds_where_there_is_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "demo.db"
+    answer = build_small(path)
+    assert answer == DemoAnswer(database=str(path), learner=LEARNER, seed=7, runs=N_RUNS, arms=45, built=True)
+    assert is_tidy(path)
+
+
+def test_reuses_the_same_world_with_what_was_done_in_it(demo: Path) -> None:
+    mark(demo)
+    assert not build_small(demo).built
+    assert is_marked(demo)
+
+
+def test_builds_anew_when_asked(demo: Path) -> None:
+    mark(demo)
+    assert build_small(demo, fresh=True).built
+    assert not is_marked(demo)
+
+
+@pytest.mark.parametrize(("seed", "n_runs"), [(8, N_RUNS), (7, N_RUNS + 5), (7, N_RUNS - 5)])
+def test_replaces_another_world(demo: Path, seed: int, n_runs: int) -> None:
+    answer = build_small(demo, seed=seed, n_runs=n_runs)
+    assert answer.built
+    assert answer.runs == n_runs
+    with closing(Store(demo)) as store:
+        assert look.frame(desk_at(store)).origin == f"demo:{seed}"
+
+
+def test_replaces_an_empty_database(tmp_path: Path) -> None:
+    path = tmp_path / "demo.db"
+    Store(path).close()
+    assert build_small(path).built
+
+
+def test_an_interrupted_build_leaves_the_old_one_as_it_was(demo: Path) -> None:
+    mark(demo)
+
+    def interrupt(done: int, _all: int) -> None:
+        if done > N_RUNS // 2:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        build(demo, seed=8, n_runs=N_RUNS, progress=interrupt)
+    assert is_marked(demo)
+    assert not build_small(demo).built
+    assert is_tidy(demo)
+
+
+def test_never_replaces_other_learners(demo: Path) -> None:
+    with closing(Store(demo)) as store:
+        change(desk_at(store, "default"), "k", 3)
+    assert not build_small(demo).built
+    with pytest.raises(Conflict, match="default"):
+        build_small(demo, fresh=True)
+    assert not build_small(demo).built
+
+
+def test_never_replaces_a_real_learner_of_the_same_name(tmp_path: Path) -> None:
+    path = tmp_path / "real.db"
+    with closing(Store(path)) as store:
+        change(desk_at(store), "k", 3)
+    with pytest.raises(Conflict, match=LEARNER):
+        build_small(path)
+
+
+def test_never_replaces_a_foreign_file(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    with closing(sqlite3.connect(path)) as link:
+        link.execute("CREATE TABLE note (text)")
+    before = path.read_bytes()
+    with pytest.raises(StoreUnusable):
+        build_small(path, fresh=True)
+    assert path.read_bytes() == before
+
+
+def test_never_replaces_a_database_that_is_open_elsewhere(demo: Path) -> None:
+    with closing(Store(demo)) as store:
+        look.frame(desk_at(store))  # keeps a reader's connection
+        with store.reading(LEARNER), pytest.raises(StoreBusy, match="open"):
+            build_small(demo, fresh=True)
+    assert not build_small(demo).built
+    assert build_small(demo, fresh=True).built
+
+
+def test_says_where_it_cannot_be_built(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(StoreUnusable, match="can't be built"):
+        build_small(tmp_path / "file" / "demo.db")

@@ -1,0 +1,243 @@
+"""The whole world as an acceptance test: what was planted comes back out, through the real flows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.columns import ArmColumns, Bools
+from core.demo import END_MS, LEARNER, N_RUNS, Played, play, truth
+from core.demo.people import JON, MARA, PRIYA
+from core.demo.world import (
+    ACTIVE_FROM_MS,
+    DRIFT_MS,
+    FILES_POISONED_MS,
+    OUTAGE_MS,
+    TOOLS_POISONED_MS,
+    TOOLS_RESET_MS,
+    planted,
+)
+from core.flows import look
+from core.flows.desk import Desk
+from core.records.actor import Actor
+from core.records.view import View
+from core.store.store import Store
+
+SEED = 7
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    desk: Desk
+    played: Played
+    progress: list[tuple[int, int]]
+
+
+def desk_of(store: Store) -> Desk:
+    return Desk(store=store, learner=LEARNER, actor=Actor(name="visitor", role="viewer"))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    progress: list[tuple[int, int]] = []
+    with closing(Store(tmp_path_factory.mktemp("demo") / "demo.db")) as store:
+        played = play(
+            store, seed=SEED, progress=lambda done, all_of_them: progress.append((done, all_of_them))
+        )
+        yield World(desk=desk_of(store), played=played, progress=progress)
+
+
+def means_at(desk: Desk, at_ms: int | None) -> dict[str, float]:
+    seen = look.belief(desk, View(until_ms=at_ms))
+    return dict(zip(seen.columns.keys, seen.summary.mean.tolist(), strict=True))
+
+
+def test_most_intervals_hold_the_planted_truth(world: World) -> None:
+    """Of the arms that the story leaves alone, with 20 pulls or more; about 95 % of them should."""
+    seen = look.belief(world.desk)
+    values = truth(SEED)
+    left_alone = {
+        arm.key
+        for arm in planted(SEED)
+        if not arm.is_poisoned and arm.drifts_to is None and arm.type != "section"
+    }
+    wanted: Bools = (seen.columns.pulls >= 20) & np.isin(seen.columns.keys, sorted(left_alone))
+    true = np.array([values[key] for key in seen.columns.keys])
+    inside = (seen.summary.lower <= true) & (true <= seen.summary.upper)
+    assert wanted.sum() >= 25
+    assert inside[wanted].mean() >= 0.85
+
+
+def test_sections_are_believed_in(world: World) -> None:
+    means = means_at(world.desk, None)
+    sections = [means[key] for key in truth(SEED) if key.startswith("section:")]
+    assert sum(mean > 0.99 for mean in sections) == 5
+    assert sections.count(0.5) == 1, "one section is too new for any pull"
+
+
+def test_caches_equal_the_fold_of_the_facts(world: World) -> None:
+    assert look.verify(world.desk).clean
+
+
+def test_savings_come_out_as_planted(world: World) -> None:
+    found = look.savings(world.desk)
+    saved, plan = found.overall.saved_percent, world.played.saved_percent
+    assert found.overall.verdict == "proven"
+    assert 25 < plan < 40
+    assert saved.lower is not None
+    assert saved.upper is not None
+    assert saved.lower <= plan <= saved.upper
+
+
+def test_runs_fail_equally_often_in_both_classes(world: World) -> None:
+    difference = look.savings(world.desk).overall.error_difference
+    assert difference.lower is not None
+    assert difference.upper is not None
+    assert difference.lower <= 0 <= difference.upper
+
+
+def test_baseline_share_is_as_configured(world: World) -> None:
+    share = look.savings(world.desk).share
+    assert not share.off
+    assert share.expected == pytest.approx(0.09, abs=0.01)
+
+
+def test_the_frame_knows_a_demo(world: World) -> None:
+    frame = look.frame(world.desk)
+    assert frame.is_demo
+    assert frame.origin == f"demo:{SEED}"
+    assert (frame.n_runs, frame.n_arms) == (N_RUNS, 45) == (world.played.runs, len(truth(SEED)))
+    assert frame.last_at_ms is not None
+    assert END_MS - 10 * 60_000 < frame.last_at_ms < END_MS
+    assert (len(frame.models), len(frame.channels), len(frame.types)) == (2, 3, 5)
+
+
+def test_all_kinds_of_runs_occur(world: World) -> None:
+    status = look.status(world.desk)
+    assert all(status.skipped.values()), status.skipped
+    assert status.observed > 2_000
+    classes = Counter(run.run_class for run in look.runs(world.desk, N_RUNS))
+    assert set(classes) == {"passive", "baseline", "selected", "fallback"}
+    assert look.savings(world.desk).left_out.unknown_usage > 20
+
+
+def test_nothing_is_learned_before_the_active_phase(world: World) -> None:
+    until = (ACTIVE_FROM_MS // 3_600_000) * 3_600_000
+    seen = look.belief(world.desk, View(until_ms=until))
+    rewarded_by_hand = sum(one.at_ms < until for one in look.rewards(world.desk, limit=10_000))
+    assert seen.columns.pulls.sum() == rewarded_by_hand
+    runs = [run for run in look.runs(world.desk, N_RUNS) if (run.at_ms or 0) < ACTIVE_FROM_MS]
+    assert {run.run_class for run in runs} == {"passive"}
+
+
+def test_the_outage_is_the_only_time_without_a_selector(world: World) -> None:
+    for run in look.runs(world.desk, N_RUNS):
+        in_outage = OUTAGE_MS[0] <= (run.at_ms or 0) < OUTAGE_MS[1]
+        assert (run.run_class == "fallback") == in_outage
+
+
+def test_tools_fall_while_their_names_are_wrong_and_recover_after_the_reset(world: World) -> None:
+    before = means_at(world.desk, TOOLS_POISONED_MS[0])
+    fallen = means_at(world.desk, TOOLS_RESET_MS)
+    after = means_at(world.desk, TOOLS_RESET_MS + 3 * 86_400_000)
+    for name in ("Read", "Bash", "Grep", "Edit"):
+        key = "tool:exec:Bash" if name == "Bash" else f"tool:fs:{name}"
+        assert fallen[key] < before[key] - 0.1
+        assert after[key] == pytest.approx(truth(SEED)[key], abs=0.06)
+
+
+def test_poisoned_files_fall_to_the_end(world: World) -> None:
+    healthy, now = means_at(world.desk, FILES_POISONED_MS[0]), means_at(world.desk, None)
+    for arm in planted(SEED):
+        if arm.is_poisoned:
+            assert healthy[arm.key] == pytest.approx(arm.prob, abs=0.05)
+            assert now[arm.key] < healthy[arm.key] - 0.05
+
+
+def test_one_tool_drifts(world: World) -> None:
+    before, now = means_at(world.desk, DRIFT_MS), means_at(world.desk, None)
+    assert before["tool:web:web_search"] == pytest.approx(0.77, abs=0.06)
+    assert now["tool:web:web_search"] < 0.65
+
+
+def test_arms_stand_in_every_band_and_some_are_stale(world: World) -> None:
+    overview = look.overview(world.desk)
+    attention = {item.kind: item for item in overview.attention}
+    assert all(overview.bands)
+    assert attention["stale_arms"].count == sum(arm.idle_from_day is not None for arm in planted(SEED))
+    assert "section:system:Time and place" in attention["under_explored"].arms
+
+
+def test_selecting_leaves_arms_out(world: World) -> None:
+    chances = look.chances(world.desk)
+    assert sum(chance < 0.5 for chance in chances.values()) >= 15
+
+
+def test_three_raters_judge_late_and_one_reward_is_undone(world: World) -> None:
+    rewards = look.rewards(world.desk, limit=10_000)
+    ended = {run.run_no: run.at_ms for run in look.runs(world.desk, N_RUNS)}
+    assert {one.actor for one in rewards} == {MARA.name, JON.name, PRIYA.name}
+    assert {one.kind for one in rewards} == {"feedback", "correction"}
+    assert {one.reward for one in rewards} == {0.0, 0.5, 1.0}
+    assert sum(one.undone for one in rewards) == 1
+    for one in rewards:
+        if one.run_no is not None:
+            at_ms = ended[one.run_no]
+            assert at_ms is not None
+            assert at_ms < one.at_ms <= END_MS
+
+
+def test_the_change_log_tells_the_story(world: World) -> None:
+    changes = look.changes(world.desk, 10_000)
+    settings = [(one.detail["name"], one.detail["value"]) for one in changes if one.action == "setting"]
+    resets = look.resets(world.desk)
+    assert settings[::-1] == [
+        ("phase", "passive"),
+        ("baseline_rate", "0.05"),
+        ("budget_tokens", "21000"),
+        ("k", "20"),
+        ("phase", "active"),
+        ("baseline_rate", "0.1"),
+    ]
+    assert [(one.actor, one.scope, one.target) for one in resets] == [
+        ("Mara", "tools", "uniform"),
+        ("Jon", "all arms", "prior"),
+    ]
+    assert resets[0].n_arms == 14
+    assert [one.act for one in changes if one.undone] == [
+        one.detail["undone"] for one in changes if one.action == "undo"
+    ]
+
+
+def test_progress_rises_to_the_end(world: World) -> None:
+    done = [made for made, _ in world.progress]
+    assert done == sorted(done)
+    assert world.progress[-1] == (N_RUNS, N_RUNS)
+
+
+def columns_of(path: Path, seed: int) -> ArmColumns:
+    with closing(Store(path)) as store:
+        play(store, seed=seed, n_runs=100)
+        return look.belief(desk_of(store)).columns
+
+
+def test_one_seed_gives_the_same_posteriors_bit_for_bit(tmp_path: Path) -> None:
+    here, there, other = (
+        columns_of(tmp_path / name, seed) for name, seed in (("a.db", 3), ("b.db", 3), ("c.db", 4))
+    )
+    for field in fields(ArmColumns):
+        assert np.array_equal(getattr(here, field.name), getattr(there, field.name)), field.name
+    assert not np.array_equal(here.success_micro, other.success_micro)
+
+
+@pytest.mark.parametrize("n_runs", [2, 25])
+def test_a_tiny_world_is_whole_too(n_runs: int, tmp_path: Path) -> None:
+    with closing(Store(tmp_path / "demo.db")) as store:
+        assert play(store, seed=1, n_runs=n_runs).runs == n_runs
+        assert look.verify(desk_of(store)).clean

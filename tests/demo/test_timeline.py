@@ -1,0 +1,41 @@
+"""When requests come: in order, between the world's ends, in conversations of one model and channel."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.demo.timeline import Request, requests
+from core.demo.world import CHANNELS, END_MS, HOUR_MS, MODELS, START_MS
+
+
+@given(st.integers(min_value=2, max_value=200), st.integers(min_value=0, max_value=2**32))
+def test_as_many_as_asked_for_in_the_order_of_time(n_runs: int, seed: int) -> None:
+    found = requests(n_runs, np.random.default_rng(seed))
+    times = [request.at_ms for request in found]
+    assert [request.number for request in found] == list(range(1, n_runs + 1))
+    assert times == sorted(times)
+    assert START_MS < times[0] <= times[-1] < END_MS
+    assert [request.is_farewell for request in found] == [False] * (n_runs - 1) + [True]
+
+
+def test_conversations_keep_their_model_and_channel() -> None:
+    sessions: dict[str, list[Request]] = defaultdict(list)
+    for request in requests(1_000, np.random.default_rng(0)):
+        sessions[request.session].append(request)
+    assert max(map(len, sessions.values())) > 2
+    assert all(len({(one.model, one.channel) for one in session}) == 1 for session in sessions.values())
+
+
+def test_all_models_and_channels_occur() -> None:
+    found = requests(1_000, np.random.default_rng(0))
+    assert {one.model for one in found} == set(MODELS)
+    assert {one.channel for one in found} == set(CHANNELS)
+
+
+def test_days_are_busier_than_nights() -> None:
+    hours = [request.at_ms // HOUR_MS % 24 for request in requests(2_000, np.random.default_rng(0))]
+    assert sum(8 <= hour < 18 for hour in hours) > 4 * sum(hour < 6 for hour in hours)
