@@ -1,7 +1,19 @@
 """Demo: a planted-truth world, seeded, in a database of its own, made through the real flows."""
 
-from core.demo.build import DemoAnswer, build
+from core.demo.build import DEFAULT_SEED, DemoAnswer, build
 from core.demo.play import Played, play
-from core.demo.world import END_MS, LEARNER, N_RUNS, START_MS, truth
+from core.demo.world import END_MS, LEARNER, N_RUNS, START_MS, seed_of, truth
 
-__all__ = ["END_MS", "LEARNER", "N_RUNS", "START_MS", "DemoAnswer", "Played", "build", "play", "truth"]
+__all__ = [
+    "DEFAULT_SEED",
+    "END_MS",
+    "LEARNER",
+    "N_RUNS",
+    "START_MS",
+    "DemoAnswer",
+    "Played",
+    "build",
+    "play",
+    "seed_of",
+    "truth",
+]

@@ -1,8 +1,8 @@
 """World: what is planted. The arms with their true usefulness and costs, the strata, and the story's instants.
 
-The story of the thirty days: four days of watching, then choosing; three hours without selector; two days in which
-the detector sees every tool under a wrong name, and the reset that repairs it; one tool that gets worse; four
-days, up to the end, in which three files are mentioned in a way the detector does not recognise.
+The story of the thirty days: four days of watching, then choosing; three hours without a selector; two days
+in which the detector sees every tool under a wrong name, and the reset that repairs it; one tool that gets
+worse; four days, up to the end, in which three files are mentioned in a way the detector does not recognise.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Planted:
     """An arm whose truth is known: in an observed run that included it, it is referenced with this probability.
 
     ``drifts_to``: from the twentieth day on it is that instead. The agent offers it from ``since_day`` on.
-    ``idle_from_day``: from then on only health checks offer it, which never call a tool, so
-    nothing is learned any more. ``is_poisoned``: a file whose mentions are missed in the last four days.
+    ``idle_from_day``: from then on only health checks offer it, which never call a tool, so nothing is learned
+    of it any more. ``is_poisoned``: a file whose mentions are missed in the last four days.
     """
 
     key: str
@@ -154,6 +154,16 @@ def truth(seed: int) -> dict[str, float]:
     (0.5, 1.0)
     """
     return {arm.key: arm.final_prob for arm in planted(seed)}
+
+
+def seed_of(origin: str) -> int | None:
+    """The seed that a demo's learner was made with, by its lasting identity; None for any other learner.
+
+    >>> seed_of("demo:7"), seed_of("0b0c2f6e-7f1c-4c55-9d0a-3f2f1d7f6a10")
+    (7, None)
+    """
+    start, _, seed = origin.partition(":")
+    return int(seed) if start == "demo" and seed.isascii() and seed.isdigit() else None
 
 
 def expected_tokens(model: Stratum, channel: Stratum, prompt_tokens: int) -> float:
