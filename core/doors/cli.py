@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from core.doors.terminal import say, say_error, say_json, say_table
+from core.doors.terminal import literal, say, say_error, say_json, say_table
 from core.errors import ArmscopeError, InvalidInput
 from core.flows import keep, learn, look
 from core.flows.desk import Desk, open_desk
@@ -119,7 +119,9 @@ def desk_of(context: typer.Context) -> Desk:
     where = context.obj
     if not isinstance(where, Where):
         raise TypeError("a command runs below the callback that says where the data are")
-    return open_desk(where.settings())
+    desk = open_desk(where.settings())
+    context.call_on_close(desk.store.close)  # under the lock; at the interpreter's end nobody would hold it
+    return desk
 
 
 def answer(value: object, *, as_json: bool, words: Callable[[], None]) -> None:
@@ -335,7 +337,7 @@ class _Following:
             return
         if source.file not in self._tasks:
             self._tasks[source.file] = self._bar.add_task(
-                Path(source.file).name[:40], total=source.size_bytes
+                literal(Path(source.file).name[:40]).plain, total=source.size_bytes
             )
         self._bar.update(self._tasks[source.file], completed=n_bytes)
 
@@ -433,7 +435,7 @@ def select(
 def _read_arms(file: Path) -> list[Arm]:
     try:
         listed = msgspec.json.decode(file.read_bytes(), type=list[str | Arm])
-    except (OSError, msgspec.MsgspecError) as problem:
+    except (OSError, msgspec.MsgspecError, RecursionError) as problem:
         raise InvalidInput(
             f"--arms must name a JSON file with a list of ids or of objects with key and token_cost, "
             f"got {file}: {problem}.",
@@ -476,7 +478,7 @@ def settings(
 def _setting_value(text: str) -> object:
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return text
 
 

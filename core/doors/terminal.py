@@ -19,7 +19,12 @@ from core.errors import ArmscopeError
 def say_json(answer: object) -> None:
     """Write an answer as one JSON document and a line end; nothing else goes to standard output."""
     plain = msgspec.to_builtins(answer, enc_hook=_plain)
-    sys.stdout.buffer.write(orjson.dumps(plain, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    try:
+        document = orjson.dumps(plain, option=option)
+    except orjson.JSONEncodeError:  # a lone surrogate, say from a file name that is no UTF-8
+        document = orjson.dumps(_whole(plain), option=option)
+    sys.stdout.buffer.write(document)
     sys.stdout.buffer.flush()
 
 
@@ -64,6 +69,17 @@ def literal(text: str) -> Text:
 def _console(stream: IO[str]) -> Console:
     """A console that wraps at the terminal's width, and never where the output is read by a program."""
     return Console(file=stream, width=None if stream.isatty() else 200, markup=False, emoji=False)
+
+
+def _whole(value: object) -> object:
+    """The same with replacement characters where a text is no Unicode."""
+    if isinstance(value, str):
+        return value.encode(errors="surrogateescape").decode(errors="replace")
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole(item) for item in value]
+    return value
 
 
 def _plain(value: object) -> object:

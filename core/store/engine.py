@@ -263,7 +263,7 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
         flags = "mode=ro"
         if not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists():
             flags += "&immutable=1"  # nobody can be writing there, and no shared memory can be made
-        name = f"file:{quote(str(path.absolute()))}?{flags}"
+        name = f"file:{quote(os.fsencode(path.absolute()))}?{flags}"
         return sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, timeout=30)
     path.parent.mkdir(parents=True, exist_ok=True)
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
