@@ -25,7 +25,7 @@ from core.records.ledger_lines import ArmLine, LearnerLine, ResetLine, RewardLin
 from core.records.observation import Amount
 from core.records.run import Phase, Run, Unit
 from core.records.verdict import Outcome, Verdict
-from core.store.choices import add_setting
+from core.store.choices import tell_setting
 from core.store.claims import settle_arms, tell_arms
 from core.store.imports import begin_import, finish_import, present
 from core.store.ledger import Entry as LedgerEntry
@@ -168,6 +168,11 @@ class _Import:
     file: str = ""
     n_arms: int = 0
     no_user_text: bool = False
+    settings_told: bool = False
+    since: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.since = self.txn.revision
 
     def read(self, source: Source, progress: Progress | None) -> None:
         self.file = source.file
@@ -270,13 +275,17 @@ class _Import:
         self.accepted_sources.add(name)
 
     def _take_settings(self, line: LearnerLine) -> None:
-        """A learner that this import makes takes over the settings of the one it was exported from."""
-        if not self.txn.created or line.settings is None:
+        """A learner that an import makes takes over the settings of the one it was exported from."""
+        if line.settings is None or self.settings_told:
             return
+        if self.txn.revision != self.since:
+            raise UnreadableSource(
+                "A learner line must come before every reset, got one after it; its settings were left out.",
+                next_step="Put it first.",
+            )
+        self.settings_told = True
         for name in line.settings.__struct_fields__:
-            value = getattr(line.settings, name)
-            if value != getattr(self.txn.settings, name):
-                add_setting(self.txn, name, value)
+            tell_setting(self.txn, name, getattr(line.settings, name))
 
     def _take_arm(self, line: ArmLine) -> None:
         arm = Arm(key=line.key, label=line.label, token_cost=line.token_cost, prior=line.prior)

@@ -29,6 +29,23 @@ def add_setting(txn: Transaction, name: str, value: object) -> int:
     return number
 
 
+def tell_setting(txn: Transaction, name: str, value: object) -> None:
+    """Log a setting that an import tells of a learner made here by that import or an earlier one.
+
+    The import's revision ties them together. A choice somebody made here is never overruled.
+    """
+    logged = txn.link.rows(
+        "SELECT s.value, i.import_no IS NOT NULL AND s.undone = 0 FROM setting s"
+        " LEFT JOIN import i ON i.learner_id = s.learner_id AND i.revision = s.revision"
+        " WHERE s.learner_id = ? AND s.name = ?",
+        [txn.learner_id, name],
+    )
+    told = msgspec.json.encode(value).decode()
+    news = not logged and txn.created and value != getattr(txn.settings, name)
+    if news or (logged and all(by_import and was == told for was, by_import in logged)):
+        add_setting(txn, name, value)
+
+
 def mark_setting(txn: Transaction, number: int, *, undone: bool) -> None:
     """Take a change back, or make it again."""
     txn.link.run(
@@ -53,11 +70,12 @@ def enforce_settings(txn: Transaction) -> None:
 
 
 def folded_settings(txn: Snapshot | Transaction) -> LearnerSettings:
-    """Defaults, then the standing changes in order."""
+    """Defaults, then the standing changes in order; those an import told stand while it does."""
     values: dict[str, object] = {}
     for name, value in txn.link.rows(
-        "SELECT name, value FROM setting WHERE learner_id = ? AND undone = 0 ORDER BY setting_no",
-        [txn.learner_id],
+        "SELECT name, value FROM setting WHERE learner_id = ? AND undone = 0 AND revision NOT IN"
+        " (SELECT revision FROM import WHERE learner_id = ? AND undone = 1) ORDER BY setting_no",
+        [txn.learner_id, txn.learner_id],
     ):
         values[name] = msgspec.json.decode(value)
     return msgspec.convert(values, LearnerSettings)

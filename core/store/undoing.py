@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, assert_never, get_args
 
 from core.errors import UnknownAct
 from core.store.caches import CHUNK
-from core.store.choices import mark_setting
+from core.store.choices import enforce_settings, mark_setting
 from core.store.claims import settle_arms, settle_runs
 from core.store.ledger import mark_observation, settle_observation
 from core.store.resets import mark_reset, settle_reset
@@ -121,6 +121,7 @@ def _mark_import(txn: Transaction, number: int, *, undone: bool) -> None:
         "UPDATE import SET undone = ? WHERE learner_id = ? AND import_no = ?",
         [int(undone), txn.learner_id, number],
     )
+    enforce_settings(txn)
     for reset_no in _told_by(txn, "reset", number):
         settle_reset(txn, reset_no)
     for observation_no in _told_by(txn, "observation", number):
