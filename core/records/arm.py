@@ -20,6 +20,8 @@ MICRO: Final = 1_000_000
 
 MAX_KEY_CHARS: Final = 512
 MAX_TOKENS: Final = 10**12
+_MAX_PRIOR_MICRO: Final = 10**15
+"""More would, with what is observed, pass the 64 bits of a column."""
 
 _TOOL_CATEGORIES: Final = (
     (("bash", "exec", "shell", "run"), "exec"),
@@ -31,7 +33,7 @@ _TOOL_CATEGORIES: Final = (
 
 
 class Prior(msgspec.Struct, frozen=True, kw_only=True):
-    """A Beta prior in millionths of a pseudo-count; both parts above zero.
+    """A Beta prior in millionths of a pseudo-count; both parts above zero, at most 10^9 pseudo-counts.
 
     >>> Prior(alpha_micro=3_000_000, beta_micro=1_000_000).mean
     0.75
@@ -41,9 +43,9 @@ class Prior(msgspec.Struct, frozen=True, kw_only=True):
     beta_micro: int
 
     def __post_init__(self) -> None:
-        if self.alpha_micro <= 0 or self.beta_micro <= 0:
+        if not (0 < self.alpha_micro <= _MAX_PRIOR_MICRO and 0 < self.beta_micro <= _MAX_PRIOR_MICRO):
             raise InvalidArm(
-                f"A Beta prior's parts must be above 0, got {self.alpha_micro / MICRO:g} and "
+                f"A Beta prior's parts must be above 0 and at most 10^9, got {self.alpha_micro / MICRO:g} and "
                 f"{self.beta_micro / MICRO:g}.",
                 next_step="Use two positive numbers, for example 3 and 1.",
             )
