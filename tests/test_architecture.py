@@ -1,0 +1,338 @@
+"""The map is true: imports point one way, heavy libraries stay where they belong, public names explain themselves."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+import core
+from core import errors
+from core.errors import ArmscopeError
+from tests.conftest import ROOT
+
+STAGES: list[set[str]] = [
+    {"core.errors"},
+    {"core.records"},
+    {"core.settings", "core.permissions", "core.columns"},
+    {"core.posterior", "core.detect", "core.guard", "core.observe", "core.packing"},
+    {"core.store", "core.formats", "core.statistics", "core.policy", "core.guidance"},
+    {"core.flows"},
+    {"core.demo"},
+    {"core.doors"},
+    {"core"},
+    {"dashboard"},
+]
+"""From the innermost outwards: a stage imports only from stages before it, or from within itself."""
+
+AT_HOME = {
+    "sqlalchemy": ("core.store",),
+    "alembic": ("core.store",),
+    "sqlite3": ("core.store",),
+    "filelock": ("core.store",),
+    "typer": ("core.doors", "dashboard.launch"),
+    "rich": ("core.doors",),
+    "plotly": ("dashboard.figures",),
+    "pandas": ("dashboard",),
+    "streamlit": (
+        "dashboard.app",
+        "dashboard.app_pages",
+        "dashboard.widgets",
+        "dashboard.loading",
+        "dashboard.acting",
+        "dashboard.launch",
+        "dashboard.server",
+        "dashboard.configuration",
+    ),
+    "starlette": ("dashboard.server",),
+}
+"""Which modules may import a library that is shut in one place."""
+
+LAZY = {"dashboard.launch", "core.formats", "core.store.schema"}
+"""Modules whose functions may import: what only one command, one format or one migration needs."""
+
+STRICT_RECORDS = {"numpy", "scipy", "time", "random", "os", "pathlib", "io", "logging"}
+"""Nouns know no arrays, no clock, no dice and no files."""
+
+
+class Import(NamedTuple):
+    """One import statement: where, of what, and whether inside a function."""
+
+    module: str
+    line: int
+    imported: str
+    inside: bool
+
+
+def source_files(*packages: str) -> list[Path]:
+    return [path for package in packages for path in sorted((ROOT / package).rglob("*.py"))]
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+@cache
+def imports_of(path: Path) -> tuple[Import, ...]:
+    return tuple(_imports(module_of(path), tree_of(path), inside=False))
+
+
+def _imports(module: str, node: ast.AST, *, inside: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        within = inside or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        if isinstance(child, ast.Import):
+            for alias in child.names:
+                yield Import(module, child.lineno, alias.name, inside)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, f"{module}:{child.lineno} imports relatively"
+            assert child.module is not None
+            yield from _names(module, child, child.module, inside)
+        yield from _imports(module, child, inside=within)
+
+
+def _names(module: str, node: ast.ImportFrom, origin: str, inside: bool) -> Iterator[Import]:
+    """``from core.flows import look`` imports the module core.flows.look, not only its package."""
+    for alias in node.names:
+        inner = f"{origin}.{alias.name}"
+        path = ROOT / Path(*inner.split("."))
+        is_module = path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+        yield Import(module, node.lineno, inner if is_module else origin, inside)
+
+
+def stage_of(module: str) -> tuple[int, str]:
+    """Number and name of the innermost stage a module belongs to."""
+    if module == "core":
+        return len(STAGES) - 2, "core"
+    for number, names in enumerate(STAGES):
+        for name in names - {"core"}:
+            if module == name or module.startswith(f"{name}."):
+                return number, name
+    raise AssertionError(f"{module} has no place on the map")
+
+
+def is_within(module: str, places: tuple[str, ...]) -> bool:
+    return any(module == place or module.startswith(f"{place}.") for place in places)
+
+
+OURS = source_files("core", "dashboard")
+
+
+@pytest.mark.parametrize("path", OURS, ids=module_of)
+def test_imports_point_inwards(path: Path) -> None:
+    number, name = stage_of(module_of(path))
+    for found in imports_of(path):
+        if found.imported.split(".")[0] not in {"core", "dashboard"}:
+            continue
+        other_number, other_name = stage_of(found.imported)
+        assert other_name == name or other_number < number, (
+            f"{found.module}:{found.line} imports {found.imported}: {name} may not know {other_name}"
+        )
+
+
+@pytest.mark.parametrize("path", OURS, ids=module_of)
+def test_heavy_libraries_stay_at_home(path: Path) -> None:
+    for found in imports_of(path):
+        homes = AT_HOME.get(found.imported.split(".")[0])
+        assert homes is None or is_within(found.module, homes), (
+            f"{found.module}:{found.line} imports {found.imported}, which belongs to {', '.join(homes or ())}"
+        )
+
+
+def test_functions_import_only_where_it_is_agreed() -> None:
+    inside = [found for path in OURS for found in imports_of(path) if found.inside]
+    strangers = [f"{found.module}:{found.line}" for found in inside if found.module not in LAZY]
+    assert strangers == []
+    assert {found.module for found in inside} >= {"dashboard.launch", "core.store.schema"}
+
+
+def test_nouns_know_no_arrays_clock_dice_or_files() -> None:
+    for path in source_files("core/records"):
+        for found in imports_of(path):
+            assert found.imported.split(".")[0] not in STRICT_RECORDS, f"{found.module}:{found.line}"
+
+
+def test_the_environment_is_read_in_one_place() -> None:
+    readers = set()
+    for path in OURS:
+        for node in ast.walk(tree_of(path)):
+            is_read = isinstance(node, ast.Attribute) and node.attr in {
+                "environ",
+                "getenv",
+                "environb",
+                "putenv",
+            }
+            if is_read or (isinstance(node, ast.ImportFrom) and node.module == "os"):
+                readers.add(module_of(path))
+    assert readers <= {"core.settings", "dashboard.launch"}
+    launch = (ROOT / "dashboard" / "launch.py").read_text(encoding="utf-8")
+    assert set(re.findall(r"\benviron\b\.?\w*", launch)) <= {"environ.update"}, (
+        "launch hands over, and never reads"
+    )
+
+
+def test_every_folder_of_core_is_on_the_map() -> None:
+    for path in OURS:
+        stage_of(module_of(path))
+
+
+def test_the_top_level_is_as_given() -> None:
+    kept = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
+    caches = {name for name in kept if name.endswith(".egg-info")} | {"__pycache__", "build", "dist"}
+    assert kept - caches == {"pyproject.toml", "dashboard", "core", "tests", "README.md"}
+
+
+FORBIDDEN = {
+    "unsafe_allow_html": r"unsafe_allow_html|allow_html",
+    "pickle": r"\b([pP]ickle|dill|joblib)\b|import (marshal|shelve)",
+    "yaml": r"\byaml\.|import yaml",
+    "eval": r"(?<![\w.])(eval|exec)\(",
+    "shell": r"shell\s*=\s*True|os\.system|os\.popen",
+    "bare type: ignore": r"#\s*type:\s*ignore(?!\[)",
+    "unfinished": r"\b(TODO|FIXME|XXX|NotImplemented)\b",
+    "a path of some machine": r"[\"'](/work|/tmp|/home|/root|/Users)\b",
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_forbidden_words_do_not_occur(what: str) -> None:
+    pattern = re.compile(FORBIDDEN[what])
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in OURS
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+def test_tests_skip_only_for_the_shared_data() -> None:
+    pattern = re.compile(r"pytest\.(skip|importorskip)|mark\.(skip|skipif|xfail)")
+    skipping = [
+        path.relative_to(ROOT).as_posix()
+        for path in source_files("tests")
+        if path != Path(__file__) and pattern.search(path.read_text(encoding="utf-8"))
+    ]
+    assert skipping == ["tests/conftest.py"]
+
+
+# Public names
+
+
+def test_public_names_are_sorted_and_there() -> None:
+    assert core.__all__ == sorted(core.__all__)
+    assert len(set(core.__all__)) == len(core.__all__)
+    for name in core.__all__:
+        assert getattr(core, name).__module__.startswith("core."), name
+
+
+def _modules() -> Iterator[ModuleType]:
+    for found in pkgutil.walk_packages(core.__path__, "core."):
+        if not found.name.startswith("core.store.migrations"):
+            yield importlib.import_module(found.name)
+
+
+def _public(module: ModuleType) -> Iterator[tuple[str, object]]:
+    for name, value in vars(module).items():
+        ours = getattr(value, "__module__", None) == module.__name__
+        if ours and not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
+            yield name, value
+
+
+def _says_itself(value: object) -> bool:
+    """Error leaves are drawn in their module; plain shapes of a few fields say it by their names."""
+    return inspect.isclass(value) and (
+        issubclass(value, ArmscopeError) or hasattr(value, "__struct_fields__") or hasattr(value, "_fields")
+    )
+
+
+def test_every_public_function_and_class_of_core_says_what_it_answers() -> None:
+    silent = [
+        f"{module.__name__}.{name}"
+        for module in _modules()
+        for name, value in _public(module)
+        if not _says_itself(value) and not (value.__doc__ or "").strip()
+    ]
+    assert silent == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        module_of(path)
+        for path in OURS
+        if path.name != "__init__.py" and ast.get_docstring(tree_of(path)) is None
+    ]
+    assert silent == []
+
+
+# Errors
+
+
+def _drawn() -> dict[str, tuple[str, str | None]]:
+    """Name → code and parent, as the docstring of the errors draws them."""
+    found: dict[str, tuple[str, str | None]] = {}
+    above: list[tuple[int, str]] = []
+    for line in (errors.__doc__ or "").splitlines():
+        match = re.match(r'([\s│├└─]*)(\w+)\s+(?:code )?"(\w+)"', line)
+        if match is None:
+            continue
+        depth, name, code = len(match[1]), match[2], match[3]
+        above = [one for one in above if one[0] < depth]
+        found[name] = (code, above[-1][1] if above else None)
+        above.append((depth, name))
+    return found
+
+
+def _classes() -> dict[str, type[ArmscopeError]]:
+    return {
+        name: value
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, ArmscopeError)
+    }
+
+
+def test_the_error_tree_is_as_drawn() -> None:
+    real = {
+        name: (kind.code, None if kind is ArmscopeError else kind.__bases__[0].__name__)
+        for name, kind in _classes().items()
+    }
+    assert _drawn() == real
+    assert len(real) == len({kind.code for kind in _classes().values()}), "a code stands for one error"
+
+
+@pytest.mark.parametrize("name", sorted(_classes()))
+def test_every_error_has_the_one_shape(name: str) -> None:
+    problem = _classes()[name]("Something is wrong.", next_step="Do this.")
+    assert str(problem) == "Something is wrong. Do this."
+    assert problem.as_answer() == {
+        "ok": False,
+        "error": "Something is wrong.",
+        "code": _drawn()[name][0],
+        "next": "Do this.",
+    }
+
+
+def test_every_error_that_is_raised_names_the_next_step() -> None:
+    names = set(_classes())
+    silent = []
+    for path in source_files("core", "dashboard"):
+        for node in ast.walk(tree_of(path)):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+                continue
+            if node.func.id in names and all(keyword.arg != "next_step" for keyword in node.keywords):
+                silent.append(f"{module_of(path)}:{node.lineno}")
+    assert silent == []
