@@ -119,7 +119,7 @@ class Overview:
 
     ``figures`` stand in the order of `FigureName`. ``bands`` counts arms by band in the order of `BANDS`.
     ``top`` and ``bottom`` hold at most five arms each, no arm in both, from those with at least
-    ``ranked_min_pulls`` pulls; ``n_rankable`` of them exist. ``attention`` is sorted by severity.
+    ``ranked_min_pulls`` pulls, sections left out; ``n_rankable`` of them exist. ``attention`` is sorted by severity.
     """
 
     n_runs: int
@@ -155,8 +155,9 @@ def overview(
     14 days of the data; without it an arm counts as still included when it ever was.
     """
     by_day = _by_day(usage, saved.over_time, pulls_by_day)
-    floor = _ranked_floor(columns.pulls)
-    top, bottom = _extremes(columns, summary, floor)
+    ranked_pulls = _pulls_that_tell(columns)
+    floor = _ranked_floor(ranked_pulls)
+    top, bottom = _extremes(columns, summary, np.flatnonzero(ranked_pulls >= floor))
     return Overview(
         n_runs=int(usage.n.sum()),
         n_arms=len(columns),
@@ -170,7 +171,7 @@ def overview(
         top=top,
         bottom=bottom,
         ranked_min_pulls=floor,
-        n_rankable=int((columns.pulls >= floor).sum()),
+        n_rankable=int((ranked_pulls >= floor).sum()),
         attention=_attention(columns, usage, saved, settings, recent_inclusions),
         data_end_ms=_data_end_ms(columns, usage),
     )
@@ -299,6 +300,12 @@ def _saved_in(usage: UsageColumns, week: Week | None, settings: LearnerSettings,
     return found.overall.saved_percent.value
 
 
+def _pulls_that_tell(columns: ArmColumns) -> Ints:
+    """Pulls of each arm; none for sections, which count as used whenever they are in and so prove nothing."""
+    tells = np.array([of != "section" for of in columns.types], dtype=np.bool_)
+    return np.where(tells, columns.pulls, 0)
+
+
 def _ranked_floor(pulls: Ints) -> int:
     """The most pulls that can be asked for and still leave two arms to rank."""
     for floor in RANKED_FLOORS:
@@ -308,12 +315,10 @@ def _ranked_floor(pulls: Ints) -> int:
 
 
 def _extremes(
-    columns: ArmColumns, summary: Summary, floor: int
+    columns: ArmColumns, summary: Summary, rankable: Ints
 ) -> tuple[tuple[RankedArm, ...], tuple[RankedArm, ...]]:
     """Best and worst arms, no arm in both: of few, the better half and the worse half."""
-    rank = summary.rank
-    places = np.flatnonzero(columns.pulls >= floor)
-    places = places[np.argsort(rank[places])].tolist()
+    places = rankable[np.argsort(summary.rank[rankable])].tolist()
     n_bottom = min(N_RANKED, len(places) // 2)
     n_top = min(N_RANKED, len(places) - n_bottom)
     worst = places[len(places) - n_bottom :][::-1]

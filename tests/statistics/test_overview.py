@@ -120,6 +120,12 @@ def test_best_and_worst_arms_share_none() -> None:
     assert (few.n_rankable, few.bottom[0].token_cost, few.bottom[0].band) == (3, None, "high")
 
 
+def test_sections_are_not_ranked_because_they_are_always_used() -> None:
+    columns = arms(["section:system:Safety", "tool:fs:Read"], successes=[30, 10], failures=[0, 20])
+    page = seen([], columns)
+    assert [arm.key for arm in (*page.top, *page.bottom)] == ["tool:fs:Read"]
+
+
 @pytest.mark.parametrize(
     ("counts", "floor"), [([(30, 0), (4, 4), (3, 3)], 5), ([(30, 0), (1, 0)], 1), ([(30, 0)], 1), ([], 1)]
 )
