@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import string
+import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -72,7 +73,13 @@ def literal(text: str) -> str:
     """
     folded = _WHITE.sub(" ", text.translate(_DIRECTIONAL)).strip()
     broken = _LATE.sub(lambda found: f"{found.group()}{_JOINER}", folded)
-    return "".join(_markdown_char(char) for char in broken)
+    return _isolated("".join(_markdown_char(char) for char in broken))
+
+
+def _isolated(text: str) -> str:
+    """Text with right-to-left letters between isolates, so that it can't reorder the words around it."""
+    turns = any(unicodedata.bidirectional(char) in {"R", "AL", "AN"} for char in text)
+    return f"\u2068{text}\u2069" if turns else text
 
 
 def _markdown_char(char: str) -> str:
@@ -90,7 +97,7 @@ def plot_literal(text: str) -> str:
     '&lt;i&gt;%&#123;x&#125; &amp; &#36;co&#36;'
     """
     folded = _WHITE.sub(" ", text.translate(_DIRECTIONAL)).strip()
-    return "".join(_PLOTLY_ENTITIES.get(char, char) for char in folded)
+    return _isolated("".join(_PLOTLY_ENTITIES.get(char, char) for char in folded))
 
 
 def plain(text: str) -> str:

@@ -43,7 +43,7 @@ def page() -> None:
         chart(bands(seen.bands, here.tokens), key="bands")
         small_table(band_figure.table(seen.bands), alt="Arms by confidence band")
     with right, panel("Most and least useful"):
-        ranked = ranked_rows([*seen.top, *seen.bottom])
+        ranked = ranked_rows(sorted([*seen.top, *seen.bottom], key=lambda arm: arm.rank))
         drawn = ladder(ranked, here.tokens, compact=here.compact)
         note = f"mean and 95% interval, {seen.ranked_min_pulls} pulls or more"
         section("Most and least useful", note, table=drawn.table, key="ladder")

@@ -21,10 +21,10 @@ def type_legend(look: Tokens) -> None:
 def band_legend(look: Tokens) -> None:
     """Every band as colour, dots and word."""
     bands = [
-        f':color[■]{{foreground="{look.bands[place]}"}} :gray[{_unbroken(wording.band(band))}]'
+        f':color[■]{{foreground="{look.bands[place]}"}}\u00a0:gray[{_unbroken(wording.band(band))}]'
         for place, band in enumerate(BANDS)
     ]
-    st.markdown(f":small[{' &emsp; '.join(bands)}]")
+    st.markdown(f":small[{' &ensp; '.join(bands)}]")
 
 
 def _unbroken(words: str) -> str:

@@ -33,6 +33,7 @@ KIND: Final = "reward kind"
 WHY: Final = "reward reason"
 _KEY: Final = "reward form key"
 _OUTCOMES: Final[tuple[Outcome, ...]] = ("accepted", "partial", "rejected", "number")
+_KINDS: Final = ("Feedback", "Correction")
 _OUTCOME_WORDS: Final[dict[Outcome, str]] = {
     "accepted": "Accepted",
     "partial": "Partial",
@@ -53,21 +54,16 @@ class Filled:
 def fields() -> Filled:
     """Draw the form and its button; the button works only where the preview does."""
     with st.container(border=True):
-        arm = one_arm(loading.everything().columns.keys, key=ARM)
-        value = _value()
-        run, correct = _run_and_kind()
-        reason = st.text_area("Why", key=WHY, height=80, max_chars=MAX_REASON_CHARS, placeholder="optional")
-        form = None
-        if arm is not None and value is not None:
-            form = RewardForm(
-                arm=arm, value=value, reason=reason or None, run=run, correct=correct, key=_form_key()
-            )
-        filled = _previewed(form)
+        one_arm(loading.everything().columns.keys, key=ARM)
+        _value_field()
+        _run_fields()
+        st.text_area("Why", key=WHY, height=80, max_chars=MAX_REASON_CHARS, placeholder="optional")
+        filled = _previewed(_as_it_stands())
         _send(filled)
     return filled
 
 
-def _value() -> float | None:
+def _value_field() -> None:
     outcome = st.segmented_control(
         "Outcome",
         _OUTCOMES,
@@ -76,25 +72,55 @@ def _value() -> float | None:
         format_func=lambda name: _OUTCOME_WORDS[name],
         key=OUTCOME,
     )
-    if outcome != "number":
-        return OUTCOME_REWARDS[outcome]
-    return st.number_input("Reward, 0 to 1", 0.0, 1.0, value=0.5, step=0.05, format="%.2f", key=NUMBER)
+    if outcome == "number":
+        st.number_input("Reward, 0 to 1", 0.0, 1.0, value=0.5, step=0.05, format="%.2f", key=NUMBER)
 
 
-def _run_and_kind() -> tuple[str | None, bool]:
+def _run_fields() -> None:
     left, right = st.columns(2)
     run = left.text_input("Run, optional", key=RUN, bind="query-params", placeholder="number or id")
-    named = (run or "").strip().replace(",", "")
-    kind = right.segmented_control(
+    right.segmented_control(
         "This is",
-        ("Feedback", "Correction"),
+        _KINDS,
         default="Feedback",
         required=True,
         key=KIND,
-        disabled=not named,
+        disabled=not _run_of(run),
         help="Feedback adds an observation; a correction replaces the automatic one of that run.",
     )
-    return named or None, bool(named) and kind == "Correction"
+
+
+def _run_of(typed: str | None) -> str | None:
+    """A run's number or id as typed; numbers may carry their thousands commas.
+
+    >>> _run_of(" 2,871 "), _run_of("a,b"), _run_of("")
+    ('2871', 'a,b', None)
+    """
+    text = (typed or "").strip()
+    bare = text.replace(",", "")
+    return (bare if bare.isdecimal() else text) or None
+
+
+def _as_it_stands() -> RewardForm | None:
+    """The form from the fields' own state, None while it is not complete.
+
+    The button's callback asks again: a key may send the form in the moment in which it commits a field.
+    """
+    state = st.session_state
+    outcome: Outcome = state.get(OUTCOME, "accepted")
+    arm: str | None = state.get(ARM)
+    value = state.get(NUMBER) if outcome == "number" else OUTCOME_REWARDS[outcome]
+    if arm is None or value is None:
+        return None
+    run = _run_of(state.get(RUN))
+    return RewardForm(
+        arm=arm,
+        value=value,
+        reason=(state.get(WHY) or "").strip() or None,
+        run=run,
+        correct=run is not None and state.get(KIND) == "Correction",
+        key=_form_key(),
+    )
 
 
 def _previewed(form: RewardForm | None) -> Filled:
@@ -118,14 +144,16 @@ def _send(filled: Filled) -> None:
             key=f"send {_form_key()}",
             disabled=not ready,
             on_click=_sent,
-            args=(form,),
+            args=(_form_key(),),
         )
         st.markdown(f":gray[{_beside(form)}]", width="content")
     st.markdown(":small[:gray[Ctrl + Enter sends, from any field.]]")
 
 
-def _sent(form: RewardForm | None) -> None:
-    if form is not None:
+def _sent(key: str) -> None:
+    """Send the form, unless its key was used up: then this is a second click on a form that is gone."""
+    form = _as_it_stands()
+    if form is not None and key == form.key:
         acting.send_reward(form, _begin_again)
 
 

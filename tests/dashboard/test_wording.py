@@ -25,7 +25,7 @@ KEYS = st.builds(
 def finished(markdown: str) -> str:
     """What a Markdown reader makes of escaped text."""
     bare = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown)
-    return bare.replace("&lt;", "<").replace("&amp;", "&")
+    return bare.replace("&lt;", "<").replace("&amp;", "&").replace("\u2068", "").replace("\u2069", "")
 
 
 @given(st.text())
@@ -113,3 +113,11 @@ def test_means_that_differ_look_different(one: float, other: float) -> None:
     if abs(before - after) > 1e-3 and 0.01 < before < 0.99 and 0.01 < after < 0.99:
         said = wording.means(before, after)
         assert said[0] != said[1]
+
+
+def test_right_to_left_letters_are_isolated() -> None:
+    for write in (wording.literal, wording.plot_literal):
+        said = write("\u202egnp.exe\u05d0\u05d1")
+        assert said.startswith("\u2068")
+        assert said.endswith("\u2069")
+        assert "\u202e" not in said
