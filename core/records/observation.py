@@ -6,7 +6,6 @@ by people, evaluations, episode credit, carried beliefs.
 
 from __future__ import annotations
 
-import math
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Final, Literal
 
@@ -77,14 +76,15 @@ def check_reward(reward: object) -> float:
     >>> check_reward(0)
     0.0
     """
-    if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
+    if isinstance(reward, bool) or not isinstance(reward, (int, float)):
         raise InvalidReward(
             f"A reward must be a number from 0 to 1, got {reward!r}.",
             next_step="Send 0, 1 or a number between them.",
         )
-    if not 0 <= reward <= 1:
+    if not 0 <= reward <= 1:  # neither is NaN
+        shown = f"{reward:g}" if isinstance(reward, float) or abs(reward) < 10**9 else "a huge whole number"
         raise InvalidReward(
-            f"A reward must be within 0 to 1, got {reward:g}.",
+            f"A reward must be within 0 to 1, got {shown}.",
             next_step="Send 0, 1 or a number between them.",
         )
     return abs(float(reward))  # a negative zero is a zero
