@@ -1,0 +1,361 @@
+"""Records check themselves when made: ids, priors, rewards, usage, runs; and what they say of a wrong one."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import ArmscopeError, InvalidArm, InvalidInput, InvalidReward, InvalidSetting
+from core.records.arm import (
+    ARM_TYPES,
+    MAX_KEY_CHARS,
+    MICRO,
+    Arm,
+    Prior,
+    check_key,
+    file_key,
+    skill_key,
+    token_cost_of,
+    tool_key,
+)
+from core.records.learner import LearnerSettings, Priors
+from core.records.observation import Amount, RewardOutcome, check_reward, reward_of
+from core.records.run import Call, Inventory, Run, Usage
+from core.records.selection import Decision, Selection
+
+NOTHING = Inventory(kind="declared", arms=())
+
+# Arm ids
+
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40)
+heads = st.sampled_from(ARM_TYPES)
+
+
+@given(heads, names.filter(lambda name: ":" not in name), names)
+def test_an_id_keeps_its_three_parts(kind: str, category: str, name: str) -> None:
+    arm = Arm(key=f"{kind}:{category}:{name}")
+    assert (arm.type, arm.category, arm.name) == (kind, category, name)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "tool",
+        "tool:fs",
+        "tool::Read",
+        "tool:fs:",
+        "Tool:fs:Read",
+        "agent:fs:Read",
+        ":fs:Read",
+        " tool:fs:Read",
+        "tool:fs:a\nb",
+        "tool:fs:a\x00b",
+        "tool:fs:a\x1b[31m",
+        "tool:fs:a\x7f",
+        "tool:fs:a\x85b",
+        "tool:fs:\ud800",
+        "tool:f\ts:Read",
+    ],
+)
+def test_what_is_no_id_is_refused_with_the_way_to_write_one(key: str) -> None:
+    with pytest.raises(InvalidArm) as refused:
+        check_key(key)
+    assert refused.value.next_step
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "<script>alert(1)</script>",
+        "%{x}",
+        ":material/x:",
+        r"$\alpha$",
+        "O'Brien",
+        '"',
+        "a:b:c",
+        "../../etc",
+        "日本",
+    ],
+)
+def test_a_strange_name_is_a_name(name: str) -> None:
+    assert Arm(key=f"file:workspace:{name}").name == name
+
+
+def test_the_length_of_an_id_counts_characters() -> None:
+    longest = "tool:fs:" + "é" * (MAX_KEY_CHARS - 8)
+    assert check_key(longest) == longest
+    with pytest.raises(InvalidArm, match="got 513"):
+        check_key(longest + "é")
+
+
+def test_a_message_about_an_id_never_grows_with_it() -> None:
+    with pytest.raises(InvalidArm) as refused:
+        check_key("agent:" + "x" * 100_000)
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("name", "category"),
+    [
+        ("bash", "exec"),
+        ("Shell", "exec"),
+        ("run_tests", "exec"),
+        ("execute", "exec"),
+        ("ReadFile", "fs"),
+        ("WRITE", "fs"),
+        ("edit", "fs"),
+        ("globber", "fs"),
+        ("grep", "fs"),
+        ("memory_add", "memory"),
+        ("remember", "memory"),
+        ("Recall", "memory"),
+        ("web", "web"),
+        ("fetch_url", "web"),
+        ("browse", "web"),
+        ("search_direct_flight", "web"),
+        ("send_mail", "messaging"),
+        ("reply", "messaging"),
+        ("message", "messaging"),
+        ("think", "other"),
+        ("prune", "other"),
+        ("mcp__fs__read", "other"),
+    ],
+)
+def test_a_tools_category_follows_the_start_of_its_name(name: str, category: str) -> None:
+    assert tool_key(name) == f"tool:{category}:{name}"
+
+
+def test_skills_and_files_have_their_own_places() -> None:
+    assert skill_key("coding") == "skill:coding:main"
+    assert file_key("docs/a.md") == "file:workspace:docs/a.md"
+
+
+@given(st.text(max_size=200))
+def test_four_characters_are_a_token_rounded_up(text: str) -> None:
+    assert token_cost_of(text) == math.ceil(Fraction(len(text), 4))
+
+
+@pytest.mark.parametrize("cost", [-1, 10**12 + 1])
+def test_a_cost_is_a_count(cost: int) -> None:
+    with pytest.raises(InvalidArm):
+        Arm(key="tool:fs:Read", token_cost=cost)
+
+
+def test_a_cost_of_zero_is_known_to_be_zero() -> None:
+    assert Arm(key="tool:fs:Read", token_cost=0).token_cost == 0
+
+
+# Priors
+
+
+@pytest.mark.parametrize("parts", [(0, MICRO), (MICRO, 0), (-1, 1), (10**15 + 1, 1), (1, 10**30)])
+def test_a_priors_parts_are_above_zero_and_fit(parts: tuple[int, int]) -> None:
+    with pytest.raises(InvalidArm):
+        Prior(alpha_micro=parts[0], beta_micro=parts[1])
+
+
+def test_each_type_starts_where_the_rules_say() -> None:
+    priors = Priors()
+    assert {name: (priors.of(name).alpha, priors.of(name).beta) for name in ARM_TYPES} == {
+        "tool": (3, 1),
+        "skill": (3, 1),
+        "memory": (3, 1),
+        "file": (1, 1),
+        "section": (1, 1),
+    }
+
+
+# Rewards
+
+
+@given(st.integers(0, MICRO))
+def test_millionths_are_exact(micro: int) -> None:
+    amount = Amount.of(micro / MICRO)
+    assert (amount.success_micro, amount.failure_micro, amount.rounded) == (micro, MICRO - micro, False)
+
+
+@given(st.floats(0, 1), st.integers(1, 10**12))
+def test_finer_rewards_are_rounded_half_even_as_the_decimals_they_were_written_as(
+    reward: float, weight: int
+) -> None:
+    amount = Amount.of(reward, weight)
+    exact = Fraction(repr(reward)) * weight
+    assert amount.success_micro == round(exact)  # Python rounds a Fraction half to even
+    assert amount.success_micro + amount.failure_micro == weight
+    assert amount.rounded == (exact != amount.success_micro)
+
+
+@pytest.mark.parametrize(
+    ("reward", "success"),
+    [
+        (0, 0),
+        (-0.0, 0),
+        (1, MICRO),
+        (0.0000005, 0),
+        (0.0000015, 2),
+        (0.0000025, 2),
+        (0.0000035, 4),
+        (5e-324, 0),
+        (1 - 2**-53, MICRO),
+        (1 / 3, 333_333),
+        (2 / 3, 666_667),
+    ],
+)
+def test_ties_go_to_the_even_millionth(reward: float, success: int) -> None:
+    assert Amount.of(reward).success_micro == success
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [1.7, -0.1, 1 + 2**-52, -5e-324, math.nan, math.inf, -math.inf, 5, 10**400],
+    ids=["1.7", "-0.1", "just above", "just below", "nan", "inf", "-inf", "5", "huge"],
+)
+def test_a_reward_outside_is_refused(reward: float) -> None:
+    with pytest.raises(InvalidReward, match="0 to 1") as refused:
+        check_reward(reward)
+    assert refused.value.code == "invalid_reward"
+
+
+@pytest.mark.parametrize("reward", [True, False, "0.5", None, 1j, [1]])
+def test_what_is_no_number_is_no_reward(reward: object) -> None:
+    with pytest.raises(InvalidReward):
+        check_reward(reward)
+
+
+@given(st.sampled_from(["accepted", "partial", "rejected", None]), st.floats(0, 1))
+def test_a_number_wins_over_the_outcome_zero_too(outcome: RewardOutcome | None, value: float) -> None:
+    assert reward_of(value, outcome) == value
+    assert reward_of(0.0, outcome) == 0
+    assert not math.copysign(1, reward_of(-0.0, outcome)) < 0
+
+
+def test_outcomes_are_worth_what_the_rules_say() -> None:
+    outcomes: list[RewardOutcome | None] = ["accepted", "partial", "rejected", None]
+    assert [reward_of(None, outcome) for outcome in outcomes] == [1, 0.5, 0, 1]
+
+
+# Usage and runs
+
+
+@given(*[st.integers(0, 10**9)] * 4)
+def test_parts_add_up_unless_the_source_says_a_total(
+    first: int, second: int, third: int, fourth: int
+) -> None:
+    parts = {"input": first, "output": second, "cache_read": third, "cache_write": fourth}
+    assert Usage(**parts).tokens == (sum(parts.values()) or None)
+    assert Usage(**parts, total=7).tokens == 7
+
+
+def test_nothing_but_zeros_is_unknown() -> None:
+    assert Usage().tokens is None
+    assert Usage(total=0).tokens is None
+    assert Usage(input=3, total=0).tokens == 3
+    assert Run(uid="r", inventory=NOTHING).tokens is None
+    assert Run(uid="r", inventory=NOTHING, usage=Usage()).tokens is None
+
+
+@pytest.mark.parametrize("name", ["input", "output", "cache_read", "cache_write", "total"])
+@pytest.mark.parametrize("value", [-1, 10**12 + 1])
+def test_a_part_of_the_usage_is_a_count(name: str, value: int) -> None:
+    with pytest.raises(InvalidInput, match=f"usage.{name}"):
+        Usage(**{name: value})
+
+
+@pytest.mark.parametrize("uid", ["", "x" * 513])
+def test_a_runs_uid_has_a_length(uid: str) -> None:
+    with pytest.raises(InvalidInput, match="1 to 512"):
+        Run(uid=uid, inventory=NOTHING)
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
+def test_an_environments_reward_is_finite_on_any_scale(reward: float) -> None:
+    with pytest.raises(InvalidInput, match="finite"):
+        Run(uid="r", inventory=NOTHING, reward=reward)
+    assert Run(uid="r", inventory=NOTHING, reward=-17.5).reward == -17.5
+    assert Run(uid="r", inventory=NOTHING, reward=0.0).reward == 0
+
+
+@pytest.mark.parametrize("duration", [-1, 10**12 + 1])
+def test_a_duration_is_a_count(duration: int) -> None:
+    with pytest.raises(InvalidInput, match="duration_ms"):
+        Run(uid="r", inventory=NOTHING, duration_ms=duration)
+
+
+def test_an_arm_stands_once_in_a_prompt_or_outside_it() -> None:
+    arm = Arm(key="tool:fs:Read")
+    with pytest.raises(InvalidInput, match="twice"):
+        Inventory(kind="declared", arms=(arm, arm))
+    with pytest.raises(InvalidInput, match="both"):
+        Run(uid="r", inventory=Inventory(kind="declared", arms=(arm,)), excluded=("tool:fs:Read",))
+    with pytest.raises(InvalidArm):
+        Run(uid="r", inventory=NOTHING, excluded=("nonsense",))
+
+
+def test_records_cannot_be_changed() -> None:
+    for record, name in (
+        (Arm(key="tool:fs:Read"), "key"),
+        (Run(uid="r", inventory=NOTHING), "uid"),
+        (Call(name="Read"), "name"),
+        (LearnerSettings(), "baseline_rate"),
+    ):
+        with pytest.raises(AttributeError):
+            setattr(record, name, getattr(record, name))
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("baseline_rate", -0.1),
+        ("baseline_rate", 1.1),
+        ("baseline_rate", math.nan),
+        ("budget_tokens", -1),
+        ("budget_tokens", 10**12 + 1),
+        ("k", -1),
+        ("min_pulls", -1),
+        ("seed_arms", ["Read"]),
+        ("phase", "sleeping"),
+        ("mode", "other"),
+        ("priors", {"tool": {"alpha_micro": 0, "beta_micro": 1}}),
+        ("unheard_of", 1),
+    ],
+)
+def test_a_setting_outside_what_is_allowed_is_refused(name: str, value: object) -> None:
+    with pytest.raises((ArmscopeError, msgspec.ValidationError)):
+        msgspec.convert({name: value}, LearnerSettings)
+
+
+def test_zero_is_a_setting() -> None:
+    settings = LearnerSettings(baseline_rate=0, budget_tokens=0, k=0, min_pulls=0)
+    assert (settings.baseline_rate, settings.min_pulls) == (0, 0)
+    with pytest.raises(InvalidSetting, match="baseline_rate"):
+        LearnerSettings(baseline_rate=2)
+
+
+# Selections
+
+
+def test_a_selection_tells_what_is_in_what_is_out_and_what_it_costs() -> None:
+    chosen = Selection(
+        run_class="selected",
+        seed="0",
+        baseline_prob=0.1,
+        settings_hash="h",
+        revision=0,
+        decisions=(
+            Decision(arm="tool:a:a", included=True, reason="seed", rank=1, token_cost=0),
+            Decision(arm="tool:a:b", included=False, reason="budget", rank=2, token_cost=500, draw=0.0),
+            Decision(arm="tool:a:c", included=True, reason="draw", rank=3, token_cost=7, draw=0.5),
+        ),
+    )
+    assert (chosen.included, chosen.excluded, chosen.tokens) == (("tool:a:a", "tool:a:c"), ("tool:a:b",), 7)
+    assert chosen.decisions[1].draw == 0, "a draw of zero is a draw"
