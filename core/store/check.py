@@ -12,7 +12,7 @@ from core.store.choices import folded_settings
 from core.store.claims import plans
 from core.store.reads import numbered_runs
 from core.store.tally import ArmHour, Tally, UsageHour, merged
-from core.store.transaction import Snapshot, base_of
+from core.store.transaction import NUMBERS, TOLD, Snapshot, base_of
 
 Key = TypeVar("Key")
 
@@ -37,6 +37,8 @@ def differences(snapshot: Snapshot) -> Iterator[Difference]:
     yield from _compare("undone", _marked(snapshot), _undone(snapshot))
     yield from _flags(snapshot)
     yield from _claimed(snapshot)
+    yield from _listed(snapshot)
+    yield from _counters(snapshot)
 
 
 def damage(snapshot: Snapshot) -> Iterator[Difference]:
@@ -182,3 +184,33 @@ def _claimed(snapshot: Snapshot) -> Iterator[Difference]:
             said = (int(plan.standing), plan.rank, plan.trace, plan.digest, plan.revision)
             if said != now[plan.run_no]:
                 yield Difference("run", str(plan.run_no), str(now[plan.run_no]), str(said))
+
+
+def _listed(snapshot: Snapshot) -> Iterator[Difference]:
+    """Arms are marked as told by an import where, and only where, one that names them stands."""
+    for key, declared in snapshot.link.rows(
+        "SELECT a.key, a.declared FROM arm a WHERE a.learner_id = ?"
+        f" AND (a.declared & {TOLD} <> 0) <> EXISTS (SELECT 1 FROM sighting s JOIN import i"
+        "   ON i.learner_id = s.learner_id AND i.import_no = s.import_no"
+        "   WHERE s.learner_id = a.learner_id AND s.kind = 'arm' AND s.no = a.arm_no AND i.undone = 0)",
+        [snapshot.learner_id],
+    ):
+        yield Difference("arm", key, f"declared {declared}", f"declared {declared ^ TOLD}")
+
+
+def _counters(snapshot: Snapshot) -> Iterator[Difference]:
+    """Numbers still to be given lie beyond those that were given, and no fact is newer than the learner."""
+    for name in NUMBERS:
+        row = snapshot.link.row(
+            f'SELECT next_{name}_no, (SELECT coalesce(max({name}_no), 0) + 1 FROM "{name}"'
+            " WHERE learner_id = l.learner_id) FROM learner l WHERE learner_id = ?",
+            [snapshot.learner_id],
+        )
+        if row is not None and row[0] < row[1]:
+            yield Difference("learner", f"next_{name}_no", str(row[0]), f"{row[1]} or more")
+    for table in ("run", "observation", "reset", "import", "setting", "undo", "audit"):
+        row = snapshot.link.row(
+            f'SELECT max(revision) FROM "{table}" WHERE learner_id = ?', [snapshot.learner_id]
+        )
+        if row is not None and row[0] is not None and row[0] > snapshot.revision:
+            yield Difference("learner", "revision", str(snapshot.revision), f"{row[0]} or more ({table})")

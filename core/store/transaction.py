@@ -21,7 +21,7 @@ from core.records.run import Inventory
 from core.store.engine import Link
 
 Number = Literal["arm", "run", "observation", "reset", "import", "setting", "undo", "audit"]
-_NUMBERS: Final[tuple[Number, ...]] = (
+NUMBERS: Final[tuple[Number, ...]] = (
     "arm",
     "run",
     "observation",
@@ -38,7 +38,7 @@ TOLD: Final = 2
 
 _MAX_INVENTORIES: Final = 10_000
 
-_NEXT: Final = ", ".join(f"next_{name}_no" for name in _NUMBERS)
+_NEXT: Final = ", ".join(f"next_{name}_no" for name in NUMBERS)
 
 
 def unknown_learner(link: Link, name: str) -> UnknownLearner:
@@ -146,7 +146,7 @@ class Transaction:
         self.origin: str = row[1]
         self.settings = msgspec.json.decode(row[2], type=LearnerSettings)
         self.revision: int = row[3]
-        self._next: dict[Number, int] = dict(zip(_NUMBERS, row[4:], strict=True))
+        self._next: dict[Number, int] = dict(zip(NUMBERS, row[4:], strict=True))
         self._first_revision, self._first_next = self.revision, dict(self._next)
         self.epochs = Epochs(link, self.learner_id)
         self._arms: dict[str, _Known] = {}
@@ -166,7 +166,7 @@ class Transaction:
     def finish(self) -> None:
         """Write the counters back."""
         if self._next != self._first_next or self.revision != self._first_revision:
-            assignments = ", ".join(f"next_{name}_no = ?" for name in _NUMBERS)
+            assignments = ", ".join(f"next_{name}_no = ?" for name in NUMBERS)
             self.link.run(
                 f"UPDATE learner SET revision = ?, {assignments} WHERE learner_id = ?",
                 [self.revision, *self._next.values(), self.learner_id],
