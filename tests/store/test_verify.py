@@ -1,0 +1,202 @@
+"""verify names every cache, mark and flag that is not what the facts say, and changes nothing itself."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from core.errors import StoreUnusable
+from core.flows import look
+from core.flows.desk import Desk
+from tests.flows.world import desk_at
+from tests.store.worlds import lively_desk
+
+
+@pytest.fixture(scope="module")
+def lively(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database of a lively learner, closed."""
+    desk = lively_desk(tmp_path_factory.mktemp("lively"))
+    assert look.verify(desk).clean
+    desk.store.close()
+    assert not Path(f"{desk.store.path}-wal").exists()
+    return desk.store.path
+
+
+def tampered(lively: Path, folder: Path, sql: str) -> Desk:
+    copy = folder / "tampered.db"
+    shutil.copy(lively, copy)
+    driver = sqlite3.connect(copy)
+    changed = driver.execute(sql).rowcount
+    driver.commit()
+    driver.close()
+    assert changed, "the world holds nothing that this would change"
+    return desk_at(copy)
+
+
+NUMBERS = {
+    "posterior": [
+        "base_alpha_micro",
+        "base_beta_micro",
+        "success_micro",
+        "failure_micro",
+        "pulls",
+        "inclusions",
+        "seen",
+        "epoch",
+        "last_at_ms",
+    ],
+    "arm_hour": ["inclusions", "pulls", "success_micro", "failure_micro"],
+    "usage_hour": [
+        "n",
+        "tokens",
+        "tokens_squared_high",
+        "tokens_squared_low",
+        "n_timed",
+        "duration_ms",
+        "duration_squared_high",
+        "duration_squared_low",
+        "n_prob",
+        "prob_micro",
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [(table, column) for table, columns in NUMBERS.items() for column in columns]
+)
+def test_one_number_of_a_cache_is_found(lively: Path, tmp_path: Path, table: str, column: str) -> None:
+    key = "arm_no" if table != "usage_hour" else "bucket"
+    desk = tampered(
+        lively,
+        tmp_path,
+        f"UPDATE {table} SET {column} = {column} + 1 WHERE {key} = (SELECT max({key}) FROM {table})",
+    )
+    found = look.verify(desk)
+    assert not found.clean
+    assert {difference.table for _, difference in found.found} == {table}
+    assert {name for name, _ in found.found} == {"default"}
+
+
+@pytest.mark.parametrize("table", ["posterior", "arm_hour", "usage_hour"])
+def test_a_row_that_is_missing_from_a_cache_is_found(lively: Path, tmp_path: Path, table: str) -> None:
+    desk = tampered(lively, tmp_path, f"DELETE FROM {table}")
+    found = look.verify(desk)
+    assert not found.clean
+    assert "nothing" in {difference.stored for _, difference in found.found}
+
+
+def test_a_row_too_many_in_a_cache_is_found(lively: Path, tmp_path: Path) -> None:
+    desk = tampered(lively, tmp_path, "INSERT INTO arm_hour VALUES (1, 7, 1, 0, 1, 0, 0, 0)")
+    ((_, difference),) = look.verify(desk).found
+    assert (difference.table, difference.recomputed) == ("arm_hour", "nothing")
+
+
+FACTS = {
+    "a run that stands no more": "UPDATE run SET standing = 0 WHERE uid = 'run-1'",
+    "a run that stands again": "UPDATE run SET standing = 1 WHERE uid = 'gone'",
+    "tokens": "UPDATE run SET tokens = tokens + 1 WHERE uid = 'run-1'",
+    "unknown tokens": "UPDATE run SET tokens = NULL WHERE uid = 'run-1'",
+    "a time": "UPDATE run SET at_ms = at_ms + 3600000 WHERE uid = 'run-1'",
+    "a revision": "UPDATE run SET revision = revision + 900 WHERE uid = 'run-1'",
+    "a rank": "UPDATE run SET rank = rank + 1 WHERE uid = 'grows'",
+    "a verdict": "UPDATE run SET outcome = 'conversational' WHERE uid = 'run-1'",
+    "a class": "UPDATE run SET class = 'baseline' WHERE uid = 'run-1'",
+    "included": "UPDATE outcome SET flags = flags & ~1 WHERE run_no = 2 AND arm_no = 1",
+    "referenced": "UPDATE outcome SET flags = flags | 2 WHERE run_no = 2 AND flags = 5",
+    "observed": "UPDATE outcome SET flags = flags & ~4 WHERE run_no = 2 AND arm_no = 1",
+    "an outcome": "DELETE FROM outcome WHERE run_no = 2 AND arm_no = 1",
+    "a reward": "UPDATE observation SET success_micro = success_micro + 1 WHERE observation_no = 1",
+    "a reward's pulls": "UPDATE observation SET pulls = 2 WHERE observation_no = 1",
+    "a reward's arm": "UPDATE observation SET arm_no = 2 WHERE observation_no = 1",
+    "a reward that stands no more": "UPDATE observation SET standing = 0 WHERE observation_no = 1",
+    "an undone reward": "UPDATE observation SET undone = 0 WHERE undone = 1",
+    "a reward marked as undone": "UPDATE observation SET undone = 1 WHERE observation_no = 1",
+    "a reset that stands no more": "UPDATE reset SET standing = 0 WHERE reset_no = 2",
+    "an undone reset": "UPDATE reset SET undone = 0 WHERE undone = 1",
+    "a reset's moment": "UPDATE reset SET revision = revision - 1 WHERE reset_no = 2",
+    "a reset's target": "UPDATE reset SET target = 'prior' WHERE reset_no = 2",
+    "a reset's arm": "DELETE FROM reset_arm WHERE reset_no = 2 AND arm_no = 1",
+    "an undone import": "UPDATE import SET undone = 0 WHERE undone = 1",
+    "an import marked as undone": "UPDATE import SET undone = 1 WHERE import_no = 1",
+    "an undo": "DELETE FROM undo WHERE kind = 'reward'",
+    "an undo of an undo": "UPDATE undo SET undone = 1 - undone WHERE kind = 'undo'",
+    "a claim": "DELETE FROM sighting WHERE kind = 'run' AND import_no = 2",
+    "a setting's log": "UPDATE setting SET value = '9' WHERE name = 'min_pulls'",
+    "a setting's mark": "UPDATE setting SET undone = 1 WHERE name = 'min_pulls'",
+    "settings in force": "UPDATE learner SET settings = replace(settings, '\"min_pulls\":2', '\"min_pulls\":3')",
+    "an arm's own prior": "UPDATE arm SET prior_alpha_micro = 5, prior_beta_micro = 5 WHERE key LIKE 'skill:x%'",
+    "the counter of changes": "UPDATE learner SET revision = 3",
+    "the counter of rewards": "UPDATE learner SET next_observation_no = 1",
+    "an arm's listing": "UPDATE arm SET declared = declared | 2 WHERE key = 'tool:other:a'",
+    "a parent": "DELETE FROM learner",
+}
+
+
+@pytest.mark.parametrize("what", FACTS)
+def test_whatever_else_was_changed_by_hand_is_found(lively: Path, tmp_path: Path, what: str) -> None:
+    found = look.verify(tampered(lively, tmp_path, FACTS[what]))
+    assert not found.clean
+    assert found.n_differences >= len(found.found) > 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE learner SET settings = 'no JSON'",
+        "UPDATE learner SET settings = '{\"baseline_rate\": 9}'",
+        "UPDATE setting SET value = '{' WHERE setting_no = 1",
+        "UPDATE run SET choice = 'no JSON' WHERE uid = 'chosen'",
+    ],
+)
+def test_what_cannot_even_be_read_is_an_error_with_a_way_out(lively: Path, tmp_path: Path, sql: str) -> None:
+    desk = tampered(lively, tmp_path, sql)
+    with pytest.raises(StoreUnusable, match="damaged") as refused:
+        look.verify(desk)
+    assert "backup" in refused.value.next_step
+
+
+def test_a_damaged_page_is_found(lively: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "damaged.db"
+    content = bytearray(lively.read_bytes())
+    content[-4096 * 3 : -4096 * 2] = b"\xa5" * 4096
+    copy.write_bytes(content)
+    try:
+        assert not look.verify(desk_at(copy)).clean
+    except StoreUnusable as refused:
+        assert "backup" in refused.next_step  # noqa: PT017 - either is a clear answer
+
+
+def test_only_the_first_differences_are_shown_and_all_are_counted(lively: Path, tmp_path: Path) -> None:
+    desk = tampered(lively, tmp_path, "UPDATE posterior SET pulls = pulls + 1")
+    found = look.verify(desk, limit=2)
+    assert len(found.found) == 2
+    assert found.n_differences > 2
+
+
+def test_verify_changes_not_a_byte(lively: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    shutil.copy(lively, copy)
+    desk = desk_at(copy)
+    before = copy.read_bytes()
+    assert look.verify(desk).clean
+    assert copy.read_bytes() == before
+    log = Path(f"{copy}-wal")
+    assert not log.exists() or log.stat().st_size == 0
+
+
+def test_every_learner_is_checked(lively: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    shutil.copy(lively, copy)
+    other = desk_at(copy, learner="other")
+    with other.writing("ingest", create=True):
+        pass
+    driver = sqlite3.connect(copy)
+    driver.execute("UPDATE posterior SET pulls = pulls + 1 WHERE arm_no = 1")
+    driver.commit()
+    driver.close()
+    found = look.verify(other)
+    assert found.learners == ("default", "other")
+    assert [name for name, _ in found.found] == ["default"]

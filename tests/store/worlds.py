@@ -1,0 +1,78 @@
+"""A small learner that has seen everything: imports, growth, selections, rewards, resets, settings, undos."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from core.flows.desk import Desk
+from core.flows.learn import import_files, record
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.select import select
+from core.flows.settings import change
+from core.flows.undo import undo
+from core.records.arm import Arm
+from core.records.run import Call, Inventory, Run, Usage
+from tests.flows.world import HOUR_MS, START_MS, desk_at, run_of
+
+
+def lines_file(path: Path, *lines: dict[str, object]) -> Path:
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def run_line(uid: str, calls: Iterable[str] = ("a",), **fields: object) -> dict[str, object]:
+    arms = [f"tool:other:{name}" for name in "abc"]
+    return {"kind": "run", "uid": uid, "arms": arms, "calls": list(calls), "ended_at_ms": START_MS, **fields}
+
+
+def lively_desk(folder: Path) -> Desk:
+    """Everything that verify looks after occurs at least once."""
+    desk = desk_at(folder / "lively.db")
+    _record(desk)
+    first = lines_file(folder / "first.jsonl", run_line("grows"), run_line("stays", "b"))
+    second = lines_file(folder / "second.jsonl", run_line("grows", "ac", rank=3), run_line("goes"))
+    import_files(desk, [first])
+    told = import_files(desk, [second])
+    reset(desk, arms=["tool:other:a"], target="prior")
+    reward(desk, "tool:other:a", 0.25, reason="half right")
+    reward(desk, "tool:other:b", 0.0, run="run-1", correct=True)
+    reward(desk, "tool:other:b", 0.75, run="run-1", correct=True)
+    taken = reward(desk, "tool:other:c", 0.5, key="k")
+    undo(desk, taken.id)
+    change(desk, "priors", {"skill": {"alpha_micro": 2_000_000, "beta_micro": 1_000_000}})
+    change(desk, "min_pulls", 2)
+    reset(desk, types=["tool"])
+    record(desk, run_of("after", at_ms=START_MS + 3 * HOUR_MS))
+    undo(desk, undo(desk, told.id).id)
+    undo(desk, import_files(desk, [lines_file(folder / "third.jsonl", run_line("gone"))]).id)
+    undo(desk, reset(desk, arms=["tool:other:b"]).id)
+    return desk
+
+
+def _record(desk: Desk) -> None:
+    for number in range(4):
+        record(desk, run_of(f"run-{number}", calls="ab"[: number % 3], at_ms=START_MS + number * HOUR_MS))
+    record(desk, run_of("timeless", at_ms=None, tokens=None))
+    record(desk, run_of("aborted", calls=(), status="aborted", run_class="baseline"))
+    offered = [Arm(key=f"skill:{name}:main", token_cost=50 * place) for place, name in enumerate("xyz", 1)]
+    chosen = select(desk, offered, budget_tokens=160)
+    record(
+        desk,
+        Run(
+            uid="chosen",
+            inventory=Inventory(
+                kind="declared", arms=tuple(arm for arm in offered if arm.key in chosen.included)
+            ),
+            excluded=chosen.excluded,
+            selection=chosen,
+            run_class=chosen.run_class,
+            calls=(Call(name="Skill", metadata='{"skill": "x"}'),),
+            texts=("x and y were useful",),
+            usage=Usage(input=900, output=100),
+            duration_ms=1_500,
+            ended_at_ms=START_MS,
+        ),
+    )
