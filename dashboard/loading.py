@@ -16,6 +16,7 @@ from typing import Final, TypeVar, cast
 import msgspec
 import streamlit as st
 
+from core import demo
 from core.flows import look
 from core.flows.desk import Desk, open_desk
 from core.permissions import Action, may
@@ -158,6 +159,12 @@ def chances() -> dict[str, float]:
     """Chance of inclusion in the next run, by arm."""
     here = reading()
     return _asked("chances", None, lambda: look.chances(here.desk))
+
+
+def truth() -> dict[str, float]:
+    """Planted values of a demo world, by arm; nothing elsewhere."""
+    seed = demo.seed_of(reading().frame.origin)
+    return {} if seed is None else demo.truth(seed)
 
 
 def rewards(limit: int = 20) -> tuple[Observation, ...]:

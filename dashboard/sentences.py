@@ -23,6 +23,7 @@ from dashboard.figures.arms import ArmRow
 
 ENOUGH_PULLS: Final = 20
 NEXT_SHOWN: Final = 9
+_SHARE_APART: Final = 0.001
 EARNS: Final = 0.5
 """An arm earns its place where its whole interval lies above this, and rarely helps where it lies below."""
 
@@ -140,7 +141,12 @@ def limits(estimate: Estimate) -> str:
     """The interval of an estimate in per cent, or that there is none."""
     if estimate.lower is None or estimate.upper is None:
         return "no interval yet"
-    return f"95% interval {wording.percent_interval(estimate.lower, estimate.upper)}"
+    return f"{_named(estimate)} {wording.percent_interval(estimate.lower, estimate.upper)}"
+
+
+def _named(estimate: Estimate) -> str:
+    """What the interval is called: its own probability, since the baseline share keeps a wider one."""
+    return f"{wording.percent(estimate.prob, 0)} interval"
 
 
 @dataclass(frozen=True)
@@ -197,7 +203,7 @@ def _share_claim(saved: Savings) -> tuple[str, str]:
     share = wording.MISSING if observed.value is None else wording.percent(observed.value)
     said = "" if expected is None else f"configured {wording.percent(expected)}"
     if observed.lower is not None and observed.upper is not None:
-        said += f"; 95% interval {wording.percent_interval(observed.lower * 100, observed.upper * 100)}"
+        said += f"; {_named(observed)} {wording.percent_interval(observed.lower * 100, observed.upper * 100)}"
     return f"Baseline share is {share}", said
 
 
@@ -315,7 +321,7 @@ def posteriors(arms: Sequence[ArmRow]) -> Sentence:
         parts += ["; " if parts else "", Phrase(_name(worst)), f" {hardly}"]
     counted = f"{wording.number_word(n_open)} of {wording.number_word(len(arms))}"
     if not parts:
-        return ("Nothing is settled yet: ", Phrase(counted), " are still open.")
+        return ("Nothing is settled yet: ", Phrase(counted), f" {'is' if n_open == 1 else 'are'} still open.")
     return (*parts, f"; {counted} {'is' if n_open == 1 else 'are'} still open." if n_open else ".")
 
 
@@ -462,9 +468,11 @@ def share_words(saved: Savings, *, configured: float, n_arms: int) -> str:
     span = ""
     if share.observed.lower is not None and share.observed.upper is not None:
         limits_ = wording.percent_interval(share.observed.lower * 100, share.observed.upper * 100)
-        span = f" (95% interval {limits_})"
-    expected = configured if share.expected is None else share.expected
-    return f"**Baseline share {observed}**, configured {wording.percent(expected, 0)}{span}.{advice}"
+        span = f" ({_named(share.observed)} {limits_})"
+    set_ = f"configured {wording.percent(configured, 0)}"
+    if share.expected is not None and abs(share.expected - configured) >= _SHARE_APART:
+        set_ = f"configured {wording.percent(share.expected)} on average and {wording.percent(configured, 0)} now"
+    return f"**Baseline share {observed}**, {set_}{span}.{advice}"
 
 
 def amount_limits(estimate: Estimate, *, negative: bool = False, percent: bool = False) -> str | None:

@@ -26,9 +26,10 @@ def page() -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         order = choosing.order()
         places, method = choosing.arms(known, order)
+        truth = choosing.truth()
         st.space("stretch")
         type_legend(here.tokens)
-    chosen = rows(known.columns, known.summary, places, method=method)
+    chosen = rows(known.columns, known.summary, places, method=method, truth=truth)
     with title:
         sentence(sentences.posteriors(chosen), here.tokens)
     with panel("Densities", still="the table below still works"):
@@ -40,7 +41,7 @@ def page() -> None:
         found = choosing.found(known, order)
         section("All arms", choosing.found_note(known, found))
         choosing.search_box()
-        arm_table(known.columns, known.summary, found, chances=loading.chances(), key="all arms")
+        arm_table(known.columns, known.summary, found, chances=loading.chances(), truth=truth, key="all arms")
 
 
 page()

@@ -35,7 +35,10 @@ def distributions(saved: Savings, look: Tokens, *, compact: bool = False) -> Dra
         margin=(8, 8, 12, 44) if compact else (100, 8, 12, 44),
         xaxis=_token_axis(look, float(x[-1])),
         yaxis=theme.axis(look, range=[-0.02, 2 + _ROOM - 1], showticklabels=False),
-        annotations=[note for figures, _, floor in groups for note in _names(figures, floor, look, compact)],
+        annotations=[
+            *[note for figures, _, floor in groups for note in _names(figures, floor, look, compact)],
+            *[note for figures, height, floor in groups for note in _mean(figures, x, height, floor, look)],
+        ],
     )
     alt = (
         "Distribution of tokens per run: "
@@ -135,14 +138,31 @@ def _names(figures: ClassFigures, floor: float, look: Tokens, compact: bool) -> 
     side = {"x": 1 if compact else 0, "xanchor": "right"}
     place: dict[str, Any] = {"xref": "paper", "y": floor + (0.45 if compact else 0), **side}
     shift = 0 if compact else -12
-    notes = [
+    return [
         theme.label(look, figures.run_class, yshift=26, xshift=shift, **place),
         theme.label(look, runs, yshift=9, xshift=shift, color=look.muted, **place),
     ]
-    if figures.mean_tokens is not None:
-        mean = f"mean {wording.count(figures.mean_tokens)}"
-        notes.append(theme.label(look, mean, x=figures.mean_tokens, y=floor + 0.93, xanchor="left", xshift=6))
-    return notes
+
+
+def _mean(
+    figures: ClassFigures, x: Floats, height: Floats, floor: float, look: Tokens
+) -> list[dict[str, Any]]:
+    """The mean, written above its line on the side where the distribution falls away."""
+    if figures.mean_tokens is None:
+        return []
+    top = float(np.interp(figures.mean_tokens, x, height)) * 0.86
+    rises = figures.mean_tokens < float(x[int(height.argmax())])
+    return [
+        theme.label(
+            look,
+            f"mean {wording.count(figures.mean_tokens)}",
+            x=figures.mean_tokens,
+            y=floor + top,
+            xanchor="right" if rises else "left",
+            xshift=-6 if rises else 6,
+            yanchor="bottom",
+        )
+    ]
 
 
 def _spoken(figures: ClassFigures) -> str:

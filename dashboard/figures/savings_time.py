@@ -47,14 +47,20 @@ def _thinned(path: SavingsOverTime) -> Ints:
 
 
 def _range(path: SavingsOverTime, shown: Ints) -> tuple[float, float]:
-    """From zero, or below the ribbon, to above it; limits beyond ± 100 % do not squeeze the rest."""
-    middle = path.saved_percent[shown]
-    values = np.concatenate([middle, path.lower[shown], path.upper[shown]])
-    known = values[np.isfinite(values)]
-    if not len(known):
+    """From zero, or below the line, to above it.
+
+    The ribbon of the first days is wide enough to squeeze everything after it, so it counts only where it is
+    at most thrice as wide as at the end; where it is wider, the frame cuts it.
+    """
+    lower, upper, middle = path.lower[shown], path.upper[shown], path.saved_percent[shown]
+    width = upper - lower
+    known = np.isfinite(width)
+    telling = known & (width <= 3 * width[known][-1]) if known.any() else known
+    values = np.concatenate([middle[np.isfinite(middle)], lower[telling], upper[telling]])
+    if not len(values):
         return 0.0, 1.0
-    low = max(min(float(known.min()), 0.0), -100.0)
-    high = max(min(float(known.max()), 100.0), 1.0)
+    low = max(min(float(values.min()), 0.0), -100.0)
+    high = max(min(float(values.max()), 100.0), 1.0)
     room = (high - low) * 0.06
     return low - (room if low < 0 else 0.0), high + room
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.columns import Ints
+from core.columns import Floats, Ints
+from core.posterior import beta
 from core.records.arm import ARM_TYPES
 from core.records.posterior import BAND_FLOORS, BANDS, Band
 from core.statistics.confidence import Confidence, ReferenceCurve
@@ -28,6 +29,7 @@ MAX_MARKS: Final = 1_500
 _TOP: Final = 0.95
 _DASHES: Final = ("solid", "dash")
 _HEIGHT_PX: Final = 384
+_CONTINUED_POINTS: Final = 40
 
 
 def width_pulls(known: Confidence, look: Tokens, *, compact: bool = False) -> Drawn:
@@ -137,13 +139,24 @@ def _band_names(look: Tokens, right: float) -> list[dict[str, Any]]:
     ]
 
 
-def _curve(curve: ReferenceCurve, most: int, dash: str, look: Tokens) -> Trace:
+def _continued(curve: ReferenceCurve, most: int) -> tuple[Floats, Floats]:
+    """Pulls and widths of a curve from 1 to the axis' end; past its own end by the same posterior."""
     shown = (curve.pulls >= 1) & (curve.pulls <= most)
+    pulls, width = curve.pulls[shown].astype(np.float64), curve.width[shown]
+    if not len(pulls) or pulls[-1] >= most:
+        return pulls, width
+    more = np.geomspace(pulls[-1], most, _CONTINUED_POINTS)[1:]
+    lower, upper = beta.interval(curve.mean * (more + 2), (1 - curve.mean) * (more + 2))
+    return np.concatenate([pulls, more]), np.concatenate([width, upper - lower])
+
+
+def _curve(curve: ReferenceCurve, most: int, dash: str, look: Tokens) -> Trace:
+    pulls, width = _continued(curve, most)
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": single(curve.pulls[shown]),
-        "y": single(curve.width[shown]),
+        "x": single(pulls),
+        "y": single(width),
         "line": {"color": look.guide, "width": 1.5, "dash": dash, "simplify": False, "shape": "spline"},
         "hoverinfo": "skip",
     }
@@ -153,23 +166,11 @@ def _ends(curves: Sequence[ReferenceCurve], most: int, look: Tokens) -> list[dic
     """What each curve stands for, written at its end, never two on one line."""
     notes: list[dict[str, Any]] = []
     for at, curve in enumerate(sorted(curves, key=lambda of: of.mean)):
-        shown = np.flatnonzero((curve.pulls >= 1) & (curve.pulls <= most))
-        if not len(shown):
-            continue
-        last = int(shown[-1])
-        notes.append(
-            theme.label(
-                look,
-                f"mean {curve.mean:g}",
-                color=look.muted,
-                size=theme.AXIS_PX,
-                x=float(np.log10(curve.pulls[last])),
-                xanchor="left",
-                y=float(curve.width[last]),
-                xshift=4,
-                yshift=6 - 14 * at,
-            )
-        )
+        _, width = _continued(curve, most)
+        place: dict[str, Any] = {"xref": "paper", "x": 1, "xanchor": "left", "y": float(width[-1])}
+        place |= {"xshift": 6, "yshift": 8 - 16 * at}
+        name = f"mean {curve.mean:g}"
+        notes.append(theme.label(look, name, color=look.muted, size=theme.AXIS_PX, **place))
     return notes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -19,6 +19,7 @@ from dashboard.widgets.arm_picker import matches, several_arms
 SORT: Final = "sort"
 ARMS: Final = "arm"
 METHOD: Final = "interval"
+TRUTH: Final = "truth"
 FIND: Final = "find"
 
 
@@ -54,6 +55,14 @@ def arms(known: Belief, by: Order) -> tuple[Ints, Method]:
     if not len(places):
         places = telling(known.columns, known.summary)
     return ordered(known.columns, known.summary, places, by), method
+
+
+def truth() -> Mapping[str, float]:
+    """Planted values, where this is a demo and somebody asks for them; nothing otherwise."""
+    planted = loading.truth()
+    if planted and st.toggle("Show truth", key=TRUTH, bind="query-params"):
+        return planted
+    return {}
 
 
 def picture(known: Belief, places: Ints, chosen: Sequence[ArmRow], method: Method) -> Drawn:

@@ -91,7 +91,7 @@ def _arm_frame(
     if truth:
         cells["planted"] = [truth.get(arm) for arm in shown]
     if chances:
-        cells["chance of inclusion"] = [chances.get(arm) for arm in shown]
+        cells["chance of inclusion"] = [round(100 * chances.get(arm, 0.0)) for arm in shown]
     cells["id"] = [wording.plain(arm) for arm in shown]
     return pd.DataFrame(cells)
 
@@ -114,7 +114,7 @@ def _arm_columns() -> dict[str, Any]:
         "tokens": number("tokens", format="localized", width=80),
         "planted": number("planted", format="%.3f", width=80),
         "chance of inclusion": st.column_config.ProgressColumn(
-            "chance of inclusion", format="percent", min_value=0, max_value=1, width=160
+            "chance of inclusion", format="%d%%", min_value=0, max_value=100, width=160
         ),
     }
 
