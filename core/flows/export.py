@@ -7,6 +7,7 @@ undone are left out; rewards and resets that are undone go along, marked.
 from __future__ import annotations
 
 import heapq
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ def export_file(desk: Desk, target: Path) -> ExportAnswer:
     """Write a learner's lines into a new file. Raises `InvalidInput` for a name that is taken."""
     authorise(desk.actor, "read")
     try:
-        with target.open("xb") as file, _whole_or_gone(target):
+        with target.open("xb") as file, _whole_or_gone(file, target):
             return export_into(desk, file, str(target))
     except FileExistsError as problem:
         raise InvalidInput(
@@ -54,10 +55,12 @@ def export_file(desk: Desk, target: Path) -> ExportAnswer:
 
 
 @contextmanager
-def _whole_or_gone(target: Path) -> Iterator[None]:
-    """A file that could not be finished is no export."""
+def _whole_or_gone(file: IO[bytes], target: Path) -> Iterator[None]:
+    """A file that could not be finished is no export; one that could is on disk."""
     try:
         yield
+        file.flush()
+        os.fsync(file.fileno())
     except BaseException:
         target.unlink(missing_ok=True)
         raise

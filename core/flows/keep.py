@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from core.errors import InvalidInput
+from core.errors import InvalidInput, StoreFull
 from core.flows.desk import Desk
 from core.permissions import authorise
 from core.store.engine import Database
@@ -48,13 +48,15 @@ def backup(desk: Desk, target: Path) -> BackupAnswer:
         desk.store.database.backup(partial)
         _to_disk(partial)
         os.link(partial, target)  # unlike a rename, refuses to replace a file that appeared meanwhile
-    except OSError as problem:
+    except (OSError, StoreFull) as problem:
+        reason = "there is no room for it" if isinstance(problem, StoreFull) else problem.strerror or problem
         raise InvalidInput(
-            f"The backup can't be written to {target}: {problem.strerror or problem}.",
+            f"The backup can't be written to {target}: {reason}.",
             next_step="Choose a folder you can write to, with room for the whole database.",
         ) from problem
     finally:
         partial.unlink(missing_ok=True)
+        partial.with_name(f"{partial.name}-journal").unlink(missing_ok=True)
     return BackupAnswer(file=str(target), size_bytes=target.stat().st_size, revision=revision)
 
 

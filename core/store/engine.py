@@ -37,6 +37,10 @@ _CHECKPOINT_BYTES: Final = 4 << 20
 _NETWORK_FILE_SYSTEMS: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
 )
+_NO_ROOM: Final = frozenset(
+    (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE)
+)
+"""What SQLite makes of a quota or a size limit; only a full disk has a code of its own."""
 _MAX_VARIABLES: Final = 500
 
 Row = tuple[Any, ...]
@@ -308,7 +312,11 @@ def _from_driver(problem: sqlite3.Error, path: Path) -> StoreError:
             f"{path.name} is locked by another program.",
             next_step="Close what else has it open (a database browser, say) and try again.",
         )
-    if base == sqlite3.SQLITE_FULL or (base == sqlite3.SQLITE_IOERR and _disk_is_full(path)):
+    if (
+        base == sqlite3.SQLITE_FULL
+        or code in _NO_ROOM
+        or (base == sqlite3.SQLITE_IOERR and _disk_is_full(path))
+    ):
         return _full(path)
     if base == sqlite3.SQLITE_READONLY or (base == sqlite3.SQLITE_CANTOPEN and path.exists()):
         return _read_only(path)
@@ -333,7 +341,8 @@ def _disk_is_full(path: Path) -> bool:
 
 def _full(path: Path) -> StoreFull:
     return StoreFull(
-        f"The disk that holds {path} is full; nothing of this was written.",
+        f"The disk that holds {path} takes no more (it is full, or over a quota or size limit); "
+        "nothing of this was written.",
         next_step="Free some space and send it again: what is already stored is recognised.",
     )
 
