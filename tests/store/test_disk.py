@@ -1,0 +1,364 @@
+"""Locks, disks and permissions: what can't be written is said, nothing is half-written, and work resumes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.errors import StoreBusy, StoreError, StoreFull, StoreUnusable
+from core.flows import look
+from core.flows.desk import Desk
+from core.flows.learn import import_files, record, record_all
+from core.flows.reward import reward
+from core.store.engine import Database, refuse_network
+from core.store.store import Store
+from tests.flows.world import START_MS, desk_at, run_of
+from tests.store.child import answer, start
+from tests.store.worlds import lines_file, run_line
+
+
+def state(desk: Desk) -> bytes:
+    """All that a reader could see."""
+    return msgspec.json.encode(
+        (look.status(desk), look.posteriors(desk), look.rewards(desk), look.changes(desk))
+    )
+
+
+# Locks
+
+
+def impatient(path: Path) -> Desk:
+    desk = desk_at(path)
+    return type(desk)(store=Store(path, lock_timeout_s=0.2), actor=desk.actor, clock=desk.clock)
+
+
+def test_another_process_that_writes_too_long_is_named_and_readers_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    record(desk_at(path), run_of("before"))
+    holder = start("hold", path)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    desk = impatient(path)
+    with pytest.raises(StoreBusy, match=r"0\.2 seconds") as refused:
+        record(desk, run_of("during"))
+    assert "Try again" in refused.value.next_step
+    assert look.status(desk).runs == 1
+    holder.communicate("")
+    record(desk, run_of("after"))
+    assert look.status(desk).runs == 2
+
+
+def test_a_thread_that_writes_too_long_is_no_reason_to_wait_forever(tmp_path: Path) -> None:
+    desk = impatient(tmp_path / "a.db")
+    inside, done = threading.Event(), threading.Event()
+
+    def write_long() -> None:
+        with desk.writing("ingest"):
+            inside.set()
+            done.wait(10)
+
+    writer = threading.Thread(target=write_long)
+    writer.start()
+    inside.wait(10)
+    with pytest.raises(StoreBusy):
+        record(desk, run_of("r"))
+    done.set()
+    writer.join()
+    record(desk, run_of("r"))
+
+
+def test_threads_of_one_process_take_turns(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    problems: list[BaseException] = []
+
+    def work(name: int) -> None:
+        try:
+            for number in range(10):
+                record(desk, run_of(f"{name}-{number}"))
+                look.posteriors(desk)
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=work, args=[name]) for name in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert look.status(desk).runs == 50
+    assert look.verify(desk).clean
+
+
+def test_a_program_that_locks_the_file_itself_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    desk = desk_at(path)
+    record(desk, run_of("r"))
+    driver = desk.store.database._write_engine().raw_connection().driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    driver.execute("PRAGMA busy_timeout = 50")
+    browser = sqlite3.connect(path, isolation_level=None)
+    browser.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreBusy, match="another program"):
+        record(desk, run_of("q"))
+    browser.execute("ROLLBACK")
+    browser.close()
+    record(desk, run_of("q"))
+
+
+def test_what_fails_inside_a_transaction_is_not_told_as_a_lock(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    record(desk, run_of("r"))
+    before = state(desk)
+    for problem in (
+        FileNotFoundError("gone"),
+        PermissionError("no"),
+        RuntimeError("oh"),
+        KeyboardInterrupt(),
+    ):
+        with pytest.raises(type(problem)):
+            _write_and_raise(desk, problem)
+        assert state(desk) == before
+    record(desk, run_of("q"))
+
+
+def _write_and_raise(desk: Desk, problem: BaseException) -> None:
+    with desk.writing("ingest") as txn:
+        txn.link.run("UPDATE learner SET revision = 77")
+        raise problem
+
+
+# Permissions
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that anybody can reach (the test's own is closed to others)."""
+    with tempfile.TemporaryDirectory(prefix="armscope-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        yield folder
+        folder.chmod(0o777)
+
+
+def as_stranger(*command: str | Path) -> tuple[int, dict[str, Any]]:
+    code, out = answer("stranger", *command, "--json")
+    return code, json.loads(out)
+
+
+def test_a_read_only_file_can_be_read_and_says_why_it_is_not_written(public: Path) -> None:
+    path = public / "a.db"
+    desk = desk_at(path)
+    record(desk, run_of("r"))
+    desk.store.close()
+    Path(f"{path}.lock").chmod(0o666)
+    path.chmod(0o444)
+    before = path.read_bytes()
+    code, problem = as_stranger("--database", path, "reward", "tool:other:a", "1")
+    assert (code, problem["code"]) == (1, "store_read_only")
+    assert "permissions" in problem["next"]
+    code, found = as_stranger("--database", path, "status")
+    assert (code, found["runs"]) == (0, 1)
+    assert path.read_bytes() == before
+
+
+def test_a_read_only_folder_can_be_read_and_says_why_it_is_not_written(public: Path) -> None:
+    path = public / "a.db"
+    desk = desk_at(path)
+    record(desk, run_of("r"))
+    desk.store.close()
+    public.chmod(0o555)
+    code, problem = as_stranger("--database", path, "reward", "tool:other:a", "1")
+    assert (code, problem["code"]) == (1, "store_read_only")
+    code, found = as_stranger("--database", path, "status")
+    assert (code, found["runs"]) == (0, 1)
+    code, problem = as_stranger("--database", public / "new.db", "status")
+    assert (code, problem["code"]) == (1, "store_read_only")
+    assert "--database" in problem["next"]
+
+
+def test_in_a_read_only_folder_what_is_in_the_log_is_read_too(public: Path) -> None:
+    path = public / "a.db"
+    desk = desk_at(path)
+    record(desk, run_of("r"))
+    assert Path(f"{path}-wal").exists()
+    public.chmod(0o555)
+    code, found = as_stranger("--database", path, "status")
+    assert (code, found["runs"]) == (0, 1)
+
+
+def test_a_folder_that_may_not_even_be_entered_is_named(public: Path) -> None:
+    inner = public / "closed"
+    inner.mkdir()
+    desk_at(inner / "a.db").store.close()
+    inner.chmod(0)
+    code, problem = as_stranger("--database", inner / "a.db", "status")
+    inner.chmod(0o700)
+    assert (code, problem["code"]) == (1, "store_read_only")
+
+
+# Full disks
+
+
+def many(n_runs: int) -> list[dict[str, object]]:
+    return [run_line(f"run-{number}", session="x" * 200) for number in range(n_runs)]
+
+
+def test_a_full_database_says_so_and_takes_nothing_by_halves(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    record(desk, run_of("r"))
+    reward(desk, "tool:other:a", 0.5)
+    before = state(desk)
+    driver = desk.store.database._write_engine().raw_connection().driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    (n_pages,) = driver.execute("PRAGMA page_count").fetchone()
+    driver.execute(f"PRAGMA max_page_count = {n_pages + 2}").fetchall()
+    file = lines_file(tmp_path / "many.jsonl", *many(2_500))
+    attempts: list[Callable[[], object]] = [
+        lambda: import_files(desk, [file]),
+        lambda: record_all(desk, [run_of(f"b{number}") for number in range(2_000)]),
+    ]
+    for attempt in attempts:
+        with pytest.raises(StoreFull, match="nothing of this was written") as refused:
+            attempt()
+        assert "Free some space" in refused.value.next_step
+        assert state(desk) == before
+        assert look.verify(desk).clean
+    driver.execute("PRAGMA max_page_count = 1000000").fetchall()
+    assert import_files(desk, [file]).runs == 2_500
+    assert look.verify(desk).clean
+
+
+def test_a_disk_that_takes_no_more_says_so_and_work_resumes(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    desk = desk_at(path)
+    record(desk, run_of("r"))
+    before = state(desk)
+    desk.store.close()
+    file = lines_file(tmp_path / "many.jsonl", *many(3_000))
+    code, out = answer("limited", str(400_000), "--database", path, "import", file, "--json")
+    problem = json.loads(out)
+    assert (code, problem["code"]) == (1, "store_full"), problem
+    assert "send it again" in problem["next"]
+    assert state(desk_at(path)) == before
+    assert look.verify(desk_at(path)).clean
+    code, out = answer("limited", str(10**9), "--database", path, "import", file, "--json")
+    assert (code, json.loads(out)["runs"]) == (0, 3_000)
+    assert look.verify(desk_at(path)).clean
+
+
+def test_no_room_for_a_new_database_leaves_none_behind(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    code, out = answer("limited", str(20_000), "--database", path, "status", "--json")
+    assert (code, json.loads(out)["code"]) == (1, "store_full")
+    assert look.status(desk_at(path)).runs == 0, "what was left is empty, and is taken up"
+
+
+def test_no_room_for_a_backup_or_an_export_leaves_none_behind(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    desk = desk_at(path)
+    import_files(desk, [lines_file(tmp_path / "many.jsonl", *many(500))])
+    desk.store.close()
+    for command in ("backup", "export"):
+        target = tmp_path / f"{command}.out"
+        code, out = answer("limited", str(60_000), "--database", path, command, target, "--json")
+        problem = json.loads(out)
+        assert code == 1, problem
+        assert problem["next"]
+        assert target.name in problem["error"], problem
+        assert [one.name for one in tmp_path.iterdir() if command in one.name] == []
+
+
+def test_a_log_that_cannot_be_folded_back_is_no_failed_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit is on disk: telling it as failed would have it sent twice."""
+    desk = desk_at(tmp_path / "a.db")
+    record(desk, run_of("r"))
+    monkeypatch.setattr("core.store.engine._CHECKPOINT_BYTES", 0)
+    reader = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    reader.execute("BEGIN").fetchall()
+    reader.execute("SELECT count(*) FROM run").fetchall()
+    driver = desk.store.database._write_engine().raw_connection().driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    driver.set_authorizer(lambda action, what, *_: sqlite3.SQLITE_DENY if what == "wal_checkpoint" else 0)
+    record(desk, run_of("q"))
+    driver.set_authorizer(None)
+    reader.execute("ROLLBACK")
+    reader.close()
+    assert look.status(desk).runs == 2
+
+
+# Network file systems
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw 0 0
+server:/home /home/team nfs4 rw 0 0
+//nas/share /mnt/my\\040share cifs rw 0 0
+tmpfs /home/team/scratch tmpfs rw 0 0
+broken line
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/home/team/a.db", "nfs4"),
+        ("/home/team/deep/er/a.db", "nfs4"),
+        ("/mnt/my share/a.db", "cifs"),
+        ("/home/teammate/a.db", None),
+        ("/home/team/scratch/a.db", None),
+        ("/data/a.db", None),
+    ],
+)
+def test_a_network_file_system_is_refused_with_the_reason(
+    tmp_path: Path, path: str, kind: str | None
+) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(MOUNTS, encoding="utf-8")
+    if kind is None:
+        refuse_network(Path(path), mounts)
+        return
+    with pytest.raises(StoreUnusable, match=kind) as refused:
+        refuse_network(Path(path), mounts)
+    assert "acknowledged writes can be lost" in refused.value.problem
+    assert "local disk" in refused.value.next_step
+
+
+def test_a_machine_without_a_list_of_mounts_is_trusted(tmp_path: Path) -> None:
+    refuse_network(Path("/home/team/a.db"), tmp_path / "none")
+
+
+# Closing
+
+
+def test_closing_folds_the_log_back_and_opening_again_goes_on(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    record(desk, run_of("r", at_ms=START_MS))
+    desk.store.close()
+    desk.store.close()
+    assert not Path(f"{desk.store.path}-wal").exists()
+    record(desk, run_of("q"))
+    assert look.status(desk).runs == 2
+
+
+def test_a_lock_nobody_releases_does_not_outlive_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    desk_at(path).store.close()
+    holder = start("hold", path)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    holder.kill()
+    holder.communicate()
+    began = time.monotonic()
+    with Database(path, lock_timeout_s=20).locked():
+        assert time.monotonic() - began < 20
+    assert issubclass(StoreBusy, StoreError)
