@@ -14,7 +14,7 @@ from core.flows.desk import Desk
 from core.flows.reset import Scope
 from core.flows.reward import RewardOrder, admit, standing_run, unknown_arm
 from core.posterior.beta import interval
-from core.records.arm import ARM_TYPES, MICRO, ArmType
+from core.records.arm import MICRO, ArmType
 from core.records.audit import AuditEntry
 from core.records.judged import REFERENCED
 from core.records.learner import LearnerSettings
@@ -173,7 +173,7 @@ def frame(desk: Desk) -> Frame:
     """What surrounds every page."""
     with desk.reading() as snapshot:
         totals = reads.totals(snapshot)
-        columns = reads.arm_columns(snapshot)
+        counts = reads.arm_counts(snapshot)
         models, channels = reads.strata(snapshot)
         return Frame(
             learner=desk.learner,
@@ -184,12 +184,12 @@ def frame(desk: Desk) -> Frame:
             settings=snapshot.settings,
             phase=snapshot.settings.phase,
             n_runs=totals.runs,
-            n_arms=len(columns),
+            n_arms=sum(counts.values()),
             first_at_ms=totals.first_at_ms,
             last_at_ms=totals.last_at_ms,
             models=models,
             channels=channels,
-            types=tuple(name for name in ARM_TYPES if name in set(columns.types)),
+            types=tuple(counts),
             is_demo=snapshot.origin.startswith(DEMO_ORIGIN),
         )
 

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, Ints, UsageColumns
-from core.records.arm import MICRO, ArmType, arm_type
+from core.records.arm import ARM_TYPES, MICRO, ArmType, arm_type
 from core.records.audit import AuditEntry
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.observation import Observation
@@ -103,6 +103,17 @@ def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmT
         amounts = (base.alpha_micro, base.beta_micro, success, failure, pulls, inclusions, epoch, last)
         rows.append((key, alpha, beta, cost, *amounts))
     return _columns(snapshot, rows)
+
+
+def arm_counts(snapshot: Snapshot) -> dict[ArmType, int]:
+    """How many arms of each type are listed."""
+    rows = snapshot.link.rows(
+        "SELECT a.type, count(*) FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+        " WHERE a.learner_id = ? AND (a.declared > 0 OR p.seen > 0) GROUP BY a.type",
+        [snapshot.learner_id],
+    )
+    counts = dict(rows)
+    return {name: counts[name] for name in ARM_TYPES if name in counts}
 
 
 def _sums_until(snapshot: Snapshot, until_ms: int) -> list[Row]:
