@@ -112,7 +112,7 @@ def arm_counts(snapshot: Snapshot) -> dict[ArmType, int]:
         " WHERE a.learner_id = ? AND (a.declared > 0 OR p.seen > 0) GROUP BY a.type",
         [snapshot.learner_id],
     )
-    counts = dict(rows)
+    counts: dict[ArmType, int] = dict(rows)
     return {name: counts[name] for name in ARM_TYPES if name in counts}
 
 
