@@ -12,7 +12,6 @@ whole session has been read; kept in memory meanwhile are names, texts and count
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -22,6 +21,7 @@ import msgspec
 from core.errors import InvalidInput
 from core.formats.chat import metadata
 from core.formats.entries import Entry, Progress, Rejected
+from core.formats.identity import digest_of, plain
 from core.formats.moments import moment
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import UNDECODABLE
@@ -34,7 +34,6 @@ NAME: Final = "claude-code"
 _NOT_PROMPTS: Final = ("<local-command", "<bash-", "[Request interrupted")
 _INTERRUPTED: Final = "[Request interrupted"
 _SYNTHETIC: Final = "<synthetic>"
-_MAX_ID_CHARS: Final = 200
 
 
 class _Block(msgspec.Struct):
@@ -169,7 +168,7 @@ class _Session:
         line = _LINE.decode(raw)
         if line.type not in _CONVERSATION or line.is_sidechain or self._is_repeated(line):
             return
-        identity = _plain(line.uuid) or hashlib.sha256(raw.strip()).hexdigest()[:32]
+        identity = plain(line.uuid) or digest_of(raw.strip())
         self.n_lines += 1
         self.session_id = self.session_id or line.session_id
         if line.type != "system":
@@ -186,7 +185,7 @@ class _Session:
         if inventory is None:
             inventory = inferred({call.name for run in self.grown for call in run.calls})
         # A session's id alone is not enough: a fork of a session may carry it on.
-        source = f"{_plain(self.session_id) or 'session'}/{self.first}"
+        source = f"{plain(self.session_id) or 'session'}/{self.first}"
         for run in self.grown:
             try:
                 yield self._run(run, inventory, source)
@@ -272,7 +271,7 @@ class _Session:
             unit="prompt",
             source=source,
             rank=self.n_lines,
-            session=_plain(self.session_id),
+            session=plain(self.session_id),
             ended_at_ms=ended_at_ms,
             naive_time=is_naive,
             model=run.model,
@@ -283,15 +282,6 @@ class _Session:
             texts=tuple(run.texts),
             empty=run.n_replies == 0,
         )
-
-
-def _plain(identity: str | None) -> str | None:
-    """An id of the file, or its hash where it could not stand in ours."""
-    if not identity:
-        return None
-    if len(identity) <= _MAX_ID_CHARS and identity.isprintable():
-        return identity
-    return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
 FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read)
