@@ -96,7 +96,9 @@ def _errors(saved: Comparison) -> str:
         return "but fails more often"
     if difference.upper < 0:
         return "and fails less often"
-    return "and fails no more often"
+    if difference.value is not None and difference.value <= 0:
+        return "and fails no more often"
+    return "with no proven difference in failures"
 
 
 def needs(n_things: int) -> str:

@@ -6,10 +6,14 @@ import gc
 import importlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import streamlit as st
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.configuration import PACKAGE, options
@@ -36,6 +40,45 @@ _HEAVY: Final = (
     "dashboard.loading",
     "dashboard.acting",
 )
+
+
+def names_this_machine(host: str) -> bool:
+    """Whether a Host header names this machine itself.
+
+    >>> [names_this_machine(host) for host in ("localhost:8501", "127.0.0.1", "[::1]:8501", "evil.example")]
+    [True, True, True, False]
+    """
+    try:
+        name = urlsplit(f"//{host}").hostname
+    except ValueError:
+        return False
+    return name in _own_names()
+
+
+@cache
+def _own_names() -> frozenset[str]:
+    listed = options()["server.allowedHosts"]
+    return frozenset(str(name) for name in listed) if isinstance(listed, list) else frozenset()
+
+
+class OwnHosts:
+    """Answers only requests that name this machine.
+
+    There is no sign-in, so a foreign page whose name is bound to this address must not reach it
+    (Streamlit checks its web socket only).
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not names_this_machine(Headers(scope=scope).get("host", "")):
+            refusal = PlainTextResponse(
+                "armscope answers this machine only: use localhost.\n", status_code=421
+            )
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
 
 
 class SafeHeaders:
@@ -76,7 +119,7 @@ def make_app() -> st.App:
     return st.App(
         PACKAGE / "app.py",
         lifespan=_warm,
-        middleware=[Middleware(SafeHeaders)],
+        middleware=[Middleware(SafeHeaders), Middleware(OwnHosts)],
     )
 
 

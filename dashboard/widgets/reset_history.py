@@ -11,7 +11,7 @@ from core.records.reset import Reset
 from dashboard import acting, loading, wording
 from dashboard.widgets.tables import act_table
 
-_WIDTHS: Final = {"when, UTC": 140, "scope": 330, "by": 130, "why": 300, "state": 130}
+_WIDTHS: Final = {"when, UTC": 140, "scope": 230, "by": 110, "why": 430, "state": 120}
 
 
 def table() -> None:

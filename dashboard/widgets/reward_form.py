@@ -1,8 +1,9 @@
 """Reward form: arm, outcome, run, kind and reason; its effect before it is sent; sent once, however often clicked.
 
 The form is no `st.form`, so that its effect follows every change. The idempotency key belongs to the form as it
-stands on the page; a new one begins when the reward is recorded. The button carries the key in its own identity:
-a second click that arrives late finds the button gone.
+stands on the page; a new one begins when the reward is recorded. The button carries the key in its own identity,
+so that a second click on it finds it gone, and the one after it stays off until something in the form changes: the
+second half of a slow double click is no second reward.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ RUN: Final = "run"
 KIND: Final = "reward kind"
 WHY: Final = "reward reason"
 _KEY: Final = "reward form key"
+_LAST: Final = "reward form as it was left"
 _OUTCOMES: Final[tuple[Outcome, ...]] = ("accepted", "partial", "rejected", "number")
 _KINDS: Final = ("Feedback", "Correction")
 _OUTCOME_WORDS: Final[dict[Outcome, str]] = {
@@ -135,7 +137,8 @@ def _previewed(form: RewardForm | None) -> Filled:
 
 def _send(filled: Filled) -> None:
     form = filled.form
-    ready = form is not None and filled.problem is None and loading.reading().may("reward")
+    is_new = st.session_state.get(_LAST) != _fields_now()
+    ready = form is not None and filled.problem is None and is_new and loading.reading().may("reward")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Send reward",
@@ -146,7 +149,9 @@ def _send(filled: Filled) -> None:
             on_click=_sent,
             args=(_form_key(),),
         )
-        st.markdown(f":gray[{_beside(form)}]", width="content")
+        st.markdown(
+            f":gray[{_beside(form) if is_new else 'sent; change anything to send another'}]", width="content"
+        )
     st.markdown(":small[:gray[Ctrl + Enter sends, from any field.]]")
 
 
@@ -176,6 +181,12 @@ def _begin_again() -> None:
     st.session_state[_KEY] = uuid.uuid4().hex
     st.session_state[WHY] = ""
     st.session_state[RUN] = ""
+    st.session_state[_LAST] = _fields_now()
+
+
+def _fields_now() -> tuple[object, ...]:
+    """What the person has filled in."""
+    return tuple(st.session_state.get(field) for field in (ARM, OUTCOME, NUMBER, RUN, KIND, WHY))
 
 
 def effect(filled: Filled) -> None:
