@@ -93,13 +93,13 @@ def write(path: str, seed: str, n_batches: str) -> None:
         record_all(desk, [run_of(f"run-{one}", at_ms=START_MS + one % 977 * 60_000) for one in batch + again])
         told += batch
         say(f"runs {' '.join(map(str, batch))}")
-        keys = [f"{seed}-{random.randrange(n_keys(number))}" for _ in range(2)]
+        keys = [f"key-{random.randrange(n_keys(number))}" for _ in range(2)]
         reward_all(desk, [order_of(key) for key in keys])
         say(f"rewards {' '.join(keys)}")
 
 
 def n_keys(number: int) -> int:
-    """Few enough that keys come again, more as time goes on."""
+    """Few enough that other writers send the same keys, more as time goes on."""
     return 5 + number * 2
 
 
