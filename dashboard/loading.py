@@ -167,10 +167,10 @@ def truth() -> dict[str, float]:
     return {} if seed is None else demo.truth(seed)
 
 
-def rewards(limit: int = 20) -> tuple[Observation, ...]:
-    """The last rewards this person gave, newest first."""
+def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
+    """The last rewards that this person or anybody gave, newest first."""
     here = reading()
-    actor = here.desk.actor.name
+    actor = None if everyone else here.desk.actor.name
     return _asked(("rewards", limit, actor), None, lambda: look.rewards(here.desk, limit=limit, actor=actor))
 
 

@@ -26,9 +26,9 @@ def page() -> None:
         section("What it would change", "nothing is sent yet")
         reward_form.effect(form)
     st.space("small")
-    with panel("My last rewards", still="the form still works"):
-        section("My last rewards", "undo keeps the record and takes the effect away")
-        reward_history.table()
+    with panel("Last rewards", still="the form still works"):
+        section("Last rewards", "undo keeps the record and takes the effect away")
+        reward_history.table(reward_history.whose())
 
 
 page()

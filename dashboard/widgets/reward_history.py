@@ -1,9 +1,9 @@
-"""The last rewards of this person, each with its way back (or forth)."""
+"""The last rewards, one's own or everyone's, each with its way back (or forth)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import streamlit as st
 
@@ -12,26 +12,45 @@ from dashboard import acting, loading, wording
 from dashboard.widgets.tables import act_table
 
 SHOWN: Final = 20
+WHOSE: Final = "rewards_of"
+Whose = Literal["mine", "everyone"]
+_WHOSE: Final[tuple[Whose, ...]] = ("mine", "everyone")
 _WIDTHS: Final = {
-    "when, UTC": 124,
-    "arm": 220,
+    "when, UTC": 116,
+    "by": 80,
+    "arm": 210,
     "reward": 84,
     "run": 70,
     "kind": 96,
-    "why": 220,
+    "why": 180,
     "mean moved": 104,
 }
 
 
-def table() -> None:
-    """When, arm, reward, kind, why, how far the mean moved, and Undo or Redo."""
-    given = loading.rewards(SHOWN)
+def whose() -> Whose:
+    """One's own rewards, or everyone's; who may undo others' sees them at first."""
+    return st.segmented_control(
+        "Whose rewards",
+        _WHOSE,
+        default="everyone" if loading.reading().may("undo") else "mine",
+        required=True,
+        format_func=str.capitalize,
+        key=WHOSE,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+
+
+def table(chosen: Whose) -> None:
+    """When, by whom, arm, reward, kind, why, how far the mean moved, and Undo or Redo."""
+    given = loading.rewards(SHOWN, everyone=chosen == "everyone")
     if not given:
         st.markdown(":gray[None yet. The first one you send appears here, with its undo.]")
         return
     newest = given[0].at_ms
     cells: dict[str, Sequence[object]] = {
         "when, UTC": [wording.moment(one.at_ms, year_of_ms=newest) for one in given],
+        "by": [wording.plain(one.actor) for one in given],
         "type": [[wording.type_of(one.arm)] for one in given],
         "arm": [wording.plain(wording.full_name(one.arm)) for one in given],
         "reward": [wording.reward(one.reward) for one in given],
@@ -40,14 +59,16 @@ def table() -> None:
         "why": [wording.plain(one.reason or wording.MISSING) for one in given],
         "mean moved": [_moved(one) for one in given],
     }
-    if loading.reading().may("undo_own"):
+    if chosen == "mine":
+        del cells["by"]
+    if loading.reading().may("undo" if chosen == "everyone" else "undo_own"):
         cells["act"] = ["Redo" if one.undone else "Undo" for one in given]
 
     def clicked(row: int) -> None:
         if row < len(given):
             acting.take_back(given[row].id, redo=given[row].undone)
 
-    act_table(cells, _WIDTHS, key="last rewards", alt="My last rewards", on_click=clicked)
+    act_table(cells, _WIDTHS, key="last rewards", alt="Last rewards", on_click=clicked)
 
 
 def _moved(one: Observation) -> str:
