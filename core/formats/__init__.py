@@ -26,8 +26,9 @@ from core.formats.entries import (
     Source,
 )
 from core.formats.heads import head_of, is_tools
-from core.formats.reading import Format, Head, Reading
-from core.records.run import Inventory, Unit
+from core.formats.reading import Format, Head, Reading, Shape
+from core.formats.tools import Supplied
+from core.records.run import Unit
 
 __all__ = [
     "FORMATS",
@@ -86,12 +87,12 @@ def open_sources(
     """
     limits = limits or Limits()
     forced = None if format is None else _format(format)
-    inventory = None if tools_file is None else tools.supplied(tools_file, limits)
+    supplied = None if tools_file is None else tools.supplied(tools_file, limits)
     sources: dict[Path, Source] = {}
     skipped: list[Skipped] = []
     for path, is_named in _files(paths, skipped):
         try:
-            source = _source(path, forced, unit, inventory, limits)
+            source = _source(path, forced, unit, supplied, limits)
         except UnreadableSource as error:
             if is_named:
                 raise
@@ -115,7 +116,7 @@ def _recognised(head: Head) -> Format | None:
 
 
 def _source(
-    path: Path, forced: Format | None, unit: Unit | None, inventory: Inventory | None, limits: Limits
+    path: Path, forced: Format | None, unit: Unit | None, supplied: Supplied | None, limits: Limits
 ) -> Source:
     file = _shown(path)
     head = head_of(path, file, limits)
@@ -123,13 +124,15 @@ def _source(
     if format is None:
         raise _foreign(file, head)
     chosen = _unit(format, unit)
+    taken = supplied if format.takes_tools else None
     reading = Reading(
         path=path,
         file=file,
-        shape=head.shape,
+        shape=_shape(format, head),
         unit=chosen or "prompt",
-        supplied=inventory if format.takes_tools else None,
+        supplied=None if taken is None or format.names_domain else taken.one(),
         limits=limits,
+        by_domain=taken if format.names_domain else None,
     )
     return Source(
         file=file,
@@ -139,6 +142,11 @@ def _source(
         path=path,
         read=partial(format.read, reading),
     )
+
+
+def _shape(format: Format, head: Head) -> Shape:
+    """What is one document by its format need not look like one: it may stand on a single line."""
+    return "object" if format.is_document and head.shape != "archive" else head.shape
 
 
 def _foreign(file: str, head: Head) -> UnreadableSource:

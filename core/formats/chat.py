@@ -12,12 +12,14 @@ from typing import Final
 
 import msgspec
 
+from core.errors import InvalidInput
 from core.formats.entries import Entry, Outside, Progress, Rejected
+from core.formats.moments import moment
 from core.formats.reading import Reading
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import inferred
 from core.records.ledger_lines import Label
-from core.records.run import METADATA_CHARS, Call, Inventory, Run, Usage
+from core.records.run import METADATA_CHARS, Call, Inventory, Run, Status, Usage
 
 
 class Part(msgspec.Struct):
@@ -31,10 +33,28 @@ class Function(msgspec.Struct):
     arguments: msgspec.Raw = msgspec.Raw(b"")
     input: msgspec.Raw = msgspec.Raw(b"")
 
+    @property
+    def call(self) -> Call:
+        return Call(name=self.name, metadata=metadata(bytes(self.arguments or self.input)))
+
 
 class ToolCall(msgspec.Struct):
-    function: Function | None = None
+    """A call whose name is in ``function``, in ``custom``, or beside its arguments under ``name`` or
+    ``function``.
+    """
+
+    function: Function | Label | None = None
     custom: Function | None = None
+    name: Label | None = None
+    arguments: msgspec.Raw = msgspec.Raw(b"")
+
+    @property
+    def call(self) -> Call | None:
+        named = self.function or self.custom
+        if isinstance(named, Function):
+            return named.call
+        name = named or self.name
+        return None if name is None else Call(name=name, metadata=metadata(bytes(self.arguments)))
 
 
 class Message(msgspec.Struct):
@@ -53,24 +73,34 @@ class Message(msgspec.Struct):
 
     @property
     def calls(self) -> list[Call]:
-        functions = [call.function or call.custom for call in self.tool_calls or ()]
-        functions.append(self.function_call)
-        return [
-            Call(name=function.name, metadata=metadata(bytes(function.arguments or function.input)))
-            for function in functions
-            if function is not None
-        ]
+        calls = [called.call for called in self.tool_calls or ()]
+        if self.function_call is not None:
+            calls.append(self.function_call.call)
+        return [call for call in calls if call is not None]
+
+    @property
+    def sent_at(self) -> str | None:
+        """When it was sent, where a format tells."""
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What a benchmark format makes of one raw record; ``declared`` None = it lists no tools."""
+    """What a format of records makes of one of them; ``declared`` None = it lists no tools.
+
+    ``identity`` None = the record has no id of its own. Reward, usage and duration are the whole record's.
+    """
 
     messages: Sequence[Message]
     declared: Inventory | None = None
+    identity: str | None = None
+    session: str | None = None
     model: str | None = None
     reward: float | None = None
     usage: Usage | None = None
+    duration_ms: int | None = None
+    ended_at: str | None = None
+    status: Status = "completed"
 
 
 @dataclass
@@ -80,9 +110,11 @@ class Segment:
     n_replies: int = 0
     calls: list[Call] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    ended_at: str | None = None
 
     def add(self, message: Message) -> None:
         self.n_replies += 1
+        self.ended_at = message.sent_at or self.ended_at
         self.calls.extend(message.calls)
         if text := message.text:
             self.texts.append(text)
@@ -125,32 +157,42 @@ def episode(messages: Sequence[Message]) -> Segment:
 
 
 Decode = Callable[[bytes], Record]
+Pieces = Callable[[Progress | None], Iterator[tuple[int, bytes | Rejected]]]
+"""Goes through a file's raw records, every time it is called."""
 
 _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 
 
-def read(format_name: str, reading: Reading, progress: Progress | None, decode: Decode) -> Iterator[Entry]:
-    """Runs of a file of records, in its order.
+def read(
+    format_name: str,
+    reading: Reading,
+    progress: Progress | None,
+    decode: Decode,
+    *,
+    pieces: Pieces | None = None,
+) -> Iterator[Entry]:
+    """Runs of a file of records, in its order; ``pieces`` None = its lines, or the elements of its array.
 
-    Identity of a record: the hash of its canonical JSON and its ordinal among identical ones in the file.
-    Without a declared or supplied list the inventory is what the file's records call, so the file is then
-    read twice, and the longer file's inventory supersedes (`Run.rank`).
+    Identity of a record: its own id, else the hash of its canonical JSON and its ordinal among identical ones
+    in the file. Without a declared or supplied list the inventory is what the file's records call, so the
+    file is then read twice, and the longer file's inventory supersedes (`Run.rank`).
     """
+    pieces = pieces or reading.raw_records
     ordinals = _Ordinals()
     called: _Called | None = None
-    for number, raw in reading.raw_records(progress):
+    for number, raw in pieces(progress):
         if isinstance(raw, Rejected):
             yield raw
             continue
         try:
             record = decode(raw)
-            source = ordinals.identity(raw)
+            source = record.identity or ordinals.identity(raw)
         except UNDECODABLE as error:
             yield reading.rejected(number, error, raw)
             continue
         inventory, rank = record.declared or reading.supplied, len(record.messages)
         if inventory is None:
-            called = called or _called(reading, decode)
+            called = called or _called(pieces, decode)
             inventory, rank = called.inventory, called.n_records
         found = _Found(
             format_name=format_name,
@@ -161,7 +203,10 @@ def read(format_name: str, reading: Reading, progress: Progress | None, decode: 
             inventory=inventory,
             rank=rank,
         )
-        yield from found.entries()
+        try:
+            yield from found.entries()
+        except InvalidInput as error:  # counts that no run can have, once they are added up
+            yield reading.rejected(number, error, raw)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +223,7 @@ class _Found:
 
     def entries(self) -> Iterator[Entry]:
         if self.reading.unit == "episode":
-            yield self._run(episode(self.record.messages), self.source)
+            yield self._run(episode(self.record.messages), self.source, is_last=True)
             return
         before, opened = turns(self.record.messages)
         if before.n_replies or not opened:
@@ -190,11 +235,14 @@ class _Found:
                 no_user_text=not opened,
             )
         for ordinal, segment in enumerate(opened):
-            yield self._run(segment, f"{self.source}/{ordinal}")
+            yield self._run(segment, f"{self.source}/{ordinal}", is_last=ordinal == len(opened) - 1)
 
-    def _run(self, segment: Segment, identity: str) -> Run:
-        """Reward and usage are the whole record's: a single turn has none."""
+    def _run(self, segment: Segment, identity: str, *, is_last: bool) -> Run:
+        """Reward, usage and duration are the whole record's: a single turn has none. How the record ended is
+        how its last turn did.
+        """
         is_whole = self.reading.unit == "episode"
+        ended_at_ms, is_naive = moment(self.record.ended_at if is_whole else segment.ended_at)
         return Run(
             uid=f"{self.format_name}/{self.reading.unit}/{identity}",
             inventory=self.inventory,
@@ -202,10 +250,14 @@ class _Found:
             unit=self.reading.unit,
             source=self.source,
             rank=self.rank,
-            session=self.source,
+            session=self.record.session or self.source,
+            ended_at_ms=ended_at_ms,
+            naive_time=is_naive,
             model=self.record.model,
+            status=self.record.status if is_last else "completed",
             reward=self.record.reward if is_whole else None,
             usage=self.record.usage if is_whole else None,
+            duration_ms=self.record.duration_ms if is_whole else None,
             calls=tuple(segment.calls),
             texts=tuple(segment.texts),
             empty=segment.n_replies == 0,
@@ -237,11 +289,11 @@ class _Called:
     n_records: int
 
 
-def _called(reading: Reading, decode: Decode) -> _Called:
+def _called(pieces: Pieces, decode: Decode) -> _Called:
     """Names called in all records that list no tools themselves, and how many those are."""
     names: set[str] = set()
     n_records = 0
-    for _, raw in reading.raw_records():
+    for _, raw in pieces(None):
         try:
             record = None if isinstance(raw, Rejected) else decode(raw)
         except UNDECODABLE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -14,22 +15,24 @@ from core.errors import UnreadableSource
 from core.formats.entries import Entry, Limits, Progress, Rejected
 from core.formats.stream import Bytes, Damage
 from core.formats.strict import UNDECODABLE, check, reason
+from core.formats.tools import Supplied
 from core.records.run import Inventory, Unit
 
-Shape = Literal["lines", "array", "object"]
-"""JSON lines; one array of records; one record spread over several lines."""
+Shape = Literal["lines", "array", "object", "archive"]
+"""JSON lines; one array of records; one record spread over several lines; a zip of JSON documents."""
 
 _MAX_KEY_BYTES: Final = 200
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
     """The beginning of a file, as far as it tells formats apart.
 
-    ``keys`` are those of the first object, even if it is larger than the head; ``lines`` its whole first
-    lines that are objects, ``start`` its bytes.
+    ``keys`` are those of the first object, even if it is larger than the head, or the names in an archive;
+    ``lines`` its whole first lines that are objects, ``start`` its bytes.
     """
 
     shape: Shape
@@ -66,17 +69,55 @@ class Reading:
     unit: Unit
     supplied: Inventory | None
     limits: Limits
+    by_domain: Supplied | None = None
+    """In place of ``supplied`` for records that name their domain."""
 
     def raw_records(self, progress: Progress | None = None) -> Iterator[tuple[int, bytes | Rejected]]:
         """Number and bytes of every record, checked to be strict UTF-8 JSON of bounded depth as a text.
 
         Whether it is JSON at all, and of which shape, shows when the format decodes it.
         """
+        with self.told_errors(), Bytes(self.path, self.file, self.limits, progress) as content:
+            pieces = content.lines() if self.shape == "lines" else self._elements(content)
+            for number, piece in pieces:
+                yield number, self.checked(number, piece)
+
+    def fields(self, unchecked: str, progress: Progress | None = None) -> dict[str, msgspec.Raw]:
+        """Fields of the one object that the file is, all checked but the list of records ``unchecked``,
+        whose elements `elements` checks one by one.
+        """
+        with self.told_errors(), Bytes(self.path, self.file, self.limits, progress) as content:
+            document = content.document()
         try:
-            with Bytes(self.path, self.file, self.limits, progress) as content:
-                pieces = content.lines() if self.shape == "lines" else self._elements(content)
-                for number, piece in pieces:
-                    yield number, self._checked(number, piece)
+            fields = _FIELDS.decode(document)
+            for name, value in fields.items():
+                if name != unchecked:
+                    check(bytes(value), self.limits.depth)
+        except UNDECODABLE as error:
+            raise self.damaged(error, document) from None
+        return fields
+
+    def elements(self, array: bytes | msgspec.Raw) -> Iterator[tuple[int, bytes | Rejected]]:
+        """Number and bytes of every element of an array, checked like `raw_records`."""
+        try:
+            elements = _ELEMENTS.decode(array)
+        except UNDECODABLE as error:
+            raise self.damaged(error, bytes(array)) from None
+        for number, element in enumerate(elements, start=1):
+            yield number, self.checked(number, bytes(element))
+
+    def damaged(self, error: BaseException, document: bytes) -> UnreadableSource:
+        """Why nothing of a document can be read."""
+        return UnreadableSource(
+            f"A JSON document must be whole, but this one {reason(error, document)} ({self.file}).",
+            next_step="Copy or export it again.",
+        )
+
+    @contextmanager
+    def told_errors(self) -> Iterator[None]:
+        """Errors of the disk while the file is read, as ours."""
+        try:
+            yield
         except OSError as error:
             raise UnreadableSource(
                 f"A file must be readable, got {error.strerror} ({self.file}).",
@@ -86,7 +127,8 @@ class Reading:
     def rejected(self, number: int, error: BaseException, raw: bytes) -> Rejected:
         return Rejected(file=self.file, line=number, reason=self._sentence(reason(error, raw), raw))
 
-    def _checked(self, number: int, piece: bytes | Damage) -> bytes | Rejected:
+    def checked(self, number: int, piece: bytes | Damage) -> bytes | Rejected:
+        """The piece, if it is strict UTF-8 JSON of bounded depth as a text; else why it is left out."""
         if isinstance(piece, Damage):
             return Rejected(file=self.file, line=number, reason=f"The file {piece.reason}.")
         try:
@@ -105,10 +147,7 @@ class Reading:
         try:
             elements = _ELEMENTS.decode(document) if self.shape == "array" else [msgspec.Raw(document)]
         except UNDECODABLE as error:
-            raise UnreadableSource(
-                f"A JSON document must be whole, but this one {reason(error, document)} ({self.file}).",
-                next_step="Copy or export it again.",
-            ) from None
+            raise self.damaged(error, document) from None
         for number, element in enumerate(elements, start=1):
             yield number, bytes(element)
 
@@ -123,3 +162,7 @@ class Format:
     claims: Callable[[Head], bool]
     read: Callable[[Reading, Progress | None], Iterator[Entry]]
     takes_tools: bool = True
+    names_domain: bool = False
+    """Its records say which list of a ``--tools`` file by domain is theirs."""
+    is_document: bool = False
+    """A file is one JSON object, on however many lines."""

@@ -8,7 +8,8 @@ A list holds OpenAI tools (``{"type": "function", "function": {...}}``), bare fu
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ import msgspec
 from core.errors import InvalidArm, UnreadableSource
 from core.formats.entries import Limits
 from core.formats.stream import Bytes
-from core.formats.strict import UNDECODABLE, Flaw, check, reason
+from core.formats.strict import UNDECODABLE, check, reason
 from core.records.arm import Arm, token_cost_of, tool_key
 from core.records.ledger_lines import Tokens
 from core.records.run import Inventory, InventoryKind
@@ -38,6 +39,7 @@ class _Tool(msgspec.Struct):
 
 class _Domains(msgspec.Struct):
     domains: dict[str, msgspec.Raw]
+    telecom_user_tools_added_in_no_user_mode: msgspec.Raw = msgspec.Raw(b"[]")
 
 
 _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -110,13 +112,56 @@ class DeclaredLists:
         return known
 
 
-def supplied(path: Path, limits: Limits) -> Inventory:
-    """Inventory of the file that a person named with ``--tools``.
+@dataclass(frozen=True, kw_only=True)
+class Supplied:
+    """What a person named with ``--tools``: one list for all records, or lists by domain.
+
+    ``without_user`` is added to a domain's list where the agent has the simulated user's tools in its hands.
+    """
+
+    file: str
+    whole: Inventory | None
+    domains: Mapping[str, Inventory] = field(default_factory=dict)
+    without_user: Mapping[str, Inventory] = field(default_factory=dict)
+
+    def one(self) -> Inventory:
+        """The list for records that name no domain."""
+        if self.whole is not None:
+            return self.whole
+        if len(self.domains) == 1:
+            return next(iter(self.domains.values()))
+        raise UnreadableSource(
+            f"A tools file must hold a JSON list of tools, but this one lists {len(self.domains)} domains, and "
+            f"records of this format don't name theirs ({self.file}).",
+            next_step="Save the list of the one domain to a file of its own.",
+        )
+
+    def of_domain(self, domain: str, *, is_without_user: bool = False) -> Inventory:
+        """The list for records of ``domain``."""
+        if self.whole is not None:
+            return self.whole
+        if domain not in self.domains:
+            raise UnreadableSource(
+                f"A tools file by domain must list the one of the records, {domain[:60]!a}, got "
+                f"{', '.join(map(ascii, sorted(self.domains)))[:200]} ({self.file}).",
+                next_step="Add the domain, or leave --tools out: the tools that were called are taken then.",
+            )
+        found = self.domains[domain]
+        added = self.without_user.get(domain)
+        if not is_without_user or added is None:
+            return found
+        known = {arm.key for arm in found.arms}
+        arms = (*found.arms, *[arm for arm in added.arms if arm.key not in known])
+        return Inventory(kind=found.kind, arms=arms)
+
+
+def supplied(path: Path, limits: Limits) -> Supplied:
+    """The tools of the file that a person named with ``--tools``.
 
     Raises
     ------
     UnreadableSource
-        It is no list of tools, or one by domain of which the records can't choose.
+        It is no list of tools, and no lists by domain.
     """
     try:
         with Bytes(path, str(path), limits) as content:
@@ -128,7 +173,7 @@ def supplied(path: Path, limits: Limits) -> Inventory:
         ) from None
     try:
         check(raw, limits.depth)
-        return inventory_of(_one_list(raw), "supplied")
+        return _supplied(raw, str(path))
     except UNDECODABLE as error:
         raise UnreadableSource(
             f"A tools file must hold a JSON list of tools, but this one {reason(error, raw)} ({path}).",
@@ -136,10 +181,10 @@ def supplied(path: Path, limits: Limits) -> Inventory:
         ) from None
 
 
-def _one_list(raw: bytes) -> bytes:
+def _supplied(raw: bytes, file: str) -> Supplied:
     if raw.lstrip().startswith(b"["):
-        return raw
-    domains = _DOMAINS.decode(raw).domains
-    if len(domains) != 1:
-        raise Flaw(f"lists {len(domains)} domains, and records of these formats don't name theirs")
-    return bytes(next(iter(domains.values())))
+        return Supplied(file=file, whole=inventory_of(raw, "supplied"))
+    lists = _DOMAINS.decode(raw)
+    domains = {name: inventory_of(bytes(tools), "supplied") for name, tools in lists.domains.items()}
+    added = inventory_of(bytes(lists.telecom_user_tools_added_in_no_user_mode), "supplied")
+    return Supplied(file=file, whole=None, domains=domains, without_user={"telecom": added})
