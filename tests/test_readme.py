@@ -1,0 +1,53 @@
+"""What the README shows is run, so that it can't lie."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from core import open_learner
+from tests.conftest import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """Code blocks of a language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def test_the_ten_lines_of_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks("python")
+    exec(compile(code, "README.md", "exec"), {})
+    with open_learner("runs.db") as learner:
+        assert learner.status().runs == 1
+        assert learner.verify().clean
+
+
+def test_the_example_line_is_read(tmp_path: Path) -> None:
+    (line,) = blocks("json")
+    file = tmp_path / "runs.jsonl"
+    file.write_text(line, encoding="utf-8")
+    with open_learner(tmp_path / "runs.db") as learner:
+        answer = learner.import_files(file)
+        assert (answer.runs, answer.observed, answer.rejected_count) == (1, 1, 0)
+
+
+def test_the_check_anyone_runs_takes_its_command_from_here() -> None:
+    """`.ci/run` reads the one line under "Run the tests": it must stay one line of three parts."""
+    tests = README.split("## Run the tests", 1)[1]
+    command = re.findall(r"^```sh\n(.*?)\n```$", tests, flags=re.MULTILINE | re.DOTALL)[0]
+    assert command.count("\n") == 0
+    assert command.split(" && ")[-1] == ".venv/bin/python -m pytest"
+
+
+def test_the_map_names_what_is_there() -> None:
+    tree = next(
+        block for block in re.findall(r"^```\n(.*?)^```$", README, flags=re.M | re.S) if "core/" in block
+    )
+    for name in re.findall(r"([a-z_]+(?:/|\.py))(?=\s)", tree):
+        places = [ROOT / name, ROOT / "core" / name, ROOT / "dashboard" / name]
+        assert any(place.exists() for place in places), name
