@@ -1,8 +1,7 @@
 """Foreign bytes ↔ records: which files are there, what are they, and a lazy reader for each.
 
-A file is recognised by its content; its name plays no part. Formats: ``armscope`` (our own, documented in
-`core.formats.armscope`), ``claude-code``, ``tau-bench``, ``openai-chat``. A list of tools is recognised too,
-but used only where a person names it.
+A file is recognised by its content; its name plays no part. Every format of `FORMATS` is described in the file
+of its name. A list of tools is recognised too, but used only where a person names it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import InvalidInput, UnreadableSource
-from core.formats import armscope, claude_code, openai_chat, tau_bench, tools
+from core.formats import armscope, claude_code, openai_chat, tau2, tau_bench, tools
 from core.formats.entries import (
     Entry,
     Limits,
@@ -47,7 +46,13 @@ __all__ = [
 # In this order, because a record of one kind may carry the marks of a later one inside.
 FORMATS: Final[dict[str, Format]] = {
     format.name: format
-    for format in (armscope.FORMAT, claude_code.FORMAT, tau_bench.FORMAT, openai_chat.FORMAT)
+    for format in (
+        armscope.FORMAT,
+        claude_code.FORMAT,
+        tau2.FORMAT,
+        tau_bench.FORMAT,
+        openai_chat.FORMAT,
+    )
 }
 
 _SYNONYMS: Final[dict[Unit, frozenset[Unit]]] = {
