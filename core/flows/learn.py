@@ -339,11 +339,16 @@ class _Import:
 
     def _take_reset(self, line: ResetLine) -> None:
         self.counts["ledger"] += 1
-        if _is_own(self.txn, line.id) or tell_reset(self.txn, line.id, self.number) is not None:
+        if _is_own(self.txn, line.id):
             self.counts["ledger_duplicate"] += 1
             return
-        numbers = self.txn.ensure_arms([Arm(key=key) for key in line.arms])
+        # A known one too: what this import tells before and after it keeps its side, should only this one stand.
         self.txn.advance()
+        if tell_reset(self.txn, line.id, self.number) is not None:
+            self.counts["ledger_duplicate"] += 1
+            self.txn.advance()
+            return
+        numbers = self.txn.ensure_arms([Arm(key=key) for key in line.arms])
         number = add_reset(
             self.txn,
             sorted(set(numbers.values())),
@@ -404,6 +409,6 @@ def _nothing_to_read(reason: str | None) -> UnreadableSource:
 def _nothing_in(answer: ImportAnswer) -> UnreadableSource:
     first = answer.rejected[0].reason if answer.rejected else "no run was found in it."
     return UnreadableSource(
-        f"Nothing could be read, {answer.rejected_count} lines were rejected; the first: {first}",
+        f"Nothing could be read, and what was there was rejected ({answer.rejected_count}). The first: {first}",
         next_step=answer.hint or "Check the file; nothing was recorded.",
     )

@@ -64,7 +64,10 @@ def add_reset(
 
 def mark_reset(txn: Transaction, number: int, *, undone: bool) -> None:
     """Take a boundary away, or draw it again: the facts after it join or leave the stretch before it."""
-    with _moving_boundary(txn, number):
+    row = txn.link.row(
+        "SELECT revision FROM reset WHERE learner_id = ? AND reset_no = ?", [txn.learner_id, number]
+    )
+    with _moving_boundary(txn, number, row[0] if row else 0):
         txn.link.run(
             "UPDATE reset SET undone = ? WHERE learner_id = ? AND reset_no = ?",
             [int(undone), txn.learner_id, number],
@@ -95,7 +98,7 @@ def settle_reset(txn: Transaction, number: int) -> None:
     import_no, revision, was = row
     standing, since = standing_of(txn, "reset", number, (import_no, revision))
     if (standing, since) != (bool(was), revision):
-        with _moving_boundary(txn, number):
+        with _moving_boundary(txn, number, min(since, revision)):
             txn.link.run(
                 "UPDATE reset SET standing = ?, revision = ? WHERE learner_id = ? AND reset_no = ?",
                 [int(standing), since, txn.learner_id, number],
@@ -103,29 +106,27 @@ def settle_reset(txn: Transaction, number: int) -> None:
 
 
 @contextmanager
-def _moving_boundary(txn: Transaction, number: int) -> Iterator[None]:
+def _moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]:
+    """``since`` is the lower of the revisions that the boundary has before and after."""
     arm_nos = [
         arm_no
         for (arm_no,) in txn.link.rows(
             "SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?", [txn.learner_id, number]
         )
     ]
-    with shifting(txn, *_facts_after(txn, number, arm_nos)):
+    with shifting(txn, *_facts_after(txn, since, arm_nos)):
         yield
         txn.epochs.forget()
     restate(txn, arm_nos)
 
 
-def _facts_after(txn: Transaction, number: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Runs and loose observations recorded after a reset that concern its arms."""
-    row = txn.link.row(
-        "SELECT revision FROM reset WHERE learner_id = ? AND reset_no = ?", [txn.learner_id, number]
-    )
-    since = [txn.learner_id, row[0] if row else 0]
-    runs = txn.link.rows("SELECT run_no FROM run WHERE learner_id = ? AND revision > ?", since)
+def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Runs and loose observations recorded after a revision that concern some arms."""
+    place = [txn.learner_id, since]
+    runs = txn.link.rows("SELECT run_no FROM run WHERE learner_id = ? AND revision > ?", place)
     concerned = set(arm_nos)
     loose = txn.link.rows(
         "SELECT observation_no, arm_no FROM observation WHERE learner_id = ? AND revision > ? AND run_no = 0",
-        since,
+        place,
     )
     return [run_no for (run_no,) in runs], [no for no, arm_no in loose if arm_no in concerned]
