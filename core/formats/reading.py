@@ -138,6 +138,8 @@ class Reading:
         return piece
 
     def _sentence(self, why: str, raw: bytes) -> str:
+        if why.endswith("."):
+            return why  # our own records say what is wrong with them in a sentence
         if self.shape == "lines" and not raw.endswith(b"\n"):
             return f"The last line {why}; import the file again once it is complete."
         return f"It {why}."
