@@ -1,0 +1,512 @@
+"""Importing is learning facts, not doing things: growing, repeating and undoing imports keep these laws.
+
+* import(A), then import(A + B) = import(A + B)
+* importing twice = importing once
+* undoing an import = never having imported it
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.errors import UnreadableSource
+from core.flows import look
+from core.flows.desk import Desk
+from core.flows.export import export_file
+from core.flows.learn import ImportAnswer, import_files
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.settings import change
+from core.flows.undo import redo, undo
+from core.records.run import Unit
+from tests.flows.world import START_MS, desk_at
+from tests.formats.builders import Session, lines, reply, text, tool, trajectory, use, user
+
+
+@dataclass(frozen=True)
+class Growing:
+    """One source at several lengths; ``at(i)`` writes the i-th, always under a name of its own."""
+
+    name: str
+    stages: tuple[bytes, ...]
+    unit: Unit | None = None
+    tools: Path | None = None
+
+    def into(self, desk: Desk, folder: Path, stage: int) -> ImportAnswer:
+        file = folder / f"{self.name}-{stage}"
+        file.write_bytes(self.stages[stage])
+        return import_files(desk, [file], unit=self.unit, tools_file=self.tools)
+
+
+def seen(desk: Desk) -> tuple[bytes, dict[str, object]]:
+    """Everything the learner says of what it knows.
+
+    How often it was written to is not part of that: neither its revision nor the revisions epochs are named by.
+    """
+    verification = look.verify(desk)
+    assert verification.clean, verification.found
+    status = msgspec.to_builtins(look.status(desk))
+    del status["revision"], status["database"]
+    beliefs = [msgspec.structs.replace(one, epoch=min(one.epoch, 1)) for one in look.posteriors(desk)]
+    return msgspec.json.encode(beliefs), status
+
+
+# Sources
+
+
+def tau_bench(records: list[Any]) -> bytes:
+    return json.dumps(records).encode()
+
+
+def synthetic() -> Iterator[Growing]:
+    records = [
+        trajectory([user("hi"), reply("ok", "find"), user("go"), reply("done", *"book"[:n])], task=n)
+        for n in range(4)
+    ]
+    for unit in ("episode", "turn"):
+        yield Growing(f"tau-bench-{unit}", tuple(tau_bench(records[:n]) for n in (1, 3, 4)), unit)
+        chats = [
+            {
+                "messages": [reply("hello"), user(f"hi {n}"), reply(None, "find"), user("go"), reply("done")],
+                "tools": [tool("find"), tool("book")],
+            }
+            for n in range(4)
+        ]
+        yield Growing(f"openai-chat-{unit}", tuple(lines(chats[:n]) for n in (1, 3, 4)), unit)
+        bare = [{"messages": record["messages"]} for record in chats]
+        bare[3]["messages"] = [user("hi"), reply(None, "book")]
+        yield Growing(f"openai-inferred-{unit}", tuple(lines(bare[:n]) for n in (1, 3, 4)), unit)
+    session = Session()
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    session.prompt("find it").reply(text("looking"), id="m1", usage=usage).reply(
+        use("Read", "t1"), id="m1", usage=usage
+    )
+    session.result().reply(use("Bash", "t2"), id="m2", usage=usage).result().reply(
+        text("found"), id="m3", usage=usage
+    )
+    session.prompt("thanks").reply(text("welcome"), id="m4", usage=usage)
+    session.prompt("again").reply(use("mcp__x__find", "t3"), id="m5", usage=usage).result().prompt(
+        "unanswered"
+    )
+    n_lines = len(session.made)
+    yield Growing("claude-code", tuple(session.bytes(n) for n in range(1, n_lines + 1)))
+    ours: list[dict[str, object]] = [
+        {"kind": "run", "uid": f"r{n}", "arms": ["tool:other:a", "skill:b:main"], "calls": ["a"][: n % 2]}
+        for n in range(5)
+    ]
+    ours[2]["rank"] = 4
+    ledger: list[dict[str, object]] = [
+        {
+            "kind": "arm",
+            "key": "memory:main:m",
+            "token_cost": 9,
+            "prior": {"alpha_micro": 5, "beta_micro": 7},
+        },
+        {
+            "kind": "reward",
+            "id": "x1",
+            "arm": "tool:other:a",
+            "observation": "feedback",
+            "reward": 0.25,
+            "at_ms": START_MS,
+        },
+        {"kind": "reset", "id": "x2", "arms": ["tool:other:a"], "target": "prior"},
+        {
+            "kind": "reward",
+            "id": "x3",
+            "arm": "tool:other:a",
+            "observation": "correction",
+            "reward": 0.5,
+            "context": {"run": "r1"},
+            "at_ms": START_MS + 5,
+        },
+        {
+            "kind": "reward",
+            "id": "x4",
+            "arm": "file:workspace:n",
+            "observation": "carried",
+            "success_micro": 2_500_000,
+            "failure_micro": 500_000,
+            "pulls": 3,
+            "at_ms": START_MS + 9,
+        },
+        {
+            "kind": "reward",
+            "id": "x5",
+            "arm": "tool:other:a",
+            "observation": "feedback",
+            "reward": 0,
+            "undone": True,
+        },
+        {"kind": "reset", "id": "x6", "arms": ["skill:b:main"], "undone": True},
+    ]
+    told = [ledger[0], *ours[:3], ledger[1], ours[3], ledger[2], ledger[3], ours[4], *ledger[4:]]
+    yield Growing("armscope", tuple(lines(told[:n]) for n in range(1, len(told) + 1)))
+    grown: list[dict[str, object]] = [
+        {"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": [], "rank": 0}
+    ]
+    grown.append({**grown[0], "calls": ["a"], "rank": 1})
+    yield Growing("armscope-grown", tuple(lines(grown[:n]) for n in (1, 2)))
+
+
+def _inflated(folder: Path) -> list[bytes]:
+    return [gzip.decompress(path.read_bytes()) for path in sorted(folder.glob("*.gz"))]
+
+
+def real(data: Path) -> Iterator[Growing]:
+    (records,) = [json.loads(content) for content in _inflated(data / "tau-bench")]
+    (chats,) = [content.splitlines(keepends=True) for content in _inflated(data / "tau2-sft-openai")]
+    tools = data / "tau-bench" / "airline-tools.json"
+    for unit in ("episode", "turn"):
+        stages = tuple(tau_bench(records[:n]) for n in (1, 40, len(records)))
+        yield Growing(f"tau-bench-{unit}", stages, unit, tools)
+        yield Growing(f"tau-bench-inferred-{unit}", stages, unit)
+        yield Growing(f"openai-chat-{unit}", tuple(b"".join(chats[:n]) for n in (1, 20, len(chats))), unit)
+    for number, content in enumerate(_inflated(data / "claude-code")):
+        session = content.splitlines(keepends=True)
+        middle, end = len(session) // 2, len(session)
+        cut = [b"".join(session[:n]) for n in sorted({middle // 2, middle, end - 1} - {0})]
+        half_a_line = content[: -len(session[-1]) // 2]
+        yield Growing(f"claude-code-{number}", (*cut, half_a_line, content))
+
+
+# Laws
+
+
+def check_growth(growing: Growing, folder: Path) -> None:
+    """From any stage to any later one, and back again."""
+    n_stages = len(growing.stages)
+    direct = [_only(growing, folder, stage) for stage in range(n_stages)]
+    steps = desk_at(folder / f"{growing.name}-steps.db")
+    for stage in range(n_stages):
+        _into(growing, steps, folder, stage)
+        assert seen(steps) == direct[stage], f"{growing.name} after stage {stage}"
+    last = n_stages - 1
+    again = growing.into(steps, folder, last)
+    assert (again.duplicates, again.updated) == (again.runs, 0)
+    growing.into(steps, folder, n_stages // 2)
+    assert seen(steps) == direct[last], "a shorter copy takes nothing away"
+
+
+def check_undo(growing: Growing, folder: Path) -> None:
+    """Of two imports of one growing source either can go, and both."""
+    last = len(growing.stages) - 1
+    nothing = seen(desk_at(folder / f"{growing.name}-nothing.db"))
+    short, whole = (_only(growing, folder, stage) for stage in (last // 2, last))
+    desk = desk_at(folder / f"{growing.name}-undo.db")
+    first = _into(growing, desk, folder, last // 2)
+    second = growing.into(desk, folder, last)
+    for act, left in (
+        (second.id, short if first else nothing),
+        (None if first is None else first.id, nothing),
+    ):
+        if act is not None:
+            undo(desk, act)
+        assert seen(desk) == left
+    redo(desk, second.id)
+    assert seen(desk) == whole, "undoing the first of two leaves what the second says"
+    if first is not None:
+        redo(desk, first.id)
+        assert seen(desk) == whole
+        undo(desk, second.id)
+        assert seen(desk) == short
+
+
+def _into(growing: Growing, desk: Desk, folder: Path, stage: int) -> ImportAnswer | None:
+    """The import's answer; None where so little of the source holds no run yet."""
+    try:
+        return growing.into(desk, folder, stage)
+    except UnreadableSource:
+        return None
+
+
+def _only(growing: Growing, folder: Path, stage: int) -> tuple[bytes, dict[str, object]]:
+    desk = desk_at(folder / f"{growing.name}-only-{stage}.db")
+    _into(growing, desk, folder, stage)
+    found = seen(desk)
+    desk.store.close()
+    return found
+
+
+@pytest.mark.parametrize("growing", list(synthetic()), ids=lambda growing: growing.name)
+@pytest.mark.parametrize("check", [check_growth, check_undo])
+def test_made_up_sources(growing: Growing, check: Callable[[Growing, Path], None], tmp_path: Path) -> None:
+    check(growing, tmp_path)
+
+
+@pytest.mark.parametrize("check", [check_growth, check_undo])
+@pytest.mark.parametrize("kind", ["tau-bench-", "openai-chat-", "claude-code-"])
+def test_real_sources(
+    shared_data: Path, kind: str, check: Callable[[Growing, Path], None], tmp_path: Path
+) -> None:
+    sources = [growing for growing in real(shared_data) if growing.name.startswith(kind)]
+    assert sources
+    for growing in sources[:6]:
+        check(growing, tmp_path)
+
+
+def test_real_runs_through_our_own_lines(shared_data: Path, tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    import_files(
+        desk,
+        [shared_data / "tau-bench"],
+        unit="turn",
+        tools_file=shared_data / "tau-bench" / "airline-tools.json",
+    )
+    import_files(desk, [shared_data / "claude-code"])
+    arm = look.posteriors(desk)[0].arm
+    reward(desk, arm, 0.25)
+    reset(desk, types=["tool"])
+    reward(desk, arm, 0.75)
+    export_file(desk, tmp_path / "a.jsonl")
+    told = (tmp_path / "a.jsonl").read_bytes().splitlines(keepends=True)
+    stages = tuple(b"".join(told[:n]) for n in (len(told) // 3, len(told) - 1, len(told)))
+    growing = Growing("export", stages)
+    check_growth(growing, tmp_path)
+    check_undo(growing, tmp_path)
+
+
+# Answers on the real files
+
+CASES: list[tuple[str, Unit]] = [
+    ("tau-bench", "episode"),
+    ("tau-bench", "turn"),
+    ("tau2-sft-openai", "episode"),
+    ("tau2-sft-openai", "turn"),
+    ("claude-code", "prompt"),
+]
+
+
+@pytest.mark.parametrize(("name", "unit"), CASES)
+def test_counts_and_posteriors_equal_what_was_computed(
+    shared_data: Path, tmp_path: Path, name: str, unit: Unit
+) -> None:
+    wanted = json.loads((shared_data / "EXPECTED" / f"{name}.{unit}.json").read_bytes())
+    tools = shared_data / name / "airline-tools.json"
+    desk = desk_at(tmp_path / "a.db")
+    answer = import_files(desk, [shared_data / name], unit=unit, tools_file=tools if tools.exists() else None)
+    assert (answer.runs, answer.observed, answer.skipped, answer.empty) == (
+        wanted["runs"],
+        wanted["observed"],
+        wanted["skipped_conversational"],
+        wanted["empty_dropped"],
+    )
+    assert (answer.duplicates, answer.updated, answer.rejected_count, answer.unit) == (0, 0, 0, unit)
+    assert answer.runs == answer.observed + answer.skipped
+    # Where an inventory is inferred, an arm that no observed run included keeps its prior.
+    stored = {
+        one.arm: [one.alpha, one.beta, one.pulls, one.inclusions]
+        for one in look.posteriors(desk)
+        if one.inclusions
+    }
+    assert stored == {
+        arm["arm"]: [arm["alpha"], arm["beta"], arm["included"], arm["offered_runs"]]
+        for arm in wanted["arms"].values()
+    }
+    status = look.status(desk)
+    assert (status.runs, status.observed, status.empty) == (answer.runs, answer.observed, answer.empty)
+    assert sum(status.skipped.values()) == answer.skipped
+    assert look.verify(desk).clean
+
+
+@pytest.mark.parametrize("name", ["tau-bench", "tau2-sft-openai"])
+def test_a_source_that_is_here_in_another_unit_is_refused(
+    shared_data: Path, tmp_path: Path, name: str
+) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    first = import_files(desk, [shared_data / name], unit="turn")
+    before = seen(desk)
+    with pytest.raises(UnreadableSource, match=r"by turn.*would count twice"):
+        import_files(desk, [shared_data / name], unit="episode")
+    assert seen(desk) == before
+    undo(desk, first.id)
+    second = import_files(desk, [shared_data / name], unit="episode")
+    assert (second.runs, second.rejected_count) == ({"tau-bench": 100, "tau2-sft-openai": 37}[name], 0)
+    redo(desk, second.id)
+
+
+def test_a_tools_file_in_a_folder_is_named_and_not_read(shared_data: Path, tmp_path: Path) -> None:
+    answer = import_files(desk_at(tmp_path / "a.db"), [shared_data / "tau-bench"])
+    (ignored,) = answer.ignored
+    assert ignored.file.endswith("airline-tools.json")
+    assert "tools" in ignored.reason
+    with pytest.raises(UnreadableSource, match="lists tools") as refused:
+        import_files(desk_at(tmp_path / "b.db"), [shared_data / "tau-bench" / "airline-tools.json"])
+    assert "--tools" in refused.value.next_step
+
+
+# Other ways to tell
+
+
+def test_growth_within_one_import_is_growth(tmp_path: Path) -> None:
+    session = (
+        Session().prompt("go").reply(use("Read", "t1"), id="m1").result().reply(use("Bash", "t2"), id="m2")
+    )
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    for n_lines in (4, 2):
+        (folder / f"{9 - n_lines}").write_bytes(session.bytes(n_lines))
+    desk = desk_at(tmp_path / "a.db")
+    answer = import_files(desk, [folder])
+    assert (answer.files, answer.runs, answer.duplicates, answer.updated) == (2, 2, 1, 0)
+    other = desk_at(tmp_path / "b.db")
+    import_files(other, [folder / "5"])
+    assert seen(desk) == seen(other)
+
+
+def test_the_same_file_named_twice_or_linked_is_read_once(tmp_path: Path) -> None:
+    file = tmp_path / "runs"
+    file.write_bytes(lines([{"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]}]))
+    (tmp_path / "link").symlink_to(file)
+    answer = import_files(desk_at(tmp_path / "a.db"), [file, file, tmp_path / "link"])
+    assert (answer.files, answer.runs) == (1, 1)
+
+
+def test_a_passive_import_records_and_moves_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "runs"
+    file.write_bytes(lines([{"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]}]))
+    desk = desk_at(tmp_path / "a.db")
+    answer = import_files(desk, [file], phase="passive")
+    assert (answer.observed, answer.skipped) == (0, 1)
+    (one,) = look.posteriors(desk)
+    assert (one.alpha, one.beta, one.pulls, one.inclusions) == (3, 1, 0, 1)
+    assert look.status(desk).skipped["passive"] == 1
+    assert look.verify(desk).clean
+
+
+def test_an_import_of_several_formats_is_one_act(shared_data: Path, tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    before = seen(desk)
+    answer = import_files(desk, [shared_data / "claude-code", shared_data / "tau2-sft-openai"])
+    assert answer.format == "claude-code, openai-chat"
+    assert answer.runs == 39 + 37
+    undo(desk, answer.id)
+    assert seen(desk) == before
+
+
+def test_settings_come_and_go_with_the_import_that_made_the_learner(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    change(desk, "min_pulls", 9)
+    change(desk, "priors", {"tool": {"alpha_micro": 7_000_000, "beta_micro": 1_000_000}})
+    growing_lines = [
+        {"kind": "run", "uid": f"r{n}", "arms": ["tool:other:a"], "calls": ["a"]} for n in range(2)
+    ]
+    (tmp_path / "runs").write_bytes(lines(growing_lines))
+    import_files(desk, [tmp_path / "runs"])
+    export_file(desk, tmp_path / "all")
+    told = (tmp_path / "all").read_bytes().splitlines(keepends=True)
+    growing = Growing("settings", (b"".join(told[:-1]), b"".join(told)))
+    check_growth(growing, tmp_path)
+    check_undo(growing, tmp_path)
+    other = desk_at(tmp_path / "b.db")
+    first = growing.into(other, tmp_path, 0)
+    second = growing.into(other, tmp_path, 1)
+    for acts, min_pulls in (([first.id], 9), ([first.id, second.id], 5), ([], 9)):
+        for act in acts:
+            undo(other, act)
+        if not acts:
+            redo(other, second.id)
+        assert look.frame(other).settings.min_pulls == min_pulls
+        assert look.verify(other).clean
+
+
+def test_what_a_person_chose_here_is_not_overruled_by_a_file(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    change(desk, "min_pulls", 9)
+    export_file(desk, tmp_path / "all")
+    (tmp_path / "all").write_bytes(
+        (tmp_path / "all").read_bytes()
+        + lines([{"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]}])
+    )
+    other = desk_at(tmp_path / "b.db")
+    import_files(other, [tmp_path / "all"])
+    change(other, "min_pulls", 2)
+    import_files(other, [tmp_path / "all"])
+    assert look.frame(other).settings.min_pulls == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]',
+        b"[1, 2",
+        b'{"kind": "run", "uid": "r", "arms": ["Tool:x"]}\n',
+        b"",
+        b"\x1f\x8b\x08garbage",
+        b"just words\n",
+        b'{"kind": "reward", "id": "1", "arm": "tool:a:b", "observation": "feedback", "reward": NaN}\n',
+        b'{"kind": "reward", "id": "1", "arm": "tool:a:b", "observation": "feedback", "reward": 1.7}\n',
+    ],
+)
+def test_a_file_that_holds_nothing_usable_changes_nothing(tmp_path: Path, content: bytes) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    (tmp_path / "bad").write_bytes(content)
+    before = look.status(desk)
+    with pytest.raises(UnreadableSource) as refused:
+        import_files(desk, [tmp_path / "bad"])
+    assert refused.value.next_step
+    assert look.status(desk) == before
+
+
+def test_bad_lines_among_good_ones_are_listed_with_number_and_reason(tmp_path: Path) -> None:
+    good = {"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]}
+    bad = [
+        json.dumps({**good, "uid": "q", "reward": "x"}).encode(),
+        b"{",
+        json.dumps({**good, "arms": ["nonsense"]}).encode(),
+        b'{"kind": "run", "uid": "\\ud800", "arms": []}',
+        json.dumps({**good, "surprise": 1}).encode(),
+        b'{"kind": "run", "uid": "n", "arms": [], "duration_ms": NaN}',
+    ]
+    (tmp_path / "mixed").write_bytes(b"\n".join([json.dumps(good).encode(), *bad, b""]))
+    answer = import_files(desk_at(tmp_path / "a.db"), [tmp_path / "mixed"])
+    assert (answer.runs, answer.rejected_count) == (1, len(bad))
+    assert [line.line for line in answer.rejected] == [2, 3, 4, 5, 6, 7]
+    assert all(line.reason and line.file.endswith("mixed") for line in answer.rejected)
+
+
+def test_only_the_first_hundred_rejected_lines_are_listed(tmp_path: Path) -> None:
+    good = {"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]}
+    (tmp_path / "mixed").write_bytes(lines([good]) + b"{\n" * 150)
+    answer = import_files(desk_at(tmp_path / "a.db"), [tmp_path / "mixed"])
+    assert (len(answer.rejected), answer.rejected_count) == (100, 150)
+
+
+@pytest.mark.parametrize("growing", list(synthetic()), ids=lambda growing: growing.name)
+@pytest.mark.parametrize("seed", range(2))
+def test_what_stands_is_what_the_longest_standing_import_says(
+    growing: Growing, seed: int, tmp_path: Path
+) -> None:
+    """However imports of one growing source are made, undone and redone."""
+    random = Random(seed)
+    n_stages = len(growing.stages)
+    direct = [_only(growing, tmp_path, stage) for stage in range(n_stages)]
+    nothing = seen(desk_at(tmp_path / "nothing.db"))
+    desk = desk_at(tmp_path / "walk.db")
+    told: dict[str, int] = {}
+    standing: set[str] = set()
+    for _ in range(16):
+        if not told or random.random() < 0.4:
+            stage = random.randrange(n_stages)
+            answer = _into(growing, desk, tmp_path, stage)
+            if answer is not None:
+                told[answer.id] = stage
+                standing.add(answer.id)
+        else:
+            act = random.choice(list(told))
+            if act in standing:
+                undo(desk, act)
+            else:
+                redo(desk, act)
+            standing ^= {act}
+        longest = max((told[act] for act in standing), default=None)
+        assert seen(desk) == (nothing if longest is None else direct[longest])
