@@ -49,6 +49,8 @@ def changed(settings: LearnerSettings, name: str, value: object) -> LearnerSetti
             next_step="armscope settings lists them with their values.",
         )
     plain = msgspec.to_builtins(settings)
+    if isinstance(value, dict) and isinstance(plain[name], dict):
+        value = plain[name] | value  # the prior of one type leaves the others as they are
     try:
         return msgspec.convert({**plain, name: value}, LearnerSettings)
     except msgspec.ValidationError as problem:

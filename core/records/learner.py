@@ -10,7 +10,8 @@ from core.errors import InvalidSetting
 from core.records.arm import CURATED, UNIFORM, ArmType, Prior, check_key
 from core.records.run import Phase
 
-Mode = Literal["standard"]
+Mode = Literal["standard", "openclaw"]
+"""How detection recognises skills, files and memories."""
 
 DEFAULT_SEEDS: Final = (
     "tool:fs:Read",
@@ -20,9 +21,12 @@ DEFAULT_SEEDS: Final = (
     "tool:fs:Grep",
     "tool:exec:Bash",
 )
+OPENCLAW_SEEDS: Final = (*DEFAULT_SEEDS, "tool:web:web_search", "tool:web:WebFetch")
+SEEDS: Final[dict[Mode, tuple[str, ...]]] = {"standard": DEFAULT_SEEDS, "openclaw": OPENCLAW_SEEDS}
+"""The seed arms in force where nobody chose any."""
 
 
-class Priors(msgspec.Struct, frozen=True, kw_only=True):
+class Priors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The prior of each arm type: curated types start optimistic, learned ones neutral."""
 
     tool: Prior = CURATED
@@ -41,7 +45,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """What an operator can set; every change is logged and can be undone.
 
     ``budget_tokens`` and ``k`` 0 = unlimited; ``baseline_rate`` is a probability; ``meta_tools`` are called
-    without being real tool use.
+    without being real tool use. Where nobody set ``seed_arms``, a learner takes those of its ``mode`` from
+    `SEEDS`.
 
     >>> LearnerSettings().baseline_rate
     0.1
