@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import InvalidInput, UnreadableSource
-from core.formats import armscope, claude_code, openai_chat, tau2, tau_bench, tools
+from core.formats import armscope, claude_code, openai_chat, pi_session, tau2, tau_bench, tools
 from core.formats.entries import (
     Entry,
     Limits,
@@ -25,6 +25,7 @@ from core.formats.entries import (
     Source,
 )
 from core.formats.heads import head_of, is_tools
+from core.formats.openclaw_report import session_of_report
 from core.formats.reading import Format, Head, Reading, Shape
 from core.formats.tools import Supplied
 from core.records.run import Unit
@@ -49,6 +50,7 @@ FORMATS: Final[dict[str, Format]] = {
     for format in (
         armscope.FORMAT,
         claude_code.FORMAT,
+        pi_session.FORMAT,
         tau2.FORMAT,
         tau_bench.FORMAT,
         openai_chat.FORMAT,
@@ -97,6 +99,7 @@ def open_sources(
     skipped: list[Skipped] = []
     for path, is_named in _files(paths, skipped):
         try:
+            path = session_of_report(path) or path  # noqa: PLW2901 - one source, whichever was named
             source = _source(path, forced, unit, supplied, limits)
         except UnreadableSource as error:
             if is_named:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
+
+_YEAR_10000_MS: Final = 253_402_300_800_000
 
 
-def moment(text: str | None) -> tuple[int | None, bool]:
+def moment(told: str | float | None) -> tuple[int | None, bool]:
     """UTC milliseconds of an ISO 8601 time, and whether it named no zone and was taken as UTC.
 
-    A time that can't be read, or lies before 1970, is unknown.
+    A number is milliseconds already. A time that can't be read, or lies before 1970, is unknown.
 
-    >>> moment("2026-01-06T13:32:06.680Z"), moment("1970-01-01T00:00:01"), moment("soon")
-    ((1767706326680, False), (1000, True), (None, False))
+    >>> moment("2026-01-06T13:32:06.680Z"), moment("1970-01-01T00:00:01"), moment("soon"), moment(5.0)
+    ((1767706326680, False), (1000, True), (None, False), (5, False))
     """
+    if isinstance(told, (int, float)):
+        return (round(told), False) if 0 <= told < _YEAR_10000_MS else (None, False)
     try:
-        found = datetime.fromisoformat(text or "")
+        found = datetime.fromisoformat(told or "")
         is_naive = found.tzinfo is None
         aware = found.replace(tzinfo=UTC) if is_naive else found
         millis = round(aware.timestamp() * 1000)

@@ -192,7 +192,7 @@ def test_the_tools_file_of_a_folder_is_reported(shared_data: Path) -> None:
 
 
 def test_foreign_transcripts_are_left_out_with_a_reason(shared_data: Path) -> None:
-    for name in ("pi-session", "gemini-cli", "inspect-ai", "langfuse-trace"):
+    for name in ("gemini-cli", "inspect-ai", "langfuse-trace"):
         opened = open_sources([shared_data / name])
         assert opened.sources == ()
         assert opened.skipped
