@@ -10,8 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core import detect as detect_module
-from core.detect import detect, find_word, skill_name
-from core.records.arm import Arm, file_key, skill_key, tool_key
+from core.detect import detect
+from core.detect import quotations as quotations_module
+from core.detect.words import find_word
+from core.records.arm import Arm, file_key, skill_key, skill_name, tool_key
 from core.records.evidence import EXCERPT_CHARS
 from core.records.run import Call, Inventory, Run
 
@@ -226,7 +228,7 @@ def test_a_memory_is_recognised_by_any_twenty_of_its_characters(
     content, text = pair
     with pytest.MonkeyPatch.context() as patch:
         if is_sparse:  # long contents keep every 11th 10-gram only
-            patch.setattr(detect_module, "_DENSE_CONTENT_CHARS", 0)
+            patch.setattr(quotations_module, "_DENSE_CONTENT_CHARS", 0)
         assert sees(memory(content), text) is naive_memory(content, text)
 
 

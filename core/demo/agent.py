@@ -25,7 +25,7 @@ from core.demo.world import (
     Planted,
     expected_tokens,
 )
-from core.detect import skill_name
+from core.records.arm import skill_name
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
 from core.records.selection import Selection
 

@@ -166,6 +166,16 @@ def skill_key(name: str) -> str:
     return check_key(f"skill:{name}:main")
 
 
+def skill_name(key: str) -> str:
+    """Name of a skill from its arm id, which reads ``skill:<name>:main``; else what follows the category.
+
+    >>> skill_name("skill:coding:main"), skill_name("skill:team:coding")
+    ('coding', 'coding')
+    """
+    rest = key.split(":", 1)[1]
+    return rest.removesuffix(":main") if rest.endswith(":main") else key.split(":", 2)[2]
+
+
 def file_key(path: str) -> str:
     """Arm id of a workspace file.
 
@@ -181,7 +191,16 @@ def token_cost_of(text: str) -> int:
     >>> token_cost_of("abcde")
     2
     """
-    return -(-len(text) // 4)
+    return quarter_up(len(text))
+
+
+def quarter_up(n_chars: int) -> int:
+    """Tokens of so many characters.
+
+    >>> quarter_up(0), quarter_up(1), quarter_up(4)
+    (0, 1, 1)
+    """
+    return -(-n_chars // 4)
 
 
 def _is_control(char: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from core.records.learner import LearnerSettings
+from core.records.learner import SEEDS, LearnerSettings
 from core.store.transaction import Snapshot, Transaction, rebase
 
 
@@ -70,7 +70,10 @@ def enforce_settings(txn: Transaction) -> None:
 
 
 def folded_settings(txn: Snapshot | Transaction) -> LearnerSettings:
-    """Defaults, then the standing changes in order; those an import told stand while it does."""
+    """Defaults, then the standing changes in order; those an import told stand while it does.
+
+    Seed arms that nobody chose are those of the detection mode in force.
+    """
     values: dict[str, object] = {}
     for name, value in txn.link.rows(
         "SELECT name, value FROM setting WHERE learner_id = ? AND undone = 0 AND revision NOT IN"
@@ -78,4 +81,7 @@ def folded_settings(txn: Snapshot | Transaction) -> LearnerSettings:
         [txn.learner_id, txn.learner_id],
     ):
         values[name] = msgspec.json.decode(value)
-    return msgspec.convert(values, LearnerSettings)
+    settings = msgspec.convert(values, LearnerSettings)
+    if "seed_arms" in values:
+        return settings
+    return msgspec.structs.replace(settings, seed_arms=SEEDS[settings.mode])

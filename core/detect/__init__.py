@@ -1,0 +1,161 @@
+"""Run → Evidence: which of the arms in the prompt did the agent use?
+
+One small detector per arm type. Each promises to look at the run's calls and texts only, never at the clock or
+at what is already believed. Tools and sections are recognised alike in both modes; skills, files and memories
+by the table `MENTIONS`: ``standard`` refuses to guess (a memory without content counts as not referenced),
+``openclaw`` finds what OpenClaw finds.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from core.detect.openclaw import OpenclawMentions
+from core.detect.standard import StandardMentions
+from core.records.arm import Arm
+from core.records.evidence import Evidence, Reference, Where
+from core.records.learner import Mode
+from core.records.run import Inventory, Run
+
+
+class Mentions(Protocol):
+    """What to look for in texts and metadata: wanted arm by arm, then searched run by run."""
+
+    def want(self, place: int, arm: Arm) -> None: ...
+
+    def ready(self) -> None: ...
+
+    def search(self, run: Run) -> Iterator[tuple[int, Where, str]]: ...
+
+
+MENTIONS: Final[dict[Mode, Callable[[], Mentions]]] = {
+    "standard": StandardMentions,
+    "openclaw": OpenclawMentions,
+}
+
+
+def detect(run: Run, mode: Mode = "standard", meta_tools: Collection[str] = ("message",)) -> Evidence:
+    """Which arms of ``run.inventory`` were referenced, in its order.
+
+    Parameters
+    ----------
+    run
+        If its source says what was referenced (``run.referenced`` is not None), that is taken as it is.
+    mode
+        How skills, files and memories are recognised.
+    meta_tools
+        Names of tools whose calls are not real work. They stay ordinary arms.
+
+    Examples
+    --------
+    >>> from core.records.run import Call
+    >>> arms = (Arm(key="tool:fs:Read"), Arm(key="skill:go:main"))
+    >>> inventory = Inventory(kind="declared", arms=arms)
+    >>> calls = (Call(name="Read"), Call(name="Grep"))
+    >>> run = Run(uid="r1", inventory=inventory, calls=calls, texts=("Two categories.",))
+    >>> evidence = detect(run)
+    >>> evidence.referenced, evidence.n_real_calls, evidence.not_offered
+    ((True, False), 2, ('Grep',))
+    >>> detect(run, "openclaw").referenced
+    (True, True)
+    """
+    if run.referenced is not None:
+        return _given(run, run.referenced, meta_tools)
+    return _seen(run, _plan_of(run.inventory, mode), meta_tools)
+
+
+def _seen(run: Run, plan: _Plan, meta_tools: Collection[str]) -> Evidence:
+    called = {call.name for call in run.calls}
+    found = bytearray(plan.always)
+    for name in called:
+        for place in plan.tools.get(name, ()):
+            found[place] = 1
+    references = plan.references(run) if plan.reads_text else ()
+    for place, _ in references:
+        found[place] = 1
+    return Evidence(
+        referenced=tuple(map(bool, found)),
+        references=tuple([reference for _, reference in references]),
+        n_calls=len(run.calls),
+        n_real_calls=sum(call.name not in meta_tools for call in run.calls) if called else 0,
+        not_offered=_not_offered(run, called, plan.tools),
+    )
+
+
+def _given(run: Run, referenced: Sequence[str], meta_tools: Collection[str]) -> Evidence:
+    """The source's own flags; without calls, its referenced tools are the calls that we know of."""
+    arms = run.inventory.arms
+    chosen = set(referenced)
+    flags = tuple([arm.key in chosen for arm in arms])
+    if run.calls:
+        offered = {arm.name for arm in arms if arm.type == "tool"}
+        called = {call.name for call in run.calls}
+        n_real = sum(call.name not in meta_tools for call in run.calls)
+        missing = _not_offered(run, called, offered)
+        return Evidence(referenced=flags, n_calls=len(run.calls), n_real_calls=n_real, not_offered=missing)
+    tools = [key.split(":", 2)[2] for key in chosen if key.startswith("tool:")]
+    n_real = sum(name not in meta_tools for name in tools)
+    return Evidence(referenced=flags, n_calls=len(tools), n_real_calls=n_real, not_offered=run.not_offered)
+
+
+def _not_offered(run: Run, called: set[str], offered: Collection[str]) -> tuple[str, ...]:
+    """Called tools outside the inventory, each once, in the order of their first call."""
+    if not run.not_offered and called.issubset(offered):
+        return ()
+    outside = [call.name for call in run.calls if call.name not in offered]
+    return tuple(dict.fromkeys((*run.not_offered, *outside)))
+
+
+# --- what an inventory asks for, worked out once -----------------------------------------------------------
+
+
+@dataclass
+class _Plan:
+    """All that the detectors look for in the runs of one inventory."""
+
+    always: bytearray
+    keys: tuple[str, ...]
+    mentions: Mentions
+    tools: dict[str, list[int]] = field(default_factory=dict)
+    reads_text: bool = False
+
+    def references(self, run: Run) -> Sequence[tuple[int, Reference]]:
+        """Where each mentioned arm was first seen, in the inventory's order."""
+        hits: dict[int, Reference] = {}
+        for place, where, excerpt in self.mentions.search(run):
+            if place not in hits:
+                hits[place] = Reference(arm=self.keys[place], where=where, excerpt=excerpt)
+        return sorted(hits.items())
+
+
+# By identity, because comparing or hashing an inventory costs more than reading a run; an entry goes with it.
+_PLANS: Final[dict[tuple[int, Mode], tuple[weakref.ref[Inventory], _Plan]]] = {}
+
+
+def _plan_of(inventory: Inventory, mode: Mode) -> _Plan:
+    name = id(inventory), mode
+    known = _PLANS.get(name)
+    if known is not None and known[0]() is inventory:
+        return known[1]
+    plan = _plan(inventory, mode)
+    _PLANS[name] = (weakref.ref(inventory, lambda _: _PLANS.pop(name, None)), plan)
+    return plan
+
+
+def _plan(inventory: Inventory, mode: Mode) -> _Plan:
+    arms = inventory.arms
+    plan = _Plan(bytearray(len(arms)), tuple([arm.key for arm in arms]), MENTIONS[mode]())
+    for place, arm in enumerate(arms):
+        kind = arm.type
+        if kind == "tool":
+            plan.tools.setdefault(arm.name, []).append(place)
+        elif kind == "section":
+            plan.always[place] = 1
+        else:
+            plan.mentions.want(place, arm)
+            plan.reads_text = True
+    plan.mentions.ready()
+    return plan

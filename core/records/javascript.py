@@ -1,0 +1,113 @@
+"""How JavaScript counts, trims and writes: the terms in which OpenClaw's rules are stated.
+
+Its strings are sequences of 16-bit units, so a character outside the basic plane counts twice; its white
+space and its way of writing numbers are not Python's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Final
+
+WHITE_SPACE: Final = (
+    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+_SHORT_ESCAPES: Final = frozenset('"\\\b\f\n\r\t')
+
+
+def units(text: str) -> int:
+    """Length in UTF-16 units.
+
+    >>> units("a🎯")
+    3
+    """
+    return len(text) if text.isascii() else len(text) + sum(char > "\uffff" for char in text)
+
+
+def first_units(text: str, n_units: int) -> str:
+    r"""The first units of a text; a character cut in two leaves its high surrogate.
+
+    >>> first_units("a🎯b", 3), first_units("a🎯b", 2)
+    ('a🎯', 'a\ud83c')
+    """
+    if units(text) <= n_units:
+        return text
+    kept = text.encode("utf-16-le", "surrogatepass")[: 2 * n_units]
+    is_cut = n_units > 0 and 0xD8 <= kept[-1] < 0xDC
+    whole = kept[:-2] if is_cut else kept
+    half = chr(int.from_bytes(kept[-2:], "little")) if is_cut else ""
+    return whole.decode("utf-16-le", "surrogatepass") + half
+
+
+def trim(text: str) -> str:
+    r"""Without JavaScript's white space at both ends: the byte order mark is some, the separators U+001C to
+    U+001F and the next line U+0085 are none.
+
+    >>> trim("\ufeff\u00a0/learning\x1c")
+    '/learning\x1c'
+    """
+    return text.strip(WHITE_SPACE)
+
+
+def number(value: float) -> str:
+    """A finite number as JavaScript writes it; what JSON has no number for is ``null``.
+
+    >>> [number(value) for value in (72.0, -0.0, 1e20, 1e-5, 1.5e-7, 1e21, math.inf)]
+    ['72', '0', '100000000000000000000', '0.00001', '1.5e-7', '1e+21', 'null']
+    """
+    try:
+        exact = float(value)
+    except OverflowError:
+        return "null"
+    if not math.isfinite(exact):
+        return "null"
+    if exact == 0:
+        return "0"
+    _, digits, exponent = Decimal(repr(abs(exact))).normalize().as_tuple()
+    sign = "-" if exact < 0 else ""
+    return sign + _placed("".join(map(str, digits)), len(digits) + int(exponent))
+
+
+def json_units(value: object) -> int:
+    """Length in UTF-16 units of what ``JSON.stringify`` makes of a value read from JSON.
+
+    >>> json_units({"name": "run", "n": 1.0, "on": True, "list": [None, "é🎯"]})
+    50
+    """
+    if value is None or value is True:
+        return 4
+    if value is False:
+        return 5
+    if isinstance(value, str):
+        return 2 + sum(map(_char_units, value))
+    if isinstance(value, (int, float)):
+        return len(number(value))
+    if isinstance(value, Mapping):
+        inner = [json_units(str(name)) + 1 + json_units(held) for name, held in value.items()]
+    else:
+        assert isinstance(value, Sequence)  # noqa: S101 - JSON holds nothing else
+        inner = [json_units(held) for held in value]
+    return 2 + sum(inner) + max(len(inner) - 1, 0)
+
+
+def _placed(digits: str, point: int) -> str:
+    """Digits with the decimal point after the first ``point`` of them, by the language's own bounds."""
+    if len(digits) <= point <= 21:
+        return digits + "0" * (point - len(digits))
+    if 0 < point <= 21:
+        return f"{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"0.{'0' * -point}{digits}"
+    tail = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{digits[0]}{tail}e{point - 1:+d}"
+
+
+def _char_units(char: str) -> int:
+    if char in _SHORT_ESCAPES:
+        return 2
+    if char < " " or "\ud800" <= char <= "\udfff":
+        return 6
+    return 2 if char > "\uffff" else 1
