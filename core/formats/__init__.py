@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import InvalidInput, UnreadableSource
-from core.formats import armscope, claude_code, openai_chat, pi_session, tau2, tau_bench, tools
+from core.formats import (
+    armscope,
+    claude_code,
+    gemini_cli,
+    inspect_log,
+    openai_chat,
+    pi_session,
+    tau2,
+    tau_bench,
+    tools,
+)
 from core.formats.entries import (
     Entry,
     Limits,
@@ -50,6 +60,8 @@ FORMATS: Final[dict[str, Format]] = {
     for format in (
         armscope.FORMAT,
         claude_code.FORMAT,
+        gemini_cli.FORMAT,
+        inspect_log.FORMAT,
         pi_session.FORMAT,
         tau2.FORMAT,
         tau_bench.FORMAT,

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from core.errors import UnreadableSource
+from core.formats.archive import ZIP_MAGIC, names_in
 from core.formats.entries import Limits
 from core.formats.reading import Head, first_keys
 from core.formats.stream import Bytes
@@ -39,6 +40,8 @@ def head_of(path: Path, file: str, limits: Limits) -> Head:
         raise UnreadableSource(
             f"A file to import must be UTF-8, got UTF-16 ({file}).", next_step="Save it as UTF-8."
         )
+    if start.startswith(ZIP_MAGIC):
+        return Head(shape="archive", start=start, keys=names_in(path, file, limits))
     if start.startswith(b"["):
         return Head(shape="array", start=start, keys=frozenset(first_keys(start)))
     lines = tuple(_objects(start))

@@ -1,0 +1,129 @@
+"""A zip of JSON documents → its entries, one at a time: bounded, never written anywhere.
+
+Names in a zip are only compared and sorted, never used as paths. What an archive claims of itself is not
+believed: its directory, each entry and all entries together have limits, which are counted while reading.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from core.errors import UnreadableSource
+from core.formats.entries import MIB, Limits, Progress
+from core.formats.stream import Damage
+
+ZIP_MAGIC: Final = b"PK\x03\x04"
+
+_DIRECTORY_BYTES: Final = 8 * MIB
+"""About 100,000 entries; the directory is read at once and each entry of it takes ten times its size."""
+_READ_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED: Final = 0x1
+_BROKEN: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    OverflowError,
+)
+"""All that the library raises for archives that are damaged or made to hurt."""
+
+
+class Archive:
+    """An open zip; use it in a ``with``.
+
+    Raises
+    ------
+    UnreadableSource
+        It is no zip, or one with too large a directory.
+    """
+
+    def __init__(self, path: Path, file: str, limits: Limits, progress: Progress | None = None) -> None:
+        self._file = file
+        self._limits = limits
+        self._progress = progress
+        self._n_read = 0
+        self._n_inflated = 0
+        self._disk = _Disk(path)
+        try:
+            zipped = zipfile.ZipFile(self._disk)
+        except _BROKEN as error:
+            self._disk.close()
+            raise UnreadableSource(
+                f"A zip must be whole, but this one can't be read: {error} ({file}).",
+                next_step="Copy it again from where it came.",
+            ) from None
+        self._zip = zipped
+        # The last entry of a name is the one that holds, as for every reader of zips.
+        self._entries = {entry.filename: entry for entry in zipped.infolist()}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._zip.close()
+        self._disk.close()
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._entries)
+
+    def read(self, name: str) -> bytes | Damage:
+        """Content of one entry, or why there is none."""
+        entry = self._entries[name]
+        if entry.compress_type not in _READ_METHODS or entry.flag_bits & _ENCRYPTED:
+            return Damage("is compressed or encrypted in a way that is not read")
+        highest = self._limits.document_bytes
+        try:
+            with self._zip.open(entry) as content:
+                document = content.read(highest + 1)
+        except _BROKEN:
+            return Damage("has damaged compressed data")
+        self._count(entry, len(document))
+        if len(document) > highest:
+            return Damage(f"is larger than {highest // MIB} MiB")
+        return document
+
+    def _count(self, entry: zipfile.ZipInfo, n_bytes: int) -> None:
+        self._n_read += entry.compress_size
+        self._n_inflated += n_bytes
+        if self._n_inflated > self._limits.inflated_bytes:
+            raise UnreadableSource(
+                f"A compressed file may hold at most {self._limits.inflated_bytes // MIB} MiB, got more "
+                f"({self._file}).",
+                next_step="Allow more with --max if you trust the file.",
+            )
+        if self._progress is not None:
+            self._progress(min(self._n_read, self._disk.size_bytes))
+
+
+def names_in(path: Path, file: str, limits: Limits) -> frozenset[str]:
+    """Names of the entries; none if the file is no zip after all."""
+    try:
+        with Archive(path, file, limits) as archive:
+            return frozenset(archive.names)
+    except UnreadableSource:
+        return frozenset()
+
+
+class _Disk(io.FileIO):
+    """A file of which no more than a directory is read at once, whatever the file says."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "rb")
+        self.size_bytes = path.stat().st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _DIRECTORY_BYTES:
+            raise zipfile.BadZipFile(f"its directory is larger than {_DIRECTORY_BYTES // MIB} MiB")
+        return super().read(-1 if size is None else size) or b""

@@ -1,0 +1,261 @@
+"""Inspect logs, one run per sample: a document ``{version, status, eval, samples}`` or a zip (``.eval``) with a
+document per sample.
+
+Calls carry their name as plain ``function``. The tools offered are those of the sample's model events; a log
+without them takes ``--tools``, else what is called. Usage, time and scores are the sample's. A sample keeps its
+``uuid`` when a log is converted or retried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Final
+
+import msgspec
+
+from core.errors import UnreadableSource
+from core.formats.archive import Archive
+from core.formats.chat import Message, Part, Pieces, Record, read
+from core.formats.entries import Entry, Progress, Rejected
+from core.formats.identity import plain
+from core.formats.reading import Format, Head, Reading
+from core.formats.stream import Damage
+from core.formats.strict import UNDECODABLE
+from core.formats.tools import DeclaredLists
+from core.records.ledger_lines import Label, Tokens
+from core.records.run import Inventory, Status, Usage
+
+NAME: Final = "inspect-ai"
+
+_HEADERS: Final = ("header.json", "_journal/start.json")
+"""The second is all there is while an evaluation runs, or if it was killed."""
+_SAMPLES: Final = "samples/"
+_ATTACHED: Final = "attachment://"
+_BY_PERSON: Final = "operator"
+_GRADES: Final = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""Correct, partly correct, incorrect, no answer."""
+
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=10**9)]
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
+    total_tokens: Tokens | None = None
+    input_tokens_cache_read: Tokens | None = None
+    input_tokens_cache_write: Tokens | None = None
+
+    @property
+    def total(self) -> int:
+        parts = (
+            self.input_tokens,
+            self.output_tokens,
+            self.input_tokens_cache_read,
+            self.input_tokens_cache_write,
+        )
+        return self.total_tokens or sum(part or 0 for part in parts)
+
+
+class _Event(msgspec.Struct):
+    event: str = ""
+    timestamp: str | None = None
+    tools: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Score(msgspec.Struct):
+    value: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Limit(msgspec.Struct):
+    type: str = ""
+
+
+class _Sample(msgspec.Struct):
+    id: int | str
+    messages: list[Message]
+    epoch: int = 1
+    uuid: str | None = None
+    events: list[_Event] | None = None
+    score: _Score | None = None
+    scores: dict[str, _Score] | None = None
+    model_usage: dict[str, _Usage] | None = None
+    total_time: _Seconds | None = None
+    completed_at: str | None = None
+    error: msgspec.Raw = msgspec.Raw(b"null")
+    limit: _Limit | None = None
+    attachments: dict[str, msgspec.Raw] | None = None
+
+
+class _Eval(msgspec.Struct):
+    run_id: str = ""
+    task_id: str = ""
+    eval_id: str | None = None
+    model: Label | None = None
+
+    @property
+    def identity(self) -> str:
+        return self.eval_id or f"{self.run_id}/{self.task_id}"
+
+
+class _Header(msgspec.Struct):
+    eval: _Eval
+
+
+_HEADER: Final = msgspec.json.Decoder(_Header)
+_SAMPLE: Final = msgspec.json.Decoder(_Sample)
+_VALUE: Final = msgspec.json.Decoder(float | bool | str)
+
+
+def _claims(head: Head) -> bool:
+    if head.shape == "archive":
+        return any(name in head.keys for name in _HEADERS)
+    return {"eval", "status"} <= head.keys and b'"task_id"' in head.start
+
+
+def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
+    if reading.shape == "archive":
+        evaluation, pieces = _archived_header(reading), _archived(reading)
+    else:
+        evaluation, pieces = _document(reading, progress)
+    return read(NAME, reading, progress, _Samples(evaluation).record, pieces=pieces)
+
+
+def _document(reading: Reading, progress: Progress | None) -> tuple[_Eval, Pieces]:
+    fields = reading.fields("samples", progress)
+    evaluation = _evaluation(reading, b'{"eval":' + bytes(fields.get("eval", b"null")) + b"}")
+    samples = bytes(fields.get("samples", b"null"))
+
+    def pieces(_: Progress | None) -> Iterator[tuple[int, bytes | Rejected]]:
+        return reading.elements(b"[]" if samples == b"null" else samples)
+
+    return evaluation, pieces
+
+
+def _archived_header(reading: Reading) -> _Eval:
+    with reading.told_errors(), Archive(reading.path, reading.file, reading.limits) as archive:
+        name = next((name for name in _HEADERS if name in archive.names), _HEADERS[0])
+        header = archive.read(name) if name in archive.names else Damage("has no header")
+    checked = reading.checked(1, header)
+    if isinstance(checked, Rejected):
+        raise UnreadableSource(
+            f"A log must say what was evaluated. {checked.reason} ({reading.file}).",
+            next_step="Copy it again from where it came.",
+        )
+    return _evaluation(reading, checked)
+
+
+def _archived(reading: Reading) -> Pieces:
+    def pieces(progress: Progress | None) -> Iterator[tuple[int, bytes | Rejected]]:
+        with reading.told_errors(), Archive(reading.path, reading.file, reading.limits, progress) as archive:
+            samples = [name for name in archive.names if name.startswith(_SAMPLES) and name.endswith(".json")]
+            for number, name in enumerate(samples, start=1):
+                yield number, reading.checked(number, archive.read(name))
+
+    return pieces
+
+
+def _evaluation(reading: Reading, raw: bytes) -> _Eval:
+    try:
+        return _HEADER.decode(raw).eval
+    except UNDECODABLE as error:
+        raise reading.damaged(error, raw) from None
+
+
+@dataclass
+class _Samples:
+    """Samples of one evaluation → records."""
+
+    evaluation: _Eval
+    lists: DeclaredLists = field(default_factory=DeclaredLists)
+
+    def record(self, raw: bytes) -> Record:
+        sample = _SAMPLE.decode(raw)
+        evaluation = self.evaluation
+        seconds = sample.total_time
+        return Record(
+            messages=_attached(sample),
+            declared=self._offered(sample),
+            identity=plain(sample.uuid or f"{evaluation.identity}/{sample.id}/{sample.epoch}"),
+            session=plain(evaluation.identity),
+            model=evaluation.model,
+            reward=_reward(sample),
+            usage=_usage(sample),
+            duration_ms=None if seconds is None else round(seconds * 1000),
+            ended_at=sample.completed_at or _last_time(sample),
+            status=_status(sample),
+        )
+
+    def _offered(self, sample: _Sample) -> Inventory | None:
+        """All tools that any request to the model listed; None = the log keeps no requests."""
+        asked = [event for event in sample.events or () if event.event == "model"]
+        lists = [self.lists.inventory(bytes(event.tools)) for event in asked if bytes(event.tools) != b"null"]
+        distinct = list({id(inventory): inventory for inventory in lists}.values())
+        if len(distinct) <= 1:
+            return distinct[0] if distinct else None
+        arms = {arm.key: arm for inventory in reversed(distinct) for arm in reversed(inventory.arms)}
+        return Inventory(kind="declared", arms=tuple(reversed(arms.values())))
+
+
+def _attached(sample: _Sample) -> list[Message]:
+    """Messages with the long texts that a log keeps apart."""
+    attachments = sample.attachments or {}
+
+    for message in sample.messages:
+        if message.role == "assistant" and _ATTACHED in message.text:
+            parts = message.content if isinstance(message.content, list) else [Part(text=message.text)]
+            message.content = [Part(text=_kept(part.text or "", attachments)) for part in parts]
+    return sample.messages
+
+
+def _kept(text: str, attachments: dict[str, msgspec.Raw]) -> str:
+    kept = attachments.get(text.removeprefix(_ATTACHED)) if text.startswith(_ATTACHED) else None
+    return text if kept is None else msgspec.json.decode(kept, type=str)
+
+
+def _reward(sample: _Sample) -> float | None:
+    """The grade of the one scorer: a number as it is, a letter as Inspect counts it. Several are no reward."""
+    scores = list((sample.scores or {}).values()) or [one for one in (sample.score,) if one is not None]
+    if len(scores) != 1:
+        return None
+    try:
+        value = _VALUE.decode(scores[0].value)
+    except msgspec.ValidationError:  # grades by name, or none
+        return None
+    return _GRADES.get(value) if isinstance(value, str) else float(value)
+
+
+def _usage(sample: _Sample) -> Usage | None:
+    """All models' tokens; whether a provider's input contains the cached ones shows only in its total."""
+    told = list((sample.model_usage or {}).values())
+    found = Usage(
+        input=sum(usage.input_tokens or 0 for usage in told),
+        output=sum(usage.output_tokens or 0 for usage in told),
+        cache_read=sum(usage.input_tokens_cache_read or 0 for usage in told),
+        cache_write=sum(usage.input_tokens_cache_write or 0 for usage in told),
+        total=sum(usage.total for usage in told) or None,
+    )
+    return None if found.tokens is None else found
+
+
+def _last_time(sample: _Sample) -> str | None:
+    times = [event.timestamp for event in sample.events or () if event.timestamp]
+    return times[-1] if times else None
+
+
+def _status(sample: _Sample) -> Status:
+    """A sample that ran into a limit did not end by itself; one that a person ended was interrupted."""
+    if bytes(sample.error) != b"null":
+        return "error"
+    if sample.limit is None:
+        return "completed"
+    return "aborted" if sample.limit.type == _BY_PERSON else "error"
+
+
+FORMAT: Final = Format(
+    name=NAME,
+    units=("episode",),
+    claims=_claims,
+    read=_read,
+    is_document=True,
+)
