@@ -1,0 +1,85 @@
+"""A browser and served dashboards for the journeys; the browser is Debian's, nothing is downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
+
+from tests.journeys.server import Served, serving
+from tests.journeys.visit import Visit
+from tests.journeys.world import ARMS, run_lines
+
+CHROMIUM: Final = Path("/usr/bin/chromium")
+_SWITCHES: Final = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+Come = Callable[..., Visit]
+Profiles = Callable[..., BrowserContext]
+
+
+# Of this package, not of the session: Playwright's event loop must not outlive the journeys.
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium."""
+    if not CHROMIUM.is_file():
+        pytest.skip("needs Debian's Chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_SWITCHES))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Served]:
+    """A dashboard on seven arms in forty runs, for one module of journeys."""
+    with serving(tmp_path_factory.mktemp("served"), run_lines(ARMS, 40)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def profiles(chromium: Browser) -> Iterator[Profiles]:
+    """One browser profile for each kind of window, so that Streamlit's scripts are loaded once."""
+    with ExitStack() as leaving:
+
+        @cache
+        def profile(width: int, *, dark: bool, place: int) -> BrowserContext:
+            context = chromium.new_context(
+                viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+            )
+            leaving.callback(context.close)
+            return context
+
+        yield profile
+
+
+@pytest.fixture
+def come(profiles: Profiles) -> Iterator[Come]:
+    """Come to a dashboard in a tab of one's own; what went wrong there is told at the end."""
+    visits: list[Visit] = []
+
+    def arrived(server: Served, *, width: int = 1280, dark: bool = False, place: int = 0) -> Visit:
+        page = profiles(width, dark=dark, place=place).new_page()
+        visits.append(Visit(page, server.url))
+        return visits[-1]
+
+    yield arrived
+    try:
+        for visit in visits:
+            visit.check()
+    finally:
+        for visit in visits:
+            visit.page.close()

@@ -1,0 +1,144 @@
+"""The real server and the real commands, started as a person starts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from core import open_learner
+from tests.conftest import ROOT
+
+_COMMAND: Final = (sys.executable, "-c", "from dashboard.launch import main; main()")
+_PATIENCE_S: Final = 90
+
+Believed = tuple[float, float, int]
+"""Alpha, beta and pulls."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """A dashboard on a database of its own."""
+
+    url: str
+    database: Path
+    folder: Path
+
+    def armscope(self, *arguments: str) -> object:
+        """Run a command on the same database from another process; its JSON answer."""
+        return armscope(self.database, *arguments)
+
+    def learn(self, content: bytes, name: str = "runs.jsonl") -> dict[str, object]:
+        """Import these lines, as a person does while the dashboard is open."""
+        path = self.folder / name
+        path.write_bytes(content)
+        return _fields(self.armscope("import", str(path)))
+
+    def posteriors(self) -> dict[str, Believed]:
+        """What is believed of every arm, read by a process that isn't the server."""
+        with open_learner(self.database) as learner:
+            return {known.arm: (known.alpha, known.beta, known.pulls) for known in learner.posteriors()}
+
+    def is_sound(self) -> bool:
+        """Whether every cache equals what the facts say."""
+        return _fields(self.armscope("verify"))["ok"] is True
+
+
+def mean_of(believed: Believed) -> float:
+    alpha, beta, _pulls = believed
+    return alpha / (alpha + beta)
+
+
+def _fields(answer: object) -> dict[str, object]:
+    assert isinstance(answer, dict)
+    return answer
+
+
+def armscope(database: Path, *arguments: str) -> object:
+    """One command; its exit code must be 0."""
+    done = subprocess.run(
+        [*_COMMAND, "--database", str(database), *arguments, "--json"],
+        cwd=ROOT,
+        env=_environment(),
+        capture_output=True,
+        timeout=_PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, (arguments, done.returncode, done.stdout, done.stderr)
+    answer: object = json.loads(done.stdout)
+    return answer
+
+
+@contextmanager
+def serving(folder: Path, content: bytes | None = None) -> Iterator[Served]:
+    """Serve a new database, with these lines in it if any are given; stopped afterwards."""
+    database = folder / "journey.db"
+    if content is not None:
+        lines = folder / "first.jsonl"
+        lines.write_bytes(content)
+        armscope(database, "import", str(lines))
+    said, log = folder / "serve.json", folder / "serve.log"
+    with said.open("wb") as out, log.open("wb") as err:
+        process = subprocess.Popen(
+            [*_COMMAND, "--database", str(database), "serve", "--port", "0", "--no-browser", "--json"],
+            cwd=ROOT,
+            env=_environment(),
+            stdout=out,
+            stderr=err,
+        )
+    try:
+        url = _url(process, said, log)
+        _wait_for(url, process, log)
+        yield Served(url=url, database=database, folder=folder)
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _environment() -> dict[str, str]:
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith(("ARMSCOPE_", "STREAMLIT_"))
+    }
+
+
+def _url(process: subprocess.Popen[bytes], said: Path, log: Path) -> str:
+    """The address in the answer of ``serve --json``."""
+    for _ in _while_running(process, log):
+        try:
+            answer, _end = json.JSONDecoder().raw_decode(said.read_text("utf-8").lstrip())
+        except ValueError:
+            continue
+        return str(answer["url"])
+    raise AssertionError("unreachable")
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in _while_running(process, log):
+        try:
+            with urllib.request.urlopen(url, timeout=5) as page:
+                assert page.status == 200
+        except (urllib.error.URLError, ConnectionError):
+            continue
+        return
+
+
+def _while_running(process: subprocess.Popen[bytes], log: Path) -> Iterator[None]:
+    """Again and again until the time is up or the server has stopped; then fails with what it said."""
+    end = time.monotonic() + _PATIENCE_S
+    while process.poll() is None and time.monotonic() < end:
+        yield
+        time.sleep(0.05)
+    raise AssertionError(f"the server did not answer: {log.read_text('utf-8', 'replace')[-2000:]}")

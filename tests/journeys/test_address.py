@@ -1,0 +1,67 @@
+"""The address: it sets filters and order, follows their changes, survives a reload and hostile values."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.journeys.conftest import Come
+from tests.journeys.server import Served
+from tests.journeys.visit import PAGES, Visit
+
+pytestmark = pytest.mark.browser
+
+_JUNK = "<img src=x onerror=alert(1)>'; DROP TABLE run; --"
+_PARAMETERS = (
+    *("learner", "span", "from", "to", "model", "channel", "type", "compact", "present"),
+    *("sort", "arm", "interval", "find", "reward_arm", "run"),
+    *("scope", "reset_type", "reset_arm", "target", "no_such_parameter"),
+)
+
+
+def test_an_address_sets_the_filters_and_follows_them(come: Come, served: Served) -> None:
+    visit = come(served).open("posteriors", type=["tool", "skill"], sort="Pulls", find="s")
+    filters = visit.page.get_by_role("button", name="2 types")
+    expect(filters).to_be_visible()
+    expect(visit.page.get_by_role("radio", name="Pulls")).to_be_checked()
+    visit.until(lambda: arms(visit) == {"fs:Read", "exec:Bash", "web:search", "review"})
+
+    visit.page.get_by_role("radio", name="Width").click()
+    visit.until(lambda: asked(visit)["sort"] == ["Width"])
+    filters.click()
+    visit.page.get_by_role("combobox", name="Arm types").press("Backspace")
+    expect(visit.page.get_by_role("button", name="tool", exact=True)).to_be_visible()
+    visit.page.keyboard.press("Escape")
+    visit.until(lambda: asked(visit)["type"] == ["tool"])
+    visit.until(lambda: arms(visit) == {"fs:Read", "exec:Bash", "web:search"})
+    kept, shown = asked(visit), visit.rows()
+
+    visit.page.reload()
+    visit.settle()
+    expect(visit.page.get_by_role("radio", name="Width")).to_be_checked()
+    visit.until(lambda: visit.tables().count() == 1 and visit.rows() == shown)
+    assert asked(visit) == kept
+
+    visit.go("confidence")
+    visit.until(lambda: asked(visit).get("type") == ["tool"])  # a filter goes along
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_hostile_address_shows_the_page(come: Come, served: Served, name: str) -> None:
+    plain = come(served).open(name)
+    expected = plain.title().inner_text()
+    hostile = dict.fromkeys(_PARAMETERS, _JUNK)
+    visit = come(served).open(name, **hostile)
+    expect(visit.title()).to_have_text(expected)
+    expect(visit.page.locator("img[src=x]")).to_have_count(0)
+
+
+def arms(visit: Visit) -> set[str]:
+    return {row["arm"] for row in visit.rows()} if visit.tables().count() else set()
+
+
+def asked(visit: Visit) -> dict[str, list[str]]:
+    """The parameters in the address."""
+    return parse_qs(urlsplit(visit.page.url).query)

@@ -1,0 +1,60 @@
+"""From an empty database through an import, while the page is open, to arms on every page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.journeys.conftest import Come
+from tests.journeys.server import Served, serving
+from tests.journeys.visit import PAGES, Visit
+from tests.journeys.world import session_file
+
+pytestmark = pytest.mark.browser
+
+_NOTHING = "Nothing is recorded yet."
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Served]:
+    """A dashboard on a database that holds nothing yet."""
+    with serving(tmp_path_factory.mktemp("empty")) as server:
+        yield server
+
+
+def test_an_empty_desk_says_what_to_do_and_fills_when_data_come(come: Come, empty: Served) -> None:
+    visit = come(empty).open()
+    for name in PAGES:
+        visit.go(name)
+        says_what_is_missing(visit, name)
+        visit.check()
+    visit.go("overview")
+
+    answer = empty.learn(session_file([["Read", "Bash"], ["Read"], [], ["Edit", "Read"]]), "session.jsonl")
+    assert (answer["format"], answer["runs"], answer["observed"]) == ("claude-code", 4, 3)
+    offer = visit.page.get_by_role("button", name="4 new runs")
+    expect(offer).to_be_visible()
+    expect(visit.title()).to_have_text(_NOTHING)  # nothing moves before one asks for it
+    offer.click()
+    expect(visit.title()).not_to_have_text(_NOTHING)
+    expect(offer).to_have_count(0)
+
+    visit.go("posteriors")
+    expect(visit.tables()).to_have_count(1)
+    assert {row["arm"] for row in visit.rows()} == {"fs:Read", "exec:Bash", "fs:Edit"}
+    assert {row["pulls"] for row in visit.rows()} == {"3"}
+
+
+def says_what_is_missing(visit: Visit, name: str) -> None:
+    """What cannot be shown, what is there, and the exact command."""
+    command = visit.page.get_by_test_id("stCode")
+    if name == "savings":
+        expect(visit.title()).to_contain_text("No run was chosen")
+        expect(visit.page.get_by_text("at least 2 are needed")).to_have_count(2)
+        expect(command).to_have_text("armscope select --json")
+    else:
+        expect(visit.title()).to_have_text(_NOTHING)
+        expect(visit.page.get_by_text("none yet")).to_have_count(2)
+        expect(command).to_have_text("armscope import ~/.claude/projects")

@@ -1,0 +1,82 @@
+"""Hostile ids: text on every page, and nothing in the page that they would like to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.journeys.conftest import Come
+from tests.journeys.server import Served, serving
+from tests.journeys.visit import PAGES, Visit
+from tests.journeys.world import HOSTILE, LONGEST, run_lines
+
+pytestmark = pytest.mark.browser
+
+_INJECTED = (
+    "img[src=x], img[onerror], [onerror], a[href^='javascript' i], .katex, "
+    "[data-testid=stMain] script, svg script, [data-testid=stMain] svg image"
+)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Served]:
+    """A dashboard on hostile arms, in runs of a hostile model."""
+    lines = run_lines(HOSTILE, 40, model="<b onmouseover=alert(1)>m</b>:smile:$x$")
+    with serving(tmp_path_factory.mktemp("hostile"), lines) as server:
+        yield server
+
+
+def test_hostile_ids_are_text_on_every_page(come: Come, hostile: Served) -> None:
+    visit = come(hostile)
+    for name in PAGES:
+        visit.open(name)
+        nothing_is_injected(visit)
+    visit.open("posteriors")
+    expected = {shown(arm) for arm in HOSTILE}
+    visit.until(lambda: visit.tables().count() == 1 and {row["arm"] for row in visit.rows()} == expected)
+    written = "".join(visit.page.locator(".js-plotly-plot svg text").all_text_contents())
+    for text in ("<img src=x", "alert('x')", ":material/home:", "$\\alpha$", "%{x}", "[a](javascript"):
+        assert text in written
+    hover_over_every_mark(visit)
+
+
+@pytest.mark.parametrize("arm", HOSTILE)
+def test_a_hostile_arm_is_rewarded_and_reset_as_text(come: Come, hostile: Served, arm: str) -> None:
+    visit = come(hostile).open("rewards", reward_arm=arm)
+    expect(visit.page.get_by_role("button", name="Send reward")).to_be_enabled()
+    nothing_is_injected(visit)
+    visit.page.get_by_role("textbox", name="Why").fill(arm)
+    visit.page.get_by_role("button", name="Send reward").click()
+    expect(visit.page.get_by_test_id("stToast")).to_contain_text("rewarded 1")
+    visit.until(lambda: visit.tables().count() == 1 and visit.rows()[0]["why"] == without_marks(arm))
+    nothing_is_injected(visit)
+
+    visit.open("reset", scope="Named arms", reset_arm=arm)
+    expect(visit.title()).to_contain_text("Reset 1")
+    nothing_is_injected(visit)
+
+
+def nothing_is_injected(visit: Visit) -> None:
+    """No element, no dialog, no panel that failed."""
+    expect(visit.page.locator(_INJECTED)).to_have_count(0)
+    visit.check()
+
+
+def hover_over_every_mark(visit: Visit) -> None:
+    """What a hover says is text too."""
+    for mark in visit.page.locator(".js-plotly-plot .scatterlayer .point").all():
+        mark.hover(force=True)
+        nothing_is_injected(visit)
+
+
+def shown(arm: str) -> str:
+    """An arm's name in a table: without its type, the middle left out where it is long."""
+    name = without_marks(arm).split(":", 1)[1].removeprefix("workspace:")
+    return f"{name[:16]}…{name[-23:]}" if arm == LONGEST else name
+
+
+def without_marks(text: str) -> str:
+    """The text without marks that turn the direction of writing."""
+    return text.replace("\u202e", "")

@@ -1,0 +1,29 @@
+"""Every page, light and dark, on a desk and on a phone; pictures stay in pytest's folder, to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.journeys.conftest import Come
+from tests.journeys.server import Served
+from tests.journeys.visit import PAGES
+
+pytestmark = pytest.mark.browser
+
+_GROUND = {False: "rgb(255, 255, 255)", True: "rgb(15, 19, 24)"}
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_pages_fit_their_window(come: Come, served: Served, tmp_path: Path, dark: bool, width: int) -> None:
+    visit = come(served, width=width, dark=dark)
+    for name in PAGES:
+        visit.open(name)
+        expect(visit.title()).to_be_visible()
+        expect(visit.page.get_by_test_id("stApp")).to_have_css("background-color", _GROUND[dark])
+        visit.check()
+        visit.page.screenshot(path=tmp_path / f"{name}.png")
+        assert (name, visit.too_wide()) == (name, [])

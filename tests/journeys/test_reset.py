@@ -1,0 +1,106 @@
+"""Resets: what would change, the typed confirmation, Beta(1, 1), and the way back and forth."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.journeys.conftest import Come
+from tests.journeys.server import Served, mean_of
+from tests.journeys.visit import Visit
+from tests.journeys.world import ARMS
+
+pytestmark = pytest.mark.browser
+
+_TOOLS = tuple(arm for arm in ARMS if arm.startswith("tool:"))
+_NAMED = ("memory:fact:likes-tests", "section:system:rules")
+
+
+def test_a_type_starts_again_and_comes_back(come: Come, served: Served) -> None:
+    before = served.posteriors()
+    visit = come(served).open("posteriors")
+    plotted = visit.plotted()
+
+    visit.go("reset")
+    expect(visit.title()).to_contain_text("Reset 3 tools to Beta(1, 1)")
+    assert [(row["arm"], row["pulls → 0"]) for row in visit.rows()] == [
+        ("exec:Bash", "40"),
+        ("fs:Read", "40"),
+        ("web:search", "40"),
+    ]
+    assert [float(row["mean now"]) for row in visit.rows()] == [
+        mean_of(before[arm]) for arm in sorted(_TOOLS)
+    ]
+    confirm(visit, 3)
+    visit.until(lambda: [row["pulls → 0"] for row in visit.rows()] == ["0", "0", "0"])
+    after = served.posteriors()
+    assert all(after[arm] == (1.0, 1.0, 0) for arm in _TOOLS)
+    assert {arm: after[arm] for arm in after if arm not in _TOOLS} == {
+        arm: before[arm] for arm in before if arm not in _TOOLS
+    }
+    expect(visit.page.get_by_label("to confirm")).to_have_value("")
+    visit.go("posteriors")
+    visit.until(lambda: [row["mean"] for row in visit.rows() if row["type"] == "tool"] == ["0.5"] * 3)
+    assert visit.plotted() != plotted
+
+    visit.go("reset")
+    visit.until(lambda: history(visit) == [("tools (3) → Beta(1, 1)", "in force", "Undo")])
+    visit.press_in_row(1, 0)
+    visit.until(lambda: history(visit) == [("tools (3) → Beta(1, 1)", "undone", "Redo")])
+    assert served.posteriors() == before
+    visit.go("posteriors")
+    visit.until(lambda: visit.plotted() == plotted)
+    assert served.is_sound()
+
+
+def test_named_arms_start_again_are_undone_and_done_again(come: Come, served: Served) -> None:
+    before = served.posteriors()
+    visit = come(served).open("reset")
+    visit.page.get_by_role("radio", name="Named arms").click()
+    expect(visit.title()).to_contain_text("Choose the arms to start again")
+    expect(visit.page.get_by_label("to confirm")).to_have_count(0)
+    picker = visit.page.get_by_role("combobox", name="Arms")
+    for arm in _NAMED:
+        picker.click()
+        picker.fill(arm)
+        picker.press("Enter")
+        visit.settle()
+    visit.page.keyboard.press("Escape")
+    visit.page.get_by_role("radio", name="Each arm’s prior").click()
+    expect(visit.title()).to_contain_text("Reset 2 arms")
+    confirm(visit, 2)
+    visit.until(lambda: history(visit)[0][1:] == ("in force", "Undo"))
+    assert history(visit)[0][0].endswith("→ own prior")
+    after = served.posteriors()
+    assert [after[arm] for arm in _NAMED] == [(3.0, 1.0, 0), (1.0, 1.0, 0)]
+
+    visit.press_in_row(1, 0)
+    visit.until(lambda: history(visit)[0][1:] == ("undone", "Redo"))
+    assert served.posteriors() == before
+    visit.press_in_row(1, 0)
+    visit.until(lambda: history(visit)[0][1:] == ("in force", "Undo"))
+    assert served.posteriors() == after
+    assert served.is_sound()
+
+
+def confirm(visit: Visit, n_arms: int) -> None:
+    """The button works only once the whole phrase stands there."""
+    button = reset_button(visit, n_arms)
+    expect(button).to_be_disabled()
+    phrase = visit.page.get_by_label("to confirm")
+    phrase.fill(f"reset {n_arms} arm")
+    visit.settle()
+    expect(button).to_be_disabled()
+    phrase.fill(f"reset {n_arms} arms")
+    expect(button).to_be_enabled()
+    button.click()
+
+
+def reset_button(visit: Visit, n_arms: int) -> Locator:
+    return visit.page.get_by_role("button", name=f"Reset {n_arms} arms")
+
+
+def history(visit: Visit) -> list[tuple[str, str, str]]:
+    """Scope, state and way back of the earlier resets, newest first."""
+    rows = visit.rows(1) if visit.tables().count() > 1 else []
+    return [(row["scope"], row["state"], row[""]) for row in rows] or [("", "", "")]

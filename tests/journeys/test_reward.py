@@ -1,0 +1,140 @@
+"""Rewards given by hand: their effect on the plotted posterior, their undo, clicks twice and people at once."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.journeys.conftest import Come
+from tests.journeys.server import Believed, Served, mean_of
+from tests.journeys.visit import Visit, plotted_means
+
+pytestmark = pytest.mark.browser
+
+_BASH = "tool:exec:Bash"
+_LIKES = "memory:fact:likes-tests"
+_SEARCH = "tool:web:search"
+_RULES = "section:system:rules"
+
+
+def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(come: Come, served: Served) -> None:
+    before, said = served.posteriors(), served.armscope("posteriors")
+    visit = come(served).open("posteriors")
+    plotted, shown = visit.plotted(), visit.rows()
+    assert plotted_means(plotted) == falling(before)
+
+    visit.go("rewards")
+    expect(send(visit)).to_be_disabled()
+    choose(visit, _BASH, "Rejected")
+    visit.until(lambda: preview(visit)["mean"] == ["0.43", "0.42", "−0.010"])
+    assert preview(visit)["confidence"] == ["●●●○ high, 40 pulls", "●●●○ high, 41 pulls", "+1 pull"]
+    assert served.posteriors() == before  # a preview writes nothing
+    visit.page.get_by_role("textbox", name="Why").fill("broke the build")
+    send(visit).click()
+    expect(visit.page.get_by_test_id("stToast")).to_contain_text("rewarded 0; its mean is now 0.42.")
+    visit.until(lambda: visit.tables().count() == 1)
+    sent = visit.rows()[0]
+    assert (sent["arm"], sent["reward"], sent["why"]) == ("exec:Bash", "× 0.0", "broke the build")
+
+    visit.go("posteriors")
+    after = served.posteriors()
+    alpha, beta, pulls = before[_BASH]
+    assert after == {**before, _BASH: (alpha, beta + 1, pulls + 1)}
+    visit.until(lambda: visit.plotted() != plotted)
+    assert plotted_means(visit.plotted()) == falling(after)
+    (row,) = [new for old, new in zip(shown, visit.rows(), strict=True) if old != new]
+    assert (row["arm"], float(row["mean"]), row["pulls"]) == ("exec:Bash", mean_of(after[_BASH]), "41")
+
+    visit.go("rewards")
+    visit.until(lambda: visit.rows()[0][""] == "Undo")
+    visit.press_in_row(0, 0)
+    visit.until(lambda: visit.rows()[0][""] == "Redo")
+    assert visit.rows()[0]["kind"] == "undone"
+    visit.go("posteriors")
+    visit.until(lambda: visit.plotted() == plotted)
+    assert visit.rows() == shown
+    assert served.armscope("posteriors") == said
+    assert served.is_sound()
+
+
+@pytest.mark.parametrize("gap_ms", [0, 300])
+def test_a_double_click_sends_once(come: Come, served: Served, gap_ms: int) -> None:
+    alpha, beta, pulls = served.posteriors()[_RULES]
+    visit = come(served).open("rewards", reward_arm=_RULES)
+    expect(send(visit)).to_be_enabled()
+    box = send(visit).bounding_box()
+    assert box is not None
+    at = box["x"] + box["width"] / 3, box["y"] + box["height"] / 2
+    visit.page.mouse.click(*at)
+    visit.page.wait_for_timeout(gap_ms)
+    visit.page.mouse.click(*at)
+    expect(visit.page.get_by_test_id("stToast").first).to_be_visible()
+    visit.page.wait_for_timeout(1_000)  # a second reward would follow the first
+    assert served.posteriors()[_RULES] == (alpha + 1, beta, pulls + 1)
+
+
+def test_two_people_at_once_lose_nothing(come: Come, served: Served) -> None:
+    alpha, beta, pulls = served.posteriors()[_SEARCH]
+    people = [come(served, place=place).open("rewards", reward_arm=_SEARCH) for place in range(2)]
+    people[1].page.get_by_role("radio", name="Rejected").click()
+    for visit in people:
+        visit.settle()
+        expect(send(visit)).to_be_enabled()
+    for visit in people:
+        send(visit).click(no_wait_after=True)
+    for visit in people:
+        expect(visit.page.get_by_test_id("stToast")).to_contain_text("search rewarded")
+    assert served.posteriors()[_SEARCH] == (alpha + 1, beta + 1, pulls + 2)
+    assert served.is_sound()
+
+
+def test_a_run_is_corrected_by_its_number(come: Come, served: Served) -> None:
+    alpha, beta, pulls = served.posteriors()[_LIKES]
+    visit = come(served).open("rewards", reward_arm=_LIKES)
+    name_run(visit, "2")
+    visit.page.get_by_role("radio", name="Correction").click()
+    visit.page.get_by_role("radio", name="Rejected").click()
+    expect(visit.page.get_by_text("counts in the epoch of run 2")).to_be_visible()
+    visit.until(lambda: preview(visit)["confidence"][2] == "none")
+    send(visit).click()
+    expect(visit.page.get_by_test_id("stToast")).to_contain_text("rewarded 0")
+    assert served.posteriors()[_LIKES] == (alpha - 1, beta + 1, pulls)
+    visit.until(lambda: (visit.rows()[0]["kind"], visit.rows()[0]["run"]) == ("correction", "2"))
+
+    name_run(visit, "4000")
+    expect(visit.page.get_by_text("4000", exact=False).last).to_be_visible()
+    expect(send(visit)).to_be_disabled()
+
+
+def choose(visit: Visit, arm: str, outcome: str) -> None:
+    """Pick an arm by typing a part of its id, and an outcome."""
+    picker = visit.page.get_by_role("combobox", name="Arm")
+    picker.click()
+    picker.fill(arm)
+    picker.press("Enter")
+    visit.page.get_by_role("radio", name=outcome).click()
+    expect(visit.page.get_by_role("radio", name=outcome)).to_be_checked()
+    visit.settle()
+
+
+def send(visit: Visit) -> Locator:
+    return visit.page.get_by_role("button", name="Send reward")
+
+
+def preview(visit: Visit) -> dict[str, list[str]]:
+    """The small table of the effect: before, after and change by name."""
+    rows = visit.page.get_by_test_id("stTable").first.locator("tbody tr").all()
+    cells = [row.locator("th, td").all_inner_texts() for row in rows]
+    return {row[0]: row[1:] for row in cells}
+
+
+def name_run(visit: Visit, run: str) -> None:
+    field = visit.page.get_by_role("textbox", name="Run, optional")
+    field.fill(run)
+    field.press("Enter")
+    expect(visit.page.get_by_role("radio", name="Correction")).to_be_enabled()
+
+
+def falling(posteriors: dict[str, Believed]) -> object:
+    """The means from the highest to the lowest, as near as four bytes each can say them."""
+    return pytest.approx(sorted(map(mean_of, posteriors.values()), reverse=True), rel=1e-6)

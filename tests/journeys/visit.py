@@ -1,0 +1,164 @@
+"""A person at the browser: opens pages, reads plots and tables, clicks; remembers what the browser complained of."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+from urllib.parse import urlencode
+
+import numpy as np
+from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page, Request, expect
+
+PAGES: Final = ("overview", "posteriors", "confidence", "savings", "rewards", "reset")
+SETTLED: Final = (
+    "[data-testid=stApp][data-test-script-state=notRunning][data-test-connection-state=CONNECTED]"
+)
+PATIENCE_MS: Final = 15_000
+_ROW_PX: Final = 34
+
+_POLICY_NOTE: Final = "Executing inline script violates the following Content Security Policy"
+_MISSING: Final = "the server responded with a status of 404"
+_LOOKED_FOR: Final = ("/_stcore/health", "/_stcore/host-config")
+
+_READ_TABLE: Final = """
+grid => {
+  const read = (row, cell) => Array.from(row.querySelectorAll(cell), one => one.textContent);
+  const heads = read(grid, 'th');
+  return Array.from(grid.querySelectorAll('tbody tr'), row => {
+    const cells = read(row, 'td');
+    return Object.fromEntries(heads.map((head, at) => [head, cells[at]]));
+  });
+}
+"""
+_WIDE: Final = """
+() => {
+  const main = document.querySelector('[data-testid=stMain]');
+  return [document.documentElement, document.body, main]
+    .map(one => [one.scrollWidth, one.clientWidth]).filter(([scroll, client]) => scroll > client);
+}
+"""
+
+
+class Visit:
+    """One tab on a served dashboard."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.complaints: list[str] = []
+        self._n_notes = 0
+        page.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
+        page.on("request", self._left)
+        page.on("console", self._heard)
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("dialog", self._asked)
+
+    def _left(self, request: Request) -> None:
+        if request.is_navigation_request():
+            self._n_notes = 0
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and not self._is_known(message):
+            self.complaints.append(f"console: {message.text} ({message.location})")
+
+    def _is_known(self, message: ConsoleMessage) -> bool:
+        """Streamlit's one inline script, which our policy stops, and two paths that it looks for below a page."""
+        if message.text.startswith(_POLICY_NOTE) and self._n_notes == 0:
+            self._n_notes += 1
+            return True
+        return _MISSING in message.text and message.location["url"].endswith(_LOOKED_FOR)
+
+    def _asked(self, dialog: Dialog) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def open(self, name: str = "overview", **query: str | Sequence[str]) -> Visit:
+        """Open a page by its address, in a session of its own."""
+        path = "" if name == "overview" else name
+        asked = f"?{urlencode(query, doseq=True)}" if query else ""
+        self.page.goto(f"{self.url}/{path}{asked}")
+        return self.settle()
+
+    def go(self, name: str) -> Visit:
+        """Follow the navigation to a page, in the same session."""
+        if name == "reset":
+            self.page.get_by_test_id("stTopNavSection").click()
+            self.page.get_by_role("menuitem", name="Reset").click()
+        else:
+            self.page.get_by_test_id("stTopNavLink").filter(has_text=name.capitalize()).click()
+        self.page.wait_for_url(f"**/{'' if name == 'overview' else name}*")
+        return self.settle()
+
+    def settle(self) -> Visit:
+        """Until the script has run, the browser is connected, and what loads late has been drawn."""
+        self.page.wait_for_selector(SETTLED)
+        expect(self.page.locator("[data-testid=stSkeleton]")).to_have_count(0)
+        return self
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Look again and again until it holds."""
+        end = time.monotonic() + PATIENCE_MS / 1000
+        while not holds():
+            assert time.monotonic() < end, "what was waited for did not happen"
+            self.page.wait_for_timeout(100)
+
+    def title(self) -> Locator:
+        """The page's sentence."""
+        return self.page.get_by_test_id("stMain").locator("h1").first
+
+    def tables(self) -> Locator:
+        """The grids, each with its cells for assistive technology."""
+        return self.page.get_by_test_id("stMain").locator("table[role=grid]")
+
+    def rows(self, place: int = 0) -> list[dict[str, str]]:
+        """A grid's visible rows by their heads."""
+        rows: list[dict[str, str]] = self.tables().nth(place).evaluate(_READ_TABLE)
+        return rows
+
+    def plotted(self) -> str:
+        """The first figure's data, exactly as they came."""
+        chart = self.page.locator("[data-testid=stPlotlyChart] .js-plotly-plot").first
+        return str(chart.evaluate("gd => JSON.stringify(gd.data)"))
+
+    def press_in_row(self, place: int, row: int) -> None:
+        """Press the button in the last column of a grid."""
+        grid = (
+            self.page.get_by_test_id("stMain").locator("[data-testid=stDataFrame] .dvn-scroller").nth(place)
+        )
+        grid.scroll_into_view_if_needed()
+        box = grid.bounding_box()
+        assert box is not None
+        grid.click(position={"x": box["width"] - 45, "y": _ROW_PX * (row + 1.5)})
+
+    def check(self) -> None:
+        """Nothing failed: no exception, no panel without its content, no word from the browser."""
+        expect(self.page.get_by_test_id("stException")).to_have_count(0)
+        expect(self.page.get_by_text("could not be shown")).to_have_count(0)
+        assert self.complaints == []
+
+    def too_wide(self) -> list[list[int]]:
+        """What is wider than the window it is shown in."""
+        wide: list[list[int]] = self.page.evaluate(_WIDE)
+        return wide
+
+
+def plotted_means(plotted: str) -> list[float]:
+    """The means on the ladder, where its marks stand."""
+    return [
+        float(value)
+        for trace in json.loads(plotted)
+        if trace["mode"] == "markers"
+        for value in _numbers(trace["x"])
+    ]
+
+
+def _numbers(values: object) -> list[float]:
+    if isinstance(values, dict):
+        found = np.frombuffer(base64.b64decode(values["bdata"]), dtype=np.dtype(values["dtype"]))
+        return [float(value) for value in found]
+    assert isinstance(values, list)
+    return [float(value) for value in values]
