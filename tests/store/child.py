@@ -21,6 +21,7 @@ from core.doors.cli import main
 from core.flows.learn import record_all
 from core.flows.reward import RewardOrder, reward_all
 from core.store.engine import Database
+from core.store.store import Store
 from tests.conftest import ROOT
 from tests.flows.world import START_MS, desk_at, run_of
 
@@ -85,6 +86,7 @@ def _warm_up() -> None:
 def write(path: str, seed: str, n_batches: str) -> None:
     """Record runs and rewards without end, some of them again; say what is on disk once it is."""
     random = Random(int(seed))
+    Store(Path(path)).close()  # made here, where others may be making it too
     desk = desk_at(Path(path))
     told: list[int] = []
     for number in range(int(n_batches)):

@@ -1,0 +1,162 @@
+"""Who may do what: every flow with every role, and nothing changed where it is denied."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import pkgutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import core.flows
+from core.errors import Denied
+from core.flows import export, keep, learn, look
+from core.flows.desk import Desk
+from core.flows.reset import reset
+from core.flows.reward import RewardOrder, reward, reward_all
+from core.flows.select import select
+from core.flows.settings import change
+from core.flows.undo import redo, undo
+from core.permissions import Action, authorise, may
+from core.records.actor import Actor, Role
+from tests.flows.world import desk_at, run_of
+from tests.formats.builders import lines
+
+ROLES: tuple[Role, ...] = get_args(Role)
+ACTIONS: tuple[Action, ...] = get_args(Action)
+A = "tool:other:a"
+
+TABLE: dict[Action, set[Role]] = {
+    "read": {"viewer", "reviewer", "operator", "read"},
+    "reward": {"reviewer", "operator"},
+    "undo_own": {"reviewer", "operator"},
+    "undo": {"operator"},
+    "reset": {"operator"},
+    "settings": {"operator"},
+    "ingest": {"operator", "ingest"},
+    "select": {"operator", "ingest"},
+}
+"""The table of the design, once more."""
+
+Flow = Callable[[Desk, Path], object]
+
+FLOWS: dict[str, tuple[Action, Flow]] = {
+    "look.pulse": ("read", lambda desk, _: look.pulse(desk)),
+    "look.frame": ("read", lambda desk, _: look.frame(desk)),
+    "look.belief": ("read", lambda desk, _: look.belief(desk)),
+    "look.posteriors": ("read", lambda desk, _: look.posteriors(desk)),
+    "look.status": ("read", lambda desk, _: look.status(desk)),
+    "look.overview": ("read", lambda desk, _: look.overview(desk)),
+    "look.confidence": ("read", lambda desk, _: look.confidence(desk)),
+    "look.savings": ("read", lambda desk, _: look.savings(desk)),
+    "look.chances": ("read", lambda desk, _: look.chances(desk)),
+    "look.rewards": ("read", lambda desk, _: look.rewards(desk)),
+    "look.resets": ("read", lambda desk, _: look.resets(desk)),
+    "look.changes": ("read", lambda desk, _: look.changes(desk)),
+    "look.runs": ("read", lambda desk, _: look.runs(desk)),
+    "look.preview_reward": ("read", lambda desk, _: look.preview_reward(desk, A, 0.5)),
+    "look.preview_reset": ("read", lambda desk, _: look.preview_reset(desk)),
+    "look.verify": ("read", lambda desk, _: look.verify(desk)),
+    "export.export_file": ("read", lambda desk, folder: export.export_file(desk, folder / "out.jsonl")),
+    "export.export_into": ("read", lambda desk, _: export.export_into(desk, io.BytesIO(), "-")),
+    "keep.backup": ("settings", lambda desk, folder: keep.backup(desk, folder / "copy.db")),
+    "learn.record": ("ingest", lambda desk, _: learn.record(desk, run_of("x"))),
+    "learn.record_all": ("ingest", lambda desk, _: learn.record_all(desk, [run_of("x")])),
+    "learn.import_files": ("ingest", lambda desk, folder: learn.import_files(desk, [folder / "runs"])),
+    "reward.reward": ("reward", lambda desk, _: reward(desk, A, 0.5)),
+    "reward.reward_all": ("reward", lambda desk, _: reward_all(desk, [RewardOrder(arm=A)])),
+    "reset.reset": ("reset", lambda desk, _: reset(desk)),
+    "select.select": ("select", lambda desk, _: select(desk)),
+    "settings.change": ("settings", lambda desk, _: change(desk, "k", 3)),
+    "undo.undo": ("undo", lambda desk, _: undo(desk, "reward-1")),
+    "undo.redo": ("undo", lambda desk, _: redo(desk, "reward-2")),
+}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A reward that stands and one that is undone, both an operator's."""
+    desk = desk_at(tmp_path / "a.db")
+    learn.record(desk, run_of("r"))
+    reward(desk, A, 0.5)
+    undo(desk, reward(desk, A, 0.5).id)
+    run = {"kind": "run", "uid": "q", "arms": [A], "calls": ["a"]}
+    (tmp_path / "runs").write_bytes(lines([run]))
+    return desk
+
+
+def acting(desk: Desk, role: Role, name: str = "jo") -> Desk:
+    return replace(desk, actor=Actor(name=name, role=role))
+
+
+def test_every_flow_that_takes_a_desk_is_in_the_table() -> None:
+    found = set()
+    for info in pkgutil.iter_modules(core.flows.__path__):
+        module = importlib.import_module(f"core.flows.{info.name}")
+        for name, value in vars(module).items():
+            ours = inspect.isfunction(value) and value.__module__ == module.__name__
+            if ours and not name.startswith("_") and "desk" in inspect.signature(value).parameters:
+                found.add(f"{info.name}.{name}")
+    assert found == FLOWS.keys()
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("name", FLOWS)
+def test_each_role_may_do_what_the_table_says(desk: Desk, tmp_path: Path, name: str, role: Role) -> None:
+    action, flow = FLOWS[name]
+    before = look.changes(desk), look.pulse(desk), sorted(tmp_path.iterdir())
+    if role in TABLE[action]:
+        flow(acting(desk, role), tmp_path)
+        return
+    with pytest.raises(Denied) as denied:
+        flow(acting(desk, role), tmp_path)
+    assert denied.value.code == "denied"
+    assert role in denied.value.problem
+    assert (look.changes(desk), look.pulse(desk), sorted(tmp_path.iterdir())) == before
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("action", ACTIONS)
+def test_the_table_is_the_designs(action: Action, role: Role) -> None:
+    actor = Actor(name="jo", role=role)
+    assert may(actor, action) == (role in TABLE[action])
+    if role in TABLE[action]:
+        authorise(actor, action)
+    else:
+        with pytest.raises(Denied):
+            authorise(actor, action)
+
+
+def test_a_reviewer_takes_back_their_own_and_nobody_elses(desk: Desk) -> None:
+    jo, kim = acting(desk, "reviewer"), acting(desk, "reviewer", "kim")
+    own = reward(jo, A, 1.0)
+    with pytest.raises(Denied):
+        undo(kim, own.id)
+    taken = undo(jo, own.id)
+    with pytest.raises(Denied):
+        undo(kim, taken.id)
+    assert undo(jo, taken.id).kind == "undo"
+    assert undo(desk, own.id).undone == own.id, "an operator takes back anybody's"
+    with pytest.raises(Denied):
+        redo(jo, own.id)
+    assert redo(desk, own.id).kind == "undo"
+
+
+def test_nobody_but_an_operator_takes_back_what_moves_everything(desk: Desk) -> None:
+    acts = [reset(desk).id, change(desk, "k", 2).id, "reward-1"]
+    for act in acts:
+        assert act is not None
+        with pytest.raises(Denied):
+            undo(acting(desk, "reviewer"), act)
+        undo(desk, act)
+
+
+def test_everybody_sees_who_did_what(desk: Desk) -> None:
+    reward(acting(desk, "reviewer"), A, 1.0, reason="good")
+    newest = look.changes(acting(desk, "viewer"), 1)[0]
+    assert (newest.actor, newest.action, newest.detail["reason"]) == ("jo", "reward", "good")

@@ -1,0 +1,193 @@
+"""Out and in again: nothing of what was learnt is lost, whatever arms are called."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.errors import InvalidInput
+from core.flows import look
+from core.flows.desk import Desk
+from core.flows.export import export_file
+from core.flows.learn import import_files, record
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.select import select
+from core.flows.settings import change
+from core.flows.undo import redo, undo
+from core.records.arm import Arm, Prior
+from core.records.run import Call, Inventory, Run, Usage
+from core.store.version import read_version
+from tests.flows.world import START_MS, desk_at, run_of
+from tests.store.worlds import lively_desk
+
+HOSTILE = [
+    "tool:x:<script>alert(1)</script>",
+    "tool:x:O'Brien\"; DROP TABLE arm; --",
+    "skill:%{x}:main",
+    "file:workspace:../../etc/passwd",
+    "memory:m::material/x: $\\alpha$ [bold]x[/]",
+    "section:日本:\u202eevil",
+    "tool:x:=1+1",
+    "tool:x:" + "é" * 505,
+    "file:workspace:\u2028\ufeff",
+]
+
+
+def beliefs(desk: Desk) -> list[object]:
+    assert look.verify(desk).clean
+    return [msgspec.structs.replace(one, epoch=min(one.epoch, 1)) for one in look.posteriors(desk)]
+
+
+def again(desk: Desk, folder: Path, name: str) -> Desk:
+    """Exported, and imported into an empty database."""
+    export_file(desk, folder / f"{name}.jsonl")
+    other = desk_at(folder / f"{name}.db")
+    import_files(other, [folder / f"{name}.jsonl"])
+    return other
+
+
+def plain_status(desk: Desk) -> dict[str, object]:
+    status = msgspec.to_builtins(look.status(desk))
+    return {name: value for name, value in status.items() if name not in {"database", "revision"}}
+
+
+def test_a_lively_learner_comes_back_whole(tmp_path: Path) -> None:
+    desk = lively_desk(tmp_path)
+    other = again(desk, tmp_path, "other")
+    assert beliefs(other) == beliefs(desk)
+    assert plain_status(other) == plain_status(desk)
+    assert look.frame(other).settings == look.frame(desk).settings
+    told = [
+        (one.arm, one.kind, one.reward, one.run, one.reason, one.actor, one.at_ms, one.undone, one.counts)
+        for one in look.rewards(desk)
+    ]
+    assert [
+        (one.arm, one.kind, one.reward, one.run, one.reason, one.actor, one.at_ms, one.undone, one.counts)
+        for one in look.rewards(other)
+    ] == told
+    assert [(one.target, one.scope, one.n_arms, one.undone) for one in look.resets(other)] == [
+        (one.target, one.scope, one.n_arms, one.undone) for one in look.resets(desk)
+    ]
+
+
+def test_a_second_journey_changes_nothing_more(tmp_path: Path) -> None:
+    desk = lively_desk(tmp_path)
+    once = again(desk, tmp_path, "once")
+    twice = again(once, tmp_path, "twice")
+    assert beliefs(twice) == beliefs(once)
+    assert plain_status(twice) == plain_status(once)
+
+
+def test_an_own_export_read_back_changes_nothing(tmp_path: Path) -> None:
+    desk = lively_desk(tmp_path)
+    before = beliefs(desk), plain_status(desk), look.rewards(desk), look.resets(desk)
+    export_file(desk, tmp_path / "own.jsonl")
+    answer = import_files(desk, [tmp_path / "own.jsonl"])
+    assert (answer.duplicates, answer.updated, answer.rejected_count) == (answer.runs, 0, 0)
+    assert (beliefs(desk), plain_status(desk), look.rewards(desk), look.resets(desk)) == before
+
+
+def test_what_was_undone_comes_undone_and_can_be_redone(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    record(desk, run_of("r"))
+    undo(desk, reward(desk, "tool:other:a", 0.0).id)
+    undo(desk, reset(desk).id)
+    other = again(desk, tmp_path, "other")
+    assert beliefs(other) == beliefs(desk)
+    for one in (desk, other):
+        redo(one, "reset-1")
+        redo(one, "reward-1")
+    assert beliefs(other) == beliefs(desk)
+
+
+def test_hostile_ids_are_data(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    arms = tuple(Arm(key=key, label=key, token_cost=place) for place, key in enumerate(HOSTILE))
+    run = Run(
+        uid="'; DROP TABLE run; --",
+        inventory=Inventory(kind="declared", arms=arms),
+        calls=(Call(name=arms[0].name),),
+        referenced=(HOSTILE[1],),
+        model="<img src=x onerror=alert(1)>",
+        channel="%{y}",
+        ended_at_ms=START_MS,
+    )
+    record(desk, run)
+    for key in HOSTILE:
+        reward(desk, key, 0.5, reason=f"because {key}", run=run.uid)
+    other = again(desk, tmp_path, "other")
+    assert [one.arm for one in look.posteriors(other)] == sorted(HOSTILE)
+    assert beliefs(other) == beliefs(desk)
+    assert {one.reason for one in look.rewards(other)} == {f"because {key}" for key in HOSTILE}
+    assert look.frame(other).models == ("<img src=x onerror=alert(1)>",)
+
+
+def test_priors_costs_labels_and_selections_come_back(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    change(desk, "baseline_rate", 0.25)
+    change(desk, "priors", {"file": {"alpha_micro": 2_500_000, "beta_micro": 1_000_000}})
+    own = Prior(alpha_micro=123_456, beta_micro=7)
+    offered = [
+        Arm(key="file:workspace:a", token_cost=70, label="A", prior=own),
+        Arm(key="file:workspace:b", token_cost=70),
+        Arm(key="tool:fs:Read", token_cost=0),
+    ]
+    chosen = select(desk, offered, budget_tokens=100)
+    run = Run(
+        uid="chosen",
+        inventory=Inventory(
+            kind="declared", arms=tuple(arm for arm in offered if arm.key in chosen.included)
+        ),
+        excluded=chosen.excluded,
+        selection=chosen,
+        run_class=chosen.run_class,
+        calls=(Call(name="Read"),),
+        usage=Usage(input=5, cache_read=7, total=99),
+        duration_ms=0,
+        reward=0.0,
+        prompt_chars=0,
+    )
+    record(desk, run)
+    other = again(desk, tmp_path, "other")
+    assert beliefs(other) == beliefs(desk)
+    assert look.frame(other).settings == look.frame(desk).settings
+    assert look.belief(other).columns.token_cost.tolist() == look.belief(desk).columns.token_cost.tolist()
+    assert _version(other) == _version(desk)
+
+
+def _version(desk: Desk) -> list[object]:
+    """A run as it is stored, but for the numbers its arms have."""
+    with desk.reading() as snapshot:
+        version = read_version(snapshot, 1)
+        keys: dict[int, str] = dict(snapshot.link.rows("SELECT arm_no, key FROM arm"))
+    outcomes = sorted(zip([keys[no] for no in version.arm_nos], version.flags, version.costs, strict=True))
+    return [version.columns, outcomes, sorted((keys[row[0]], *row[1:]) for row in version.decisions)]
+
+
+def test_every_exported_reward_says_in_what_context_it_was_given(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    record(desk, run_of("r"))
+    reward(desk, "tool:other:a", 0.25, reason="half", run="r")
+    reward(desk, "tool:other:a", 0.5)
+    export_file(desk, tmp_path / "out")
+    told = [json.loads(line) for line in (tmp_path / "out").read_text(encoding="utf-8").splitlines()]
+    assert [line["context"] for line in told if line["kind"] == "reward"] == [
+        {"lagged": True, "reason": "half", "by": "mara", "run": "r"},
+        {"lagged": True, "reason": None, "by": "mara", "run": None},
+    ]
+
+
+def test_an_export_never_writes_over_anything(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    record(desk, run_of("r"))
+    taken = tmp_path / "taken"
+    taken.write_text("mine", encoding="utf-8")
+    with pytest.raises(InvalidInput, match="must not exist yet"):
+        export_file(desk, taken)
+    assert taken.read_text(encoding="utf-8") == "mine"
+    with pytest.raises(InvalidInput, match="can't be written"):
+        export_file(desk, tmp_path / "no" / "such" / "folder")
