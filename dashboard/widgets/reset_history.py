@@ -22,9 +22,7 @@ def table() -> None:
         return
     cells: dict[str, Sequence[object]] = {
         "when, UTC": [wording.moment(one.at_ms) for one in done],
-        "scope": [
-            f"{wording.plain(one.scope)} ({wording.count(one.n_arms)}) → {_target(one)}" for one in done
-        ],
+        "scope": [f"{_scope(one)} → {_target(one)}" for one in done],
         "by": [wording.plain(one.actor) for one in done],
         "why": [wording.plain(one.reason or wording.MISSING) for one in done],
         "state": ["undone" if one.undone else "in force" for one in done],
@@ -41,3 +39,9 @@ def table() -> None:
 
 def _target(one: Reset) -> str:
     return "Beta(1, 1)" if one.target == "uniform" else "own prior"
+
+
+def _scope(one: Reset) -> str:
+    """What was reset, with its number where the words don't begin with it."""
+    words = wording.plain(one.scope)
+    return words if words[:1].isdigit() else f"{words} ({wording.count(one.n_arms)})"
