@@ -199,8 +199,8 @@ def arms(context: typer.Context, as_json: Json = False) -> None:
             "type": columns.types[place],
             "token_cost": None if columns.token_cost[place] < 0 else int(columns.token_cost[place]),
             "prior": {
-                "alpha": columns.prior_alpha_micro[place] / 1e6,
-                "beta": columns.prior_beta_micro[place] / 1e6,
+                "alpha": int(columns.prior_alpha_micro[place]) / 1e6,
+                "beta": int(columns.prior_beta_micro[place]) / 1e6,
             },
             "pulls": int(columns.pulls[place]),
             "inclusions": int(columns.inclusions[place]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -35,7 +36,7 @@ def backup(desk: Desk, target: Path) -> BackupAnswer:
     is taken.
     """
     authorise(desk.actor, "settings")
-    if target.exists():
+    if os.path.lexists(target):
         raise InvalidInput(
             f"The backup's file must not exist yet, got {target}.",
             next_step="Choose another name; nothing was overwritten.",
@@ -55,8 +56,9 @@ def backup(desk: Desk, target: Path) -> BackupAnswer:
             next_step="Choose a folder you can write to, with room for the whole database.",
         ) from problem
     finally:
-        partial.unlink(missing_ok=True)
-        partial.with_name(f"{partial.name}-journal").unlink(missing_ok=True)
+        for left in (partial, partial.with_name(f"{partial.name}-journal")):
+            with suppress(OSError):  # the reason it failed may be that there is no such place
+                left.unlink(missing_ok=True)
     return BackupAnswer(file=str(target), size_bytes=target.stat().st_size, revision=revision)
 
 
