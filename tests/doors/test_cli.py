@@ -1,0 +1,554 @@
+"""The command line: one JSON document, stable keys, exit codes, one shape of error, hostile text as text."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.doors.cli import app, main
+from dashboard import launch
+from tests.conftest import ROOT
+from tests.formats.builders import lines
+
+COMMANDS = {
+    "arms",
+    "backup",
+    "demo",
+    "export",
+    "import",
+    "posteriors",
+    "reset",
+    "reward",
+    "runs",
+    "select",
+    "serve",
+    "settings",
+    "status",
+    "undo",
+    "upgrade",
+    "verify",
+}
+
+A = "tool:other:a"
+RUN = {
+    "kind": "run",
+    "uid": "r1",
+    "arms": [A, "tool:other:b"],
+    "calls": ["a"],
+    "ended_at_ms": 1_790_000_000_000,
+}
+
+Shell = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A command in this process: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ARMSCOPE_DATABASE", str(tmp_path / "a.db"))
+    monkeypatch.delenv("ARMSCOPE_LEARNER", raising=False)
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, out, err
+
+    return run
+
+
+@pytest.fixture
+def filled(shell: Shell, tmp_path: Path) -> Shell:
+    (tmp_path / "runs.jsonl").write_bytes(lines([RUN, {**RUN, "uid": "r2", "calls": []}]))
+    assert shell("import", tmp_path / "runs.jsonl")[0] == 0
+    return shell
+
+
+def document(found: tuple[int, str, str], code: int = 0) -> Any:  # noqa: ANN401 - whatever JSON it is
+    """The one JSON document of an answer, and nothing beside it."""
+    got, out, err = found
+    assert (got, err) == (code, ""), found
+    return json.loads(out)
+
+
+def error(found: tuple[int, str, str], code: int, kind: str) -> dict[str, Any]:
+    answer: dict[str, Any] = document(found, code)
+    assert list(answer) == ["ok", "error", "code", "next"]
+    assert answer["ok"] is False
+    assert answer["code"] == kind
+    assert answer["error"]
+    assert answer["next"]
+    return answer
+
+
+# Keys
+
+
+def test_status(filled: Shell, tmp_path: Path) -> None:
+    status = document(filled("status", "--json"))
+    assert list(status) == [
+        "database",
+        "learner",
+        "phase",
+        "runs",
+        "observed",
+        "skipped",
+        "empty",
+        "arms",
+        "pulls",
+        "tokens",
+        "baseline",
+        "revision",
+        "first_run",
+        "last_run",
+    ]
+    assert list(status["skipped"]) == ["conversational", "aborted", "error", "passive"]
+    assert list(status["baseline"]) == [
+        "baseline_runs",
+        "selected_runs",
+        "baseline_avg_tokens",
+        "selected_avg_tokens",
+        "savings_percent",
+        "interval",
+    ]
+    assert (status["database"], status["learner"]) == (str(tmp_path / "a.db"), "default")
+    assert (status["runs"], status["observed"], status["arms"], status["pulls"]) == (2, 1, 2, 2)
+    assert status["last_run"] == "2026-09-21T14:13:20.000Z"
+
+
+def test_posteriors(filled: Shell) -> None:
+    found = document(filled("posteriors", "--json"))
+    first = found[0]
+    assert list(first) == [
+        "arm",
+        "type",
+        "alpha",
+        "beta",
+        "mean",
+        "variance",
+        "pulls",
+        "inclusions",
+        "confidence",
+        "interval",
+        "normal",
+        "prior",
+        "epoch",
+        "last_updated",
+    ]
+    assert list(first["interval"]) == ["lower", "upper", "method", "prob"]
+    assert list(first["normal"]) == ["lower", "upper"]
+    assert first["prior"] == {"alpha": 3, "beta": 1}
+    assert (first["arm"], first["alpha"], first["beta"], first["confidence"]) == (A, 4, 1, "low")
+    assert document(filled("posteriors", "--type", "skill", "--json")) == []
+
+
+def test_import(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").write_bytes(lines([RUN]) + b"{\n")
+    found = document(shell("import", tmp_path / "runs.jsonl", "--json"))
+    stable = [
+        "id",
+        "format",
+        "unit",
+        "files",
+        "runs",
+        "observed",
+        "skipped",
+        "empty",
+        "outside",
+        "duplicates",
+        "updated",
+        "not_offered",
+        "rejected",
+        "rejected_count",
+    ]
+    assert [key for key in found if key in stable] == stable
+    (rejected,) = found["rejected"]
+    assert list(rejected) == ["file", "line", "reason"]
+    assert (rejected["line"], found["rejected_count"], found["runs"]) == (2, 1, 1)
+
+
+def test_reward(filled: Shell) -> None:
+    found = document(filled("reward", A, "0.25", "--run", "r1", "--correct", "--reason", "half", "--json"))
+    stable = ["id", "arm", "kind", "reward", "run", "lagged", "alpha", "beta", "mean", "pulls"]
+    assert [key for key in found if key in stable] == stable
+    assert (found["kind"], found["alpha"], found["beta"], found["pulls"]) == ("correction", 3.25, 1.75, 1)
+    assert document(filled("reward", A, "--outcome", "rejected", "--json"))["reward"] == 0
+    assert document(filled("reward", A, "0", "--outcome", "accepted", "--json"))["reward"] == 0
+    assert document(filled("reward", "skill:new:main", "--create", "--json"))["pulls"] == 1
+
+
+def test_reset_and_undo(filled: Shell) -> None:
+    found = document(filled("reset", "--type", "tool", "--to", "prior", "--reason", "x", "--yes", "--json"))
+    assert list(found) == ["id", "learner", "reset_count", "arm_ids", "to"]
+    assert (found["reset_count"], found["to"], found["learner"]) == (2, "prior", "default")
+    taken = document(filled("undo", found["id"], "--json"))
+    assert taken == {"id": "undo-1", "undone": found["id"], "kind": "reset"}
+    assert document(filled("reset", "--arm", A, "--yes", "--json"))["arm_ids"] == [A]
+    assert document(filled("reset", "--yes", "--json"))["reset_count"] == 2
+
+
+def test_select(filled: Shell, tmp_path: Path) -> None:
+    (tmp_path / "arms.json").write_text(
+        json.dumps([A, {"key": "tool:web:s", "token_cost": 500}]), encoding="utf-8"
+    )
+    found = document(
+        filled("select", "--arms", tmp_path / "arms.json", "--budget", "100", "--seed", "0", "--json")
+    )
+    assert {decision["arm"] for decision in found["decisions"]} == {A, "tool:web:s"}
+    for decision in found["decisions"]:
+        assert {"arm", "included", "draw", "rank", "reason", "token_cost"} <= decision.keys()
+    again = document(
+        filled("select", "--arms", tmp_path / "arms.json", "--budget", "100", "--seed", "0", "--json")
+    )
+    assert again == found
+    assert found["seed"] == "0"
+
+
+def test_runs_arms_settings_verify_backup_upgrade_export(filled: Shell, tmp_path: Path) -> None:
+    assert [run["uid"] for run in document(filled("runs", "--json"))] == ["r2", "r1"]
+    assert [arm["arm"] for arm in document(filled("arms", "--json"))] == [A, "tool:other:b"]
+    assert document(filled("settings", "--json"))["baseline_rate"] == 0.1
+    assert document(filled("settings", "set", "baseline_rate", "0.2", "--json"))["id"] == "setting-1"
+    assert document(filled("verify", "--json")) == {
+        "ok": True,
+        "learners": ["default"],
+        "differences_count": 0,
+        "differences": [],
+    }
+    assert document(filled("backup", tmp_path / "copy.db", "--json"))["size_bytes"] > 0
+    assert document(filled("--database", tmp_path / "copy.db", "status", "--json"))["runs"] == 2
+    assert document(filled("upgrade", "--json"))["after"] == "0001"
+    assert document(filled("export", tmp_path / "out.jsonl", "--json"))["runs"] == 2
+    code, out, _ = filled("export", "-")
+    assert (code, out) == (0, (tmp_path / "out.jsonl").read_text(encoding="utf-8"))
+
+
+def test_verify_exits_with_1_and_the_differences(filled: Shell, tmp_path: Path) -> None:
+    driver = sqlite3.connect(tmp_path / "a.db")
+    driver.execute("UPDATE posterior SET pulls = pulls + 1 WHERE arm_no = 1")
+    driver.commit()
+    driver.close()
+    found = document(filled("verify", "--json"), code=1)
+    assert (found["ok"], found["differences_count"]) == (False, 1)
+    assert set(found["differences"][0]) == {"learner", "table", "key", "stored", "recomputed"}
+    code, out, _ = filled("verify")
+    assert code == 1
+    assert "posterior" in out
+
+
+# Where the data are
+
+
+def test_the_database_is_a_path_a_url_or_a_variable(
+    filled: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for database in (tmp_path / "a.db", f"sqlite:///{tmp_path}/a.db", "a.db", "sqlite:///a.db"):
+        assert document(filled("--database", database, "status", "--json"))["runs"] == 2
+    assert document(filled("--database", "other.db", "status", "--json"))["runs"] == 0
+    monkeypatch.setenv("ARMSCOPE_DATABASE", f"sqlite:///{tmp_path}/a.db")
+    assert document(filled("status", "--json"))["runs"] == 2
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home" / "data"))
+    monkeypatch.setenv("ARMSCOPE_DATABASE", "")
+    assert document(filled("status", "--json"))["database"] == str(
+        tmp_path / "home" / "data" / "armscope" / "armscope.db"
+    )
+
+
+@pytest.mark.parametrize("database", ["", "postgresql://host/db", "sqlite:///", "~nobody-of-that-name/a.db"])
+def test_what_is_no_database_is_refused(shell: Shell, database: str) -> None:
+    error(shell("--database", database, "status", "--json"), 1, "invalid_setting")
+
+
+def test_learners_are_apart(filled: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = error(filled("--learner", "support", "status", "--json"), 1, "unknown_learner")
+    assert "default" in answer["error"]
+    assert document(filled("--learner", "support", "import", tmp_path / "runs.jsonl", "--json"))["runs"] == 2
+    document(filled("--learner", "support", "reset", "--yes", "--json"))
+    assert document(filled("posteriors", "--json"))[0]["pulls"] == 1
+    monkeypatch.setenv("ARMSCOPE_LEARNER", "support")
+    assert document(filled("posteriors", "--json"))[0]["pulls"] == 0
+    assert document(filled("--learner", "default", "status", "--json"))["learner"] == "default"
+    for name in ("", "a\nb", "x" * 129):
+        error(filled("--learner", name, "status", "--json"), 1, "invalid_setting")
+
+
+# Errors
+
+BAD: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "unknown arm": (("reward", "tool:x:nope", "1"), 1, "unknown_arm"),
+    "no arm id": (("reward", "Read", "1"), 1, "invalid_arm"),
+    "hostile arm id": (("reward", "tool:x:a\x1b[31m", "1", "--create"), 1, "invalid_arm"),
+    "long arm id": (("reward", "tool:x:" + "a" * 600, "1", "--create"), 1, "invalid_arm"),
+    "1.7": (("reward", A, "1.7"), 1, "invalid_reward"),
+    "NaN": (("reward", A, "nan"), 1, "invalid_reward"),
+    "infinity": (("reward", A, "inf"), 1, "invalid_reward"),
+    "1e400": (("reward", A, "1e400"), 1, "invalid_reward"),
+    "words for a number": (("reward", A, "good"), 2, "usage"),
+    "unknown outcome": (("reward", A, "--outcome", "fine"), 2, "usage"),
+    "unknown run": (("reward", A, "1", "--run", "nope"), 1, "unknown_run"),
+    "correction of nothing": (("reward", A, "1", "--correct"), 1, "invalid_input"),
+    "correction of a skipped run": (("reward", A, "1", "--run", "r2", "--correct"), 1, "not_applicable"),
+    "long reason": (("reward", A, "1", "--reason", "x" * 3000), 1, "invalid_input"),
+    "empty key": (("reward", A, "1", "--key", ""), 1, "invalid_input"),
+    "text that is no text": (("reward", A, "1", "--reason", "\udcff"), 1, "invalid_input"),
+    "missing file": (("import", "nope.jsonl"), 1, "unreadable_source"),
+    "file that is no text": (("import", "nope\udcff"), 1, "unreadable_source"),
+    "malformed file": (("import", "malformed"), 1, "unreadable_source"),
+    "truncated file": (("import", "truncated"), 1, "unreadable_source"),
+    "truncated archive": (("import", "truncated.gz"), 1, "unreadable_source"),
+    "foreign file": (("import", "foreign"), 1, "unreadable_source"),
+    "empty file": (("import", "empty"), 1, "unreadable_source"),
+    "database as a transcript": (("import", "a.db"), 1, "unreadable_source"),
+    "empty folder": (("import", "folder"), 1, "unreadable_source"),
+    "unknown format": (("import", "runs.jsonl", "--format", "xml"), 1, "invalid_input"),
+    "unknown unit": (("import", "runs.jsonl", "--unit", "day"), 2, "usage"),
+    "unit of our own lines": (("import", "runs.jsonl", "--unit", "episode"), 1, "invalid_input"),
+    "tools that are none": (("import", "runs.jsonl", "--tools", "malformed"), 1, "unreadable_source"),
+    "nothing to import": (("import",), 2, "usage"),
+    "reset without asking": (("reset",), 2, "usage"),
+    "reset of an unknown type": (("reset", "--type", "tools", "--yes"), 2, "usage"),
+    "reset of an unknown arm": (("reset", "--arm", "tool:x:nope", "--yes"), 1, "unknown_arm"),
+    "reset of nothing": (("reset", "--type", "skill", "--yes"), 1, "not_applicable"),
+    "reset to nowhere": (("reset", "--to", "zero", "--yes"), 2, "usage"),
+    "undo of nothing": (("undo", "reward-9"), 1, "unknown_act"),
+    "undo of nonsense": (("undo", "everything"), 1, "unknown_act"),
+    "unknown setting": (("settings", "set", "nope", "1"), 1, "invalid_setting"),
+    "setting outside": (("settings", "set", "baseline_rate", "1.7"), 1, "invalid_setting"),
+    "setting of wrong shape": (("settings", "set", "k", "[" * 5000), 1, "invalid_setting"),
+    "half a setting": (("settings", "set", "k"), 2, "usage"),
+    "unknown verb of settings": (("settings", "drop", "k"), 2, "usage"),
+    "arms that are none": (("select", "--arms", "malformed"), 1, "invalid_input"),
+    "arms nested without end": (("select", "--arms", "nested"), 1, "invalid_input"),
+    "no such arms file": (("select", "--arms", "nope"), 1, "invalid_input"),
+    "arms with a bad id": (("select", "--arms", "badids"), 1, "invalid_arm"),
+    "budget without end": (("select", "--budget", "1" * 30), 1, "invalid_setting"),
+    "negative budget": (("select", "--budget", "-1"), 2, "usage"),
+    "too many runs": (("runs", "--limit", "99999999999"), 2, "usage"),
+    "no runs": (("runs", "--limit", "0"), 2, "usage"),
+    "export over a file": (("export", "foreign"), 1, "invalid_input"),
+    "export to two places": (("export", "-"), 1, "invalid_input"),
+    "export to nowhere": (("export", "no/such/folder"), 1, "invalid_input"),
+    "backup over a file": (("backup", "foreign"), 1, "invalid_input"),
+    "backup under a file": (("backup", "foreign/copy.db"), 1, "invalid_input"),
+    "unknown command": (("frobnicate",), 2, "usage"),
+    "unknown option": (("status", "--frobnicate"), 2, "usage"),
+    "one argument too many": (("status", "now"), 2, "usage"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_is_a_clear_error_and_changes_nothing(filled: Shell, tmp_path: Path, what: str) -> None:
+    (tmp_path / "malformed").write_text('{"kind": "run", ', encoding="utf-8")
+    (tmp_path / "truncated").write_text(
+        '[{"task_id": 1, "trial": 0, "reward": 1, "traj": [', encoding="utf-8"
+    )
+    (tmp_path / "truncated.gz").write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03abc")
+    (tmp_path / "foreign").write_text("Dear diary,\n", encoding="utf-8")
+    (tmp_path / "nested").write_text("[" * 100_000, encoding="utf-8")
+    (tmp_path / "badids").write_text('["tool:x", "Read"]', encoding="utf-8")
+    (tmp_path / "empty").touch()
+    (tmp_path / "folder").mkdir()
+    arguments, code, kind = BAD[what]
+    before = filled("status", "--json"), sorted(tmp_path.rglob("*"))
+    answer = error(filled(*arguments, "--json"), code, kind)
+    assert answer["error"].isprintable()
+    assert len(answer["error"]) < 1_000
+    assert (filled("status", "--json"), sorted(tmp_path.rglob("*"))) == before
+    assert document(filled("verify", "--json"))["ok"]
+    if what != "export to two places":
+        got, out, err = filled(*arguments)
+        assert (got, out) == (code, ""), "for people too, errors go to standard error"
+        assert err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"", None),
+        (b"Dear diary,\n" * 99, "store_unusable"),
+        (b"SQLite format 3\x00" + b"\x01" * 9_000, "store_unusable"),
+    ],
+)
+def test_the_database_named_is_none_of_ours(
+    shell: Shell, tmp_path: Path, content: bytes, kind: str | None
+) -> None:
+    (tmp_path / "b.db").write_bytes(content)
+    found = shell("--database", "b.db", "status", "--json")
+    if kind is None:
+        assert document(found)["runs"] == 0
+        return
+    for command in (("status",), ("verify",), ("upgrade",), ("reward", A, "1"), ("import", tmp_path)):
+        error(shell("--database", "b.db", *command, "--json"), 1, kind)
+    assert (tmp_path / "b.db").read_bytes() == content
+
+
+def test_a_wrong_schema_is_named_with_the_next_step(filled: Shell, tmp_path: Path) -> None:
+    driver = sqlite3.connect(tmp_path / "a.db")
+    driver.execute("UPDATE alembic_version SET version_num = '0000'")
+    driver.commit()
+    driver.close()
+    for command in (("status",), ("reward", A, "1"), ("verify",), ("export", "-")):
+        arguments = command if command[0] == "export" else (*command, "--json")
+        code, out, err = filled(*arguments)
+        assert code == 1
+        assert "armscope upgrade" in out + err
+
+
+# Help
+
+
+def _commands() -> dict[str, Any]:
+    import typer.main  # noqa: PLC0415 - only here is the command tree itself looked at
+
+    assert launch.demo.__module__ == "dashboard.launch", "importing the launcher adds its two commands"
+    group: Any = typer.main.get_command(app)
+    return dict(group.commands)
+
+
+def test_these_are_the_commands() -> None:
+    assert set(_commands()) == COMMANDS
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_and_every_option_is_explained(name: str) -> None:
+    command = _commands()[name]
+    assert command.help
+    silent = [item.name for item in command.params if not getattr(item, "help", None) and item.name != "help"]
+    assert silent == []
+    assert "--json" in {option for item in command.params for option in item.opts}
+
+
+def test_help_is_shown_and_is_no_error(shell: Shell) -> None:
+    for arguments in (("--help",), ("reward", "--help")):
+        code, out, _ = shell(*arguments)
+        assert code == 0
+        assert "Usage" in out
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_the_readme_names_every_command(name: str) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.search(rf"\b{name}\b", readme)
+    assert f"armscope {name}" in readme or f"`{name}" in readme
+
+
+# For people
+
+HOSTILE = [
+    "tool:x:[bold red]loud[/]",
+    "tool:x:<b>%{y}</b>",
+    "tool:x::smile: `$a$`",
+    "file:workspace:\u202egpj.exe",
+]
+
+
+def test_hostile_text_is_shown_as_text(shell: Shell, tmp_path: Path) -> None:
+    run = {
+        **RUN,
+        "arms": HOSTILE,
+        "calls": ["[bold red]loud[/]"],
+        "uid": "\x1b[2J[red]uid[/]",
+        "model": "\x1b]0;x\x07",
+    }
+    (tmp_path / "runs.jsonl").write_bytes(lines([run]))
+    shell("import", tmp_path / "runs.jsonl")
+    shell("reward", HOSTILE[0], "0.5", "--reason", "\x1b[31mred")
+    for command in (("posteriors",), ("arms",), ("runs",), ("select", "--seed", "1"), ("status",)):
+        code, out, err = shell(*command)
+        assert (code, err) == (0, "")
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", out)
+        if command[0] in {"posteriors", "arms", "select"}:
+            for arm in HOSTILE[:3]:
+                assert arm in out
+        if command[0] == "runs":
+            assert r"\x1b[2J[red]uid[/]" in out
+    code, _, err = shell("reward", "tool:x:\x1b[2J[bold]", "1")
+    assert code == 1
+    assert "\x1b" not in err
+
+
+def test_what_a_person_reads_names_the_way_back(filled: Shell, tmp_path: Path) -> None:
+    assert "armscope undo reward-1" in filled("reward", A, "1")[1]
+    assert "armscope undo reset-1" in filled("reset", "--yes")[1]
+    assert "armscope undo undo-1" in filled("undo", "reward-1")[1]
+    assert "armscope undo setting-1" in filled("settings", "set", "k", "3")[1]
+    assert "already" in filled("settings", "set", "k", "3")[1]
+    assert "armscope undo import-2" in filled("import", tmp_path / "runs.jsonl")[1]
+    assert "Everything equals" in filled("verify")[1]
+
+
+def test_an_empty_database_says_what_comes_next(shell: Shell) -> None:
+    assert "armscope import" in shell("status")[1]
+
+
+# As a program
+
+
+def program(*arguments: str | Path, cwd: Path, input: str | None = None) -> subprocess.CompletedProcess[str]:
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from dashboard.launch import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=cwd,
+        input=input,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_program_answers_and_leaves_a_database_that_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").write_bytes(lines([RUN]))
+    found = program("--database", "a.db", "import", "runs.jsonl", "--json", cwd=tmp_path)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert json.loads(found.stdout)["runs"] == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.db", "a.db.lock", "runs.jsonl"]
+    shown = program("--database", "a.db", "posteriors", cwd=tmp_path)
+    assert A in shown.stdout
+    assert "\x1b" not in shown.stdout, "no colours where a program reads"
+    wrong = program("--database", "a.db", "reward", A, "1.7", "--json", cwd=tmp_path)
+    assert (wrong.returncode, json.loads(wrong.stdout)["code"]) == (1, "invalid_reward")
+
+
+def test_commands_other_than_serve_and_demo_do_not_wait_for_streamlit(tmp_path: Path) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import dashboard.launch;"
+        "print([name for name in ('streamlit', 'plotly', 'pandas', 'alembic') if name in sys.modules])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert found.stdout == "[]\n"
+
+
+def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").write_bytes(lines([{**RUN, "uid": f"r{number}"} for number in range(3_000)]))
+    program("--database", "a.db", "import", "runs.jsonl", cwd=tmp_path)
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from dashboard.launch import main; main()"
+    for extra in ([], ["--json"]):
+        child = subprocess.Popen(
+            [sys.executable, "-c", code, "--database", "a.db", "runs", "--limit", "3000", *extra],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.read(10)
+        child.stdout.close()
+        problem = child.stderr.read()
+        child.stderr.close()
+        child.wait(60)
+        assert b"Traceback" not in problem
+        assert b"Exception ignored" not in problem
