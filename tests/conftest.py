@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
+VECTORS = Path(os.environ.get("ARMSCOPE_CONFORMANCE") or SHARED) / "vectors"
+"""The recorded behaviour of the original systems."""
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +20,13 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the real agent runs: a folder 'shared/data' beside the project's root")
     return folder
+
+
+@pytest.fixture(scope="session")
+def vectors() -> Path:
+    """What the original systems were asked and answered; it is not part of the project either."""
+    if not VECTORS.is_dir():
+        pytest.skip(
+            f"needs the conformance vectors: ARMSCOPE_CONFORMANCE, a folder with {VECTORS.name}/ in it"
+        )
+    return VECTORS

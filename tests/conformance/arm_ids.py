@@ -1,0 +1,30 @@
+"""Which ids are an arm's, said anew from the rules and not by asking the code under test."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_TYPES: Final = ("tool", "skill", "file", "memory", "section")
+
+
+def is_arm_id(key: str) -> bool:
+    """``type:category:name``, each part there, of a known type, 1 to 512 characters, none for control."""
+    parts = key.split(":", 2)
+    return (
+        len(parts) == 3
+        and parts[0] in _TYPES
+        and all(parts)
+        and len(key) <= 512
+        and not any(_is_no_character(ord(char)) for char in key)
+    )
+
+
+def _is_no_character(point: int) -> bool:
+    is_control = point < 0x20 or 0x7F <= point < 0xA0
+    return is_control or 0xD800 <= point < 0xE000
+
+
+NO_ARM: Final = (
+    "§2: Id `type:category:name`; everything after the second colon is the name. Types: tool, skill, file, memory, "
+    "section; another type is a rejected line. 1 to 512 characters, no control characters."
+)

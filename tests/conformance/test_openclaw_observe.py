@@ -1,0 +1,60 @@
+"""From a run to observations in mode ``openclaw``: detection and guard together."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from core.detect import detect
+from core.guard import guard
+from core.observe import observe, outcome_arms, reward_of_flag
+from core.records.arm import Arm
+from core.records.observation import OUTCOME_REWARDS
+from core.records.run import Call, Inventory, Run
+from tests.conformance.arm_ids import NO_ARM, is_arm_id
+from tests.conformance.vectors import Deviation, Vector, compare, load
+
+_CONTEXT: Final = "context"
+
+DEVIATIONS: Final = (
+    Deviation(
+        "§6: There is one posterior per learner and arm, and the selector reads it; context is metadata.",
+        "An automatic observation carries no context of its own: its run knows phase, model and session.",
+        lambda case: case.name == _CONTEXT,
+    ),
+    Deviation(
+        NO_ARM, "Such an id gets no arm, so nothing is observed of it.", lambda case: not is_arm_id(case.name)
+    ),
+)
+
+
+@pytest.mark.parametrize("vector", load("openclaw_observe"))
+def test_a_run_is_observed_where_openclaw_observes_it(vector: Vector) -> None:
+    compare(vector, _observed(vector.input), _told(vector.output["observations"]), DEVIATIONS)
+
+
+def _told(observations: list[dict[str, Any]]) -> dict[str, Any]:
+    told = {made["arm_id"]: made["reward"] for made in observations}
+    assert all(OUTCOME_REWARDS[made["outcome"]] == made["reward"] for made in observations)
+    return {_CONTEXT: observations[0]["context"], **told} if observations else told
+
+
+def _observed(given: dict[str, Any]) -> dict[str, Any]:
+    included = [key for key in given["selectedArms"] if is_arm_id(key)]
+    excluded = [key for key in given.get("excludedArms", []) if is_arm_id(key)]
+    run = Run(
+        uid="r",
+        inventory=Inventory(kind="declared", arms=tuple(Arm(key=key) for key in included)),
+        excluded=tuple(key for key in excluded if key not in included),
+        calls=tuple(
+            Call(name=made["toolName"], metadata=made.get("meta", "")) for made in given["toolMetas"]
+        ),
+        texts=tuple(given["assistantTexts"]),
+        run_class="baseline" if given.get("isBaseline") else "selected",
+    )
+    evidence = detect(run, "openclaw")
+    verdict = guard(run, evidence, given["config"].get("phase", "active"))
+    rewards = map(reward_of_flag, observe(run, evidence, verdict))
+    seen = zip(outcome_arms(run), rewards, strict=True)
+    return {key: reward for key, reward in seen if reward is not None}

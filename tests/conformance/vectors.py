@@ -1,0 +1,123 @@
+"""Vectors: what the public systems were given and answered; and where we answer otherwise, with the reason.
+
+A `Deviation` covers cases by a rule about what was asked, not by a list of answers, so it holds for vectors
+nobody has shown us. A case that is covered must differ: a deviation that no longer deviates fails its test.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from tests.conftest import VECTORS
+
+_NUMBERS: Final = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf", "-0": "-0.0"}
+
+
+class Absent:
+    """What stands for nothing: no answer of ours, a member that is not there."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+ABSENT: Final = Absent()
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One recorded call; ``error`` names the exception where there was one."""
+
+    id: str
+    function: str
+    input: Any
+    output: Any
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing of a vector's answer that can be compared, by its name in it."""
+
+    vector: Vector
+    name: str
+    theirs: Any
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Where we answer otherwise on purpose: the sentence of the rules that decides it, and why it applies."""
+
+    rule: str
+    reason: str
+    covers: Callable[[Case], bool]
+
+
+def load(name: str, function: str | None = None) -> list[Any]:
+    """Parameters of a test: the vectors of a file, or those of one function in it."""
+    path = VECTORS / f"{name}.json"
+    listed = json.loads(path.read_text(encoding="utf-8"))["vectors"] if path.is_file() else []
+    chosen = [_vector(entry) for entry in listed if function in {None, entry["function"]}]
+    return [pytest.param(vector, id=vector.id) for vector in chosen]
+
+
+def compare(
+    vector: Vector,
+    ours: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    deviations: Sequence[Deviation],
+    same: Callable[[Any, Any], bool] = lambda one, other: bool(one == other),
+) -> None:
+    """Hold every part of an answer against theirs; what is missing on one side counts as `ABSENT`."""
+    for name in dict.fromkeys((*theirs, *ours)):
+        our, their = ours.get(name, ABSENT), theirs.get(name, ABSENT)
+        case = Case(vector, name, their)
+        found = next((one for one in deviations if one.covers(case)), None)
+        is_same = same(our, their)
+        if found is None:
+            assert is_same, f"{vector.id} {name}: ours is {our!r}, theirs {their!r}"
+        else:
+            assert not is_same, f"{vector.id} {name}: no longer deviates from {their!r} ({found.rule})"
+
+
+def close(tolerance: float) -> Callable[[Any, Any], bool]:
+    """Whether two answers are equal, their numbers within so much."""
+
+    def same(one: object, other: object) -> bool:
+        if isinstance(one, (int, float)) and isinstance(other, (int, float)):
+            return one == other or abs(one - other) <= tolerance
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+        if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+            return len(one) == len(other) and all(map(same, one, other))
+        return bool(one == other)
+
+    return same
+
+
+def _vector(entry: Mapping[str, Any]) -> Vector:
+    error = entry.get("error")
+    return Vector(
+        id=entry["id"],
+        function=entry["function"],
+        input=_plain(entry["input"]),
+        output=_plain(entry.get("output", ABSENT)),
+        error=None if error is None else error["name"],
+    )
+
+
+def _plain(value: object) -> object:
+    """The encodings taken away: numbers JSON has none for, places held by undefined."""
+    if isinstance(value, list):
+        return [_plain(held) for held in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"$num"}:
+        return float(_NUMBERS[str(value["$num"])])
+    if value.keys() == {"$undefined"}:
+        return ABSENT
+    return {name: _plain(held) for name, held in value.items()}
