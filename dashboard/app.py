@@ -17,6 +17,7 @@ import streamlit as st  # noqa: E402 - the path comes first
 from streamlit.navigation.page import Page  # noqa: E402
 
 from core.errors import ArmscopeError  # noqa: E402
+from core.flows.look import Frame  # noqa: E402
 from core.permissions import may  # noqa: E402
 from core.records.actor import Actor  # noqa: E402
 from dashboard import loading, wording  # noqa: E402
@@ -68,6 +69,8 @@ def main() -> None:
     show_flashes()
     with panel("This page", still="the other pages still work"):
         page.run()
+    if not role.presenting():
+        _footer(first)
 
 
 def _pages(actor: Actor) -> dict[str, list[Page]]:
@@ -78,6 +81,15 @@ def _pages(actor: Actor) -> dict[str, list[Page]]:
     if may(actor, "reward"):
         shown.append(ways.page("rewards"))
     return {"": shown, "Manage": [ways.page("reset")]} if may(actor, "reset") else {"": shown}
+
+
+def _footer(frame: Frame) -> None:
+    """Where the data are, how far they go, and the one time zone."""
+    place = wording.literal(frame.database)
+    st.space("small")
+    st.markdown(
+        f":small[:gray[Data in {place}, revision {wording.count(frame.revision)}. All times are UTC.]]"
+    )
 
 
 def _cannot_open(problem: ArmscopeError) -> None:

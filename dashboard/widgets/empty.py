@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import streamlit as st
 
-from core.settings import DEFAULT_LEARNER
+from core.settings import DEFAULT_LEARNER, default_database
 from dashboard import loading
 from dashboard.sentences import Sentence
 from dashboard.widgets.words import muted, section, sentence, small_table
@@ -55,9 +56,13 @@ def no_arms(page_needs: str) -> None:
 
 
 def command(rest: str) -> str:
-    """The command line for the learner in view; what every empty page tells people to type."""
-    learner = loading.reading().frame.learner
-    before = "" if learner == DEFAULT_LEARNER else f"--learner {shlex.quote(learner)} "
+    """The command line for the data in view; what every empty page tells people to type."""
+    frame = loading.reading().frame
+    before = (
+        "" if Path(frame.database) == default_database() else f"--database {shlex.quote(frame.database)} "
+    )
+    if frame.learner != DEFAULT_LEARNER:
+        before += f"--learner {shlex.quote(frame.learner)} "
     return f"armscope {before}{rest}"
 
 
