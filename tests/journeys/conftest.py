@@ -43,14 +43,21 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def served(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Served]:
-    """A dashboard on seven arms in forty runs, for one module of journeys."""
+    """A dashboard on seven arms in forty runs, for journeys that change nothing."""
     with serving(tmp_path_factory.mktemp("served"), run_lines(ARMS, 40)) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
+def changing(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Served]:
+    """The same, for the journeys of one module that change what is believed."""
+    with serving(tmp_path_factory.mktemp("changing"), run_lines(ARMS, 40)) as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
 def profiles(chromium: Browser) -> Iterator[Profiles]:
     """One browser profile for each kind of window, so that Streamlit's scripts are loaded once."""
     with ExitStack() as leaving:

@@ -48,14 +48,14 @@ def test_an_address_sets_the_filters_and_follows_them(come: Come, served: Served
     visit.until(lambda: asked(visit).get("type") == ["tool"])  # a filter goes along
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_hostile_address_shows_the_page(come: Come, served: Served, name: str) -> None:
-    plain = come(served).open(name)
-    expected = plain.title().inner_text()
-    hostile = dict.fromkeys(_PARAMETERS, _JUNK)
-    visit = come(served).open(name, **hostile)
-    expect(visit.title()).to_have_text(expected)
-    expect(visit.page.locator("img[src=x]")).to_have_count(0)
+def test_a_hostile_address_shows_the_page_as_without_it(come: Come, served: Served) -> None:
+    visit = come(served).open()
+    expected = {name: visit.go(name).heading() for name in PAGES}
+    for name in PAGES:
+        visit.open(name, **dict.fromkeys(_PARAMETERS, _JUNK))
+        expect(visit.title()).to_have_text(expected[name])
+        expect(visit.page.locator("img[src=x]")).to_have_count(0)
+        visit.check()
 
 
 def arms(visit: Visit) -> set[str]:

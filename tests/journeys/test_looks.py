@@ -16,14 +16,20 @@ pytestmark = pytest.mark.browser
 _GROUND = {False: "rgb(255, 255, 255)", True: "rgb(15, 19, 24)"}
 
 
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the pictures stay, as long as pytest keeps its folders."""
+    return tmp_path_factory.mktemp("pictures")
+
+
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_pages_fit_their_window(come: Come, served: Served, tmp_path: Path, dark: bool, width: int) -> None:
+def test_pages_fit_their_window(come: Come, served: Served, pictures: Path, dark: bool, width: int) -> None:
     visit = come(served, width=width, dark=dark)
     for name in PAGES:
         visit.open(name)
         expect(visit.title()).to_be_visible()
         expect(visit.page.get_by_test_id("stApp")).to_have_css("background-color", _GROUND[dark])
         visit.check()
-        visit.page.screenshot(path=tmp_path / f"{name}.png")
+        visit.page.screenshot(path=pictures / f"{name}-{'dark' if dark else 'light'}-{width}.png")
         assert (name, visit.too_wide()) == (name, [])

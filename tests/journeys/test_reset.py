@@ -16,9 +16,9 @@ _TOOLS = tuple(arm for arm in ARMS if arm.startswith("tool:"))
 _NAMED = ("memory:fact:likes-tests", "section:system:rules")
 
 
-def test_a_type_starts_again_and_comes_back(come: Come, served: Served) -> None:
-    before = served.posteriors()
-    visit = come(served).open("posteriors")
+def test_a_type_starts_again_and_comes_back(come: Come, changing: Served) -> None:
+    before = changing.posteriors()
+    visit = come(changing).open("posteriors")
     plotted = visit.plotted()
 
     visit.go("reset")
@@ -33,7 +33,7 @@ def test_a_type_starts_again_and_comes_back(come: Come, served: Served) -> None:
     ]
     confirm(visit, 3)
     visit.until(lambda: [row["pulls → 0"] for row in visit.rows()] == ["0", "0", "0"])
-    after = served.posteriors()
+    after = changing.posteriors()
     assert all(after[arm] == (1.0, 1.0, 0) for arm in _TOOLS)
     assert {arm: after[arm] for arm in after if arm not in _TOOLS} == {
         arm: before[arm] for arm in before if arm not in _TOOLS
@@ -47,15 +47,15 @@ def test_a_type_starts_again_and_comes_back(come: Come, served: Served) -> None:
     visit.until(lambda: history(visit) == [("tools (3) → Beta(1, 1)", "in force", "Undo")])
     visit.press_in_row(1, 0)
     visit.until(lambda: history(visit) == [("tools (3) → Beta(1, 1)", "undone", "Redo")])
-    assert served.posteriors() == before
+    assert changing.posteriors() == before
     visit.go("posteriors")
     visit.until(lambda: visit.plotted() == plotted)
-    assert served.is_sound()
+    assert changing.is_sound()
 
 
-def test_named_arms_start_again_are_undone_and_done_again(come: Come, served: Served) -> None:
-    before = served.posteriors()
-    visit = come(served).open("reset")
+def test_named_arms_start_again_are_undone_and_done_again(come: Come, changing: Served) -> None:
+    before = changing.posteriors()
+    visit = come(changing).open("reset")
     visit.page.get_by_role("radio", name="Named arms").click()
     expect(visit.title()).to_contain_text("Choose the arms to start again")
     expect(visit.page.get_by_label("to confirm")).to_have_count(0)
@@ -71,16 +71,16 @@ def test_named_arms_start_again_are_undone_and_done_again(come: Come, served: Se
     confirm(visit, 2)
     visit.until(lambda: history(visit)[0][1:] == ("in force", "Undo"))
     assert history(visit)[0][0].endswith("→ own prior")
-    after = served.posteriors()
+    after = changing.posteriors()
     assert [after[arm] for arm in _NAMED] == [(3.0, 1.0, 0), (1.0, 1.0, 0)]
 
     visit.press_in_row(1, 0)
     visit.until(lambda: history(visit)[0][1:] == ("undone", "Redo"))
-    assert served.posteriors() == before
+    assert changing.posteriors() == before
     visit.press_in_row(1, 0)
     visit.until(lambda: history(visit)[0][1:] == ("in force", "Undo"))
-    assert served.posteriors() == after
-    assert served.is_sound()
+    assert changing.posteriors() == after
+    assert changing.is_sound()
 
 
 def confirm(visit: Visit, n_arms: int) -> None:

@@ -17,9 +17,11 @@ _SEARCH = "tool:web:search"
 _RULES = "section:system:rules"
 
 
-def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(come: Come, served: Served) -> None:
-    before, said = served.posteriors(), served.armscope("posteriors")
-    visit = come(served).open("posteriors")
+def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(
+    come: Come, changing: Served
+) -> None:
+    before, said = changing.posteriors(), changing.armscope("posteriors")
+    visit = come(changing).open("posteriors")
     plotted, shown = visit.plotted(), visit.rows()
     assert plotted_means(plotted) == falling(before)
 
@@ -28,7 +30,7 @@ def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(come: C
     choose(visit, _BASH, "Rejected")
     visit.until(lambda: preview(visit)["mean"] == ["0.43", "0.42", "−0.010"])
     assert preview(visit)["confidence"] == ["●●●○ high, 40 pulls", "●●●○ high, 41 pulls", "+1 pull"]
-    assert served.posteriors() == before  # a preview writes nothing
+    assert changing.posteriors() == before  # a preview writes nothing
     visit.page.get_by_role("textbox", name="Why").fill("broke the build")
     send(visit).click()
     expect(visit.page.get_by_test_id("stToast")).to_contain_text("rewarded 0; its mean is now 0.42.")
@@ -37,7 +39,7 @@ def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(come: C
     assert (sent["arm"], sent["reward"], sent["why"]) == ("exec:Bash", "× 0.0", "broke the build")
 
     visit.go("posteriors")
-    after = served.posteriors()
+    after = changing.posteriors()
     alpha, beta, pulls = before[_BASH]
     assert after == {**before, _BASH: (alpha, beta + 1, pulls + 1)}
     visit.until(lambda: visit.plotted() != plotted)
@@ -53,14 +55,14 @@ def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(come: C
     visit.go("posteriors")
     visit.until(lambda: visit.plotted() == plotted)
     assert visit.rows() == shown
-    assert served.armscope("posteriors") == said
-    assert served.is_sound()
+    assert changing.armscope("posteriors") == said
+    assert changing.is_sound()
 
 
 @pytest.mark.parametrize("gap_ms", [0, 300])
-def test_a_double_click_sends_once(come: Come, served: Served, gap_ms: int) -> None:
-    alpha, beta, pulls = served.posteriors()[_RULES]
-    visit = come(served).open("rewards", reward_arm=_RULES)
+def test_a_double_click_sends_once(come: Come, changing: Served, gap_ms: int) -> None:
+    alpha, beta, pulls = changing.posteriors()[_RULES]
+    visit = come(changing).open("rewards", reward_arm=_RULES)
     expect(send(visit)).to_be_enabled()
     box = send(visit).bounding_box()
     assert box is not None
@@ -70,12 +72,12 @@ def test_a_double_click_sends_once(come: Come, served: Served, gap_ms: int) -> N
     visit.page.mouse.click(*at)
     expect(visit.page.get_by_test_id("stToast").first).to_be_visible()
     visit.page.wait_for_timeout(1_000)  # a second reward would follow the first
-    assert served.posteriors()[_RULES] == (alpha + 1, beta, pulls + 1)
+    assert changing.posteriors()[_RULES] == (alpha + 1, beta, pulls + 1)
 
 
-def test_two_people_at_once_lose_nothing(come: Come, served: Served) -> None:
-    alpha, beta, pulls = served.posteriors()[_SEARCH]
-    people = [come(served, place=place).open("rewards", reward_arm=_SEARCH) for place in range(2)]
+def test_two_people_at_once_lose_nothing(come: Come, changing: Served) -> None:
+    alpha, beta, pulls = changing.posteriors()[_SEARCH]
+    people = [come(changing, place=place).open("rewards", reward_arm=_SEARCH) for place in range(2)]
     people[1].page.get_by_role("radio", name="Rejected").click()
     for visit in people:
         visit.settle()
@@ -84,13 +86,13 @@ def test_two_people_at_once_lose_nothing(come: Come, served: Served) -> None:
         send(visit).click(no_wait_after=True)
     for visit in people:
         expect(visit.page.get_by_test_id("stToast")).to_contain_text("search rewarded")
-    assert served.posteriors()[_SEARCH] == (alpha + 1, beta + 1, pulls + 2)
-    assert served.is_sound()
+    assert changing.posteriors()[_SEARCH] == (alpha + 1, beta + 1, pulls + 2)
+    assert changing.is_sound()
 
 
-def test_a_run_is_corrected_by_its_number(come: Come, served: Served) -> None:
-    alpha, beta, pulls = served.posteriors()[_LIKES]
-    visit = come(served).open("rewards", reward_arm=_LIKES)
+def test_a_run_is_corrected_by_its_number(come: Come, changing: Served) -> None:
+    alpha, beta, pulls = changing.posteriors()[_LIKES]
+    visit = come(changing).open("rewards", reward_arm=_LIKES)
     name_run(visit, "2")
     visit.page.get_by_role("radio", name="Correction").click()
     visit.page.get_by_role("radio", name="Rejected").click()
@@ -98,7 +100,7 @@ def test_a_run_is_corrected_by_its_number(come: Come, served: Served) -> None:
     visit.until(lambda: preview(visit)["confidence"][2] == "none")
     send(visit).click()
     expect(visit.page.get_by_test_id("stToast")).to_contain_text("rewarded 0")
-    assert served.posteriors()[_LIKES] == (alpha - 1, beta + 1, pulls)
+    assert changing.posteriors()[_LIKES] == (alpha - 1, beta + 1, pulls)
     visit.until(lambda: (visit.rows()[0]["kind"], visit.rows()[0]["run"]) == ("correction", "2"))
 
     name_run(visit, "4000")

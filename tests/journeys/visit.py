@@ -110,6 +110,10 @@ class Visit:
         """The page's sentence."""
         return self.page.get_by_test_id("stMain").locator("h1").first
 
+    def heading(self) -> str:
+        """The page's sentence, as it stands."""
+        return self.title().inner_text()
+
     def tables(self) -> Locator:
         """The grids, each with its cells for assistive technology."""
         return self.page.get_by_test_id("stMain").locator("table[role=grid]")
