@@ -16,6 +16,7 @@ import pytest
 from core.doors.cli import app, main
 from dashboard import launch
 from tests.conftest import ROOT
+from tests.flows.world import empty_database
 from tests.formats.builders import lines
 
 COMMANDS = {
@@ -55,6 +56,7 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ARMSCOPE_DATABASE", str(tmp_path / "a.db"))
     monkeypatch.delenv("ARMSCOPE_LEARNER", raising=False)
+    (tmp_path / "a.db").write_bytes(empty_database())
 
     def run(*arguments: str | Path) -> tuple[int, str, str]:
         capsys.readouterr()

@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 
 
 @cache
-def _empty_database() -> bytes:
+def empty_database() -> bytes:
     """A new database as a file: hundreds of tests need one, and making the schema takes a tenth of a second."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "empty.db"
@@ -30,7 +30,7 @@ def _empty_database() -> bytes:
 def desk_at(path: Path, *, learner: str = "default", name: str = "mara", role: Role = "operator") -> Desk:
     """A desk whose clock moves 20 minutes with every act, and whose dice are seeded."""
     if not path.exists() and path.parent.is_dir():
-        path.write_bytes(_empty_database())
+        path.write_bytes(empty_database())
     ticks = count()
     seeds = count(1)
     return Desk(

@@ -1,0 +1,139 @@
+"""The Python door: what a stranger writes in ten lines, and what is said when it is wrong."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from core import Arm, Call, Prior, Usage, open_learner
+from core.errors import Conflict, InvalidArm, InvalidInput, InvalidReward, UnknownArm, UnknownLearner
+from core.records.arm import MICRO
+
+READ, SEARCH = "tool:fs:Read", "tool:web:search"
+
+
+def test_the_whole_circle(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db", clock=lambda: 5_000, entropy=lambda: 0) as learner:
+        chosen = learner.select([READ, Arm(key=SEARCH, token_cost=120)], budget_tokens=100)
+        assert (chosen.included, chosen.excluded, chosen.seed) == ((READ,), (SEARCH,), "0")
+        told = learner.record("r", selection=chosen, calls=["Read"], usage=Usage(input=10), duration_ms=0)
+        assert (told.outcome, told.told) == ("observed", "new")
+        assert learner.record(
+            "r", selection=chosen, calls=["Read"], usage=Usage(input=10), duration_ms=0
+        ).told == ("duplicate")
+        given = learner.reward(READ, 0, run="r", correct=True)
+        assert (given.alpha, given.beta) == (3, 2)
+        learner.undo(given.id)
+        learner.redo(given.id)
+        learner.reset(arms=[READ], target="prior", reason="new model")
+        learner.change("baseline_rate", 0.5)
+        assert learner.settings.baseline_rate == 0.5
+        (one,) = [one for one in learner.posteriors() if one.arm == READ]
+        assert (one.alpha, one.beta, one.pulls, one.prior.alpha) == (3, 1, 0, 3)
+        assert learner.status().last_run == "1970-01-01T00:00:05.000Z"
+        assert learner.verify().clean
+
+
+def test_the_same_seed_draws_the_same(tmp_path: Path) -> None:
+    arms = [f"skill:s{number}:main" for number in range(30)]
+    with open_learner(tmp_path / "a.db", entropy=lambda: 7) as learner:
+        assert learner.select(arms, k=5) == learner.select(arms, k=5)
+        assert learner.select(arms, k=0).excluded == ()
+        assert learner.select([]).decisions == ()
+
+
+def test_a_learner_is_made_when_first_written_to(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db", "support") as learner:
+        with pytest.raises(UnknownLearner):
+            learner.posteriors()
+        chosen = learner.select([READ])
+        learner.record("r", selection=chosen, calls=["Read"])
+        assert [one.pulls for one in learner.posteriors()] == [1]
+    with open_learner(tmp_path / "a.db") as other:
+        assert other.posteriors() == []
+
+
+def test_times_are_aware(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        naive = datetime(2026, 1, 1)  # noqa: DTZ001 - on purpose
+        with pytest.raises(InvalidInput, match="without a zone"):
+            learner.record("r", arms=[READ], ended_at=naive)
+        east = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+        learner.record("r", arms=[READ], ended_at=east)
+        learner.record("q", arms=[READ], ended_at=datetime(2026, 1, 1, tzinfo=UTC))
+        status = learner.status()
+        assert status.first_run == status.last_run == "2026-01-01T00:00:00.000Z"
+
+
+def test_a_time_before_1970_or_beyond_reason_does_no_harm(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        for number, moment in enumerate(
+            (datetime(1900, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
+        ):
+            learner.record(f"r{number}", arms=[READ], calls=["Read"], ended_at=moment)
+        assert learner.status().runs == 2
+        assert learner.verify().clean
+
+
+def test_a_run_has_a_selection_or_arms(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        chosen = learner.select([READ])
+        for wrong in ({}, {"selection": chosen, "arms": [READ]}):
+            with pytest.raises(InvalidInput, match="either its selection or its arms"):
+                learner.record("r", **wrong)  # type: ignore[arg-type]
+        with pytest.raises(InvalidArm):
+            learner.record("r", arms=["Read"])
+        with pytest.raises(InvalidInput, match="twice"):
+            learner.record("r", arms=[READ, READ])
+        with pytest.raises(UnknownArm):
+            learner.reward(READ)
+        assert learner.status().runs == 0
+
+
+def test_what_is_wrong_is_said_before_anything_is_stored(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        learner.record("r", arms=[READ], calls=[Call(name="Read", metadata="x" * 9_999)])
+        before = learner.posteriors(), learner.status()
+        with pytest.raises(InvalidReward):
+            learner.reward(READ, 1.7)
+        with pytest.raises(Conflict):
+            learner.record("r", arms=[SEARCH])
+        with pytest.raises(InvalidInput):
+            learner.record("x" * 513, arms=[READ])
+        with pytest.raises(InvalidInput):
+            learner.record("q", arms=[READ], duration_ms=-1)
+        assert (learner.posteriors(), learner.status()) == before
+
+
+def test_an_arms_own_prior_and_a_memorys_content(tmp_path: Path) -> None:
+    own = Prior(alpha_micro=MICRO // 2, beta_micro=MICRO // 4)
+    note = Arm(key="memory:main:note", content="the customer prefers tea over coffee", prior=own)
+    with open_learner(tmp_path / "a.db") as learner:
+        learner.record(
+            "r", arms=[note, READ], calls=["Read"], texts=["I know the customer prefers TEA over coffee"]
+        )
+        (one,) = [one for one in learner.posteriors() if one.arm == note.key]
+        assert (one.alpha, one.beta, one.prior.alpha) == (1.5, 0.25, 0.5)
+    assert b"prefers tea" not in (tmp_path / "a.db").read_bytes(), "content is read and never stored"
+
+
+def test_threads_share_a_learner(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        learner.record("r", arms=[READ], calls=["Read"])
+
+        def work(name: str) -> None:
+            for number in range(10):
+                learner.reward(READ, 0.5, key=f"{name}{number}")
+                learner.select([READ])
+
+        threads = [threading.Thread(target=work, args=[name]) for name in "aabb"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        (one,) = learner.posteriors()
+        assert (one.alpha, one.beta, one.pulls) == (4 + 10, 1 + 10, 21), "every key counts once"
+        assert learner.verify().clean
