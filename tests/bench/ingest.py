@@ -1,0 +1,168 @@
+"""Ingest: many runs at once, from records, our own lines and transcripts; and what they take on disk."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from core.flows.desk import Desk
+from core.flows.learn import import_files, record_all
+from tests.bench import bare
+from tests.bench.harness import Row, Scale, pairs
+from tests.bench.worlds import N_ARMS, desk_at, runs, write_lines, write_session
+
+_TABLE: Final = (
+    "CREATE TABLE outcome (learner_id INTEGER NOT NULL, run_no BIGINT NOT NULL, arm_no BIGINT NOT NULL,"
+    " flags BIGINT NOT NULL, token_cost BIGINT NOT NULL, PRIMARY KEY (learner_id, run_no, arm_no))"
+    " WITHOUT ROWID"
+)
+
+
+def from_records(scale: Scale, folder: Path) -> list[Row]:
+    """Runs as records, with posterior, rollups and everything else that is kept of a run."""
+    told = list(runs(scale.n_bulk_runs))
+    return [
+        _against_rows("bulk ingest from records", 1.6, scale, folder, lambda desk: record_all(desk, told))
+    ]
+
+
+def from_lines(scale: Scale, folder: Path) -> list[Row]:
+    """The same runs from a file of our own JSON lines."""
+    path = folder / "runs.jsonl"
+    write_lines(path, scale.n_bulk_runs)
+    return [
+        _against_rows(
+            "bulk ingest from our JSON lines", 2.5, scale, folder, lambda desk: import_files(desk, [path])
+        )
+    ]
+
+
+def _against_rows(
+    name: str, goal: float, scale: Scale, folder: Path, ingest: Callable[[Desk], object]
+) -> Row:
+    """Ingest into fresh databases against writing only the outcome rows that come of it."""
+    twin = desk_at(folder / "twin.db")
+    ingest(twin)
+    twin.store.close()
+    rows = _outcomes(folder / "twin.db")
+    desks = [desk_at(folder / f"ours-{number}.db") for number in range(scale.n_bulk_pairs + 1)]
+    drivers = [bare.connect(folder / f"base-{number}.db") for number in range(scale.n_bulk_pairs + 1)]
+    for driver in drivers:
+        driver.execute(_TABLE)
+    timed = pairs(
+        lambda number: _insert(drivers[number], rows),
+        lambda number: ingest(desks[number]),
+        scale.n_bulk_pairs,
+    )
+    for driver, desk in zip(drivers, desks, strict=True):
+        driver.close()
+        desk.store.close()
+    _check(folder, rows)
+    note = f"{scale.n_bulk_runs:,} runs, {N_ARMS} arms; {_rate(rows, timed.ours_ms)}"
+    return timed.row(name, "executemany of the outcome rows alone", goal, note)
+
+
+def from_transcripts(scale: Scale, folder: Path) -> list[Row]:
+    """A Claude Code session, read, detected, judged and stored."""
+    path = folder / "session.jsonl"
+    write_session(path, scale.n_session_prompts)
+    desks = [desk_at(folder / f"ours-{number}.db") for number in range(scale.n_bulk_pairs + 1)]
+    timed = pairs(
+        lambda _: _read(path),
+        lambda number: import_files(desks[number], [path]),
+        scale.n_bulk_pairs,
+    )
+    for desk in desks:
+        desk.store.close()
+    note = f"{scale.n_session_prompts:,} prompts, {path.stat().st_size / 1e6:.0f} MB"
+    return [timed.row("transcripts (Claude Code)", "JSON decode and one pass over the text", 3.0, note)]
+
+
+def disk(scale: Scale, folder: Path) -> list[Row]:
+    """Bytes on disk for each outcome: the rows themselves and the rollups."""
+    desk = desk_at(folder / "ours.db")
+    n_runs = max(scale.n_bulk_runs, 40)
+    record_all(desk, list(runs(n_runs)))
+    desk.store.close()
+    with sqlite3.connect(folder / "ours.db") as driver:
+        driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        (n_outcomes,) = driver.execute("SELECT count(*) FROM outcome").fetchone()
+        sizes = dict(_sizes(driver))
+    driver.close()
+    row = sizes["outcome"] / n_outcomes
+    cached = sum(sizes[name] for name in ("outcome", "arm_hour", "usage_hour", "posterior")) / n_outcomes
+    whole = (folder / "ours.db").stat().st_size / n_outcomes
+    note = f"outcome row {row:.1f} B; whole file {whole:.1f} B (runs with their text ids included)"
+    return [
+        Row(
+            name="disk per outcome",
+            base="17 B row",
+            figure=cached,
+            unit="B",
+            goal=22,
+            n=n_outcomes,
+            note=note,
+        )
+    ]
+
+
+def _sizes(driver: sqlite3.Connection) -> list[tuple[str, int]]:
+    """Bytes of each table. Where SQLite was built without its statistics, by copying each into a file."""
+    try:
+        return driver.execute("SELECT name, sum(pgsize) FROM dbstat GROUP BY name").fetchall()
+    except sqlite3.OperationalError:
+        return [(name, _alone(driver, name)) for name in ("outcome", "arm_hour", "usage_hour", "posterior")]
+
+
+def _alone(driver: sqlite3.Connection, table: str) -> int:
+    (made,) = driver.execute("SELECT sql FROM sqlite_master WHERE name = ?", [table]).fetchone()
+    rows = driver.execute(f"SELECT * FROM {table}").fetchall()
+    with sqlite3.connect(":memory:") as copy:
+        copy.execute(made)
+        if rows:
+            copy.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+        (n_pages,), (page,) = (
+            copy.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")
+        )
+    copy.close()
+    return int((n_pages - 1) * page)
+
+
+def _outcomes(path: Path) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(path) as driver:
+        rows = driver.execute("SELECT * FROM outcome").fetchall()
+    driver.close()
+    return rows
+
+
+def _insert(driver: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
+    driver.execute("BEGIN IMMEDIATE")
+    driver.executemany("INSERT INTO outcome VALUES (?, ?, ?, ?, ?)", rows)
+    driver.execute("COMMIT")
+
+
+def _read(path: Path) -> int:
+    """The barest reader: every line decoded, every text looked at once."""
+    seen = 0
+    with path.open("rb") as file:
+        for raw in file:
+            content = msgspec.json.decode(raw).get("message", {}).get("content", "")
+            for text in (
+                [content] if isinstance(content, str) else [block.get("text", "") for block in content]
+            ):
+                seen += text.casefold().count("read")
+    return seen
+
+
+def _rate(rows: list[tuple[Any, ...]], ms: float) -> str:
+    return f"{len(rows) / ms / 1000:.2f} M rows/s"
+
+
+def _check(folder: Path, rows: list[tuple[Any, ...]]) -> None:
+    for name in ("base", "ours"):
+        if _outcomes(folder / f"{name}-0.db") != rows:
+            raise AssertionError(f"{name} must hold the same outcomes")

@@ -1,0 +1,112 @@
+"""Numbers: summary, selection and chance of inclusion, against NumPy and SciPy alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from scipy.special import betaincinv
+
+from core.columns import ArmColumns, Floats
+from core.packing import counted_cost, fill, order_baseline, order_selected, seed_places
+from core.policy import pack
+from core.records.learner import LearnerSettings
+from core.statistics.inclusion import inclusion_chances
+from core.statistics.summary import summarise
+from tests.bench.harness import Row, Scale, pairs
+from tests.bench.worlds import columns
+
+_SHARE_CHANGED: Final = 0.01
+_BUDGET: Final = 8_000
+
+
+def summary(scale: Scale, _folder: Path) -> list[Row]:
+    """Mean, variance, both intervals and band of every arm: afresh, and where 1 % changed."""
+    arms = columns(scale.n_summary_arms)
+    moved = _moved(arms)
+    earlier = summarise(arms)
+    fresh = pairs(lambda _: _inverted(arms), lambda _: summarise(arms), scale.n_number_pairs)
+    changed = pairs(
+        lambda _: _inverted(moved), lambda _: summarise(moved, earlier=earlier), scale.n_number_pairs
+    )
+    lower, upper = _inverted(moved)
+    again = summarise(moved, earlier=earlier)
+    if not (np.allclose(lower, again.lower) and np.allclose(upper, again.upper)):
+        raise AssertionError("base and ours must find the same intervals")
+    base, what = "one pair of betaincinv over all arms", f"summary of {len(arms):,} arms"
+    return [
+        fresh.row(f"{what}, small counts", base, 0.25),
+        changed.row(f"{what}, 1 % changed", base, 0.02),
+    ]
+
+
+def selection(scale: Scale, _folder: Path) -> list[Row]:
+    """One decision about every arm under a budget."""
+    arms = columns(scale.n_select_arms)
+    settings = LearnerSettings(budget_tokens=_BUDGET, baseline_rate=0.0)
+    timed = pairs(
+        lambda number: _drawn(arms, number),
+        lambda number: pack(arms, settings, seed=number),
+        scale.n_number_pairs * 5,
+        collect=False,
+    )
+    packed = pack(arms, settings, seed=1)
+    if not 0 < int(packed.token_cost[packed.included_places].sum()) <= _BUDGET:
+        raise AssertionError("a selection must use the budget, and not more")
+    return [timed.row(f"selection among {len(arms):,} arms under a budget", "rng.beta and argsort", 1.1)]
+
+
+def inclusion(scale: Scale, _folder: Path) -> list[Row]:
+    """Chance of every arm to be in the next prompt, standard error at most 0.01."""
+    arms = columns(scale.n_inclusion_arms)
+    settings = LearnerSettings(budget_tokens=_BUDGET)
+    found = inclusion_chances(arms, settings, seed=1)
+    if found.standard_error.max() > 0.01:
+        raise AssertionError("the standard error must be at most 0.01")
+    timed = pairs(
+        lambda number: _simulated(arms, settings, number, found.n_simulations),
+        lambda number: inclusion_chances(arms, settings, seed=number),
+        scale.n_inclusion_pairs,
+    )
+    close = np.abs(_simulated(arms, settings, 1, found.n_simulations) - found.chance) < 0.08
+    if not close.all():
+        raise AssertionError("base and ours must find the same chances")
+    return [timed.row(f"chance of inclusion, {len(arms):,} arms", "Python loop of the same packer", 0.2)]
+
+
+def _moved(arms: ArmColumns) -> ArmColumns:
+    rng = np.random.default_rng(2)
+    success = arms.success_micro.copy()
+    success[rng.choice(len(arms), max(1, int(len(arms) * _SHARE_CHANGED)), replace=False)] += 1_000_000
+    return replace(arms, success_micro=success)
+
+
+def _inverted(arms: ArmColumns) -> tuple[Floats, Floats]:
+    alpha, beta = arms.alpha, arms.beta
+    return np.asarray(betaincinv(alpha, beta, 0.025)), np.asarray(betaincinv(alpha, beta, 0.975))
+
+
+def _drawn(arms: ArmColumns, seed: int) -> object:
+    return np.argsort(-np.random.Generator(np.random.PCG64(seed)).beta(arms.alpha, arms.beta))
+
+
+def _simulated(arms: ArmColumns, settings: LearnerSettings, seed: int, n_simulations: int) -> Floats:
+    """The packer in a loop: one order and one filling at a time."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    cost, seeds = counted_cost(arms.token_cost), seed_places(arms.keys, settings.seed_arms)
+    alpha, beta = arms.alpha, arms.beta
+    counts = np.zeros((2, len(arms)))
+    sizes = (n_simulations // 10, n_simulations - n_simulations // 10)
+    for is_selected, size in enumerate(sizes):
+        for _ in range(size):
+            if is_selected:
+                order, _n = order_selected(seeds, arms.pulls, rng.beta(alpha, beta), settings.min_pulls)
+                packed = fill(cost[order], len(seeds), settings.budget_tokens, settings.k)
+            else:
+                order = order_baseline(seeds, rng.permutation(len(arms)))
+                packed = fill(cost[order], len(seeds), settings.budget_tokens, 0)
+            counts[is_selected, order[packed]] += 1
+    rate = settings.baseline_rate
+    return np.asarray(rate * counts[0] / sizes[0] + (1 - rate) * counts[1] / sizes[1])

@@ -1,0 +1,164 @@
+"""Pages: what a page reads, against its rollups' own SQL; and the rerun of every page, against a bare form."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from streamlit.testing.v1 import AppTest
+
+from core.flows import look
+from core.flows.desk import Desk
+from core.flows.learn import record_all
+from core.store.reads import arm_columns, pulls_by_day, run_rows, totals, usage_columns
+from core.store.transaction import Snapshot
+from tests.bench.harness import Row, Scale, pairs
+from tests.bench.worlds import desk_at, runs
+from tests.conftest import ROOT
+
+PAGES: Final = ("overview", "posteriors", "confidence", "savings", "rewards", "reset")
+_APP: Final = ROOT / "dashboard" / "app.py"
+_BATCH: Final = 20_000
+_PAGE: Final = 50
+
+_ARMS: Final = (
+    "SELECT a.key, a.prior_alpha_micro, a.prior_beta_micro, a.token_cost, p.* FROM arm a JOIN posterior p"
+    " ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no WHERE a.learner_id = 1 ORDER BY a.key"
+)
+_USAGE: Final = "SELECT * FROM usage_hour WHERE learner_id = 1 ORDER BY hour"
+_DAYS: Final = "SELECT hour / 24, sum(pulls) FROM arm_hour WHERE learner_id = 1 GROUP BY 1"
+_TOTALS: Final = "SELECT outcome, sum(n), sum(tokens) FROM usage_hour WHERE learner_id = 1 GROUP BY outcome"
+_READS: Final[tuple[tuple[str, Callable[[Snapshot], object], str], ...]] = (
+    ("arms", arm_columns, _ARMS),
+    ("usage", usage_columns, _USAGE),
+    ("pulls by day", pulls_by_day, _DAYS),
+    ("totals", totals, _TOTALS),
+)
+_QUESTIONS: Final[tuple[tuple[str, Callable[[Desk], object]], ...]] = (
+    ("frame", look.frame),
+    ("posteriors", look.belief),
+    ("confidence", look.confidence),
+    ("savings", look.savings),
+    ("overview", look.overview),
+)
+
+_FORM: Final = """
+import streamlit as st
+
+st.title("A form")
+with st.form("form"):
+    st.text_input("Name")
+    st.number_input("Number")
+    st.selectbox("One of", ["a", "b", "c"])
+    st.form_submit_button("Send")
+"""
+
+
+def data(scale: Scale, folder: Path) -> list[Row]:
+    """What pages read, as arrays, against the same statements; then with the statistics over them, unjudged."""
+    desk = filled(folder / "ours.db", scale.n_page_runs)
+    driver = sqlite3.connect(folder / "ours.db")
+    what = f"{scale.n_page_runs:,} runs"
+    rows = []
+    for name, read, sql in _READS:
+        timed = pairs(partial(_fetch, driver, sql), partial(_read, desk, read), scale.n_page_pairs)
+        rows.append(timed.row(f"page data: {name}, {what}", "its rollup's own SQL", 1.5))
+    rows.append(_depth(desk, scale))
+    for name, ask in _QUESTIONS:
+        timed = pairs(
+            partial(_fetch, driver, _TOTALS), partial(_ask, desk, ask), max(scale.n_page_pairs // 5, 1)
+        )
+        rows.append(timed.row(f"whole answer: {name}, {what}", "the totals' SQL alone", None))
+    driver.close()
+    desk.store.close()
+    return rows
+
+
+def _fetch(driver: sqlite3.Connection, sql: str, _: int) -> None:
+    driver.execute(sql).fetchall()
+
+
+def _read(desk: Desk, read: Callable[[Snapshot], object], _: int) -> None:
+    with desk.reading() as snapshot:
+        read(snapshot)
+
+
+def _ask(desk: Desk, ask: Callable[[Desk], object], _: int) -> None:
+    ask(desk)
+
+
+def _depth(desk: Desk, scale: Scale) -> Row:
+    """The page of runs: as quick at the end as at the beginning."""
+
+    def page(before: int | None) -> None:
+        with desk.reading() as snapshot:
+            run_rows(snapshot, limit=_PAGE, before=before)
+
+    timed = pairs(lambda _: page(None), lambda _: page(_PAGE + 1), scale.n_page_pairs)
+    return timed.row("page of runs, the last one", "the first page of runs", 1.5)
+
+
+def reruns(scale: Scale, folder: Path) -> list[Row]:
+    """Every page's script with everything it reads from the shelf, the collector frozen as in the server."""
+    path = folder / "pages.db"
+    desk = filled(path, 40, n_arms=scale.n_screen_arms // 2)
+    desk.store.close()
+    rows = []
+    with _environment("ARMSCOPE_DATABASE", str(path)):
+        form = AppTest.from_string(_FORM, default_timeout=120)
+        for name in PAGES:
+            page = opened(name)
+            form.run()
+            gc.collect()
+            gc.freeze()
+            timed = pairs(partial(_rerun, form), partial(_rerun, page), scale.n_screen_pairs)
+            gc.unfreeze()
+            rows.append(
+                timed.row(
+                    f"rerun of {name}, {scale.n_screen_arms:,} arms", "bare form page, collector frozen", 4.0
+                )
+            )
+    return rows
+
+
+def _rerun(page: AppTest, _: int) -> None:
+    page.run()
+
+
+def opened(name: str) -> AppTest:
+    """A page as a browser would open it; fails where it failed."""
+    logging.getLogger("streamlit").setLevel(logging.ERROR)  # it warns that nobody serves
+    page = AppTest.from_file(str(_APP), default_timeout=120).run()
+    if name != "overview":
+        page.switch_page(f"app_pages/{name}.py").run()
+    if page.exception or any("could not be shown" in str(text.value) for text in page.markdown):
+        raise AssertionError(f"the page {name} must not fail")
+    return page
+
+
+def filled(path: Path, n_runs: int, *, n_arms: int = 30) -> Desk:
+    """A learner that has seen so many runs (and twice as many arms as stand in one prompt)."""
+    desk = desk_at(path)
+    for first in range(0, n_runs, _BATCH):
+        record_all(desk, list(runs(min(_BATCH, n_runs - first), first=first, n_arms=n_arms)))
+    return desk
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

@@ -1,0 +1,25 @@
+"""The benchmarks run on tiny sizes, and what they compare is the same work. No figure is judged here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.bench import __main__ as bench
+from tests.bench.harness import TINY, Row
+
+IN_PROCESS = [name for name in bench.BENCHMARKS if name not in {"import-memory", "dashboard-memory"}]
+
+
+@pytest.mark.parametrize("name", IN_PROCESS)
+def test_every_benchmark_runs_and_checks_its_base(name: str, tmp_path: Path) -> None:
+    for row in bench.BENCHMARKS[name](TINY, tmp_path):
+        assert row.figure > 0
+
+
+def test_a_figure_beyond_its_goal_is_missed() -> None:
+    row = Row(name="a", base="b", figure=2.0, goal=1.9, n=1)
+    assert row.verdict == "MISSED"
+    assert msgspec.structs.replace(row, figure=1.9).verdict == "met"

@@ -1,0 +1,177 @@
+"""Whole processes: memory of an import and of the dashboard, and the time from start to the first page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from urllib.request import urlopen
+
+from core.flows import look
+from core.flows.learn import import_files
+from tests.bench.harness import Row, Scale
+from tests.bench.pages import PAGES, filled, opened
+from tests.bench.worlds import desk_at, write_lines
+from tests.conftest import ROOT
+
+_READY: Final = "[data-testid=stApp][data-test-script-state=notRunning][data-test-connection-state=CONNECTED]"
+_CHROMIUM: Final = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+
+
+def import_memory(scale: Scale, folder: Path) -> list[Row]:
+    """Peak memory of a process that imports one large file of lines."""
+    n_runs = write_lines(folder / "runs.jsonl", 100, n_bytes=scale.import_mb * 1_000_000)
+    told = _child("import", folder / "runs.jsonl", folder / "ours.db")
+    if told["runs"] != n_runs:
+        raise AssertionError(f"an import must read every run ({n_runs}), got {told['runs']}")
+    return [
+        Row(
+            name=f"import of {scale.import_mb:,} MB of JSON lines, peak memory",
+            base="none",
+            figure=told["peak_mb"],
+            unit="MB",
+            goal=256,
+            n=1,
+            note=f"{n_runs:,} runs in {told['seconds']:.0f} s",
+        )
+    ]
+
+
+def dashboard_memory(scale: Scale, folder: Path) -> list[Row]:
+    """Peak memory of a process that has drawn every page."""
+    filled(folder / "ours.db", scale.n_page_runs).store.close()
+    told = _child("pages", folder / "ours.db")
+    return [
+        Row(
+            name=f"dashboard at {scale.n_page_runs:,} runs, peak memory",
+            base="none",
+            figure=told["peak_mb"],
+            unit="MB",
+            goal=600,
+            n=1,
+        )
+    ]
+
+
+def start(scale: Scale, folder: Path) -> list[Row]:
+    """From starting the process to the first page drawn in Chromium (full only)."""
+    if scale.n_starts == 0:
+        return []
+    filled(folder / "ours.db", 1_000).store.close()
+    page = folder / "page.py"
+    page.write_text("import streamlit as st\n\nst.title('Hello')\n", encoding="utf-8")
+    environment = {**os.environ, "ARMSCOPE_DATABASE": str(folder / "ours.db")}
+    own = [sys.executable, "-m", "streamlit", "run", str(page), "--server.headless=true"]
+    ours = [sys.executable, "-c", "from dashboard.launch import main; main()", "serve", "--no-browser"]
+    base_s, ours_s = [], []
+    for _ in range(scale.n_starts + 1):
+        base_s.append(_first_page([*own, "--browser.gatherUsageStats=false"], "--server.port", environment))
+        ours_s.append(_first_page(ours, "--port", environment))
+    ratio = statistics.median(mine / bare for mine, bare in zip(ours_s[1:], base_s[1:], strict=True))
+    return [
+        Row(
+            name="start to first page",
+            base="bare Streamlit server, a title",
+            figure=ratio,
+            goal=5.0,
+            base_ms=statistics.median(base_s[1:]) * 1_000,
+            ours_ms=statistics.median(ours_s[1:]) * 1_000,
+            n=scale.n_starts,
+        )
+    ]
+
+
+def _first_page(command: Sequence[str], port_option: str, environment: dict[str, str]) -> float:
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - needed by this row alone
+
+    port = _free_port()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=_CHROMIUM)
+        page = browser.new_page()
+        began = time.perf_counter()
+        server = subprocess.Popen(
+            [*command, port_option, str(port)],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            _wait_for(f"http://localhost:{port}/")
+            page.goto(f"http://localhost:{port}/")
+            page.wait_for_selector(_READY, timeout=60_000)
+            page.wait_for_selector("h1", timeout=60_000)
+            return time.perf_counter() - began
+        finally:
+            browser.close()
+            server.terminate()
+            server.wait(30)
+
+
+def _wait_for(address: str) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        try:
+            with urlopen(address, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.02)
+    raise AssertionError(f"nothing answers at {address}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _child(*arguments: str | Path) -> dict[str, float]:
+    """What a process of its own says: its peak memory counts nothing of ours."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.whole", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise AssertionError(f"the child must end well, got {done.stderr[-2_000:]}")
+    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def _as_child(what: str, *paths: str) -> None:
+    began = time.perf_counter()
+    if what == "import":
+        source, database = map(Path, paths)
+        n_runs = import_files(desk_at(database), [source]).runs
+    else:
+        os.environ["ARMSCOPE_DATABASE"] = paths[0]
+        n_runs = look.pulse(desk_at(Path(paths[0]))).n_runs
+        for name in PAGES:
+            opened(name)
+    told = {"runs": n_runs, "seconds": time.perf_counter() - began, "peak_mb": _peak_mb()}
+    sys.stdout.write(json.dumps(told) + "\n")
+
+
+def _peak_mb() -> float:
+    """Of this program alone: on Linux a child's ``ru_maxrss`` starts at its parent's."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="ascii"))
+        if found is not None:
+            return int(found[1]) * 1024 / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+if __name__ == "__main__":
+    _as_child(*sys.argv[1:])
