@@ -45,7 +45,8 @@ def head_of(path: Path, file: str, limits: Limits) -> Head:
     if start.startswith(b"["):
         return Head(shape="array", start=start, keys=frozenset(first_keys(start)))
     lines = tuple(_objects(start))
-    # No whole object on any line, yet more than one line: one object spread over several lines.
+    # No whole object on any line, yet more than one line: one object spread over several lines. Small objects
+    # inside it may have a line of their own, but an indented one.
     is_spread = not lines and start.startswith(b"{") and b"\n" in start.rstrip()
     return Head(
         shape="object" if is_spread else "lines",
@@ -90,7 +91,7 @@ def _start(path: Path, file: str, limits: Limits) -> bytes:
 def _objects(start: bytes) -> Iterator[dict[str, msgspec.Raw]]:
     """The whole lines that are JSON objects; the last one may be cut off by the head's end."""
     for line in islice(start.split(b"\n"), _MAX_LINES):
-        if line.lstrip().startswith(b"{"):
+        if line.startswith(b"{"):
             try:
                 yield _OBJECT.decode(line)
             except UNDECODABLE:

@@ -206,13 +206,6 @@ def test_the_tools_file_of_a_folder_is_reported(shared_data: Path) -> None:
     assert "--tools" in skipped.next_step
 
 
-def test_foreign_transcripts_are_left_out_with_a_reason(shared_data: Path) -> None:
-    for name in ("langfuse-trace",):
-        opened = open_sources([shared_data / name])
-        assert opened.sources == ()
-        assert opened.skipped
-
-
 @pytest.mark.parametrize(("name", "unit"), CASES)
 def test_real_runs_come_back_equal_through_our_own_lines(
     shared_data: Path, tmp_path: Path, name: str, unit: Unit

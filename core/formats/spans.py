@@ -1,0 +1,326 @@
+"""Attributes of traced spans → tools offered, tools called, texts: OpenTelemetry GenAI, OpenInference, and the
+keys of some frameworks.
+
+Values come as they were sent or as text that holds JSON; both are read alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from core.formats.chat import metadata
+from core.formats.strict import Flaw
+from core.records.run import Call
+
+_MAX_NAME_CHARS: Final = 512
+_MAX_LEVELS: Final = 12
+"""How deep a reply's calls may lie in it; a message is at most five levels down."""
+
+_SCHEMA: Final = re.compile(r"llm\.tools\.\d+\.tool\.json_schema")
+_FUNCTION: Final = re.compile(r"llm\.request\.functions\.\d+\.name")
+_TOOL_LISTS: Final = re.compile(
+    r"gen_ai\.tool\.definitions|gen_ai\.(request|agent)\.tools|llm\.tools|ai\.prompt\.tools|agno.*\.tools"
+    r"|smolagents\.tools_names|function_tools|builtin_tools"
+)
+_HOLDERS: Final = (
+    "model_request_parameters",
+    "llm.invocation_parameters",
+    "gcp.vertex.agent.llm_request",
+)
+"""Attributes with a list of tools inside, on top or under ``config``."""
+_FLAT_CALL: Final = re.compile(
+    r"(?P<place>llm\.output_messages\.\d+\.message\.tool_calls\.\d+)\.tool_call\.(?P<part>.+)"
+    r"|(?P<place2>gen_ai\.completion\.\d+\.tool_calls\.\d+)\.(?P<part2>.+)"
+)
+_FLAT_TEXT: Final = re.compile(
+    r"llm\.output_messages\.\d+\.message\.(content|contents\.\d+\.message_content\.text)"
+    r"|gen_ai\.completion\.\d+\.content"
+)
+_REPLIES: Final = frozenset(("chat", "generate_content", "text_completion"))
+_NOT_REPLIES: Final = frozenset(("user", "human", "system", "developer", "tool", "function"))
+_ASKING: Final = frozenset(("tool_calls", "tool_call", "tool_use", "function_call"))
+_MERGED: Final = "(merged tools)"
+"""What one framework calls a span that wraps the results of calls made side by side."""
+_PHASE: Final = re.compile(r"\.(success|finish|error|retry)(-\d+)?$")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call as a reply asks for it or a span tells it; ``id`` None = it has none."""
+
+    name: str
+    id: str | None
+    arguments: object
+
+    @property
+    def call(self) -> Call:
+        arguments = self.arguments
+        if arguments is None:
+            return Call(name=self.name)
+        return Call(name=self.name, metadata=metadata(msgspec.json.encode(arguments)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """One traced step, whoever traced it."""
+
+    type: str
+    name: str
+    attributes: dict[str, object]
+    input: object = None
+    output: object = None
+    parameters: object = None
+    definitions: object = None
+
+    @cached_property
+    def kind(self) -> str:
+        return _text(self.attributes.get("openinference.span.kind")).upper()
+
+    @cached_property
+    def is_reply(self) -> bool:
+        return (
+            self.type == "GENERATION"
+            or self.kind == "LLM"
+            or _text(self.attributes.get("gen_ai.operation.name")) in _REPLIES
+        )
+
+    @cached_property
+    def asked(self) -> list[Asked]:
+        """Calls that a reply asks for, from the first place that has any."""
+        if not self.is_reply:
+            return []
+        places = (
+            _flat_calls(self.attributes),
+            _calls_in(opened(self.attributes.get("gen_ai.output.messages"))),
+            _calls_in(opened(self.output)),
+        )
+        return next((found for place in places if (found := list(place))), [])
+
+    @property
+    def asks_for_tools(self) -> bool:
+        reasons = opened(self.attributes.get("gen_ai.response.finish_reasons"))
+        return isinstance(reasons, list) and any(reason in _ASKING for reason in reasons)
+
+    @property
+    def mentions_tool(self) -> bool:
+        return bool(_text(self.attributes.get("tool.name")))
+
+    @property
+    def output_tools(self) -> Iterator[str]:
+        """Names by which the model hands in its answer: schemas, not tools."""
+        parameters = opened(self.attributes.get("model_request_parameters"))
+        if isinstance(parameters, dict):
+            for tool in _items(parameters.get("output_tools")):
+                yield _named(tool)[0]
+
+
+def opened(value: object) -> object:
+    """A value, or what a text of JSON says.
+
+    >>> opened('[1]'), opened("see [1]"), opened(None)
+    ([1], 'see [1]', None)
+    """
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return msgspec.json.decode(value)
+        except (msgspec.DecodeError, RecursionError):
+            return value
+    return value
+
+
+def attributes_of(metadata: object) -> dict[str, object]:
+    """All attributes of an observation: those that were sent, beside those the exporter made of them."""
+    told = opened(metadata)
+    if not isinstance(told, dict):
+        return {}
+    sent = opened(told.get("attributes"))
+    return {**told, **sent} if isinstance(sent, dict) else told
+
+
+def offered(span: Span) -> Iterator[tuple[str, object]]:
+    """Name and schema of every tool that a span lists; the name itself where there is no schema."""
+    for name, value in span.attributes.items():
+        if _SCHEMA.fullmatch(name) or _FUNCTION.fullmatch(name):
+            yield _named(opened(value))
+        elif _TOOL_LISTS.fullmatch(name):
+            yield from _tools(value)
+        elif name in _HOLDERS:
+            yield from _held(opened(value))
+    yield from _held(opened(span.parameters))
+    yield from _tools(span.definitions)
+    if span.is_reply:
+        yield from _held(opened(span.input))
+        yield from _told_as_messages(opened(span.input))
+
+
+def tool_called(span: Span) -> Asked | None:
+    """The call that a span of a tool is, None = it is no tool's.
+
+    Raises `Flaw` for a tool's span that doesn't say whose.
+    """
+    attributes = span.attributes
+    is_tool = span.kind == "TOOL" or (span.type == "TOOL" and not span.kind)
+    name = _text(_either(attributes, "gen_ai.tool.name", "ai.toolCall.name"))
+    if not name and is_tool:
+        name = _text(attributes.get("tool.name"))
+    if not name and is_tool:
+        if span.kind:
+            raise Flaw("holds a span of a tool that doesn't name the tool")
+        name = span.name
+    if not name or name == _MERGED or _PHASE.search(span.name):
+        return None
+    identity = _either(attributes, "gen_ai.tool.call.id", "tool_call.id", "ai.toolCall.id")
+    return Asked(_checked(name), _identity(identity), span.input)
+
+
+def texts(span: Span) -> Iterator[str]:
+    """What a reply says in words."""
+    flat = [value for name, value in span.attributes.items() if _FLAT_TEXT.fullmatch(name)]
+    words = [value for value in flat if isinstance(value, str) and value]
+    yield from words or _words_in(opened(span.output), _MAX_LEVELS)
+
+
+# --- tools ------------------------------------------------------------------------------------------------
+
+
+def _tools(value: object) -> Iterator[tuple[str, object]]:
+    for tool in _items(value):
+        shape = opened(tool)
+        declared = _either(shape, "function_declarations", "functionDeclarations")
+        if declared is not None:
+            yield from _tools(declared)
+        else:
+            yield _named(shape)
+
+
+def _held(value: object) -> Iterator[tuple[str, object]]:
+    for holder in (value, _either(value, "config")):
+        for key in ("tools", "function_tools"):
+            yield from _tools(_either(holder, key))
+
+
+def _told_as_messages(value: object) -> Iterator[tuple[str, object]]:
+    """One framework hands the schemas of its tools to the exporter as messages of a tool."""
+    for message in value if isinstance(value, list) else ():
+        content = opened(_either(message, "content"))
+        if _either(message, "role") == "tool" and isinstance(_either(content, "function"), dict):
+            yield _named(content)
+
+
+def _named(tool: object) -> tuple[str, object]:
+    if isinstance(tool, str):
+        return _checked(tool), tool
+    schema = opened(_either(tool, "tool.json_schema", "json_schema", "toolSpec"))
+    if isinstance(schema, dict):
+        return _named(schema)
+    function = _either(tool, "function")
+    name = _either(function if isinstance(function, dict) else tool, "name", "tool.name")
+    if isinstance(name, str) and name:
+        is_whole = isinstance(function, dict) or _either(tool, "name") is not None
+        return _checked(name), tool if is_whole else name
+    kind = _either(tool, "type")
+    if isinstance(kind, str) and kind and kind != "function":
+        return _checked(kind), kind  # a provider's own tool is named by its type
+    raise Flaw("lists a tool without a name")
+
+
+def _items(value: object) -> list[object]:
+    told = opened(value)
+    if isinstance(told, dict):
+        return list(told.values())
+    return told if isinstance(told, list) else []
+
+
+# --- calls ------------------------------------------------------------------------------------------------
+
+
+def _flat_calls(attributes: dict[str, object]) -> Iterator[Asked]:
+    parts: dict[str, dict[str, object]] = {}
+    for key, value in attributes.items():
+        found = _FLAT_CALL.fullmatch(key)
+        if found is not None:
+            place, part = found["place"] or found["place2"], found["part"] or found["part2"]
+            parts.setdefault(place, {})[part.removeprefix("function.")] = value
+    for _, call in sorted(parts.items()):
+        name = _text(call.get("name"))
+        if name:
+            yield Asked(_checked(name), _identity(call.get("id")), opened(call.get("arguments")))
+
+
+def _calls_in(value: object, levels: int = _MAX_LEVELS) -> Iterator[Asked]:
+    """Calls in a reply of any of the usual shapes."""
+    if levels == 0:
+        return
+    if isinstance(value, list):
+        for part in value:
+            yield from _calls_in(part, levels - 1)
+    elif isinstance(value, dict) and value.get("role") not in _NOT_REPLIES:
+        call = _call(value)
+        if call is not None:
+            yield call
+            return
+        for key in ("choices", "message", "tool_calls", "parts", "content", "output"):
+            yield from _calls_in(opened(value.get(key)), levels - 1)
+
+
+def _call(part: dict[str, object]) -> Asked | None:
+    """The call that this very part of a reply is."""
+    kind = part.get("type")
+    named = next((part[key] for key in ("function", "function_call", "functionCall") if key in part), None)
+    if named is None and (kind in {"tool_call", "tool_use", "function_call"} or _is_bare_call(part)):
+        named = part
+    name = _either(named, "name")
+    if not isinstance(name, str) or not name:
+        return None
+    arguments = opened(_either(named, "arguments", "args", "input"))
+    return Asked(_checked(name), _identity(_either(part, "id", "call_id")), arguments)
+
+
+def _is_bare_call(part: dict[str, object]) -> bool:
+    return "name" in part and "args" in part and "role" not in part
+
+
+def _words_in(value: object, levels: int) -> Iterator[str]:
+    if levels == 0:
+        return
+    if isinstance(value, str):
+        if value:
+            yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _words_in(part, levels - 1)
+    elif isinstance(value, dict) and value.get("role") not in _NOT_REPLIES and _call(value) is None:
+        for key in ("choices", "message", "parts", "content", "text", "output"):
+            yield from _words_in(value.get(key), levels - 1)
+
+
+# --- values -----------------------------------------------------------------------------------------------
+
+
+def _either(value: object, *keys: str) -> object:
+    """The first of these fields that an object has, None if it is none."""
+    if not isinstance(value, dict):
+        return None
+    return next((value[key] for key in keys if value.get(key) is not None), None)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _identity(value: object) -> str | None:
+    if value is None or value == "":
+        return None
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _checked(name: str) -> str:
+    if len(name) > _MAX_NAME_CHARS:
+        raise Flaw(f"names a tool with {len(name)} characters")
+    return name
