@@ -88,12 +88,14 @@ class Message(msgspec.Struct):
 class Record:
     """What a format of records makes of one of them; ``declared`` None = it lists no tools.
 
-    ``identity`` None = the record has no id of its own. Reward, usage and duration are the whole record's.
+    ``identity`` None = the record has no id of its own; ``rank`` says how long a record is that grows by itself.
+    Reward, usage and duration are the whole record's.
     """
 
     messages: Sequence[Message]
     declared: Inventory | None = None
     identity: str | None = None
+    rank: int | None = None
     session: str | None = None
     model: str | None = None
     reward: float | None = None
@@ -193,7 +195,7 @@ def read(
         inventory, rank = record.declared or reading.supplied, len(record.messages)
         if inventory is None:
             called = called or _called(pieces, decode)
-            inventory, rank = called.inventory, called.n_records
+            inventory, rank = called.inventory, record.rank or called.n_records
         found = _Found(
             format_name=format_name,
             reading=reading,

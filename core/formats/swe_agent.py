@@ -1,0 +1,151 @@
+"""SWE-agent trajectories with function calls, one run per file: a document ``{trajectory, history, info}``, or
+mini-SWE-agent's ``{messages, info, trajectory_format}``.
+
+The history holds chat messages; those marked ``is_demo`` were shown to the agent, and another ``agent``'s are
+not its own. A trajectory whose commands are text only is refused: no tool was called by name, so it would
+count as small talk although the agent worked. Which tools were offered is not in the file.
+
+A trajectory is written anew at every step and has no id: its first step is what it is known by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from core.formats.chat import Message, Record, read
+from core.formats.entries import Entry, Progress
+from core.formats.identity import digest_of
+from core.formats.reading import Format, Head, Reading
+from core.formats.strict import Flaw
+from core.records.ledger_lines import Label, Tokens
+from core.records.run import Status, Usage
+
+NAME: Final = "swe-agent"
+
+_SUBMITTED: Final = "submitted"
+_WITH_FUNCTIONS: Final = b"function_calling"
+_CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
+
+
+class _Message(Message):
+    is_demo: bool | None = None
+    agent: str | None = None
+
+
+class _Seen(msgspec.Struct):
+    role: str
+    is_demo: bool | None = None
+    tool_calls: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Stats(msgspec.Struct):
+    tokens_sent: Tokens | None = None
+    tokens_received: Tokens | None = None
+
+
+class _Model(msgspec.Struct):
+    name: Label | None = None
+    model_name: Label | None = None
+
+
+class _Agent(msgspec.Struct):
+    model: _Model | None = None
+
+
+class _Config(msgspec.Struct):
+    agent: _Agent | None = None
+    model: _Model | None = None
+
+
+class _Info(msgspec.Struct):
+    exit_status: str | None = None
+    model_stats: _Stats | None = None
+    config: _Config | None = None
+
+
+class _File(msgspec.Struct):
+    history: list[msgspec.Raw] | None = None
+    messages: list[msgspec.Raw] | None = None
+    trajectory: list[msgspec.Raw] | None = None
+    info: _Info | None = None
+    environment: str | None = None
+    replay_config: object = None
+
+
+_FILE: Final = msgspec.json.Decoder(_File)
+_MESSAGE: Final = msgspec.json.Decoder(_Message)
+_SEEN: Final = msgspec.json.Decoder(_Seen)
+_CONFIG: Final = msgspec.json.Decoder(_Config)
+
+
+def _claims(head: Head) -> bool:
+    """The steps come first and may fill the head."""
+    if {"messages", "trajectory_format"} <= head.keys:
+        return True
+    return "trajectory" in head.keys and b'"observation"' in head.start and b'"action"' in head.start
+
+
+def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
+    return read(NAME, reading, progress, _record)
+
+
+def _record(raw: bytes) -> Record:
+    file = _FILE.decode(raw)
+    told = file.history if file.history is not None else file.messages or []
+    messages = _own([_MESSAGE.decode(message) for message in told])
+    replies = [message for message in messages if message.role == "assistant"]
+    if replies and not any(message.calls for message in replies) and _WITH_FUNCTIONS not in raw:
+        raise Flaw("holds commands as text only, so which tools were called can't be told")
+    info = file.info or _Info()
+    return Record(
+        messages=messages,
+        identity=_identity(file, told),
+        rank=len(messages),
+        model=_model(file, info),
+        usage=_usage(info.model_stats),
+        status=_status(info.exit_status),
+    )
+
+
+def _own(messages: Sequence[_Message]) -> list[_Message]:
+    """Without demonstrations, and without the replies of any agent but the first."""
+    shown = [message for message in messages if not message.is_demo]
+    first = next((message.agent for message in shown if message.role == "assistant"), None)
+    return [message for message in shown if message.role != "assistant" or message.agent == first]
+
+
+def _identity(file: _File, told: Sequence[msgspec.Raw]) -> str:
+    """What stays as the file grows: its first step, and the calls, with their ids, of the first reply."""
+    messages = [_SEEN.decode(message) for message in told]
+    own = (place for place, one in enumerate(messages) if one.role == "assistant" and not one.is_demo)
+    first = next(own, len(told) - 1)
+    beginning = file.trajectory[:1] if file.trajectory else told[: first + 1]
+    calls = bytes(messages[first].tool_calls) if told else b"null"
+    parts = [msgspec.json.decode(part) for part in (*beginning, calls)]
+    return digest_of(_CANONICAL.encode([file.environment, *parts]))
+
+
+def _model(file: _File, info: _Info) -> str | None:
+    config = info.config
+    if isinstance(file.replay_config, str):
+        config = _CONFIG.decode(file.replay_config)
+    models = () if config is None else (config.model, config.agent.model if config.agent else None)
+    return next((model.name or model.model_name for model in models if model is not None), None)
+
+
+def _usage(stats: _Stats | None) -> Usage | None:
+    if stats is None:
+        return None
+    found = Usage(input=stats.tokens_sent or 0, output=stats.tokens_received or 0)
+    return None if found.tokens is None else found
+
+
+def _status(exit_status: str | None) -> Status:
+    """What was submitted because a limit was reached did not end by itself."""
+    return "completed" if exit_status is None or exit_status.lower() == _SUBMITTED else "error"
+
+
+FORMAT: Final = Format(name=NAME, units=("episode",), claims=_claims, read=_read, is_document=True)
