@@ -85,11 +85,11 @@ def compare(
 
 
 def close(tolerance: float) -> Callable[[Any, Any], bool]:
-    """Whether two answers are equal, their numbers within so much."""
+    """Whether two answers are equal, their numbers within so much, of the number where it is above 1."""
 
     def same(one: object, other: object) -> bool:
         if isinstance(one, (int, float)) and isinstance(other, (int, float)):
-            return one == other or abs(one - other) <= tolerance
+            return one == other or abs(one - other) <= tolerance * max(1.0, abs(other))
         if isinstance(one, Mapping) and isinstance(other, Mapping):
             return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
         if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):

@@ -1,0 +1,185 @@
+"""Updates, means and names of qortex, one call each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+
+from core.errors import InvalidReward, InvalidSetting
+from core.posterior import beta
+from core.posterior.fold import Counts
+from core.records.arm import MICRO, UNIFORM, Prior
+from core.records.observation import OUTCOME_REWARDS, Amount, RewardOutcome
+from core.settings import check_learner
+from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, close, compare, load
+
+TOLERANCE: Final = 1e-12
+
+# Updates
+
+
+def _reward(case: Case) -> float:
+    return float(case.vector.input["reward"])
+
+
+UPDATES: Final = (
+    Deviation(
+        "§6: Outside [0,1], NaN, infinite: refused.",
+        "qortex adds whatever it is given, and a posterior may end with a parameter of 0 or less.",
+        lambda case: not 0 <= _reward(case) <= 1,
+    ),
+    Deviation(
+        "§3: `success = round_half_even(w*r)` per observation ...; finer rewards are rounded and the answer says so.",
+        "The reward is finer than a millionth.",
+        lambda case: case.name != "pulls" and _is_finer(_reward(case), case.theirs),
+    ),
+)
+
+
+def _is_finer(reward: float, told: float) -> bool:
+    return abs(reward - round(reward * MICRO) / MICRO) > TOLERANCE * max(1.0, abs(told))
+
+
+@pytest.mark.parametrize("vector", load("qortex_pure", "ThompsonSampling.update"))
+def test_a_posterior_moves_by_the_reward(vector: Vector) -> None:
+    told = {name: value for name, value in vector.output.items() if name != "last_updated"}
+    compare(vector, _updated(**vector.input), told, UPDATES, close(TOLERANCE))
+
+
+def _updated(state: Mapping[str, Any], reward: float) -> dict[str, object]:
+    try:
+        amount = Amount.of(reward)
+    except InvalidReward:
+        return {}
+    prior = Prior(alpha_micro=round(state["alpha"] * MICRO), beta_micro=round(state["beta"] * MICRO))
+    before = Counts(success_micro=round(state["total_reward"] * MICRO), pulls=state["pulls"])
+    after = before.add(amount)
+    belief = Counts().add(amount).posterior(prior)
+    return {
+        "alpha": belief.alpha,
+        "beta": belief.beta,
+        "pulls": after.pulls,
+        "total_reward": after.success_micro / MICRO,
+    }
+
+
+@pytest.mark.parametrize("vector", load("qortex_pure", "ArmState.mean"))
+def test_the_mean_is_qortexs(vector: Vector) -> None:
+    ours = float(beta.mean(vector.input["alpha"], vector.input["beta"]))
+    compare(vector, {"mean": ours}, {"mean": vector.output}, (), close(TOLERANCE))
+
+
+STATES: Final = (
+    Deviation(
+        "§5: Beta(1,1) becomes the arm's prior and the rest one ledger row of kind `carried` (success, failure, "
+        "pulls) per arm",
+        "The sum of rewards is the success that is carried; qortex keeps one apart, which may be another.",
+        lambda case: case.name == "total_reward" and case.theirs != case.vector.input.get("alpha", 1) - 1,
+    ),
+)
+
+
+@pytest.mark.parametrize("vector", load("qortex_pure", "ArmState.from_dict"))
+def test_a_carried_state_starts_from_the_uniform_prior(vector: Vector) -> None:
+    told = {name: value for name, value in vector.output.items() if name != "last_updated"}
+    given = vector.input
+    counts = Counts(
+        success_micro=round((given.get("alpha", 1) - 1) * MICRO),
+        failure_micro=round((given.get("beta", 1) - 1) * MICRO),
+        pulls=given.get("pulls", 0),
+    )
+    belief = counts.posterior(UNIFORM)
+    ours = {
+        "alpha": belief.alpha,
+        "beta": belief.beta,
+        "pulls": counts.pulls,
+        "total_reward": counts.success_micro / MICRO,
+        "mean": belief.mean,
+    }
+    compare(vector, ours, told, STATES, close(TOLERANCE))
+
+
+# Outcomes
+
+OUTCOMES: Final = (
+    Deviation(
+        "§6: Outcome accepted 1, partial 0.5, rejected 0",
+        "Ours has three outcomes; another word is refused, where qortex takes it for a rejection.",
+        lambda case: case.vector.input not in OUTCOME_REWARDS,
+    ),
+)
+BINARY: Final = (
+    *OUTCOMES,
+    Deviation(
+        "§6: Outcome accepted 1, partial 0.5, rejected 0",
+        "There is one way to read an outcome; the binary one has no half.",
+        lambda case: case.vector.input == "partial",
+    ),
+)
+
+
+@pytest.mark.parametrize("vector", load("qortex_pure", "TernaryReward.compute"))
+def test_an_outcome_is_worth_its_reward(vector: Vector) -> None:
+    compare(vector, {"reward": _worth(vector.input)}, {"reward": vector.output}, OUTCOMES)
+
+
+@pytest.mark.parametrize("vector", load("qortex_pure", "BinaryReward.compute"))
+def test_a_whole_outcome_is_worth_its_reward(vector: Vector) -> None:
+    compare(vector, {"reward": _worth(vector.input)}, {"reward": vector.output}, BINARY)
+
+
+def _worth(outcome: RewardOutcome) -> object:
+    return OUTCOME_REWARDS.get(outcome, ABSENT)
+
+
+# Contexts and names
+
+CONTEXTS: Final = (
+    Deviation(
+        "§6: There is one posterior per learner and arm, and the selector reads it; context is metadata.",
+        "No posterior is kept per context, so none needs a name.",
+        lambda case: case.name == "hash",
+    ),
+)
+
+
+@pytest.mark.parametrize("vector", load("qortex_pure", "context_hash"))
+def test_contexts_have_no_posteriors_of_their_own(vector: Vector) -> None:
+    compare(vector, {}, {"hash": vector.output}, CONTEXTS)
+
+
+_UNPRINTABLE: Final = "\n\r\t\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+
+
+NAMES: Final = (
+    Deviation(
+        "§2: An id is data: never a path",
+        "qortex makes a file's name of it; ours is a value in a column, where a slash or a dot does no harm.",
+        lambda case: case.theirs == "refused" and _is_harmless(case.vector.input),
+    ),
+    Deviation(
+        "§2: 1 to 512 characters, no control characters",
+        "qortex lets a final line break through.",
+        lambda case: case.theirs == "valid" and case.vector.input.endswith(tuple(_UNPRINTABLE)),
+    ),
+)
+
+
+def _is_harmless(name: str) -> bool:
+    return 1 <= len(name) <= 128 and not any(char in name for char in _UNPRINTABLE)
+
+
+@pytest.mark.parametrize("vector", load("qortex_pure", "learner_name"))
+def test_a_learner_has_a_name_of_printable_characters(vector: Vector) -> None:
+    theirs = "valid" if vector.error is None else "refused"
+    compare(vector, {"name": _checked(vector.input)}, {"name": theirs}, NAMES)
+
+
+def _checked(name: str) -> str:
+    try:
+        check_learner(name)
+    except InvalidSetting:
+        return "refused"
+    return "valid"
