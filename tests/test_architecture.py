@@ -37,7 +37,7 @@ STAGES: list[set[str]] = [
 AT_HOME = {
     "sqlalchemy": ("core.store",),
     "alembic": ("core.store",),
-    "sqlite3": ("core.store",),
+    "sqlite3": ("core.store", "core.formats.qortex_db"),  # that reads databases of others
     "filelock": ("core.store",),
     "typer": ("core.doors", "dashboard.launch"),
     "rich": ("core.doors",),

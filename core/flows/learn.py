@@ -14,20 +14,27 @@ from core.detect import detect
 from core.errors import ArmscopeError, UnreadableSource
 from core.flows.desk import Desk
 from core.flows.reward import unknown_arm
-from core.formats import Entry, Limits, Outside, Rejected, Source, open_sources
+from core.formats import Entry, Limits, Note, Outside, Rejected, Source, Stated, open_sources
 from core.guard import guard
-from core.observe import observe
-from core.records.arm import Arm
+from core.observe import observe, outcome_arms, reward_of_flag
+from core.records.arm import MICRO, Arm, arm_type
 from core.records.evidence import Evidence
 from core.records.judged import INCLUDED, Judged
 from core.records.learner import LearnerSettings
-from core.records.ledger_lines import ArmLine, LearnerLine, ResetLine, RewardLine, RunLine
+from core.records.ledger_lines import (
+    ArmLine,
+    LearnerLine,
+    ResetLine,
+    RewardLine,
+    RunLine,
+    carried_prefix,
+)
 from core.records.observation import Amount
 from core.records.run import Phase, Run, Unit
 from core.records.verdict import Outcome, Verdict
 from core.store.choices import tell_setting
 from core.store.claims import settle_arms, tell_arms
-from core.store.imports import begin_import, finish_import, present
+from core.store.imports import begin_import, finish_import, present, reopen_import, standing_rewards
 from core.store.ledger import Entry as LedgerEntry
 from core.store.ledger import add_observations, mark_told_undone, tell_observation
 from core.store.reads import find_run, outcome_of
@@ -37,6 +44,8 @@ from core.store.transaction import TOLD, Transaction
 
 BATCH: Final = 1_000
 SHOWN_REJECTED: Final = 100
+_SAME: Final = 1e-6
+"""Pseudo-counts by which two beliefs may differ and still be the same: exports round."""
 _OTHER_UNIT: Final[dict[Unit, tuple[Unit, ...]]] = {
     "prompt": ("episode",),
     "turn": ("episode",),
@@ -62,12 +71,26 @@ class RejectedLine(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """A belief that a file states, and what its own traces come to from this learner's prior."""
+
+    arm: str
+    stated_alpha: float
+    stated_beta: float
+    stated_pulls: int
+    alpha: float
+    beta: float
+    pulls: int
+
+
 class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What an import came to.
 
     ``runs`` = read and not empty = ``observed`` + ``skipped``; of them ``duplicates`` were known and
     ``updated`` known and shorter. ``outside``: replies that belong to no turn; ``not_offered``: calls of
-    tools that were not in the prompt, once a run and tool; ``ledger``: rewards and resets read.
+    tools that were not in the prompt, once a run and tool; ``ledger``: rewards, carried beliefs and resets
+    read; ``differences``: beliefs a file states that its own runs don't lead to; ``notes``: what was done with
+    it that one might not expect.
     """
 
     id: str
@@ -86,6 +109,9 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     rejected_count: int
     ledger: int = 0
     ignored: tuple[RejectedLine, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    differences_count: int = 0
+    notes: tuple[str, ...] = ()
     hint: str | None = None
 
 
@@ -130,8 +156,12 @@ def import_files(
     phase: Phase | None = None,
     limits: Limits | None = None,
     progress: Progress | None = None,
+    continuing: str | None = None,
 ) -> ImportAnswer:
     """Read files and folders into the learner, in one transaction and as one act that `undo` takes back.
+
+    ``continuing`` names an import that this one goes on with, under its id; one that was undone is not taken
+    up again.
 
     Importing again changes nothing; a longer copy of a source updates its runs. Lines that can't be read are
     listed and never fatal. Raises `UnreadableSource` where nothing could be read at all.
@@ -140,7 +170,7 @@ def import_files(
     if not opened.sources:
         raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
     with desk.writing("ingest", create=True) as txn:
-        reader = _Import(txn=txn, number=begin_import(txn), phase=phase)
+        reader = _Import(txn=txn, number=_number(txn, continuing), phase=phase)
         for source in opened.sources:
             reader.read(source, progress)
         ignored = tuple(RejectedLine(file=one.file, line=None, reason=one.reason) for one in opened.skipped)
@@ -150,6 +180,12 @@ def import_files(
         finish_import(txn, reader.number, msgspec.json.encode(answer).decode())
         txn.audit("import", answer.id, {"runs": answer.runs, "format": answer.format, "files": answer.files})
     return answer
+
+
+def _number(txn: Transaction, continuing: str | None) -> int:
+    """The number of the import that is continued, if it stands, or of a new one."""
+    known = None if continuing is None else reopen_import(txn, continuing)
+    return begin_import(txn) if known is None else known
 
 
 @dataclass
@@ -169,6 +205,10 @@ class _Import:
     n_arms: int = 0
     no_user_text: bool = False
     settings_told: bool = False
+    notes: list[str] = field(default_factory=list)
+    stated: dict[str, Stated] = field(default_factory=dict)
+    folded: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    differences: list[Difference] = field(default_factory=list)
     since: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -183,6 +223,7 @@ class _Import:
         except UnreadableSource as problem:
             self._reject(None, problem.problem)
         self._flush()
+        self._compare()
 
     def answer(self, sources: Sequence[Source], ignored: tuple[RejectedLine, ...]) -> ImportAnswer:
         counts = self.counts
@@ -203,6 +244,9 @@ class _Import:
             rejected_count=counts["rejected"],
             ledger=counts["ledger"],
             ignored=ignored,
+            differences=tuple(self.differences),
+            differences_count=counts["differences"],
+            notes=tuple(self.notes),
             hint="Some records have no user text and so no turns: read them with --unit episode."
             if self.no_user_text
             else None,
@@ -218,6 +262,10 @@ class _Import:
         elif isinstance(entry, Outside):
             self.counts["outside"] += entry.n_replies
             self.no_user_text |= entry.no_user_text
+        elif isinstance(entry, Stated):
+            self.stated[entry.arm] = entry
+        elif isinstance(entry, Note):
+            self.notes.append(entry.text)
         else:
             self._flush()
             self._take_ledger(entry)
@@ -239,9 +287,47 @@ class _Import:
 
     def _add(self, judged: Judged) -> None:
         self.units.add(judged.run.unit)
+        if self.stated:
+            self._fold(judged)
         self.batch.append(judged)
         if len(self.batch) >= BATCH:
             self._flush()
+
+    def _fold(self, judged: Judged) -> None:
+        """Count what a file's runs say of the arms that it states beliefs of."""
+        for arm, flag in zip(outcome_arms(judged.run), judged.flags, strict=True):
+            reward = reward_of_flag(flag)
+            if reward is not None and arm in self.stated:
+                self.folded[arm, reward > 0] += 1
+
+    def _compare(self) -> None:
+        """Set the beliefs a file states beside what its runs lead to."""
+        for stated in self.stated.values():
+            found = self._difference(stated)
+            if found is not None:
+                self.counts["differences"] += 1
+                if len(self.differences) < SHOWN_REJECTED:
+                    self.differences.append(found)
+        self.stated.clear()
+        self.folded.clear()
+
+    def _difference(self, stated: Stated) -> Difference | None:
+        prior = self.txn.settings.priors.of(arm_type(stated.arm))
+        used, unused = self.folded[stated.arm, True], self.folded[stated.arm, False]
+        alpha = prior.alpha_micro / MICRO + used
+        beta = prior.beta_micro / MICRO + unused
+        is_same = abs(alpha - stated.alpha) <= _SAME and abs(beta - stated.beta) <= _SAME
+        if is_same and stated.pulls == used + unused:
+            return None
+        return Difference(
+            arm=stated.arm,
+            stated_alpha=stated.alpha,
+            stated_beta=stated.beta,
+            stated_pulls=stated.pulls,
+            alpha=alpha,
+            beta=beta,
+            pulls=used + unused,
+        )
 
     def _flush(self) -> None:
         batch = self._refuse_other_units(self.batch)
@@ -299,9 +385,19 @@ class _Import:
         if _is_own(self.txn, line.id) or tell_observation(self.txn, line.id, self.number) is not None:
             self.counts["ledger_duplicate"] += 1
             return
+        self._refuse_later_state(line)
         numbers = add_observations(self.txn, [self._entry(line)], import_no=self.number)
         if line.undone:
             mark_told_undone(self.txn, "reward", numbers[0])
+
+    def _refuse_later_state(self, line: RewardLine) -> None:
+        """A belief carried before with other content would count twice: it holds what this one does, or more."""
+        prefix = carried_prefix(line.arm)
+        if line.id.startswith(prefix) and standing_rewards(self.txn, prefix):
+            raise UnreadableSource(
+                f"Arm {line.arm[:60]!a} has a carried belief already, of another state; both would count twice.",
+                next_step="Undo the import that carried it, then import this one.",
+            )
 
     def _entry(self, line: RewardLine) -> LedgerEntry:
         arm_no = self.txn.arm_no(line.arm)

@@ -19,7 +19,9 @@ from core.formats import (
     gemini_cli,
     inspect_log,
     openai_chat,
+    openclaw_export,
     pi_session,
+    qortex_db,
     tau2,
     tau_bench,
     tools,
@@ -27,12 +29,14 @@ from core.formats import (
 from core.formats.entries import (
     Entry,
     Limits,
+    Note,
     Opened,
     Outside,
     Progress,
     Rejected,
     Skipped,
     Source,
+    Stated,
 )
 from core.formats.heads import head_of, is_tools
 from core.formats.openclaw_report import session_of_report
@@ -44,12 +48,14 @@ __all__ = [
     "FORMATS",
     "Entry",
     "Limits",
+    "Note",
     "Opened",
     "Outside",
     "Progress",
     "Rejected",
     "Skipped",
     "Source",
+    "Stated",
     "open_sources",
     "recognise",
 ]
@@ -63,6 +69,8 @@ FORMATS: Final[dict[str, Format]] = {
         gemini_cli.FORMAT,
         inspect_log.FORMAT,
         pi_session.FORMAT,
+        openclaw_export.FORMAT,
+        qortex_db.FORMAT,
         tau2.FORMAT,
         tau_bench.FORMAT,
         openai_chat.FORMAT,

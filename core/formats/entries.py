@@ -55,7 +55,26 @@ class Skipped:
     next_step: str
 
 
-Entry = Run | RunLine | LearnerLine | ArmLine | RewardLine | ResetLine | Rejected | Outside
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    """A belief that a file states beside the runs it should follow from: compared with them, never taken."""
+
+    file: str
+    arm: str
+    alpha: float
+    beta: float
+    pulls: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """What the person should know of how a file was read."""
+
+    file: str
+    text: str
+
+
+Entry = Run | RunLine | LearnerLine | ArmLine | RewardLine | ResetLine | Rejected | Outside | Stated | Note
 Progress = Callable[[int], None]
 """Called with the bytes read of a file so far, as it lies on disk (compressed, if it is)."""
 

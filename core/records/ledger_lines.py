@@ -6,6 +6,7 @@ groups what was recorded together and never orders anything in another learner.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -184,6 +185,15 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _check_number("n_calls", self.n_calls)
         _check_number("n_real_calls", self.n_real_calls)
+
+
+def carried_prefix(arm: str) -> str:
+    """How the ids of all beliefs begin that are carried for an arm; what follows tells their content.
+
+    >>> carried_prefix("tool:fs:Read")
+    'carried/1a572997d764b854/'
+    """
+    return f"carried/{hashlib.sha256(arm.encode()).hexdigest()[:16]}/"
 
 
 LedgerLine = LearnerLine | ArmLine | RewardLine | ResetLine | RunLine

@@ -116,7 +116,8 @@ def _tally_ledger(
 def _add_observation(tally: Tally, row: Row, epoch: int) -> None:
     _, arm_no, _, success, failure, pulls, at_ms, _ = row
     tally.add((hour_of(at_ms), arm_no, epoch), 0, pulls, success, failure)
-    tally.saw(arm_no, epoch, at_ms)
+    if pulls:  # a carried belief may be all seed and no pull
+        tally.saw(arm_no, epoch, at_ms)
 
 
 def _add_correction(tally: Tally, row: Row, epoch: int, automatic: int) -> None:

@@ -19,6 +19,28 @@ def begin_import(txn: Transaction) -> int:
     return number
 
 
+def reopen_import(txn: Transaction, act: str) -> int | None:
+    """The number of an import that goes on; None if there is none of that id, or it was undone."""
+    kind, _, number = act.partition("-")
+    if kind != "import" or not number.isdecimal():
+        return None
+    row = txn.link.row(
+        "SELECT import_no FROM import WHERE learner_id = ? AND import_no = ? AND undone = 0",
+        [txn.learner_id, int(number)],
+    )
+    return None if row is None else int(row[0])
+
+
+def standing_rewards(txn: Transaction, prefix: str) -> bool:
+    """Whether some reward counts that an import told under an id that begins so."""
+    row = txn.link.row(
+        "SELECT 1 FROM observation WHERE learner_id = ? AND uid >= ? AND uid < ? AND uid <> ''"
+        " AND standing = 1 AND undone = 0 LIMIT 1",
+        [txn.learner_id, prefix, prefix + _AFTER_EVERY_TEXT],
+    )
+    return row is not None
+
+
 def finish_import(txn: Transaction, number: int, summary: str) -> None:
     """Note what the import came to."""
     txn.link.run(

@@ -1,0 +1,75 @@
+"""Beliefs that a file holds without the runs they came from → an arm's prior and one row of the ledger.
+
+They began at Beta(1, 1), which becomes the arm's prior; what is beyond it is carried as successes, failures
+and pulls. The row is known by arm and content, not by the file: the same belief told twice counts once, and a
+later state of it can be told from the one that is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Final
+
+from core.errors import InvalidInput
+from core.formats.identity import digest_of
+from core.records.arm import MICRO, UNIFORM
+from core.records.ledger_lines import ArmLine, RewardContext, RewardLine, carried_prefix
+
+_MAX_PSEUDO_COUNTS: Final = 10**9
+_ROUNDING: Final = 1e-9
+"""So far below 1 a sum of thirds may end up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Belief:
+    """What a file believes of an arm beyond Beta(1, 1); ``at_ms`` None = it doesn't say since when."""
+
+    arm: str
+    success_micro: int
+    failure_micro: int
+    pulls: int
+    at_ms: int | None = None
+
+
+def carried(belief: Belief, origin: str) -> Iterator[ArmLine | RewardLine]:
+    """The lines that tell a belief; ``origin`` says for people where it is from.
+
+    Raises `InvalidInput` where its numbers or the arm's id can't be.
+
+    >>> belief = Belief(arm="tool:fs:Read", success_micro=beyond("alpha", 3.5), failure_micro=0, pulls=3)
+    >>> arm, row = carried(belief, "a test")
+    >>> arm.prior, row.success_micro, row.failure_micro, row.pulls
+    (Prior(alpha_micro=1000000, beta_micro=1000000), 2500000, 0, 3)
+    """
+    content = digest_of(f"{belief.success_micro}/{belief.failure_micro}/{belief.pulls}".encode())
+    row = RewardLine(
+        id=f"{carried_prefix(belief.arm)}{content}",
+        arm=belief.arm,
+        observation="carried",
+        success_micro=belief.success_micro,
+        failure_micro=belief.failure_micro,
+        pulls=belief.pulls,
+        at_ms=belief.at_ms,
+        context=RewardContext(reason=f"Carried from {origin}."),
+    )
+    yield ArmLine(key=belief.arm, prior=UNIFORM)
+    yield row
+
+
+def beyond(name: str, parameter: object) -> int:
+    """Millionths that a parameter has beyond the 1 it began with.
+
+    Raises `InvalidInput` for what can't have grown from there.
+
+    >>> beyond("alpha", 1), beyond("beta", 1.7142857142857144)
+    (0, 714286)
+    """
+    if not isinstance(parameter, (int, float)) or not 1 - _ROUNDING <= parameter <= _MAX_PSEUDO_COUNTS:
+        raise InvalidInput(
+            f"{name} of a carried belief must be a number from 1 to 10^9, because it began at Beta(1, 1).",
+            next_step="Correct it where it came from, or leave the arm out.",
+        )
+    exact = (Decimal(repr(float(parameter))) - 1) * MICRO
+    return max(int(exact.quantize(Decimal(1), rounding=ROUND_HALF_EVEN)), 0)

@@ -1,0 +1,233 @@
+"""OpenClaw's learning export: one JSON object with ``traces`` and ``posteriors``; and our own in its shape.
+
+In: a trace is a run that keeps its own ``referenced`` flags; it was observed if a real tool was referenced.
+With traces, ``posteriors`` are only compared with what follows from them; without any they are carried
+(`core.formats.carried`).
+
+Out: ``metrics`` and ``posteriors`` as OpenClaw's command writes them, then ``traces`` and ``observations``,
+each with its ``context``: ``lagged`` tells a person's reward from an automatic one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from core.formats.carried import Belief, beyond, carried
+from core.formats.entries import Entry, Progress, Rejected, Stated
+from core.formats.identity import digest_of, plain
+from core.formats.moments import moment
+from core.formats.reading import Format, Head, Reading
+from core.formats.strict import UNDECODABLE, Flaw
+from core.records.arm import Arm, check_key
+from core.records.ledger_lines import Count, Label, Tokens
+from core.records.run import Inventory, Run, RunClass, Status, Usage
+
+NAME: Final = "openclaw-export"
+
+_CLASSES: Final[dict[bool | None, RunClass]] = {True: "baseline", False: "selected", None: "imported"}
+_MARKS: Final = (b'"armId"', b'"isBaseline"')
+_NO_ERRORS: Final = frozenset((b"", b"null", b"false", b'""'))
+
+
+class _Document(msgspec.Struct):
+    traces: list[msgspec.Raw] | None = None
+    posteriors: list[msgspec.Raw] | None = None
+
+
+class _TracedArm(msgspec.Struct, rename="camel"):
+    arm_id: str
+    included: bool
+    referenced: bool = False
+    token_cost: Tokens | None = None
+
+
+class _Usage(msgspec.Struct, rename="camel"):
+    input: Tokens | None = None
+    output: Tokens | None = None
+    cache_read: Tokens | None = None
+    cache_write: Tokens | None = None
+    total: Tokens | None = None
+    total_tokens: Tokens | None = None
+
+
+class _Trace(msgspec.Struct, rename="camel"):
+    arms: list[_TracedArm]
+    trace_id: str | None = None
+    run_id: str | None = None
+    session_id: str | None = None
+    timestamp: str | int | float | None = None
+    provider: Label | None = None
+    model: Label | None = None
+    channel: Label | None = None
+    is_baseline: bool | None = None
+    usage: _Usage | None = None
+    duration_ms: Count | float | None = None
+    system_prompt_chars: Count | None = None
+    aborted: bool | None = None
+    error: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Posterior(msgspec.Struct, rename="camel"):
+    arm_id: str
+    alpha: float
+    beta: float
+    pulls: Count
+    last_updated: str | int | float | None = None
+
+
+_DOCUMENT: Final = msgspec.json.Decoder(_Document)
+_TRACE: Final = msgspec.json.Decoder(_Trace)
+_POSTERIOR: Final = msgspec.json.Decoder(_Posterior)
+_CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
+
+
+def _claims(head: Head) -> bool:
+    """Other exports have ``traces`` too; only these speak of arms."""
+    if not {"traces", "posteriors"} & head.keys:
+        return False
+    return {"metrics", "posteriors"} <= head.keys or any(mark in head.start for mark in _MARKS)
+
+
+def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
+    for number, raw in replace(reading, shape="object").raw_records(progress):
+        if isinstance(raw, Rejected):
+            yield raw
+            continue
+        try:
+            document = _DOCUMENT.decode(raw)
+        except UNDECODABLE as error:
+            yield reading.rejected(number, error, raw)
+        else:
+            yield from _entries(reading, document)
+
+
+def _entries(reading: Reading, document: _Document) -> Iterator[Entry]:
+    traces, posteriors = document.traces or (), document.posteriors or ()
+    yield from _beliefs(reading, posteriors, is_compared=bool(traces))
+    for number, raw in enumerate(traces, start=1):
+        try:
+            yield _run(bytes(raw))
+        except UNDECODABLE as error:
+            yield _rejected(reading, "Trace", number, error, bytes(raw))
+
+
+def _rejected(reading: Reading, what: str, number: int, error: BaseException, raw: bytes) -> Rejected:
+    refused = reading.rejected(number, error, raw)
+    return replace(refused, line=None, reason=f"{what} {number}: {refused.reason}")
+
+
+# --- posteriors -------------------------------------------------------------------------------------------
+
+
+def _beliefs(reading: Reading, raws: Sequence[msgspec.Raw], *, is_compared: bool) -> Iterator[Entry]:
+    seen: set[str] = set()
+    for number, raw in enumerate(raws, start=1):
+        try:
+            told = _once(_POSTERIOR.decode(bytes(raw)), seen)
+            if is_compared:
+                yield _stated(reading, told)
+            else:
+                yield from carried(_belief(told), "an OpenClaw export")
+        except UNDECODABLE as error:
+            yield _rejected(reading, "Posterior", number, error, bytes(raw))
+
+
+def _once(told: _Posterior, seen: set[str]) -> _Posterior:
+    if check_key(told.arm_id) in seen:
+        raise Flaw("names an arm that has one already")
+    seen.add(told.arm_id)
+    return told
+
+
+def _stated(reading: Reading, told: _Posterior) -> Stated:
+    return Stated(file=reading.file, arm=told.arm_id, alpha=told.alpha, beta=told.beta, pulls=told.pulls)
+
+
+def _belief(told: _Posterior) -> Belief:
+    return Belief(
+        arm=told.arm_id,
+        success_micro=beyond("alpha", told.alpha),
+        failure_micro=beyond("beta", told.beta),
+        pulls=told.pulls,
+        at_ms=moment(told.last_updated)[0],
+    )
+
+
+# --- traces -----------------------------------------------------------------------------------------------
+
+
+def _run(raw: bytes) -> Run:
+    trace = _TRACE.decode(raw)
+    arms = _merged(trace.arms)
+    identity = plain(trace.trace_id) or plain(trace.run_id) or digest_of(_canonical(raw))
+    ended_at_ms, is_naive = moment(trace.timestamp)
+    return Run(
+        uid=f"{NAME}/prompt/{identity}",
+        inventory=Inventory(
+            kind="declared",
+            arms=tuple([Arm(key=arm.arm_id, token_cost=arm.token_cost) for arm in arms if arm.included]),
+        ),
+        format=NAME,
+        unit="prompt",
+        source=identity,
+        session=plain(trace.session_id),
+        ended_at_ms=ended_at_ms,
+        naive_time=is_naive,
+        provider=trace.provider,
+        model=trace.model,
+        channel=trace.channel,
+        run_class=_CLASSES[trace.is_baseline],
+        status=_status(trace),
+        usage=_usage(trace.usage),
+        duration_ms=None if trace.duration_ms is None else _millis(trace.duration_ms),
+        prompt_chars=trace.system_prompt_chars,
+        excluded=tuple([arm.arm_id for arm in arms if not arm.included]),
+        referenced=tuple([arm.arm_id for arm in arms if arm.included and arm.referenced]),
+    )
+
+
+def _merged(arms: list[_TracedArm]) -> list[_TracedArm]:
+    """Each arm once: two files of one name are one arm, in if either is, used if either was."""
+    found: dict[str, _TracedArm] = {}
+    for arm in arms:
+        known = found.setdefault(arm.arm_id, arm)
+        if known is not arm:
+            known.included |= arm.included
+            known.referenced |= arm.referenced
+    return list(found.values())
+
+
+def _canonical(raw: bytes) -> bytes:
+    return _CANONICAL.encode(msgspec.json.decode(raw))
+
+
+def _status(trace: _Trace) -> Status:
+    if trace.aborted:
+        return "aborted"
+    return "completed" if bytes(trace.error) in _NO_ERRORS else "error"
+
+
+def _usage(told: _Usage | None) -> Usage | None:
+    if told is None:
+        return None
+    found = Usage(
+        input=told.input or 0,
+        output=told.output or 0,
+        cache_read=told.cache_read or 0,
+        cache_write=told.cache_write or 0,
+        total=told.total or told.total_tokens or None,
+    )
+    return None if found.tokens is None else found
+
+
+def _millis(duration: float) -> int:
+    if not 0 <= duration <= 10**12:
+        raise Flaw("has a duration that is no duration")
+    return round(duration)
+
+
+FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read, takes_tools=False)
