@@ -97,7 +97,7 @@ class NotApplicable(Conflict):
     code = "not_applicable"
 
 
-class Denied(ArmscopeError, PermissionError):
+class Denied(ArmscopeError):
     code = "denied"
 
 
