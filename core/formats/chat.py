@@ -132,6 +132,8 @@ def metadata(arguments: bytes) -> str:
         return msgspec.json.decode(arguments, type=str)[:METADATA_CHARS]
     if b"\\u" in arguments:
         arguments = msgspec.json.encode(msgspec.json.decode(arguments))
+    elif b"\n" in arguments:  # an indented document; inside a text there is no bare line break
+        arguments = msgspec.json.format(arguments, indent=-1)
     # No character takes more than four bytes; one cut in half at the end is dropped.
     return arguments[: 4 * METADATA_CHARS].decode(errors="ignore")[:METADATA_CHARS]
 

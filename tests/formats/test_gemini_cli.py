@@ -1,0 +1,164 @@
+"""Gemini CLI sessions: prompts, replies, notices, and the two ways they are written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.errors import UnreadableSource
+from core.formats import recognise
+from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs, tool
+
+HEAD: Json = {"sessionId": "s1", "projectHash": "p", "startTime": "2026-01-02T03:04:05.000Z"}
+
+
+def message(kind: str, id: str, content: object = "", **fields: object) -> Json:
+    return {
+        "id": id,
+        "timestamp": f"2026-01-02T03:04:{id[1:]:>02}.000Z",
+        "type": kind,
+        "content": content,
+        **fields,
+    }
+
+
+def calls(*ids: str) -> list[Json]:
+    return [{"id": id, "name": id.split("-")[0], "args": {"path": "é"}, "status": "success"} for id in ids]
+
+
+def tokens(**counts: int) -> Json:
+    return {"input": 0, "output": 0, "cached": 0, "thoughts": 0, "tool": 0, "total": 0, **counts}
+
+
+TALK = [
+    message("user", "m1", "write it"),
+    message("gemini", "m2", "", toolCalls=calls("write_file-1"), tokens=tokens(input=10, output=2, total=15)),
+    message("info", "m3", "An update is available."),
+    message("gemini", "m4", "done", model="g-2", tokens=tokens(input=20, output=1, cached=8, thoughts=3)),
+    message("user", "m5", [{"text": "and"}, {"inlineData": {}}, "read it"]),
+    message("gemini", "m6", [{"text": "here"}], toolCalls=calls("read_file-1"), tokens=tokens()),
+    message("user", "m7", "  "),
+    message("user", "m8", "thanks"),
+]
+
+
+def document(messages: list[Json], **fields: object) -> bytes:
+    return json.dumps({**HEAD, "messages": messages, **fields}, indent=2).encode()
+
+
+def test_a_run_is_a_prompt(tmp_path: Path) -> None:
+    path = put(tmp_path, document(TALK))
+    assert recognise(path) == "gemini-cli"
+    first, second, third = runs(read(path))
+    assert (names(first), first.texts, first.model) == (["write_file"], ("done",), "g-2")
+    assert first.calls[0].metadata == '{"path":"é"}'
+    assert first.usage is not None
+    assert (first.usage.input, first.usage.output, first.usage.cache_read) == (30, 3, 8)
+    assert first.tokens == 15 + 24, "the total is the file's, else what is no part of another count"
+    assert (names(second), second.texts, second.usage) == (["read_file"], ("here",), None)
+    assert (third.empty, third.calls) == (True, ())
+    assert [run.uid for run in (first, second, third)] == [f"gemini-cli/prompt/m{n}" for n in (1, 5, 8)]
+    assert {run.source for run in (first, second)} == {"s1"}
+    assert first.ended_at_ms == 1767323044000
+    assert [offered(run) for run in (first, third)] == [["read_file", "write_file"]] * 2
+    assert first.inventory is third.inventory
+    assert first.inventory.kind == "inferred"
+
+
+def test_a_call_that_is_told_again_counts_once(tmp_path: Path) -> None:
+    again = message("gemini", "m9", "", toolCalls=[*calls("write_file-1"), {"name": "ls"}, {"name": "ls"}])
+    (run,) = runs(read(put(tmp_path, document([*TALK[:2], again]))))
+    assert names(run) == ["write_file", "ls", "ls"]
+
+
+def test_what_went_wrong_is_made_up_for_by_a_later_reply(tmp_path: Path) -> None:
+    for notice, status in (
+        (message("error", "m9", "[API Error]"), "error"),
+        (message("info", "m9", "Request cancelled."), "aborted"),
+        (message("warning", "m9", "careful"), "completed"),
+    ):
+        (run,) = runs(read(put(tmp_path, document([*TALK[:2], notice]))))
+        assert run.status == status
+        (run,) = runs(read(put(tmp_path, document([*TALK[:2], notice, TALK[3]]))))
+        assert run.status == "completed"
+        assert runs(read(put(tmp_path, document([notice])))) == []
+
+
+def test_replies_before_the_first_prompt_are_a_run(tmp_path: Path) -> None:
+    first, second = runs(read(put(tmp_path, document([TALK[1], *TALK[4:6]]))))
+    assert (names(first), first.uid, names(second)) == (["write_file"], "gemini-cli/prompt/m2", ["read_file"])
+
+
+def test_lines_say_the_same_as_a_document(tmp_path: Path) -> None:
+    early = {**TALK[1], "toolCalls": [], "tokens": None}
+    told = [HEAD, TALK[0], early, {"$set": {"lastUpdated": "x"}}, TALK[1], *TALK[2:], {"$rewindTo": "m5"}]
+    path = put(tmp_path, lines(told))
+    assert recognise(path) == "gemini-cli"
+    assert runs(read(path)) == runs(read(put(tmp_path, document(TALK), "whole")))
+    as_set = put(tmp_path, lines([HEAD, {"$set": {"messages": TALK}}]), "set")
+    assert runs(read(as_set)) == runs(read(path))
+
+
+@pytest.mark.parametrize("fields", [{"kind": "subagent"}, {"kind": "main"}])
+def test_a_sub_agent_s_session_is_refused(tmp_path: Path, fields: Json) -> None:
+    path = put(tmp_path, document(TALK, **fields))
+    if fields["kind"] == "main":
+        assert len(runs(read(path))) == 3
+    else:
+        with pytest.raises(UnreadableSource, match="sub-agent"):
+            read(path)
+
+
+def test_supplied_tools_beat_what_is_called(tmp_path: Path) -> None:
+    tools_file = put(tmp_path, lines([[tool("ls")]]), "tools")
+    assert {
+        tuple(offered(run)) for run in runs(read(put(tmp_path, document(TALK)), tools_file=tools_file))
+    } == {("ls",)}
+
+
+def test_bad_messages_are_rejected_alone(tmp_path: Path) -> None:
+    bad: list[Json] = [
+        {"id": "b1", "type": 7},
+        message("gemini", "b2", "", toolCalls=[{"name": "n" * 600}]),
+        message("gemini", "b3", "", tokens={"input": -1}),
+    ]
+    entries = read(put(tmp_path, document([*bad, *TALK])))
+    assert len(runs(entries)) == 3
+    assert [one.line for one in rejected(entries)] == [1, 2, 3]
+    huge = message("gemini", "b4", "", tokens=tokens(input=10**12))
+    entries = read(put(tmp_path, document([TALK[0], huge, {**huge, "id": "b5"}])))
+    assert (runs(entries), len(rejected(entries))) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (document(TALK)[:-9], "cut off"),
+        (document(TALK).replace(b'"input": 10', b'"input": NaN'), "NaN"),
+        (document(TALK).replace(b'"write it"', b'"\\ud800"'), "surrogate"),
+        (document(TALK).replace(b'"write it"', b"[" * 99 + b"]" * 99), "deeper"),
+        (document(TALK).replace(b'"messages": [', b'"messages": 7, "rest": ['), "another shape"),
+    ],
+)
+def test_a_document_that_is_not_whole_is_one_rejection(tmp_path: Path, content: bytes, reason: str) -> None:
+    entries = read(put(tmp_path, content))
+    assert runs(entries) == []
+    assert reason in rejected(entries)[0].reason
+
+
+def test_a_cut_line_takes_nothing_but_itself(tmp_path: Path) -> None:
+    content = lines([HEAD, *TALK])
+    entries = read(put(tmp_path, content[:-9]))
+    assert len(runs(entries)) == 2
+    assert "last line is cut off" in rejected(entries)[0].reason
+
+
+def test_ids_are_data(tmp_path: Path) -> None:
+    told = [{**one, "id": f"../{one['id']}\x00"} for one in TALK]
+    found = runs(read(put(tmp_path, document(told, sessionId="x" * 9_000))))
+    assert len({run.uid for run in found}) == 3
+    assert all(run.uid.isprintable() and ".." not in run.uid for run in found)
+    without = [{key: value for key, value in one.items() if key != "id"} for one in TALK]
+    assert len({run.uid for run in runs(read(put(tmp_path, document(without))))}) == 3

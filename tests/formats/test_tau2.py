@@ -1,0 +1,228 @@
+"""tau2 results: whose calls count, tools by domain, how a simulation ended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.detect import detect
+from core.errors import UnreadableSource
+from core.formats import Limits, open_sources, recognise
+from tests.formats.builders import Json, lines, names, offered, outside, put, read, rejected, runs, tool
+
+GREETING: Json = {"role": "assistant", "content": "Hi!", "tool_calls": None, "usage": None}
+
+
+def call(name: str, role: str = "assistant") -> Json:
+    return {
+        "role": role,
+        "content": None,
+        "tool_calls": [{"id": "c", "name": name, "arguments": {"city": "Rome"}, "requestor": role}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 2},
+        "timestamp": "2025-08-01T10:00:05",
+    }
+
+
+def said(role: str, words: str) -> Json:
+    return {"role": role, "content": words, "usage": None, "timestamp": "2025-08-01T10:00:09"}
+
+
+TALK = [
+    GREETING,
+    said("user", "book it"),
+    call("book"),
+    call("toggle_wifi", "user"),
+    said("assistant", "done"),
+    said("user", "###STOP###"),
+]
+
+
+def simulation(messages: list[Json], id: str = "s1", **fields: object) -> Json:
+    return {
+        "id": id,
+        "messages": messages,
+        "reward_info": {"reward": 1.0},
+        "duration": 12.3456,
+        "termination_reason": "user_stop",
+        "end_time": "2025-08-01T10:00:10.5",
+        **fields,
+    }
+
+
+def results(
+    *simulations: Json, domain: str = "air", user: str = "user_simulator", **environment: object
+) -> bytes:
+    info = {
+        "agent_info": {"llm": "m-1"},
+        "user_info": {"implementation": user},
+        "environment_info": {"domain_name": domain, **environment},
+    }
+    return json.dumps({"info": info, "tasks": [{}], "simulations": simulations}, indent=2).encode()
+
+
+def test_a_simulation_is_an_episode(tmp_path: Path) -> None:
+    path = put(tmp_path, results(simulation(TALK), simulation([], id="s2", reward_info=None)))
+    run, empty = runs(read(path))
+    assert recognise(path) == "tau2"
+    assert names(run) == ["book"], "the simulated user's calls are not the agent's"
+    assert run.calls[0].metadata == '{"city":"Rome"}'
+    assert run.usage is not None
+    assert (run.usage.input, run.usage.output) == (10, 2)
+    assert (run.uid, run.source, run.model) == ("tau2/episode/s1", "s1", "m-1")
+    assert (run.reward, run.duration_ms, run.naive_time, run.status) == (1.0, 12346, True, "completed")
+    assert run.ended_at_ms == 1754042410500
+    assert (empty.empty, empty.reward, empty.usage) == (True, None, None)
+
+
+def test_turns_have_neither_reward_nor_usage(tmp_path: Path) -> None:
+    entries = read(put(tmp_path, results(simulation(TALK))), unit="turn")
+    first, last = runs(entries)
+    assert (names(first), first.reward, first.usage, first.duration_ms) == (["book"], None, None, None)
+    assert (first.uid, last.uid, last.empty) == ("tau2/turn/s1/0", "tau2/turn/s1/1", True)
+    assert first.ended_at_ms == 1754042409000
+    assert [one.n_replies for one in outside(entries)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [
+        ("user_stop", "completed"),
+        ("agent_stop", "completed"),
+        (None, "completed"),
+        ("max_steps", "error"),
+        ("too_many_errors", "error"),
+    ],
+)
+def test_how_it_ended_is_how_its_last_turn_did(tmp_path: Path, reason: str | None, status: str) -> None:
+    path = put(tmp_path, results(simulation(TALK, termination_reason=reason)))
+    assert [run.status for run in runs(read(path))] == [status]
+    assert [run.status for run in runs(read(path, unit="turn"))] == ["completed", status]
+
+
+def test_a_reward_of_zero_is_a_reward(tmp_path: Path) -> None:
+    (run,) = runs(read(put(tmp_path, results(simulation(TALK, reward_info={"reward": 0.0})))))
+    assert run.reward == 0.0
+
+
+# --- tools by domain --------------------------------------------------------------------------------------
+
+
+def by_domain(folder: Path) -> Path:
+    lists = {
+        "domains": {"air": [tool("book")], "telecom": [tool("refuel"), tool("shared")]},
+        "telecom_user_tools_added_in_no_user_mode": ["toggle_wifi", "shared"],
+    }
+    return put(folder, lines([lists]), "tools")
+
+
+def test_the_tools_are_those_of_the_domain(tmp_path: Path) -> None:
+    path = put(tmp_path, results(simulation(TALK), simulation(TALK, id="s2")))
+    first, second = runs(read(path, tools_file=by_domain(tmp_path)))
+    assert (offered(first), first.inventory.kind) == (["book"], "supplied")
+    assert first.inventory is second.inventory
+
+
+def test_an_agent_without_a_user_has_the_user_s_tools_as_well(tmp_path: Path) -> None:
+    tools_file = by_domain(tmp_path)
+    alone, with_user = (
+        runs(
+            read(put(tmp_path, results(simulation(TALK), domain="telecom", user=user)), tools_file=tools_file)
+        )
+        for user in ("dummy_user", "user_simulator")
+    )
+    assert offered(alone[0]) == ["refuel", "shared", "toggle_wifi"]
+    assert alone[0].inventory.arms[1].token_cost is not None, "the list with the schema tells the cost"
+    assert offered(with_user[0]) == ["refuel", "shared"]
+    assert detect(alone[0]).not_offered == ("book",)
+
+
+def test_a_domain_that_is_not_listed_is_refused_by_name(tmp_path: Path) -> None:
+    path = put(tmp_path, results(simulation(TALK), domain="sea"))
+    with pytest.raises(
+        UnreadableSource, match="must list the one of the records, 'sea', got 'air', 'telecom'"
+    ):
+        read(path, tools_file=by_domain(tmp_path))
+
+
+def test_a_plain_list_is_for_every_domain(tmp_path: Path) -> None:
+    tools_file = put(tmp_path, lines([[tool("any")]]), "list")
+    assert offered(runs(read(put(tmp_path, results(simulation(TALK))), tools_file=tools_file))[0]) == ["any"]
+
+
+def test_declared_tools_beat_supplied_ones_unless_the_agent_has_more(tmp_path: Path) -> None:
+    declared = {"defined": {"doc": "..."}}
+    for defined in (declared, [tool("defined")]):
+        path = put(tmp_path, results(simulation(TALK), tool_defs=defined))
+        (run,) = runs(read(path, tools_file=by_domain(tmp_path)))
+        assert (offered(run), run.inventory.kind) == (["defined"], "declared")
+    alone = put(tmp_path, results(simulation(TALK), domain="telecom", user="dummy_user", tool_defs=declared))
+    (run,) = runs(read(alone, tools_file=by_domain(tmp_path)))
+    assert run.inventory.kind == "supplied"
+
+
+def test_without_any_list_the_file_s_calls_are_the_inventory(tmp_path: Path) -> None:
+    other = simulation([said("user", "x"), call("cancel")], id="s2")
+    short, long = (runs(read(put(tmp_path, results(*some)))) for some in ([other], [other, simulation(TALK)]))
+    assert offered(short[0]) == ["cancel"]
+    assert [offered(run) for run in long] == [["book", "cancel"]] * 2
+    assert long[0].rank > short[0].rank
+
+
+# --- hostile files ----------------------------------------------------------------------------------------
+
+
+def test_a_simulation_of_another_shape_is_rejected_alone(tmp_path: Path) -> None:
+    bad: list[Json] = [
+        {"id": "b1"},
+        simulation(TALK, duration=-1),
+        simulation([call("n" * 600)]),
+        simulation([{**call("x"), "usage": {"prompt_tokens": -5}}]),
+        {"id": "b3", "messages": [], "more": json.loads("[" * 70 + "]" * 70)},
+    ]
+    entries = read(put(tmp_path, results(*bad, simulation(TALK, id="good"))))
+    assert [run.source for run in runs(entries)] == ["good"]
+    assert [one.line for one in rejected(entries)] == [1, 2, 3, 4, 5]
+    assert "deeper" in rejected(entries)[4].reason
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        results(simulation(TALK))[:-40],
+        results(simulation(TALK)).replace(b"12.3456", b"NaN"),
+        results(simulation(TALK)).replace(b'"air"', b"7"),
+        results(simulation(TALK)).replace(b'"tasks": [', b'"tasks": [' + b"[" * 99_000),
+        results(simulation(TALK)).replace(b'"m-1"', b'"\\ud800"'),
+        results(simulation(TALK)).replace(b'"simulations": [', b'"simulations": 7, "rest": ['),
+        results(simulation(TALK)).replace(b'"simulations"', b'"simulation"'),
+    ],
+)
+def test_a_document_that_is_not_whole_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = put(tmp_path, content)
+    assert recognise(path) == "tau2"
+    with pytest.raises(UnreadableSource, match="must be whole"):
+        read(path)
+
+
+def test_ids_that_could_not_stand_in_ours_are_hashed(tmp_path: Path) -> None:
+    hostile = ["x" * 9_000, "a\x00b", "\n"]
+    found = runs(read(put(tmp_path, results(*[simulation(TALK, id=id) for id in hostile]))))
+    assert len({run.uid for run in found}) == 3
+    assert all(run.uid.isprintable() and len(run.uid) < 100 for run in found)
+
+
+def test_what_only_looks_like_results_is_not_recognised(tmp_path: Path) -> None:
+    alikes: list[Json] = [{"info": {}, "simulations": []}, {"environment_info": 1}, {"simulations": []}]
+    for alike in alikes:
+        assert recognise(put(tmp_path, lines([alike]))) is None
+
+
+def test_one_line_or_many_and_the_limit_of_a_document(tmp_path: Path) -> None:
+    (compact,) = runs(read(put(tmp_path, lines([json.loads(results(simulation(TALK)))]))))
+    (spread,) = runs(read(put(tmp_path, results(simulation(TALK)))))
+    assert (compact.uid, names(compact), compact.usage) == (spread.uid, names(spread), spread.usage)
+    with pytest.raises(UnreadableSource, match="must be at most"):
+        read(put(tmp_path, results(simulation(TALK))), limits=Limits(document_bytes=300))
+    assert open_sources([put(tmp_path, results())]).sources[0].unit == "episode"
