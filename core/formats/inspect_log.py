@@ -23,6 +23,7 @@ from core.formats.reading import Format, Head, Reading
 from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import DeclaredLists
+from core.records.arm import Arm
 from core.records.ledger_lines import Label, Tokens
 from core.records.run import Inventory, Status, Usage
 
@@ -193,8 +194,11 @@ class _Samples:
         distinct = list({id(inventory): inventory for inventory in lists}.values())
         if len(distinct) <= 1:
             return distinct[0] if distinct else None
-        arms = {arm.key: arm for inventory in reversed(distinct) for arm in reversed(inventory.arms)}
-        return Inventory(kind="declared", arms=tuple(reversed(arms.values())))
+        arms: dict[str, Arm] = {}
+        for inventory in distinct:
+            for arm in inventory.arms:
+                arms.setdefault(arm.key, arm)
+        return Inventory(kind="declared", arms=tuple(arms.values()))
 
 
 def _attached(sample: _Sample) -> list[Message]:
