@@ -1,0 +1,330 @@
+"""Sequences of calls on one qortex learner, played on a desk of ours.
+
+qortex keeps a posterior per context and can decay one; we do neither. So what is asked of a context is left
+out of the play, and everything asked without one is compared: `Expected` follows the questions, not the
+answers, and says for each where ours must differ, or can't be compared because an earlier difference is still
+in that arm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from core.errors import InvalidReward, NotApplicable, UnknownArm
+from core.flows import look
+from core.flows.desk import Desk
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.settings import change
+from core.records.arm import ARM_TYPES, MICRO, Arm, Prior
+from core.records.observation import OUTCOME_REWARDS
+from core.store.store import Store
+from core.store.transaction import DECLARED
+from tests.conformance.arm_ids import is_arm_id
+from tests.conformance.vectors import ABSENT, Deviation, Vector, close, compare, load
+from tests.flows.world import desk_at
+
+TOLERANCE: Final = 1e-9
+SEED_BOOST: Final = 2.0
+
+Op = Mapping[str, Any]
+State = dict[str, float]
+Answer = Any  # whatever JSON can hold
+
+RULES: Final = {
+    "contexts": (
+        "§6: There is one posterior per learner and arm, and the selector reads it; context is metadata.",
+        "A reward given with a context would go where nobody reads.",
+    ),
+    "decay": (
+        "§3: Any order of the same facts gives the same posterior, bit for bit.",
+        "A posterior that decays depends on when each fact came.",
+    ),
+    "credit": (
+        "§10: an episode's normalised reward to the arms of its runs as lagged fractional observations",
+        "Parameters are moved by observations only, never by a difference that may be negative.",
+    ),
+    "range": (
+        "§6: Outside [0,1], NaN, infinite: refused.",
+        "One reward of 2 or -1 leaves a parameter of 0, which breaks every later selection.",
+    ),
+    "zero": ("§6: an explicit number wins over the outcome", "qortex takes a reward of 0 for a missing one."),
+    "neither": ("§6: neither = accepted", "qortex takes silence for a rejection."),
+    "outcome": (
+        "§6: Outcome accepted 1, partial 0.5, rejected 0",
+        "Another word is refused, where qortex takes it for a rejection.",
+    ),
+    "unknown": ("§6: Unknown arm: refused with near matches", "So is a reset of one; qortex counts 0."),
+    "nothing": (
+        "§11: a reset that silently does nothing",
+        "A reset with no arm in scope is refused; qortex answers 0.",
+    ),
+    "kept": (
+        "§6: Nothing is deleted.",
+        "An arm that was reset stays listed, at Beta(1,1) and zero pulls; qortex forgets it.",
+    ),
+    "ties": ("§8: Rank = by posterior mean, ties by id.", "qortex ranks equal means as they came."),
+}
+
+
+@dataclass
+class Expected:
+    """Which answers must differ and why (`reasons`), and which an earlier difference makes incomparable."""
+
+    reasons: dict[str, str] = field(default_factory=dict)
+    unsure: set[str] = field(default_factory=set)
+    listed: set[str] = field(default_factory=set)
+    emptied: set[str] = field(default_factory=set)
+    differing: set[str] = field(default_factory=set)
+    elsewhere: set[tuple[str, str]] = field(default_factory=set)
+
+    def follow(self, number: int, op: Op) -> None:
+        if _context(op):
+            self._in_context(number, op)
+        else:
+            getattr(self, f"_{op['op']}", lambda *_: None)(number, op)
+
+    def _in_context(self, number: int, op: Op) -> None:
+        self.reasons[f"{number} {op['op']}"] = "contexts"
+        where = repr(_context(op))
+        if op["op"] in {"observe", "decay"}:
+            self.elsewhere.add((where, op["arm_id"]))
+        elif op["op"] == "reset":
+            named = op.get("arm_ids")
+            self.elsewhere -= {
+                (place, arm)
+                for place, arm in self.elsewhere
+                if place == where and (named is None or arm in named)
+            }
+
+    def _observe(self, number: int, op: Op) -> None:
+        arm, name = op["arm_id"], f"{number} observe"
+        reason = _observed_otherwise(op)
+        if arm in self.differing:
+            self.unsure.add(name)
+        elif reason is not None:
+            self.reasons[name] = reason
+        if reason is not None:
+            self.differing.add(arm)
+        if reason not in {"range", "outcome"}:
+            self.listed.add(arm)
+            self.emptied.discard(arm)
+
+    def _decay(self, number: int, op: Op) -> None:
+        self.reasons[f"{number} decay"] = "decay"
+        self.differing.add(op["arm_id"])
+
+    def _credit(self, number: int, op: Op) -> None:
+        self.reasons[f"{number} credit"] = "credit"
+        self.differing |= set(op["deltas"])
+
+    def _contexts(self, number: int, _op: Op) -> None:
+        self.reasons[f"{number} contexts"] = "contexts"
+
+    def _posteriors(self, number: int, _op: Op) -> None:
+        self.unsure |= {f"{number} posteriors {arm}" for arm in self.differing}
+        for arm in self.emptied - self.differing:
+            self.reasons[f"{number} posteriors {arm}"] = "kept"
+
+    def _metrics(self, number: int, _op: Op) -> None:
+        sums = {f"{number} {name}" for name in ("total_pulls", "total_reward", "accuracy")}
+        count = f"{number} arm_count"
+        if self.differing or self.elsewhere:
+            self.unsure |= sums
+        if self.differing or (self.elsewhere and self.emptied):
+            self.unsure.add(count)
+        elif self.elsewhere or self.emptied:
+            self.reasons[count] = "contexts" if self.elsewhere else "kept"
+
+    def _top(self, number: int, _op: Op) -> None:
+        if self.differing:
+            self.unsure.add(f"{number} top")
+        elif self.emptied:
+            self.reasons[f"{number} top"] = "kept"
+
+    def _reset(self, number: int, op: Op) -> None:
+        named, name = op.get("arm_ids"), f"{number} reset"
+        if named == []:
+            return
+        scope = set(self.listed if named is None else named)
+        if not scope <= self.listed or not scope:
+            self.reasons[name] = "unknown" if scope else "nothing"
+            self.differing |= scope & self.listed
+            return
+        if self.differing or (self.emptied & scope and self.elsewhere):
+            self.unsure.add(name)
+        elif self.emptied & scope:
+            self.reasons[name] = "kept"
+        elif named is None and "context" not in op and self.elsewhere:
+            self.reasons[name] = "contexts"
+        self.emptied |= scope
+        self.differing = set() if named is None else self.differing - scope
+        if named is None and "context" not in op:
+            self.elsewhere.clear()
+
+
+def _context(op: Op) -> Mapping[str, Any]:
+    """The context an operation is in; an empty one is the default's."""
+    given = op.get("context", op.get("outcome_context"))
+    return given if given is not None else {}
+
+
+def _observed_otherwise(op: Op) -> str | None:
+    outcome = op.get("outcome") or None
+    if "reward" not in op:
+        return "neither" if outcome is None else None if outcome in OUTCOME_REWARDS else "outcome"
+    if not 0 <= op["reward"] <= 1:
+        return "range"
+    return "zero" if op["reward"] == 0 and outcome in {"accepted", "partial"} else None
+
+
+@pytest.mark.parametrize("vector", load("qortex_learner"))
+def test_a_learner_answers_as_qortexs_does(vector: Vector, tmp_path: Path) -> None:
+    ops, config = vector.input["ops"], vector.input["config"]
+    expected = Expected(listed=set(config.get("seed_arms", ())))
+    learner = Player.of(tmp_path / "learner.db", config)
+    ours: dict[str, Any] = {}
+    theirs: dict[str, Any] = {}
+    for number, (op, told) in enumerate(zip(ops, vector.output, strict=True)):
+        expected.follow(number, op)
+        ours |= _named(number, op, ABSENT if _context(op) else learner.play(op))
+        theirs |= _named(number, op, told)
+    learner.desk.store.close()
+    expected.reasons |= _tied(theirs)
+    deviations = [
+        Deviation(*RULES[kind], lambda case, kind=kind: expected.reasons.get(case.name) == kind)  # type: ignore[misc]
+        for kind in RULES
+    ]
+    for answers in (ours, theirs):
+        for name in expected.unsure:
+            answers.pop(name, None)
+    compare(vector, ours, theirs, deviations, close(TOLERANCE))
+
+
+def _named(number: int, op: Op, answer: Answer) -> dict[str, Any]:
+    """An answer by name; of posteriors each arm's, of metrics each number."""
+    kind = op["op"]
+    if answer is ABSENT or _context(op):
+        return {f"{number} {kind}": answer}
+    if kind == "posteriors":
+        return {f"{number} posteriors {arm}": _state(state) for arm, state in answer.items()}
+    if kind == "metrics":
+        return {f"{number} {name}": value for name, value in answer.items() if name != "learner"}
+    if kind == "top":
+        return {f"{number} top": [(arm, _state(state)) for arm, state in answer]}
+    return {f"{number} {kind}": _state(answer) if kind == "observe" else answer}
+
+
+def _state(state: Mapping[str, Any]) -> State:
+    return {name: value for name, value in state.items() if name != "last_updated"}
+
+
+def _tied(theirs: Mapping[str, Any]) -> dict[str, str]:
+    """Rankings in which arms of equal mean stand in another order than that of their ids."""
+    ranked = {name: told for name, told in theirs.items() if name.endswith(" top") and isinstance(told, list)}
+    return {
+        name: "ties"
+        for name, told in ranked.items()
+        if told != sorted(told, key=lambda entry: (-entry[1]["mean"], entry[0]))
+    }
+
+
+@dataclass
+class Player:
+    """A desk that is asked what qortex was asked; arms go by ids of ours, every prior is uniform."""
+
+    desk: Desk
+    path: Path
+
+    @classmethod
+    def of(cls, path: Path, config: Mapping[str, Any]) -> Player:
+        desk = desk_at(path)
+        uniform = {"alpha_micro": MICRO, "beta_micro": MICRO}
+        change(desk, "priors", dict.fromkeys(ARM_TYPES, uniform))
+        boost = round(config.get("seed_boost", SEED_BOOST) * MICRO)
+        prior = Prior(alpha_micro=boost, beta_micro=MICRO)
+        with desk.writing("ingest", create=True) as txn:
+            seeds = [Arm(key=_key(arm), prior=prior) for arm in config.get("seed_arms", ())]
+            txn.ensure_arms(seeds, declared=DECLARED)
+        return cls(desk, path)
+
+    def play(self, op: Op) -> Answer:
+        return getattr(self, f"_{op['op']}", lambda _: ABSENT)(op)
+
+    def _observe(self, op: Op) -> Answer:
+        # An explicit number wins, so the word beside it need not be one of ours.
+        outcome = op.get("outcome") or None
+        value = op.get("reward")
+        try:
+            reward(
+                self.desk, _key(op["arm_id"]), value, outcome=outcome if value is None else None, create=True
+            )
+        except InvalidReward:
+            return ABSENT
+        return self._states()[op["arm_id"]]
+
+    def _reset(self, op: Op) -> Answer:
+        named = op.get("arm_ids")
+        if named == []:  # none are named: that is not all of them
+            return 0
+        try:
+            return reset(self.desk, arms=[_key(arm) for arm in named or ()]).reset_count
+        except (NotApplicable, UnknownArm):
+            return ABSENT
+
+    def _posteriors(self, op: Op) -> dict[str, State]:
+        named = op.get("arm_ids")
+        return {arm: state for arm, state in self._states().items() if named is None or arm in named}
+
+    def _top(self, _op: Op) -> list[tuple[str, State]]:
+        believed = look.belief(self.desk)
+        order = believed.summary.rank.argsort()
+        states = self._states()
+        return [(arm, states[arm]) for arm in (_name(believed.columns.keys[place]) for place in order)]
+
+    def _metrics(self, _op: Op) -> dict[str, float]:
+        states = self._states().values()
+        pulls, total = sum(state["pulls"] for state in states), sum(state["total_reward"] for state in states)
+        return {
+            "total_pulls": pulls,
+            "total_reward": total,
+            "accuracy": round(total / pulls, 4) if pulls else 0.0,
+            "arm_count": len(states),
+            "explore_ratio": look.frame(self.desk).settings.baseline_rate,
+        }
+
+    def _reopen(self, _op: Op) -> str:
+        self.desk.store.close()
+        self.desk = replace(self.desk, store=Store(self.path))
+        return "ok"
+
+    def _states(self) -> dict[str, State]:
+        believed = look.belief(self.desk)
+        columns, summary = believed.columns, believed.summary
+        return {
+            _name(key): {
+                "alpha": float(summary.alpha[place]),
+                "beta": float(summary.beta[place]),
+                "pulls": int(columns.pulls[place]),
+                "total_reward": int(columns.success_micro[place]) / MICRO,
+                "mean": float(summary.mean[place]),
+            }
+            for place, key in enumerate(columns.keys)
+        }
+
+
+_OURS: Final = "tool:qortex:"
+
+
+def _key(arm: str) -> str:
+    """qortex takes any text for an arm's id."""
+    return arm if is_arm_id(arm) else f"{_OURS}{arm}"
+
+
+def _name(key: str) -> str:
+    return key.removeprefix(_OURS)
