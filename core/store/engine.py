@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-import filelock
 import msgspec
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.pool import QueuePool, StaticPool
@@ -31,9 +30,12 @@ from core.errors import (
     StoreReadOnly,
     StoreUnusable,
 )
+from core.store.lock import LockTimeoutError, WritersLock
 
 LOCK_TIMEOUT_S: Final = 60.0
 _CHECKPOINT_BYTES: Final = 4 << 20
+_LOG_BYTES: Final = 1 << 20
+"""The log is cut back to this once it has been folded back, or its size would tell nothing any more."""
 _NETWORK_FILE_SYSTEMS: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
 )
@@ -94,8 +96,10 @@ class Database:
         self.path = Path(os.path.realpath(path))
         self._lock_timeout_s = lock_timeout_s
         self._thread_lock = threading.RLock()
-        self._file_lock = filelock.FileLock(f"{self.path}.lock", timeout=lock_timeout_s, thread_local=False)
+        self._file_lock = WritersLock(f"{self.path}.lock", lock_timeout_s)
+        self._log = f"{self.path}-wal"
         self._writer: Engine | None = None
+        self._write_driver: sqlite3.Connection | None = None
         self._reader: Engine | None = None
         refuse_network(self.path)
 
@@ -103,7 +107,7 @@ class Database:
     def writing(self) -> Iterator[Link]:
         """One write transaction: all of it is on disk after the block, or none of it."""
         with self.locked(), translated(self.path):
-            driver = _driver_of(self._write_engine())
+            driver = self._write_driver or self._open_writer()
             driver.execute("BEGIN IMMEDIATE")
             try:
                 yield Link(driver)
@@ -148,7 +152,7 @@ class Database:
         """Alone in its ``try``: what happens under the lock may be an OSError that is not about the lock."""
         try:
             self._file_lock.acquire()
-        except filelock.Timeout as problem:
+        except LockTimeoutError as problem:
             raise self._busy() from problem
         except OSError as problem:
             raise from_os(problem, self.path) from problem
@@ -177,7 +181,12 @@ class Database:
         if self._writer is not None:
             with self.locked():
                 self._writer.dispose()
-            self._writer = None
+            self._writer = self._write_driver = None
+        self._file_lock.close()
+
+    def _open_writer(self) -> sqlite3.Connection:
+        self._write_driver = _driver_of(self._write_engine())
+        return self._write_driver
 
     def _write_engine(self) -> Engine:
         if self._writer is None:
@@ -209,9 +218,8 @@ class Database:
         What was written is on disk already: a fold that fails (a full disk, say) must not be told as a write
         that failed, and the next writer tries it again.
         """
-        log = Path(f"{self.path}-wal")
         with suppress(sqlite3.Error, OSError):
-            if log.stat().st_size > _CHECKPOINT_BYTES:
+            if os.stat(self._log).st_size > _CHECKPOINT_BYTES:  # noqa: PTH116 - after every write
                 driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
@@ -278,6 +286,7 @@ def _prepare_writer(driver: sqlite3.Connection, _record: object) -> None:
     driver.execute("PRAGMA synchronous=FULL")
     driver.execute("PRAGMA foreign_keys=ON")
     driver.execute("PRAGMA wal_autocheckpoint=0")
+    driver.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}").fetchall()
     driver.execute("PRAGMA cache_size=-65536")
 
 

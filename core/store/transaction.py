@@ -41,6 +41,12 @@ _MAX_INVENTORIES: Final = 10_000
 _NEXT: Final = ", ".join(f"next_{name}_no" for name in NUMBERS)
 
 
+_BEGIN: Final = (
+    "UPDATE learner SET revision = revision + 1 WHERE name = ?"
+    f" RETURNING learner_id, origin, settings, revision, {_NEXT}"
+)
+
+
 def unknown_learner(link: Link, name: str) -> UnknownLearner:
     """The error for a learner that nothing was ever recorded under."""
     names = [known for (known,) in link.rows("SELECT name FROM learner ORDER BY name LIMIT 10")]
@@ -134,14 +140,13 @@ class Transaction:
         self.name = name
         self.actor = actor
         self.now_ms = now_ms
-        self.created = origin is not None and _create(link, name, origin, now_ms)
-        row = link.row(
-            "UPDATE learner SET revision = revision + 1 WHERE name = ?"
-            f" RETURNING learner_id, origin, settings, revision, {_NEXT}",
-            [name],
-        )
+        row = link.row(_BEGIN, [name])
+        self.created = row is None and origin is not None
         if row is None:
-            raise unknown_learner(link, name)
+            if origin is None:
+                raise unknown_learner(link, name)
+            _create(link, name, origin, now_ms)
+            row = link.rows(_BEGIN, [name])[0]
         self.learner_id: int = row[0]
         self.origin: str = row[1]
         self.settings = msgspec.json.decode(row[2], type=LearnerSettings)
@@ -331,11 +336,9 @@ def _targets(txn: Transaction) -> dict[int, str]:
     return dict(txn.link.rows("SELECT revision, target FROM reset WHERE learner_id = ?", [txn.learner_id]))
 
 
-def _create(link: Link, name: str, origin: str, now_ms: int) -> bool:
+def _create(link: Link, name: str, origin: str, now_ms: int) -> None:
     settings = msgspec.json.encode(LearnerSettings()).decode()
-    made = link.run(
-        "INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, ?, ?, ?)"
-        " ON CONFLICT (name) DO NOTHING",
+    link.run(
+        "INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, ?, ?, ?)",
         [name, origin, now_ms, settings],
     )
-    return made > 0

@@ -35,15 +35,11 @@ def desk_at(path: Path) -> Desk:
 
 def inventories(n_arms: int = N_ARMS) -> list[Inventory]:
     """Four prompts of so many tools each, which differ in a third of them."""
-    keys = [f"tool:other:tool_{number:05}" for number in range(n_arms * 2)]
+    arms = [
+        Arm(key=f"tool:other:tool_{number:05}", token_cost=100 + number % 50) for number in range(n_arms * 2)
+    ]
     return [
-        Inventory(
-            kind="declared",
-            arms=tuple(
-                Arm(key=key, token_cost=100 + number % 50)
-                for number, key in enumerate(keys[shift : shift + n_arms])
-            ),
-        )
+        Inventory(kind="declared", arms=tuple(arms[shift : shift + n_arms]))
         for shift in (0, n_arms // 3, 2 * n_arms // 3, n_arms)
     ]
 
