@@ -53,6 +53,10 @@ def memory(content: str | None) -> Arm:
     return Arm(key="memory:notes:one", content=content)
 
 
+def named_memory(content: str) -> Arm:
+    return Arm(key=f"memory:notes:{content[0]}", content=content)
+
+
 # --- tools ------------------------------------------------------------------------------------------------
 
 
@@ -268,6 +272,18 @@ def test_references_say_where_and_keep_the_surroundings() -> None:
     assert excerpts[1].startswith("docs/Plan.md")
     assert "Remember  the\nmilk" in excerpts[2]
     assert excerpts[3] == '{"skill":"pdf"}'
+
+
+@pytest.mark.parametrize("gap", [" ", " \n\t "])
+@pytest.mark.parametrize("letter", ["x", "ß"])
+def test_each_of_several_memories_in_a_text_keeps_its_own_surroundings(gap: str, letter: str) -> None:
+    contents = [f"{name * 12} and {name * 12}" for name in "abc"]
+    far = letter * 200
+    text = far.join(content.replace(" ", gap) for content in contents)
+    references = detect(run_with(*map(named_memory, contents), texts=(text,))).references
+    assert [reference.arm[-1] for reference in references] == ["a", "b", "c"]
+    for content, reference in zip(contents, references, strict=True):
+        assert content[:14].replace(" ", gap) in (reference.excerpt or "")
 
 
 def test_an_excerpt_stays_within_its_text_and_survives_letters_that_fold_into_two() -> None:

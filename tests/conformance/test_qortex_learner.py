@@ -196,14 +196,16 @@ def test_a_learner_answers_as_qortexs_does(vector: Vector, tmp_path: Path) -> No
         theirs |= _named(number, op, told)
     learner.desk.store.close()
     expected.reasons |= _tied(theirs)
-    deviations = [
-        Deviation(*RULES[kind], lambda case, kind=kind: expected.reasons.get(case.name) == kind)  # type: ignore[misc]
-        for kind in RULES
-    ]
+    deviations = [_deviation(kind, expected.reasons) for kind in RULES]
     for answers in (ours, theirs):
         for name in expected.unsure:
             answers.pop(name, None)
     compare(vector, ours, theirs, deviations, close(TOLERANCE))
+
+
+def _deviation(kind: str, reasons: Mapping[str, str]) -> Deviation:
+    rule, reason = RULES[kind]
+    return Deviation(rule, reason, lambda case: reasons.get(case.name) == kind)
 
 
 def _named(number: int, op: Op, answer: Answer) -> dict[str, Any]:

@@ -1,0 +1,83 @@
+"""JavaScript's ways of counting, trimming and writing, against Python's where the two agree."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.records.javascript import WHITE_SPACE, first_units, json_units, number, trim, units
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
+
+
+@given(ANY_TEXT)
+def test_units_are_those_of_utf_16(text: str) -> None:
+    assert units(text) == len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+@given(st.text(max_size=20), st.integers(0, 45))
+def test_the_first_units_are_a_prefix_of_the_encoding(text: str, n_units: int) -> None:
+    encoded = text.encode("utf-16-le")
+    assert first_units(text, n_units).encode("utf-16-le", "surrogatepass") == encoded[: 2 * n_units]
+
+
+@given(ANY_TEXT, st.integers(0, 45))
+def test_a_cut_is_never_longer_than_asked(text: str, n_units: int) -> None:
+    assert units(first_units(text, n_units)) == min(units(text), n_units)
+
+
+@pytest.mark.parametrize(
+    "char", ["\ufeff", "\u00a0", "\u180e", "\u200b", "\x1c", "\x85", "\u3000", "\v", "x"]
+)
+def test_white_space_is_javascripts(char: str) -> None:
+    is_space = char not in {"\u180e", "\u200b", "\x1c", "\x85", "x"}
+    assert (char in WHITE_SPACE) is is_space
+    assert trim(f"{char}a{char}b{char}") == (f"a{char}b" if is_space else f"{char}a{char}b{char}")
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (0.1, "0.1"),
+        (-2.5, "-2.5"),
+        (100.0, "100"),
+        (123456789012345680000.0, "123456789012345680000"),
+        (1e21, "1e+21"),
+        (1.25e22, "1.25e+22"),
+        (0.000001, "0.000001"),
+        (0.0000001, "1e-7"),
+        (5e-324, "5e-324"),
+        (2**53 + 1, "9007199254740992"),
+        (10**400, "null"),
+        (math.nan, "null"),
+        (-0.0, "0"),
+    ],
+)
+def test_a_number_is_written_as_javascript_writes_it(value: float, written: str) -> None:
+    assert number(value) == written
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_written_number_is_the_number(value: float) -> None:
+    assert float(number(value)) == value
+
+
+PLAIN_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(PLAIN_JSON)
+def test_json_is_as_long_as_javascript_makes_it(value: object) -> None:
+    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    assert json_units(value) == units(written)
+
+
+def test_a_lone_surrogate_is_written_out() -> None:
+    assert json_units("\ud83c") == len('"\\ud83c"')
