@@ -20,7 +20,7 @@ from core.doors.terminal import literal, say, say_error, say_json, say_table
 from core.errors import ArmscopeError, InvalidInput
 from core.flows import keep, learn, look
 from core.flows.desk import Desk, open_desk
-from core.flows.export import export_file, export_into
+from core.flows.export import ExportAnswer, export_file, export_into
 from core.flows.reset import reset as reset_arms
 from core.flows.reward import reward as reward_arm
 from core.flows.select import select as select_arms
@@ -310,7 +310,7 @@ def _say_import(found: learn.ImportAnswer) -> None:
         "empty prompts": found.empty,
         "replies outside any turn": found.outside,
         "calls of tools that were not offered": found.not_offered,
-        "rewards and resets": found.ledger,
+        "rewards, carried beliefs and resets": found.ledger,
         "lines rejected": found.rejected_count,
     }
     for what, count in counts.items():
@@ -320,9 +320,23 @@ def _say_import(found: learn.ImportAnswer) -> None:
         say(f"    {line.file}{'' if line.line is None else f', line {line.line}'}: {line.reason}")
     for file in found.ignored[:10]:
         say(f"  not read: {file.file}: {file.reason}")
+    _say_differences(found)
+    for note in found.notes:
+        say(f"  {note}")
     if found.hint:
         say(found.hint)
     say(f"Take it back with: armscope undo {found.id}")
+
+
+def _say_differences(found: learn.ImportAnswer) -> None:
+    if not found.differences_count:
+        return
+    say(f"  {found.differences_count:,} posteriors in the file differ from what its own runs come to:")
+    for one in found.differences[:10]:
+        say(
+            f"    {one.arm}: Beta({one.stated_alpha:g}, {one.stated_beta:g}) after {one.stated_pulls:,} pulls there, "
+            f"Beta({one.alpha:g}, {one.beta:g}) after {one.pulls:,} from the runs"
+        )
 
 
 class _Following:
@@ -372,9 +386,15 @@ class _progress:  # noqa: N801 - reads like a context
 def export(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A new file, or - for standard output.")],
+    format_name: Annotated[
+        Literal["jsonl", "json", "csv"],
+        typer.Option(
+            "--format", help="jsonl: our own lines; json, csv: OpenClaw's shape, for other programs."
+        ),
+    ] = "jsonl",
     as_json: Json = False,
 ) -> None:
-    """Write everything as lines of armscope's own format, loss-free."""
+    """Write everything as lines of armscope's own format, loss-free, or a view of it for other programs."""
     desk = desk_of(context)
     if str(file) == "-":
         if as_json:
@@ -382,13 +402,17 @@ def export(
                 "Standard output can hold the lines or the JSON answer, got both (- and --json).",
                 next_step="Name a file, or leave --json out.",
             )
-        export_into(desk, sys.stdout.buffer, "-")
+        export_into(desk, sys.stdout.buffer, "-", format_name)
         return
-    found = export_file(desk, file)
-    words = (
-        f"{found.runs:,} runs, {found.rewards:,} rewards and {found.resets:,} resets written to {found.file}."
-    )
-    answer(found, as_json=as_json, words=lambda: say(words))
+    found = export_file(desk, file, format_name)
+    answer(found, as_json=as_json, words=lambda: say(_export_words(found)))
+
+
+def _export_words(found: ExportAnswer) -> str:
+    if found.format == "jsonl":
+        return f"{found.runs:,} runs, {found.rewards:,} rewards and {found.resets:,} resets written to {found.file}."
+    tables = found.file if found.observations_file is None else f"{found.file} and {found.observations_file}"
+    return f"{found.arms:,} posteriors and {found.observations:,} observations written to {tables}."
 
 
 # Choosing

@@ -2,6 +2,9 @@
 
 Read into an empty database it gives the same posteriors, runs, rewards, resets and epochs. Imports that are
 undone are left out; rewards and resets that are undone go along, marked.
+
+For other programs: JSON and CSV in the shape of OpenClaw's export, of what stands at present. CSV is two tables:
+the posteriors in the file that was named, the observations beside it.
 """
 
 from __future__ import annotations
@@ -13,17 +16,34 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal, get_args
 
 import msgspec
 
 from core.errors import InvalidInput
 from core.flows.desk import Desk
+from core.flows.look import iso
 from core.formats.armscope import write
+from core.formats.openclaw_shape import (
+    Metrics,
+    Observed,
+    Stored,
+    as_json,
+    automatic,
+    lagged,
+    observations_as_csv,
+    posteriors_as_csv,
+    trace_of,
+)
 from core.permissions import authorise
-from core.records.ledger_lines import LearnerLine, LedgerLine
+from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
+from core.store.reads import arm_columns
 from core.store.telling import told_arms, told_resets, told_rewards, told_runs
 from core.store.transaction import Snapshot
+
+ExportFormat = Literal["jsonl", "json", "csv"]
+EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+"""Our own lines; JSON and CSV in the shape of OpenClaw's export."""
 
 
 class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,14 +54,39 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     rewards: int
     resets: int
     revision: int
+    format: ExportFormat = "jsonl"
+    observations: int = 0
+    observations_file: str | None = None
 
 
-def export_file(desk: Desk, target: Path) -> ExportAnswer:
-    """Write a learner's lines into a new file. Raises `InvalidInput` for a name that is taken."""
+def export_file(desk: Desk, target: Path, format: ExportFormat = "jsonl") -> ExportAnswer:
+    """Write a learner into a new file. Raises `InvalidInput` for a name that is taken.
+
+    With ``csv`` the observations go into a second new file, ``NAME.observations.csv``.
+    """
     authorise(desk.actor, "read")
+    if format == "csv":
+        return _export_tables(desk, target)
+    with _new_file(target) as file:
+        return export_into(desk, file, str(target), format)
+
+
+def _export_tables(desk: Desk, target: Path) -> ExportAnswer:
+    beside = target.with_name(f"{target.name.removesuffix('.csv')}.observations.csv")
+    with _new_file(target) as file, _new_file(beside) as second, desk.reading() as snapshot:
+        view = _View(snapshot)
+        for line in posteriors_as_csv(view.posteriors):
+            file.write(line.encode())
+        for line in observations_as_csv(view.observations()):
+            second.write(line.encode())
+        return msgspec.structs.replace(view.answer(str(target), "csv"), observations_file=str(beside))
+
+
+@contextmanager
+def _new_file(target: Path) -> Iterator[IO[bytes]]:
     try:
         with target.open("xb") as file, _whole_or_gone(file, target):
-            return export_into(desk, file, str(target))
+            yield file
     except FileExistsError as problem:
         raise InvalidInput(
             f"The export's file must not exist yet, got {target}.",
@@ -66,10 +111,15 @@ def _whole_or_gone(file: IO[bytes], target: Path) -> Iterator[None]:
         raise
 
 
-def export_into(desk: Desk, file: IO[bytes], name: str) -> ExportAnswer:
-    """Write a learner's lines into an open file, all of one moment."""
+def export_into(desk: Desk, file: IO[bytes], name: str, format: ExportFormat = "jsonl") -> ExportAnswer:
+    """Write a learner into an open file, all of one moment; of the two tables of ``csv`` the posteriors only."""
     counts: Counter[str] = Counter()
     with desk.reading() as snapshot:
+        if format != "jsonl":
+            view = _View(snapshot)
+            for piece in view.json() if format == "json" else posteriors_as_csv(view.posteriors):
+                file.write(piece.encode())
+            return view.answer(name, format)
         for line in write(_counted(lines(snapshot), counts)):
             file.write(line)
         return ExportAnswer(
@@ -98,3 +148,92 @@ def _counted(lines: Iterable[LedgerLine], counts: Counter[str]) -> Iterator[Ledg
     for line in lines:
         counts[type(line).__name__] += 1
         yield line
+
+
+class _View:
+    """A learner at one moment as OpenClaw's export shows it; what is undone is not in it."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._counts: Counter[str] = Counter()
+        self.posteriors = list(_posteriors(snapshot))
+
+    def json(self) -> Iterator[str]:
+        more: dict[str, object] = {
+            "traces": self._traces(),
+            "observations": self.observations(),
+            # So that this very learner doesn't count its own runs again under other names.
+            "writtenBy": {"armscope": 1, "learner": self._snapshot.name, "origin": self._snapshot.origin},
+        }
+        yield from as_json(self._metrics(), self.posteriors, more)
+        yield "\n"
+
+    def observations(self) -> Iterator[Observed]:
+        """Automatic ones and the ledger's, by revision."""
+        corrected = self._corrected()
+        streams = (told_runs(self._snapshot), told_rewards(self._snapshot))
+        for _, line in heapq.merge(*streams, key=itemgetter(0)):
+            if isinstance(line, RunLine):
+                found: Iterable[Observed] = automatic(line, corrected.get(line.run.uid, frozenset()))
+            else:
+                found = (lagged(line),) if isinstance(line, RewardLine) and not line.undone else ()
+            for one in found:
+                self._counts["observations"] += 1
+                self._counts["rewards"] += one.context.lagged
+                yield one
+
+    def answer(self, name: str, format: ExportFormat) -> ExportAnswer:
+        return ExportAnswer(
+            file=name,
+            lines=0,
+            arms=len(self.posteriors),
+            runs=self._counts["runs"],
+            rewards=self._counts["rewards"],
+            resets=0,
+            revision=self._snapshot.revision,
+            format=format,
+            observations=self._counts["observations"],
+        )
+
+    def _metrics(self) -> Metrics:
+        columns = arm_columns(self._snapshot)
+        pulls, reward = int(columns.pulls.sum()), int(columns.success_micro.sum()) / 1e6
+        return Metrics(
+            learner=self._snapshot.name,
+            total_pulls=pulls,
+            total_reward=reward,
+            accuracy=reward / pulls if pulls else 0.0,
+            arm_count=len(columns),
+            explore_ratio=self._snapshot.settings.baseline_rate,
+        )
+
+    def _traces(self) -> Iterator[object]:
+        for _, line in told_runs(self._snapshot):
+            if isinstance(line, RunLine) and line.outcome != "empty":
+                self._counts["runs"] += 1
+                yield trace_of(line.run)
+
+    def _corrected(self) -> dict[str, frozenset[str]]:
+        """Arms of each run whose automatic observation a standing correction replaces."""
+        found: dict[str, frozenset[str]] = {}
+        for _, line in told_rewards(self._snapshot):
+            if isinstance(line, RewardLine) and line.observation == "correction" and not line.undone:
+                run = line.context.run or ""
+                found[run] = found.get(run, frozenset()) | {line.arm}
+        return found
+
+
+def _posteriors(snapshot: Snapshot) -> Iterator[Stored]:
+    columns = arm_columns(snapshot)
+    numbers = (columns.alpha, columns.beta, columns.pulls, columns.last_at_ms)
+    for key, alpha, beta, pulls, last_at_ms in zip(
+        columns.keys, *[one.tolist() for one in numbers], strict=True
+    ):
+        yield Stored(
+            arm_id=key,
+            alpha=alpha,
+            beta=beta,
+            mean=alpha / (alpha + beta),
+            pulls=pulls,
+            last_updated=iso(last_at_ms) or "",
+        )

@@ -15,6 +15,7 @@ from core.errors import ArmscopeError, UnreadableSource
 from core.flows.desk import Desk
 from core.flows.reward import unknown_arm
 from core.formats import Entry, Limits, Note, Outside, Rejected, Source, Stated, open_sources
+from core.formats.armscope import NAME as OWN_FORMAT
 from core.guard import guard
 from core.observe import observe, outcome_arms, reward_of_flag
 from core.records.arm import MICRO, Arm, arm_type
@@ -219,11 +220,22 @@ class _Import:
         entries = source.entries(None if progress is None else lambda n_bytes: progress(source, n_bytes))
         try:
             for entry in entries:
+                self._refuse_own_view(source, entry)
                 self._take(entry)
         except UnreadableSource as problem:
             self._reject(None, problem.problem)
         self._flush()
         self._compare()
+
+    def _refuse_own_view(self, source: Source, entry: Entry) -> None:
+        """What this learner wrote for other programs names its runs anew, so they would count twice."""
+        if not isinstance(entry, LearnerLine) or source.format == OWN_FORMAT:
+            return
+        if self.txn.origin and entry.origin == self.txn.origin:
+            raise UnreadableSource(
+                f"An export for other programs can't go back into the learner it is from ({source.file}).",
+                next_step="Use armscope export --format jsonl, which is loss-free and counts nothing twice.",
+            )
 
     def answer(self, sources: Sequence[Source], ignored: tuple[RejectedLine, ...]) -> ImportAnswer:
         counts = self.counts

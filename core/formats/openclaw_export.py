@@ -1,11 +1,8 @@
-"""OpenClaw's learning export: one JSON object with ``traces`` and ``posteriors``; and our own in its shape.
+"""OpenClaw's learning export: one JSON object with ``traces`` and ``posteriors``.
 
-In: a trace is a run that keeps its own ``referenced`` flags; it was observed if a real tool was referenced.
-With traces, ``posteriors`` are only compared with what follows from them; without any they are carried
-(`core.formats.carried`).
-
-Out: ``metrics`` and ``posteriors`` as OpenClaw's command writes them, then ``traces`` and ``observations``,
-each with its ``context``: ``lagged`` tells a person's reward from an automatic one.
+A trace is a run that keeps its own ``referenced`` flags; it was observed if a real tool was referenced. With
+traces, ``posteriors`` are only compared with what follows from them; without any they are carried
+(`core.formats.carried`). Ours in this shape (`core.formats.openclaw_shape`) says whose it is.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from core.formats.moments import moment
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import UNDECODABLE, Flaw
 from core.records.arm import Arm, check_key
-from core.records.ledger_lines import Count, Label, Tokens
+from core.records.ledger_lines import Count, Label, LearnerLine, Tokens
 from core.records.run import Inventory, Run, RunClass, Status, Usage
 
 NAME: Final = "openclaw-export"
@@ -33,7 +30,13 @@ _MARKS: Final = (b'"armId"', b'"isBaseline"')
 _NO_ERRORS: Final = frozenset((b"", b"null", b"false", b'""'))
 
 
-class _Document(msgspec.Struct):
+class _Writer(msgspec.Struct):
+    learner: Label
+    origin: Label
+
+
+class _Document(msgspec.Struct, rename="camel"):
+    written_by: _Writer | None = None
     traces: list[msgspec.Raw] | None = None
     posteriors: list[msgspec.Raw] | None = None
 
@@ -107,6 +110,8 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 def _entries(reading: Reading, document: _Document) -> Iterator[Entry]:
     traces, posteriors = document.traces or (), document.posteriors or ()
+    if document.written_by is not None:
+        yield LearnerLine(armscope=1, name=document.written_by.learner, origin=document.written_by.origin)
     yield from _beliefs(reading, posteriors, is_compared=bool(traces))
     for number, raw in enumerate(traces, start=1):
         try:

@@ -1,0 +1,260 @@
+"""A learner → JSON and CSV in the shape of OpenClaw's learning export, for programs that know that shape.
+
+``metrics`` and ``posteriors`` are as OpenClaw writes them, numbers included (``72``, not ``72.0``); ``traces`` have
+the documented fields. ``observations`` are ours: every one with its ``context``, where ``lagged`` tells a person's
+reward from an automatic one. It is a view: only our own lines (`core.formats.armscope`) hold everything.
+
+In CSV a text that a spreadsheet would take for a formula gets an apostrophe before it; numbers stay numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Final
+
+import msgspec
+
+from core.records.ledger_lines import RewardContext, RewardLine, RunLine
+from core.records.run import Run
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_SPECIAL: Final = re.compile(r'[,"\r\n]')
+_NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+_POSTERIOR_HEADS: Final = ("armId", "alpha", "beta", "mean", "pulls", "lastUpdated")
+_OBSERVATION_HEADS: Final = (
+    "armId",
+    "kind",
+    "reward",
+    "weight",
+    "pulls",
+    "timestamp",
+    "lagged",
+    "reason",
+    "by",
+    "run",
+)
+
+Cell = str | int | float | bool | None
+Json = dict[str, object]
+
+
+class Metrics(msgspec.Struct, frozen=True, kw_only=True):
+    """What OpenClaw's export says of the learner as a whole; ``explore_ratio`` is its baseline rate."""
+
+    learner: str
+    total_pulls: int
+    total_reward: float
+    accuracy: float
+    arm_count: int
+    explore_ratio: float
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A posterior as OpenClaw's export lists it; ``last_updated`` "" = never."""
+
+    arm_id: str
+    alpha: float
+    beta: float
+    mean: float
+    pulls: int
+    last_updated: str = ""
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One observation that counts; ``timestamp`` in milliseconds since 1970 UTC."""
+
+    arm_id: str
+    kind: str
+    reward: float | None
+    weight: float
+    pulls: int
+    timestamp: int | None
+    context: RewardContext
+
+
+def trace_of(run: Run) -> Json:
+    """A run in the documented fields; its uid is the trace's id."""
+    used = set(run.referenced or ())
+    usage = run.usage
+    return {
+        "traceId": run.uid,
+        "runId": run.uid,
+        "sessionId": run.session,
+        "timestamp": run.ended_at_ms,
+        "provider": run.provider,
+        "model": run.model,
+        "channel": run.channel,
+        "isBaseline": {"baseline": True, "selected": False}.get(run.run_class),
+        "arms": [
+            *[_arm(arm.key, True, arm.key in used, arm.token_cost) for arm in run.inventory.arms],
+            *[_arm(key, False, False, None) for key in run.excluded],
+        ],
+        "usage": None
+        if usage is None
+        else {
+            "input": usage.input,
+            "output": usage.output,
+            "cacheRead": usage.cache_read,
+            "cacheWrite": usage.cache_write,
+            "total": usage.tokens,
+        },
+        "durationMs": run.duration_ms,
+        "systemPromptChars": run.prompt_chars,
+        "aborted": run.status == "aborted",
+        "error": "error" if run.status == "error" else None,
+    }
+
+
+def _arm(key: str, included: bool, referenced: bool, cost: int | None) -> Json:
+    return {"armId": key, "included": included, "referenced": referenced, "tokenCost": cost}
+
+
+def automatic(line: RunLine, corrected: frozenset[str]) -> Iterator[Observed]:
+    """The observations a run gave by itself, but for those that a person corrected."""
+    if line.outcome != "observed":
+        return
+    run = line.run
+    used = set(run.referenced or ())
+    context = RewardContext(lagged=False, run=run.uid)
+    for arm in run.inventory.arms:
+        if arm.key not in corrected:
+            yield Observed(
+                arm_id=arm.key,
+                kind="automatic",
+                reward=float(arm.key in used),
+                weight=1.0,
+                pulls=1,
+                timestamp=run.ended_at_ms,
+                context=context,
+            )
+
+
+def lagged(line: RewardLine) -> Observed:
+    """A row of the ledger."""
+    if line.success_micro is None or line.failure_micro is None:
+        reward, weight_micro = line.reward, line.weight_micro
+    else:
+        weight_micro = line.success_micro + line.failure_micro
+        reward = line.success_micro / weight_micro if weight_micro else None
+    return Observed(
+        arm_id=line.arm,
+        kind=line.observation,
+        reward=reward,
+        weight=weight_micro / 1e6,
+        pulls=1 if line.pulls is None else line.pulls,
+        timestamp=line.at_ms,
+        context=line.context,
+    )
+
+
+# --- JSON -------------------------------------------------------------------------------------------------
+
+
+def as_json(
+    metrics: Metrics,
+    posteriors: Sequence[Stored],
+    more: Mapping[str, object | Iterator[object]] | None = None,
+) -> Iterator[str]:
+    """The document in pieces; ``more`` are further members, a lazy one with an item a line.
+
+    >>> metrics = Metrics(learner="a", total_pulls=0, total_reward=0, accuracy=0, arm_count=0, explore_ratio=0.1)
+    >>> "".join(as_json(metrics, [], {"traces": iter([{"a": 1.0}])})).splitlines()[-5:]
+    ['  "posteriors": [],', '  "traces": [', '    {"a": 1}', '  ]', '}']
+    """
+    whole: Json = {"metrics": metrics, "posteriors": list(posteriors)}
+    yield "{"
+    for number, (name, value) in enumerate({**whole, **(more or {})}.items()):
+        yield f"{',' if number else ''}\n  {json.dumps(name)}: "
+        if isinstance(value, Iterator):
+            yield from _items(value)
+        else:
+            text = json.dumps(_plain(value), indent=2, ensure_ascii=False)
+            yield text.replace("\n", "\n  ")
+    yield "\n}"
+
+
+def _items(values: Iterator[object]) -> Iterator[str]:
+    yield "["
+    separator = "\n    "
+    for value in values:
+        yield separator + json.dumps(_plain(value), ensure_ascii=False)
+        separator = ",\n    "
+    yield "]" if separator.startswith("\n") else "\n  ]"
+
+
+def _plain(value: object) -> object:
+    """As JavaScript writes it: a whole number has no point."""
+    if isinstance(value, msgspec.Struct):
+        return _plain(msgspec.to_builtins(value))
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+# --- CSV --------------------------------------------------------------------------------------------------
+
+
+def posteriors_as_csv(posteriors: Iterable[Stored]) -> Iterator[str]:
+    """A table of posteriors, line by line, numbers with four decimals."""
+    yield _line(_POSTERIOR_HEADS)
+    for one in posteriors:
+        numbers = (_fixed(one.alpha), _fixed(one.beta), _fixed(one.mean))
+        yield _line((one.arm_id, *numbers, one.pulls, one.last_updated))
+
+
+def observations_as_csv(observations: Iterable[Observed]) -> Iterator[str]:
+    """A table of observations with their contexts, line by line."""
+    yield _line(_OBSERVATION_HEADS)
+    for one in observations:
+        context = one.context
+        yield _line(
+            (
+                one.arm_id,
+                one.kind,
+                one.reward,
+                one.weight,
+                one.pulls,
+                one.timestamp,
+                context.lagged,
+                context.reason,
+                context.by,
+                context.run,
+            )
+        )
+
+
+def defused(cell: Cell) -> str:
+    """A cell that no spreadsheet takes for a formula.
+
+    >>> defused("=1+1"), defused("-0.5"), defused(-0.5), defused(None), defused(True)
+    ("'=1+1", '-0.5', '-0.5', '', 'true')
+    """
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if not isinstance(cell, str):
+        return repr(cell)
+    return f"'{cell}" if cell.startswith(_FORMULA) and not _NUMBER.fullmatch(cell) else cell
+
+
+def _line(cells: Iterable[Cell]) -> str:
+    return ",".join([_quoted(defused(cell)) for cell in cells]) + "\n"
+
+
+def _quoted(cell: str) -> str:
+    """Quoted where it must be; Python's own writer leaves a lone carriage return bare."""
+    if _SPECIAL.search(cell) is None:
+        return cell
+    return '"' + cell.replace('"', '""') + '"'
+
+
+def _fixed(number: float) -> str:
+    return str(Decimal(number).quantize(Decimal("0.0001"), rounding=ROUND_HALF_UP))

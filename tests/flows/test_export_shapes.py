@@ -1,0 +1,226 @@
+"""A learner as JSON and CSV for other programs: OpenClaw's shape, the lagged mark, no formulas."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import InvalidInput, UnreadableSource
+from core.flows import look
+from core.flows.desk import Desk
+from core.flows.export import export_file, export_into
+from core.flows.learn import import_files, record
+from core.flows.reward import reward
+from core.flows.undo import undo
+from core.formats.openclaw_shape import (
+    Metrics,
+    Observed,
+    Stored,
+    as_json,
+    defused,
+    observations_as_csv,
+    posteriors_as_csv,
+)
+from core.records.ledger_lines import RewardContext
+from tests.flows.world import desk_at, run_of
+from tests.formats.test_qortex_db import database, state
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """Three runs, a feedback, a correction, an undone reward and a carried belief."""
+    desk = desk_at(tmp_path / "a.db")
+    record(desk, run_of("r1", run_class="baseline", model="m"))
+    record(desk, run_of("r2", calls=(), status="error", tokens=None, at_ms=None))
+    record(desk, run_of("r3", run_class="selected", calls=("b",)))
+    reward(desk, "tool:other:a", 0.25, reason="=cmd|' /C calc'!A0")
+    reward(desk, "tool:other:c", 1.0, run="r3", correct=True, reason="it helped")
+    undo(desk, reward(desk, "tool:other:b", 0.0).id)
+    import_files(desk, [database(tmp_path, [state("skill:go:main")], name="q.db")])
+    yield desk
+    desk.store.close()
+
+
+def exported(desk: Desk, folder: Path) -> dict[str, Any]:
+    export_file(desk, folder / "out.json", "json")
+    found: dict[str, Any] = json.loads((folder / "out.json").read_bytes())
+    return found
+
+
+def test_json_has_openclaws_metrics_and_posteriors(desk: Desk, tmp_path: Path) -> None:
+    found = exported(desk, tmp_path)
+    assert list(found) == ["metrics", "posteriors", "traces", "observations", "writtenBy"]
+    beliefs = {one.arm: one for one in look.posteriors(desk)}
+    assert {one["armId"] for one in found["posteriors"]} == set(beliefs)
+    for one in found["posteriors"]:
+        belief = beliefs[one["armId"]]
+        assert (one["alpha"], one["beta"], one["pulls"]) == (belief.alpha, belief.beta, belief.pulls)
+        assert one["mean"] == pytest.approx(belief.mean)
+        assert one["lastUpdated"] == (belief.last_updated or "")
+    assert found["metrics"]["total_pulls"] == sum(one.pulls for one in beliefs.values())
+    assert found["metrics"]["arm_count"] == len(beliefs)
+    assert found["metrics"]["accuracy"] == pytest.approx(
+        found["metrics"]["total_reward"] / found["metrics"]["total_pulls"]
+    )
+
+
+def test_json_has_traces_in_the_documented_fields(desk: Desk, tmp_path: Path) -> None:
+    first, second, third = exported(desk, tmp_path)["traces"]
+    assert (first["traceId"], first["isBaseline"], first["model"]) == ("r1", True, "m")
+    assert first["arms"][0] == {
+        "armId": "tool:other:a",
+        "included": True,
+        "referenced": True,
+        "tokenCost": None,
+    }
+    assert first["usage"]["total"] == 100
+    assert (second["usage"], second["timestamp"], second["error"], second["isBaseline"]) == (
+        None,
+        None,
+        "error",
+        None,
+    )
+    assert third["isBaseline"] is False
+
+
+def test_every_observation_says_whether_it_is_lagged(desk: Desk, tmp_path: Path) -> None:
+    observations = exported(desk, tmp_path)["observations"]
+    assert all(set(one["context"]) == {"lagged", "reason", "by", "run"} for one in observations)
+    assert Counter(one["kind"] for one in observations) == {
+        "automatic": 5,
+        "correction": 1,
+        "feedback": 1,
+        "carried": 1,
+    }
+    assert {one["context"]["lagged"] for one in observations if one["kind"] == "automatic"} == {False}
+    assert all(one["context"]["lagged"] for one in observations if one["kind"] != "automatic")
+    (correction,) = [one for one in observations if one["kind"] == "correction"]
+    assert correction["context"] == {"lagged": True, "reason": "it helped", "by": "mara", "run": "r3"}
+
+
+def test_the_observations_come_to_the_posteriors(desk: Desk, tmp_path: Path) -> None:
+    observations = exported(desk, tmp_path)["observations"]
+    for one in look.posteriors(desk):
+        own = [seen for seen in observations if seen["armId"] == one.arm]
+        assert one.alpha == pytest.approx(one.prior.alpha + sum(s["reward"] * s["weight"] for s in own))
+        assert one.beta == pytest.approx(one.prior.beta + sum((1 - s["reward"]) * s["weight"] for s in own))
+        assert one.pulls == sum(seen["pulls"] for seen in own)
+
+
+def test_json_can_be_read_by_another_learner_and_not_by_its_own(desk: Desk, tmp_path: Path) -> None:
+    exported(desk, tmp_path)
+    with pytest.raises(UnreadableSource, match="can't go back into the learner it is from"):
+        import_files(desk, [tmp_path / "out.json"])
+    other = desk_at(tmp_path / "b.db")
+    answer = import_files(other, [tmp_path / "out.json"])
+    assert (answer.runs, answer.observed) == (3, 2)
+    assert {one.arm for one in answer.differences} == {"tool:other:a", "tool:other:c", "skill:go:main"}
+    assert look.status(other).baseline.baseline_runs == 1
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def test_csv_is_two_tables(desk: Desk, tmp_path: Path) -> None:
+    answer = export_file(desk, tmp_path / "out.csv", "csv")
+    assert answer.observations_file == str(tmp_path / "out.observations.csv")
+    posteriors = rows((tmp_path / "out.csv").read_text(encoding="utf-8"))
+    observations = rows((tmp_path / "out.observations.csv").read_text(encoding="utf-8"))
+    assert [one["armId"] for one in posteriors] == sorted(one.arm for one in look.posteriors(desk))
+    assert len(observations) == answer.observations == 8
+    assert Counter(one["lagged"] for one in observations) == {"false": 5, "true": 3}
+    (feedback,) = [one for one in observations if one["kind"] == "feedback"]
+    assert (feedback["reward"], feedback["by"], feedback["run"]) == ("0.25", "mara", "")
+    assert feedback["reason"] == "'=cmd|' /C calc'!A0"
+
+
+def test_no_file_is_left_where_one_of_two_names_is_taken(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "out.observations.csv").write_text("mine")
+    with pytest.raises(InvalidInput, match="must not exist yet"):
+        export_file(desk, tmp_path / "out.csv", "csv")
+    assert not (tmp_path / "out.csv").exists()
+    assert (tmp_path / "out.observations.csv").read_text() == "mine"
+
+
+def test_standard_output_takes_the_posteriors(desk: Desk) -> None:
+    written = io.BytesIO()
+    export_into(desk, written, "-", "csv")
+    assert len(rows(written.getvalue().decode())) == len(look.posteriors(desk))
+
+
+def test_an_empty_learner_has_empty_lists(tmp_path: Path) -> None:
+    found = exported(desk_at(tmp_path / "e.db"), tmp_path)
+    assert (found["posteriors"], found["traces"], found["observations"]) == ([], [], [])
+    assert found["metrics"]["accuracy"] == 0
+
+
+# --- cells ------------------------------------------------------------------------------------------------
+
+
+@given(st.text())
+def test_no_text_is_taken_for_a_formula(text: str) -> None:
+    cell = defused(text)
+    assert cell in {text, f"'{text}"}
+    if cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        float(cell)  # a plain number may stand
+
+
+@pytest.mark.parametrize(
+    "text", ["=1", "+A1", "-A1", "@x", "\tx", "\r=1", "-1+1", "- 1", "-0.5-", "-.5", "+", "-∞"]
+)
+def test_formulas_are_defused(text: str) -> None:
+    assert defused(text) == f"'{text}"
+
+
+@given(st.lists(st.tuples(st.text(), st.one_of(st.none(), st.text()), st.floats(0, 1))))
+def test_cells_come_back_as_they_were(made: list[tuple[str, str | None, float]]) -> None:
+    observations = [
+        Observed(
+            arm_id=arm,
+            kind="feedback",
+            reward=value,
+            weight=1.0,
+            pulls=1,
+            timestamp=0,
+            context=RewardContext(reason=reason),
+        )
+        for arm, reason, value in made
+    ]
+    found = rows("".join(observations_as_csv(observations)))
+    assert [(one["armId"], one["reason"], float(one["reward"])) for one in found] == [
+        (defused(arm), defused(reason), value) for arm, reason, value in made
+    ]
+
+
+def test_texts_are_written_as_openclaw_writes_them(shared_data: Path) -> None:
+    vectors = json.loads((shared_data.parent / "vectors" / "openclaw_export.json").read_bytes())["vectors"]
+    assert len(vectors) == 12
+    for vector in vectors:
+        told = vector["input"]
+        stored = [
+            Stored(
+                arm_id=key,
+                alpha=one["alpha"],
+                beta=one["beta"],
+                mean=one["mean"],
+                pulls=one["pulls"],
+                last_updated=one["last_updated"],
+            )
+            for key, one in told["posteriors"].items()
+        ]
+        written = (
+            "".join(posteriors_as_csv(stored)).removesuffix("\n")
+            if told["format"] == "csv"
+            else "".join(as_json(Metrics(**told["metrics"]), stored))
+        )
+        assert written == vector["output"], vector["id"]
