@@ -1,0 +1,32 @@
+"""The learning export, JSON and CSV, to the letter; what we add to it comes after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.formats.openclaw_shape import Metrics, Stored, as_json, posteriors_as_csv
+from tests.conformance.vectors import Vector, compare, load
+
+
+@pytest.mark.parametrize("vector", load("openclaw_export"))
+def test_an_export_reads_as_openclaws(vector: Vector) -> None:
+    compare(vector, {"text": _exported(**vector.input)}, {"text": vector.output}, ())
+
+
+def _exported(format: str, posteriors: dict[str, dict[str, Any]], metrics: dict[str, Any]) -> str:
+    rows = [
+        Stored(
+            arm_id=arm,
+            alpha=state["alpha"],
+            beta=state["beta"],
+            mean=state["mean"],
+            pulls=state["pulls"],
+            last_updated=state["last_updated"],
+        )
+        for arm, state in posteriors.items()
+    ]
+    if format == "csv":
+        return "".join(posteriors_as_csv(rows)).removesuffix("\n")
+    return "".join(as_json(Metrics(**metrics), rows))
