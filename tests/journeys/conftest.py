@@ -44,14 +44,14 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def served(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A dashboard on seven arms in forty runs, for journeys that change nothing."""
     with serving(tmp_path_factory.mktemp("served"), run_lines(ARMS, 40)) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def changing(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Served]:
+def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The same, for the journeys of one module that change what is believed."""
     with serving(tmp_path_factory.mktemp("changing"), run_lines(ARMS, 40)) as server:
         yield server

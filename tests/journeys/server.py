@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,11 +37,11 @@ class Served:
         """Run a command on the same database from another process; its JSON answer."""
         return armscope(self.database, *arguments)
 
-    def learn(self, content: bytes, name: str = "runs.jsonl") -> dict[str, object]:
-        """Import these lines, as a person does while the dashboard is open."""
+    def put(self, content: bytes, name: str) -> Path:
+        """A file for an import."""
         path = self.folder / name
         path.write_bytes(content)
-        return _fields(self.armscope("import", str(path)))
+        return path
 
     def posteriors(self) -> dict[str, Believed]:
         """What is believed of every arm, read by a process that isn't the server."""
@@ -50,7 +50,8 @@ class Served:
 
     def is_sound(self) -> bool:
         """Whether every cache equals what the facts say."""
-        return _fields(self.armscope("verify"))["ok"] is True
+        with open_learner(self.database) as learner:
+            return learner.verify().clean
 
 
 def mean_of(believed: Believed) -> float:
@@ -58,15 +59,21 @@ def mean_of(believed: Believed) -> float:
     return alpha / (alpha + beta)
 
 
-def _fields(answer: object) -> dict[str, object]:
+def fields(answer: object) -> dict[str, object]:
+    """An answer that is one object."""
     assert isinstance(answer, dict)
     return answer
 
 
 def armscope(database: Path, *arguments: str) -> object:
-    """One command; its exit code must be 0."""
+    """One command on a database."""
+    return run(["--database", str(database), *arguments])
+
+
+def run(arguments: Sequence[str]) -> object:
+    """One command as a person types it after ``armscope``, for its JSON answer; its exit code must be 0."""
     done = subprocess.run(
-        [*_COMMAND, "--database", str(database), *arguments, "--json"],
+        [*_COMMAND, *arguments, "--json"],
         cwd=ROOT,
         env=_environment(),
         capture_output=True,

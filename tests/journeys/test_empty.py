@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.journeys.conftest import Come
-from tests.journeys.server import Served, serving
+from tests.journeys.server import Served, fields, run, serving
 from tests.journeys.visit import PAGES, Visit
 from tests.journeys.world import session_file
 
@@ -28,11 +29,13 @@ def test_an_empty_desk_says_what_to_do_and_fills_when_data_come(come: Come, empt
     visit = come(empty).open()
     for name in PAGES:
         visit.go(name)
-        says_what_is_missing(visit, name)
+        says_what_is_missing(visit, name, f"armscope --database {shlex.quote(str(empty.database))}")
         visit.check()
     visit.go("overview")
 
-    answer = empty.learn(session_file([["Read", "Bash"], ["Read"], [], ["Edit", "Read"]]), "session.jsonl")
+    *words, _folder = shlex.split(visit.page.get_by_test_id("stCode").inner_text())
+    transcript = empty.put(session_file([["Read", "Bash"], ["Read"], [], ["Edit", "Read"]]), "session.jsonl")
+    answer = fields(run([*words[1:], str(transcript)]))  # the command that the page gives, on other files
     assert (answer["format"], answer["runs"], answer["observed"]) == ("claude-code", 4, 3)
     offer = visit.page.get_by_role("button", name="4 new runs")
     expect(offer).to_be_visible()
@@ -47,14 +50,14 @@ def test_an_empty_desk_says_what_to_do_and_fills_when_data_come(come: Come, empt
     assert {row["pulls"] for row in visit.rows()} == {"3"}
 
 
-def says_what_is_missing(visit: Visit, name: str) -> None:
+def says_what_is_missing(visit: Visit, name: str, before: str) -> None:
     """What cannot be shown, what is there, and the exact command."""
     command = visit.page.get_by_test_id("stCode")
     if name == "savings":
         expect(visit.title()).to_contain_text("No run was chosen")
         expect(visit.page.get_by_text("at least 2 are needed")).to_have_count(2)
-        expect(command).to_have_text("armscope select --json")
+        expect(command).to_have_text(f"{before} select --json")
     else:
         expect(visit.title()).to_have_text(_NOTHING)
         expect(visit.page.get_by_text("none yet")).to_have_count(2)
-        expect(command).to_have_text("armscope import ~/.claude/projects")
+        expect(command).to_have_text(f"{before} import ~/.claude/projects")

@@ -9,8 +9,6 @@ import pytest
 
 from tests.journeys.server import Served
 
-pytestmark = pytest.mark.browser
-
 _KNOCK = {
     "Upgrade": "websocket",
     "Connection": "Upgrade",
