@@ -15,7 +15,7 @@ A trace whose tools or calls can't be told is refused with the reason: a guess w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +32,8 @@ from core.records.ledger_lines import Label
 from core.records.run import Call, Inventory, Run, Usage
 
 NAME: Final = "langfuse"
+
+_MAX_LEVELS: Final = 64
 
 _Tokens = dict[str, float | None]
 
@@ -87,11 +89,10 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Seen:
-    """An observation, what its attributes say, and how it lies in the trace."""
+    """An observation and what its attributes say."""
 
     observation: _Observation
     span: Span
-    ancestors: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +102,7 @@ class _Told:
     id: str
     session: str | None
     seen: Sequence[_Seen]
+    parents: dict[str, str | None]
 
     @classmethod
     def of(cls, export: _Export) -> _Told:
@@ -110,10 +112,8 @@ class _Told:
             raise Flaw("has no id of its trace")
         ordered = sorted(export.observations, key=lambda one: one.start_time or "")
         parents = {one.id: one.parent_observation_id for one in ordered}
-        seen = [
-            _Seen(observation=one, span=_span(one), ancestors=_ancestors(one.id, parents)) for one in ordered
-        ]
-        return cls(id=identity, session=plain(trace.session_id), seen=seen)
+        seen = [_Seen(observation=one, span=_span(one)) for one in ordered]
+        return cls(id=identity, session=plain(trace.session_id), seen=seen, parents=parents)
 
     def run(self, reading: Reading) -> Run:
         calls = self.calls()
@@ -170,7 +170,7 @@ class _Told:
             if call is None:
                 continue
             names[one.observation.id] = call.name
-            is_inside = any(names.get(around) == call.name for around in one.ancestors)
+            is_inside = any(names.get(around) == call.name for around in self._around(one.observation.id))
             if is_inside or call.id in ids:
                 continue
             if call.id is not None:
@@ -181,7 +181,7 @@ class _Told:
     def _asked(self) -> list[Call]:
         """What the model asked for; of replies around each other the innermost that asks for anything."""
         asking = {one.observation.id: one.span.asked for one in self._replies() if one.span.asked}
-        outer = {around for one in self.seen if one.observation.id in asking for around in one.ancestors}
+        outer = self._outer(asking)
         not_tools = {name for one in self.seen for name in one.span.output_tools}
         ids: set[str] = set()
         found: list[Call] = []
@@ -206,10 +206,29 @@ class _Told:
 
     def _failed(self) -> bool:
         """Whether the outermost observation did; failures inside were perhaps made up for."""
-        known = {one.observation.id for one in self.seen}
         return any(
-            one.observation.level == "ERROR" and not known.intersection(one.ancestors) for one in self.seen
+            one.observation.level == "ERROR" and one.observation.parent_observation_id not in self.parents
+            for one in self.seen
         )
+
+    def _around(self, identity: str) -> Iterator[str]:
+        """The observations around one, from the nearest; a circle, which only a broken file has, ends too."""
+        parent = self.parents.get(identity)
+        for _ in range(_MAX_LEVELS):
+            if parent is None or parent not in self.parents:
+                return
+            yield parent
+            parent = self.parents[parent]
+
+    def _outer(self, identities: Iterable[str]) -> set[str]:
+        """All observations around any of these; each is visited once, however deep they lie."""
+        outer: set[str] = set()
+        for identity in identities:
+            parent = self.parents.get(identity)
+            while parent is not None and parent in self.parents and parent not in outer:
+                outer.add(parent)
+                parent = self.parents[parent]
+        return outer
 
     def model(self) -> str | None:
         models = [one.observation.model for one in self._replies() if one.observation.model is not None]
@@ -217,7 +236,7 @@ class _Told:
 
     def usage(self) -> Usage | None:
         told = {one.observation.id: one for one in self.seen if _sum(one.observation, _is_counted) > 0}
-        outer = {around for one in told.values() for around in one.ancestors}
+        outer = self._outer(told)
         innermost = [one.observation for identity, one in told.items() if identity not in outer]
         found = Usage(
             input=sum(_sum(one, "input".__eq__) for one in innermost),
@@ -246,16 +265,6 @@ def _span(one: _Observation) -> Span:
         parameters=one.model_parameters,
         definitions=one.tool_definitions,
     )
-
-
-def _ancestors(identity: str, parents: dict[str, str | None]) -> tuple[str, ...]:
-    """From the nearest to the outermost; a circle of parents, which only a broken file has, is cut."""
-    found: dict[str, None] = {}
-    parent = parents.get(identity)
-    while parent is not None and parent in parents and parent not in found and parent != identity:
-        found[parent] = None
-        parent = parents[parent]
-    return tuple(found)
 
 
 # --- usage ------------------------------------------------------------------------------------------------
