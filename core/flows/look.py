@@ -17,7 +17,7 @@ from core.posterior.beta import interval
 from core.records.arm import MICRO, ArmType
 from core.records.audit import AuditEntry
 from core.records.judged import REFERENCED
-from core.records.learner import LearnerSettings
+from core.records.learner import LearnerSettings, Mode
 from core.records.observation import Amount, Observation
 from core.records.posterior import BANDS, Band, BetaPair, Interval, NormalInterval, Posterior
 from core.records.reset import Reset, Target
@@ -134,11 +134,12 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A learner in one answer; times are ISO 8601 UTC, None = unknown."""
+    """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown."""
 
     database: str
     learner: str
     phase: Phase
+    mode: Mode
     runs: int
     observed: int
     skipped: dict[str, int]
@@ -221,6 +222,7 @@ def status(desk: Desk) -> Status:
         database=str(desk.store.path),
         learner=desk.learner,
         phase=snapshot.settings.phase,
+        mode=snapshot.settings.mode,
         runs=totals.runs,
         observed=totals.observed,
         skipped=totals.skipped,

@@ -102,6 +102,7 @@ def test_status(filled: Shell, tmp_path: Path) -> None:
         "database",
         "learner",
         "phase",
+        "mode",
         "runs",
         "observed",
         "skipped",
