@@ -1,0 +1,176 @@
+"""The laws of importing, on formats whose file is a document that is written anew as it grows, or a zip."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import UnreadableSource
+from core.flows import look
+from core.flows.learn import import_files
+from core.flows.undo import redo, undo
+from core.records.run import Unit
+from tests.flows.test_import_laws import Growing, check_growth, check_undo, seen
+from tests.flows.world import desk_at
+from tests.formats import test_gemini_cli as gemini
+from tests.formats import test_inspect_log as inspect
+from tests.formats import test_langfuse as langfuse
+from tests.formats import test_swe_agent as swe
+from tests.formats import test_tau2 as tau2
+
+Json = dict[str, Any]
+
+
+def synthetic() -> Iterator[Growing]:
+    simulations = [tau2.simulation([*tau2.TALK, tau2.call(f"tool{n}")], id=f"s{n}") for n in range(4)]
+    for unit in ("episode", "turn"):
+        yield Growing(f"tau2-{unit}", tuple(tau2.results(*simulations[:n]) for n in (1, 3, 4)), unit)
+    messages = [*gemini.TALK]
+    early = {**messages[1], "toolCalls": [], "tokens": None}
+    stages = [[messages[0]], [messages[0], early], *(messages[:n] for n in range(2, len(messages) + 1))]
+    yield Growing("gemini", tuple(gemini.document(stage) for stage in stages))
+    samples = [inspect.sample(n, events=None if n else []) for n in range(3)]
+    yield Growing("inspect", tuple(inspect.log(*samples[:n]) for n in (1, 2, 3)))
+    declared = [inspect.sample(n) for n in range(3)]
+    yield Growing("inspect-zip", tuple(inspect.archive(*declared[:n]) for n in (1, 2, 3)))
+    spans = [
+        langfuse.observation("a1", "AGENT"),
+        langfuse.reply("g2", "a1", output=langfuse.asked(langfuse.FUNCTION)),
+        langfuse.step("s3", "a1", sent={"gen_ai.tool.name": "search"}),
+        langfuse.step("s4", "a1", sent={"gen_ai.tool.name": "book"}),
+        langfuse.reply("g5", "a1", output="done"),
+    ]
+    exports = (json.dumps(langfuse.export(*spans[:n])).encode() for n in range(1, 6))
+    yield Growing("langfuse", tuple(exports))
+    works = (swe.trajectory(*swe.WORK[:n], steps=(n + 1) // 2) for n in (1, 2, 3, 5))
+    yield Growing("swe-agent", tuple(swe.content(work) for work in works))
+
+
+def _documents(folder: Path) -> list[Json]:
+    return [json.loads(gzip.decompress(path.read_bytes())) for path in sorted(folder.glob("*.gz"))]
+
+
+def _stages(document: Json, field: str, *counts: int) -> tuple[bytes, ...]:
+    return tuple(json.dumps({**document, field: document[field][:n]}, indent=1).encode() for n in counts)
+
+
+def real(data: Path) -> Iterator[Growing]:
+    for number, results in enumerate(_documents(data / "tau2-results")):
+        unit: Unit = "turn" if number == 1 else "episode"
+        stages = _stages(results, "simulations", 1, 9, 14)
+        yield Growing(f"tau2-{number}", stages, unit, data / "tau2-results" / "tools-by-domain.json")
+        yield Growing(f"tau2-inferred-{number}", stages, unit)
+    for number, session in enumerate(_documents(data / "gemini-cli")):
+        counts = range(1, len(session["messages"]) + 1)
+        yield Growing(f"gemini-{number}", _stages(session, "messages", *counts))
+    for number, log in enumerate(_documents(data / "inspect-ai")):
+        counts = range(1, len(log["samples"]) + 1)
+        yield Growing(f"inspect-{number}", _stages(log, "samples", *counts))
+    for path in (data / "inspect-ai").glob("*.eval"):
+        yield Growing("inspect-zip", tuple(_part(path, n) for n in (1, 30, 100)))
+    for number, trace in enumerate(_documents(data / "langfuse-trace")):
+        trace["observations"].sort(key=lambda one: one["startTime"])
+        n_all = len(trace["observations"])
+        yield Growing(f"langfuse-{number}", _stages(trace, "observations", max(n_all // 2, 1), n_all))
+
+
+def _part(path: Path, n_samples: int) -> bytes:
+    """The zip as it was when fewer samples were done."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(path) as whole, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as part:
+        samples = [name for name in whole.namelist() if name.startswith("samples/")]
+        for name in ("header.json", *samples[:n_samples]):
+            part.writestr(name, whole.read(name))
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("growing", list(synthetic()), ids=lambda growing: growing.name)
+@pytest.mark.parametrize("check", [check_growth, check_undo])
+def test_made_up_sources(growing: Growing, check: Callable[[Growing, Path], None], tmp_path: Path) -> None:
+    check(growing, tmp_path)
+
+
+@pytest.mark.parametrize("check", [check_growth, check_undo])
+@pytest.mark.parametrize("kind", ["tau2-", "gemini-", "inspect-", "langfuse-"])
+def test_real_sources(
+    shared_data: Path, kind: str, check: Callable[[Growing, Path], None], tmp_path: Path
+) -> None:
+    sources = [growing for growing in real(shared_data) if growing.name.startswith(kind)]
+    assert sources
+    for growing in sources:
+        try:
+            growing.into(desk_at(tmp_path / f"{growing.name}-whole.db"), tmp_path, len(growing.stages) - 1)
+        except UnreadableSource:
+            assert kind == "langfuse-"  # one trace can't be told, however long it is
+        else:
+            check(growing, tmp_path)
+
+
+CASES: list[tuple[str, str, Unit]] = [
+    ("tau2-results", "tau2-results.episode", "episode"),
+    ("tau2-results", "tau2-results.turn", "turn"),
+    ("gemini-cli", "gemini-cli.prompt", "prompt"),
+    ("inspect-ai", "inspect-ai.sample", "episode"),
+]
+
+
+@pytest.mark.parametrize(("name", "table", "unit"), CASES)
+def test_counts_and_posteriors_equal_what_was_computed(
+    shared_data: Path, tmp_path: Path, name: str, table: str, unit: Unit
+) -> None:
+    wanted = json.loads((shared_data / "EXPECTED" / f"{table}.json").read_bytes())
+    tools = shared_data / name / "tools-by-domain.json"
+    desk = desk_at(tmp_path / "a.db")
+    nothing = seen(desk)
+    answer = import_files(desk, [shared_data / name], unit=unit, tools_file=tools if tools.exists() else None)
+    assert (answer.runs, answer.observed, answer.skipped, answer.empty) == (
+        wanted["runs"],
+        wanted["observed"],
+        wanted["skipped_conversational"],
+        wanted["empty_dropped"],
+    )
+    assert (answer.duplicates, answer.updated, answer.rejected_count, answer.not_offered) == (0, 0, 0, 0)
+    stored = {
+        one.arm: [one.alpha, one.beta, one.pulls, one.inclusions]
+        for one in look.posteriors(desk)
+        if one.inclusions
+    }
+    assert stored == {
+        arm["arm"]: [arm["alpha"], arm["beta"], arm["included"], arm["offered_runs"]]
+        for arm in wanted["arms"].values()
+    }
+    once = seen(desk)
+    again = import_files(desk, [shared_data / name], unit=unit, tools_file=tools if tools.exists() else None)
+    assert (again.duplicates, again.updated) == (again.runs, 0)
+    assert seen(desk) == once
+    undo(desk, again.id)
+    assert seen(desk) == once
+    undo(desk, answer.id)
+    assert seen(desk) == nothing
+    redo(desk, answer.id)
+    assert seen(desk) == once
+
+
+def test_results_that_are_here_by_turn_are_refused_by_episode(shared_data: Path, tmp_path: Path) -> None:
+    """Those of an agent without a user have no turns, so they come by episode only."""
+    desk = desk_at(tmp_path / "a.db")
+    import_files(desk, [shared_data / "tau2-results"], unit="turn")
+    answer = import_files(desk, [shared_data / "tau2-results"], unit="episode")
+    assert (answer.runs, answer.rejected_count) == (40, 100)
+    assert "by turn; by episode its calls would count twice" in answer.rejected[0].reason
+
+
+def test_a_folder_with_a_trace_that_can_t_be_told_imports_the_others(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    answer = import_files(desk_at(tmp_path / "a.db"), [shared_data / "langfuse-trace"])
+    assert (answer.runs, answer.observed, answer.skipped, answer.rejected_count) == (6, 4, 2, 1)
+    assert "beeai" in answer.rejected[0].file
+    assert "name the tool" in answer.rejected[0].reason
