@@ -5,21 +5,25 @@ Acts run in callbacks, before the page is drawn again, so the page that follows 
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import streamlit as st
 
 from core.errors import ArmscopeError
 from core.flows.reset import reset
 from core.flows.reward import reward
-from core.flows.undo import undo
+from core.flows.undo import redo, undo
 from core.records.arm import ArmType
 from core.records.reset import Target
 from dashboard import loading, wording
 
-_FLASHES = "armscope flashes"
+_FLASHES: Final = "armscope flashes"
+_LAST_TAKEN: Final = "armscope last taken back"
+_DOUBLE_CLICK_S: Final = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,17 +90,22 @@ def send_reset(
     _tried("Nothing was reset.", act)
 
 
-def take_back(act_id: str, *, redo: bool = False) -> None:
-    """Undo an act, or undo its undo."""
+def take_back(act_id: str, *, again: bool = False) -> None:
+    """Undo an act, or let it stand ``again``; the second half of a double click does not turn it round."""
+    last_id, last_s = st.session_state.get(_LAST_TAKEN, ("", 0.0))
+    if act_id == last_id and time.monotonic() - last_s < _DOUBLE_CLICK_S:
+        return
 
     def act() -> Flash:
         desk = loading.reading().desk
-        answer = undo(desk, act_id)  # on an act that is undone already: names the undo that stands
-        if redo:
-            undo(desk, answer.id)
-        return Flash(text="Done again." if redo else "Undone. The record stays, its effect is gone.")
+        if again:
+            redo(desk, act_id)
+        else:
+            undo(desk, act_id)
+        st.session_state[_LAST_TAKEN] = (act_id, time.monotonic())
+        return Flash(text="Done again." if again else "Undone. The record stays, its effect is gone.")
 
-    _tried("Nothing was undone.", act)
+    _tried("Nothing was done again." if again else "Nothing was undone.", act)
 
 
 def flashes() -> list[Flash]:

@@ -11,12 +11,13 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import streamlit as st
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.configuration import PACKAGE, options
+from dashboard.widgets.role import WIDTH_COOKIE
 
 _POLICY: Final = (
     "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -29,6 +30,7 @@ _HEADERS: Final = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),
 )
+_HINT: Final = "Sec-CH-Viewport-Width"
 _HEAVY: Final = (
     "numpy",
     "pandas",
@@ -100,6 +102,34 @@ class SafeHeaders:
         await self._app(scope, receive, send_safely)
 
 
+class Width:
+    """Learns how wide the window is, which the server can't know otherwise.
+
+    Chromium says it in a client hint once it is asked; the page's web socket carries no hints, so the width goes
+    into a cookie of this session. Other browsers are told apart by their word that they are a phone.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        width = Headers(scope=scope).get(_HINT, "")
+
+        async def send_asking(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                if headers.get("content-type", "").startswith("text/html"):
+                    headers["accept-ch"] = headers["critical-ch"] = _HINT
+                    if width.isdecimal() and len(width) < 6:
+                        headers.append("set-cookie", f"{WIDTH_COOKIE}={width}; Path=/; SameSite=Strict")
+            await send(message)
+
+        await self._app(scope, receive, send_asking)
+
+
 @asynccontextmanager
 async def _warm(_: object) -> AsyncIterator[None]:
     """Import what pages need before the first visitor, and leave all of it out of later collections.
@@ -119,7 +149,7 @@ def make_app() -> st.App:
     return st.App(
         PACKAGE / "app.py",
         lifespan=_warm,
-        middleware=[Middleware(SafeHeaders), Middleware(OwnHosts)],
+        middleware=[Middleware(SafeHeaders), Middleware(OwnHosts), Middleware(Width)],
     )
 
 

@@ -32,7 +32,7 @@ def table() -> None:
 
     def clicked(row: int) -> None:
         if row < len(done):
-            acting.take_back(done[row].id, redo=done[row].undone)
+            acting.take_back(done[row].id, again=done[row].undone)
 
     act_table(cells, _WIDTHS, key="earlier resets", alt="Earlier resets", on_click=clicked)
 

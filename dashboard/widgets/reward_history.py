@@ -66,7 +66,7 @@ def table(chosen: Whose) -> None:
 
     def clicked(row: int) -> None:
         if row < len(given):
-            acting.take_back(given[row].id, redo=given[row].undone)
+            acting.take_back(given[row].id, again=given[row].undone)
 
     act_table(cells, _WIDTHS, key="last rewards", alt="Last rewards", on_click=clicked)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import streamlit as st
 
 from core.flows.look import Frame
 from core.records.actor import Actor
 from dashboard.widgets.filters import COMPACT, PRESENT
+
+WIDTH_COOKIE: Final = "armscope-width"
+NARROW_PX: Final = 700
 
 
 def presenting() -> bool:
@@ -15,13 +20,17 @@ def presenting() -> bool:
 
 
 def compact() -> bool:
-    """Narrow drawing: by the switch, else by the browser's own word that it is a phone."""
+    """Narrow drawing: by the switch, else by the window."""
     if COMPACT in st.session_state or COMPACT in st.query_params:
         return _switched_on(COMPACT)
-    return _is_phone()
+    return _is_narrow()
 
 
-def _is_phone() -> bool:
+def _is_narrow() -> bool:
+    """Whether the window is a phone's: by its width where the browser says it, else by its word for itself."""
+    width = st.context.cookies.get(WIDTH_COOKIE, "")
+    if width.isdecimal():
+        return int(width) < NARROW_PX
     headers = st.context.headers
     return headers.get("Sec-Ch-Ua-Mobile") == "?1" or "Mobile" in (headers.get("User-Agent") or "")
 
@@ -39,5 +48,5 @@ def role_badge(actor: Actor, frame: Frame) -> None:
         st.text(f"{actor.name}, {actor.role}")
         st.text(f"Data: {frame.database}")
         st.toggle("Presentation mode", key=PRESENT, bind="query-params", help="Read-only, no administration")
-        st.toggle("Compact charts", value=_is_phone(), key=COMPACT, bind="query-params")
+        st.toggle("Compact charts", value=_is_narrow(), key=COMPACT, bind="query-params")
         st.markdown(":small[:gray[Light or dark: menu ⋮, Settings.]]")
