@@ -41,8 +41,8 @@ def _told(observations: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _observed(given: dict[str, Any]) -> dict[str, Any]:
-    included = [key for key in given["selectedArms"] if is_arm_id(key)]
-    excluded = [key for key in given.get("excludedArms", []) if is_arm_id(key)]
+    included = dict.fromkeys(key for key in given["selectedArms"] if is_arm_id(key))
+    excluded = dict.fromkeys(key for key in given.get("excludedArms", []) if is_arm_id(key))
     run = Run(
         uid="r",
         inventory=Inventory(kind="declared", arms=tuple(Arm(key=key) for key in included)),

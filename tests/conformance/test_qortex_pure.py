@@ -32,15 +32,24 @@ UPDATES: Final = (
         lambda case: not 0 <= _reward(case) <= 1,
     ),
     Deviation(
-        "§3: `success = round_half_even(w*r)` per observation ...; finer rewards are rounded and the answer says so.",
-        "The reward is finer than a millionth.",
-        lambda case: case.name != "pulls" and _is_finer(_reward(case), case.theirs),
+        "§3: Integers in millionths: `success = round_half_even(w*r)` per observation ...; finer rewards are rounded "
+        "and the answer says so.",
+        "The reward, or what it is added to, is finer than a millionth.",
+        lambda case: (
+            case.name != "pulls" and abs(_rounded_off(case)) > TOLERANCE * max(1.0, abs(case.theirs))
+        ),
     ),
 )
 
 
-def _is_finer(reward: float, told: float) -> bool:
-    return abs(reward - round(reward * MICRO) / MICRO) > TOLERANCE * max(1.0, abs(told))
+def _rounded_off(case: Case) -> float:
+    """What a sum loses where its parts are kept in millionths."""
+    before, reward = case.vector.input["state"][case.name], _rest(_reward(case))
+    return _rest(before) + (-reward if case.name == "beta" else reward)
+
+
+def _rest(number: float) -> float:
+    return number - round(number * MICRO) / MICRO
 
 
 @pytest.mark.parametrize("vector", load("qortex_pure", "ThompsonSampling.update"))

@@ -44,7 +44,7 @@ class Asked:
             alpha=np.array([state.get("alpha", 1) for state in states], dtype=np.float64),
             beta=np.array([state.get("beta", 1) for state in states], dtype=np.float64),
             pulls=np.array([state.get("pulls", 0) for state in states], dtype=np.int64),
-            rate=given["config"]["baseline_rate"],
+            rate=given["config"].get("baseline_rate", 0.1),
             min_pulls=given["config"].get("min_pulls", 0),
             budget_tokens=given["token_budget"],
             k=given["k"],

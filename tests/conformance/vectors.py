@@ -111,7 +111,7 @@ def _vector(entry: Mapping[str, Any]) -> Vector:
 
 
 def _plain(value: object) -> object:
-    """The encodings taken away: numbers JSON has none for, places held by undefined."""
+    """The encodings taken away: numbers JSON has none for, places held by undefined; such a member is absent."""
     if isinstance(value, list):
         return [_plain(held) for held in value]
     if not isinstance(value, dict):
@@ -120,4 +120,4 @@ def _plain(value: object) -> object:
         return float(_NUMBERS[str(value["$num"])])
     if value.keys() == {"$undefined"}:
         return ABSENT
-    return {name: _plain(held) for name, held in value.items()}
+    return {name: _plain(held) for name, held in value.items() if held != {"$undefined": True}}
