@@ -5,9 +5,12 @@ Exit codes: 0 done, 1 failed (also: verify found differences), 2 the command lin
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -16,16 +19,18 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from core.doors.terminal import literal, say, say_error, say_json, say_table
-from core.errors import ArmscopeError, InvalidInput
+from core.doors.terminal import literal, say, say_error, say_json, say_json_line, say_table
+from core.errors import ArmscopeError, InvalidInput, UnreadableSource
 from core.flows import keep, learn, look
 from core.flows.desk import Desk, open_desk
 from core.flows.export import ExportAnswer, export_file, export_into
+from core.flows.find import USUAL, Found, find_sessions
 from core.flows.reset import reset as reset_arms
 from core.flows.reward import reward as reward_arm
 from core.flows.select import select as select_arms
 from core.flows.settings import change
 from core.flows.undo import undo as undo_act
+from core.flows.watch import tells_news, watch
 from core.formats import Source
 from core.records.arm import ARM_TYPES, Arm, ArmType
 from core.records.observation import RewardOutcome
@@ -269,7 +274,12 @@ def runs(
 @app.command("import")
 def import_(
     context: typer.Context,
-    paths: Annotated[list[Path], typer.Argument(help="Files and folders with transcripts.")],
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Files and folders with transcripts; none: what the usual agents keep here, after asking."
+        ),
+    ] = None,
     format_name: Annotated[str | None, typer.Option("--format", help="Instead of recognising it.")] = None,
     unit: Annotated[
         Literal["prompt", "turn", "episode"] | None, typer.Option("--unit", help="What counts as a run.")
@@ -280,16 +290,35 @@ def import_(
     phase: Annotated[
         Literal["passive", "active"] | None, typer.Option("--phase", help="For this import.")
     ] = None,
+    watched: Annotated[
+        bool, typer.Option("--watch", help="Go on and import what grows, until Ctrl+C; all of it is one act.")
+    ] = False,
+    every_s: Annotated[
+        float, typer.Option("--every", min=0.1, max=86_400, help="With --watch: seconds between two looks.")
+    ] = 2.0,
     as_json: Json = False,
 ) -> None:
     """Read agent transcripts; again changes nothing."""
+    named = paths or _found_sessions(as_json=as_json)
     desk = desk_of(context)
     chosen_unit: Unit | None = unit
     chosen_phase: Phase | None = phase
+    if watched:
+        told = watch(
+            desk,
+            named,
+            partial(time.sleep, every_s),
+            format=format_name,
+            unit=chosen_unit,
+            tools_file=tools,
+            phase=chosen_phase,
+        )
+        _say_watched(told, as_json=as_json)
+        return
     with _progress(quiet=as_json) as follow:
         found = learn.import_files(
             desk,
-            paths,
+            named,
             format=format_name,
             unit=chosen_unit,
             tools_file=tools,
@@ -297,6 +326,68 @@ def import_(
             progress=follow,
         )
     answer(found, as_json=as_json, words=lambda: _say_import(found))
+
+
+def _found_sessions(*, as_json: bool) -> list[Path]:
+    """Folders where the usual agents keep sessions, once the person has agreed; else the list and exit code 2."""
+    found = find_sessions(Path.home())
+    folders = list(dict.fromkeys(Path(one.folder) for one in found))
+    if not as_json and found:
+        _say_found(found)
+    if as_json or not found or not sys.stdin.isatty():
+        say_error(_nothing_named(found, folders), as_json=as_json)
+        raise typer.Exit(2)
+    typer.confirm("Import all of it?", abort=True)
+    return folders
+
+
+def _say_found(found: Sequence[Found]) -> None:
+    heads = ("agent", "format", "files", "size", "newest", "folder")
+    rows = [
+        (
+            one.agent,
+            one.format,
+            f"{one.files:,}",
+            f"{one.size_bytes / 1e6:,.1f} MB",
+            (look.iso(one.newest_ms) or "unknown")[:16].replace("T", " "),
+            one.folder,
+        )
+        for one in found
+    ]
+    say_table(heads, rows, numbers=(2, 3))
+
+
+def _nothing_named(found: Sequence[Found], folders: Sequence[Path]) -> dict[str, object]:
+    if not found:
+        places = ", ".join(f"~/{place}" for _, place in USUAL)
+        error = f"Nothing was named to import, and there are no sessions where the usual agents keep them ({places})."
+        command = "Name files or folders that hold agent transcripts; the README lists the formats."
+    else:
+        error = f"Nothing was named to import; sessions were found in {len(folders):,} folders."
+        command = f"Import them with: armscope import {shlex.join(map(str, folders))}"
+    told: dict[str, object] = {"ok": False, "error": error, "code": "usage", "next": command}
+    return {**told, "found": [msgspec.to_builtins(one) for one in found]} if found else told
+
+
+def _say_watched(told: Iterable[learn.ImportAnswer | UnreadableSource], *, as_json: bool) -> None:
+    """Say what watching brings until it is stopped; with ``--json`` one document a line."""
+    act: str | None = None
+    try:
+        for one in told:
+            act = act if isinstance(one, UnreadableSource) else one.id
+            if as_json:
+                say_json_line(one.as_answer() if isinstance(one, UnreadableSource) else one)
+            elif isinstance(one, UnreadableSource):
+                say_error(one, as_json=False)
+            elif tells_news(one):
+                say(f"{one.id}: {one.runs - one.duplicates - one.updated:,} new runs, {one.updated:,} grown")
+    except KeyboardInterrupt:
+        if not as_json:
+            say(
+                "Stopped watching."
+                if act is None
+                else f"Stopped watching. Take it back with: armscope undo {act}"
+            )
 
 
 def _say_import(found: learn.ImportAnswer) -> None:

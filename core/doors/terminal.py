@@ -18,8 +18,16 @@ from core.errors import ArmscopeError
 
 def say_json(answer: object) -> None:
     """Write an answer as one JSON document and a line end; nothing else goes to standard output."""
+    _write(answer, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def say_json_line(answer: object) -> None:
+    """Write one of many answers: a JSON document on a line of its own."""
+    _write(answer, orjson.OPT_APPEND_NEWLINE)
+
+
+def _write(answer: object, option: int) -> None:
     plain = msgspec.to_builtins(answer, enc_hook=_plain)
-    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     try:
         document = orjson.dumps(plain, option=option)
     except orjson.JSONEncodeError:  # a lone surrogate, say from a file name that is no UTF-8

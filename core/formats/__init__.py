@@ -58,6 +58,7 @@ __all__ = [
     "Skipped",
     "Source",
     "Stated",
+    "files_in",
     "open_sources",
     "recognise",
 ]
@@ -223,6 +224,11 @@ def _unit(format: Format, unit: Unit | None) -> Unit | None:
 
 
 # --- files and folders ------------------------------------------------------------------------------------
+
+
+def files_in(paths: Iterable[Path]) -> Iterator[Path]:
+    """Every file that `open_sources` would look at: those that are named, and all of folders."""
+    return (path for path, _ in _files(paths, []))
 
 
 def _files(paths: Iterable[Path], skipped: list[Skipped]) -> Iterator[tuple[Path, bool]]:

@@ -55,6 +55,7 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     """A command in this process: exit code, standard output, standard error."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ARMSCOPE_DATABASE", str(tmp_path / "a.db"))
+    monkeypatch.setenv("HOME", str(tmp_path))  # whatever agents keep on this machine
     monkeypatch.delenv("ARMSCOPE_LEARNER", raising=False)
     (tmp_path / "a.db").write_bytes(empty_database())
 

@@ -1,0 +1,117 @@
+"""``armscope import`` without a name, and with ``--watch``; ``armscope export --format``."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.doors.test_cli import Shell, document, filled, shell
+from tests.formats.builders import put
+from tests.formats.test_pi_session import Session, call
+
+__all__ = ["filled", "shell"]
+
+PI = Session().prompt().reply(call("read")).prompt().reply(call("bash"))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home in which pi keeps one session; `shell` makes it the user's."""
+    folder = tmp_path / ".pi" / "agent" / "sessions"
+    folder.mkdir(parents=True)
+    put(folder, PI.bytes(), "s.jsonl")
+    return folder
+
+
+def test_without_a_terminal_it_lists_and_names_the_command(shell: Shell, home: Path) -> None:
+    found = document(shell("import", "--json"), 2)
+    assert list(found) == ["ok", "error", "code", "next", "found"]
+    assert (found["code"], found["next"]) == ("usage", f"Import them with: armscope import {home}")
+    (one,) = found["found"]
+    assert (one["agent"], one["format"], one["files"], one["folder"]) == ("pi", "pi-session", 1, str(home))
+    code, out, err = shell("import")
+    assert code == 2
+    assert "pi-session" in out
+    assert f"armscope import {home}" in err
+    assert document(shell("status", "--json"))["runs"] == 0
+
+
+def test_on_a_terminal_it_asks(
+    shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Terminal:
+        def __init__(self, answer: str) -> None:
+            self.answer = answer
+
+        def isatty(self) -> bool:
+            return True
+
+        def readline(self, *_: object) -> str:
+            return self.answer
+
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+    assert shell("import")[0] == 1
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    code, out, _ = shell("import")
+    assert code == 0
+    assert "2 runs" in out
+
+
+def test_where_there_is_nothing_it_says_where_it_looked(shell: Shell) -> None:
+    found = document(shell("import", "--json"), 2)
+    assert list(found) == ["ok", "error", "code", "next"]
+    assert "~/.claude/projects" in found["error"]
+
+
+def test_watching_says_a_document_a_line_until_it_is_stopped(
+    shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = home / "s.jsonl"
+    path.write_bytes(PI.bytes(3))
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 2:
+            raise KeyboardInterrupt
+        path.write_bytes(PI.bytes())
+
+    monkeypatch.setattr(time, "sleep", nap)
+    code, out, err = shell("import", home, "--watch", "--every", "0.5", "--json")
+    assert (code, err, naps) == (0, "", [0.5, 0.5])
+    first, second = [json.loads(line) for line in out.splitlines()]
+    assert (first["runs"], second["runs"], second["id"]) == (1, 2, first["id"])
+
+
+def test_watching_for_people(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nap(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", nap)
+    code, out, _ = shell("import", home, "--watch")
+    assert code == 0
+    assert out.splitlines() == [
+        "import-1: 2 new runs, 0 grown",
+        "Stopped watching. Take it back with: armscope undo import-1",
+    ]
+    assert shell("import", home / "nope", "--watch")[0] == 1
+
+
+@pytest.mark.parametrize("name", ["json", "csv", "jsonl"])
+def test_export_formats(filled: Shell, tmp_path: Path, name: str) -> None:
+    found = document(filled("export", tmp_path / f"out.{name}", "--format", name, "--json"))
+    assert (found["format"], found["observations_file"] is not None) == (name, name == "csv")
+    assert (tmp_path / f"out.{name}").stat().st_size > 0
+    assert "written to" in filled("export", tmp_path / f"again.{name}", "--format", name)[1]
+    assert filled("export", tmp_path / "x", "--format", "xml")[0] == 2
+
+
+def test_differences_and_notes_are_said(shell: Shell, tmp_path: Path) -> None:
+    arms = [{"armId": "tool:fs:read", "included": True, "referenced": True}]
+    stated = [{"armId": "tool:fs:read", "alpha": 9, "beta": 1, "pulls": 8}]
+    content = {"traces": [{"traceId": "t", "arms": arms}], "posteriors": stated}
+    out = shell("import", put(tmp_path, json.dumps(content).encode(), "e.json"))[1]
+    assert "tool:fs:read: Beta(9, 1) after 8 pulls there, Beta(4, 1) after 1 from the runs" in out

@@ -1,0 +1,94 @@
+"""Sessions of pi and OpenClaw keep the laws of importing, their reports included."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.flows import look
+from core.flows.learn import import_files
+from core.flows.undo import undo
+from tests.flows.test_import_laws import Growing, check_growth, check_undo, seen
+from tests.flows.world import desk_at
+from tests.formats.builders import put
+from tests.formats.test_pi_session import Session, call, report
+
+
+def stages(content: bytes) -> tuple[bytes, ...]:
+    """A session at a quarter, a half, in the middle of its last line, and whole."""
+    session = content.splitlines(keepends=True)
+    cut = [b"".join(session[: len(session) * part // 4]) for part in (1, 2)]
+    return (*cut, content[: -len(session[-1]) // 2], content)
+
+
+@pytest.mark.parametrize("check", [check_growth, check_undo])
+def test_made_up_sessions(check: Callable[[Growing, Path], None], tmp_path: Path) -> None:
+    session = Session().prompt().reply(call("read")).result().reply(call("bash"), stop="error")
+    session.prompt().reply(stop="aborted").prompt().reply(call("edit"))
+    check(Growing("pi", tuple(session.bytes(n) for n in range(1, len(session.made) + 1))), tmp_path)
+
+
+@pytest.mark.parametrize("check", [check_growth, check_undo])
+@pytest.mark.parametrize("name", ["pi-session", "openclaw-session"])
+def test_real_sessions(
+    shared_data: Path, name: str, check: Callable[[Growing, Path], None], tmp_path: Path
+) -> None:
+    for number, path in enumerate(sorted((shared_data / name).glob("*.jsonl.gz"))):
+        check(Growing(f"{name}-{number}", stages(gzip.decompress(path.read_bytes()))), tmp_path)
+
+
+def test_a_session_grows_with_its_report(tmp_path: Path) -> None:
+    """import(A), import(A + report), import(A + B + report) = each of them alone; and undone in any order."""
+    session = Session().prompt().reply(call("read")).prompt().reply(call("message"))
+    made = [(session.bytes(3), None), (session.bytes(3), report()), (session.bytes(), report(durationMs=9))]
+    steps = desk_at(tmp_path / "steps.db")
+    direct, acts = [], []
+    for number, (content, told) in enumerate(made):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        put(folder, content, "s.jsonl")
+        if told is not None:
+            put(folder, told, "s.openclaw.txt")
+        alone = desk_at(tmp_path / f"{number}.db")
+        import_files(alone, [folder])
+        direct.append(seen(alone))
+        acts.append(import_files(steps, [folder]).id)
+        assert seen(steps) == direct[-1]
+    import_files(steps, [tmp_path / "0"])
+    assert seen(steps) == direct[2]
+    undo(steps, acts[2])
+    assert seen(steps) == direct[1]
+
+
+@pytest.mark.parametrize("name", ["pi-session", "openclaw-session"])
+def test_posteriors_equal_what_was_computed(shared_data: Path, tmp_path: Path, name: str) -> None:
+    wanted = json.loads((shared_data / "EXPECTED" / f"{name}.prompt.json").read_bytes())
+    desk = desk_at(tmp_path / "a.db")
+    answer = import_files(desk, [shared_data / name])
+    assert (answer.runs, answer.observed, answer.skipped, answer.empty, answer.not_offered) == (
+        wanted["runs"],
+        wanted["observed"],
+        wanted["skipped_conversational"],
+        wanted["empty_dropped"],
+        0,
+    )
+    assert (answer.format, answer.unit, answer.rejected_count, answer.ignored) == (
+        "pi-session",
+        "prompt",
+        0,
+        (),
+    )
+    stored = {
+        one.arm: [one.alpha, one.beta, one.pulls, one.inclusions]
+        for one in look.posteriors(desk)
+        if one.type == "tool"
+    }
+    assert stored == {
+        arm["arm"]: [arm["alpha"], arm["beta"], arm["included"], arm["offered_runs"]]
+        for arm in wanted["arms"].values()
+    }
+    assert look.verify(desk).clean

@@ -1,0 +1,171 @@
+"""Finding sessions where agents keep them, and importing what grows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from core.errors import UnreadableSource
+from core.flows import look
+from core.flows.find import find_sessions
+from core.flows.learn import ImportAnswer, import_files
+from core.flows.undo import undo
+from core.flows.watch import tells_news, watch
+from tests.flows.test_import_laws import seen
+from tests.flows.world import desk_at
+from tests.formats import builders
+from tests.formats.test_pi_session import Session, call, report
+
+Step = Callable[[], object]
+CLAUDE = builders.Session().prompt("go").reply(builders.use("Read", "t1"))
+PI = Session().prompt().reply(call("read")).prompt().reply(call("bash"))
+
+
+class Stopped(Exception):
+    """The person has pressed Ctrl+C."""
+
+
+def pausing(steps: Iterable[Step]) -> Callable[[], None]:
+    """A pause in which the next thing happens; after the last one watching ends."""
+    left = iter(steps)
+
+    def pause() -> None:
+        step = next(left, None)
+        if step is None:
+            raise Stopped
+        step()
+
+    return pause
+
+
+def told(found: Iterator[ImportAnswer | UnreadableSource]) -> list[ImportAnswer | UnreadableSource]:
+    answers = []
+    with contextlib.suppress(Stopped):
+        for answer in found:
+            answers.append(answer)
+    return answers
+
+
+def nothing() -> None:
+    """A pause in which nothing changes."""
+
+
+# --- finding ----------------------------------------------------------------------------------------------
+
+
+def test_sessions_are_found_where_the_usual_agents_keep_them(tmp_path: Path) -> None:
+    places = (".claude/projects/-home-a", ".openclaw/agents/main/sessions", ".openclaw/agents/two/sessions")
+    for number, place in enumerate((*places, ".pi/agent/sessions/x", ".gemini/tmp/y/chats")):
+        (tmp_path / place).mkdir(parents=True)
+        builders.put(tmp_path / place, CLAUDE.bytes() if number == 0 else PI.bytes(), "s.jsonl")
+    builders.put(tmp_path / ".openclaw/agents/main/sessions", b"{}", "sessions.json")
+    builders.put(tmp_path / ".openclaw/agents/main/sessions", report(), "s.openclaw.txt")
+    found = find_sessions(tmp_path)
+    assert [(one.agent, one.format, one.files) for one in found] == [
+        ("Claude Code", "claude-code", 1),
+        ("OpenClaw", "pi-session", 1),
+        ("OpenClaw", "pi-session", 1),
+        ("pi", "pi-session", 1),
+        ("Gemini CLI", "pi-session", 1),
+    ]
+    assert found[0].size_bytes == len(CLAUDE.bytes())
+    assert found[1].folder == str(tmp_path / ".openclaw/agents/main/sessions")
+    assert all(one.newest_ms > 0 for one in found)
+
+
+def test_an_empty_home_has_none(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / "projects").write_text("a file")
+    assert find_sessions(tmp_path) == []
+
+
+# --- watching ---------------------------------------------------------------------------------------------
+
+
+def test_what_grows_is_imported_as_one_act(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    desk, direct = desk_at(tmp_path / "a.db"), desk_at(tmp_path / "b.db")
+    before = seen(desk)
+    whole = PI.bytes()
+    steps: list[Step] = [
+        lambda: builders.put(folder, PI.bytes(3), "s.jsonl"),
+        nothing,
+        lambda: builders.put(folder, whole[:-30], "s.jsonl"),
+        lambda: builders.put(folder, whole, "s.jsonl"),
+        lambda: builders.put(folder, CLAUDE.bytes(), "other.jsonl"),
+    ]
+    answers = told(watch(desk, [folder], pausing(steps)))
+    assert all(isinstance(answer, ImportAnswer) for answer in answers)
+    found = [answer for answer in answers if isinstance(answer, ImportAnswer)]
+    assert {answer.id for answer in found} == {"import-1"}
+    assert [(answer.runs, answer.duplicates, answer.updated) for answer in found] == [
+        (1, 0, 0),
+        (1, 1, 0),  # a prompt that nothing answered yet
+        (2, 0, 2),  # a tool more was called, which both may have had
+        (1, 0, 0),
+    ]
+    import_files(direct, [folder])
+    assert seen(desk) == seen(direct)
+    undo(desk, "import-1")
+    assert seen(desk) == before
+
+
+def test_a_report_that_comes_later_is_joined(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    path = builders.put(tmp_path, PI.bytes(), "s.jsonl")
+    steps: list[Step] = [lambda: builders.put(tmp_path, report(), "s.openclaw.txt")]
+    first, second = told(watch(desk, [path.parent], pausing(steps)))
+    assert isinstance(first, ImportAnswer)
+    assert isinstance(second, ImportAnswer)
+    assert (first.updated, second.updated, second.id) == (0, 2, first.id)
+    assert {one.type for one in look.posteriors(desk) if one.inclusions} == {"tool", "skill", "file"}
+
+
+def test_what_was_undone_in_the_meantime_stays_undone(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    builders.put(folder, PI.bytes(), "s.jsonl")
+    steps: list[Step] = [
+        lambda: undo(desk, "import-1"),
+        lambda: builders.put(folder, CLAUDE.bytes(), "other.jsonl"),
+    ]
+    answers = told(watch(desk, [folder], pausing(steps)))
+    assert [answer.id for answer in answers if isinstance(answer, ImportAnswer)] == ["import-1", "import-2"]
+    assert look.status(desk).runs == 1
+    assert look.verify(desk).clean
+
+
+def test_foreign_and_broken_files_hold_nothing_back(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    builders.put(folder, b"notes", "notes.txt")
+    builders.put(folder, b"", "empty.jsonl")
+    builders.put(folder, b"SQLite format 3\0 arm_states", "broken.db")
+    builders.put(folder, PI.bytes(), "s.jsonl")
+    numbers = count()
+    steps: list[Step] = [lambda: builders.put(folder, b"n" * next(numbers), "notes.txt"), nothing]
+    answers = told(watch(desk, [folder], pausing(steps)))
+    assert look.status(desk).runs == 2
+    assert len(answers) == 1
+
+
+def test_nothing_new_is_no_news(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    path = builders.put(tmp_path, PI.bytes(), "s.jsonl")
+    news, none = told(watch(desk, [path], pausing([lambda: path.write_bytes(PI.bytes() + b"\n")])))
+    assert isinstance(news, ImportAnswer)
+    assert isinstance(none, ImportAnswer)
+    assert (tells_news(news), tells_news(none)) == (True, False)
+
+
+def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    with pytest.raises(UnreadableSource, match="must exist"):
+        next(watch(desk, [tmp_path / "nope"], nothing))
