@@ -42,6 +42,7 @@ _FLAT_TEXT: Final = re.compile(
     r"llm\.output_messages\.\d+\.message\.(content|contents\.\d+\.message_content\.text)"
     r"|gen_ai\.completion\.\d+\.content"
 )
+_NAMING: Final = ("name", "function", "tool.name", "tool.json_schema", "json_schema", "toolSpec")
 _REPLIES: Final = frozenset(("chat", "generate_content", "text_completion"))
 _NOT_REPLIES: Final = frozenset(("user", "human", "system", "developer", "tool", "function"))
 _ASKING: Final = frozenset(("tool_calls", "tool_call", "tool_use", "function_call"))
@@ -116,7 +117,7 @@ class Span:
         """Names by which the model hands in its answer: schemas, not tools."""
         parameters = opened(self.attributes.get("model_request_parameters"))
         if isinstance(parameters, dict):
-            for tool in _items(parameters.get("output_tools")):
+            for _, tool in _listed(parameters.get("output_tools")):
                 yield _named(tool)[0]
 
 
@@ -190,11 +191,13 @@ def texts(span: Span) -> Iterator[str]:
 
 
 def _tools(value: object) -> Iterator[tuple[str, object]]:
-    for tool in _items(value):
+    for key, tool in _listed(value):
         shape = opened(tool)
         declared = _either(shape, "function_declarations", "functionDeclarations")
         if declared is not None:
             yield from _tools(declared)
+        elif key is not None and isinstance(shape, dict) and not any(one in shape for one in _NAMING):
+            yield _named({"name": key, **shape})  # named by where it stands
         else:
             yield _named(shape)
 
@@ -230,11 +233,12 @@ def _named(tool: object) -> tuple[str, object]:
     raise Flaw("lists a tool without a name")
 
 
-def _items(value: object) -> list[object]:
+def _listed(value: object) -> list[tuple[str | None, object]]:
+    """The parts of a list, or of an object with the names they have there."""
     told = opened(value)
     if isinstance(told, dict):
-        return list(told.values())
-    return told if isinstance(told, list) else []
+        return list(told.items())
+    return [(None, part) for part in told] if isinstance(told, list) else []
 
 
 # --- calls ------------------------------------------------------------------------------------------------
@@ -265,7 +269,9 @@ def _calls_in(value: object, levels: int = _MAX_LEVELS) -> Iterator[Asked]:
         if call is not None:
             yield call
             return
-        for key in ("choices", "message", "tool_calls", "parts", "content", "output"):
+        # One framework tells the calls of a message twice, another only where it keeps what it doesn't know.
+        calls = "tool_calls" if value.get("tool_calls") else "additional_kwargs"
+        for key in ("choices", "message", calls, "parts", "content", "output"):
             yield from _calls_in(opened(value.get(key)), levels - 1)
 
 

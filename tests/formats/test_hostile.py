@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import UnreadableSource
-from core.formats import Limits, open_sources, recognise
+from core.formats import FORMATS, Limits, open_sources, recognise
 from core.formats.strict import Flaw, check, depth
 from tests.formats.builders import (
     Session,
@@ -103,7 +103,7 @@ def test_depth_counts_brackets_outside_strings(value: object) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = put(tmp_path_factory.getbasetemp(), content, "any")
-    for name in (None, "armscope", "claude-code", "tau-bench", "openai-chat"):
+    for name in (None, *FORMATS):
         with contextlib.suppress(UnreadableSource):
             assert not runs(read(path, format=name))
 

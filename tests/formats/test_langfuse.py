@@ -100,6 +100,9 @@ OFFERS: dict[str, Json] = {
         "g1", "GENERATION", modelParameters={"tools": json.dumps([SEARCH, BOOK])}
     ),
     "the exporter's field": observation("g1", "GENERATION", toolDefinitions={"search": SEARCH, "book": BOOK}),
+    "the exporter's names": observation(
+        "g1", "GENERATION", toolDefinitions={"search": '{"description": "x", "parameters": {}}', "book": {}}
+    ),
     "the input": observation("g1", "GENERATION", input={"messages": [], "tools": [SEARCH, BOOK]}),
     "messages of a tool": observation(
         "g1",
@@ -189,6 +192,9 @@ CALLS: dict[str, list[Json]] = {
     ],
     "a chat": [reply(output={"choices": [{"message": asked(FUNCTION)}]})],
     "a message": [reply(output=asked({"name": "search", "args": {"q": 1}, "id": "c1", "type": "tool_call"}))],
+    "what a framework doesn't know": [
+        reply(output={"role": "assistant", "content": "", "additional_kwargs": {"tool_calls": [FUNCTION]}})
+    ],
     "a response": [reply(output={"output": [RESPONSE]})],
     "content": [
         reply(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from core.detect import detect
-from core.formats import Outside, Rejected, open_sources
+from core.formats import Outside, Rejected, open_sources, recognise
 from core.formats.armscope import write
 from core.guard import guard
 from core.observe import observe, outcome_arms, reward_of_flag
@@ -230,3 +230,27 @@ def test_the_first_sessions_of_a_file_keep_their_identity_in_a_longer_one(
     records = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
     part, whole = (runs(read(put(tmp_path, b"".join(records[:n])), unit="turn")) for n in (20, 37))
     assert whole[: len(part)] == part
+
+
+FORMAT_OF = {
+    "tau-bench": "tau-bench",
+    "tau2-results": "tau2",
+    "tau2-sft-openai": "openai-chat",
+    "claude-code": "claude-code",
+    "gemini-cli": "gemini-cli",
+    "inspect-ai": "inspect-ai",
+    "langfuse-trace": "langfuse",
+}
+
+
+@pytest.mark.parametrize("name", FORMAT_OF)
+def test_every_file_is_recognised_as_what_it_is(shared_data: Path, tmp_path: Path, name: str) -> None:
+    for path in (shared_data / name).iterdir():
+        wanted = "tools" if path.name in TOOLS else FORMAT_OF[name]
+        assert recognise(path) == wanted
+        content = path.read_bytes()
+        if content.startswith(b"\x1f\x8b"):
+            inflated = gzip.decompress(content)
+            assert recognise(put(tmp_path, inflated)) == wanted
+            if wanted not in {"openai-chat", "claude-code"}:
+                assert recognise(put(tmp_path, json.dumps(json.loads(inflated)).encode())) == wanted
