@@ -23,7 +23,7 @@ from core.records.observation import (
 )
 from core.store.ledger import Entry, add_observations, answer_of, keep_answer
 from core.store.reads import FoundRun, arm_row, find_run, listed_arm, near_keys, outcome_of
-from core.store.transaction import DECLARED, Snapshot, Transaction
+from core.store.transaction import DECLARED, Detail, Snapshot, Transaction
 
 
 class RewardAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,21 +143,32 @@ def _answered(
 
 
 def _record(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
-    entries = [entry_of(txn, order) for order in orders]
+    if not orders:
+        return []
+    arm_nos: dict[str, int] = {}
+    entries = [entry_of(txn, order, arm_nos) for order in orders]
     numbers = add_observations(txn, entries)
-    answers = []
-    for number, order, entry in zip(numbers, orders, entries, strict=True):
-        answer = _answer(txn, number, order, entry)
-        txn.audit("reward", answer.id, _detail(order, answer))
+    posteriors = {arm_no: arm_row(txn, arm_no) for arm_no in arm_nos.values()}
+    answers = [
+        _answer(txn, number, order, entry, posteriors[entry.arm_no])
+        for number, order, entry in zip(numbers, orders, entries, strict=True)
+    ]
+    changes = [(answer.id, _detail(order, answer)) for order, answer in zip(orders, answers, strict=True)]
+    txn.audit_all("reward", changes)
+    for order, answer in zip(orders, answers, strict=True):
         if order.key is not None:
             keep_answer(txn, order.key, order.payload(), msgspec.json.encode(answer).decode())
-        answers.append(answer)
     return answers
 
 
-def entry_of(txn: Transaction, order: RewardOrder) -> Entry:
-    """Order → ledger row, after asking the record whether it admits it."""
-    arm_no = _arm_no(txn, order)
+def entry_of(txn: Transaction, order: RewardOrder, arm_nos: dict[str, int]) -> Entry:
+    """Order → ledger row, after asking the record whether it admits it.
+
+    ``arm_nos`` holds the arms that orders before it named: each is looked up once.
+    """
+    arm_no = arm_nos.get(order.arm)
+    if arm_no is None:
+        arm_no = arm_nos[order.arm] = _arm_no(txn, order)
     run = None if order.run is None else standing_run(txn, order.run)
     if run is not None:
         admit(txn, order, run, arm_no)
@@ -236,27 +247,29 @@ def admit(txn: Transaction | Snapshot, order: RewardOrder, run: FoundRun, arm_no
     return flags
 
 
-def _answer(txn: Transaction, number: int, order: RewardOrder, entry: Entry) -> RewardAnswer:
-    row = arm_row(txn, entry.arm_no)
+def _answer(
+    txn: Transaction, number: int, order: RewardOrder, entry: Entry, row: tuple[int, int, int] | None
+) -> RewardAnswer:
     if row is None:
         raise unknown_arm(txn, order.arm)
     alpha, beta, pulls = row
+    reward = entry.success_micro / MICRO
     return RewardAnswer(
         id=f"reward-{number}",
         arm=order.arm,
         kind="correction" if order.correct else "feedback",
-        reward=entry.success_micro / MICRO,
+        reward=reward,
         run=order.run,
         lagged=True,
         alpha=alpha / MICRO,
         beta=beta / MICRO,
         mean=alpha / (alpha + beta),
         pulls=pulls,
-        rounded=Amount.of(order.reward).rounded,
+        rounded=reward != order.reward,  # a float has one shortest decimal, so six places that give it are it
     )
 
 
-def _detail(order: RewardOrder, answer: RewardAnswer) -> dict[str, str | int | float | bool | None]:
+def _detail(order: RewardOrder, answer: RewardAnswer) -> Detail:
     return {
         "arm": order.arm,
         "kind": answer.kind,

@@ -115,9 +115,7 @@ def _tally_ledger(
 
 def _add_observation(tally: Tally, row: Row, epoch: int) -> None:
     _, arm_no, _, success, failure, pulls, at_ms, _ = row
-    tally.add((hour_of(at_ms), arm_no, epoch), 0, pulls, success, failure)
-    if pulls:  # a carried belief may be all seed and no pull
-        tally.saw(arm_no, epoch, at_ms)
+    tally.add_observation((hour_of(at_ms), arm_no, epoch), pulls, success, failure, at_ms)
 
 
 def _add_correction(tally: Tally, row: Row, epoch: int, automatic: int) -> None:
@@ -164,11 +162,12 @@ def _apply_arm_hours(txn: Transaction, tally: Tally) -> None:
         rows,
     )
     emptied = [(txn.learner_id, *place) for place, sums in tally.arms.items() if min(sums) < 0]
-    txn.link.many(
-        "DELETE FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND epoch = ?"
-        " AND inclusions = 0 AND pulls = 0 AND success_micro = 0 AND failure_micro = 0",
-        emptied,
-    )
+    if emptied:
+        txn.link.many(
+            "DELETE FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND epoch = ?"
+            " AND inclusions = 0 AND pulls = 0 AND success_micro = 0 AND failure_micro = 0",
+            emptied,
+        )
 
 
 def _apply_posteriors(txn: Transaction, tally: Tally) -> None:
@@ -194,34 +193,37 @@ def _apply_posteriors(txn: Transaction, tally: Tally) -> None:
     )
 
 
+_USAGE_SUMS: Final = (
+    "n",
+    "tokens",
+    "tokens_squared_high",
+    "tokens_squared_low",
+    "n_timed",
+    "duration_ms",
+    "duration_squared_high",
+    "duration_squared_low",
+    "n_prob",
+    "prob_micro",
+)
+_ADD_USAGE: Final = (
+    f"INSERT INTO usage_hour VALUES ({', '.join('?' * 18)})"
+    " ON CONFLICT (learner_id, hour, class, model, channel, status, outcome, bucket)"
+    f" DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _USAGE_SUMS)}"
+)
+
+
 def _apply_usage(txn: Transaction, tally: Tally) -> None:
+    if not tally.usage:
+        return
     rows = [(txn.learner_id, *place, *sums) for place, sums in sorted(tally.usage.items())]
-    columns = (
-        "n",
-        "tokens",
-        "tokens_squared_high",
-        "tokens_squared_low",
-        "n_timed",
-        "duration_ms",
-        "duration_squared_high",
-        "duration_squared_low",
-        "n_prob",
-        "prob_micro",
-    )
-    additions = ", ".join(f"{name} = {name} + excluded.{name}" for name in columns)
-    txn.link.many(
-        f"INSERT INTO usage_hour VALUES ({', '.join('?' * 18)})"
-        " ON CONFLICT (learner_id, hour, class, model, channel, status, outcome, bucket)"
-        f" DO UPDATE SET {additions}",
-        rows,
-    )
+    txn.link.many(_ADD_USAGE, rows)
     if any(sums[0] < 0 for sums in tally.usage.values()):
         txn.link.run("DELETE FROM usage_hour WHERE learner_id = ? AND n = 0", [txn.learner_id])
 
 
 def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
     """After boundaries moved: give arms their present epoch, its base, and the sums that the hours hold of it."""
-    txn.epochs.forget()
+    txn.forget()
     txn.epochs.load(arm_nos)
     epochs = {arm_no: txn.epochs.current(arm_no) for arm_no in arm_nos}
     sums: dict[tuple[int, int], Row] = {

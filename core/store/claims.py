@@ -106,6 +106,7 @@ def tell_arms(txn: Transaction, arm_nos: Sequence[int], import_no: int) -> None:
 def settle_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
     """Let arms be listed as the standing imports that name them say."""
     claims = _claims(txn, "arm", arm_nos)
+    txn.forget()
     txn.link.many(
         f"UPDATE arm SET declared = (declared & {DECLARED}) | ? WHERE learner_id = ? AND arm_no = ?",
         [(TOLD if claims.get(arm_no) else 0, txn.learner_id, arm_no) for arm_no in arm_nos],

@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from core.records.observation import Kind
-from core.store.caches import apply, shifting, tally_facts
+from core.store.caches import apply, shifting
 from core.store.claims import claim_ledger, standing_of
+from core.store.tally import Tally, hour_of
 from core.store.transaction import Transaction
 
 
@@ -35,9 +36,20 @@ def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: i
     about = sorted({entry.run_no for entry in entries if entry.run_no})
     with shifting(txn, about):
         txn.link.many(f"INSERT INTO observation VALUES ({', '.join('?' * 16)})", rows)
-    loose = [number for number, entry in zip(numbers, entries, strict=True) if not entry.run_no]
-    apply(txn, tally_facts(txn, (), loose))  # what is new and about no run only adds
+    loose = [entry for entry in entries if not entry.run_no]
+    if loose:
+        apply(txn, _tally_new(txn, loose))  # what is new and about no run only adds
     return numbers
+
+
+def _tally_new(txn: Transaction, entries: Sequence[Entry]) -> Tally:
+    """What new observations about no run add, without reading them back."""
+    tally = Tally()
+    epochs = txn.current_epochs([entry.arm_no for entry in entries])
+    for entry, epoch in zip(entries, epochs, strict=True):
+        place = (hour_of(entry.at_ms), entry.arm_no, epoch)
+        tally.add_observation(place, entry.pulls, entry.success_micro, entry.failure_micro, entry.at_ms)
+    return tally
 
 
 def tell_observation(txn: Transaction, uid: str, import_no: int) -> int | None:

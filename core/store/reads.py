@@ -488,8 +488,12 @@ def hidden_arm_nos(facts: Snapshot | Transaction, types: Sequence[ArmType]) -> s
 
 def listed_arm(facts: Snapshot | Transaction, key: str) -> int | None:
     """The number of an arm that is listed, None for any other."""
-    row = facts.link.row("SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [facts.learner_id, key])
-    return None if row is None or arm_row(facts, row[0]) is None else int(row[0])
+    row = facts.link.row(
+        "SELECT a.arm_no FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+        " WHERE a.learner_id = ? AND a.key = ? AND (a.declared > 0 OR p.seen > 0)",
+        [facts.learner_id, key],
+    )
+    return None if row is None else int(row[0])
 
 
 def standing_correction(facts: Snapshot | Transaction, run_no: int, arm_no: int) -> tuple[int, int] | None:

@@ -57,7 +57,7 @@ def add_reset(
         " (SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?)",
         [txn.revision, txn.learner_id, txn.learner_id, number],
     )
-    txn.epochs.forget()
+    txn.forget()
     rebase(txn, arm_nos)
     return number
 
@@ -116,7 +116,7 @@ def _moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None
     ]
     with shifting(txn, *_facts_after(txn, since, arm_nos)):
         yield
-        txn.epochs.forget()
+        txn.forget()
     restate(txn, arm_nos)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from core.errors import Conflict
-from core.records.arm import Arm
 from core.records.judged import OBSERVED, Judged
 from core.records.run import Inventory
 from core.store.caches import apply, run_facts
@@ -54,8 +53,9 @@ def _add_distinct(
     fresh = [index for index in indexes if batch[index].run.uid not in known]
     _insert(txn, [(batch[index], versions[index]) for index in fresh], import_no)
     told.update((index, "new") for index in fresh)
-    again = {index: known[batch[index].run.uid] for index in indexes if batch[index].run.uid in known}
-    told.update(_tell_again(txn, batch, versions, again, import_no))
+    if known:
+        again = {index: known[batch[index].run.uid] for index in indexes if batch[index].run.uid in known}
+        told.update(_tell_again(txn, batch, versions, again, import_no))
 
 
 def _version(txn: Transaction, judged: Judged) -> Version:
@@ -67,7 +67,7 @@ def _others(txn: Transaction, judged: Judged) -> dict[str, int]:
     """Numbers of arms a run names outside its inventory: those left out of it."""
     run = judged.run
     keys = run.excluded if run.selection is None else (*run.excluded, *run.selection.excluded)
-    return txn.ensure_arms([Arm(key=key) for key in dict.fromkeys(keys)]) if keys else {}
+    return txn.ensure_keys(keys) if keys else {}
 
 
 def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], import_no: int) -> None:

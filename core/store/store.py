@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from core.records.actor import Actor
 from core.store.engine import LOCK_TIMEOUT_S, Database
 from core.store.schema import prepare
-from core.store.transaction import Snapshot, Transaction
+from core.store.transaction import Memory, Snapshot, Transaction
+
+_MAX_MEMORIES: Final = 8
 
 
 class Store:
@@ -26,6 +29,7 @@ class Store:
 
     def __init__(self, path: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
         self.database = Database(path, lock_timeout_s=lock_timeout_s)
+        self._memories: dict[str, Memory] = {}
         prepare(self.database)
 
     @property
@@ -38,9 +42,14 @@ class Store:
     ) -> Iterator[Transaction]:
         """One write to one learner; where there is none it is made with this origin, or `UnknownLearner` raised."""
         with self.database.writing() as link:
-            txn = Transaction(link, learner, actor=actor, now_ms=now_ms, origin=origin)
+            memory = self._memories.pop(learner, None)
+            txn = Transaction(link, learner, actor=actor, now_ms=now_ms, origin=origin, memory=memory)
             yield txn
             txn.finish()
+        # Only now it is on disk: a write that fails leaves nothing behind.
+        if len(self._memories) >= _MAX_MEMORIES:
+            self._memories.clear()
+        self._memories[learner] = txn.memory
 
     @contextmanager
     def reading(self, learner: str) -> Iterator[Snapshot]:

@@ -64,6 +64,14 @@ class Tally:
         if at_ms is not None and at_ms > self.last.get((arm_no, epoch), UNKNOWN):
             self.last[arm_no, epoch] = at_ms
 
+    def add_observation(
+        self, place: ArmHour, pulls: int, success_micro: int, failure_micro: int, at_ms: int
+    ) -> None:
+        """Add one row of the ledger."""
+        self.add(place, 0, pulls, success_micro, failure_micro)
+        if pulls:  # a carried belief may be all seed and no pull
+            self.saw(place[1], place[2], at_ms)
+
     def add_outcomes(
         self,
         arm_nos: Sequence[int],

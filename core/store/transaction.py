@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -21,6 +22,8 @@ from core.records.run import Inventory
 from core.store.engine import Link
 
 Number = Literal["arm", "run", "observation", "reset", "import", "setting", "undo", "audit"]
+Detail = dict[str, str | int | float | bool | None]
+"""What an audit entry says of a change."""
 NUMBERS: Final[tuple[Number, ...]] = (
     "arm",
     "run",
@@ -41,10 +44,21 @@ _MAX_INVENTORIES: Final = 10_000
 _NEXT: Final = ", ".join(f"next_{name}_no" for name in NUMBERS)
 
 
+_MAX_REMEMBERED: Final = 50_000
+_END: Final = (
+    f"UPDATE learner SET revision = ?, {', '.join(f'next_{name}_no = ?' for name in NUMBERS)}"
+    " WHERE learner_id = ?"
+)
 _BEGIN: Final = (
     "UPDATE learner SET revision = revision + 1 WHERE name = ?"
     f" RETURNING learner_id, origin, settings, revision, {_NEXT}"
 )
+
+
+@lru_cache(maxsize=64)
+def _settings(stored: str) -> LearnerSettings:
+    """Settings from their text; frozen, so every write may have the same."""
+    return msgspec.json.decode(stored, type=LearnerSettings)
 
 
 def unknown_learner(link: Link, name: str) -> UnknownLearner:
@@ -113,6 +127,17 @@ class _Known(NamedTuple):
         )
 
 
+class Memory(NamedTuple):
+    """What a write left known of a learner. It is true for the next write only if nobody wrote in between,
+    which the revision tells: every write makes one.
+    """
+
+    origin: str
+    revision: int
+    arms: dict[str, _Known]
+    epochs: dict[int, int]
+
+
 class Snapshot:
     """One learner as it is at one moment; ``learner_id`` 0 where it does not exist yet."""
 
@@ -121,7 +146,7 @@ class Snapshot:
         self.name = name
         row = link.row("SELECT learner_id, origin, settings, revision FROM learner WHERE name = ?", [name])
         self.learner_id, self.origin, settings, self.revision = row or (0, "", "{}", 0)
-        self.settings = msgspec.json.decode(settings, type=LearnerSettings)
+        self.settings = _settings(settings)
         self.epochs = Epochs(link, self.learner_id)
 
     @property
@@ -133,9 +158,19 @@ class Transaction:
     """One write to one learner: its row is updated first, its counters and audit last.
 
     ``origin`` is the identity a learner gets that doesn't exist yet; None = it must exist.
+    ``memory`` is what the last write of this process left, be it outdated.
     """
 
-    def __init__(self, link: Link, name: str, *, actor: Actor, now_ms: int, origin: str | None) -> None:
+    def __init__(
+        self,
+        link: Link,
+        name: str,
+        *,
+        actor: Actor,
+        now_ms: int,
+        origin: str | None,
+        memory: Memory | None = None,
+    ) -> None:
         self.link = link
         self.name = name
         self.actor = actor
@@ -149,12 +184,15 @@ class Transaction:
             row = link.rows(_BEGIN, [name])[0]
         self.learner_id: int = row[0]
         self.origin: str = row[1]
-        self.settings = msgspec.json.decode(row[2], type=LearnerSettings)
+        self.settings = _settings(row[2])
         self.revision: int = row[3]
         self._next: dict[Number, int] = dict(zip(NUMBERS, row[4:], strict=True))
         self._first_revision, self._first_next = self.revision, dict(self._next)
         self.epochs = Epochs(link, self.learner_id)
         self._arms: dict[str, _Known] = {}
+        self._present: dict[int, int] = {}
+        if memory is not None and memory[:2] == (self.origin, self.revision - 1):
+            self._arms, self._present = memory.arms, memory.epochs
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
 
     def number(self, name: Number, count: int = 1) -> int:
@@ -171,27 +209,42 @@ class Transaction:
     def finish(self) -> None:
         """Write the counters back."""
         if self._next != self._first_next or self.revision != self._first_revision:
-            assignments = ", ".join(f"next_{name}_no = ?" for name in NUMBERS)
-            self.link.run(
-                f"UPDATE learner SET revision = ?, {assignments} WHERE learner_id = ?",
-                [self.revision, *self._next.values(), self.learner_id],
-            )
+            self.link.run(_END, [self.revision, *self._next.values(), self.learner_id])
 
-    def audit(
-        self, action: ActionName, act: str | None, detail: dict[str, str | int | float | bool | None]
-    ) -> None:
+    @property
+    def memory(self) -> Memory:
+        """What the next write may still know, once this one is on disk."""
+        if len(self._arms) > _MAX_REMEMBERED:
+            self._arms, self._present = {}, {}
+        return Memory(self.origin, self.revision, self._arms, self._present)
+
+    def forget(self) -> None:
+        """Read again what is known of arms and their epochs: they were changed."""
+        self._arms.clear()
+        self._present.clear()
+        self.epochs.forget()
+
+    def audit(self, action: ActionName, act: str | None, detail: Detail) -> None:
         """Note who changed what, in this same transaction."""
-        self.link.run(
+        self.audit_all(action, [(act, detail)])
+
+    def audit_all(self, action: ActionName, changes: Sequence[tuple[str | None, Detail]]) -> None:
+        """Note several changes of one kind."""
+        first = self.number("audit", len(changes))
+        self.link.many(
             "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
-                self.learner_id,
-                self.number("audit"),
-                self.actor.name,
-                action,
-                act,
-                msgspec.json.encode(detail).decode(),
-                self.now_ms,
-                self.revision,
+                (
+                    self.learner_id,
+                    number,
+                    self.actor.name,
+                    action,
+                    act,
+                    msgspec.json.encode(detail).decode(),
+                    self.now_ms,
+                    self.revision,
+                )
+                for number, (act, detail) in enumerate(changes, first)
             ],
         )
 
@@ -227,6 +280,13 @@ class Transaction:
                 self._describe_arm(found[arm.key], arm, declared=declared)
         return found
 
+    def ensure_keys(self, keys: Sequence[str]) -> dict[str, int]:
+        """The same for arms of which nothing is said but their ids."""
+        found = self.arm_nos(keys)
+        if len(found) == len(keys) and all(self._arms[key].own_alpha_micro is None for key in keys):
+            return found
+        return self.ensure_arms([Arm(key=key) for key in dict.fromkeys(keys)])
+
     def inventory(self, inventory: Inventory) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Arm numbers and token costs of an inventory, looked up once per object."""
         known = self._inventories.get(id(inventory))
@@ -242,14 +302,16 @@ class Transaction:
 
     def current_epochs(self, arm_nos: Sequence[int]) -> list[int]:
         """The present epoch of each arm."""
-        found: dict[int, int] = dict(
-            self.link.rows_in(
+        present = self._present
+        missing = sorted({arm_no for arm_no in arm_nos if arm_no not in present})
+        if missing:
+            rows = self.link.rows_in(
                 "SELECT arm_no, epoch FROM posterior WHERE learner_id = ? AND arm_no IN ({})",
                 [self.learner_id],
-                sorted(set(arm_nos)),
+                missing,
             )
-        )
-        return [found[arm_no] for arm_no in arm_nos]
+            present.update(rows)
+        return [present[arm_no] for arm_no in arm_nos]
 
     def _make_arm(self, arm: Arm, *, declared: int) -> int:
         arm_no = self.number("arm")
