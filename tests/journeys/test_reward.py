@@ -75,6 +75,21 @@ def test_a_double_click_sends_once(come: Come, changing: Served, gap_ms: int) ->
     assert changing.posteriors()[_RULES] == (alpha + 1, beta, pulls + 1)
 
 
+@pytest.mark.parametrize("gap_ms", [0, 250])
+def test_a_double_click_on_undo_undoes_once(come: Come, changing: Served, gap_ms: int) -> None:
+    before = changing.posteriors()[_RULES]
+    changing.armscope("reward", _RULES, "0", "--reason", "to be taken back")
+    visit = come(changing).open("rewards")
+    visit.until(lambda: visit.tables().count() == 1 and visit.rows()[0]["why"] == "to be taken back")
+    visit.press_in_row(0, 0)
+    visit.page.wait_for_timeout(gap_ms)
+    visit.press_in_row(0, 0)
+    visit.until(lambda: visit.rows()[0][""] == "Redo")
+    visit.page.wait_for_timeout(1_000)  # a redo would follow
+    assert visit.rows()[0][""] == "Redo"
+    assert changing.posteriors()[_RULES] == before
+
+
 def test_two_people_at_once_lose_nothing(come: Come, changing: Served) -> None:
     alpha, beta, pulls = changing.posteriors()[_SEARCH]
     people = [come(changing, place=place).open("rewards", reward_arm=_SEARCH) for place in range(2)]
