@@ -1,4 +1,4 @@
-"""Langfuse exports ``{trace, observations}``, one run per trace, alone, in an array or one a line.
+"""Langfuse exports ``{trace, observations}`` or ``{traces, observations}``, one run per trace.
 
 What an observation means is in the attributes that frameworks send, OpenTelemetry's ``gen_ai.*`` or
 OpenInference's, and every framework has its own way:
@@ -47,6 +47,7 @@ class _Observation(msgspec.Struct, rename="camel"):
     id: str
     type: str = ""
     name: str | None = None
+    trace_id: str | None = None
     parent_observation_id: str | None = None
     start_time: str | None = None
     end_time: str | None = None
@@ -58,22 +59,48 @@ class _Observation(msgspec.Struct, rename="camel"):
     model_parameters: object = None
     tool_definitions: object = None
     usage_details: _Tokens | None = None
+    input_usage: float | None = None
+    output_usage: float | None = None
+    total_usage: float | None = None
+
+    @property
+    def usage(self) -> _Tokens:
+        """Tokens by kind; the older fields hold the same sums, and zero where there are none."""
+        older = {"input": self.input_usage, "output": self.output_usage, "total": self.total_usage}
+        return self.usage_details or older
 
 
 class _Export(msgspec.Struct, rename="camel"):
-    """``trace`` None = the trace's own fields stand beside its observations."""
+    """One trace, or several with all their observations; without either the trace's own fields stand beside its
+    observations.
+    """
 
     observations: list[_Observation]
     trace: _Trace | None = None
+    traces: list[_Trace] | None = None
     id: str | None = None
     session_id: str | None = None
+
+    def parts(self) -> Iterator[tuple[_Trace, list[_Observation]]]:
+        """Every trace with its observations."""
+        if self.traces is None:
+            yield self.trace or _Trace(id=self.id or "", session_id=self.session_id), self.observations
+            return
+        by_trace: dict[str | None, list[_Observation]] = {}
+        for one in self.observations:
+            by_trace.setdefault(one.trace_id, []).append(one)
+        for trace in self.traces:
+            yield trace, by_trace.get(trace.id, [])
 
 
 _EXPORT: Final = msgspec.json.Decoder(_Export)
 
 
 def _claims(head: Head) -> bool:
-    return "observations" in head.keys and ("trace" in head.keys or {"id", "projectId"} <= head.keys)
+    """What the trace itself says comes first and may fill the head."""
+    if "observations" in head.keys:
+        return "trace" in head.keys or "traces" in head.keys or {"id", "projectId"} <= head.keys
+    return head.keys == {"trace"} and b'"projectId"' in head.start
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
@@ -82,9 +109,15 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
             yield raw
             continue
         try:
-            yield _Told.of(_EXPORT.decode(raw)).run(reading)
+            parts = list(_EXPORT.decode(raw).parts())
         except UNDECODABLE as error:
             yield reading.rejected(number, error, raw)
+            continue
+        for trace, observations in parts:
+            try:
+                yield _Told.of(trace, observations).run(reading)
+            except UNDECODABLE as error:
+                yield reading.rejected(number, error, raw)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,12 +138,11 @@ class _Told:
     parents: dict[str, str | None]
 
     @classmethod
-    def of(cls, export: _Export) -> _Told:
-        trace = export.trace or _Trace(id=export.id or "", session_id=export.session_id)
+    def of(cls, trace: _Trace, observations: Sequence[_Observation]) -> _Told:
         identity = plain(trace.id)
         if identity is None:
             raise Flaw("has no id of its trace")
-        ordered = sorted(export.observations, key=lambda one: one.start_time or "")
+        ordered = sorted(observations, key=lambda one: one.start_time or "")
         parents = {one.id: one.parent_observation_id for one in ordered}
         seen = [_Seen(observation=one, span=_span(one)) for one in ordered]
         return cls(id=identity, session=plain(trace.session_id), seen=seen, parents=parents)
@@ -271,7 +303,7 @@ def _span(one: _Observation) -> Span:
 
 
 def _sum(one: _Observation, is_wanted: Callable[[str], bool]) -> int:
-    return sum(round(tokens or 0) for name, tokens in (one.usage_details or {}).items() if is_wanted(name))
+    return sum(round(tokens or 0) for name, tokens in one.usage.items() if is_wanted(name))
 
 
 def _total(one: _Observation) -> int:

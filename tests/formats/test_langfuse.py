@@ -330,6 +330,9 @@ def test_usage_is_that_of_the_innermost(tmp_path: Path) -> None:
     )
     assert run.tokens == 120
     assert read_one(tmp_path, used("g1", input=0, total=0)).usage is None
+    older = {"inputUsage": 12, "outputUsage": 3, "totalUsage": 15, "usageDetails": None}
+    outer = observation("s1", inputUsage=12, outputUsage=3, totalUsage=15)
+    assert read_one(tmp_path, outer, {**observation("g2", "GENERATION", "s1"), **older}).tokens == 15
 
 
 def test_times_model_words_and_status(tmp_path: Path) -> None:
@@ -351,12 +354,17 @@ def test_times_model_words_and_status(tmp_path: Path) -> None:
 
 def test_traces_come_alone_in_arrays_in_lines_and_flat(tmp_path: Path) -> None:
     traces = [export(reply(), id=f"t{n}", sessionId="s") for n in range(3)]
+    several: dict[str, Any] = {
+        "traces": [{"id": "t0", "sessionId": "s"}, {"id": "t1", "sessionId": "s"}],
+        "observations": [{**reply("g1"), "traceId": "t1"}, {**reply("g2"), "traceId": "t0"}],
+    }
     flat = {"id": "t3", "projectId": "p", "sessionId": "s", "observations": [reply()]}
     for content, n_runs in (
         (json.dumps(traces).encode(), 3),
         (lines(traces), 3),
         (json.dumps(traces[0], indent=2).encode(), 1),
         (lines([flat]), 1),
+        (json.dumps(several, indent=2).encode(), 2),
     ):
         path = put(tmp_path, content)
         assert recognise(path) == "langfuse"
@@ -409,6 +417,13 @@ def test_texts_that_only_look_like_json_are_texts(tmp_path: Path) -> None:
     odd: list[object] = [None, 7, "x", [], {}, [[]], [None], {"choices": 7}, {"tool_calls": [7, {"name": 7}]}]
     for value in odd:
         assert read_one(tmp_path, reply(output=value)).calls == ()
+
+
+def test_a_trace_with_a_long_question_is_recognised(tmp_path: Path) -> None:
+    told = {**export(reply()), "trace": {"id": "t1", "projectId": "p", "input": "x" * 200_000}}
+    path = put(tmp_path, json.dumps(told, indent=2).encode())
+    assert recognise(path) == "langfuse"
+    assert len(runs(read(path))) == 1
 
 
 def test_what_only_looks_like_an_export_is_not_recognised(tmp_path: Path) -> None:
