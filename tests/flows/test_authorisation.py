@@ -22,6 +22,7 @@ from core.flows.reward import RewardOrder, reward, reward_all
 from core.flows.select import select
 from core.flows.settings import change
 from core.flows.undo import redo, undo
+from core.flows.watch import watch
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor, Role
 from tests.flows.world import desk_at, run_of
@@ -68,6 +69,7 @@ FLOWS: dict[str, tuple[Action, Flow]] = {
     "learn.record": ("ingest", lambda desk, _: learn.record(desk, run_of("x"))),
     "learn.record_all": ("ingest", lambda desk, _: learn.record_all(desk, [run_of("x")])),
     "learn.import_files": ("ingest", lambda desk, folder: learn.import_files(desk, [folder / "runs"])),
+    "watch.watch": ("ingest", lambda desk, folder: next(watch(desk, [folder / "runs"], lambda: None))),
     "reward.reward": ("reward", lambda desk, _: reward(desk, A, 0.5)),
     "reward.reward_all": ("reward", lambda desk, _: reward_all(desk, [RewardOrder(arm=A)])),
     "reset.reset": ("reset", lambda desk, _: reset(desk)),
