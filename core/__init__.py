@@ -6,6 +6,7 @@
 from core.doors.python import Learner, open_learner
 from core.errors import ArmscopeError
 from core.records.arm import Arm, Prior
+from core.records.candidate import file_candidate, skill_candidate, tool_candidate
 from core.records.posterior import Posterior
 from core.records.run import Call, Inventory, Run, Usage
 from core.records.selection import Selection
@@ -23,5 +24,8 @@ __all__ = [
     "Selection",
     "Usage",
     "View",
+    "file_candidate",
     "open_learner",
+    "skill_candidate",
+    "tool_candidate",
 ]

@@ -1,7 +1,7 @@
 """Candidate: what OpenClaw has at hand for a prompt → the arm it offers for selection, with what it costs.
 
 Costs are a quarter of the characters, rounded up, counted as OpenClaw counts them: in UTF-16 units, a tool's
-over its whole definition as JavaScript writes it.
+over its whole definition as JavaScript writes it. `Learner.select` takes the arms as they are.
 """
 
 from __future__ import annotations

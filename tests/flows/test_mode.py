@@ -8,13 +8,16 @@ import pytest
 
 from core.errors import InvalidSetting
 from core.flows import look
-from core.flows.learn import record
+from core.flows.export import export_file
+from core.flows.learn import import_files, record
+from core.flows.select import select
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.arm import Arm, skill_key
+from core.records.candidate import file_candidate, skill_candidate, tool_candidate
 from core.records.learner import DEFAULT_SEEDS, OPENCLAW_SEEDS, LearnerSettings
 from core.records.run import Call, Inventory, Run
-from tests.flows.world import desk_at
+from tests.flows.world import desk_at, run_of
 
 
 def test_seeds_that_nobody_chose_follow_the_mode(tmp_path: Path) -> None:
@@ -32,6 +35,36 @@ def test_seeds_that_somebody_chose_stay(tmp_path: Path) -> None:
     change(desk, "seed_arms", ["tool:fs:Read"])
     change(desk, "mode", "openclaw")
     assert look.frame(desk).settings.seed_arms == ("tool:fs:Read",)
+
+
+@pytest.mark.parametrize("seeds", [None, list(DEFAULT_SEEDS), ["tool:web:WebFetch"]])
+def test_mode_and_seeds_go_along_with_an_export(tmp_path: Path, seeds: list[str] | None) -> None:
+    desk = desk_at(tmp_path / "runs.db")
+    change(desk, "mode", "openclaw")
+    if seeds is not None:
+        change(desk, "seed_arms", seeds)
+    record(desk, run_of("one"))
+    export_file(desk, tmp_path / "runs.jsonl")
+    other = desk_at(tmp_path / "other.db", learner="copy")
+    import_files(other, [tmp_path / "runs.jsonl"])
+    assert look.frame(other).settings == look.frame(desk).settings
+
+
+def test_openclaws_seeds_are_selected_from_its_candidates(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "runs.db")
+    change(desk, "mode", "openclaw")
+    change(desk, "baseline_rate", 0.0)
+    offered = [
+        tool_candidate({"name": "WebFetch", "parameters": {}}),
+        skill_candidate("coding", 4_000),
+        file_candidate("README.md", "x" * 4_000),
+    ]
+    chosen = select(desk, offered, budget_tokens=1_000)
+    assert [(one.arm, one.reason) for one in chosen.decisions if one.reason in {"seed", "budget"}] == [
+        ("tool:web:WebFetch", "seed"),
+        *[(one.arm, "budget") for one in chosen.decisions[1:]],
+    ]
+    assert chosen.tokens == offered[0].token_cost
 
 
 def test_an_unknown_mode_is_refused(tmp_path: Path) -> None:
