@@ -126,6 +126,13 @@ def _add_correction(tally: Tally, row: Row, epoch: int, automatic: int) -> None:
 
 # Writing
 
+_ADD_TO_HOUR: Final = (
+    "ON CONFLICT (learner_id, hour, arm_no, epoch) DO UPDATE SET"
+    " inclusions = inclusions + excluded.inclusions, pulls = pulls + excluded.pulls,"
+    " success_micro = success_micro + excluded.success_micro,"
+    " failure_micro = failure_micro + excluded.failure_micro"
+)
+
 
 @contextmanager
 def shifting(txn: Transaction, run_nos: Sequence[int] = (), loose: Sequence[int] = ()) -> Iterator[None]:
@@ -152,15 +159,8 @@ def apply(txn: Transaction, tally: Tally) -> None:
 
 
 def _apply_arm_hours(txn: Transaction, tally: Tally) -> None:
-    rows = [(txn.learner_id, *place, *sums) for place, sums in sorted(tally.arms.items())]
-    txn.link.many(
-        "INSERT INTO arm_hour VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (learner_id, hour, arm_no, epoch) DO UPDATE SET"
-        " inclusions = inclusions + excluded.inclusions, pulls = pulls + excluded.pulls,"
-        " success_micro = success_micro + excluded.success_micro,"
-        " failure_micro = failure_micro + excluded.failure_micro",
-        rows,
-    )
+    flat = (value for place, sums in sorted(tally.arms.items()) for value in (*place, *sums))
+    txn.link.insert("arm_hour", txn.learner_id, flat, width=7, upsert=_ADD_TO_HOUR)
     emptied = [(txn.learner_id, *place) for place, sums in tally.arms.items() if min(sums) < 0]
     if emptied:
         txn.link.many(

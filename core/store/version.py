@@ -215,10 +215,11 @@ def write_parts(txn: Transaction, versions: Sequence[tuple[int, Version]]) -> No
     """Write the rows beside the runs: outcomes, evidence, decisions."""
     learner = txn.learner_id
     outcomes = (
-        zip(repeat(learner), repeat(run_no), version.arm_nos, version.flags, version.costs, strict=False)
+        zip(repeat(run_no), version.arm_nos, version.flags, version.costs, strict=False)
         for run_no, version in versions
     )
-    txn.link.many("INSERT INTO outcome VALUES (?, ?, ?, ?, ?)", chain.from_iterable(outcomes))
+    flat = chain.from_iterable(chain.from_iterable(outcomes))
+    txn.link.insert("outcome", learner, flat, width=4)
     evidence = [(learner, run_no, *row) for run_no, version in versions for row in version.evidence]
     if evidence:
         txn.link.many("INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", evidence)
