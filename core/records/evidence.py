@@ -10,7 +10,7 @@ Where = Literal["call", "metadata", "text", "given", "always"]
 EXCERPT_CHARS: Final = 160
 
 
-class Reference(msgspec.Struct, frozen=True, kw_only=True):
+class Reference(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a skill, file or memory was recognised, with at most 160 characters around it."""
 
     arm: str
@@ -18,7 +18,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     excerpt: str | None = None
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One flag per included arm, in the order of the run's inventory, and the references worth keeping.
 
     ``n_calls`` counts every call; ``n_real_calls`` leaves meta tools out. ``not_offered`` names called tools

@@ -15,7 +15,7 @@ REFERENCED: Final = 2
 OBSERVED: Final = 4
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class Judged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """``flags`` holds one byte per arm of the run's inventory, in its order, then one per excluded arm: the sum
     of INCLUDED, REFERENCED and OBSERVED (an automatic observation stands, worth 1.0 if referenced, else 0.0).
     """

@@ -26,14 +26,14 @@ RUN_CLASSES: Final[tuple[RunClass, ...]] = get_args(RunClass)
 METADATA_CHARS: Final = 200
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tool call: its exact name and at most 200 characters of its arguments."""
 
     name: str
     metadata: str = ""
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Tokens of a run, as its source counts them; a part the source does not name is 0.
 
     >>> Usage(input=10, output=5, cache_read=100).tokens
@@ -85,7 +85,7 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
             )
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One request to the agent.
 
     ``uid`` is unique per learner and never a path; ``source`` names what the run was read from (a session, a

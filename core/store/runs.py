@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Final, Literal
 
 from core.errors import Conflict
@@ -90,7 +91,7 @@ def _tally_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]]) -> Tal
     tally = Tally()
     groups: dict[tuple[int, int], list[Judged]] = defaultdict(list)
     for judged, version in fresh:
-        tally.add_run(run_facts(_usage_row(version)))
+        tally.add_run(run_facts(_usage_row(version.columns)))
         if version.flags:
             groups[id(judged.run.inventory), hour_of(judged.run.ended_at_ms)].append(judged)
     for (_, hour), members in groups.items():
@@ -118,14 +119,8 @@ def _tally_group(
     )
 
 
-_USAGE_PLACES: Final = [
-    COLUMNS.index(name)
-    for name in ("at_ms", "class", "model", "channel", "status", "outcome", "tokens", "duration_ms", "choice")
-]
-
-
-def _usage_row(version: Version) -> Row:
-    return tuple(version.columns[place] for place in _USAGE_PLACES)
+_USAGE: Final = ("at_ms", "class", "model", "channel", "status", "outcome", "tokens", "duration_ms", "choice")
+_usage_row: Final = itemgetter(*(COLUMNS.index(name) for name in _USAGE))
 
 
 def _tell_again(

@@ -69,7 +69,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return cls(**{name: getattr(selection, name) for name in cls.__struct_fields__})
 
 
-class Version(msgspec.Struct, frozen=True, array_like=True):
+class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One version of a run: its columns in the order of `COLUMNS`, and its rows in the tables beside it.
 
     ``evidence`` holds (arm number, place, excerpt), ``decisions`` (arm number, reason, rank, token cost,
