@@ -142,7 +142,8 @@ class _Told:
         identity = plain(trace.id)
         if identity is None:
             raise Flaw("has no id of its trace")
-        ordered = sorted(observations, key=lambda one: one.start_time or "")
+        distinct = {one.id: one for one in observations}  # what is told again was updated
+        ordered = sorted(distinct.values(), key=lambda one: one.start_time or "")
         parents = {one.id: one.parent_observation_id for one in ordered}
         seen = [_Seen(observation=one, span=_span(one)) for one in ordered]
         return cls(id=identity, session=plain(trace.session_id), seen=seen, parents=parents)
@@ -194,16 +195,13 @@ class _Told:
 
     def _made(self) -> list[Call]:
         """Spans of tools; one inside another of the same tool, or of the same call, is not another call."""
-        names: dict[str, str] = {}
+        told = ((one.observation.id, tool_called(one.span)) for one in self.seen)
+        spans = {identity: call for identity, call in told if call is not None}
+        names = {identity: call.name for identity, call in spans.items()}
         ids: set[str] = set()
         made: list[Call] = []
-        for one in self.seen:
-            call = tool_called(one.span)
-            if call is None:
-                continue
-            names[one.observation.id] = call.name
-            is_inside = any(names.get(around) == call.name for around in self._around(one.observation.id))
-            if is_inside or call.id in ids:
+        for identity, call in spans.items():
+            if call.id in ids or any(names.get(around) == call.name for around in self._around(identity)):
                 continue
             if call.id is not None:
                 ids.add(call.id)

@@ -237,7 +237,12 @@ def test_spans_inside_each_other_are_one_call_and_beside_each_other_two(tmp_path
     assert names(read_one(tmp_path, step("s1", sent=kind), observation("s2", parent="s1"), inside)) == [
         "search"
     ]
+    backwards = [
+        {**one, "startTime": None} for one in (inside, observation("s2", parent="s1"), step("s1", sent=kind))
+    ]
+    assert names(read_one(tmp_path, *backwards)) == ["search"]
     assert names(read_one(tmp_path, step("s1", sent=kind), step("s2", sent=kind))) == ["search", "search"]
+    assert names(read_one(tmp_path, step("s1", sent=kind), step("s1", sent=kind))) == ["search"]
     assert names(
         read_one(tmp_path, step("s1", sent=kind), step("s2", "s1", sent={"gen_ai.tool.name": "book"}))
     ) == [
