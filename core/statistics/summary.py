@@ -65,7 +65,7 @@ def summarise(columns: ArmColumns, *, earlier: Summary | None = None) -> Summary
     else:
         changed = np.flatnonzero((alpha != earlier.alpha) | (beta != earlier.beta))
         fresh = _rows(alpha[changed], beta[changed], alpha_micro[changed], beta_micro[changed])
-        rows = {name: _patched(getattr(earlier, name), changed, values) for name, values in fresh.items()}
+        rows = _patched(earlier, changed, fresh)
     return Summary(keys=columns.keys, alpha=alpha, beta=beta, band=band, prob=PROB, **rows)
 
 
@@ -84,10 +84,13 @@ def _rows(alpha: Floats, beta: Floats, alpha_micro: Ints, beta_micro: Ints) -> d
     }
 
 
-def _patched(earlier: Floats, changed: Ints, values: Floats) -> Floats:
-    patched = earlier.copy()
-    patched[changed] = values
-    return patched
+def _patched(earlier: Summary, changed: Ints, fresh: dict[str, Floats]) -> dict[str, Floats]:
+    """The earlier rows with what changed; in one piece of memory, which is quicker to come by than seven."""
+    rows = dict(zip(fresh, np.empty((len(fresh), len(earlier))), strict=True))
+    for name, values in fresh.items():
+        rows[name][:] = getattr(earlier, name)
+        rows[name][changed] = values
+    return rows
 
 
 def _same_arms(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
