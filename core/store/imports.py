@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from core.store.transaction import Transaction
 
-_AFTER_EVERY_TEXT = "\U0010ffff"
-
 
 def begin_import(txn: Transaction) -> int:
     """Open an import; its number."""
@@ -49,14 +47,14 @@ def finish_import(txn: Transaction, number: int, summary: str) -> None:
     )
 
 
-def present(txn: Transaction, prefixes: Sequence[str]) -> set[str]:
-    """Those of the beginnings that the uid of some standing run has."""
+def present(txn: Transaction, sources: Sequence[str]) -> set[str]:
+    """Those sources (``format/unit/identity``) that some standing run is of: as a whole, or a turn of it."""
     found = set()
-    for prefix in prefixes:
+    for source in sources:
         row = txn.link.row(
-            "SELECT 1 FROM run WHERE learner_id = ? AND uid >= ? AND uid < ? AND standing = 1 LIMIT 1",
-            [txn.learner_id, prefix, prefix + _AFTER_EVERY_TEXT],
+            "SELECT 1 FROM run WHERE learner_id = ? AND (uid = ? OR (uid > ? AND uid < ?)) AND standing = 1 LIMIT 1",
+            [txn.learner_id, source, f"{source}/", f"{source}0"],  # "0" is what follows "/"
         )
         if row is not None:
-            found.add(prefix)
+            found.add(source)
     return found
