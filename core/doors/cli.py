@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import msgspec
 import typer
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.doors.terminal import literal, say, say_error, say_json, say_json_line, say_table
@@ -348,7 +349,7 @@ def _say_found(found: Sequence[Found]) -> None:
             one.agent,
             one.format,
             f"{one.files:,}",
-            f"{one.size_bytes / 1e6:,.1f} MB",
+            decimal(one.size_bytes),
             (look.iso(one.newest_ms) or "unknown")[:16].replace("T", " "),
             one.folder,
         )
