@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from core.store.transaction import Transaction
 
+_AFTER_EVERY_TEXT = "\U0010ffff"
+
 
 def begin_import(txn: Transaction) -> int:
     """Open an import; its number."""
