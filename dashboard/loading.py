@@ -36,6 +36,7 @@ Answer = TypeVar("Answer")
 _SHELF_BOUND: Final = 128
 _DRAWINGS_BOUND: Final = 32
 """Fewer: a table of 10,000 arms weighs some megabytes, and each word searched for makes one."""
+_PICTURES_BOUND: Final = 64
 _DESKS_BOUND: Final = 16
 _SESSION: Final = "armscope reading"
 
@@ -73,6 +74,7 @@ class Shelf:
 
 _answers: Final = Shelf(_SHELF_BOUND)
 _drawings: Final = Shelf(_DRAWINGS_BOUND)
+_pictures: Final = Shelf(_PICTURES_BOUND)
 _desks: Final = Shelf(_DESKS_BOUND)
 
 
@@ -106,8 +108,11 @@ def desk_of(learner: str | None = None) -> Desk:
 
 
 def frame_of(desk: Desk) -> look.Frame:
-    """What there is to look at: learners, time span, filters, revision. Read anew in every rerun."""
-    return look.frame(desk)
+    """What there is to look at: learners, time span, filters, revision. Whether it still is so is asked anew
+    in every rerun.
+    """
+    now = look.moment(desk)
+    return _answers.kept((str(desk.store.path), desk.learner, now, "frame"), lambda: look.frame(desk))
 
 
 def begin(reading: Reading) -> None:
@@ -121,8 +126,10 @@ def reading() -> Reading:
 
 
 def pulse() -> look.Pulse:
-    """The learner's present revision and number of runs; never from the shelf."""
-    return look.pulse(reading().desk)
+    """The learner's present revision and number of runs; whether they still are so is asked anew."""
+    desk = reading().desk
+    now = look.moment(desk)
+    return _answers.kept((str(desk.store.path), desk.learner, now, "pulse"), lambda: look.pulse(desk))
 
 
 def belief() -> look.Belief:
@@ -215,6 +222,12 @@ def drawn_once(question: Hashable, make: Callable[[], Answer]) -> Answer:
     ``question`` names everything else it depends on: places, order, method, theme.
     """
     return _drawings.kept(_key(question, _belief_view(reading().view)), make)
+
+
+def pictured_once(question: Hashable, make: Callable[[], Answer]) -> Answer:
+    """A figure of this page, made once for a revision, view, theme and width."""
+    here = reading()
+    return _pictures.kept(_key((question, here.tokens.name, here.compact), here.view), make)
 
 
 def _asked(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> Answer:

@@ -163,6 +163,12 @@ class Verification:
     found: tuple[tuple[str, Difference], ...]
 
 
+def moment(desk: Desk) -> tuple[str, int, tuple[str, ...]]:
+    """The learner's lasting identity and revision, and all learners' names: what tells that a frame is old."""
+    with desk.reading() as snapshot:
+        return snapshot.origin, snapshot.revision, reads.learners(snapshot.link)
+
+
 def pulse(desk: Desk) -> Pulse:
     """Revision, runs and newest run: asked every few seconds."""
     with desk.reading() as snapshot:

@@ -26,7 +26,7 @@ def page() -> None:
     left, right = st.columns([5, 7], gap="large")
     with left:
         with panel("Arms by type and band"):
-            drawn = bands_by_type(known.by_type, here.tokens)
+            drawn = loading.pictured_once("types", lambda: bands_by_type(known.by_type, here.tokens))
             section("Arms by type and band", table=drawn.table, key="types")
             band_legend(here.tokens)
             chart(drawn, key="types")
@@ -34,7 +34,7 @@ def page() -> None:
             section("Needed for the next band", sentences.next_band_note(known))
             next_band_table(known)
     with right, panel("Interval width against pulls"):
-        drawn = width_pulls(known, here.tokens, compact=here.compact)
+        drawn = loading.pictured_once("widths", lambda: width_pulls(known, here.tokens, compact=here.compact))
         section("Interval width against pulls", table=drawn.table, key="widths")
         st.markdown(
             "Grey boxes: typical width of each band, as documented. They hold for means near 0 or 1; an arm "

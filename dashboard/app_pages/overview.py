@@ -40,11 +40,11 @@ def page() -> None:
     with left, panel("How sure are we?"):
         section("How sure are we?", table=band_figure.table(seen.bands), key="bands")
         st.markdown(sentences.bands(seen.bands, here.frame.settings.min_pulls))
-        chart(bands(seen.bands, here.tokens), key="bands")
+        chart(loading.pictured_once("bands", lambda: bands(seen.bands, here.tokens)), key="bands")
         small_table(band_figure.table(seen.bands), alt="Arms by confidence band")
     with right, panel("Most and least useful"):
         ranked = ranked_rows(sorted([*seen.top, *seen.bottom], key=lambda arm: arm.rank))
-        drawn = ladder(ranked, here.tokens, compact=here.compact)
+        drawn = loading.pictured_once("ladder", lambda: ladder(ranked, here.tokens, compact=here.compact))
         note = f"mean and 95% interval, {seen.ranked_min_pulls} pulls or more"
         section("Most and least useful", note, table=drawn.table, key="ladder")
         if ranked:

@@ -28,16 +28,20 @@ def page() -> None:
     st.space("small")
     left, right = st.columns(2, gap="large")
     with left, panel("Tokens per run"):
-        drawn = distributions(saved, here.tokens, compact=here.compact)
+        drawn = loading.pictured_once(
+            "tokens", lambda: distributions(saved, here.tokens, compact=here.compact)
+        )
         section("Tokens per run", "smoothed, equal heights", table=drawn.table, key="tokens")
         chart(drawn, key="tokens")
     with right, panel("Savings over time"):
-        drawn = savings_time(saved.over_time, here.tokens, compact=here.compact)
+        drawn = loading.pictured_once(
+            "time", lambda: savings_time(saved.over_time, here.tokens, compact=here.compact)
+        )
         section("Savings over time", "cumulative, band: 95% interval", table=drawn.table, key="time")
         chart(drawn, key="time")
     st.space("small")
     with panel("The same by model and channel"):
-        drawn = strata(saved, here.tokens, compact=here.compact)
+        drawn = loading.pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
         note = "dotted line: all runs; a row needs 2 runs in each group"
         section("The same by model and channel", note, table=drawn.table, key="strata")
         chart(drawn, key="strata")

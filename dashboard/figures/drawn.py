@@ -17,6 +17,16 @@ Cell = str | int | float
 Trace = dict[str, Any]
 
 
+class Still(go.Figure):  # type: ignore[misc]  # Plotly tells no types
+    """A finished figure: turned into a dictionary once, however often the page that shows it is run again."""
+
+    def to_dict(self) -> dict[str, Any]:
+        told: dict[str, Any] | None = self.__dict__.get("_told")
+        if told is None:
+            told = self.__dict__["_told"] = super().to_dict()
+        return told
+
+
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
     """A figure, its alternative text, and its table as columns by their heads."""
@@ -30,7 +40,7 @@ def drawn(
     traces: Sequence[Trace], layout: dict[str, Any], *, alt: str, table: Mapping[str, Sequence[Cell]]
 ) -> Drawn:
     """Put a figure together without Plotly's validation, which costs more than the drawing."""
-    figure = go.Figure({"data": list(traces), "layout": layout}, _validate=False)
+    figure = Still({"data": list(traces), "layout": layout}, _validate=False)
     return Drawn(figure=figure, alt=alt, table=table)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import streamlit as st
 
 from core.columns import ArmColumns, Ints
@@ -52,7 +53,7 @@ def arm_table(
     """All arms at these places, a sortable table; long ones load as one scrolls."""
     frame = loading.drawn_once(
         ("arm table", places.tobytes(), bool(truth)),
-        lambda: _arm_frame(columns, summary, places, chances=chances, truth=truth),
+        lambda: _sent(_arm_frame(columns, summary, places, chances=chances, truth=truth)),
     )
     st.dataframe(
         frame,
@@ -60,11 +61,16 @@ def arm_table(
         row_height=ROW_PX,
         height="content" if len(places) <= _MANY_ROWS else _TALL_PX,
         lazy=True if len(places) > _ALL_AT_ONCE else None,
-        column_order=[head for head in frame.columns if head != "id"],
+        column_order=[head for head in frame.column_names if head != "id"],
         column_config=_arm_columns(),
         key=key,
         alt=f"Table of {wording.things(len(places), 'arm')} with mean, interval, confidence and pulls",
     )
+
+
+def _sent(frame: pd.DataFrame) -> pa.Table:
+    """A frame as it travels to the browser: turned into Arrow once, not in every rerun."""
+    return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 def _arm_frame(
@@ -142,14 +148,14 @@ def reset_table(shown: ResetPreview, *, seeds: Sequence[str]) -> None:
     """Every arm that a reset would touch, now and after."""
     n_arms = len(shown.columns)
     question = ("reset table", shown.target, shown.columns.keys)
-    frame = loading.drawn_once(question, lambda: _reset_frame(shown, seeds))
+    frame = loading.drawn_once(question, lambda: _sent(_reset_frame(shown, seeds)))
     st.dataframe(
         frame,
         hide_index=True,
         row_height=ROW_PX,
         height="content" if n_arms <= _MANY_ROWS else _TALL_PX,
         lazy=True if n_arms > _ALL_AT_ONCE else None,
-        column_order=[head for head in frame.columns if head != "id"],
+        column_order=[head for head in frame.column_names if head != "id"],
         column_config=_reset_columns(),
         key="reset preview",
         alt=f"What a reset would change for {wording.things(n_arms, 'arm')}",

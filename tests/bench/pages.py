@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from streamlit.logger import set_log_level
 from streamlit.testing.v1 import AppTest
 
 from core.flows import look
@@ -134,7 +134,7 @@ def _rerun(page: AppTest, _: int) -> None:
 
 def opened(name: str) -> AppTest:
     """A page as a browser would open it; fails where it failed."""
-    logging.getLogger("streamlit").setLevel(logging.ERROR)  # it warns that nobody serves
+    set_log_level("ERROR")  # Streamlit warns that nobody serves
     page = AppTest.from_file(str(_APP), default_timeout=120).run()
     if name != "overview":
         page.switch_page(f"app_pages/{name}.py").run()
