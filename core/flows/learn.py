@@ -387,9 +387,9 @@ class _Import:
             tell_setting(self.txn, name, getattr(line.settings, name))
 
     def _take_arm(self, line: ArmLine) -> None:
-        arm = Arm(key=line.key, label=line.label, token_cost=line.token_cost, prior=line.prior)
+        arm = Arm(key=line.key, label=line.label, token_cost=line.token_cost)
         numbers = list(self.txn.ensure_arms([arm], declared=TOLD).values())
-        tell_arms(self.txn, numbers, self.number)
+        tell_arms(self.txn, numbers, self.number, line.prior)
         settle_arms(self.txn, numbers)
         self.n_arms += 1
 

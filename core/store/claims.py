@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from core.records.arm import Prior
 from core.store.caches import CHUNK, Facts, shifting
-from core.store.transaction import DECLARED, TOLD, Transaction
+from core.store.transaction import DECLARED, TOLD, Transaction, rebase
 from core.store.version import Version, keep, kept, put, shelve
 
 Kind = Literal["run", "observation", "reset", "arm"]
@@ -95,22 +96,72 @@ def told_again(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
     return {run_no for (run_no,) in rows}
 
 
-def tell_arms(txn: Transaction, arm_nos: Sequence[int], import_no: int) -> None:
-    """Note that an import names arms, so that they are listed while it stands."""
+def tell_arms(txn: Transaction, arm_nos: Sequence[int], import_no: int, prior: Prior | None = None) -> None:
+    """Note that an import names arms, so that they are listed, and have the prior it tells, while it stands.
+
+    A prior that an arm has already by itself is noted as told by nobody (import 0) and stands for ever.
+    """
+    alpha, beta = (0, 0) if prior is None else (prior.alpha_micro, prior.beta_micro)
+    if prior is not None:
+        _note_own_priors(txn, arm_nos)
     txn.link.many(
-        "INSERT INTO sighting VALUES (?, 'arm', ?, ?, 0, 0, 0, ?) ON CONFLICT DO NOTHING",
-        [(txn.learner_id, arm_no, import_no, txn.revision) for arm_no in arm_nos],
+        "INSERT INTO sighting VALUES (?, 'arm', ?, ?, ?, ?, 0, ?) ON CONFLICT (learner_id, kind, no, import_no)"
+        " DO UPDATE SET rank = excluded.rank, trace = excluded.trace WHERE rank = 0 AND excluded.rank > 0",
+        [(txn.learner_id, arm_no, import_no, alpha, beta, txn.revision) for arm_no in arm_nos],
+    )
+
+
+def _note_own_priors(txn: Transaction, arm_nos: Sequence[int]) -> None:
+    """Remember priors that no import told before one does."""
+    rows = txn.link.rows_in(
+        "SELECT arm_no, prior_alpha_micro, prior_beta_micro FROM arm a WHERE learner_id = ? AND arm_no IN ({})"
+        " AND prior_alpha_micro IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sighting s"
+        "   WHERE s.learner_id = a.learner_id AND s.kind = 'arm' AND s.no = a.arm_no AND s.rank > 0)",
+        [txn.learner_id],
+        arm_nos,
+    )
+    txn.link.many(
+        "INSERT INTO sighting VALUES (?, 'arm', ?, 0, ?, ?, 0, 0)",
+        [(txn.learner_id, *row) for row in list(rows)],
     )
 
 
 def settle_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
-    """Let arms be listed as the standing imports that name them say."""
+    """Let arms be listed, and have the priors, that the standing imports that name them say.
+
+    Of several priors the one told first stands.
+    """
     claims = _claims(txn, "arm", arm_nos)
     txn.forget()
     txn.link.many(
         f"UPDATE arm SET declared = (declared & {DECLARED}) | ? WHERE learner_id = ? AND arm_no = ?",
-        [(TOLD if claims.get(arm_no) else 0, txn.learner_id, arm_no) for arm_no in arm_nos],
+        [
+            (TOLD if any(one.import_no for one in claims.get(arm_no, ())) else 0, txn.learner_id, arm_no)
+            for arm_no in arm_nos
+        ],
     )
+    told = _with_told_priors(txn, arm_nos)
+    priors = []
+    for arm_no in told:
+        standing = [one for one in claims.get(arm_no, ()) if one.rank > 0]
+        first = min(standing, key=lambda one: (one.revision, one.import_no), default=None)
+        priors.append((first and first.rank, first and first.trace, txn.learner_id, arm_no))
+    txn.link.many(
+        "UPDATE arm SET prior_alpha_micro = ?, prior_beta_micro = ? WHERE learner_id = ? AND arm_no = ?",
+        priors,
+    )
+    if told:
+        rebase(txn, told)
+
+
+def _with_told_priors(txn: Transaction, arm_nos: Sequence[int]) -> list[int]:
+    """Those of the arms whose prior was ever told by an import."""
+    rows = txn.link.rows_in(
+        "SELECT DISTINCT no FROM sighting WHERE learner_id = ? AND kind = 'arm' AND rank > 0 AND no IN ({})",
+        [txn.learner_id],
+        arm_nos,
+    )
+    return sorted(arm_no for (arm_no,) in rows)
 
 
 def settle_runs(txn: Transaction, run_nos: Sequence[int]) -> set[int]:

@@ -150,3 +150,25 @@ def test_an_openclaw_export_without_traces_is_carried(tmp_path: Path) -> None:
     assert belief_of(desk, "tool:fs:read") == (3.5, 1.0, 3)
     undo(desk, answer.id)
     assert look.posteriors(desk) == []
+
+
+def test_a_carried_prior_stands_and_falls_with_its_import(tmp_path: Path) -> None:
+    """Whatever else is told of the arm meanwhile, and in which order."""
+    desk, other = desk_at(tmp_path / "a.db"), desk_at(tmp_path / "b.db")
+    carried = database(tmp_path, [state("tool:other:a"), state("tool:other:b")])
+    record(desk, run_of("r1"))
+    answer = import_files(desk, [carried])
+    assert belief_of(desk, "tool:other:a") == (4.5, 2.0, 4)  # Beta(1, 1) became its prior
+    record(desk, run_of("r2"))
+    undo(desk, answer.id)
+    for uid in ("r1", "r2"):
+        record(other, run_of(uid))
+    assert [msgspec.structs.replace(one, last_updated=None) for one in look.posteriors(desk)] == [
+        msgspec.structs.replace(one, last_updated=None) for one in look.posteriors(other)
+    ]
+    redo(desk, answer.id)
+    import_files(other, [carried])
+    assert look.verify(desk).clean
+    assert [(one.arm, one.alpha, one.beta, one.prior) for one in look.posteriors(desk)] == [
+        (one.arm, one.alpha, one.beta, one.prior) for one in look.posteriors(other)
+    ]
