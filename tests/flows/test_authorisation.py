@@ -60,6 +60,7 @@ FLOWS: dict[str, tuple[Action, Flow]] = {
     "look.resets": ("read", lambda desk, _: look.resets(desk)),
     "look.changes": ("read", lambda desk, _: look.changes(desk)),
     "look.runs": ("read", lambda desk, _: look.runs(desk)),
+    "look.moment": ("read", lambda desk, _: look.moment(desk)),
     "look.preview_reward": ("read", lambda desk, _: look.preview_reward(desk, A, 0.5)),
     "look.preview_reset": ("read", lambda desk, _: look.preview_reset(desk)),
     "look.verify": ("read", lambda desk, _: look.verify(desk)),
