@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+import filelock
 import msgspec
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.pool import QueuePool, StaticPool
@@ -32,7 +33,6 @@ from core.errors import (
     StoreReadOnly,
     StoreUnusable,
 )
-from core.store.lock import LockTimeoutError, WritersLock
 
 LOCK_TIMEOUT_S: Final = 60.0
 _CHECKPOINT_BYTES: Final = 4 << 20
@@ -129,7 +129,7 @@ class Database:
         self.path = Path(os.path.realpath(path))
         self._lock_timeout_s = lock_timeout_s
         self._thread_lock = threading.RLock()
-        self._file_lock = WritersLock(f"{self.path}.lock", lock_timeout_s)
+        self._file_lock = filelock.FileLock(f"{self.path}.lock", timeout=lock_timeout_s, thread_local=False)
         self._log = f"{self.path}-wal"
         self._writer: Engine | None = None
         self._write_driver: sqlite3.Connection | None = None
@@ -185,7 +185,7 @@ class Database:
         """Alone in its ``try``: what happens under the lock may be an OSError that is not about the lock."""
         try:
             self._file_lock.acquire()
-        except LockTimeoutError as problem:
+        except filelock.Timeout as problem:
             raise self._busy() from problem
         except OSError as problem:
             raise from_os(problem, self.path) from problem
@@ -215,7 +215,6 @@ class Database:
             with self.locked():
                 self._writer.dispose()
             self._writer = self._write_driver = None
-        self._file_lock.close()
 
     def _open_writer(self) -> sqlite3.Connection:
         self._write_driver = _driver_of(self._write_engine())
