@@ -84,12 +84,11 @@ def _pages(actor: Actor) -> dict[str, list[Page]]:
 
 
 def _footer(frame: Frame) -> None:
-    """Where the data are, how far they go, and the one time zone."""
-    place = wording.literal(frame.database)
+    """Where the data are, how far they go, how arms are recognised, and the one time zone."""
+    place, revision = wording.literal(frame.database), wording.count(frame.revision)
+    facts = f"Data in {place}, revision {revision}. Detection: {frame.settings.mode}. All times are UTC."
     st.space("small")
-    st.markdown(
-        f":small[:gray[Data in {place}, revision {wording.count(frame.revision)}. All times are UTC.]]"
-    )
+    st.markdown(f":small[:gray[{facts}]]")
 
 
 def _cannot_open(problem: ArmscopeError) -> None:
