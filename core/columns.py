@@ -5,7 +5,9 @@ All arrays of one object are aligned and one-dimensional; counts and amounts are
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,6 +52,11 @@ class ArmColumns:
         """The arms that ``wanted`` (one flag an arm) keeps."""
         return ArmColumns(**_kept(self, wanted))
 
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Where each arm stands; made once, for whoever looks arms up by id."""
+        return {key: place for place, key in enumerate(self.keys)}
+
     @property
     def alpha(self) -> Floats:
         return (self.base_alpha_micro + self.success_micro) / 1e6
@@ -61,11 +68,12 @@ class ArmColumns:
 
 @dataclass(frozen=True, kw_only=True)
 class UsageColumns:
-    """Runs added up by hour, class, model, channel, status, outcome and size.
+    """Runs added up by time, class, model, channel, status, outcome and size.
 
-    ``hour`` counts hours since 1970 UTC, -1 = unknown time. ``bucket`` is the size class of the tokens
-    (`token_bucket`), -1 = unknown usage; ``tokens`` and ``tokens_squared`` are sums over the row's ``n`` runs
-    (0 where unknown). ``n_timed`` runs have a known duration, summed in ``duration_ms`` and its squares.
+    ``hour`` counts hours since 1970 UTC, -1 = unknown time; that of a whole day is its first. ``bucket`` is the
+    size class of the tokens (`token_bucket`), -1 = unknown usage; ``tokens`` and ``tokens_squared`` are sums over
+    the row's ``n`` runs (0 where unknown). ``n_timed`` runs have a known duration, summed in ``duration_ms`` and
+    its squares.
     ``model`` and ``channel`` are "" where unknown.
     """
 

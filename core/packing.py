@@ -145,12 +145,28 @@ def fill_many(cost: Ints, n_seeds: int, budget_tokens: int, k: int) -> Bools:
     if budget_tokens == 0:
         packed[n_seeds : n_seeds + int(room.max(initial=0))] = True
         return packed
-    least = int(cost[n_seeds:].min(initial=0))
-    for place in range(n_seeds, n_arms):
-        fits = (cost[place] <= left) & (room > 0)
+    packed[n_seeds:] = fill_each(cost[n_seeds:], left, room)
+    return packed
+
+
+def fill_each(cost: Ints, left: Ints, room: Ints) -> Bools:
+    """Pack many orders, one column each, into what each has ``left`` and the number of arms it has ``room`` for.
+
+    Both are reduced in place by what went in.
+
+    >>> left, room = np.array([5, 9]), np.array([3, 1])
+    >>> fill_each(np.array([[7, 4], [4, 1], [1, 7]]), left, room).T.tolist()
+    [[False, True, True], [True, False, False]]
+    >>> left.tolist(), room.tolist()
+    ([0, 5], [1, 0])
+    """
+    packed = np.zeros(cost.shape, dtype=np.bool_)
+    least = int(cost.min(initial=np.iinfo(np.int64).max))
+    for place, asked in enumerate(cost):
+        fits = (asked <= left) & (room > 0)
         packed[place] = fits
-        left -= cost[place] * fits
+        left -= asked * fits
         room -= fits
-        if place % 32 == 0 and not ((left >= least) & (room > 0)).any():
+        if place % 32 == 31 and not ((left >= least) & (room > 0)).any():
             break
     return packed

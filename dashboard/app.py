@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import get_args
 
 _HERE = Path(__file__).resolve().parent
 if str(_HERE.parent) not in sys.path:
@@ -20,13 +21,15 @@ from core.errors import ArmscopeError  # noqa: E402
 from core.flows.look import Frame  # noqa: E402
 from core.permissions import may  # noqa: E402
 from core.records.actor import Actor  # noqa: E402
-from dashboard import loading, wording  # noqa: E402
+from dashboard import acting, loading, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
 from dashboard.widgets import filters, role, ways  # noqa: E402
-from dashboard.widgets.flash import show_flashes  # noqa: E402
+from dashboard.widgets.flash import show_flashes, undo_last  # noqa: E402
+from dashboard.widgets.keys import keys_button  # noqa: E402
 from dashboard.widgets.panel import panel  # noqa: E402
 from dashboard.widgets.status import status  # noqa: E402
 from dashboard.widgets.style import style  # noqa: E402
+from dashboard.widgets.tour import tour  # noqa: E402
 
 _BRAND = _HERE / "brand"
 
@@ -36,6 +39,7 @@ def main() -> None:
     look = theme.tokens(st.context.theme.type)
     st.set_page_config(page_title="armscope", page_icon=str(_BRAND / "icon.svg"), layout="wide")
     st.logo(str(_BRAND / f"logo-{look.name}.svg"), size="medium")
+    acting.hear_import()  # before anything is read: what it brought in is part of this rerun
     try:
         desk = loading.desk_of()
         first, default = loading.frame_of(desk), desk.learner
@@ -49,7 +53,8 @@ def main() -> None:
     page = st.navigation(_pages(desk.actor), position="top")
     filters.keep_in_url(page.url_path)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        filters.learner_picker(first, default)
+        may_create = may(desk.actor, "settings") and not role.presenting()
+        filters.learner_picker(first, default, may_create=may_create)
         span = filters.span_picker(first)
         view = filters.view_of(span, filters.filter_picker(first))
         loading.begin(
@@ -63,24 +68,39 @@ def main() -> None:
             )
         )
         st.space("stretch")
+        undo_last()
         status()
         role.role_badge(desk.actor, first)
     style(look, presenting=role.presenting())
     show_flashes()
+    tour(page.url_path or "overview")
     with panel("This page", still="the other pages still work"):
         page.run()
     if not role.presenting():
         _footer(first)
+    acting.page_is_drawn()
 
 
 def _pages(actor: Actor) -> dict[str, list[Page]]:
     """What is in the navigation; hiding is not permission, the flows decide."""
-    shown = [ways.page(name) for name in ("overview", "posteriors", "confidence", "savings")]
+    open_to_all: tuple[ways.PageName, ...] = (
+        "overview",
+        "posteriors",
+        "arm",
+        "confidence",
+        "savings",
+        "runs",
+        "run",
+    )
+    shown = [ways.page(name) for name in open_to_all]
     if role.presenting():
-        return {"": shown}
+        # An address copied from somebody at work is none the less one of ours.
+        hidden = [ways.left_out(name) for name in get_args(ways.PageName) if name not in open_to_all]
+        return {"": [*shown, *hidden]}
     if may(actor, "reward"):
         shown.append(ways.page("rewards"))
-    return {"": shown, "Manage": [ways.page("reset")]} if may(actor, "reset") else {"": shown}
+    manage = [ways.page("reset")] if may(actor, "reset") else []
+    return {"": shown, "Manage": [*manage, ways.page("data"), ways.page("settings")]}
 
 
 def _footer(frame: Frame) -> None:
@@ -88,11 +108,15 @@ def _footer(frame: Frame) -> None:
     place, revision = wording.literal(frame.database), wording.count(frame.revision)
     facts = f"Data in {place}, revision {revision}. Detection: {frame.settings.mode}. All times are UTC."
     st.space("small")
-    st.markdown(f":small[:gray[{facts}]]")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(f":small[:gray[{facts}]]", width="content")
+        st.space("stretch")
+        keys_button()
 
 
 def _cannot_open(problem: ArmscopeError) -> None:
-    st.navigation([ways.page("overview")], position="hidden")
+    # All of them: an address of another page is none the less one of ours.
+    st.navigation([ways.page(name) for name in get_args(ways.PageName)], position="hidden")
     st.title("The data cannot be opened.", anchor=False)
     st.markdown(f":gray[{wording.literal(problem.problem)}]")
     with st.container(border=True):

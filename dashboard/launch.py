@@ -1,10 +1,11 @@
-"""Entry point: core's commands, and the two that need Streamlit, which is imported only when they run."""
+"""Entry point: core's commands, and those that need Streamlit or Plotly, imported only when they run."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
 import socket
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -14,6 +15,8 @@ from core.doors.cli import Json, Where, app, desk_of
 from core.doors.cli import main as run
 from core.doors.terminal import say, say_json
 from core.errors import InvalidInput
+from core.flows.export import new_file
+from core.records.view import View
 from core.settings import Settings, database_path, demo_database
 
 DEFAULT_PORT = 8501
@@ -27,6 +30,12 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     database: str
     learner: str
+
+
+class Reported(msgspec.Struct, frozen=True, kw_only=True):
+    file: str
+    size_bytes: int
+    revision: int
 
 
 @app.command()
@@ -68,6 +77,28 @@ def demo(
         return
     settings = Settings.from_environment(database=str(made.database), learner=LEARNER)
     _serve(settings, address=address, port=port, browser=browser, as_json=as_json)
+
+
+@app.command()
+def report(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="Where to write it; must not exist yet.")],
+    as_json: Json = False,
+) -> None:
+    """Freeze what the dashboard says now into one HTML file that opens anywhere, offline."""
+    from dashboard.report import gather, rendered, report  # noqa: PLC0415 - only this command draws
+
+    desk = desk_of(context)
+    facts = gather(desk, View())
+    document = rendered(report(facts))
+    with new_file(file) as opened:
+        opened.write(document)
+    answer = Reported(file=str(file), size_bytes=len(document), revision=facts.frame.revision)
+    if as_json:
+        say_json(answer)
+    else:
+        size = f"{answer.size_bytes / 1e6:.1f} MB"
+        say(f"{answer.file}: revision {answer.revision:,}, {size}, opens without a network.")
 
 
 def _serve(settings: Settings, *, address: str, port: int, browser: bool, as_json: bool) -> None:

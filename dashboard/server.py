@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import base64
 import gc
+import hashlib
 import importlib
-from collections.abc import AsyncIterator
+import pkgutil
+import re
+import socket
+from asyncio import BaseTransport
+from asyncio.trsock import TransportSocket
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
-from starlette.responses import PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.configuration import PACKAGE, options
 from dashboard.widgets.role import WIDTH_COOKIE
 
+
+def _inline_scripts() -> str:
+    """Hashes of the scripts inside Streamlit's own page, which the policy lets run and no other."""
+    page = (Path(st.__file__).parent / "static" / "index.html").read_bytes()
+    scripts = re.findall(rb"<script>(.*?)</script>", page, re.DOTALL)
+    digests = (base64.b64encode(hashlib.sha256(script).digest()).decode() for script in scripts)
+    return "".join(f" 'sha256-{digest}'" for digest in digests)
+
+
 _POLICY: Final = (
-    "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-    "font-src 'self' data:; connect-src 'self' ws: wss: data: blob:; worker-src 'self' blob:; "
-    "frame-ancestors 'none'; object-src 'none'; base-uri 'self'; form-action 'self'"
+    f"default-src 'self'; script-src 'self'{_inline_scripts()}; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' ws: wss: data: blob:; "
+    "worker-src 'self' blob:; frame-ancestors 'none'; object-src 'none'; base-uri 'self'; form-action 'self'"
 )
 _HEADERS: Final = (
     (b"content-security-policy", _POLICY.encode()),
@@ -31,17 +50,9 @@ _HEADERS: Final = (
     (b"referrer-policy", b"same-origin"),
 )
 _HINT: Final = "Sec-CH-Viewport-Width"
-_HEAVY: Final = (
-    "numpy",
-    "pandas",
-    "plotly.graph_objects",
-    "scipy.special",
-    "orjson",
-    "pyarrow",
-    "core",
-    "dashboard.loading",
-    "dashboard.acting",
-)
+_HEAVY: Final = ("numpy", "pandas", "plotly.graph_objects", "scipy.special", "orjson", "pyarrow", "core")
+_SCRIPTS: Final = ("dashboard.app", "dashboard.launch")
+"""What runs when it is imported: the router, its pages, the command."""
 
 
 def names_this_machine(host: str) -> bool:
@@ -130,26 +141,65 @@ class Width:
         await self._app(scope, receive, send_asking)
 
 
+class Promptly:
+    """Sends what a page draws at once, in whatever small pieces it comes.
+
+    Streamlit listens on a socket that names no protocol, so asyncio does not recognise it as TCP and leaves small
+    writes waiting for the browser's delayed acknowledgement: some 40 milliseconds in every rerun.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            connection = connection_of(receive)
+            if connection is not None:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await self._app(scope, receive, send)
+
+
+def connection_of(receive: Receive) -> TransportSocket | None:
+    """The TCP connection behind a web socket, where the server shows it; None elsewhere."""
+    transport = getattr(getattr(receive, "__self__", None), "transport", None)
+    found = transport.get_extra_info("socket") if isinstance(transport, BaseTransport) else None
+    is_tcp = isinstance(found, TransportSocket) and found.family in {socket.AF_INET, socket.AF_INET6}
+    return found if is_tcp else None
+
+
+def _to_the_start(request: Request) -> RedirectResponse:
+    """The first page lives at the root, whatever its links are called."""
+    return RedirectResponse(f"/?{request.url.query}" if request.url.query else "/", status_code=308)
+
+
 @asynccontextmanager
-async def _warm(_: object) -> AsyncIterator[None]:
+async def warm(_: object) -> AsyncIterator[None]:
     """Import what pages need before the first visitor, and leave all of it out of later collections.
 
     Every rerun ends in a full collection that holds the interpreter; over our imports it takes ten times as
     long as drawing a form.
     """
-    for name in _HEAVY:
+    for name in (*_HEAVY, *_own_modules()):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
     yield
 
 
+def _own_modules() -> Iterator[str]:
+    """Everything of ours that a page may import."""
+    for found in pkgutil.walk_packages([str(PACKAGE)], "dashboard."):
+        if not found.name.startswith(_SCRIPTS):
+            yield found.name
+
+
 def make_app() -> st.App:
     """The one application of this process."""
     return st.App(
         PACKAGE / "app.py",
-        lifespan=_warm,
-        middleware=[Middleware(SafeHeaders), Middleware(OwnHosts), Middleware(Width)],
+        lifespan=warm,
+        routes=[Route("/overview", _to_the_start)],
+        middleware=[Middleware(Promptly), Middleware(SafeHeaders), Middleware(OwnHosts), Middleware(Width)],
     )
 
 

@@ -290,6 +290,45 @@ def percent_interval(lower_percent: float, upper_percent: float, decimals: int =
     return signed_minus(f"{low:.{decimals}f}% to {high:.{decimals}f}%")
 
 
+def count_interval(lower: float, upper: float) -> str:
+    """Limits of an amount, rounded outwards to whole ones.
+
+    >>> count_interval(5_540.2, 7_429.6), count_interval(-3.2, 10)
+    ('5,540 to 7,430', '−4 to 10')
+    """
+    return f"{count(math.floor(lower))} to {count(math.ceil(upper))}"
+
+
+def money(amount: float) -> str:
+    """An amount of money, in whatever currency the prices are: two decimals, more where they would say nothing.
+
+    >>> money(1234.5), money(0.02134), money(-12), money(0), money(0.3)
+    ('1,234.50', '0.021', '−12.00', '0.00', '0.30')
+    """
+    return signed_minus(f"{amount:,.{_money_decimals(amount)}f}")
+
+
+def money_interval(lower: float, upper: float) -> str:
+    """Limits of an amount of money, rounded outwards.
+
+    >>> money_interval(130.221, 175.099), money_interval(0.0111, 0.0199)
+    ('130.22 to 175.10', '0.011 to 0.020')
+    """
+    decimals = _money_decimals(max(abs(lower), abs(upper)))
+    low, high = outwards(lower, upper, decimals)
+    return signed_minus(f"{low:,.{decimals}f} to {high:,.{decimals}f}")
+
+
+def _money_decimals(amount: float) -> int:
+    """Two, or as many as show two digits of a small amount.
+
+    >>> [_money_decimals(one) for one in (40.0, 0.1, 0.02, 0.0004, 0.0)]
+    [2, 2, 3, 5, 2]
+    """
+    size = abs(amount)
+    return 2 if size >= 0.1 or size == 0 else min(1 - math.floor(math.log10(size)), 9)
+
+
 def signed_minus(text: str) -> str:
     """Hyphens before digits become real minus signs; a rounded zero loses its sign.
 
@@ -362,6 +401,20 @@ def next_band(pulls: int) -> tuple[int, Band] | None:
         if pulls < floor:
             return floor - pulls, name
     return None
+
+
+def size(n_bytes: int) -> str:
+    """A file's size.
+
+    >>> size(812), size(1_240_000)
+    ('812 bytes', '1.2 MB')
+    """
+    if n_bytes < 1_000:
+        return things(n_bytes, "byte")
+    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
+        if n_bytes >= scale:
+            return f"{n_bytes / scale:,.1f} {unit}"
+    return f"{n_bytes / 1e3:,.1f} kB"
 
 
 def reward(value: float) -> str:

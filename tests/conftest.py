@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.store.recording import shared_library
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 VECTORS = Path(os.environ.get("ARMSCOPE_CONFORMANCE") or SHARED) / "vectors"
@@ -30,3 +32,12 @@ def vectors() -> Path:
             f"needs the conformance vectors: ARMSCOPE_CONFORMANCE, a folder with {VECTORS.name}/ in it"
         )
     return VECTORS
+
+
+@pytest.fixture(scope="session")
+def noted_sqlite() -> None:
+    """A Python whose SQLite can be listened to, as that of Debian; some others have it built in."""
+    try:
+        shared_library()
+    except LookupError as problem:
+        pytest.skip(f"needs a Python whose sqlite3 loads SQLite as a shared library: {problem}")

@@ -221,7 +221,9 @@ def test_forbidden_words_do_not_occur(what: str) -> None:
 
 
 MAY_SKIP = ["tests/conftest.py", "tests/journeys/conftest.py"]
-"""The real agent runs may be missing, and so may Debian's Chromium (`.ci/run` installs it); nothing else."""
+"""The real agent runs may be missing, Debian's Chromium (`.ci/run` installs it), and an SQLite that can be listened
+to (Debian's can); nothing else.
+"""
 
 
 def test_tests_skip_only_for_the_shared_data_and_the_browser() -> None:
@@ -281,6 +283,26 @@ def test_every_module_says_what_it_is_for() -> None:
         if path.name != "__init__.py" and ast.get_docstring(tree_of(path)) is None
     ]
     assert silent == []
+
+
+def test_what_pages_keep_has_a_name_of_its_own() -> None:
+    """Pictures and tables are kept by name for all pages: one name for two would show one in the other's place."""
+    names = [
+        _name_of(node.args[0])
+        for path in source_files("dashboard")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"pictured_once", "drawn_once"}
+    ]
+    assert None not in names, names
+    assert len(names) == len(set(names)) > 10
+
+
+def _name_of(question: ast.expr) -> object:
+    """The constant that a question is, or begins with."""
+    first = question.elts[0] if isinstance(question, ast.Tuple) else question
+    return first.value if isinstance(first, ast.Constant) else None
 
 
 # Errors

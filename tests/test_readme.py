@@ -41,7 +41,7 @@ def test_the_check_anyone_runs_takes_its_command_from_here() -> None:
     tests = README.split("## Run the tests", 1)[1]
     command = re.findall(r"^```sh\n(.*?)\n```$", tests, flags=re.MULTILINE | re.DOTALL)[0]
     assert command.count("\n") == 0
-    assert command.split(" && ")[-1] == ".venv/bin/python -m pytest"
+    assert command.split(" && ")[-1].startswith(".venv/bin/python -m pytest")
 
 
 def test_the_map_names_what_is_there() -> None:

@@ -326,6 +326,12 @@ def test_records_cannot_be_changed() -> None:
         ("phase", "sleeping"),
         ("mode", "other"),
         ("priors", {"tool": {"alpha_micro": 0, "beta_micro": 1}}),
+        ("prices", {"": 3.0}),
+        ("prices", {"a\nb": 3.0}),
+        ("prices", {"m" * 201: 3.0}),
+        ("prices", {"large": -0.01}),
+        ("prices", {"large": math.inf}),
+        ("prices", {f"m{number}": 1.0 for number in range(1_001)}),
         ("unheard_of", 1),
     ],
 )
@@ -337,6 +343,10 @@ def test_a_setting_outside_what_is_allowed_is_refused(name: str, value: object) 
 def test_zero_is_a_setting() -> None:
     settings = LearnerSettings(baseline_rate=0, budget_tokens=0, k=0, min_pulls=0)
     assert (settings.baseline_rate, settings.min_pulls) == (0, 0)
+    assert msgspec.convert({"prices": {"own": 0, "large": 2.5}}, LearnerSettings).prices == {
+        "own": 0,
+        "large": 2.5,
+    }
     with pytest.raises(InvalidSetting, match="baseline_rate"):
         LearnerSettings(baseline_rate=2)
 

@@ -14,6 +14,7 @@ from core.flows import learn, look
 from core.flows.desk import Desk, open_desk
 from core.flows.export import ExportAnswer, export_file
 from core.flows.learn import ImportAnswer, RecordAnswer
+from core.flows.note import NoteAnswer, note
 from core.flows.reset import ResetAnswer, reset
 from core.flows.reward import RewardAnswer, reward
 from core.flows.select import select
@@ -185,6 +186,10 @@ class Learner:
             create=create,
         )
 
+    def note(self, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
+        """Write a note about an arm; it moves no number, and the same ``key`` again writes it once."""
+        return note(self.desk, arm, text, key=key)
+
     def reset(
         self,
         *,
@@ -197,7 +202,7 @@ class Learner:
         return reset(self.desk, arms=arms, types=types, target=target, reason=reason)
 
     def undo(self, act_id: str) -> UndoAnswer:
-        """Take a reward, reset, import, setting or undo back."""
+        """Take a reward, reset, import, setting, note or undo back."""
         return undo(self.desk, act_id)
 
     def redo(self, act_id: str) -> UndoAnswer:

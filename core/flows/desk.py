@@ -6,7 +6,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from core.permissions import Action, authorise
@@ -29,6 +29,10 @@ def fresh_seed() -> int:
 def fresh_identity() -> str:
     """A name no other learner anywhere has."""
     return str(uuid.uuid4())
+
+
+class _Rehearsed(Exception):
+    """The rehearsal is over."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +59,16 @@ class Desk:
         origin = self.identity() if create or self.learner == DEFAULT_LEARNER else None
         with self.store.writing(self.learner, actor=self.actor, now_ms=self.clock(), origin=origin) as txn:
             yield txn
+
+    @contextmanager
+    def rehearsing(self, action: Action) -> Iterator[Transaction]:
+        """A write of which nothing stays: an act is done by the code that does it, looked at, and taken back.
+
+        Other writers wait meanwhile, as for any write.
+        """
+        with suppress(_Rehearsed), self.writing(action) as txn:
+            yield txn
+            raise _Rehearsed
 
     @contextmanager
     def reading(self) -> Iterator[Snapshot]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
@@ -37,8 +37,9 @@ from core.formats.openclaw_shape import (
 )
 from core.permissions import authorise
 from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
+from core.store.engine import sync_names
 from core.store.reads import arm_columns
-from core.store.telling import told_arms, told_resets, told_rewards, told_runs
+from core.store.telling import told_arms, told_notes, told_resets, told_rewards, told_runs
 from core.store.transaction import Snapshot
 
 ExportFormat = Literal["jsonl", "json", "csv"]
@@ -54,6 +55,7 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     rewards: int
     resets: int
     revision: int
+    notes: int = 0
     format: ExportFormat = "jsonl"
     observations: int = 0
     observations_file: str | None = None
@@ -67,14 +69,14 @@ def export_file(desk: Desk, target: Path, format: ExportFormat = "jsonl") -> Exp
     authorise(desk.actor, "read")
     if format == "csv":
         return _export_tables(desk, target)
-    with _new_file(target) as file:
+    with new_file(target) as file:
         return export_into(desk, file, str(target), format)
 
 
 def _export_tables(desk: Desk, target: Path) -> ExportAnswer:
     beside = target.with_name(f"{target.name.removesuffix('.csv')}.observations.csv")
-    with _new_file(target) as file, _new_file(beside) as second, desk.reading() as snapshot:
-        view = _View(snapshot)
+    with new_file(target) as file, new_file(beside) as second, desk.reading() as snapshot:
+        view = View(snapshot)
         for line in posteriors_as_csv(view.posteriors):
             file.write(line.encode())
         for line in observations_as_csv(view.observations()):
@@ -83,7 +85,8 @@ def _export_tables(desk: Desk, target: Path) -> ExportAnswer:
 
 
 @contextmanager
-def _new_file(target: Path) -> Iterator[IO[bytes]]:
+def new_file(target: Path) -> Iterator[IO[bytes]]:
+    """A file that must not exist yet, and that is there afterwards only if it is whole and on disk."""
     try:
         with target.open("xb") as file, _whole_or_gone(file, target):
             yield file
@@ -106,6 +109,7 @@ def _whole_or_gone(file: IO[bytes], target: Path) -> Iterator[None]:
         yield
         file.flush()
         os.fsync(file.fileno())
+        sync_names(target.parent)
     except BaseException:
         target.unlink(missing_ok=True)
         raise
@@ -113,33 +117,46 @@ def _whole_or_gone(file: IO[bytes], target: Path) -> Iterator[None]:
 
 def export_into(desk: Desk, file: IO[bytes], name: str, format: ExportFormat = "jsonl") -> ExportAnswer:
     """Write a learner into an open file, all of one moment; of the two tables of ``csv`` the posteriors only."""
-    counts: Counter[str] = Counter()
     with desk.reading() as snapshot:
-        if format != "jsonl":
-            view = _View(snapshot)
-            for piece in view.json() if format == "json" else posteriors_as_csv(view.posteriors):
-                file.write(piece.encode())
-            return view.answer(name, format)
-        for line in write(_counted(lines(snapshot), counts)):
-            file.write(line)
-        return ExportAnswer(
-            file=name,
-            lines=counts.total(),
-            arms=counts["ArmLine"],
-            runs=counts["RunLine"],
-            rewards=counts["RewardLine"],
-            resets=counts["ResetLine"],
-            revision=snapshot.revision,
-        )
+        return write_into(snapshot, file.write, name, format)
+
+
+def write_into(
+    snapshot: Snapshot, write_bytes: Callable[[bytes], object], name: str, format: ExportFormat
+) -> ExportAnswer:
+    """The same of a snapshot that is open."""
+    if format != "jsonl":
+        view = View(snapshot)
+        for piece in view.json() if format == "json" else posteriors_as_csv(view.posteriors):
+            write_bytes(piece.encode())
+        return view.answer(name, format)
+    counts: Counter[str] = Counter()
+    for line in write(_counted(lines(snapshot), counts)):
+        write_bytes(line)
+    return ExportAnswer(
+        file=name,
+        lines=counts.total(),
+        arms=counts["ArmLine"],
+        runs=counts["RunLine"],
+        rewards=counts["RewardLine"],
+        resets=counts["ResetLine"],
+        notes=counts["NoteLine"],
+        revision=snapshot.revision,
+    )
 
 
 def lines(snapshot: Snapshot) -> Iterator[LedgerLine]:
-    """Learner, arms, then runs, rewards and resets by revision (a reward never before its run)."""
+    """Learner, arms, then runs, rewards, resets and notes by revision (a reward never before its run)."""
     yield LearnerLine(
         armscope=1, name=snapshot.name, origin=snapshot.origin or None, settings=snapshot.settings
     )
     yield from told_arms(snapshot)
-    streams = (told_runs(snapshot), told_rewards(snapshot), told_resets(snapshot))
+    streams = (
+        told_runs(snapshot),
+        told_rewards(snapshot),
+        told_resets(snapshot),
+        told_notes(snapshot),
+    )
     for _, line in heapq.merge(*streams, key=itemgetter(0)):
         yield line
 
@@ -150,7 +167,7 @@ def _counted(lines: Iterable[LedgerLine], counts: Counter[str]) -> Iterator[Ledg
         yield line
 
 
-class _View:
+class View:
     """A learner at one moment as OpenClaw's export shows it; what is undone is not in it."""
 
     def __init__(self, snapshot: Snapshot) -> None:

@@ -11,7 +11,8 @@ import msgspec
 from core.errors import InvalidInput, StoreFull
 from core.flows.desk import Desk
 from core.permissions import authorise
-from core.store.engine import Database
+from core.store.engine import Database, make_folder, sync_file, sync_names
+from core.store.schema import HEAD
 from core.store.schema import upgrade as upgrade_schema
 
 
@@ -27,6 +28,23 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     database: str
     before: str | None
     after: str
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the data are; ``size_bytes`` with what has not been folded into the file yet."""
+
+    file: str
+    size_bytes: int
+    schema: str
+
+
+def place(desk: Desk) -> Place:
+    """Where the data are, how large, and in which schema."""
+    authorise(desk.actor, "read")
+    path = desk.store.path
+    parts = [path, path.with_name(f"{path.name}-wal")]
+    size_bytes = sum(part.stat().st_size for part in parts if part.exists())
+    return Place(file=str(path), size_bytes=size_bytes, schema=HEAD)
 
 
 def backup(desk: Desk, target: Path) -> BackupAnswer:
@@ -45,10 +63,11 @@ def backup(desk: Desk, target: Path) -> BackupAnswer:
     with desk.reading() as snapshot:
         revision = snapshot.revision
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         desk.store.database.backup(partial)
-        _to_disk(partial)
+        sync_file(partial)
         os.link(partial, target)  # unlike a rename, refuses to replace a file that appeared meanwhile
+        sync_names(target.parent)
     except (OSError, StoreFull) as problem:
         reason = "there is no room for it" if isinstance(problem, StoreFull) else problem.strerror or problem
         raise InvalidInput(
@@ -70,11 +89,3 @@ def upgrade(path: Path) -> UpgradeAnswer:
     finally:
         database.close()
     return UpgradeAnswer(database=str(path), before=before, after=after)
-
-
-def _to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, assert_never
@@ -25,6 +25,7 @@ from core.records.learner import LearnerSettings
 from core.records.ledger_lines import (
     ArmLine,
     LearnerLine,
+    NoteLine,
     ResetLine,
     RewardLine,
     RunLine,
@@ -32,12 +33,13 @@ from core.records.ledger_lines import (
 )
 from core.records.observation import Amount
 from core.records.run import Phase, Run, Unit
-from core.records.verdict import Outcome, Verdict
+from core.records.verdict import SKIP_REASONS, Outcome, SkipReason, Verdict
 from core.store.choices import tell_setting
 from core.store.claims import settle_arms, tell_arms
 from core.store.imports import begin_import, finish_import, present, reopen_import, standing_rewards
 from core.store.ledger import Entry as LedgerEntry
 from core.store.ledger import add_observations, mark_told_undone, tell_observation
+from core.store.notes import add_note, mark_note, tell_note
 from core.store.reads import find_run, outcome_of
 from core.store.resets import add_reset, mark_reset, tell_reset
 from core.store.runs import Told, add_runs
@@ -88,11 +90,11 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What an import came to.
 
-    ``runs`` = read and not empty = ``observed`` + ``skipped``; of them ``duplicates`` were known and
-    ``updated`` known and shorter. ``outside``: replies that belong to no turn; ``not_offered``: calls of
-    tools that were not in the prompt, once a run and tool; ``ledger``: rewards, carried beliefs and resets
-    read; ``differences``: beliefs a file states that its own runs don't lead to; ``notes``: what was done with
-    it that one might not expect.
+    ``runs`` = read and not empty = ``observed`` + ``skipped`` (``skipped_by`` reason); of them ``duplicates``
+    were known and ``updated`` known and shorter. ``outside``: replies that belong to no turn; ``not_offered``:
+    calls of tools that were not in the prompt, once a run and tool; ``ledger``: rewards, carried beliefs, resets
+    and notes about arms read; ``differences``: beliefs a file states that its own runs don't lead to; ``notes``:
+    what was done with it that one might not expect.
     """
 
     id: str
@@ -109,6 +111,7 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     not_offered: int
     rejected: tuple[RejectedLine, ...]
     rejected_count: int
+    skipped_by: dict[SkipReason, int] = {}
     ledger: int = 0
     ignored: tuple[RejectedLine, ...] = ()
     differences: tuple[Difference, ...] = ()
@@ -159,16 +162,17 @@ def import_files(
     limits: Limits | None = None,
     progress: Progress | None = None,
     continuing: str | None = None,
+    names: Mapping[Path, str] | None = None,
 ) -> ImportAnswer:
     """Read files and folders into the learner, in one transaction and as one act that `undo` takes back.
 
     ``continuing`` names an import that this one goes on with, under its id; one that was undone is not taken
-    up again.
+    up again. ``names`` says what files are called where that isn't their path.
 
     Importing again changes nothing; a longer copy of a source updates its runs. Lines that can't be read are
     listed and never fatal. Raises `UnreadableSource` where nothing could be read at all.
     """
-    opened = open_sources(paths, format=format, unit=unit, tools_file=tools_file, limits=limits)
+    opened = open_sources(paths, format=format, unit=unit, tools_file=tools_file, limits=limits, names=names)
     if not opened.sources:
         raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
     with desk.writing("ingest", create=True) as txn:
@@ -248,6 +252,7 @@ class _Import:
             runs=counts["observed"] + counts["skipped"],
             observed=counts["observed"],
             skipped=counts["skipped"],
+            skipped_by={reason: counts[reason] for reason in SKIP_REASONS if counts[reason]},
             empty=counts["empty"],
             outside=counts["outside"],
             duplicates=counts["duplicate"],
@@ -283,7 +288,7 @@ class _Import:
             self._flush()
             self._take_ledger(entry)
 
-    def _take_ledger(self, line: LearnerLine | ArmLine | RewardLine | ResetLine) -> None:
+    def _take_ledger(self, line: LearnerLine | ArmLine | RewardLine | ResetLine | NoteLine) -> None:
         try:
             if isinstance(line, LearnerLine):
                 self._take_settings(line)
@@ -293,6 +298,8 @@ class _Import:
                 self._take_reward(line)
             elif isinstance(line, ResetLine):
                 self._take_reset(line)
+            elif isinstance(line, NoteLine):
+                self._take_note(line)
             else:
                 assert_never(line)
         except ArmscopeError as problem:
@@ -347,7 +354,8 @@ class _Import:
         self.batch = []
         for judged, told in zip(batch, add_runs(self.txn, batch, import_no=self.number), strict=True):
             outcome = judged.verdict.outcome
-            self.counts[outcome if outcome in {"observed", "empty"} else "skipped"] += 1
+            self.counts["skipped"] += outcome in SKIP_REASONS
+            self.counts[outcome] += 1
             if outcome != "empty":
                 self.counts[told] += 1
                 self.counts["not_offered"] += len(judged.run.not_offered or judged.evidence.not_offered)
@@ -413,9 +421,7 @@ class _Import:
             )
 
     def _entry(self, line: RewardLine) -> LedgerEntry:
-        arm_no = self.txn.arm_no(line.arm)
-        if arm_no is None:
-            arm_no = self.txn.ensure_arms([Arm(key=line.arm)])[line.arm]
+        arm_no = self._arm_no(line.arm)
         success, failure = _amounts(line)
         return LedgerEntry(
             kind=line.observation,
@@ -474,6 +480,28 @@ class _Import:
         if line.undone:
             mark_told_undone(self.txn, "reset", number)
             mark_reset(self.txn, number, undone=True)
+
+    def _take_note(self, line: NoteLine) -> None:
+        self.counts["ledger"] += 1
+        if _is_own(self.txn, line.id) or tell_note(self.txn, line.id, self.number) is not None:
+            self.counts["ledger_duplicate"] += 1
+            return
+        number = add_note(
+            self.txn,
+            self._arm_no(line.arm),
+            line.text.strip(),
+            actor=line.by or self.txn.actor.name,
+            at_ms=self.txn.now_ms if line.at_ms is None else line.at_ms,
+            uid=line.id,
+            import_no=self.number,
+        )
+        if line.undone:
+            mark_told_undone(self.txn, "note", number)
+            mark_note(self.txn, number, undone=True)
+
+    def _arm_no(self, key: str) -> int:
+        known = self.txn.arm_no(key)
+        return self.txn.ensure_arms([Arm(key=key)])[key] if known is None else known
 
     def _reject(self, line: int | None, reason: str) -> None:
         self.counts["rejected"] += 1

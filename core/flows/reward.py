@@ -202,13 +202,14 @@ def _repeated(txn: Transaction, order: RewardOrder) -> RewardAnswer | None:
     if kept is None:
         return None
     payload, answer = kept
-    first = msgspec.json.decode(answer, type=RewardAnswer)
     if payload != order.payload():
+        first = msgspec.json.decode(answer)  # of any verb that takes keys
+        what = f": {first['reward']:g} for {first['arm']}" if "reward" in first else ""
         raise Conflict(
-            f"The idempotency key {order.key!a} already stands for {first.id}: {first.reward:g} for {first.arm}.",
+            f"The idempotency key {order.key!a} already stands for {first['id']}{what}.",
             next_step="Use a new key for a new reward.",
         )
-    return first
+    return msgspec.json.decode(answer, type=RewardAnswer)
 
 
 def _arm_no(txn: Transaction, order: RewardOrder) -> int:

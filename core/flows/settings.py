@@ -1,13 +1,16 @@
-"""Settings: an operator changes one; it is logged, in force at once, and can be undone."""
+"""Settings: an operator changes some; each is logged, in force at once, and can be undone."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
-from core.errors import InvalidSetting
+from core.errors import ArmscopeError, Conflict, InvalidSetting
 from core.flows.desk import Desk
 from core.records.learner import LearnerSettings
 from core.store.choices import add_setting
+from core.store.transaction import Transaction
 
 
 class SettingAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,17 +27,56 @@ def change(desk: Desk, name: str, value: object) -> SettingAnswer:
 
     Raises `InvalidSetting` for an unknown name or a value outside what is allowed.
     """
+    return change_all(desk, {name: value})[0]
+
+
+def change_all(
+    desk: Desk, changes: Mapping[str, object], *, seen: LearnerSettings | None = None
+) -> list[SettingAnswer]:
+    """Put several settings in force, all of them or none; each is an act of its own.
+
+    ``seen`` is what the person had before their eyes: `Conflict` is raised where one of these settings has
+    another value by now, so that nobody's choice is overwritten unseen.
+    """
     with desk.writing("settings", create=True) as txn:
-        before = txn.settings
-        after = changed(before, name, value)
-        wanted = getattr(after, name)
-        plain = msgspec.to_builtins(wanted)
-        was = msgspec.to_builtins(getattr(before, name))
-        if plain == was:
-            return SettingAnswer(id=None, name=name, value=plain, before=was)
-        act = f"setting-{add_setting(txn, name, wanted)}"
-        txn.audit("setting", act, {"name": name, "value": _words(plain), "before": _words(was)})
-        return SettingAnswer(id=act, name=name, value=plain, before=was)
+        if seen is not None:
+            _refuse_unseen(seen, txn.settings, changes)
+        changed_all(txn.settings, changes)  # all are checked before the first is written
+        return [_put(txn, name, value) for name, value in changes.items()]
+
+
+def _refuse_unseen(seen: LearnerSettings, now: LearnerSettings, changes: Mapping[str, object]) -> None:
+    for name in changes:
+        known, standing = getattr(seen, name, None), getattr(now, name, None)
+        if known != standing:
+            raise Conflict(
+                f"{name} must still be {_words(msgspec.to_builtins(known))}, as it was seen, got "
+                f"{_words(msgspec.to_builtins(standing))}: somebody else changed it meanwhile.",
+                next_step="Look at the new value, then change it again if you still want to.",
+            )
+
+
+def _put(txn: Transaction, name: str, value: object) -> SettingAnswer:
+    before = txn.settings
+    wanted = getattr(changed(before, name, value), name)
+    plain = msgspec.to_builtins(wanted)
+    was = msgspec.to_builtins(getattr(before, name))
+    if plain == was:
+        return SettingAnswer(id=None, name=name, value=plain, before=was)
+    act = f"setting-{add_setting(txn, name, wanted)}"
+    txn.audit("setting", act, {"name": name, "value": _words(plain), "before": _words(was)})
+    return SettingAnswer(id=act, name=name, value=plain, before=was)
+
+
+def changed_all(settings: LearnerSettings, changes: Mapping[str, object]) -> LearnerSettings:
+    """The settings with some changed, checked.
+
+    >>> changed_all(LearnerSettings(), {"k": 3, "min_pulls": 0}).k
+    3
+    """
+    for name, value in changes.items():
+        settings = changed(settings, name, value)
+    return settings
 
 
 def changed(settings: LearnerSettings, name: str, value: object) -> LearnerSettings:
@@ -49,11 +91,14 @@ def changed(settings: LearnerSettings, name: str, value: object) -> LearnerSetti
             next_step="armscope settings lists them with their values.",
         )
     plain = msgspec.to_builtins(settings)
-    if isinstance(value, dict) and isinstance(plain[name], dict):
+    if isinstance(value, dict) and name == "priors":
         value = plain[name] | value  # the prior of one type leaves the others as they are
     try:
         return msgspec.convert({**plain, name: value}, LearnerSettings)
     except msgspec.ValidationError as problem:
+        own = problem.__cause__
+        if isinstance(own, ArmscopeError):  # what our own records say needs no words around it
+            raise InvalidSetting(own.problem, next_step=own.next_step) from problem
         raise InvalidSetting(
             f"{name} does not allow {str(value)[:80]!a}: {problem}.",
             next_step="armscope settings shows the form of the present value.",

@@ -6,6 +6,8 @@ import msgspec
 
 from core.flows.desk import Desk
 from core.permissions import authorise
+from core.records.actor import Actor
+from core.store.transaction import Transaction
 from core.store.undoing import ActKind, find_act, standing_undos
 from core.store.undoing import undo as undo_act
 
@@ -24,13 +26,18 @@ def undo(desk: Desk, act_id: str) -> UndoAnswer:
     Raises `UnknownAct`; reviewers may undo only what they did themselves.
     """
     with desk.writing("undo_own") as txn:
-        act = find_act(txn, act_id)
-        if act.actor != desk.actor.name:
-            authorise(desk.actor, "undo")
-        undo_id = undo_act(txn, act)
-        if not act.undone:
-            txn.audit("undo", undo_id, {"undone": act.id, "kind": act.kind})
-        return UndoAnswer(id=undo_id, undone=act.id, kind=act.kind)
+        return undo_in(txn, desk.actor, act_id)
+
+
+def undo_in(txn: Transaction, actor: Actor, act_id: str) -> UndoAnswer:
+    """The same inside a transaction that is open."""
+    act = find_act(txn, act_id)
+    if act.actor != actor.name:
+        authorise(actor, "undo")
+    undo_id = undo_act(txn, act)
+    if not act.undone:
+        txn.audit("undo", undo_id, {"undone": act.id, "kind": act.kind})
+    return UndoAnswer(id=undo_id, undone=act.id, kind=act.kind)
 
 
 def redo(desk: Desk, act_id: str) -> UndoAnswer:
@@ -39,12 +46,17 @@ def redo(desk: Desk, act_id: str) -> UndoAnswer:
     ``undone`` of the answer names the undo that was taken back (the act itself, where nothing was to do).
     """
     with desk.writing("undo_own") as txn:
-        act = find_act(txn, act_id)
-        answer = UndoAnswer(id=act.id, undone=act.id, kind=act.kind)
-        for standing in standing_undos(txn, act):
-            if standing.actor != desk.actor.name:
-                authorise(desk.actor, "undo")
-            undo_id = undo_act(txn, standing)
-            txn.audit("undo", undo_id, {"undone": standing.id, "kind": "undo", "redone": act.id})
-            answer = UndoAnswer(id=undo_id, undone=standing.id, kind="undo")
-        return answer
+        return redo_in(txn, desk.actor, act_id)
+
+
+def redo_in(txn: Transaction, actor: Actor, act_id: str) -> UndoAnswer:
+    """The same inside a transaction that is open."""
+    act = find_act(txn, act_id)
+    answer = UndoAnswer(id=act.id, undone=act.id, kind=act.kind)
+    for standing in standing_undos(txn, act):
+        if standing.actor != actor.name:
+            authorise(actor, "undo")
+        undo_id = undo_act(txn, standing)
+        txn.audit("undo", undo_id, {"undone": standing.id, "kind": "undo", "redone": act.id})
+        answer = UndoAnswer(id=undo_id, undone=standing.id, kind="undo")
+    return answer

@@ -7,7 +7,7 @@ of its name. A list of tools is recognised too, but used only where a person nam
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -96,6 +96,7 @@ def open_sources(
     unit: Unit | None = None,
     tools_file: Path | None = None,
     limits: Limits | None = None,
+    names: Mapping[Path, str] | None = None,
 ) -> Opened:
     """Recognise files, and all files of folders, before any of them is read.
 
@@ -109,6 +110,8 @@ def open_sources(
         What counts as a run; ``prompt`` and ``turn`` mean the same, None = the format's default.
     tools_file
         A list of tools, the inventory of all records that declare none.
+    names
+        What files are called where that isn't their path.
 
     Raises
     ------
@@ -119,17 +122,21 @@ def open_sources(
     """
     limits = limits or Limits()
     forced = None if format is None else _format(format)
-    supplied = None if tools_file is None else tools.supplied(tools_file, limits)
+    names = names or {}
+    supplied = None
+    if tools_file is not None:
+        supplied = tools.supplied(tools_file, limits, names.get(tools_file))
     sources: dict[Path, Source] = {}
     skipped: list[Skipped] = []
     for path, is_named in _files(paths, skipped):
         try:
             path = session_of_report(path) or path  # noqa: PLW2901 - one source, whichever was named
-            source = _source(path, forced, unit, supplied, limits)
+            source = _source(path, forced, unit, supplied, limits, file=names.get(path) or _shown(path))
         except UnreadableSource as error:
             if is_named:
                 raise
-            skipped.append(Skipped(file=_shown(path), reason=error.problem, next_step=error.next_step))
+            file = names.get(path) or _shown(path)
+            skipped.append(Skipped(file=file, reason=error.problem, next_step=error.next_step))
         else:
             sources.setdefault(path.resolve(), source)
     return Opened(sources=tuple(sources.values()), skipped=tuple(skipped))
@@ -149,9 +156,14 @@ def _recognised(head: Head) -> Format | None:
 
 
 def _source(
-    path: Path, forced: Format | None, unit: Unit | None, supplied: Supplied | None, limits: Limits
+    path: Path,
+    forced: Format | None,
+    unit: Unit | None,
+    supplied: Supplied | None,
+    limits: Limits,
+    *,
+    file: str,
 ) -> Source:
-    file = _shown(path)
     head = head_of(path, file, limits)
     format = forced or _recognised(head)
     if format is None:

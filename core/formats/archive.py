@@ -6,13 +6,14 @@ believed: its directory, each entry and all entries together have limits, which 
 
 from __future__ import annotations
 
+import hashlib
 import io
 import struct
 import zipfile
 import zlib
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import IO, Final, Self
 
 from core.errors import UnreadableSource
 from core.formats.entries import MIB, Limits, Progress
@@ -94,8 +95,30 @@ class Archive:
             return Damage(f"is larger than {highest // MIB} MiB")
         return document
 
+    def copy(self, name: str, target: IO[bytes]) -> str | Damage:
+        """Write one entry, however large, into an open file; its SHA-256, or why it could not be read."""
+        entry = self._entries[name]
+        if entry.compress_type not in _READ_METHODS or entry.flag_bits & _ENCRYPTED:
+            return Damage("is compressed or encrypted in a way that is not read")
+        digest = hashlib.sha256()
+        try:
+            with self._zip.open(entry) as content:
+                while piece := content.read(MIB):
+                    self._inflate(len(piece))
+                    digest.update(piece)
+                    target.write(piece)
+        except _BROKEN:
+            return Damage("has damaged compressed data")
+        self._count(entry, 0)
+        return digest.hexdigest()
+
     def _count(self, entry: zipfile.ZipInfo, n_bytes: int) -> None:
         self._n_read += entry.compress_size
+        self._inflate(n_bytes)
+        if self._progress is not None:
+            self._progress(min(self._n_read, self._disk.size_bytes))
+
+    def _inflate(self, n_bytes: int) -> None:
         self._n_inflated += n_bytes
         if self._n_inflated > self._limits.inflated_bytes:
             raise UnreadableSource(
@@ -103,8 +126,6 @@ class Archive:
                 f"({self._file}).",
                 next_step="Allow more with --max if you trust the file.",
             )
-        if self._progress is not None:
-            self._progress(min(self._n_read, self._disk.size_bytes))
 
 
 def names_in(path: Path, file: str, limits: Limits) -> frozenset[str]:

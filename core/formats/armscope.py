@@ -72,6 +72,9 @@ of the ledger.
 
 ``{"kind": "reset", "id": "x1", "arms": ["tool:fs:Read"], "target": "uniform"}`` - a reset, with ``id`` * and
 ``arms`` *, ``target`` (uniform or prior), ``scope``, ``reason``, ``by``, ``at_ms``, ``revision``, ``undone``.
+
+``{"kind": "note", "id": "n1", "arm": "tool:fs:Read", "text": "slow on Mondays"}`` - what somebody wrote about
+an arm, with ``id`` *, ``arm`` * and ``text`` * (1 to 2,000 characters), ``by``, ``at_ms``, ``revision``, ``undone``.
 """
 
 from __future__ import annotations
@@ -84,6 +87,7 @@ import msgspec
 from core.errors import UnreadableSource
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.moments import moment
+from core.formats.package import is_package, unpacked
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import UNDECODABLE, Flaw
 from core.records.arm import Arm, Prior
@@ -96,6 +100,7 @@ from core.records.ledger_lines import (
     LearnerLine,
     LedgerLine,
     Millis,
+    NoteLine,
     ResetLine,
     RewardLine,
     RunLine,
@@ -166,7 +171,7 @@ class _Version(msgspec.Struct):
     armscope: int
 
 
-_LINE: Final = msgspec.json.Decoder(LearnerLine | ArmLine | RewardLine | ResetLine | _Run)
+_LINE: Final = msgspec.json.Decoder(LearnerLine | ArmLine | RewardLine | ResetLine | NoteLine | _Run)
 _ARMS: Final = msgspec.json.Decoder(list[str | _Arm])
 _VERSION: Final = msgspec.json.Decoder(_Version)
 _ENCODER: Final = msgspec.json.Encoder()
@@ -176,12 +181,25 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def _claims(head: Head) -> bool:
-    return "armscope" in head.keys or any(
-        bytes(line.get("kind", b"")) == b'"run"' and "uid" in line and "arms" in line for line in head.lines
+    return (
+        is_package(head)
+        or "armscope" in head.keys
+        or any(
+            bytes(line.get("kind", b"")) == b'"run"' and "uid" in line and "arms" in line
+            for line in head.lines
+        )
     )
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
+    if reading.shape == "archive":
+        with unpacked(reading, progress) as lines:
+            yield from _read_lines(lines, None)
+    else:
+        yield from _read_lines(reading, progress)
+
+
+def _read_lines(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     inventories = _Inventories()
     for number, raw in reading.raw_records(progress):
         if isinstance(raw, Rejected):
@@ -333,7 +351,7 @@ def write(lines: Iterable[LedgerLine | Run]) -> Iterator[bytes]:
         yield _ENCODER.encode(_written(line)) + b"\n"
 
 
-def _written(line: LedgerLine | Run) -> LearnerLine | ArmLine | RewardLine | ResetLine | _Run:
+def _written(line: LedgerLine | Run) -> LearnerLine | ArmLine | RewardLine | ResetLine | NoteLine | _Run:
     if isinstance(line, Run):
         return _written_run(line)
     if not isinstance(line, RunLine):

@@ -36,7 +36,7 @@ _INTERRUPTED: Final = "[Request interrupted"
 _SYNTHETIC: Final = "<synthetic>"
 
 
-class _Block(msgspec.Struct):
+class _Block(msgspec.Struct, gc=False):
     type: str = ""
     text: str | None = None
     id: str | None = None
@@ -44,14 +44,14 @@ class _Block(msgspec.Struct):
     input: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     input_tokens: Tokens | None = None
     output_tokens: Tokens | None = None
     cache_read_input_tokens: Tokens | None = None
     cache_creation_input_tokens: Tokens | None = None
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     content: str | list[_Block] | None = None
     id: str | None = None
     model: Label | None = None
@@ -59,16 +59,15 @@ class _Message(msgspec.Struct):
 
     @property
     def blocks(self) -> list[_Block]:
-        if isinstance(self.content, str):
-            return [_Block(type="text", text=self.content)]
-        return self.content or []
-
-    @property
-    def text(self) -> str:
-        return "\n".join([block.text for block in self.blocks if block.type == "text" and block.text])
+        if isinstance(self.content, list):
+            return self.content
+        return [] if self.content is None else [_Block(type="text", text=self.content)]
 
 
-class _Line(msgspec.Struct, rename="camel"):
+_NO_MESSAGE: Final = _Message()
+
+
+class _Line(msgspec.Struct, rename="camel", gc=False):
     type: str
     uuid: str | None = None
     session_id: str | None = None
@@ -82,7 +81,7 @@ class _Line(msgspec.Struct, rename="camel"):
     message: _Message | None = None
 
 
-class _Kind(msgspec.Struct):
+class _Kind(msgspec.Struct, gc=False):
     type: str
 
 
@@ -117,6 +116,10 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     yield from session.runs(reading)
 
 
+def _identity(line: _Line, raw: bytes) -> str:
+    return plain(line.uuid) or digest_of(raw.strip())
+
+
 def _is_of_no_interest(raw: bytes) -> bool:
     """A whole line of a type that is not read may have any other shape."""
     try:
@@ -125,7 +128,7 @@ def _is_of_no_interest(raw: bytes) -> bool:
         return False
 
 
-@dataclass
+@dataclass(slots=True)
 class _Growing:
     """A run whose lines are still being read."""
 
@@ -141,17 +144,17 @@ class _Growing:
 
     @property
     def usage(self) -> Usage | None:
-        parts = self.usages.values()
-        found = Usage(
-            input=sum(part.input_tokens or 0 for part in parts),
-            output=sum(part.output_tokens or 0 for part in parts),
-            cache_read=sum(part.cache_read_input_tokens or 0 for part in parts),
-            cache_write=sum(part.cache_creation_input_tokens or 0 for part in parts),
-        )
+        read = written = cached = kept = 0
+        for part in self.usages.values():
+            read += part.input_tokens or 0
+            written += part.output_tokens or 0
+            cached += part.cache_read_input_tokens or 0
+            kept += part.cache_creation_input_tokens or 0
+        found = Usage(input=read, output=written, cache_read=cached, cache_write=kept)
         return None if found.tokens is None else found
 
 
-@dataclass
+@dataclass(slots=True)
 class _Session:
     """Lines of one file → its runs."""
 
@@ -166,17 +169,18 @@ class _Session:
 
     def add(self, raw: bytes) -> None:
         line = _LINE.decode(raw)
-        if line.type not in _CONVERSATION or line.is_sidechain or self._is_repeated(line):
+        kind = line.type
+        if kind not in _CONVERSATION or line.is_sidechain or self._is_repeated(line):
             return
-        identity = plain(line.uuid) or digest_of(raw.strip())
         self.n_lines += 1
-        self.session_id = self.session_id or line.session_id
-        if line.type != "system":
-            self.first = self.first or identity
-        if line.type == "assistant":
-            self._add_reply(line, identity)
-        elif line.type == "user":
-            self._add_user(line, identity)
+        if not self.session_id:
+            self.session_id = line.session_id
+        if self.first is None and kind != "system":
+            self.first = _identity(line, raw)
+        if kind == "assistant":
+            self._add_reply(line, raw)
+        elif kind == "user":
+            self._add_user(line, raw)
         else:
             self._add_notice(line)
 
@@ -185,51 +189,59 @@ class _Session:
         if inventory is None:
             inventory = inferred({call.name for run in self.grown for call in run.calls})
         # A session's id alone is not enough: a fork of a session may carry it on.
-        source = f"{plain(self.session_id) or 'session'}/{self.first}"
+        session = plain(self.session_id)
+        source = f"{session or 'session'}/{self.first}"
         for run in self.grown:
             try:
-                yield self._run(run, inventory, source)
+                yield self._run(run, inventory, session, source)
             except InvalidInput as error:  # counts that no run can have, once they are added up
                 yield Rejected(file=reading.file, line=None, reason=error.problem)
 
     def _is_repeated(self, line: _Line) -> bool:
         if line.uuid is None:
             return False
-        is_repeated = line.uuid in self._seen_lines
+        n_seen = len(self._seen_lines)
         self._seen_lines.add(line.uuid)
-        return is_repeated
+        return len(self._seen_lines) == n_seen
 
     def _open(self, identity: str) -> _Growing:
         self.current = _Growing(identity)
         self.grown.append(self.current)
         return self.current
 
-    def _add_user(self, line: _Line, identity: str) -> None:
-        message = line.message or _Message()
-        text = message.text
-        is_result = any(block.type == "tool_result" for block in message.blocks)
+    def _add_user(self, line: _Line, raw: bytes) -> None:
+        blocks = (line.message or _NO_MESSAGE).blocks
+        if len(blocks) == 1 and blocks[0].type == "tool_result":  # most lines are of this kind
+            self._touch(line)
+            return
+        text = "\n".join([block.text for block in blocks if block.type == "text" and block.text])
         if self.current is not None and text.startswith(_INTERRUPTED):
             self.current.status = "aborted"
             self.current.last_time = line.timestamp
-        if is_result:
+        if "tool_result" in [block.type for block in blocks]:
             self._touch(line)
         elif not (line.is_meta or line.is_compact_summary or text.startswith(_NOT_PROMPTS)) and text.strip():
-            self._open(identity).last_time = line.timestamp
+            self._open(_identity(line, raw)).last_time = line.timestamp
 
-    def _add_reply(self, line: _Line, identity: str) -> None:
-        message = line.message or _Message()
+    def _add_reply(self, line: _Line, raw: bytes) -> None:
+        message = line.message or _NO_MESSAGE
         if message.model == _SYNTHETIC:
             self._add_failure(line)
             return
-        run = self.current or self._open(identity)
+        run = self.current or self._open(_identity(line, raw))
         run.n_replies += 1
         run.model = message.model or run.model
-        run.status = "completed" if run.status == "error" else run.status
-        self._touch(line)
-        self._add_usage(run, message, identity)
+        if run.status == "error":
+            run.status = "completed"
+        if line.timestamp is not None:
+            run.last_time = line.timestamp
+        if message.usage is not None:
+            response = message.id or _identity(line, raw)
+            self._owners.setdefault(response, run).usages[response] = message.usage
         for block in message.blocks:
-            if block.type == "text" and block.text:
-                run.texts.append(block.text)
+            if block.type == "text":
+                if block.text:
+                    run.texts.append(block.text)
             elif block.type == "tool_use" and block.name and self._is_new_call(block):
                 run.calls.append(Call(name=block.name, metadata=metadata(bytes(block.input))))
 
@@ -239,17 +251,12 @@ class _Session:
             self.current.status = "error"
             self._touch(line)
 
-    def _add_usage(self, run: _Growing, message: _Message, identity: str) -> None:
-        if message.usage is not None:
-            response = message.id or identity
-            self._owners.setdefault(response, run).usages[response] = message.usage
-
     def _is_new_call(self, block: _Block) -> bool:
         if block.id is None:
             return True
-        is_new = block.id not in self._seen_calls
+        n_seen = len(self._seen_calls)
         self._seen_calls.add(block.id)
-        return is_new
+        return len(self._seen_calls) > n_seen
 
     def _add_notice(self, line: _Line) -> None:
         if line.subtype == "turn_duration" and line.duration_ms is not None and self.current is not None:
@@ -262,7 +269,7 @@ class _Session:
         if self.current is not None and line.timestamp is not None:
             self.current.last_time = line.timestamp
 
-    def _run(self, run: _Growing, inventory: Inventory, source: str) -> Run:
+    def _run(self, run: _Growing, inventory: Inventory, session: str | None, source: str) -> Run:
         ended_at_ms, is_naive = moment(run.last_time)
         return Run(
             uid=f"{NAME}/prompt/{run.identity}",
@@ -271,7 +278,7 @@ class _Session:
             unit="prompt",
             source=source,
             rank=self.n_lines,
-            session=plain(self.session_id),
+            session=session,
             ended_at_ms=ended_at_ms,
             naive_time=is_naive,
             model=run.model,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from core.records.ledger_lines import ArmLine, LearnerLine, ResetLine, RewardLine, RunLine
+from core.records.ledger_lines import ArmLine, LearnerLine, NoteLine, ResetLine, RewardLine, RunLine
 from core.records.run import Run, Unit
 
 MIB: Final = 1 << 20
@@ -74,7 +74,19 @@ class Note:
     text: str
 
 
-Entry = Run | RunLine | LearnerLine | ArmLine | RewardLine | ResetLine | Rejected | Outside | Stated | Note
+Entry = (
+    Run
+    | RunLine
+    | LearnerLine
+    | ArmLine
+    | RewardLine
+    | ResetLine
+    | NoteLine
+    | Rejected
+    | Outside
+    | Stated
+    | Note
+)
 Progress = Callable[[int], None]
 """Called with the bytes read of a file so far, as it lies on disk (compressed, if it is)."""
 

@@ -73,9 +73,11 @@ class Bytes:
         """Number and bytes of every line that isn't blank; one too long is a `Damage` and passed over."""
         highest = self._limits.line_bytes
         number = 0
-        while line := self._content.readline(highest + 1):
+        readline, is_inflated = self._content.readline, self._inflated is not None
+        while line := readline(highest + 1):
             number += 1
-            self._count(len(line))
+            if is_inflated:
+                self._count(len(line))
             if number % _LINES_PER_REPORT == 0:
                 self._report()
             if len(line) > highest:

@@ -40,10 +40,16 @@ def check(raw: bytes, max_depth: int) -> None:
     """
     if not raw.isascii():
         raw.decode()
-    if _SURROGATE.search(raw):
+    if b"\\" in raw and _SURROGATE.search(raw):  # a backslash is found four times as fast
         _check_surrogates(raw)
-    if raw.count(b"{") + raw.count(b"[") > max_depth and depth(raw) > max_depth:
+    if _most_opening(raw) > max_depth and depth(raw) > max_depth:
         raise Flaw(f"is nested deeper than {max_depth} levels")
+
+
+def _most_opening(raw: bytes) -> int:
+    """At least the number of opening brackets. Most lines open one list, and finding is faster than counting."""
+    second = raw.find(b"[", raw.find(b"[") + 1)
+    return raw.count(b"{") + (raw.count(b"[") if second >= 0 else 1)
 
 
 def depth(raw: bytes) -> int:

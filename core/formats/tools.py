@@ -155,28 +155,29 @@ class Supplied:
         return Inventory(kind=found.kind, arms=arms)
 
 
-def supplied(path: Path, limits: Limits) -> Supplied:
-    """The tools of the file that a person named with ``--tools``.
+def supplied(path: Path, limits: Limits, file: str | None = None) -> Supplied:
+    """The tools of the file that a person named with ``--tools``; ``file`` is its name where the path isn't.
 
     Raises
     ------
     UnreadableSource
         It is no list of tools, and no lists by domain.
     """
+    file = str(path) if file is None else file
     try:
-        with Bytes(path, str(path), limits) as content:
+        with Bytes(path, file, limits) as content:
             raw = content.document()
     except OSError as error:
         raise UnreadableSource(
-            f"A tools file must be readable, got {error.strerror} ({path}).",
+            f"A tools file must be readable, got {error.strerror} ({file}).",
             next_step="Check its name and permissions.",
         ) from None
     try:
         check(raw, limits.depth)
-        return _supplied(raw, str(path))
+        return _supplied(raw, file)
     except UNDECODABLE as error:
         raise UnreadableSource(
-            f"A tools file must hold a JSON list of tools, but this one {reason(error, raw)} ({path}).",
+            f"A tools file must hold a JSON list of tools, but this one {reason(error, raw)} ({file}).",
             next_step='Write it like [{"type": "function", "function": {"name": "Read"}}].',
         ) from None
 

@@ -53,7 +53,7 @@ def band_index(pulls: Ints) -> Ints:
             f"pulls must be 0 or more, got {int(pulls.min())}.",
             next_step="Run armscope verify: a stored count is wrong.",
         )
-    return _BAND_OF[np.minimum(pulls, BAND_FLOORS[-1])]
+    return np.take(_BAND_OF, pulls, mode="clip")
 
 
 def pulls_to_next(pulls: Ints) -> Ints:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -41,12 +43,18 @@ class Priors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return prior
 
 
+MAX_PRICES: Final = 1_000
+MAX_PRICE: Final = 1e9
+_MAX_MODEL_CHARS: Final = 200
+
+
 class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an operator can set; every change is logged and can be undone.
 
     ``budget_tokens`` and ``k`` 0 = unlimited; ``baseline_rate`` is a probability; ``meta_tools`` are called
     without being real tool use. Where nobody set ``seed_arms``, a learner takes those of its ``mode`` from
-    `SEEDS`.
+    `SEEDS`. ``prices`` say what a million tokens of a model cost, in whatever currency the operator reckons;
+    selection does not heed them.
 
     >>> LearnerSettings().baseline_rate
     0.1
@@ -61,6 +69,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     seed_arms: tuple[str, ...] = DEFAULT_SEEDS
     meta_tools: tuple[str, ...] = ("message",)
     priors: Priors = Priors()
+    prices: dict[str, float] = {}
 
     def __post_init__(self) -> None:
         if not 0 <= self.baseline_rate <= 1:
@@ -77,3 +86,24 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 )
         for key in self.seed_arms:
             check_key(key)
+        _check_prices(self.prices)
+
+
+def _check_prices(prices: Mapping[str, float]) -> None:
+    """Refuse prices nobody could mean: a model without a name, a price below 0 or without end."""
+    if len(prices) > MAX_PRICES:
+        raise InvalidSetting(
+            f"prices must name at most {MAX_PRICES:,} models, got {len(prices):,}.",
+            next_step="Name the models your runs use.",
+        )
+    for model, price in prices.items():
+        if not 0 < len(model) <= _MAX_MODEL_CHARS or not model.isprintable():
+            raise InvalidSetting(
+                f"A model in prices must be 1 to {_MAX_MODEL_CHARS} printable characters, got {model[:60]!a}.",
+                next_step="Write the model as your runs name it.",
+            )
+        if not (math.isfinite(price) and 0 <= price <= MAX_PRICE):
+            raise InvalidSetting(
+                f"The price of {model[:60]!a} must be 0 to {MAX_PRICE:,.0f} per million tokens, got {price:g}.",
+                next_step="For example: armscope settings set prices '{\"large\": 3}'.",
+            )

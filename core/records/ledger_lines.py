@@ -15,6 +15,7 @@ from core.errors import InvalidInput
 from core.records.arm import MICRO, Prior, check_key
 from core.records.evidence import Reference
 from core.records.learner import LearnerSettings
+from core.records.note import check_text
 from core.records.observation import MAX_KEY_CHARS, MAX_REASON_CHARS, Kind, check_reward
 from core.records.reset import Target
 from core.records.run import Phase, Run
@@ -167,6 +168,35 @@ class ResetLine(
             check_key(key)
 
 
+class NoteLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="note",
+):
+    """What somebody wrote about an arm.
+
+    >>> NoteLine(id="n1", arm="tool:fs:Read", text="slow on Mondays").undone
+    False
+    """
+
+    id: str
+    arm: str
+    text: str
+    by: str | None = None
+    at_ms: Millis | None = None
+    revision: Count | None = None
+    undone: bool = False
+
+    def __post_init__(self) -> None:
+        check_key(self.arm)
+        check_text(self.text)
+        _check_length("id", self.id, MAX_KEY_CHARS, lowest=1)
+
+
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """A run as it was recorded, with the verdict that stood and the evidence that was kept.
 
@@ -196,7 +226,7 @@ def carried_prefix(arm: str) -> str:
     return f"carried/{hashlib.sha256(arm.encode()).hexdigest()[:16]}/"
 
 
-LedgerLine = LearnerLine | ArmLine | RewardLine | ResetLine | RunLine
+LedgerLine = LearnerLine | ArmLine | RewardLine | ResetLine | NoteLine | RunLine
 
 
 def _check_length(name: str, text: str | None, highest: int, lowest: int = 0) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from core.records.arm import ArmType
+from core.records.run import RunClass, Status
+from core.records.verdict import Outcome
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,3 +26,19 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
     types: tuple[ArmType, ...] = ()
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs of a view are wanted, beside its span, models and channels; empty = all.
+
+    ``arm`` keeps runs that it had a part in: in the prompt, left out of it, or (None) either.
+
+    >>> RunFilter(classes=("baseline",)).arm is None
+    True
+    """
+
+    arm: str | None = None
+    part: Literal["in", "out"] | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    classes: tuple[RunClass, ...] = ()
+    statuses: tuple[Status, ...] = ()

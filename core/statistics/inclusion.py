@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -14,6 +14,7 @@ from core.errors import InvalidInput, UnknownArm
 from core.packing import counted_cost, fill_many, seed_places
 from core.posterior.beta import cumulative
 from core.records.learner import LearnerSettings
+from core.statistics.contest import Group, contest
 
 MIN_SIMULATIONS: Final = 20
 _BLOCK_NUMBERS: Final = 1 << 19
@@ -146,15 +147,31 @@ class _Plan:
 
     def share(self, rng: np.random.Generator, run_class: SimulatedClass, n_simulations: int) -> Floats:
         """Share of simulations that packed each arm."""
-        if self._all_fit(run_class):
-            return np.ones(len(self.cost))
         n_packed = np.zeros(len(self.cost), dtype=np.int64)
-        for size in _blocks(n_simulations, len(self.cost)):
-            order, _ = self._orders(rng, run_class, self.others, size)
-            order = np.concatenate((np.repeat(self.seeds[:, None], size, axis=1), order))
-            packed = fill_many(self.cost[order], len(self.seeds), self.budget_tokens, self._most(run_class))
-            n_packed += np.bincount(order[packed], minlength=len(self.cost))
+        n_packed[self.seeds] = n_simulations
+        budget = self.budget_tokens or int(self.cost.sum())
+        most = self._most(run_class) or len(self.cost)
+        left = np.full(n_simulations, budget - self.cost[self.seeds].sum(), dtype=np.int64)
+        room = np.full(n_simulations, max(most - len(self.seeds), 0), dtype=np.int64)
+        competing = self.others
+        if most >= len(self.cost):  # what costs nothing takes nothing from the others either
+            is_free = self.cost[competing] == 0
+            n_packed[competing[is_free]] = np.count_nonzero(left >= 0)
+            competing = competing[~is_free]
+        for arms, group in self._groups(run_class, competing):
+            n_packed[arms] += contest(rng, group, left, room)
         return n_packed / n_simulations
+
+    def _groups(self, run_class: SimulatedClass, competing: Ints) -> Iterator[tuple[Ints, Group]]:
+        """Arms that compete by their draws, group after group."""
+        if run_class == "baseline":
+            ones = np.ones(len(competing))
+            yield competing, Group(self.cost[competing], ones, ones)
+            return
+        ahead = self._ahead(competing)
+        for step in np.unique(ahead):
+            arms = competing[ahead == step]
+            yield arms, Group(self.cost[arms], self.alpha[arms], self.beta[arms])
 
     def error(self, share: Floats, n_simulations: int, run_class: SimulatedClass) -> Floats:
         """Standard error of a share, with half a simulation added to either side so that it is not 0."""

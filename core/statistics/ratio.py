@@ -2,8 +2,13 @@
 
 A stratum is a model and channel. Each weighs what its share of runs is, in both groups alike, so that a group
 which happened to see more of a costly model is not blamed for it. Strata where a group has fewer than two
-runs have no variance and take no part. With a single stratum all of this is the plain comparison of two means
-with Welch's interval.
+runs have no variance and take no part. With a single stratum all of this is the plain comparison of two means.
+
+Token counts are skewed, and baseline runs few. So limits are found on logarithms: of the ratio by Welch's
+method (B. L. Welch, Biometrika 34, 1947), of the difference by recovering both means' variances from their own
+limits (G. Y. Zou and A. Donner, Statistics in Medicine 27, 2008, 1693). On the plain scale Welch's limits of
+the difference hold the truth in 92.9 % instead of 95 % at 30 against 1,000 runs of log-sd 0.6; these in
+93.6 %. `tests/statistics/test_coverage.py` measures both.
 
 Arrays have any leading axes (days, for example), then one for strata and one of length 2: baseline, selected.
 """
@@ -107,9 +112,15 @@ class Compared:
         return np.asarray(self.mean[..., BASELINE] - self.mean[..., SELECTED])
 
     def saved_limits(self, prob: float) -> tuple[Floats, Floats]:
-        """Interval of the difference (Welch)."""
-        half = self._half_width(self.error, prob)
-        return np.asarray(self.saved - half), np.asarray(self.saved + half)
+        """Interval of the difference, from limits of each mean on its logarithm (Zou and Donner)."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            enough = (self.n >= MIN_FOR_INTERVAL).all(-1) & (self.error.sum(-1) > 0)
+            apart = stdtrit(np.where(self.error > 0, self.df, 1.0), (1 + prob) / 2)
+            step = np.where(self.error > 0, apart * np.sqrt(self.error) / self.mean, 0.0)
+        below, above = -self.mean * np.expm1(-step), self.mean * np.expm1(step)
+        lower = self.saved - np.hypot(below[..., BASELINE], above[..., SELECTED])
+        upper = self.saved + np.hypot(above[..., BASELINE], below[..., SELECTED])
+        return np.where(enough, lower, np.nan), np.where(enough, upper, np.nan)
 
     def _half_width(self, error: Floats, prob: float) -> Floats:
         """NaN where a group has fewer than ten runs or nothing varies."""
@@ -121,12 +132,18 @@ class Compared:
         return np.asarray(np.where(known, half, np.nan))
 
 
-def compare(sums: Sums) -> Compared:
-    """The two groups at the mix of strata that both have seen."""
+def compare(sums: Sums, weight: Floats | None = None) -> Compared:
+    """The two groups at the mix of strata that both have seen.
+
+    ``weight`` of each stratum: its share of the runs, or what is given (one number a stratum, of any scale; with
+    a number of runs the means become totals).
+    """
     usable = np.asarray((sums.n >= MIN_FOR_FIGURE).all(-1, keepdims=True))
     n = np.where(usable, sums.n, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        weight = n.sum(-1, keepdims=True) / n.sum((-2, -1), keepdims=True)
+        if weight is None:
+            weight = n.sum(-1) / n.sum((-2, -1))[..., None]
+        weight = weight[..., None]
         error = np.where(usable, weight**2 * sums.variance / sums.n, 0.0)
         mean = np.where(usable, weight * sums.mean, 0.0).sum(-2)
         spread = np.where(usable, error**2 / (sums.n - 1), 0.0).sum(-2)
@@ -143,13 +160,13 @@ def compare(sums: Sums) -> Compared:
 def saved_percent(sums: Sums, prob: float) -> Estimate:
     """Savings in percent with their interval, or why not (``sums`` without leading axes)."""
     compared = compare(sums)
-    return _estimate(sums, compared, compared.saved_percent, compared.saved_percent_limits(prob), prob)
+    return estimated(sums, compared, compared.saved_percent, compared.saved_percent_limits(prob), prob)
 
 
 def saved(sums: Sums, prob: float) -> Estimate:
     """Savings per run with their interval, or why not (``sums`` without leading axes)."""
     compared = compare(sums)
-    return _estimate(sums, compared, compared.saved, compared.saved_limits(prob), prob)
+    return estimated(sums, compared, compared.saved, compared.saved_limits(prob), prob)
 
 
 def why_no_figure(sums: Sums) -> Missing | None:
@@ -166,9 +183,10 @@ def why_no_figure(sums: Sums) -> Missing | None:
     return None
 
 
-def _estimate(
+def estimated(
     sums: Sums, compared: Compared, value: Floats, limits: tuple[Floats, Floats], prob: float
 ) -> Estimate:
+    """A figure computed from sums with its limits, or the reason why there is none."""
     lower, upper = limits
     missing = why_no_figure(sums)
     if missing is None and not np.isfinite(value):

@@ -7,8 +7,10 @@ ended normally with a known amount, errors from all of them; what was left out i
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final, Literal
 
 import numpy as np
@@ -16,8 +18,10 @@ from scipy.special import stdtrit
 
 from core.columns import UNKNOWN, Bools, Floats, Ints, UsageColumns, bucket_bounds
 from core.statistics.estimate import MIN_FOR_PROOF, Estimate, Missing
+from core.statistics.plan import token_variation
 from core.statistics.ratio import BASELINE, SELECTED, Sums, compare, saved, saved_percent
-from core.statistics.shares import difference, share
+from core.statistics.shares import difference, exact_limits, exact_tails
+from core.statistics.total import MoneySaved, TotalSaved, money_saved, tokens_saved
 
 __all__ = [
     "BaselineNeed",
@@ -27,10 +31,12 @@ __all__ = [
     "Estimate",
     "LeftOut",
     "Missing",
+    "MoneySaved",
     "Savings",
     "SavingsOverTime",
     "SavingsVerdict",
     "TokenDistribution",
+    "TotalSaved",
     "VerdictReason",
     "recommended_rate",
     "savings",
@@ -43,6 +49,8 @@ VerdictReason = Literal[
 
 SHARE_PROB: Final = 0.99
 """Of the interval of the baseline share: it is looked at all the time, so a false alarm has to be rare."""
+
+NO_PRICES: Final[Mapping[str, float]] = MappingProxyType({})
 
 _GROUPS: Final = ("baseline", "selected")
 _HOURS_A_DAY: Final = 24
@@ -128,8 +136,10 @@ class LeftOut:
 class BaselineShare:
     """Share of baseline runs among decided runs with a stored probability, against those probabilities.
 
-    ``observed`` is a share with its interval (0..1); ``expected`` the mean stored probability. ``off``: the
-    interval excludes it (False where there is no interval).
+    ``observed`` is a share with its exact interval (0..1); ``expected`` the mean stored probability.
+    ``prob_as_far`` is the chance of a number of baseline runs as far off as this one or farther, were the stored
+    probabilities true (None without runs). ``off``: it is below ``1 - observed.prob``, which is the same as
+    that the interval excludes what was expected.
     """
 
     n_runs: int
@@ -137,6 +147,7 @@ class BaselineShare:
     n_expected: float
     observed: Estimate
     expected: float | None
+    prob_as_far: float | None
     off: bool
 
 
@@ -204,20 +215,32 @@ class Savings:
     recommended_rate: float | None
     over_time: SavingsOverTime
     distribution: TokenDistribution
+    tokens: TotalSaved
+    money: MoneySaved | None
+    variation: float | None
+    """Standard deviation of a run's tokens by their mean, over all runs of any class."""
 
 
 def savings(
-    usage: UsageColumns, *, baseline_rate: float, n_arms: int, prob: float = 0.95, target_points: float = 5.0
+    usage: UsageColumns,
+    *,
+    baseline_rate: float,
+    n_arms: int,
+    prices: Mapping[str, float] = NO_PRICES,
+    prob: float = 0.95,
+    target_points: float = 5.0,
 ) -> Savings:
     """What the selection saves against baseline runs.
 
     ``saved_percent = (baseline mean - selected mean) / baseline mean * 100``, both means at the same mix of
     strata; its interval is Welch's on the logarithm of their ratio. ``baseline_rate`` is the configured one,
-    ``n_arms`` the size of the inventory. Runs of one session influence each other, which no interval here
-    allows for.
+    ``n_arms`` the size of the inventory, ``prices`` what a million tokens of a model cost. Runs of one session
+    influence each other, which no interval here allows for.
     """
     runs = _Runs(usage)
     overall = _comparison(runs, np.ones(runs.n_strata, dtype=np.bool_), None, None, prob)
+    day, running, n_undated = _running(usage, runs)
+    models = runs.models.tolist()
     return Savings(
         overall=overall,
         by_model=_by(runs, runs.models, "model", prob),
@@ -227,8 +250,11 @@ def savings(
         share=_baseline_share(usage),
         need=_need(runs.tokens, baseline_rate, prob, target_points),
         recommended_rate=recommended_rate(n_arms),
-        over_time=_over_time(usage, runs, prob),
+        over_time=_over_time(day, running, n_undated, prob),
         distribution=_distribution(usage, runs),
+        tokens=tokens_saved(runs.tokens, running, day, prob=prob),
+        variation=token_variation(usage),
+        money=money_saved(runs.tokens, running, day, models=models, prices=prices, prob=prob),
     )
 
 
@@ -410,29 +436,29 @@ def _left_out(usage: UsageColumns, runs: _Runs, n_uncompared: int) -> LeftOut:
 
 
 def _baseline_share(usage: UsageColumns) -> BaselineShare:
-    """Observed share with Wilson's interval: for unequal probabilities it is a little too wide, never narrow."""
+    """Observed share against the stored probabilities, by the exact binomial test with their mean.
+
+    Where the probabilities differ, the number of baseline runs varies less than a binomial one with their mean
+    does (W. Hoeffding, Annals of Mathematical Statistics 27, 1956, 713), so the test then errs on the quiet side.
+    """
     classes = np.array(usage.run_class, dtype=np.str_)
     decided = np.isin(classes, _GROUPS)
     n_runs = int(usage.n_prob[decided].sum())
     n_baseline = int(usage.n_prob[classes == "baseline"].sum())
     n_expected = float(usage.baseline_prob[decided].sum())
-    observed = share(n_baseline, n_runs, prob=SHARE_PROB)
+    expected = n_expected / n_runs if n_runs else None
+    as_far = None if expected is None else exact_tails(n_baseline, n_runs, min(expected, 1.0))
+    observed = exact_limits(n_baseline, n_runs, prob=SHARE_PROB)
     if n_runs == 0:
         observed = Estimate(value=None, lower=None, upper=None, prob=SHARE_PROB, missing="no_probabilities")
-    expected = n_expected / n_runs if n_runs else None
-    off = (
-        expected is not None
-        and observed.lower is not None
-        and observed.upper is not None
-        and not observed.lower <= expected <= observed.upper
-    )
     return BaselineShare(
         n_runs=n_runs,
         n_baseline=n_baseline,
         n_expected=n_expected,
         observed=observed,
         expected=expected,
-        off=off,
+        prob_as_far=as_far,
+        off=as_far is not None and observed.lower is not None and as_far < 1 - SHARE_PROB,
     )
 
 
@@ -485,14 +511,14 @@ def _runs_until(tokens: Sums, baseline_rate: float, prob: float, target_points: 
     return most
 
 
-def _over_time(usage: UsageColumns, runs: _Runs, prob: float) -> SavingsOverTime:
+def _running(usage: UsageColumns, runs: _Runs) -> tuple[Ints, Sums, int]:
+    """Every day from the first to the last, the sums up to and including each, and how many runs have no day."""
     dated = runs.is_known & (usage.hour != UNKNOWN)
     n_undated = int(usage.n[runs.is_known & ~dated].sum())
     days = usage.hour[dated] // _HOURS_A_DAY
     day = np.arange(days.min(), days.max() + 1) if len(days) else np.array([], dtype=np.int64)
-    code = ((days - (day[0] if len(day) else 0)) * runs.n_strata + runs.stratum[dated]) * 2 + runs.group[
-        dated
-    ]
+    since_first = days - (day[0] if len(day) else 0)
+    code = (since_first * runs.n_strata + runs.stratum[dated]) * 2 + runs.group[dated]
     shape = (len(day), runs.n_strata, 2)
 
     def running(amount: Ints | Floats) -> Floats:
@@ -500,6 +526,10 @@ def _over_time(usage: UsageColumns, runs: _Runs, prob: float) -> SavingsOverTime
         return np.cumsum(added.reshape(shape), axis=0)
 
     sums = Sums(n=running(usage.n), total=running(usage.tokens), squares=running(usage.tokens_squared))
+    return day, sums, n_undated
+
+
+def _over_time(day: Ints, sums: Sums, n_undated: int, prob: float) -> SavingsOverTime:
     compared = compare(sums)
     lower, upper = compared.saved_percent_limits(prob)
     n_seen = sums.n.sum(-2).astype(np.int64)

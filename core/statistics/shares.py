@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import ndtri
+from scipy.special import bdtr, bdtrc, betaincinv, ndtri
 
 from core.statistics.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, Estimate, nothing
 
@@ -38,6 +38,36 @@ def share(hits: int, n: int, *, prob: float = 0.95) -> Estimate:
         return Estimate(value=hits / n, lower=None, upper=None, prob=prob, missing="few_for_interval")
     lower, upper = wilson(hits, n, prob)
     return Estimate(value=hits / n, lower=lower, upper=upper, prob=prob)
+
+
+def exact_limits(hits: int, n: int, *, prob: float = 0.95) -> Estimate:
+    """A share with the exact interval (C. J. Clopper and E. S. Pearson, Biometrika 26, 1934, 404).
+
+    It holds just those shares that `exact_tails` finds at least ``1 - prob`` for. Fewer than 2 give no figure,
+    fewer than 10 no interval.
+
+    >>> found = exact_limits(7, 50)
+    >>> round(found.lower, 4), round(found.upper, 4)
+    (0.0582, 0.2674)
+    """
+    plain = share(hits, n, prob=prob)
+    if plain.lower is None:
+        return plain
+    tail = (1 - prob) / 2
+    lower = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, tail))
+    upper = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 1 - tail))
+    return Estimate(value=plain.value, lower=lower, upper=upper, prob=prob)
+
+
+def exact_tails(hits: int, n: int, expected: float) -> float:
+    """Chance of as few or as many hits, whichever is rarer, doubled: the exact two-sided binomial test.
+
+    >>> round(exact_tails(7, 50, 0.1), 4), exact_tails(0, 0, 0.5)
+    (0.4595, 1.0)
+    """
+    as_few = float(bdtr(hits, n, expected))
+    as_many = 1.0 if hits == 0 else float(bdtrc(hits - 1, n, expected))
+    return min(1.0, 2 * min(as_few, as_many))
 
 
 def difference(hits: int, n: int, hits_other: int, n_other: int, *, prob: float = 0.95) -> Estimate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -10,10 +10,13 @@ import numpy as np
 
 from core.columns import ArmColumns, Floats, Ints
 from core.posterior.bands import band_index
-from core.posterior.beta import interval, normal_interval, variance
+from core.posterior.beta import IntervalTable, normal_interval, variance
 from core.records.arm import MICRO
 
 PROB: Final = 0.95
+_MOST_KNOWN: Final = 1 << 14
+"""Different posteriors whose intervals are worth remembering; where hardly two arms are alike none is met again."""
+_NOTHING_KNOWN: Final = IntervalTable.of(np.empty(0), np.empty(0), PROB)[0]
 _ROWS: Final = (
     "alpha",
     "beta",
@@ -48,6 +51,8 @@ class Summary:
     """Of the exact interval."""
     band: Ints
     prob: float
+    known: IntervalTable = field(repr=False, compare=False)
+    """Intervals already worked out, for the summary after this one."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -68,18 +73,21 @@ def summarise(columns: ArmColumns, *, earlier: Summary | None = None) -> Summary
     the cost follows what changed; one of other arms is ignored. The answer is the same with and without.
     """
     if earlier is not None and _same_arms(earlier.keys, columns.keys):
-        rows = _patched(columns, earlier)
+        known, rows = _patched(columns, earlier)
     else:
         alpha_micro = columns.base_alpha_micro + columns.success_micro
         beta_micro = columns.base_beta_micro + columns.failure_micro
-        rows = _rows(alpha_micro, beta_micro)
-    return Summary(keys=columns.keys, band=band_index(columns.pulls), prob=PROB, **rows)
+        known, places = IntervalTable.of(alpha_micro / MICRO, beta_micro / MICRO, PROB)
+        rows = _rows(alpha_micro, beta_micro, known, places)
+    if len(known.pairs) > _MOST_KNOWN:
+        known = _NOTHING_KNOWN
+    return Summary(keys=columns.keys, band=band_index(columns.pulls), prob=PROB, known=known, **rows)
 
 
-def _rows(alpha_micro: Ints, beta_micro: Ints) -> dict[str, Floats]:
+def _rows(alpha_micro: Ints, beta_micro: Ints, known: IntervalTable, places: Ints) -> dict[str, Floats]:
     """The numbers of each arm. The mean is taken from whole numbers: equal shares are equal floats."""
     alpha, beta = alpha_micro / MICRO, beta_micro / MICRO
-    lower, upper = interval(alpha, beta, PROB)
+    lower, upper = known.limits[:, places]
     normal_lower, normal_upper = normal_interval(alpha, beta)
     return {
         "alpha": alpha,
@@ -94,7 +102,7 @@ def _rows(alpha_micro: Ints, beta_micro: Ints) -> dict[str, Floats]:
     }
 
 
-def _patched(columns: ArmColumns, earlier: Summary) -> dict[str, Floats]:
+def _patched(columns: ArmColumns, earlier: Summary) -> tuple[IntervalTable, dict[str, Floats]]:
     """The earlier rows with what changed; in one piece of memory, which is quicker to come by than nine."""
     rows = dict(zip(_ROWS, np.empty((len(_ROWS), len(earlier))), strict=True))
     whole = columns.base_alpha_micro + columns.success_micro
@@ -102,12 +110,13 @@ def _patched(columns: ArmColumns, earlier: Summary) -> dict[str, Floats]:
     np.add(columns.base_beta_micro, columns.failure_micro, out=whole)
     np.divide(whole, MICRO, out=rows["beta"])
     changed = np.flatnonzero((rows["alpha"] != earlier.alpha) | (rows["beta"] != earlier.beta))
+    known, places = earlier.known.extended(rows["alpha"][changed], rows["beta"][changed])
     alpha_micro = columns.base_alpha_micro[changed] + columns.success_micro[changed]
-    for name, values in _rows(alpha_micro, whole[changed]).items():
+    for name, values in _rows(alpha_micro, whole[changed], known, places).items():
         if name not in {"alpha", "beta"}:
             rows[name][:] = getattr(earlier, name)
             rows[name][changed] = values
-    return rows
+    return known, rows
 
 
 def _same_arms(first: tuple[str, ...], second: tuple[str, ...]) -> bool:

@@ -8,7 +8,7 @@ taken away, what they say now is added.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -126,11 +126,19 @@ def _add_correction(tally: Tally, row: Row, epoch: int, automatic: int) -> None:
 
 # Writing
 
-_ADD_TO_HOUR: Final = (
-    "ON CONFLICT (learner_id, hour, arm_no, epoch) DO UPDATE SET"
-    " inclusions = inclusions + excluded.inclusions, pulls = pulls + excluded.pulls,"
+_ADD: Final = (
+    " DO UPDATE SET inclusions = inclusions + excluded.inclusions, pulls = pulls + excluded.pulls,"
     " success_micro = success_micro + excluded.success_micro,"
     " failure_micro = failure_micro + excluded.failure_micro"
+)
+_EMPTY: Final = " AND inclusions = 0 AND pulls = 0 AND success_micro = 0 AND failure_micro = 0"
+_ADD_TO_HOUR: Final = f"ON CONFLICT (learner_id, hour, arm_no, epoch){_ADD}"
+_ADD_TO_DAY: Final = f"ON CONFLICT (learner_id, arm_no, epoch, day){_ADD}"
+_DROP_HOUR: Final = (
+    f"DELETE FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND epoch = ?{_EMPTY}"
+)
+_DROP_DAY: Final = (
+    f"DELETE FROM arm_day WHERE learner_id = ? AND arm_no = ? AND epoch = ? AND day = ?{_EMPTY}"
 )
 
 
@@ -153,21 +161,21 @@ def shifting(txn: Transaction, run_nos: Sequence[int] = (), loose: Sequence[int]
 
 def apply(txn: Transaction, tally: Tally) -> None:
     """Add a tally to the caches, in key order; the newest times only ever grow here."""
-    _apply_arm_hours(txn, tally)
+    _apply_arms(txn, "arm_hour", tally.arms, add=_ADD_TO_HOUR, drop=_DROP_HOUR)
+    _apply_arms(txn, "arm_day", tally.arm_days(), add=_ADD_TO_DAY, drop=_DROP_DAY)
     _apply_posteriors(txn, tally)
     _apply_usage(txn, tally)
 
 
-def _apply_arm_hours(txn: Transaction, tally: Tally) -> None:
-    flat = (value for place, sums in sorted(tally.arms.items()) for value in (*place, *sums))
-    txn.link.insert("arm_hour", txn.learner_id, flat, width=7, upsert=_ADD_TO_HOUR)
-    emptied = [(txn.learner_id, *place) for place, sums in tally.arms.items() if min(sums) < 0]
+def _apply_arms(
+    txn: Transaction, table: str, sums: Mapping[tuple[int, int, int], list[int]], *, add: str, drop: str
+) -> None:
+    """Add to one of the rollups of arms; a row that nothing is left of goes."""
+    flat = (value for place in sorted(sums) for value in (*place, *sums[place]))
+    txn.link.insert(table, txn.learner_id, flat, width=7, upsert=add)
+    emptied = [(txn.learner_id, *place) for place, amounts in sums.items() if min(amounts) < 0]
     if emptied:
-        txn.link.many(
-            "DELETE FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND epoch = ?"
-            " AND inclusions = 0 AND pulls = 0 AND success_micro = 0 AND failure_micro = 0",
-            emptied,
-        )
+        txn.link.many(drop, emptied)
 
 
 def _apply_posteriors(txn: Transaction, tally: Tally) -> None:
@@ -206,23 +214,29 @@ _USAGE_SUMS: Final = (
     "prob_micro",
 )
 _ADD_USAGE: Final = (
-    f"INSERT INTO usage_hour VALUES ({', '.join('?' * 18)})"
-    " ON CONFLICT (learner_id, hour, class, model, channel, status, outcome, bucket)"
+    f"INSERT INTO usage_{{0}} VALUES ({', '.join('?' * 18)})"
+    " ON CONFLICT (learner_id, {0}, class, model, channel, status, outcome, bucket)"
     f" DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _USAGE_SUMS)}"
+)
+_DROP_USAGE: Final = (
+    "DELETE FROM usage_{0} WHERE learner_id = ? AND {0} = ? AND class = ? AND model = ? AND channel = ?"
+    " AND status = ? AND outcome = ? AND bucket = ? AND n = 0"
 )
 
 
 def _apply_usage(txn: Transaction, tally: Tally) -> None:
     if not tally.usage:
         return
-    rows = [(txn.learner_id, *place, *sums) for place, sums in sorted(tally.usage.items())]
-    txn.link.many(_ADD_USAGE, rows)
-    if any(sums[0] < 0 for sums in tally.usage.values()):
-        txn.link.run("DELETE FROM usage_hour WHERE learner_id = ? AND n = 0", [txn.learner_id])
+    for place, usage in (("hour", tally.usage), ("day", tally.usage_days())):
+        rows = [(txn.learner_id, *kind, *usage[kind]) for kind in sorted(usage)]
+        txn.link.many(_ADD_USAGE.format(place), rows)
+        emptied = [(txn.learner_id, *kind) for kind, sums in usage.items() if sums[0] < 0]
+        if emptied:
+            txn.link.many(_DROP_USAGE.format(place), emptied)
 
 
 def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
-    """After boundaries moved: give arms their present epoch, its base, and the sums that the hours hold of it."""
+    """After boundaries moved: give arms their present epoch, its base, and the sums that the days hold of it."""
     txn.forget()
     txn.epochs.load(arm_nos)
     epochs = {arm_no: txn.epochs.current(arm_no) for arm_no in arm_nos}
@@ -230,7 +244,7 @@ def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
         (arm_no, epoch): tuple(amounts)
         for arm_no, epoch, *amounts in txn.link.rows_in(
             "SELECT arm_no, epoch, sum(inclusions), sum(pulls), sum(success_micro), sum(failure_micro)"
-            " FROM arm_hour WHERE learner_id = ? AND arm_no IN ({}) GROUP BY arm_no, epoch",
+            " FROM arm_day WHERE learner_id = ? AND arm_no IN ({}) GROUP BY arm_no, epoch",
             [txn.learner_id],
             sorted(arm_nos),
         )

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple, TypeVar
 from core.records.judged import INCLUDED, OBSERVED
 from core.store.caches import CHUNK, newest_observations, tally_facts
 from core.store.choices import folded_settings
-from core.store.claims import plans
+from core.store.claims import plans, standing_of
 from core.store.reads import numbered_runs
-from core.store.tally import ArmHour, Tally, UsageHour, merged
+from core.store.tally import ArmDay, ArmHour, Tally, UsageHour, merged
 from core.store.transaction import NUMBERS, TOLD, Snapshot, base_of
 
 Key = TypeVar("Key")
@@ -31,12 +31,15 @@ def differences(snapshot: Snapshot) -> Iterator[Difference]:
     tally = merged(_tallies(snapshot))
     arm_hours = {place: sums for place, sums in tally.arms.items() if any(sums)}
     yield from _compare("arm_hour", _stored_arm_hours(snapshot), arm_hours)
-    yield from _compare("usage_hour", _stored_usage(snapshot), tally.usage)
+    yield from _compare("arm_day", _stored_arm_days(snapshot), tally.arm_days())
+    yield from _compare("usage_hour", _stored_usage(snapshot, "usage_hour"), tally.usage)
+    yield from _compare("usage_day", _stored_usage(snapshot, "usage_day"), tally.usage_days())
     yield from _compare("posterior", _stored_posteriors(snapshot), _posteriors(snapshot, tally))
     yield from _compare("learner", {"settings": snapshot.settings}, {"settings": folded_settings(snapshot)})
     yield from _compare("undone", _marked(snapshot), _undone(snapshot))
     yield from _flags(snapshot)
     yield from _claimed(snapshot)
+    yield from _noted(snapshot)
     yield from _listed(snapshot)
     yield from _counters(snapshot)
 
@@ -81,8 +84,13 @@ def _stored_arm_hours(snapshot: Snapshot) -> dict[ArmHour, list[int]]:
     return {row[:3]: list(row[3:]) for row in rows}
 
 
-def _stored_usage(snapshot: Snapshot) -> dict[UsageHour, list[int]]:
-    rows = snapshot.link.rows("SELECT * FROM usage_hour WHERE learner_id = ?", [snapshot.learner_id])
+def _stored_arm_days(snapshot: Snapshot) -> dict[ArmDay, list[int]]:
+    rows = snapshot.link.rows("SELECT * FROM arm_day WHERE learner_id = ?", [snapshot.learner_id])
+    return {row[1:4]: list(row[4:]) for row in rows}
+
+
+def _stored_usage(snapshot: Snapshot, table: str) -> dict[UsageHour, list[int]]:
+    rows = snapshot.link.rows(f"SELECT * FROM {table} WHERE learner_id = ?", [snapshot.learner_id])
     return {row[1:8]: list(row[8:]) for row in rows}
 
 
@@ -132,6 +140,7 @@ _UNDOABLE: Final = {
     "reset": "reset",
     "import": "import",
     "setting": "setting",
+    "note": "note",
     "undo": "undo",
 }
 
@@ -186,6 +195,16 @@ def _claimed(snapshot: Snapshot) -> Iterator[Difference]:
                 yield Difference("run", str(plan.run_no), str(now[plan.run_no]), str(said))
 
 
+def _noted(snapshot: Snapshot) -> Iterator[Difference]:
+    """Notes stand as the imports that told them say."""
+    for number, import_no, revision, standing in snapshot.link.rows(
+        "SELECT note_no, import_no, revision, standing FROM note WHERE learner_id = ?", [snapshot.learner_id]
+    ):
+        stands, _ = standing_of(snapshot, "note", number, (import_no, revision))
+        if stands != bool(standing):
+            yield Difference("note", str(number), f"standing {standing}", f"standing {int(stands)}")
+
+
 def _listed(snapshot: Snapshot) -> Iterator[Difference]:
     """Arms are marked as told by an import where, and only where, one that names them stands."""
     for key, declared in snapshot.link.rows(
@@ -208,7 +227,7 @@ def _counters(snapshot: Snapshot) -> Iterator[Difference]:
         )
         if row is not None and row[0] < row[1]:
             yield Difference("learner", f"next_{name}_no", str(row[0]), f"{row[1]} or more")
-    for table in ("run", "observation", "reset", "import", "setting", "undo", "audit"):
+    for table in ("run", "observation", "reset", "import", "setting", "note", "undo", "audit"):
         row = snapshot.link.row(
             f'SELECT max(revision) FROM "{table}" WHERE learner_id = ?', [snapshot.learner_id]
         )

@@ -69,16 +69,17 @@ def enforce_settings(txn: Transaction) -> None:
         rebase(txn, [arm_no for (arm_no,) in arms])
 
 
-def folded_settings(txn: Snapshot | Transaction) -> LearnerSettings:
+def folded_settings(txn: Snapshot | Transaction, *, until_revision: int | None = None) -> LearnerSettings:
     """Defaults, then the standing changes in order; those an import told stand while it does.
 
-    Seed arms that nobody chose are those of the detection mode in force.
+    Seed arms that nobody chose are those of the detection mode in force. With ``until_revision`` only changes
+    up to that one count, of those that stand today.
     """
     values: dict[str, object] = {}
     for name, value in txn.link.rows(
-        "SELECT name, value FROM setting WHERE learner_id = ? AND undone = 0 AND revision NOT IN"
+        "SELECT name, value FROM setting WHERE learner_id = ? AND undone = 0 AND revision <= ? AND revision NOT IN"
         " (SELECT revision FROM import WHERE learner_id = ? AND undone = 1) ORDER BY setting_no",
-        [txn.learner_id, txn.learner_id],
+        [txn.learner_id, 1 << 62 if until_revision is None else until_revision, txn.learner_id],
     ):
         values[name] = msgspec.json.decode(value)
     settings = msgspec.convert(values, LearnerSettings)

@@ -17,7 +17,7 @@ from core.store.caches import CHUNK, Facts, shifting
 from core.store.transaction import DECLARED, TOLD, Transaction, rebase
 from core.store.version import Version, keep, kept, put, shelve
 
-Kind = Literal["run", "observation", "reset", "arm"]
+Kind = Literal["run", "observation", "reset", "note", "arm"]
 
 
 class Claim(NamedTuple):
@@ -73,8 +73,10 @@ def claim(txn: Transaction, claims: Sequence[Claim]) -> None:
     shelve(txn, [(one.run_no, one.digest, one.version) for one in claims if one.version is not None])
 
 
-def claim_ledger(txn: Transaction, table: Literal["observation", "reset"], no: int, import_no: int) -> None:
-    """Note that another import tells a ledger row or reset that is known."""
+def claim_ledger(
+    txn: Transaction, table: Literal["observation", "reset", "note"], no: int, import_no: int
+) -> None:
+    """Note that another import tells a ledger row, reset or note that is known."""
     txn.link.run(
         f"INSERT INTO sighting SELECT learner_id, ?, {table}_no, import_no, 0, 0, 0, revision FROM {table}"
         f" WHERE learner_id = ? AND {table}_no = ? ON CONFLICT DO NOTHING",
@@ -172,8 +174,8 @@ def settle_runs(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
     return changed
 
 
-def standing_of(txn: Transaction, kind: Kind, no: int, own: tuple[int, int]) -> tuple[bool, int]:
-    """Whether a ledger row or reset stands, and its revision; ``own`` is its (import, revision)."""
+def standing_of(txn: Facts, kind: Kind, no: int, own: tuple[int, int]) -> tuple[bool, int]:
+    """Whether a ledger row, reset or note stands, and its revision; ``own`` is its (import, revision)."""
     claims = _claims(txn, kind, [no]).get(no)
     if claims is None:
         import_no, revision = own

@@ -10,19 +10,18 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-import filelock
 import msgspec
 from sqlalchemy import Engine, create_engine, event
-from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.pool import StaticPool
 
 from core.errors import (
     ArmscopeError,
@@ -33,6 +32,7 @@ from core.errors import (
     StoreReadOnly,
     StoreUnusable,
 )
+from core.store.lock import WritersLock
 
 LOCK_TIMEOUT_S: Final = 60.0
 _CHECKPOINT_BYTES: Final = 4 << 20
@@ -45,6 +45,7 @@ _NO_ROOM: Final = frozenset(
     (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE)
 )
 """What SQLite makes of a quota or a size limit; only a full disk has a code of its own."""
+_KEPT_READERS: Final = 8
 _MAX_VARIABLES: Final = 500
 _ROWS_PER_STATEMENT: Final = 64
 _KEPT_STATEMENTS: Final = 256
@@ -65,6 +66,13 @@ class Link:
     def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         """Rows one by one, for results larger than memory should hold."""
         return iter(self._driver.execute(sql, values))
+
+    def columns(self, sql: str, values: Sequence[Any] = ()) -> list[list[Any]]:
+        """The same as columns; no two rows are ever held at once, which a third of the time goes into."""
+        found = self._driver.execute(sql, values)
+        width = len(found.description)
+        flat = list(chain.from_iterable(found))
+        return [flat[place::width] for place in range(width)]
 
     def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
         found: Row | None = self._driver.execute(sql, values).fetchone()
@@ -87,15 +95,16 @@ class Link:
         """
         flat = iter(values)
         size = _ROWS_PER_STATEMENT * width
-        rest: tuple[Any, ...] = ()
+        rest = (learner_id, *islice(flat, size))
 
         def filled() -> Iterator[tuple[Any, ...]]:
             nonlocal rest
-            while len(part := (learner_id, *islice(flat, size))) > size:
-                yield part
-            rest = part
+            while len(rest) > size:
+                yield rest
+                rest = (learner_id, *islice(flat, size))
 
-        self._driver.executemany(_insert_sql(table, width, _ROWS_PER_STATEMENT, upsert), filled())
+        if len(rest) > size:
+            self._driver.executemany(_insert_sql(table, width, _ROWS_PER_STATEMENT, upsert), filled())
         if len(rest) > 1:
             self._driver.execute(_insert_sql(table, width, (len(rest) - 1) // width, upsert), rest)
 
@@ -119,7 +128,7 @@ def _insert_sql(table: str, width: int, n_rows: int, upsert: str) -> str:
 
 
 class Database:
-    """One SQLite file: a writer connection behind a lock, and a pool of readers.
+    """One SQLite file: a writer connection behind a lock, and readers that are kept for the next.
 
     Raises `StoreUnusable` for a network file system, a folder or a file that is no database.
     """
@@ -128,12 +137,11 @@ class Database:
         # Through a link or not, one database has one lock file and one log.
         self.path = Path(os.path.realpath(path))
         self._lock_timeout_s = lock_timeout_s
-        self._thread_lock = threading.RLock()
-        self._file_lock = filelock.FileLock(f"{self.path}.lock", timeout=lock_timeout_s, thread_local=False)
+        self._lock = WritersLock(f"{self.path}.lock", timeout_s=lock_timeout_s)
         self._log = f"{self.path}-wal"
         self._writer: Engine | None = None
         self._write_driver: sqlite3.Connection | None = None
-        self._reader: Engine | None = None
+        self._readers: deque[sqlite3.Connection] = deque()
         refuse_network(self.path)
 
     @contextmanager
@@ -155,40 +163,35 @@ class Database:
     def reading(self) -> Iterator[Link]:
         """One read transaction: everything read inside is of one moment."""
         with translated(self.path):
-            pooled = self._read_engine().raw_connection()
+            driver = self._take_reader()
             try:
-                driver = pooled.driver_connection
-                assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - narrows the pool's Any
                 driver.execute("BEGIN")
-                try:
-                    yield Link(driver)
-                finally:
-                    driver.execute("ROLLBACK")
-            finally:
-                pooled.close()
+                yield Link(driver)
+                driver.execute("ROLLBACK")
+            except BaseException:
+                driver.close()  # what it was in the middle of ends with it
+                raise
+            self._readers.append(driver)
+            if len(self._readers) > _KEPT_READERS:
+                self._close_readers(_KEPT_READERS)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the writers' lock, in this process and against all others."""
-        if not self._thread_lock.acquire(timeout=self._lock_timeout_s):
-            raise self._busy()
+        self._take_lock()
         try:
-            self._take_file_lock()
-            try:
-                yield
-            finally:
-                self._file_lock.release()
+            yield
         finally:
-            self._thread_lock.release()
+            self._lock.release()
 
-    def _take_file_lock(self) -> None:
+    def _take_lock(self) -> None:
         """Alone in its ``try``: what happens under the lock may be an OSError that is not about the lock."""
         try:
-            self._file_lock.acquire()
-        except filelock.Timeout as problem:
-            raise self._busy() from problem
+            taken = self._lock.acquire()
         except OSError as problem:
             raise from_os(problem, self.path) from problem
+        if not taken:
+            raise self._busy()
 
     def _busy(self) -> StoreBusy:
         return StoreBusy(
@@ -208,13 +211,12 @@ class Database:
 
     def close(self) -> None:
         """Close every connection; the writer under the lock, because closing may checkpoint."""
-        if self._reader is not None:
-            self._reader.dispose()
-            self._reader = None
+        self._close_readers()
         if self._writer is not None:
             with self.locked():
                 self._writer.dispose()
             self._writer = self._write_driver = None
+        self._lock.close()
 
     def _open_writer(self) -> sqlite3.Connection:
         self._write_driver = _driver_of(self._write_engine())
@@ -231,18 +233,20 @@ class Database:
             event.listen(self._writer, "connect", _prepare_writer)
         return self._writer
 
-    def _read_engine(self) -> Engine:
-        if self._reader is None:
-            self._reader = create_engine(
-                "sqlite+pysqlite://",
-                creator=lambda: _connect(self.path, read_only=True),
-                poolclass=QueuePool,
-                pool_size=8,
-                max_overflow=32,
-                pool_reset_on_return=None,
-            )
-            event.listen(self._reader, "connect", _prepare_reader)
-        return self._reader
+    def _take_reader(self) -> sqlite3.Connection:
+        """A connection nobody uses: the one used last, whose pages are the warmest, or a new one."""
+        try:
+            return self._readers.pop()
+        except IndexError:
+            driver = _connect(self.path, read_only=True)
+            _prepare_reader(driver)
+            return driver
+
+    def _close_readers(self, n_kept: int = 0) -> None:
+        """Close connections nobody uses, down to so many."""
+        with suppress(IndexError):  # others may take them meanwhile
+            while len(self._readers) > n_kept:
+                self._readers.popleft().close()
 
     def _checkpoint(self, driver: sqlite3.Connection) -> None:
         """Fold the log back when it has grown; still under the lock.
@@ -274,6 +278,29 @@ def refuse_network(path: Path, mounts: Path = Path("/proc/mounts")) -> None:
             "where file locks don't hold and acknowledged writes can be lost.",
             next_step="Name a file on a local disk with --database.",
         )
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, with their names on disk: what is written there must not go with them."""
+    missing = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        sync_names(one.parent)
+
+
+def sync_names(folder: Path) -> None:
+    """Have the names in a folder on disk, where the file system can: a file synced alone may still lose its name."""
+    with suppress(OSError):
+        sync_file(folder)
+
+
+def sync_file(path: Path) -> None:
+    """Have what a file holds on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextmanager
@@ -309,7 +336,7 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             flags += "&immutable=1"  # nobody can be writing there, and no shared memory can be made
         name = f"file:{quote(os.fsencode(path.absolute()))}?{flags}"
         return sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, timeout=30)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     return sqlite3.connect(
         path,
         isolation_level=None,
@@ -328,7 +355,7 @@ def _prepare_writer(driver: sqlite3.Connection, _record: object) -> None:
     driver.execute("PRAGMA cache_size=-65536")
 
 
-def _prepare_reader(driver: sqlite3.Connection, _record: object) -> None:
+def _prepare_reader(driver: sqlite3.Connection) -> None:
     driver.execute("PRAGMA query_only=ON")
     driver.execute("PRAGMA cache_size=-32768")
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from core.errors import SchemaMismatch, StoreUnusable
-from core.store.engine import Database, Link, from_os, translated
+from core.store.engine import Database, Link, from_os, make_folder, translated
 
 HEAD: Final = "0001"
 """The newest migration; a test holds it against the scripts."""
@@ -21,7 +24,7 @@ def prepare(database: Database) -> None:
     """
     found = _version(database)
     if found is None:
-        with database.locked():
+        with _making(database):
             if _version(database) is None:  # nobody was quicker
                 _migrate(database)
         return
@@ -34,16 +37,29 @@ def prepare(database: Database) -> None:
 
 def upgrade(database: Database) -> tuple[str | None, str]:
     """Bring an older schema up to date; the schema before and after. Up to date already: nothing happens."""
-    with database.locked():
+    with _making(database):
         found = _version(database)
         if found != HEAD:
             _migrate(database)
     return found, HEAD
 
 
+@contextmanager
+def _making(database: Database) -> Iterator[None]:
+    """Hold the writers' lock, in a folder that a power loss won't take away."""
+    try:
+        make_folder(database.path.parent)
+    except OSError as problem:
+        raise from_os(problem, database.path) from problem
+    with database.locked():
+        yield
+
+
 def _version(database: Database) -> str | None:
     """The schema a file holds; None where there is no file or an empty one."""
     path = database.path
+    if not _is_empty(path):
+        _roll_back(database)
     if _is_empty(path):
         return None
     with database.reading() as link:
@@ -51,6 +67,22 @@ def _version(database: Database) -> str | None:
         if not tables:
             return None
         return _stamp(link, tables, path)
+
+
+def _roll_back(database: Database) -> None:
+    """Take back what a crash left half-made: a reader finds the journal, may write nothing, and can't go on.
+
+    Only the first moments of a database have a journal; from then on it has its log.
+    """
+    path = database.path
+    if not os.path.lexists(f"{path}-journal"):
+        return
+    with database.locked(), translated(path):  # whoever is making it now is waited for
+        driver = sqlite3.connect(path, isolation_level=None, timeout=30)
+        try:
+            driver.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        finally:
+            driver.close()
 
 
 def _is_empty(path: Path) -> bool:
@@ -96,7 +128,6 @@ def _migrate(database: Database) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.set_main_option("path_separator", "os")
-    database.path.parent.mkdir(parents=True, exist_ok=True)
     with translated(database.path):
         _turn_on_log(database.path)
         engine = create_engine(

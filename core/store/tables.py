@@ -99,6 +99,7 @@ learner = Table(
     _int("next_import_no", default=1),
     _int("next_setting_no", default=1),
     _int("next_undo_no", default=1),
+    _int("next_note_no", default=1),
     _int("next_audit_no", default=1),
 )
 
@@ -243,6 +244,22 @@ observation = _clustered(
     ),
 )
 
+note = _clustered(
+    "note",  # what people wrote about an arm; moves no number
+    _learner(),
+    _key("note_no"),
+    _text("uid"),  # '' = ours; else where an import had it from
+    _int("arm_no"),
+    _text("text"),
+    _text("actor"),
+    _int("at_ms"),
+    _int("import_no"),
+    _int("revision"),
+    _int("standing"),
+    _int("undone"),
+    Index("ix_note_arm", "learner_id", "arm_no"),
+)
+
 reply = _clustered(
     "reply",  # what a caller's idempotency key was answered with
     _learner(),
@@ -350,24 +367,43 @@ arm_hour = _clustered(
     _int("failure_micro"),
 )
 
-usage_hour = _clustered(
-    "usage_hour",
+arm_day = _clustered(
+    "arm_day",  # the hours added up, by arm: the path of one of them is one seek
     _bulk_learner(),
-    _key("hour"),
-    Column("class", Text, primary_key=True, nullable=False),
-    Column("model", Text, primary_key=True, nullable=False),
-    Column("channel", Text, primary_key=True, nullable=False),
-    Column("status", Text, primary_key=True, nullable=False),
-    Column("outcome", Text, primary_key=True, nullable=False),
-    _key("bucket"),
-    _int("n"),
-    _int("tokens"),
-    _int("tokens_squared_high"),  # sums of squares in two parts of 2**32: one would pass 2**63
-    _int("tokens_squared_low"),
-    _int("n_timed"),
-    _int("duration_ms"),
-    _int("duration_squared_high"),
-    _int("duration_squared_low"),
-    _int("n_prob"),
-    _int("prob_micro"),
+    _key("arm_no"),
+    _key("epoch"),
+    _key("day"),  # since 1970 UTC; -1: unknown
+    _int("inclusions"),
+    _int("pulls"),
+    _int("success_micro"),
+    _int("failure_micro"),
 )
+
+
+def _usage(name: str, place: str) -> Table:
+    """Runs added up by hour or day and kind."""
+    return _clustered(
+        name,
+        _bulk_learner(),
+        _key(place),
+        Column("class", Text, primary_key=True, nullable=False),
+        Column("model", Text, primary_key=True, nullable=False),
+        Column("channel", Text, primary_key=True, nullable=False),
+        Column("status", Text, primary_key=True, nullable=False),
+        Column("outcome", Text, primary_key=True, nullable=False),
+        _key("bucket"),
+        _int("n"),
+        _int("tokens"),
+        _int("tokens_squared_high"),  # sums of squares in two parts of 2**32: one would pass 2**63
+        _int("tokens_squared_low"),
+        _int("n_timed"),
+        _int("duration_ms"),
+        _int("duration_squared_high"),
+        _int("duration_squared_low"),
+        _int("n_prob"),
+        _int("prob_micro"),
+    )
+
+
+usage_hour = _usage("usage_hour", "hour")
+usage_day = _usage("usage_day", "day")

@@ -7,15 +7,17 @@ less what they said before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import add
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from core.columns import UNKNOWN, token_bucket
+from core.columns import UNKNOWN, Floats, Ints, token_bucket
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 
 HOUR_MS: Final = 3_600_000
+DAY_HOURS: Final = 24
 _PART: Final = 1 << 32
 
 Place = TypeVar("Place")
@@ -23,8 +25,11 @@ Place = TypeVar("Place")
 ArmHour = tuple[int, int, int]
 """hour, arm number, epoch"""
 
+ArmDay = tuple[int, int, int]
+"""arm number, epoch, day"""
+
 UsageHour = tuple[int, str, str, str, str, str, int]
-"""hour, class, model, channel, status, outcome, bucket"""
+"""hour (or day), class, model, channel, status, outcome, bucket"""
 
 
 class RunFacts(NamedTuple):
@@ -55,7 +60,10 @@ class Tally:
 
     def add(self, place: ArmHour, *amounts: int) -> None:
         """Add [inclusions, pulls, success, failure] at one place."""
-        sums = self.arms.setdefault(place, [0, 0, 0, 0])
+        sums = self.arms.get(place)
+        if sums is None:
+            self.arms[place] = list(amounts)
+            return
         for index, amount in enumerate(amounts):
             sums[index] += amount
 
@@ -84,15 +92,7 @@ class Tally:
 
         ``last_at_ms`` is the end of the newest of them that was observed.
         """
-        table = np.frombuffer(b"".join(flags), dtype=np.uint8).reshape(len(flags), len(arm_nos))
-        included = np.count_nonzero(table & INCLUDED, axis=0).tolist()
-        observed = np.count_nonzero(table & OBSERVED, axis=0).tolist()
-        rewarded = np.count_nonzero(
-            (table & (OBSERVED | REFERENCED)) == (OBSERVED | REFERENCED), axis=0
-        ).tolist()
-        for arm_no, epoch, n_in, n_seen, n_used in zip(
-            arm_nos, epochs, included, observed, rewarded, strict=True
-        ):
+        for arm_no, epoch, (n_in, n_seen, n_used) in zip(arm_nos, epochs, _counted(flags), strict=True):
             if n_in:
                 self.add((hour, arm_no, epoch), n_in, n_seen, n_used * MICRO, (n_seen - n_used) * MICRO)
             if n_seen:
@@ -122,12 +122,50 @@ class Tally:
             sums[8] += 1
             sums[9] += run.prob_micro
 
+    def arm_days(self) -> dict[ArmDay, list[int]]:
+        """``arms`` by day instead of hour; days whose hours cancel out vanish."""
+        days: dict[ArmDay, list[int]] = {}
+        for (hour, arm_no, epoch), (inclusions, pulls, success, failure) in self.arms.items():
+            sums = days.setdefault((arm_no, epoch, hour // DAY_HOURS), [0, 0, 0, 0])
+            sums[0] += inclusions
+            sums[1] += pulls
+            sums[2] += success
+            sums[3] += failure
+        return {place: sums for place, sums in days.items() if any(sums)}
+
+    def usage_days(self) -> dict[UsageHour, list[int]]:
+        """``usage`` by day instead of hour; days whose hours cancel out vanish."""
+        days: dict[UsageHour, list[int]] = {}
+        for at, amounts in self.usage.items():
+            place = (at[0] // DAY_HOURS, *at[1:])
+            sums = days.get(place)
+            days[place] = list(amounts) if sums is None else list(map(add, sums, amounts))
+        return {place: sums for place, sums in days.items() if any(sums)}
+
     def minus(self, other: Tally) -> Tally:
         """What is left of this tally when the other is taken away; places without a difference vanish."""
         rest = Tally()
         rest.arms = _difference(self.arms, other.arms)
         rest.usage = _difference(self.usage, other.usage)
         return rest
+
+
+def _counted(flags: Sequence[bytes]) -> Iterable[tuple[int, int, int]]:
+    """How often each place was included, observed, and observed and referenced."""
+    if len(flags) == 1:  # arrays pay from about five runs on
+        return [_COUNTS[flag] for flag in flags[0]]
+    table = np.frombuffer(b"".join(flags), dtype=np.uint8).reshape(len(flags), -1)
+    included = np.count_nonzero(table & INCLUDED, axis=0).tolist()
+    observed = np.count_nonzero(table & OBSERVED, axis=0).tolist()
+    rewarded = np.count_nonzero((table & _REWARDED) == _REWARDED, axis=0).tolist()
+    return zip(included, observed, rewarded, strict=True)
+
+
+_REWARDED: Final = OBSERVED | REFERENCED
+_COUNTS: Final = tuple(
+    (int(flag & INCLUDED > 0), int(flag & OBSERVED > 0), int(flag & _REWARDED == _REWARDED))
+    for flag in range(256)
+)
 
 
 def hour_of(at_ms: int | None) -> int:
@@ -145,9 +183,13 @@ def _add_square(sums: list[int], index: int, value: int) -> None:
     sums[index + 1] += low
 
 
-def joined(high: int, low: int) -> float:
-    """A sum of squares from its two parts."""
-    return float(high * _PART + low)
+def joined(high: Ints, low: Ints) -> Floats:
+    """Sums of squares from their two parts, rounded once: each part is below 2**53.
+
+    >>> joined(np.array([1]), np.array([5]))
+    array([4.2949673e+09])
+    """
+    return high.astype(np.float64) * _PART + low
 
 
 def _difference(left: dict[Place, list[int]], right: dict[Place, list[int]]) -> dict[Place, list[int]]:

@@ -10,7 +10,15 @@ import msgspec
 from core.columns import UNKNOWN
 from core.records.arm import MICRO, Arm, Prior
 from core.records.judged import INCLUDED, REFERENCED
-from core.records.ledger_lines import ArmLine, LedgerLine, ResetLine, RewardContext, RewardLine, RunLine
+from core.records.ledger_lines import (
+    ArmLine,
+    LedgerLine,
+    NoteLine,
+    ResetLine,
+    RewardContext,
+    RewardLine,
+    RunLine,
+)
 from core.records.run import Inventory, Run, Usage
 from core.records.selection import Selection
 from core.store.engine import Row
@@ -22,7 +30,7 @@ Columns = dict[str, Any]
 """What the columns of a run hold, by name."""
 
 Told = tuple[tuple[int, int], LedgerLine]
-"""(revision, kind), line: runs come before rewards, rewards before resets of one revision."""
+"""(revision, kind), line: runs come before rewards, rewards before resets, resets before notes of one revision."""
 
 
 def told_arms(snapshot: Snapshot) -> Iterator[ArmLine]:
@@ -87,6 +95,26 @@ def told_resets(snapshot: Snapshot) -> Iterator[Told]:
             undone=bool(undone),
         )
         yield (revision, 2), line
+
+
+def told_notes(snapshot: Snapshot) -> Iterator[Told]:
+    """Notes that stand or are undone."""
+    for number, uid, revision, key, text, actor, at_ms, undone in snapshot.link.rows(
+        "SELECT n.note_no, n.uid, n.revision, a.key, n.text, n.actor, n.at_ms, n.undone FROM note n"
+        " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
+        " WHERE n.learner_id = ? AND n.standing = 1 ORDER BY n.revision, n.note_no",
+        [snapshot.learner_id],
+    ):
+        line = NoteLine(
+            id=uid or f"{snapshot.origin}/note-{number}",
+            arm=key,
+            text=text,
+            by=actor,
+            at_ms=at_ms,
+            revision=revision,
+            undone=bool(undone),
+        )
+        yield (revision, 3), line
 
 
 def _reward_line(snapshot: Snapshot, row: Row) -> RewardLine:

@@ -21,7 +21,7 @@ from core.records.learner import LearnerSettings
 from core.records.run import Inventory
 from core.store.engine import Link
 
-Number = Literal["arm", "run", "observation", "reset", "import", "setting", "undo", "audit"]
+Number = Literal["arm", "run", "observation", "reset", "import", "setting", "undo", "note", "audit"]
 Detail = dict[str, str | int | float | bool | None]
 """What an audit entry says of a change."""
 NUMBERS: Final[tuple[Number, ...]] = (
@@ -32,6 +32,7 @@ NUMBERS: Final[tuple[Number, ...]] = (
     "import",
     "setting",
     "undo",
+    "note",
     "audit",
 )
 SEEN: Final = 0

@@ -10,10 +10,11 @@ from core.store.caches import CHUNK
 from core.store.choices import enforce_settings, mark_setting
 from core.store.claims import settle_arms, settle_runs
 from core.store.ledger import mark_observation, settle_observation
+from core.store.notes import mark_note, settle_note
 from core.store.resets import mark_reset, settle_reset
 from core.store.transaction import Transaction
 
-ActKind = Literal["reward", "reset", "import", "setting", "undo"]
+ActKind = Literal["reward", "reset", "import", "setting", "note", "undo"]
 _KINDS: Final[tuple[ActKind, ...]] = get_args(ActKind)
 _ID: Final = re.compile(r"([a-z]+)-([1-9][0-9]{0,17})")
 _TABLE: Final[dict[ActKind, str]] = {
@@ -21,6 +22,7 @@ _TABLE: Final[dict[ActKind, str]] = {
     "reset": "reset",
     "import": "import",
     "setting": "setting",
+    "note": "note",
     "undo": "undo",
 }
 
@@ -44,7 +46,8 @@ def find_act(txn: Transaction, act_id: str) -> Act:
     kind = next((kind for kind in _KINDS if match and kind == match[1]), None)
     if match is None or kind is None:
         raise UnknownAct(
-            f"An act's id must read like reward-12, reset-3, import-1, setting-2 or undo-4, got {act_id[:60]!a}.",
+            "An act's id must read like reward-12, reset-3, import-1, setting-2, note-1 or undo-4, "
+            f"got {act_id[:60]!a}.",
             next_step="Take it from the answer of the command that acted, or from the history.",
         )
     table = _TABLE[kind]
@@ -92,6 +95,8 @@ def _mark(txn: Transaction, kind: ActKind, number: int, *, undone: bool) -> None
         _mark_import(txn, number, undone=undone)
     elif kind == "setting":
         mark_setting(txn, number, undone=undone)
+    elif kind == "note":
+        mark_note(txn, number, undone=undone)
     elif kind == "undo":
         _mark_undo(txn, number, undone=undone)
     else:
@@ -126,13 +131,17 @@ def _mark_import(txn: Transaction, number: int, *, undone: bool) -> None:
         settle_reset(txn, reset_no)
     for observation_no in _told_by(txn, "observation", number):
         settle_observation(txn, observation_no)
+    for note_no in _told_by(txn, "note", number):
+        settle_note(txn, note_no)
     settle_arms(txn, _named_by(txn, number))
     run_nos = _told_by(txn, "run", number)
     for start in range(0, len(run_nos), CHUNK):
         settle_runs(txn, run_nos[start : start + CHUNK])
 
 
-def _told_by(txn: Transaction, kind: Literal["run", "observation", "reset"], import_no: int) -> list[int]:
+def _told_by(
+    txn: Transaction, kind: Literal["run", "observation", "reset", "note"], import_no: int
+) -> list[int]:
     """Facts of a kind that an import told, first or again."""
     rows = txn.link.rows(
         f"SELECT {kind}_no FROM {kind} WHERE learner_id = ? AND import_no = ?"

@@ -7,6 +7,7 @@ kept, so that undoing an import leaves what the other imports say.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, repeat
 from operator import itemgetter
@@ -140,14 +141,21 @@ def _in_order(
     arm_nos: tuple[int, ...], flags: bytes, costs: tuple[int, ...]
 ) -> tuple[tuple[int, ...], bytes, tuple[int, ...]]:
     """Outcomes by arm number, whatever order they were told in: the same set is the same version."""
-    order = sorted(range(len(arm_nos)), key=arm_nos.__getitem__)
-    if order == list(range(len(arm_nos))):
+    order = _order(arm_nos)
+    if order is None:
         return arm_nos, flags, costs
     return (
         tuple([arm_nos[place] for place in order]),
         bytes([flags[place] for place in order]),
         tuple([costs[place] for place in order]),
     )
+
+
+@lru_cache(maxsize=16)
+def _order(arm_nos: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Places by arm number, None where they are in order; kept, because prompts repeat from run to run."""
+    order = tuple(sorted(range(len(arm_nos)), key=arm_nos.__getitem__))
+    return None if order == tuple(range(len(arm_nos))) else order
 
 
 def _columns(judged: Judged) -> tuple[str | int | float | None, ...]:

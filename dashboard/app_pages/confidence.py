@@ -1,4 +1,4 @@
-"""Confidence: arms by type and band, what the next band needs, and interval width against pulls."""
+"""Confidence: arms by type and band, what they still need, interval width against pulls, and whether all is read."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dashboard.figures.width_pulls import width_pulls
 from dashboard.widgets.chart import chart
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.legend import band_legend, type_legend
+from dashboard.widgets.needs import needs
 from dashboard.widgets.panel import panel
-from dashboard.widgets.tables import next_band_table
-from dashboard.widgets.words import muted, section, sentence
+from dashboard.widgets.unread import unread
+from dashboard.widgets.words import muted, section, sent, sentence, small_table
 
 
 def page() -> None:
@@ -30,19 +31,27 @@ def page() -> None:
             section("Arms by type and band", table=drawn.table, key="types")
             band_legend(here.tokens)
             chart(drawn, key="types")
-        with panel("Needed for the next band"):
-            section("Needed for the next band", sentences.next_band_note(known))
-            next_band_table(known)
-    with right, panel("Interval width against pulls"):
-        drawn = loading.pictured_once("widths", lambda: width_pulls(known, here.tokens, compact=here.compact))
-        section("Interval width against pulls", table=drawn.table, key="widths")
-        st.markdown(
-            "Grey boxes: typical width of each band, as documented. They hold for means near 0 or 1; an arm "
-            "near 0.5 is **wider than its band says**, as the solid curve shows."
-        )
-        chart(drawn, key="widths")
-        type_legend(here.tokens)
-        muted(sentences.wider(known))
+        with panel("What the arms need"):
+            needs(known)
+    with right:
+        with panel("Interval width against pulls"):
+            drawn = loading.pictured_once(
+                "widths", lambda: width_pulls(known, here.tokens, compact=here.compact)
+            )
+            section("Interval width against pulls", table=drawn.table, key="widths")
+            st.markdown(
+                "Grey boxes: typical width of each band, as documented. They hold for means near 0 or 1; an arm "
+                "near 0.5 is **wider than its band says**, as the solid curve shows."
+            )
+            chart(drawn, key="widths")
+            type_legend(here.tokens)
+            muted(sentences.wider(known))
+        with panel("Bands as measured"):
+            section("Bands as measured", "width of the exact 95% interval")
+            measured = loading.pictured_once("bands measured", lambda: sent(sentences.bands_measured(known)))
+            small_table(measured, alt="Bands with their measured and documented widths")
+        with panel("Observations that nobody reads"):
+            unread()
 
 
 page()

@@ -12,6 +12,7 @@ from dashboard.figures.ladder import ladder
 from dashboard.widgets import attention, key_figures
 from dashboard.widgets.chart import chart
 from dashboard.widgets.empty import no_arms
+from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence, small_table
 
@@ -24,21 +25,21 @@ def page() -> None:
         return
     sentence(sentences.overview(seen), here.tokens)
     muted(sentences.savings_line(seen.savings))
-    st.space("small")
+    st.space("xsmall")
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Needs attention"):
-        section("Needs attention")
+        attention.head()
         attention.rows(seen)
     with right, panel("What changed"):
-        section("What changed")
+        attention.changes_head()
         attention.changes()
-    st.space("small")
+    st.space("xsmall")
     with panel("Key figures"):
         key_figures.row(seen)
     st.space("small")
     left, right = st.columns([5, 7], gap="large")
     with left, panel("How sure are we?"):
-        section("How sure are we?", table=band_figure.table(seen.bands), key="bands")
+        section("How sure are we?")
         st.markdown(sentences.bands(seen.bands, here.frame.settings.min_pulls))
         chart(loading.pictured_once("bands", lambda: bands(seen.bands, here.tokens)), key="bands")
         small_table(band_figure.table(seen.bands), alt="Arms by confidence band")
@@ -48,7 +49,7 @@ def page() -> None:
         note = f"mean and 95% interval, {seen.ranked_min_pulls} pulls or more"
         section("Most and least useful", note, table=drawn.table, key="ladder")
         if ranked:
-            chart(drawn, key="ladder")
+            arm_chart(drawn, [row.key for row in ranked], key="ladder")
         else:
             muted(f"No arm has {seen.ranked_min_pulls} pulls yet; the best and worst appear here then.")
 

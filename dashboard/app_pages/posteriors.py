@@ -8,9 +8,9 @@ from dashboard import loading, sentences, wording
 from dashboard.figures.arms import rows
 from dashboard.figures.densities import MAX_OTHERS
 from dashboard.widgets import choosing
-from dashboard.widgets.chart import chart
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.legend import type_legend
+from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.panel import panel
 from dashboard.widgets.tables import arm_table
 from dashboard.widgets.words import section, sentence, small
@@ -33,7 +33,8 @@ def page() -> None:
     with title:
         sentence(sentences.posteriors(chosen), here.tokens)
     with panel("Densities", still="the table below still works"):
-        chart(choosing.picture(known, places, chosen, method), key="densities")
+        drawn = choosing.picture(known, places, chosen, method)
+        arm_chart(drawn, [row.key for row in chosen], key="densities")
         n_others = len(known.columns) - len(places)
         if n_others > MAX_OTHERS:
             st.markdown(small(f"Grey: {MAX_OTHERS} of the other {wording.count(n_others)} arms."))

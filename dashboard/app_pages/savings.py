@@ -6,12 +6,12 @@ import streamlit as st
 
 from dashboard import loading, sentences
 from dashboard.figures.distributions import distributions
-from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
 from dashboard.widgets import no_savings, savings_figures
 from dashboard.widgets.chart import chart
 from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, section, sentence
+from dashboard.widgets.savings_time import over_time
+from dashboard.widgets.words import gray, muted, paragraphs, section, sent, sentence, small_table
 
 
 def page() -> None:
@@ -34,20 +34,36 @@ def page() -> None:
         section("Tokens per run", "smoothed, equal heights", table=drawn.table, key="tokens")
         chart(drawn, key="tokens")
     with right, panel("Savings over time"):
-        drawn = loading.pictured_once(
-            "time", lambda: savings_time(saved.over_time, here.tokens, compact=here.compact)
-        )
-        section("Savings over time", "cumulative, band: 95% interval", table=drawn.table, key="time")
-        chart(drawn, key="time")
+        over_time(saved)
+        muted(sentences.money_line(saved))
     st.space("small")
     with panel("The same by model and channel"):
         drawn = loading.pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
         note = "dotted line: all runs; a row needs 2 runs in each group"
         section("The same by model and channel", note, table=drawn.table, key="strata")
         chart(drawn, key="strata")
-    n_arms, rate = here.frame.n_arms, here.frame.settings.baseline_rate
-    st.markdown(sentences.share_words(saved, configured=rate, n_arms=n_arms))
-    muted("Runs of one session influence each other, so the true interval may be wider.")
+    st.space("small")
+    left, right = st.columns([7, 5], gap="large")
+    with left, panel("Baseline against selected"):
+        section("Baseline against selected", "difference: selected minus baseline, at the same mix")
+        both = loading.pictured_once("groups compared", lambda: sent(sentences.comparison_table(saved)))
+        small_table(both, alt="Tokens, duration and errors of both groups")
+    with right, panel("What was left out"):
+        section("What was left out, and why")
+        out = loading.pictured_once("runs left out", lambda: sent(sentences.left_out_table(saved)))
+        small_table(out, alt="Runs that take no part in the comparison, and why")
+    with panel("Baseline share"):
+        n_arms, rate = here.frame.n_arms, here.frame.settings.baseline_rate
+        paragraphs(
+            sentences.share_words(saved, configured=rate, n_arms=n_arms),
+            gray(sentences.share_test(saved)),
+            sentences.need_words(saved),
+            gray(
+                "Limits are found on logarithms, since token counts are skewed: Welch's for the ratio, Zou and "
+                "Donner's for differences. Runs of one session influence each other, so the true interval may be "
+                "wider."
+            ),
+        )
 
 
 page()

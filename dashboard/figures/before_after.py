@@ -16,6 +16,9 @@ from dashboard.figures.drawn import Drawn, Trace, drawn, single
 from dashboard.figures.theme import Tokens
 
 _HEIGHT_PX: Final = 272
+_LINE_PX: Final = 18
+_END: Final = 0.32
+"""Nearer to an end than this a name beside its peak would be cut off on a phone."""
 
 Curve = tuple[Floats, Floats]
 
@@ -68,21 +71,36 @@ def _line(x: Floats, height: Floats, colour: str, width: float, dash: str) -> Tr
 def _names(
     was: Curve, now: Curve, means: tuple[float, float], top: float, look: Tokens
 ) -> list[dict[str, Any]]:
-    """Each name on the side of its peak that is free; they never share a spot."""
-    after_left = now[0][now[1].argmax()] <= was[0][was[1].argmax()]
-    sides = ("right", "left") if after_left else ("left", "right")
-    notes = []
-    said = wording.means(*means)
-    for (x, height), side, text, colour in (
-        (now, sides[0], f"<b>after {said[1]}</b>", look.text),
-        (was, sides[1], f"before {said[0]}", look.muted),
-    ):
-        peak = int(height.argmax())
-        at = float(np.clip(x[peak], 0.14, 0.86))
-        shift = -14 if side == "right" else 14
-        y = min(float(height[peak]), top * 0.94)
-        notes.append(theme.label(look, text, color=colour, x=at, y=y, xanchor=side, xshift=shift, yshift=6))
-    return notes
+    """Each name on the side of its peak that is free; near an end both on the other side, one below the other."""
+    (now_at, now_y), (was_at, was_y) = (_peak(curve, top) for curve in (now, was))
+    sides = ("right", "left") if now_at <= was_at else ("left", "right")
+    lower_px = 0
+    if max(now_at, was_at) > 1 - _END or min(now_at, was_at) < _END:
+        near_one = max(now_at, was_at) > 1 - _END
+        sides = ("right", "right") if near_one else ("left", "left")
+        now_at = was_at = min(now_at, was_at) if near_one else max(now_at, was_at)
+        was_y, lower_px = now_y, _LINE_PX
+    before, after = wording.means(*means)
+    return [
+        _name(f"<b>after {after}</b>", (now_at, now_y), sides[0], look, look.text),
+        _name(f"before {before}", (was_at, was_y), sides[1], look, look.muted, lower_px=lower_px),
+    ]
+
+
+def _peak(drawn_curve: Curve, top: float) -> tuple[float, float]:
+    """Where a curve is highest, and how high a name may stand there."""
+    x, height = drawn_curve
+    peak = int(height.argmax())
+    return float(x[peak]), min(float(height[peak]), top * 0.94)
+
+
+def _name(
+    text: str, at: tuple[float, float], side: str, look: Tokens, colour: str, *, lower_px: int = 0
+) -> dict[str, Any]:
+    shift = -14 if side == "right" else 14
+    return theme.label(
+        look, text, color=colour, x=at[0], y=at[1], xanchor=side, xshift=shift, yshift=6 - lower_px
+    )
 
 
 def _table(

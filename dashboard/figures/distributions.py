@@ -18,6 +18,8 @@ _LEAST_OCTAVES: Final = 1 / 4
 """Two size classes; nothing finer can be seen, so nothing is smoothed less."""
 _ROOM: Final = 1.25
 _SHOWN_SHARE: Final = 0.995
+_NAME_ENDS: Final = 0.7
+"""A mean further right has its name on its left, or a phone would cut it off."""
 
 
 def distributions(saved: Savings, look: Tokens, *, compact: bool = False) -> Drawn:
@@ -147,11 +149,11 @@ def _names(figures: ClassFigures, floor: float, look: Tokens, compact: bool) -> 
 def _mean(
     figures: ClassFigures, x: Floats, height: Floats, floor: float, look: Tokens
 ) -> list[dict[str, Any]]:
-    """The mean, written above its line on the side where the distribution falls away."""
+    """The mean, written above its line on the side where the distribution falls away, if there is room for it."""
     if figures.mean_tokens is None:
         return []
     top = float(np.interp(figures.mean_tokens, x, height)) * 0.86
-    rises = figures.mean_tokens < float(x[int(height.argmax())])
+    rises = figures.mean_tokens < float(x[int(height.argmax())]) or figures.mean_tokens > _NAME_ENDS * x[-1]
     return [
         theme.label(
             look,

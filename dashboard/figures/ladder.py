@@ -86,6 +86,7 @@ def _means(arms: Sequence[ArmRow], look: Tokens, yaxis: str, shift: float) -> Tr
         },
         "hovertext": [hover(row) for row in arms],
         "hoverinfo": "text",
+        "customdata": list(range(len(arms))),
         "cliponaxis": False,
     }
 
@@ -124,13 +125,11 @@ def beside(
     yref: str = "y",
 ) -> list[dict[str, Any]]:
     """Names and numbers of every row, placed by pixel beside (or, on a phone, above) its line."""
+    if not arms:
+        return []
     if compact:
-        return [note for at, row in enumerate(arms) for note in _above(row, at, look, numbered, yref)]
-    return [
-        note
-        for at, row in enumerate(arms)
-        for note in _aside(row, at, look, columns=columns, numbered=numbered, yref=yref)
-    ]
+        return _above(arms, look, numbered=numbered, yref=yref)
+    return _aside(arms, look, columns=columns, numbered=numbered, yref=yref)
 
 
 NUMBER_SHIFTS: Final = {"mean": 47, "95% interval": 126, "pulls": 179}
@@ -138,38 +137,44 @@ NUMBER_SHIFTS: Final = {"mean": 47, "95% interval": 126, "pulls": 179}
 
 
 def _aside(
-    row: ArmRow, at: int, look: Tokens, *, columns: tuple[str, ...], numbered: bool, yref: str
+    arms: Sequence[ArmRow], look: Tokens, *, columns: tuple[str, ...], numbered: bool, yref: str
 ) -> list[dict[str, Any]]:
-    left: dict[str, Any] = {"xref": "paper", "x": 0, "xanchor": "right", "yref": yref, "y": at}
-    right: dict[str, Any] = {"xref": "paper", "x": 1, "xanchor": "right", "yref": yref, "y": at}
-    name = wording.plot_literal(wording.short_name(row.key))
-    notes = [theme.label(look, name, xshift=-34 if numbered else -12, **left)]
+    left: dict[str, Any] = {"x": 0, "xanchor": "right", "yref": yref, "row_px": ROW_PX}
+    right: dict[str, Any] = {**left, "x": 1}
+    names = [wording.plot_literal(wording.short_name(row.key)) for row in arms]
+    notes = [theme.column(look, names, xshift=-34 if numbered else -12, **left)]
     if numbered:
-        notes.append(
-            theme.label(look, f"<b>{at + 1}</b>", color=look.types[row.type].text, xshift=-12, **left)
-        )
+        notes.append(theme.column(look, _numbers(arms, look), xshift=-12, **left))
     texts = {
-        "mean": wording.mean(row.mean),
-        "95% interval": wording.interval(row.lower, row.upper),
-        "pulls": wording.count(row.pulls),
+        "mean": [wording.mean(row.mean) for row in arms],
+        "95% interval": [wording.interval(row.lower, row.upper) for row in arms],
+        "pulls": [wording.count(row.pulls) for row in arms],
     }
-    for column in columns:
-        colour = look.text if column == "mean" else look.muted
-        shift = NUMBER_SHIFTS[column] if len(columns) > 1 else 56
-        notes.append(theme.label(look, texts[column], color=colour, xshift=shift, **right))
+    for name in columns:
+        colour = look.text if name == "mean" else look.muted
+        shift = NUMBER_SHIFTS[name] if len(columns) > 1 else 56
+        notes.append(theme.column(look, texts[name], color=colour, xshift=shift, **right))
     return notes
 
 
-def _above(row: ArmRow, at: int, look: Tokens, numbered: bool, yref: str) -> list[dict[str, Any]]:
-    place: dict[str, Any] = {"xref": "paper", "yref": yref, "y": at + 0.2, "yshift": _NAME_ABOVE_PX}
-    name = wording.plot_literal(wording.short_name(row.key))
-    span = wording.interval(row.lower, row.upper)
+def _numbers(arms: Sequence[ArmRow], look: Tokens) -> list[str]:
+    """The rows' numbers, bold, in the colour of the arm's type."""
+    return [
+        f'<span style="color:{look.types[row.type].text}"><b>{at}</b></span>'
+        for at, row in enumerate(arms, 1)
+    ]
+
+
+def _above(arms: Sequence[ArmRow], look: Tokens, *, numbered: bool, yref: str) -> list[dict[str, Any]]:
+    place: dict[str, Any] = {"yref": yref, "row_px": COMPACT_ROW_PX, "yshift": _NAME_ABOVE_PX, "down": 0.2}
+    names = [wording.plot_literal(wording.short_name(row.key)) for row in arms]
+    means = [wording.mean(row.mean) for row in arms]
+    spans = [wording.interval(row.lower, row.upper) for row in arms]
     notes = [
-        theme.label(look, name, x=0, xanchor="left", xshift=12 if numbered else 0, **place),
-        theme.label(look, wording.mean(row.mean), x=1, xanchor="right", xshift=-66, **place),
-        theme.label(look, span, x=1, xanchor="right", color=look.muted, **place),
+        theme.column(look, names, x=0, xanchor="left", xshift=12 if numbered else 0, **place),
+        theme.column(look, means, x=1, xanchor="right", xshift=-66, **place),
+        theme.column(look, spans, x=1, xanchor="right", color=look.muted, **place),
     ]
     if numbered:
-        colour = look.types[row.type].text
-        notes.append(theme.label(look, f"<b>{at + 1}</b>", x=0, xanchor="left", color=colour, **place))
+        notes.append(theme.column(look, _numbers(arms, look), x=0, xanchor="left", **place))
     return notes

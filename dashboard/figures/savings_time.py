@@ -1,33 +1,144 @@
-"""Savings up to each day → a line in its 95% ribbon, the last value written at its end."""
+"""What is saved up to each day → a line in its 95% ribbon, the last value written at its end.
+
+Three of them share one drawing: savings in per cent, tokens that all selected runs saved, and their money.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from core.columns import Floats, Ints
-from core.statistics.savings import SavingsOverTime
+from core.statistics.savings import SavingsOverTime, TotalSaved
 from dashboard import wording
 from dashboard.figures import theme
+from dashboard.figures.distributions import thousands
 from dashboard.figures.drawn import Drawn, Trace, drawn, single
 from dashboard.figures.theme import Tokens
 
 _DAY_MS: Final = 86_400_000
 _MAX_DAYS: Final = 400
 _TICKS: Final = 4
+_HEIGHT_PX: Final = 252
+_ROOMY: Final = 1_000
 
 
-def savings_time(path: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Drawn:
+@dataclass(frozen=True, kw_only=True)
+class _Path:
+    """A cumulative figure by day and how it is said; ``floor`` and ``ceiling`` bound what the axis shows."""
+
+    name: str
+    axis: str
+    day: Ints
+    value: Floats
+    lower: Floats
+    upper: Floats
+    n_baseline: Ints
+    n_selected: Ints
+    said: Callable[[float], str]
+    limits: Callable[[float, float], str]
+    end: Callable[[float], str]
+    tick: Callable[[float], str]
+    floor: float = -np.inf
+    ceiling: float = np.inf
+
+
+def savings_time(over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Drawn:
     """Cumulative savings in per cent; the line breaks where they cannot be computed."""
+    path = _Path(
+        name="savings",
+        axis="savings, %",
+        day=over.day,
+        value=over.saved_percent,
+        lower=over.lower,
+        upper=over.upper,
+        n_baseline=over.n_baseline,
+        n_selected=over.n_selected,
+        said=lambda value: wording.percent(value / 100),
+        limits=wording.percent_interval,
+        end=lambda value: wording.percent(value / 100),
+        tick=lambda value: wording.signed_minus(f"{value:g}"),
+        floor=-100.0,
+        ceiling=100.0,
+    )
+    return _drawing(path, look, compact)
+
+
+def tokens_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Drawn:
+    """Tokens that all selected runs saved up to each day."""
+    said, limits = wording.count, wording.count_interval
+    path = _total(total, over, name="tokens saved", axis="tokens saved", said=said, limits=limits)
+    return _drawing(path, look, compact)
+
+
+def money_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Drawn:
+    """What these tokens cost, at the prices set."""
+    said, limits = wording.money, wording.money_interval
+    path = _total(total, over, name="money saved", axis="saved, at the prices set", said=said, limits=limits)
+    return _drawing(replace(path, end=_short_money), look, compact)
+
+
+def _short_money(amount: float) -> str:
+    """As the words say it, as long as there is room."""
+    return wording.money(amount) if abs(amount) < _ROOMY else _short(amount)
+
+
+def _total(
+    total: TotalSaved,
+    over: SavingsOverTime,
+    *,
+    name: str,
+    axis: str,
+    said: Callable[[float], str],
+    limits: Callable[[float, float], str],
+) -> _Path:
+    return _Path(
+        name=name,
+        axis=axis,
+        day=total.day,
+        value=total.path,
+        lower=total.lower,
+        upper=total.upper,
+        n_baseline=over.n_baseline,
+        n_selected=over.n_selected,
+        said=said,
+        limits=limits,
+        end=_short,
+        tick=_short,
+    )
+
+
+def _short(value: float) -> str:
+    """An amount where room is scarce, to three digits.
+
+    >>> _short(15_263_170.0), _short(-4_120.0), _short(0.0213), _short(0.0)
+    ('15.3 M', '−4.12 k', '0.0213', '0')
+    """
+    rounded = float(f"{value:.3g}")
+    return wording.signed_minus(f"-{thousands(-rounded)}" if rounded < 0 else thousands(rounded))
+
+
+def _drawing(path: _Path, look: Tokens, compact: bool) -> Drawn:
     shown = _thinned(path)
     low, high = _range(path, shown)
+    ticks = _ticks(low, high)
     layout = theme.layout(
         look,
-        height=252,
-        margin=(44, 56, 12, 44) if compact else (52, 66, 12, 44),
+        height=_HEIGHT_PX,
+        margin=(52, 60, 12, 44) if compact else (62, 70, 12, 44),
         xaxis=_day_axis(look, path.day[shown]),
-        yaxis=theme.axis(look, grid=True, title="savings, %", range=[low, high], nticks=5),
+        yaxis=theme.axis(
+            look,
+            grid=True,
+            title=path.axis,
+            range=[low, high],
+            tickmode="array",
+            tickvals=ticks,
+            ticktext=[path.tick(tick) for tick in ticks],
+        ),
         shapes=[_zero(look)],
         annotations=_last(path, shown, look),
     )
@@ -40,29 +151,40 @@ def savings_time(path: SavingsOverTime, look: Tokens, *, compact: bool = False) 
     return drawn(traces, layout, alt=_alt(path, shown), table=_table(path, shown))
 
 
-def _thinned(path: SavingsOverTime) -> Ints:
+def _thinned(path: _Path) -> Ints:
     """Every day, or evenly spaced ones over long spans; the last is always among them."""
     steps = np.linspace(0, len(path.day) - 1, min(len(path.day), _MAX_DAYS))
     return np.unique(np.round(steps).astype(np.int64))
 
 
-def _range(path: SavingsOverTime, shown: Ints) -> tuple[float, float]:
+def _range(path: _Path, shown: Ints) -> tuple[float, float]:
     """From zero, or below the line, to above it.
 
     The ribbon of the first days is wide enough to squeeze everything after it, so it counts only where it is
     at most thrice as wide as at the end; where it is wider, the frame cuts it.
     """
-    lower, upper, middle = path.lower[shown], path.upper[shown], path.saved_percent[shown]
+    lower, upper, middle = path.lower[shown], path.upper[shown], path.value[shown]
     width = upper - lower
     known = np.isfinite(width)
     telling = known & (width <= 3 * width[known][-1]) if known.any() else known
     values = np.concatenate([middle[np.isfinite(middle)], lower[telling], upper[telling]])
     if not len(values):
         return 0.0, 1.0
-    low = max(min(float(values.min()), 0.0), -100.0)
-    high = max(min(float(values.max()), 100.0), 1.0)
+    low = max(min(float(values.min()), 0.0), path.floor)
+    high = min(max(float(values.max()), 0.0), path.ceiling)
+    if high - low < 1e-9:
+        return 0.0, 1.0
     room = (high - low) * 0.06
     return low - (room if low < 0 else 0.0), high + room
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Three to seven round values."""
+    raw = (high - low) / 5
+    power = 10.0 ** np.floor(np.log10(raw))
+    step = float(power * next(factor for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999))
+    first = int(np.ceil(low / step - 1e-9))
+    return [at * step for at in range(first, int(np.floor(high / step + 1e-9)) + 1)]
 
 
 def _day_axis(look: Tokens, days: Ints) -> dict[str, Any]:
@@ -85,7 +207,7 @@ def _zero(look: Tokens) -> dict[str, Any]:
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 0, "y1": 0, "line": line}
 
 
-def _ribbon(path: SavingsOverTime, shown: Ints, days: Floats, look: Tokens) -> list[Trace]:
+def _ribbon(path: _Path, shown: Ints, days: Floats, look: Tokens) -> list[Trace]:
     known = np.isfinite(path.lower[shown]) & np.isfinite(path.upper[shown])
     edge = {
         "type": "scatter",
@@ -101,12 +223,12 @@ def _ribbon(path: SavingsOverTime, shown: Ints, days: Floats, look: Tokens) -> l
     ]
 
 
-def _line(path: SavingsOverTime, shown: Ints, days: Floats, look: Tokens) -> Trace:
+def _line(path: _Path, shown: Ints, days: Floats, look: Tokens) -> Trace:
     return {
         "type": "scatter",
         "mode": "lines",
         "x": single(days),
-        "y": single(path.saved_percent[shown]),
+        "y": single(path.value[shown]),
         "line": {"color": look.chart_accent, "width": theme.TIME_LINE_PX, "simplify": False},
         "hovertext": [_hover(path, int(at)) for at in shown],
         "hoverinfo": "text",
@@ -114,80 +236,79 @@ def _line(path: SavingsOverTime, shown: Ints, days: Floats, look: Tokens) -> Tra
     }
 
 
-def _known(path: SavingsOverTime, shown: Ints) -> Ints:
-    return shown[np.isfinite(path.saved_percent[shown])]
+def _known(path: _Path, shown: Ints) -> Ints:
+    return shown[np.isfinite(path.value[shown])]
 
 
-def _end(path: SavingsOverTime, shown: Ints, days: Floats, look: Tokens) -> Trace:
-    known = np.flatnonzero(np.isfinite(path.saved_percent[shown]))[-1:]
+def _end(path: _Path, shown: Ints, days: Floats, look: Tokens) -> Trace:
+    known = np.flatnonzero(np.isfinite(path.value[shown]))[-1:]
     return {
         "type": "scatter",
         "mode": "markers",
         "x": single(days[known]),
-        "y": single(path.saved_percent[shown][known]),
+        "y": single(path.value[shown][known]),
         "marker": {"size": 8, "color": look.chart_accent, "line": {"width": 1, "color": look.page}},
         "hoverinfo": "skip",
         "cliponaxis": False,
     }
 
 
-def _last(path: SavingsOverTime, shown: Ints, look: Tokens) -> list[dict[str, Any]]:
+def _last(path: _Path, shown: Ints, look: Tokens) -> list[dict[str, Any]]:
     known = _known(path, shown)
     if not len(known):
         return []
     last = int(known[-1])
-    value = wording.percent(float(path.saved_percent[last]) / 100)
     return [
         theme.label(
             look,
-            f"<b>{value}</b>",
+            f"<b>{path.end(float(path.value[last]))}</b>",
             x=float(path.day[last]),
-            y=float(path.saved_percent[last]),
+            y=float(path.value[last]),
             xanchor="left",
             xshift=9,
         )
     ]
 
 
-def _hover(path: SavingsOverTime, at: int) -> str:
-    value = float(path.saved_percent[at])
+def _hover(path: _Path, at: int) -> str:
+    value = float(path.value[at])
     if not np.isfinite(value):
         return ""
-    said = f"<b>{wording.day(int(path.day[at]) * _DAY_MS)}</b><br>savings {wording.percent(value / 100)}"
+    said = f"<b>{wording.day(int(path.day[at]) * _DAY_MS)}</b><br>{path.name} {path.said(value)}"
     lower, upper = float(path.lower[at]), float(path.upper[at])
     if np.isfinite(lower) and np.isfinite(upper):
-        said += f", 95% interval {wording.percent_interval(lower, upper)}"
+        said += f", 95% interval {path.limits(lower, upper)}"
     groups = f"{wording.count(path.n_baseline[at])} baseline, {wording.count(path.n_selected[at])} selected"
     return f"{said}<br>{groups} runs"
 
 
-def _alt(path: SavingsOverTime, shown: Ints) -> str:
+def _alt(path: _Path, shown: Ints) -> str:
     known = _known(path, shown)
     if not len(known):
-        return "Savings over time: no day has enough runs yet."
+        return f"{wording.capital(path.name)} over time: no day has enough runs yet."
     first, last = int(known[0]), int(known[-1])
     return (
-        f"Cumulative savings from {wording.day(int(path.day[first]) * _DAY_MS)} "
-        f"({wording.percent(float(path.saved_percent[first]) / 100)}) to "
+        f"Cumulative {path.name} from {wording.day(int(path.day[first]) * _DAY_MS)} "
+        f"({path.said(float(path.value[first]))}) to "
         f"{wording.day(int(path.day[last]) * _DAY_MS)} "
-        f"({wording.percent(float(path.saved_percent[last]) / 100)}), with a 95% interval as a ribbon."
+        f"({path.said(float(path.value[last]))}), with a 95% interval as a ribbon."
     )
 
 
-def _table(path: SavingsOverTime, shown: Ints) -> dict[str, list[str | int | float]]:
+def _table(path: _Path, shown: Ints) -> dict[str, list[str | int | float]]:
     return {
         "day, UTC": [wording.day(int(path.day[at]) * _DAY_MS) for at in shown],
-        "savings": [_percent(float(path.saved_percent[at])) for at in shown],
-        "95% interval": [_limits(float(path.lower[at]), float(path.upper[at])) for at in shown],
+        path.name: [_value(path, float(path.value[at])) for at in shown],
+        "95% interval": [_limits(path, float(path.lower[at]), float(path.upper[at])) for at in shown],
         "baseline runs": [int(path.n_baseline[at]) for at in shown],
         "selected runs": [int(path.n_selected[at]) for at in shown],
     }
 
 
-def _percent(value: float) -> str:
-    return wording.percent(value / 100) if np.isfinite(value) else wording.MISSING
+def _value(path: _Path, value: float) -> str:
+    return path.said(value) if np.isfinite(value) else wording.MISSING
 
 
-def _limits(lower: float, upper: float) -> str:
+def _limits(path: _Path, lower: float, upper: float) -> str:
     known = np.isfinite(lower) and np.isfinite(upper)
-    return wording.percent_interval(lower, upper) if known else wording.MISSING
+    return path.limits(lower, upper) if known else wording.MISSING

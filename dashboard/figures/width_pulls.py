@@ -9,6 +9,7 @@ import numpy as np
 
 from core.columns import Floats, Ints
 from core.posterior import beta
+from core.posterior.bands import TYPICAL_WIDTHS
 from core.records.arm import ARM_TYPES
 from core.records.posterior import BAND_FLOORS, BANDS, Band
 from core.statistics.confidence import Confidence, ReferenceCurve
@@ -16,14 +17,6 @@ from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.drawn import Drawn, Trace, drawn, single
 from dashboard.figures.theme import Tokens
-
-TYPICAL_WIDTHS: Final[dict[Band, tuple[float, float]]] = {
-    "low": (0.40, 1.0),
-    "medium": (0.15, 0.40),
-    "high": (0.08, 0.15),
-    "very_high": (0.0, 0.08),
-}
-"""As the source documents them; they hold only for means near 0 or 1."""
 
 MAX_MARKS: Final = 1_500
 _TOP: Final = 0.95
@@ -39,7 +32,7 @@ def width_pulls(known: Confidence, look: Tokens, *, compact: bool = False) -> Dr
     right = float(np.log10(most)) + 0.08
     curves = [curve for curve in known.curves if len(curve.pulls)]
     traces = [_curve(curve, most, _DASHES[at % 2], look) for at, curve in enumerate(curves)]
-    traces += [_marks(known, places, kind, look) for kind in ARM_TYPES]
+    traces += [_medians(known, look), *(_marks(known, places, kind, look) for kind in ARM_TYPES)]
     layout = theme.layout(
         look,
         height=_HEIGHT_PX,
@@ -53,7 +46,7 @@ def width_pulls(known: Confidence, look: Tokens, *, compact: bool = False) -> Dr
     n_wider = int((known.wider & (known.pulls > 0)).sum())
     alt = (
         f"Width of the 95% interval against pulls for {wording.things(n_observed, 'arm')}; "
-        f"{wording.count(n_wider)} of them are wider than the documented width of their band."
+        f"{wording.count(n_wider)} of them are wider than the documented width of their band. {_spoken(known)}"
     )
     return drawn([trace for trace in traces if len(trace["x"])], layout, alt=alt, table=_table(known, places))
 
@@ -104,7 +97,7 @@ def _width_axis(look: Tokens) -> dict[str, Any]:
 def _boxes(look: Tokens, right: float) -> list[dict[str, Any]]:
     shapes: list[dict[str, Any]] = []
     for left, end, name in _spans(right):
-        low, high = TYPICAL_WIDTHS[name]
+        low, high = TYPICAL_WIDTHS[name] or (0.0, 0.0)
         box = {"type": "rect", "xref": "x", "yref": "y", "layer": "below", "line": {"width": 0}}
         shapes.append(
             {**box, "x0": left, "x1": end, "y0": low, "y1": min(high, _TOP), "fillcolor": look.gray_ground}
@@ -172,6 +165,38 @@ def _ends(curves: Sequence[ReferenceCurve], most: int, look: Tokens) -> list[dic
         name = f"mean {curve.mean:g}"
         notes.append(theme.label(look, name, color=look.muted, size=theme.AXIS_PX, **place))
     return notes
+
+
+def medians(known: Confidence) -> tuple[Floats, Floats]:
+    """Pulls (the middle of each class on a log axis) and median width of the arms with as many pulls."""
+    path = known.convergence
+    held = path.pulls_from > 0
+    first = path.pulls_from[held].astype(np.float64)
+    last = np.minimum(path.pulls_to[held], max(int(known.pulls.max(initial=1)), 1)).astype(np.float64)
+    return np.sqrt(first * np.maximum(first, last)), path.median_width[held]
+
+
+def _medians(known: Confidence, look: Tokens) -> Trace:
+    """How intervals narrow as pulls come in: a dotted line under the marks."""
+    pulls, width = medians(known)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": single(pulls),
+        "y": single(width),
+        "line": {"color": look.chart_accent, "width": 1.5, "dash": "dot", "simplify": False},
+        "hoverinfo": "skip",
+    }
+
+
+def _spoken(known: Confidence) -> str:
+    pulls, width = medians(known)
+    if len(pulls) < 2:
+        return ""
+    return (
+        f"Their median falls from {width[0]:.2f} at {wording.count(pulls[0])} to {width[-1]:.2f} at "
+        f"{wording.count(pulls[-1])} pulls."
+    )
 
 
 def _marks(known: Confidence, places: Ints, kind: str, look: Tokens) -> Trace:

@@ -7,9 +7,10 @@ from typing import Final
 
 import streamlit as st
 
+from core.columns import ArmColumns
 from dashboard.figures.densities import MAX_CHOSEN
 
-AT_ONCE: Final = 400
+AT_ONCE: Final = 100
 """More options than this are searched on the server, not in the browser."""
 
 
@@ -30,9 +31,9 @@ def matches(keys: Sequence[str], needle: str, at_most: int = AT_ONCE) -> list[st
     return found
 
 
-def one_arm(keys: Sequence[str], *, key: str, label: str = "Arm") -> str | None:
+def one_arm(columns: ArmColumns, *, key: str, label: str = "Arm") -> str | None:
     """Pick one arm; the choice is in the address."""
-    options = _options(keys, key)
+    options = _options(columns, key)
     return st.selectbox(
         label,
         options,
@@ -45,7 +46,7 @@ def one_arm(keys: Sequence[str], *, key: str, label: str = "Arm") -> str | None:
 
 
 def several_arms(
-    keys: Sequence[str],
+    columns: ArmColumns,
     *,
     key: str,
     label: str = "Arms",
@@ -55,7 +56,7 @@ def several_arms(
     """Pick several arms; the choice is in the address."""
     return st.multiselect(
         label,
-        _options(keys, key),
+        _options(columns, key),
         key=key,
         bind="query-params",
         placeholder="Choose arms",
@@ -65,16 +66,15 @@ def several_arms(
     )
 
 
-def _options(keys: Sequence[str], key: str) -> list[str]:
+def _options(columns: ArmColumns, key: str) -> list[str]:
     """All arms, or those that the search finds together with those already chosen."""
-    if len(keys) <= AT_ONCE:
-        return list(keys)
+    if len(columns) <= AT_ONCE:
+        return list(columns.keys)
     needle = st.text_input(
         "Search arms", key=f"{key} search", type="search", live=True, placeholder="part of an id"
     )
-    known = set(keys)
-    chosen = [arm for arm in _chosen(key) if arm in known]
-    found = matches(keys, needle or "")
+    chosen = [arm for arm in _chosen(key) if arm in columns.places]
+    found = matches(columns.keys, needle or "")
     return sorted({*chosen, *found})
 
 

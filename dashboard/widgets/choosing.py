@@ -15,9 +15,11 @@ from dashboard.figures.arms import METHOD_WORDS, METHODS, ORDERS, ArmRow, Method
 from dashboard.figures.densities import densities, sample
 from dashboard.figures.drawn import Drawn
 from dashboard.widgets.arm_picker import matches, several_arms
+from dashboard.widgets.tables import opens
 
 SORT: Final = "sort"
-ARMS: Final = "arm"
+ARMS: Final = "arms"
+"""Not the name of the arm page's own parameter: a link to it would lose what a widget here is bound to."""
 METHOD: Final = "interval"
 TRUTH: Final = "truth"
 FIND: Final = "find"
@@ -39,9 +41,8 @@ def order() -> Order:
 
 def arms(known: Belief, by: Order) -> tuple[Ints, Method]:
     """Places of the chosen arms in their order, and the method of their intervals."""
-    keys = known.columns.keys
     with st.popover("Change arms", icon=":material/tune:", key="change arms"):
-        chosen = several_arms(keys, key=ARMS, label="Arms, up to 12", help_text=None)
+        chosen = several_arms(known.columns, key=ARMS, label="Arms, up to 12", help_text=None)
         st.markdown(":small[:gray[None chosen: a spread of arms from the best to the worst.]]")
         method = st.radio(
             "95% interval",
@@ -50,8 +51,8 @@ def arms(known: Belief, by: Order) -> tuple[Ints, Method]:
             key=METHOD,
             bind="query-params",
         )
-    wanted = set(chosen)
-    places = np.array([place for place, key in enumerate(keys) if key in wanted], dtype=np.int64)
+    at = known.columns.places
+    places = np.array(sorted(at[key] for key in chosen if key in at), dtype=np.int64)
     if not len(places):
         places = telling(known.columns, known.summary)
     return ordered(known.columns, known.summary, places, by), method
@@ -112,4 +113,9 @@ def search_box() -> None:
 def found_note(known: Belief, places: Sequence[int] | Ints) -> str:
     """How many arms there are, and how many pass the search."""
     total = wording.things(len(known.columns), "arm")
-    return total if len(places) == len(known.columns) else f"{wording.count(len(places))} of {total}"
+    counted = total if len(places) == len(known.columns) else f"{wording.count(len(places))} of {total}"
+    return (
+        f"{counted}; a click on one opens it"
+        if opens(len(places))
+        else f"{counted}; search for one to open it"
+    )

@@ -11,13 +11,23 @@ import streamlit as st
 from core.settings import DEFAULT_LEARNER, default_database
 from dashboard import loading
 from dashboard.sentences import Sentence
+from dashboard.widgets.ways import PageName, way
 from dashboard.widgets.words import muted, section, sentence, small_table
 
 
 def empty(
-    parts: Sentence, why: str, *, rows: Mapping[str, Sequence[object]], to_do: str, shell: str | None
+    parts: Sentence,
+    why: str,
+    *,
+    rows: Mapping[str, Sequence[object]],
+    to_do: str,
+    shell: str | None,
+    place: tuple[PageName, str] | None = None,
 ) -> None:
-    """The sentence says what cannot be said; left what is needed, right the one thing to do."""
+    """The sentence says what cannot be said; left what is needed, right the one thing to do.
+
+    ``place`` is the page where it can be done as well, and what the link to it says.
+    """
     sentence(parts, loading.reading().tokens)
     muted(why)
     st.space("small")
@@ -30,7 +40,9 @@ def empty(
         with st.container(border=True):
             st.markdown(to_do)
             if shell is not None:
-                st.code(shell, language=None)
+                st.code(shell, language=None, wrap_lines=True)
+            if place is not None:
+                way(*place)
 
 
 def no_arms(page_needs: str) -> None:
@@ -52,6 +64,9 @@ def no_arms(page_needs: str) -> None:
         else "**Import your agent's transcripts**; the format is recognised. Or look at a made-up world first: "
         "`armscope demo`.",
         shell=None if filtered else command("import ~/.claude/projects"),
+        place=None
+        if filtered or not loading.reading().may("ingest")
+        else ("data", "Drop files here instead"),
     )
 
 

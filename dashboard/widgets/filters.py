@@ -15,7 +15,7 @@ import streamlit as st
 from core.flows.look import Frame
 from core.records.arm import ARM_TYPES, ArmType
 from core.records.view import View
-from dashboard import wording
+from dashboard import acting, wording
 
 LEARNER: Final = "learner"
 SPAN: Final = "span"
@@ -26,6 +26,7 @@ CHANNEL: Final = "channel"
 TYPE: Final = "type"
 COMPACT: Final = "compact"
 PRESENT: Final = "present"
+NEW_LEARNER: Final = "new learner"
 _PAGE: Final = "armscope page"
 _KEPT: Final = (LEARNER, SPAN, SINCE, UNTIL, MODEL, CHANNEL, TYPE, COMPACT, PRESENT)
 
@@ -59,9 +60,15 @@ def wanted_learner(known: Sequence[str], otherwise: str) -> str:
     return str(asked) if asked in known else otherwise
 
 
-def learner_picker(frame: Frame, default: str) -> None:
-    """Name of the learner; where there are several, a choice (``default`` needs no word in the address)."""
-    with st.popover(wording.literal(_short(frame.learner)), type="tertiary", key="learner popover"):
+def learner_picker(frame: Frame, default: str, *, may_create: bool) -> None:
+    """Name of the learner; where there are several, a choice (``default`` needs no word in the address).
+
+    Going to another learner keeps the page, and the filters that apply there.
+    """
+    behind = st.popover(
+        wording.literal(_short(frame.learner)), type="tertiary", key="learner popover", on_change="rerun"
+    )
+    with behind:
         options = list(dict.fromkeys([default, *frame.learners]))
         st.selectbox(
             "Learner",
@@ -70,7 +77,30 @@ def learner_picker(frame: Frame, default: str) -> None:
             bind="query-params",
             disabled=len(options) < 2,
         )
+        if not behind.open:  # what is bound to the address is always there, the rest only while it is seen
+            return
         st.text(f"{wording.things(frame.n_runs, 'run')}, {wording.things(frame.n_arms, 'arm')}")
+        if may_create:
+            _new_learner()
+
+
+def _new_learner() -> None:
+    """A name and a button; the learner that is made is the one in view from then on."""
+    name = st.text_input("New learner", key=NEW_LEARNER, placeholder="a name", max_chars=128, live=True)
+    st.button(
+        "Create",
+        icon=":material/add:",
+        key="create learner",
+        disabled=not (name or "").strip(),
+        on_click=acting.new_learner,
+        args=((name or "").strip(), _go_to),
+    )
+    st.markdown(":small[:gray[It begins empty, with settings as they come; the export of another fills it.]]")
+
+
+def _go_to(learner: str) -> None:
+    st.session_state[LEARNER] = learner
+    st.session_state[NEW_LEARNER] = ""
 
 
 def span_picker(frame: Frame) -> tuple[int | None, int | None]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import acting
+from dashboard import acting, loading
+from dashboard.widgets.keys import UNDO
 
 
 def show_flashes() -> None:
@@ -15,3 +16,20 @@ def show_flashes() -> None:
                 st.markdown(f":red[:material/error:] {flash.text}")
         else:
             st.toast(flash.text, icon=":material/check_circle:", duration="long")
+
+
+def undo_last() -> None:
+    """What this person did last, and the way back."""
+    act = acting.last_act()
+    if act is None or loading.reading().presenting:
+        return
+    kind = act.rsplit("-", 1)[0].replace("-", " ")
+    st.button(
+        f"Undo {kind}",
+        type="tertiary",
+        icon=":material/undo:",
+        shortcut=UNDO,
+        key=f"undo last {act}",
+        on_click=acting.take_back,
+        args=(act,),
+    )

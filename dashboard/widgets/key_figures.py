@@ -19,13 +19,17 @@ def row(seen: Overview) -> None:
     cards = st.grid(5, min_column_width=160)
     for figure in seen.figures:
         label, value, change = sentences.figure_words(figure, seen.n_arms)
+        between = sentences.saved_between(seen.savings) if figure.name == "saved_percent" else None
+        if between is not None:
+            change, name = between
+            label = f"{label}, {name}"
         cards.metric(
             label,
             value,
             change,
             delta_color="off",
             delta_arrow="off",
-            delta_description="this week" if change is not None else None,
+            delta_description="this week" if change is not None and between is None else None,
             border=True,
             chart_data=_spark(seen, figure.name),
             height="stretch",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from core.records.posterior import BANDS
+from core.store.reads import RunRow
 from dashboard import wording
+from dashboard.figures.heatmap import CLASS_MARKS
 from dashboard.figures.theme import Tokens
 
 
@@ -30,3 +34,23 @@ def band_legend(look: Tokens) -> None:
 def _unbroken(words: str) -> str:
     """Words that stay on one line."""
     return words.replace(" ", "\u00a0")
+
+
+def heat_legend(look: Tokens, runs: Sequence[RunRow]) -> None:
+    """What the cells of a heat map mean, and the marks above its columns, as far as they occur."""
+    ground = f':color[■]{{foreground="{look.heat_rewarded}"}}'
+    items = [
+        f"{ground} rewarded 1",
+        "× penalised 0",
+        "◆ by hand",
+        "– in, not judged",
+        "· left out",
+        *(f"**{CLASS_MARKS[kind]}** above a column: {kind} run" for kind in CLASS_MARKS if _any(runs, kind)),
+    ]
+    if any(run.outcome not in {"observed", "passive"} for run in runs):
+        items.append("–\u2060 above a column: nothing learned")
+    st.markdown(f":small[{' &emsp; '.join(_unbroken(item) for item in items)}]")
+
+
+def _any(runs: Sequence[RunRow], run_class: str) -> bool:
+    return any(run.run_class == run_class for run in runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.statistics.estimate import MIN_FOR_FIGURE
+from core.statistics.plan import runs_until
 from core.statistics.savings import Savings, recommended_rate
 from dashboard import loading, sentences, wording
 from dashboard.widgets.empty import command, empty
@@ -37,7 +38,14 @@ def what_is_missing(saved: Savings) -> None:
         },
         to_do=_to_do(saved, rate),
         shell=_command(rate),
+        place=("settings", "Or change it here") if here.may("settings") and _is_set_off() else None,
     )
+
+
+def _is_set_off() -> bool:
+    """Whether a setting stands in the way."""
+    settings = loading.reading().frame.settings
+    return settings.phase == "passive" or settings.baseline_rate == 0
 
 
 def _group(n_known: int) -> str:
@@ -54,17 +62,33 @@ def _to_do(saved: Savings, rate: float) -> str:
     if frame.settings.phase == "passive":
         return "**Switch the learner to active**; from then on armscope chooses the arms of each run."
     if frame.settings.baseline_rate == 0:
-        first = wording.count(max(2 / rate, 2))
         return (
             f"**Set the baseline rate to {share}**, the recommendation for "
-            f"{wording.things(frame.n_arms, 'arm')}. After about {first} runs there is a first figure."
+            f"{wording.things(frame.n_arms, 'arm')}. {_how_long(saved, rate)}"
         )
     if saved.left_out.imported:
         return (
             f"**Let armscope choose the arms of new runs.** The {wording.count(saved.left_out.imported)} "
-            "imported runs had everything in or were chosen elsewhere; they cannot be compared."
+            "imported runs had everything in or were chosen elsewhere; they cannot be compared. "
+            f"{_how_long(saved, frame.settings.baseline_rate)}"
         )
-    return "**Let your agent ask armscope** what goes into its prompt; every run it records counts here."
+    return (
+        "**Let your agent ask armscope** what goes into its prompt; every run it records counts here. "
+        f"{_how_long(saved, frame.settings.baseline_rate)}"
+    )
+
+
+def _how_long(saved: Savings, rate: float) -> str:
+    """After how many runs there is a first figure, and a good one."""
+    first = f"After about {wording.count(max(2 / rate, 2))} runs there is a first figure"
+    if saved.variation is None:
+        return f"{first}."
+    target = saved.need.target_points
+    n_runs = runs_until(target, variation=saved.variation, baseline_rate=rate)
+    if n_runs is None:
+        return f"{first}."
+    about = wording.count(float(f"{n_runs:.2g}"))
+    return f"{first}; if runs vary as those so far, after about {about} it is good to ± {target:g} points."
 
 
 def _command(rate: float) -> str:

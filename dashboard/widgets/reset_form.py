@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import streamlit as st
 
 from core.flows.look import ResetPreview
-from core.records.arm import ARM_TYPES, ArmType
+from core.records.arm import ArmType
 from core.records.observation import MAX_REASON_CHARS
 from core.records.reset import REASONS, Target
 from dashboard import acting, loading, sentences, wording
@@ -38,6 +39,11 @@ class Scope:
     target: Target
     reason: str | None
     chosen: bool
+
+
+def address(arms: Sequence[str]) -> dict[str, str | list[str]]:
+    """What the page's address has to hold so that these arms are chosen: choices stand in it as they are worded."""
+    return {SCOPE: _SCOPE_WORDS["named"], RESET_ARMS: list(arms)}
 
 
 def fields() -> Scope:
@@ -86,11 +92,11 @@ def fields() -> Scope:
 def _within(scope: ScopeName) -> tuple[tuple[str, ...], tuple[ArmType, ...]]:
     columns = loading.everything().columns
     if scope == "type":
-        present = [kind for kind in ARM_TYPES if kind in columns.types]
+        present = loading.reading().frame.types
         kind = st.selectbox("Type", present, key=RESET_TYPE, bind="query-params", filter_mode=None)
         return (), (kind,)
     if scope == "named":
-        return tuple(several_arms(columns.keys, key=RESET_ARMS, at_most=None)), ()
+        return tuple(several_arms(columns, key=RESET_ARMS, at_most=None)), ()
     st.text_input("Type", value="all types", disabled=True, key="all types")
     return (), ()
 

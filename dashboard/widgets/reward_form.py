@@ -22,6 +22,7 @@ from dashboard.acting import RewardForm
 from dashboard.figures.before_after import before_after
 from dashboard.widgets.arm_picker import one_arm
 from dashboard.widgets.chart import chart
+from dashboard.widgets.keys import SEND
 from dashboard.widgets.words import muted, small_table
 
 Outcome = Literal["accepted", "partial", "rejected", "number"]
@@ -56,7 +57,7 @@ class Filled:
 def fields() -> Filled:
     """Draw the form and its button; the button works only where the preview does."""
     with st.container(border=True):
-        one_arm(loading.everything().columns.keys, key=ARM)
+        one_arm(loading.everything().columns, key=ARM)
         _value_field()
         _run_fields()
         st.text_area("Why", key=WHY, height=80, max_chars=MAX_REASON_CHARS, placeholder="optional")
@@ -143,7 +144,7 @@ def _send(filled: Filled) -> None:
         st.button(
             "Send reward",
             type="primary",
-            shortcut="Ctrl+Enter",
+            shortcut=SEND,
             key=f"send {_form_key()}",
             disabled=not ready,
             on_click=_sent,

@@ -8,10 +8,14 @@ import streamlit as st
 
 from core.flows.look import Frame
 from core.records.actor import Actor
+from dashboard import loading
+from dashboard.report import gather, rendered, report
+from dashboard.widgets import tour
 from dashboard.widgets.filters import COMPACT, PRESENT
 
 WIDTH_COOKIE: Final = "armscope-width"
 NARROW_PX: Final = 700
+_NARROW: Final = "armscope narrow"
 
 
 def presenting() -> bool:
@@ -27,7 +31,16 @@ def compact() -> bool:
 
 
 def _is_narrow() -> bool:
-    """Whether the window is a phone's: by its width where the browser says it, else by its word for itself."""
+    """Whether the window is a phone's: by its width where the browser says it, else by its word for itself.
+
+    Both came with the connection, so they are read once in a session.
+    """
+    if _NARROW not in st.session_state:
+        st.session_state[_NARROW] = _says_narrow()
+    return bool(st.session_state[_NARROW])
+
+
+def _says_narrow() -> bool:
     width = st.context.cookies.get(WIDTH_COOKIE, "")
     if width.isdecimal():
         return int(width) < NARROW_PX
@@ -42,11 +55,38 @@ def _switched_on(key: str) -> bool:
 
 
 def role_badge(actor: Actor, frame: Frame) -> None:
-    """The role as a button; behind it the person, the data's place and two switches."""
+    """The role as a button; behind it the person, the data's place, two switches, the report, the first steps."""
     label = "Presenting" if presenting() else actor.role.capitalize()
-    with st.popover(label, type="tertiary", icon=":material/person:", key="role popover"):
-        st.text(f"{actor.name}, {actor.role}")
-        st.text(f"Data: {frame.database}")
+    behind = st.popover(
+        label, type="tertiary", icon=":material/person:", key="role popover", on_change="rerun"
+    )
+    with behind:
         st.toggle("Presentation mode", key=PRESENT, bind="query-params", help="Read-only, no administration")
         st.toggle("Compact charts", value=_is_narrow(), key=COMPACT, bind="query-params")
+        if not behind.open:
+            return
+        st.text(f"{actor.name}, {actor.role}")
+        st.text(f"Data: {frame.database}")
+        _report_button()
+        st.button("First steps", type="tertiary", icon=":material/explore:", key="tour", on_click=tour.begin)
         st.markdown(":small[:gray[Light or dark: menu ⋮, Settings.]]")
+
+
+def _report_button() -> None:
+    """What the pages say now, with these filters, as a file; made when it is asked for."""
+    here = loading.reading()
+
+    def frozen() -> bytes:
+        return rendered(report(gather(here.desk, here.view)))
+
+    st.download_button(
+        "Report, frozen",
+        frozen,
+        file_name=f"armscope-revision-{here.frame.revision}.html",
+        mime="text/html",
+        type="tertiary",
+        icon=":material/description:",
+        on_click="ignore",
+        help="One HTML file that opens without a network; every number names its question.",
+        key="report",
+    )

@@ -48,12 +48,12 @@ def _cards(saved: Savings) -> list[tuple[str, str, str | None, str]]:
             "Error rate",
             wording.MISSING if selected is None else wording.percent(selected),
             None if baseline is None else f"{wording.percent(baseline)} in baseline runs",
-            "Share of selected runs that ended with an error.",
+            "Share of selected runs that ended with an error; the table below has the interval of the difference.",
         ),
         (
-            "Baseline runs still needed",
+            "Baseline runs needed",
             wording.MISSING if more is None else wording.count(more),
             None if half is None else f"± {half:.1f} points now",
-            f"Until the interval of the savings is ± {need.target_points:g} points.",
+            f"How many more until the interval of the savings is ± {need.target_points:g} points.",
         ),
     ]

@@ -16,6 +16,8 @@ from core.errors import ArmscopeError
 from dashboard import loading, wording
 
 _EVERY_S: Final = 10
+_UP_TO_DATE: Final = "Up to date"
+_BUTTON_PX: Final = 140
 log = logging.getLogger(__name__)
 
 
@@ -30,7 +32,16 @@ def status() -> None:
     ):
         st.markdown(f":small[:gray[{_as_of(here.frame.last_at_ms)}]]", width="content")
         waiting = _waiting()
-        if waiting and st.button(waiting, type="tertiary", icon=":material/refresh:", key="load new data"):
+        # In a narrow window the row has no room left: a button that came by itself would push the page down while
+        # somebody types, so it is there from the beginning.
+        if (waiting or here.compact) and st.button(
+            waiting or _UP_TO_DATE,
+            type="tertiary",
+            icon=":material/refresh:",
+            key="load new data",
+            disabled=not waiting,
+            width=_BUTTON_PX if here.compact else "content",
+        ):
             st.rerun(scope="app")
 
 

@@ -13,9 +13,17 @@ _LARGE = "html { font-size: 18px; }"
 
 
 def style(look: Tokens, *, presenting: bool) -> None:
-    """Selected labels in accent text (the fill is too dark for text in dark); larger type when presenting."""
-    selected = (
+    """Selected labels in accent text (the fill is too dark for text in dark); larger type when presenting.
+
+    Key hints and the labels of fields that are off, which Streamlit fades, keep a contrast one can read; what has
+    the keyboard's focus shows it everywhere, also where Streamlit shows nothing (its navigation).
+    """
+    rules = (
         'button[data-variant="segmented_control"][aria-checked="true"] p '
-        f"{{ color: {look.accent_text}; font-weight: 600; }}"
+        f"{{ color: {look.accent_text}; font-weight: 600; }}",
+        f"label[data-testid=stWidgetLabel][disabled] p {{ color: {look.muted}; }}",
+        "button kbd[aria-label] { opacity: 1; }",
+        f":is(a, button):focus-visible {{ outline: 2px solid {look.accent_text} !important; outline-offset: 1px; }}",
+        _LARGE if presenting else "",
     )
-    st.html(f"<style>{selected} {_LARGE if presenting else ''}</style>")
+    st.html(f"<style>{' '.join(rules)}</style>")

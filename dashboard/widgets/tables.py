@@ -18,16 +18,20 @@ from core.columns import ArmColumns, Ints
 from core.flows.look import ResetPreview
 from core.records.arm import ARM_TYPES
 from core.records.posterior import BANDS
-from core.statistics.confidence import Confidence
 from core.statistics.summary import Summary
-from dashboard import loading, sentences, wording
+from dashboard import loading, wording
 from dashboard.figures.theme import LIGHT
+from dashboard.widgets import opening
 
 ROW_PX: Final = 34
 _ALL_AT_ONCE: Final = 2_000
 _MANY_ROWS: Final = 15
 _TALL_PX: Final = 420
 _NAME_CHARS: Final = 40
+_CHANCE: Final = (
+    "Chance that the next run's prompt has the arm, simulated with the packer that selects; its standard error is "
+    "at most 1 point, and 0 where chance plays no part."
+)
 _RIGHT: Final = frozenset({"mean moved", "run"})
 
 
@@ -50,22 +54,32 @@ def arm_table(
     truth: Mapping[str, float] = MappingProxyType({}),
     key: str,
 ) -> None:
-    """All arms at these places, a sortable table; long ones load as one scrolls."""
+    """All arms at these places, a sortable table whose rows open; long ones load as one scrolls, and don't open."""
     frame = loading.drawn_once(
         ("arm table", places.tobytes(), bool(truth)),
         lambda: _sent(_arm_frame(columns, summary, places, chances=chances, truth=truth)),
     )
-    st.dataframe(
-        frame,
-        hide_index=True,
-        row_height=ROW_PX,
-        height="content" if len(places) <= _MANY_ROWS else _TALL_PX,
-        lazy=True if len(places) > _ALL_AT_ONCE else None,
-        column_order=[head for head in frame.column_names if head != "id"],
-        column_config=_arm_columns(),
-        key=key,
-        alt=f"Table of {wording.things(len(places), 'arm')} with mean, interval, confidence and pulls",
-    )
+    shown: dict[str, Any] = {
+        "hide_index": True,
+        "row_height": ROW_PX,
+        "height": "content" if len(places) <= _MANY_ROWS else _TALL_PX,
+        "column_order": [head for head in frame.column_names if head != "id"],
+        "column_config": _arm_columns(),
+        "alt": f"Table of {wording.things(len(places), 'arm')} with mean, interval, confidence and pulls",
+    }
+    if not opens(len(places)):
+        st.dataframe(frame, lazy=True, key=key, **shown)
+        return
+    key = opening.fresh(key)
+    event = st.dataframe(frame, key=key, on_select="rerun", selection_mode="single-cell", **shown)
+    row = opening.clicked_row(event, rest="type", key=key)
+    if row is not None and row < len(places):
+        opening.open_arm(columns.keys[int(places[row])])
+
+
+def opens(n_arms: int) -> bool:
+    """Whether a row of so long a table opens its arm: what loads as one scrolls can't be clicked."""
+    return n_arms <= _ALL_AT_ONCE
 
 
 def _sent(frame: pd.DataFrame) -> pa.Table:
@@ -120,35 +134,17 @@ def _arm_columns() -> dict[str, Any]:
         "tokens": number("tokens", format="localized", width=80),
         "planted": number("planted", format="%.3f", width=80),
         "chance of inclusion": st.column_config.ProgressColumn(
-            "chance of inclusion", format="%d%%", min_value=0, max_value=100, width=160
+            "chance of inclusion", format="%d%%", min_value=0, max_value=100, width=160, help=_CHANCE
         ),
     }
-
-
-def next_band_table(known: Confidence) -> None:
-    """The arms nearest to their next band."""
-    places = [int(place) for place in known.next_in_line[: sentences.NEXT_SHOWN]]
-    if not places:
-        st.markdown(":gray[Every arm is in the highest band.]")
-        return
-    chips = [
-        f"{wording.chip(known.types[place], LIGHT.types[known.types[place]].streamlit)} "
-        f"{wording.literal(wording.short_name(known.keys[place]))}"
-        for place in places
-    ]
-    cells = {
-        "arm": chips,
-        "pulls": [int(known.pulls[place]) for place in places],
-        "to reach": [sentences.to_reach(known, place) for place in places],
-    }
-    st.table(pd.DataFrame(cells), border="horizontal", hide_index=True, alt="Arms nearest to their next band")
 
 
 def reset_table(shown: ResetPreview, *, seeds: Sequence[str]) -> None:
     """Every arm that a reset would touch, now and after."""
     n_arms = len(shown.columns)
-    question = ("reset table", shown.target, shown.columns.keys)
-    frame = loading.drawn_once(question, lambda: _sent(_reset_frame(shown, seeds)))
+    frame = loading.drawn_once(
+        ("reset table", shown.target, shown.columns.keys), lambda: _sent(_reset_frame(shown, seeds))
+    )
     st.dataframe(
         frame,
         hide_index=True,
@@ -195,7 +191,7 @@ def _reset_columns() -> dict[str, Any]:
         "confidence now": st.column_config.TextColumn("confidence now", width=132),
         "after": number("after", format="%.2f", width=68),
         "interval after": st.column_config.TextColumn("interval after", width=108, alignment="right"),
-        "chance of inclusion": st.column_config.TextColumn("chance of inclusion", width=160),
+        "chance of inclusion": st.column_config.TextColumn("chance of inclusion", width=160, help=_CHANCE),
     }
 
 

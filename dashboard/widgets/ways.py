@@ -4,29 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NoReturn
 
 import streamlit as st
 from streamlit.navigation.page import Page
 
 from dashboard.widgets.filters import in_url
 
-PageName = Literal["overview", "posteriors", "confidence", "savings", "rewards", "reset"]
+PageName = Literal[
+    "overview",
+    "posteriors",
+    "arm",
+    "confidence",
+    "savings",
+    "runs",
+    "run",
+    "rewards",
+    "reset",
+    "data",
+    "settings",
+]
 
+_HIDDEN: Final = frozenset({"arm", "run"})
+"""Pages one comes to by a link only: they need to be told what to show."""
 _FOLDER: Final = Path(__file__).resolve().parent.parent / "app_pages"
 _TITLES: Final[dict[PageName, str]] = {
     "overview": "Overview",
     "posteriors": "Posteriors",
+    "arm": "Arm",
     "confidence": "Confidence",
     "savings": "Savings",
+    "runs": "Runs",
+    "run": "Run",
     "rewards": "Rewards",
     "reset": "Reset",
+    "data": "Data",
+    "settings": "Settings",
 }
 
 
 def page(name: PageName) -> Page:
     """A page by name, the same object for navigation and links."""
-    return st.Page(_FOLDER / f"{name}.py", title=_TITLES[name], url_path=name, default=name == "overview")
+    return st.Page(
+        _FOLDER / f"{name}.py",
+        title=_TITLES[name],
+        url_path=name,
+        default=name == "overview",
+        visibility="hidden" if name in _HIDDEN else "visible",
+    )
+
+
+def left_out(name: PageName) -> Page:
+    """A page that a presentation leaves out: at its address stands why, and the way on."""
+
+    def said() -> None:
+        st.title(f"{_TITLES[name]} is no part of a presentation.", anchor=False)
+        st.markdown(":gray[Nothing is changed while presenting. Behind “Presenting” it is switched off.]")
+        way("overview", "Overview")
+
+    return st.Page(said, title=_TITLES[name], url_path=name, visibility="hidden")
+
+
+def go(name: PageName, **more: str | Sequence[str]) -> NoReturn:
+    """Go to a page at once; ``more`` is its address, to which the frame adds the filters.
+
+    What a widget is bound to can't be given along, and the filters' widgets put themselves there again.
+    """
+    st.switch_page(page(name), query_params=more)
 
 
 def way(name: PageName, words: str, **more: str | Sequence[str]) -> None:

@@ -24,7 +24,17 @@ def coloured(text: str, look: Tokens) -> str:
 
 def muted(text: str) -> None:
     """One muted line under a sentence or picture; the text is Markdown already."""
-    st.markdown(f":gray[{text}]")
+    st.markdown(gray(text))
+
+
+def gray(text: str) -> str:
+    """Markdown in muted text; the text is Markdown already."""
+    return f":gray[{text}]"
+
+
+def paragraphs(*texts: str) -> None:
+    """Several paragraphs of Markdown as one element: each element costs every rerun."""
+    st.markdown("\n\n".join(texts))
 
 
 def small(text: str) -> str:
@@ -37,26 +47,34 @@ def section(
 ) -> None:
     """A section head with its note on the same line and, at the right, its figure as a table."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.subheader(title, anchor=False, width="content")
+        st.header(title, anchor=False, width="content")
         st.markdown(small(note or "\u00a0"), width="content")
         if table is not None:
             st.space("stretch")
-            with st.popover("Table", type="tertiary", key=f"table {key}"):
-                as_table(table, alt=f"{title}, as a table")
+            # Made only while it is open: a closed table would cost as much as its figure in every rerun.
+            behind = st.popover("Table", type="tertiary", key=f"table {key}", on_change="rerun")
+            if behind.open:
+                with behind:
+                    as_table(table, alt=f"{title}, as a table")
 
 
 def as_table(table: Mapping[str, Sequence[object]], *, alt: str) -> None:
     """A figure's table: text cells only, so nothing in it is read as Markdown."""
-    sent = _sent(table)
-    st.dataframe(sent, hide_index=True, height="content" if sent.num_rows <= 12 else 420, alt=alt)
+    rows = sent(table)
+    st.dataframe(rows, hide_index=True, height="content" if rows.num_rows <= 12 else 420, alt=alt)
 
 
-def small_table(rows: Mapping[str, Sequence[object]], *, alt: str) -> None:
-    """A small table of our own words; foreign text in it has passed `wording.literal`."""
-    st.table(_sent(rows), border="horizontal", hide_index=True, alt=alt)
+def small_table(rows: Mapping[str, Sequence[object]] | pa.Table, *, alt: str) -> None:
+    """A small table of our own words; foreign text in it has passed `wording.literal`.
+
+    ``rows`` may be what `sent` made of them: turning them costs more than sending them again.
+    """
+    st.table(
+        rows if isinstance(rows, pa.Table) else sent(rows), border="horizontal", hide_index=True, alt=alt
+    )
 
 
-def _sent(table: Mapping[str, Sequence[object]]) -> pa.Table:
+def sent(table: Mapping[str, Sequence[object]]) -> pa.Table:
     """A table as it travels to the browser; a pandas frame on the way there costs ten times as much."""
     return pa.table({head: _column(list(cells)) for head, cells in table.items()})
 

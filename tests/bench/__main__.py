@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from tests.bench import durable, ingest, neighbours, numbers, pages, whole
+from tests.bench import durable, ingest, neighbours, numbers, pages, served, whole
 from tests.bench.harness import FULL, QUICK, Benchmark, Row, Scale, machine
 
 BENCHMARKS: Final[dict[str, Benchmark]] = {
@@ -30,7 +30,9 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "inclusion": numbers.inclusion,
     "data": pages.data,
     "disk": ingest.disk,
-    "reruns": pages.reruns,
+    "reruns": served.reruns,
+    "crowd": served.crowd,
+    "clicks": served.clicks,
     "start": whole.start,
     "import-memory": whole.import_memory,
     "dashboard-memory": whole.dashboard_memory,

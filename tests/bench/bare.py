@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 Row = tuple[Any, ...]
 
 _HOUR_MS: Final = 3_600_000
-_CACHES: Final = ("outcome", "observation", "arm_hour", "usage_hour", "audit")
+_CACHES: Final = ("outcome", "observation", "arm_hour", "arm_day", "usage_hour", "usage_day", "audit")
 
 
 class Act(NamedTuple):
@@ -28,8 +28,10 @@ class Act(NamedTuple):
     observations: list[Row]
     audit: list[Row]
     arm_hours: list[Row]
+    arm_days: list[Row]
     posteriors: list[Row]
     usage: list[Row]
+    usage_days: list[Row]
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -94,8 +96,10 @@ def acts_of_rewards(path: Path) -> list[Act]:
                 observations=[row],
                 audit=[entry],
                 arm_hours=[(row[0], hour, arm_no, 0, 0, *amounts)],
+                arm_days=[(row[0], arm_no, 0, hour // 24, 0, *amounts)],
                 posteriors=[(0, *amounts, amounts[0], row[at["at_ms"]], row[0], arm_no)],
                 usage=[],
+                usage_days=[],
             )
         )
     return acts
@@ -103,11 +107,8 @@ def acts_of_rewards(path: Path) -> list[Act]:
 
 def joined(acts: Sequence[Act]) -> Act:
     """Acts as one, caches added up."""
-    hours: dict[Row, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     arms: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0, -1])
     for act in acts:
-        for row in act.arm_hours:
-            hours[row[:4]] = [one + other for one, other in zip(hours[row[:4]], row[4:], strict=True)]
         for row in act.posteriors:
             sums = arms[row[7]]
             arms[row[7]] = [
@@ -120,10 +121,19 @@ def joined(acts: Sequence[Act]) -> Act:
         outcomes=_together(act.outcomes for act in acts),
         observations=_together(act.observations for act in acts),
         audit=_together(act.audit for act in acts),
-        arm_hours=[(*place, *sums) for place, sums in sorted(hours.items())],
+        arm_hours=_added(act.arm_hours for act in acts),
+        arm_days=_added(act.arm_days for act in acts),
         posteriors=[(*sums, 1, arm_no) for arm_no, sums in sorted(arms.items())],
         usage=_together(act.usage for act in acts),
+        usage_days=_together(act.usage_days for act in acts),
     )
+
+
+def _added(parts: Iterable[list[Row]]) -> list[Row]:
+    places: dict[Row, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for row in _together(parts):
+        places[row[:4]] = [one + other for one, other in zip(places[row[:4]], row[4:], strict=True)]
+    return [(*place, *sums) for place, sums in sorted(places.items())]
 
 
 def write(driver: sqlite3.Connection, act: Act) -> None:
@@ -141,14 +151,8 @@ def write(driver: sqlite3.Connection, act: Act) -> None:
         )
         driver.executemany(f"INSERT INTO observation VALUES ({_marks(act.observations)})", act.observations)
         driver.executemany(f"INSERT INTO audit VALUES ({_marks(act.audit)})", act.audit)
-    driver.executemany(
-        "INSERT INTO arm_hour VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (learner_id, hour, arm_no, epoch) DO UPDATE SET"
-        " inclusions = inclusions + excluded.inclusions, pulls = pulls + excluded.pulls,"
-        " success_micro = success_micro + excluded.success_micro,"
-        " failure_micro = failure_micro + excluded.failure_micro",
-        act.arm_hours,
-    )
+    driver.executemany(_ADD_HOUR, act.arm_hours)
+    driver.executemany(_ADD_DAY, act.arm_days)
     driver.executemany(
         "UPDATE posterior SET inclusions = inclusions + ?, pulls = pulls + ?, success_micro = success_micro + ?,"
         " failure_micro = failure_micro + ?, seen = seen + ?, last_at_ms = max(last_at_ms, ?)"
@@ -156,17 +160,26 @@ def write(driver: sqlite3.Connection, act: Act) -> None:
         act.posteriors,
     )
     if act.usage:
-        driver.executemany(_USAGE, act.usage)
+        driver.executemany(_USAGE.format("hour"), act.usage)
+        driver.executemany(_USAGE.format("day"), act.usage_days)
     driver.execute("COMMIT")
 
 
+_ADD: Final = (
+    " DO UPDATE SET inclusions = inclusions + excluded.inclusions, pulls = pulls + excluded.pulls,"
+    " success_micro = success_micro + excluded.success_micro,"
+    " failure_micro = failure_micro + excluded.failure_micro"
+)
+_PUT: Final = "INSERT INTO {} VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT"
+_ADD_HOUR: Final = f"{_PUT.format('arm_hour')} (learner_id, hour, arm_no, epoch){_ADD}"
+_ADD_DAY: Final = f"{_PUT.format('arm_day')} (learner_id, arm_no, epoch, day){_ADD}"
 _SUMS: Final = (
     "n", "tokens", "tokens_squared_high", "tokens_squared_low", "n_timed", "duration_ms",
     "duration_squared_high", "duration_squared_low", "n_prob", "prob_micro",
 )  # fmt: skip
 _USAGE: Final = (
-    f"INSERT INTO usage_hour VALUES ({', '.join('?' * 18)})"
-    " ON CONFLICT (learner_id, hour, class, model, channel, status, outcome, bucket) DO UPDATE SET "
+    f"INSERT INTO usage_{{0}} VALUES ({', '.join('?' * 18)})"
+    " ON CONFLICT (learner_id, {0}, class, model, channel, status, outcome, bucket) DO UPDATE SET "
     + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
 )
 
@@ -174,19 +187,31 @@ _USAGE: Final = (
 def _act_of_run(run: Row, at: dict[str, int], outcomes: list[Row]) -> Act:
     at_ms, tokens, duration = run[at["at_ms"]], run[at["tokens"]], run[at["duration_ms"]]
     hour = at_ms // _HOUR_MS
-    hours, arms = [], []
+    hours, days, arms = [], [], []
     for learner_id, _, arm_no, flags, _ in outcomes:
         if flags & 1:
             success = 1_000_000 if flags & 2 else 0
             amounts = (1, 1, success, 1_000_000 - success)
             hours.append((learner_id, hour, arm_no, 0, *amounts))
+            days.append((learner_id, arm_no, 0, hour // 24, *amounts))
             arms.append((*amounts, 2, at_ms, learner_id, arm_no))
     usage = (
         run[0], hour, *(run[at[name]] for name in ("class", "model", "channel", "status", "outcome")),
         (tokens.bit_length() - 1) * 8 + ((tokens << 3 >> tokens.bit_length() - 1) & 7),
         1, tokens, *divmod(tokens**2, 1 << 32), 1, duration, *divmod(duration**2, 1 << 32), 0, 0,
     )  # fmt: skip
-    return Act((run[1] + 1, run[0]), [run], outcomes, [], [], hours, arms, [usage])
+    return Act(
+        (run[1] + 1, run[0]),
+        [run],
+        outcomes,
+        [],
+        [],
+        hours,
+        days,
+        arms,
+        [usage],
+        [(usage[0], hour // 24, *usage[2:])],
+    )
 
 
 def _places(driver: sqlite3.Connection, table: str) -> dict[str, int]:

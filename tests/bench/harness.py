@@ -69,6 +69,8 @@ class Scale:
     n_page_pairs: int
     n_screen_arms: int
     n_screen_pairs: int
+    crowd_s: float
+    n_clicks: int
     import_mb: int
     n_starts: int
 
@@ -89,6 +91,8 @@ TINY: Final = Scale(
     n_page_pairs=1,
     n_screen_arms=40,
     n_screen_pairs=1,
+    crowd_s=0.5,
+    n_clicks=0,
     import_mb=1,
     n_starts=0,
 )
@@ -107,7 +111,9 @@ QUICK: Final = Scale(
     n_page_runs=20_000,
     n_page_pairs=25,
     n_screen_arms=10_000,
-    n_screen_pairs=9,
+    n_screen_pairs=15,
+    crowd_s=20,
+    n_clicks=0,
     import_mb=100,
     n_starts=0,
 )
@@ -126,7 +132,9 @@ FULL: Final = Scale(
     n_page_runs=1_000_000,
     n_page_pairs=11,
     n_screen_arms=10_000,
-    n_screen_pairs=25,
+    n_screen_pairs=51,
+    crowd_s=60,
+    n_clicks=15,
     import_mb=1_000,
     n_starts=3,
 )

@@ -22,6 +22,9 @@ _TABLE: Final = (
 )
 
 
+_COUNTED: Final = ("outcome", "arm_hour", "arm_day", "usage_hour", "usage_day", "posterior")
+
+
 def from_records(scale: Scale, folder: Path) -> list[Row]:
     """Runs as records, with posterior, rollups and everything else that is kept of a run."""
     told = list(runs(scale.n_bulk_runs))
@@ -94,7 +97,7 @@ def disk(scale: Scale, folder: Path) -> list[Row]:
         sizes = dict(_sizes(driver))
     driver.close()
     row = sizes["outcome"] / n_outcomes
-    cached = sum(sizes[name] for name in ("outcome", "arm_hour", "usage_hour", "posterior")) / n_outcomes
+    cached = sum(sizes[name] for name in _COUNTED) / n_outcomes
     whole = (folder / "ours.db").stat().st_size / n_outcomes
     note = f"outcome row {row:.1f} B; whole file {whole:.1f} B (runs with their text ids included)"
     return [
@@ -115,7 +118,7 @@ def _sizes(driver: sqlite3.Connection) -> list[tuple[str, int]]:
     try:
         return driver.execute("SELECT name, sum(pgsize) FROM dbstat GROUP BY name").fetchall()
     except sqlite3.OperationalError:
-        return [(name, _alone(driver, name)) for name in ("outcome", "arm_hour", "usage_hour", "posterior")]
+        return [(name, _alone(driver, name)) for name in _COUNTED]
 
 
 def _alone(driver: sqlite3.Connection, table: str) -> int:

@@ -1,12 +1,9 @@
-"""Pages: what a page reads, against its rollups' own SQL; and the rerun of every page, against a bare form."""
+"""Pages: what a page reads, against its rollups' own SQL."""
 
 from __future__ import annotations
 
-import gc
-import os
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,13 +14,25 @@ from streamlit.testing.v1 import AppTest
 from core.flows import look
 from core.flows.desk import Desk
 from core.flows.learn import record_all
-from core.store.reads import arm_columns, pulls_by_day, run_rows, totals, usage_columns
+from core.records.view import RunFilter, View
+from core.store.reads import arm_columns, pulls_by_day, totals, usage_columns
+from core.store.reads.run_pages import Cursor, run_page
 from core.store.transaction import Snapshot
 from tests.bench.harness import Row, Scale, pairs
-from tests.bench.worlds import desk_at, runs
+from tests.bench.worlds import MINUTE_MS, START_MS, desk_at, runs
 from tests.conftest import ROOT
 
-PAGES: Final = ("overview", "posteriors", "confidence", "savings", "rewards", "reset")
+PAGES: Final = (
+    "overview",
+    "posteriors",
+    "confidence",
+    "savings",
+    "runs",
+    "rewards",
+    "reset",
+    "data",
+    "settings",
+)
 _APP: Final = ROOT / "dashboard" / "app.py"
 _BATCH: Final = 20_000
 _PAGE: Final = 50
@@ -32,9 +41,9 @@ _ARMS: Final = (
     "SELECT a.key, a.prior_alpha_micro, a.prior_beta_micro, a.token_cost, p.* FROM arm a JOIN posterior p"
     " ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no WHERE a.learner_id = 1 ORDER BY a.key"
 )
-_USAGE: Final = "SELECT * FROM usage_hour WHERE learner_id = 1 ORDER BY hour"
-_DAYS: Final = "SELECT hour / 24, sum(pulls) FROM arm_hour WHERE learner_id = 1 GROUP BY 1"
-_TOTALS: Final = "SELECT outcome, sum(n), sum(tokens) FROM usage_hour WHERE learner_id = 1 GROUP BY outcome"
+_USAGE: Final = "SELECT * FROM usage_day WHERE learner_id = 1 ORDER BY day"
+_DAYS: Final = "SELECT day, sum(pulls) FROM arm_day WHERE learner_id = 1 GROUP BY day"
+_TOTALS: Final = "SELECT outcome, sum(n), sum(tokens) FROM usage_day WHERE learner_id = 1 GROUP BY outcome"
 _READS: Final[tuple[tuple[str, Callable[[Snapshot], object], str], ...]] = (
     ("arms", arm_columns, _ARMS),
     ("usage", usage_columns, _USAGE),
@@ -48,17 +57,6 @@ _QUESTIONS: Final[tuple[tuple[str, Callable[[Desk], object]], ...]] = (
     ("savings", look.savings),
     ("overview", look.overview),
 )
-
-_FORM: Final = """
-import streamlit as st
-
-st.title("A form")
-with st.form("form"):
-    st.text_input("Name")
-    st.number_input("Number")
-    st.selectbox("One of", ["a", "b", "c"])
-    st.form_submit_button("Send")
-"""
 
 
 def data(scale: Scale, folder: Path) -> list[Row]:
@@ -97,39 +95,13 @@ def _ask(desk: Desk, ask: Callable[[Desk], object], _: int) -> None:
 def _depth(desk: Desk, scale: Scale) -> Row:
     """The page of runs: as quick at the end as at the beginning."""
 
-    def page(before: int | None) -> None:
+    def page(cursor: Cursor | None) -> None:
         with desk.reading() as snapshot:
-            run_rows(snapshot, limit=_PAGE, before=before)
+            run_page(snapshot, RunFilter(), View(), cursor=cursor, limit=_PAGE)
 
-    timed = pairs(lambda _: page(None), lambda _: page(_PAGE + 1), scale.n_page_pairs)
+    last = Cursor(START_MS + _PAGE * MINUTE_MS, _PAGE + 1)
+    timed = pairs(lambda _: page(None), lambda _: page(last), scale.n_page_pairs)
     return timed.row("page of runs, the last one", "the first page of runs", 1.5)
-
-
-def reruns(scale: Scale, folder: Path) -> list[Row]:
-    """Every page's script with everything it reads from the shelf, the collector frozen as in the server."""
-    path = folder / "pages.db"
-    desk = filled(path, 40, n_arms=scale.n_screen_arms // 2)
-    desk.store.close()
-    rows = []
-    with _environment("ARMSCOPE_DATABASE", str(path)):
-        form = AppTest.from_string(_FORM, default_timeout=120)
-        for name in PAGES:
-            page = opened(name)
-            form.run()
-            gc.collect()
-            gc.freeze()
-            timed = pairs(partial(_rerun, form), partial(_rerun, page), scale.n_screen_pairs)
-            gc.unfreeze()
-            rows.append(
-                timed.row(
-                    f"rerun of {name}, {scale.n_screen_arms:,} arms", "bare form page, collector frozen", 4.0
-                )
-            )
-    return rows
-
-
-def _rerun(page: AppTest, _: int) -> None:
-    page.run()
 
 
 def opened(name: str) -> AppTest:
@@ -149,16 +121,3 @@ def filled(path: Path, n_runs: int, *, n_arms: int = 30) -> Desk:
     for first in range(0, n_runs, _BATCH):
         record_all(desk, list(runs(min(_BATCH, n_runs - first), first=first, n_arms=n_arms)))
     return desk
-
-
-@contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before

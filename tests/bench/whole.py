@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import resource
-import socket
 import statistics
 import subprocess
 import sys
@@ -14,12 +11,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-from urllib.request import urlopen
 
 from core.flows import look
-from core.flows.learn import import_files
 from tests.bench.harness import Row, Scale
+from tests.bench.importing import peak_mb
 from tests.bench.pages import PAGES, filled, opened
+from tests.bench.servers import free_port, wait_for
 from tests.bench.worlds import desk_at, write_lines
 from tests.conftest import ROOT
 
@@ -30,7 +27,7 @@ _CHROMIUM: Final = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-fir
 def import_memory(scale: Scale, folder: Path) -> list[Row]:
     """Peak memory of a process that imports one large file of lines."""
     n_runs = write_lines(folder / "runs.jsonl", 100, n_bytes=scale.import_mb * 1_000_000)
-    told = _child("import", folder / "runs.jsonl", folder / "ours.db")
+    told = _child("importing", folder / "runs.jsonl", folder / "ours.db")
     if told["runs"] != n_runs:
         raise AssertionError(f"an import must read every run ({n_runs}), got {told['runs']}")
     return [
@@ -49,7 +46,7 @@ def import_memory(scale: Scale, folder: Path) -> list[Row]:
 def dashboard_memory(scale: Scale, folder: Path) -> list[Row]:
     """Peak memory of a process that has drawn every page."""
     filled(folder / "ours.db", scale.n_page_runs).store.close()
-    told = _child("pages", folder / "ours.db")
+    told = _child("whole", folder / "ours.db")
     return [
         Row(
             name=f"dashboard at {scale.n_page_runs:,} runs, peak memory",
@@ -93,7 +90,7 @@ def start(scale: Scale, folder: Path) -> list[Row]:
 def _first_page(command: Sequence[str], port_option: str, environment: dict[str, str]) -> float:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - needed by this row alone
 
-    port = _free_port()
+    port = free_port()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=_CHROMIUM)
         page = browser.new_page()
@@ -106,7 +103,7 @@ def _first_page(command: Sequence[str], port_option: str, environment: dict[str,
             stderr=subprocess.DEVNULL,
         )
         try:
-            _wait_for(f"http://localhost:{port}/")
+            wait_for(f"http://localhost:{port}/")
             page.goto(f"http://localhost:{port}/")
             page.wait_for_selector(_READY, timeout=60_000)
             page.wait_for_selector("h1", timeout=60_000)
@@ -117,27 +114,10 @@ def _first_page(command: Sequence[str], port_option: str, environment: dict[str,
             server.wait(30)
 
 
-def _wait_for(address: str) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        try:
-            with urlopen(address, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.02)
-    raise AssertionError(f"nothing answers at {address}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _child(*arguments: str | Path) -> dict[str, float]:
+def _child(module: str, *arguments: str | Path) -> dict[str, float]:
     """What a process of its own says: its peak memory counts nothing of ours."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.whole", *map(str, arguments)],
+        [sys.executable, "-m", f"tests.bench.{module}", *map(str, arguments)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -149,28 +129,14 @@ def _child(*arguments: str | Path) -> dict[str, float]:
     return told
 
 
-def _as_child(what: str, *paths: str) -> None:
+def _as_child(path: str) -> None:
     began = time.perf_counter()
-    if what == "import":
-        source, database = map(Path, paths)
-        n_runs = import_files(desk_at(database), [source]).runs
-    else:
-        os.environ["ARMSCOPE_DATABASE"] = paths[0]
-        n_runs = look.pulse(desk_at(Path(paths[0]))).n_runs
-        for name in PAGES:
-            opened(name)
-    told = {"runs": n_runs, "seconds": time.perf_counter() - began, "peak_mb": _peak_mb()}
+    os.environ["ARMSCOPE_DATABASE"] = path
+    n_runs = look.pulse(desk_at(Path(path))).n_runs
+    for name in PAGES:
+        opened(name)
+    told = {"runs": n_runs, "seconds": time.perf_counter() - began, "peak_mb": peak_mb()}
     sys.stdout.write(json.dumps(told) + "\n")
-
-
-def _peak_mb() -> float:
-    """Of this program alone: on Linux a child's ``ru_maxrss`` starts at its parent's."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="ascii"))
-        if found is not None:
-            return int(found[1]) * 1024 / 1e6
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
 if __name__ == "__main__":

@@ -45,6 +45,16 @@ def check(page: AppTest) -> None:
     assert not [text for text in texts(page) if "could not be shown" in text]
 
 
+def unfold(page: AppTest, key: str) -> AppTest:
+    """Open a popover whose content is made only while it is open."""
+    page.session_state[key] = True
+    return page.run()
+
+
 def texts(page: AppTest) -> list[str]:
     """Everything on the page that Streamlit reads as Markdown."""
-    return [str(element.value) for kind in (page.title, page.subheader, page.markdown) for element in kind]
+    return [
+        str(element.value)
+        for kind in (page.title, page.header, page.subheader, page.markdown)
+        for element in kind
+    ]

@@ -11,30 +11,32 @@ from streamlit.testing.v1 import AppTest
 from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import HOSTILE, keys, world
 
-PAGES: Final = ("overview", "posteriors", "confidence", "savings", "rewards", "reset")
+PAGES: Final = ("overview", "posteriors", "arm", "confidence", "savings", "runs", "run", "rewards", "reset")
+EVERY: Final = (*PAGES, "data", "settings")
+"""Two of them are of use to an empty learner."""
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_an_empty_learner_gets_a_sentence_and_a_command(open_page: Open, name: str) -> None:
     page = open_page(name)
-    assert page.title[0].value.startswith(("Nothing is recorded yet", "No run was chosen"))
+    assert page.title[0].value.startswith(("Nothing is recorded yet", "No run was chosen", "No arm was"))
     assert page.code[0].value.startswith("armscope ")
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", EVERY)
 def test_one_run(open_page: Open, database: Path, name: str) -> None:
     world(database, keys(3), 1)
     page = open_page(name)
     assert len(page.title) == 1
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", EVERY)
 def test_many_arms(open_page: Open, database: Path, name: str) -> None:
     world(database, keys(450), 12)
     open_page(name)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", EVERY)
 def test_hostile_ids_are_text(open_page: Open, database: Path, name: str) -> None:
     world(database, HOSTILE, 60)
     page = open_page(name)
@@ -51,7 +53,7 @@ def test_hostile_ids_are_text(open_page: Open, database: Path, name: str) -> Non
             assert foreign not in text
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_hostile_address_shows_the_page_without_its_filters(
     open_page: Open, database: Path, name: str
 ) -> None:
@@ -64,7 +66,8 @@ def test_a_hostile_address_shows_the_page_without_its_filters(
         type=[junk, "tool"],
         model="'; DROP TABLE run; --",
         sort="%{x}",
-        arm=[junk, "tool:fs:t0"],
+        arms=[junk, "tool:fs:t0"],
+        of_arm=junk,
         reward_arm=junk,
         scope=junk,
         compact="maybe",
@@ -75,9 +78,9 @@ def test_a_hostile_address_shows_the_page_without_its_filters(
 
 def test_deep_links_choose_arms_order_and_types(open_page: Open, database: Path) -> None:
     world(database, keys(10), 40)
-    page = open_page("posteriors", sort="Pulls", type="tool", arm=["tool:fs:t0", "tool:fs:t5"])
+    page = open_page("posteriors", sort="Pulls", type="tool", arms=["tool:fs:t0", "tool:fs:t5"])
     assert page.button_group(key="sort").value == "pulls"
-    assert page.multiselect(key="arm").value == ["tool:fs:t0", "tool:fs:t5"]
+    assert page.multiselect(key="arms").value == ["tool:fs:t0", "tool:fs:t5"]
     assert page.multiselect(key="type").value == ["tool"]
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
+from core.flows.look import Unread, UnreadArm
+from core.statistics.needed import UNREACHABLE
 from core.statistics.savings import Savings, savings
 from dashboard import sentences
 from dashboard.figures.arms import ArmRow
@@ -30,7 +33,11 @@ def _saved(baseline: Sequence[int], selected: Sequence[int]) -> Savings:
         ([], [9_000] * 5, "No baseline runs yet, so no savings can be claimed."),
         ([9_000] * 5, [], "No selected runs yet, so no savings can be claimed."),
         ([9_000], [9_000] * 5, "Only 1 run with known tokens in one group, so no savings can be claimed."),
-        ([9_000, 9_100], [6_000, 6_100], "Selecting saves 33.1% of the tokens per run; there are too few"),
+        (
+            [9_000, 9_100],
+            [6_000, 6_100],
+            "So far selected runs used 33.1% fewer tokens; the runs are too few for an interval, so nothing is",
+        ),
     ],
 )
 def test_nothing_is_claimed_without_the_runs_for_it(
@@ -70,3 +77,101 @@ def test_arms_are_called_useful_only_by_their_whole_interval() -> None:
     )
     assert _said(sentences.posteriors([open_])) == "Nothing is settled yet: one of one is still open."
     assert _said(sentences.posteriors([good])) == "Bash earns its place."
+
+
+def test_too_few_runs_for_a_proof_claim_nothing_of_the_future() -> None:
+    saved = _saved([9_000 + 9 * at for at in range(20)], [3_000 + 9 * at for at in range(20)])
+    said = _said(sentences.savings(saved))
+    assert said.startswith("So far selected runs used 66.")
+    assert said.endswith("but a proof takes 30 runs in each group.")
+
+
+def test_money_is_named_where_a_price_is_set_and_its_interval_is_clear_of_zero() -> None:
+    def at(prices: dict[str, float], selected: int) -> Savings:
+        runs = [Counted(run_class="baseline", tokens=18_000 + 90 * at) for at in range(40)]
+        runs += [Counted(tokens=selected + 60 * at, model="m") for at in range(60)]
+        return savings(usage_of(runs), baseline_rate=0.1, n_arms=5, prices=prices)
+
+    assert "money" not in _said(sentences.savings(at({}, 11_000)))
+    assert "No price is set" in sentences.money_line(at({}, 11_000))
+    said = _said(sentences.savings(at({"m": 5.0}, 11_000)))
+    assert " At the prices set it has saved 1.96 to 2.23" in said
+    assert said.endswith(" in money.")
+    assert " At the prices set it has cost " in _said(sentences.savings(at({"m": 5.0}, 31_000)))
+    assert "money" not in _said(sentences.savings(at({"m": 5.0}, 18_000)))
+    assert "At the prices set that is 2." in sentences.money_line(at({"m": 5.0}, 11_000))
+
+
+def test_models_without_a_price_are_named_as_text() -> None:
+    runs = [
+        Counted(run_class=group, tokens=tokens + at, model=model)
+        for group, tokens in (("baseline", 9_000), ("selected", 6_000))
+        for at in range(40)
+        for model in ("m", "<b>*x*</b>", "")
+    ]
+    line = sentences.money_line(savings(usage_of(runs), baseline_rate=0.1, n_arms=5, prices={"m": 1.0}))
+    assert "<b>" not in line
+    assert "runs without a model" in line
+    assert "80 not counted" in line
+
+
+def test_every_run_is_either_compared_or_left_out_with_its_reason() -> None:
+    runs = [Counted(run_class="baseline", tokens=9_000 + at) for at in range(12)]
+    runs += [Counted(tokens=6_000 + at) for at in range(12)]
+    runs += [Counted(run_class="imported"), Counted(run_class="passive"), Counted(tokens=None)]
+    runs += [Counted(status="error"), Counted(tokens=5, model="lonely")]
+    table = sentences.left_out_table(savings(usage_of(runs), baseline_rate=0.1, n_arms=5))
+    numbers = [int(str(number)) for number in table["number"]]
+    assert numbers == [1, 0, 1, 1, 1, 1, 24]
+    assert sum(numbers) == len(runs)
+
+
+def test_the_comparison_tells_differences_with_their_intervals() -> None:
+    runs = [Counted(run_class="baseline", tokens=9_000 + at, duration_ms=8_000 + 9 * at) for at in range(40)]
+    runs += [Counted(tokens=6_000 + at, duration_ms=0 + 5 * at) for at in range(40)]
+    runs += [Counted(status="error")] * 10
+    table = sentences.comparison_table(savings(usage_of(runs), baseline_rate=0.1, n_arms=5))
+    assert table["difference"] == ["−3,000", "−8.1", "+20.0 points"]
+    assert [str(limits)[:7] for limits in table["95% interval"]] == ["−3,006 ", "−8.2 to", "7.6 to "]
+    nothing = sentences.comparison_table(savings(usage_of([]), baseline_rate=0.1, n_arms=5))
+    assert set(map(str, nothing["difference"])) == {"–"}
+
+
+def test_the_coin_is_held_against_the_stored_probabilities() -> None:
+    fair = _saved([9_000 + at for at in range(20)], [8_000 + at for at in range(180)])
+    assert "add up to 20.0. So far off or farther by chance: 100.0% (exact binomial test), as" in (
+        sentences.share_test(fair)
+    )
+    loaded = _saved([9_000 + at for at in range(60)], [8_000 + at for at in range(140)])
+    assert "under 0.1% (exact binomial test), **more than the coin explains**" in sentences.share_test(loaded)
+    assert "cannot be checked" in sentences.share_test(savings(usage_of([]), baseline_rate=0.1, n_arms=5))
+
+
+def test_needs_say_how_many_runs_and_at_what_rate() -> None:
+    wide = _saved([9_000 + 900 * at for at in range(20)], [8_000 + 800 * at for at in range(180)])
+    words = sentences.need_words(wide)
+    assert wide.need.n_more is not None
+    assert f"about {wide.need.n_more * 10:,} runs in all at a rate of 10%" in words
+    assert sentences.need_words(_saved([9_000] * 3, [8_000] * 3)).startswith("**Baseline runs until")
+    tight = _saved([9_000 + at for at in range(40)], [8_000 + at for at in range(40)])
+    assert sentences.need_words(tight).startswith("**The interval is within ± 5 points.**")
+
+
+def test_what_nobody_reads_is_counted_and_named() -> None:
+    lost = UnreadArm(arm="tool:fs:<b>x</b>", reason="no_run", n=2)
+    seen = Unread(n_pulls=900, n_present=1, n_earlier=30, n_replaced=4, arms=(lost,), query="SELECT 1")
+    assert sentences.unread(seen) == "Observations that nobody reads: **2**."
+    assert sentences.unread_counts(seen) == (
+        "The posteriors hold 900 pulls. Of 37 standing rewards in the ledger, 1 counts now, 30 belong to epochs that "
+        "a reset closed, 4 gave way to a later correction and 2 are read by nobody."
+    )
+    assert sentences.unread_table(seen)["why"] == ["its run no longer stands, or had the arm out"]
+
+
+def test_pulls_to_a_width_say_when_there_are_too_many() -> None:
+    needed = np.array([0, 12, UNREACHABLE, 4_000], dtype=np.int64)
+    assert [sentences.to_narrow(needed, place) for place in (1, 2, 3)] == [
+        "12 more",
+        "more than 1,000,000,000",
+        "4,000 more",
+    ]

@@ -25,9 +25,13 @@ COMMANDS = {
     "demo",
     "export",
     "import",
+    "learners",
+    "note",
     "posteriors",
+    "report",
     "reset",
     "reward",
+    "run",
     "runs",
     "select",
     "serve",
@@ -191,6 +195,14 @@ def test_reward(filled: Shell) -> None:
     assert document(filled("reward", "skill:new:main", "--create", "--json"))["pulls"] == 1
 
 
+def test_note(filled: Shell) -> None:
+    found = document(filled("note", A, "slow on Mondays", "--key", "k", "--json"))
+    assert found == {"id": "note-1", "arm": A, "text": "slow on Mondays"}
+    assert document(filled("note", A, "slow on Mondays", "--key", "k", "--json")) == found
+    assert document(filled("undo", "note-1", "--json"))["kind"] == "note"
+    assert "armscope undo note-2" in filled("note", A, "fast on Tuesdays")[1]
+
+
 def test_reset_and_undo(filled: Shell) -> None:
     found = document(filled("reset", "--type", "tool", "--to", "prior", "--reason", "x", "--yes", "--json"))
     assert list(found) == ["id", "learner", "reset_count", "arm_ids", "to"]
@@ -320,6 +332,8 @@ BAD: dict[str, tuple[tuple[str, ...], int, str]] = {
     "unit of our own lines": (("import", "runs.jsonl", "--unit", "episode"), 1, "invalid_input"),
     "tools that are none": (("import", "runs.jsonl", "--tools", "malformed"), 1, "unreadable_source"),
     "nothing to import": (("import",), 2, "usage"),
+    "note on an unknown arm": (("note", "tool:x:nope", "hm"), 1, "unknown_arm"),
+    "note of nothing": (("note", A, "  "), 1, "invalid_input"),
     "reset without asking": (("reset",), 2, "usage"),
     "reset of an unknown type": (("reset", "--type", "tools", "--yes"), 2, "usage"),
     "reset of an unknown arm": (("reset", "--arm", "tool:x:nope", "--yes"), 1, "unknown_arm"),
@@ -415,7 +429,7 @@ def test_a_wrong_schema_is_named_with_the_next_step(filled: Shell, tmp_path: Pat
 def _commands() -> dict[str, Any]:
     import typer.main  # noqa: PLC0415 - only here is the command tree itself looked at
 
-    assert launch.demo.__module__ == "dashboard.launch", "importing the launcher adds its two commands"
+    assert launch.demo.__module__ == "dashboard.launch", "importing the launcher adds its commands"
     group: Any = typer.main.get_command(app)
     return dict(group.commands)
 

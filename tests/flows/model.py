@@ -125,3 +125,22 @@ class Model:
     def _base(self, epoch: int) -> tuple[Fraction, Fraction]:
         targets = {reset.revision: reset.target for reset in self.resets}
         return UNIFORM if targets.get(epoch) == "uniform" else PRIOR
+
+
+@dataclass
+class Undos:
+    """What each undo took back, by ids; an undo is an act like any other and can be taken back itself."""
+
+    targets: dict[str, str] = field(default_factory=dict)
+
+    def is_undone(self, act: str) -> bool:
+        return bool(self.standing(act))
+
+    def standing(self, act: str) -> list[str]:
+        """The undos that keep an act undone, oldest first."""
+        return [undo for undo, target in self.targets.items() if target == act and not self.is_undone(undo)]
+
+
+def in_millionths(reward: float) -> Fraction:
+    """A reward as it counts: its shortest decimal, rounded to six places, halves to even."""
+    return Fraction(round(Fraction(repr(reward)) * 1_000_000), 1_000_000)

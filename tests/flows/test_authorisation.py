@@ -17,10 +17,14 @@ import core.flows
 from core.errors import Denied
 from core.flows import export, keep, learn, look
 from core.flows.desk import Desk
+from core.flows.drop import Dropped, import_dropped
+from core.flows.learners import create_learner, learners
+from core.flows.note import note
+from core.flows.passport import export_package
 from core.flows.reset import reset
 from core.flows.reward import RewardOrder, reward, reward_all
 from core.flows.select import select
-from core.flows.settings import change
+from core.flows.settings import change, change_all
 from core.flows.undo import redo, undo
 from core.flows.watch import watch
 from core.permissions import Action, authorise, may
@@ -46,6 +50,14 @@ TABLE: dict[Action, set[Role]] = {
 
 Flow = Callable[[Desk, Path], object]
 
+
+def dropped(desk: Desk, file: Path) -> object:
+    """A file as a browser would bring it."""
+    content = file.read_bytes()
+    one = Dropped(name=file.name, size_bytes=len(content), content=io.BytesIO(content))
+    return import_dropped(desk, [one], at_most_bytes=1_000_000)
+
+
 FLOWS: dict[str, tuple[Action, Flow]] = {
     "look.pulse": ("read", lambda desk, _: look.pulse(desk)),
     "look.frame": ("read", lambda desk, _: look.frame(desk)),
@@ -60,22 +72,43 @@ FLOWS: dict[str, tuple[Action, Flow]] = {
     "look.resets": ("read", lambda desk, _: look.resets(desk)),
     "look.changes": ("read", lambda desk, _: look.changes(desk)),
     "look.runs": ("read", lambda desk, _: look.runs(desk)),
+    "look.seen_runs": ("read", lambda desk, _: look.seen_runs(desk)),
+    "look.run": ("read", lambda desk, _: look.run(desk, "r")),
     "look.moment": ("read", lambda desk, _: look.moment(desk)),
+    "look.imports": ("read", lambda desk, _: look.imports(desk)),
+    "look.setting_changes": ("read", lambda desk, _: look.setting_changes(desk)),
+    "look.preview_settings": ("settings", lambda desk, _: look.preview_settings(desk, {"k": 3})),
+    "look.preview_undo": ("undo", lambda desk, _: look.preview_undo(desk, "reward-1")),
     "look.preview_reward": ("read", lambda desk, _: look.preview_reward(desk, A, 0.5)),
     "look.preview_reset": ("read", lambda desk, _: look.preview_reset(desk)),
+    "look.pulls_needed": ("read", lambda desk, _: look.pulls_needed(desk, width=0.2)),
+    "look.unread": ("read", lambda desk, _: look.unread(desk)),
     "look.verify": ("read", lambda desk, _: look.verify(desk)),
     "export.export_file": ("read", lambda desk, folder: export.export_file(desk, folder / "out.jsonl")),
     "export.export_into": ("read", lambda desk, _: export.export_into(desk, io.BytesIO(), "-")),
+    "passport.export_package": ("read", lambda desk, folder: export_package(desk, folder / "out.zip")),
+    "learners.learners": ("read", lambda desk, _: learners(desk)),
+    "learners.create_learner": ("settings", lambda desk, _: create_learner(desk, "new")),
+    "keep.place": ("read", lambda desk, _: keep.place(desk)),
     "keep.backup": ("settings", lambda desk, folder: keep.backup(desk, folder / "copy.db")),
     "learn.record": ("ingest", lambda desk, _: learn.record(desk, run_of("x"))),
     "learn.record_all": ("ingest", lambda desk, _: learn.record_all(desk, [run_of("x")])),
     "learn.import_files": ("ingest", lambda desk, folder: learn.import_files(desk, [folder / "runs"])),
+    "drop.import_dropped": ("ingest", lambda desk, folder: dropped(desk, folder / "runs")),
     "watch.watch": ("ingest", lambda desk, folder: next(watch(desk, [folder / "runs"], lambda: None))),
+    "look.arm_path": ("read", lambda desk, _: look.arm_path(desk, A)),
+    "look.arm_ledger": ("read", lambda desk, _: look.arm_ledger(desk, A)),
+    "look.arm_runs": ("read", lambda desk, _: look.arm_runs(desk, A)),
+    "look.arm_chance": ("read", lambda desk, _: look.arm_chance(desk, A)),
+    "look.near_arms": ("read", lambda desk, _: look.near_arms(desk, A)),
+    "look.notes": ("read", lambda desk, _: look.notes(desk, A)),
+    "note.note": ("reward", lambda desk, _: note(desk, A, "slow")),
     "reward.reward": ("reward", lambda desk, _: reward(desk, A, 0.5)),
     "reward.reward_all": ("reward", lambda desk, _: reward_all(desk, [RewardOrder(arm=A)])),
     "reset.reset": ("reset", lambda desk, _: reset(desk)),
     "select.select": ("select", lambda desk, _: select(desk)),
     "settings.change": ("settings", lambda desk, _: change(desk, "k", 3)),
+    "settings.change_all": ("settings", lambda desk, _: change_all(desk, {"k": 3})),
     "undo.undo": ("undo", lambda desk, _: undo(desk, "reward-1")),
     "undo.redo": ("undo", lambda desk, _: redo(desk, "reward-2")),
 }
@@ -102,7 +135,7 @@ def test_every_flow_that_takes_a_desk_is_in_the_table() -> None:
     for info in pkgutil.iter_modules(core.flows.__path__):
         module = importlib.import_module(f"core.flows.{info.name}")
         for name, value in vars(module).items():
-            ours = inspect.isfunction(value) and value.__module__ == module.__name__
+            ours = inspect.isfunction(value) and f"{value.__module__}.".startswith(f"{module.__name__}.")
             if ours and not name.startswith("_") and "desk" in inspect.signature(value).parameters:
                 found.add(f"{info.name}.{name}")
     assert found == FLOWS.keys()

@@ -72,6 +72,10 @@ def test_a_lively_learner_comes_back_whole(tmp_path: Path) -> None:
     assert [(one.target, one.scope, one.n_arms, one.undone) for one in look.resets(other)] == [
         (one.target, one.scope, one.n_arms, one.undone) for one in look.resets(desk)
     ]
+    for key in ("tool:other:a", "tool:other:b"):
+        assert [(one.text, one.actor, one.at_ms, one.undone) for one in look.notes(other, key)] == [
+            (one.text, one.actor, one.at_ms, one.undone) for one in look.notes(desk, key)
+        ]
 
 
 def test_a_second_journey_changes_nothing_more(tmp_path: Path) -> None:

@@ -20,7 +20,15 @@ from core.formats.armscope import write
 from core.records.arm import ARM_TYPES, Arm, Prior
 from core.records.evidence import Reference
 from core.records.learner import LearnerSettings
-from core.records.ledger_lines import ArmLine, LearnerLine, ResetLine, RewardContext, RewardLine, RunLine
+from core.records.ledger_lines import (
+    ArmLine,
+    LearnerLine,
+    NoteLine,
+    ResetLine,
+    RewardContext,
+    RewardLine,
+    RunLine,
+)
 from core.records.observation import Kind
 from core.records.run import RUN_CLASSES, UNITS, Call, Inventory, InventoryKind, Run, Status, Usage
 from core.records.selection import REASONS, Decision, Selection
@@ -327,7 +335,7 @@ def test_the_documentation_names_every_field() -> None:
     from core.formats import armscope  # noqa: PLC0415 - only its text is read
 
     text = armscope.__doc__ or ""
-    for record in (armscope._Run, ArmLine, RewardLine, ResetLine, LearnerLine, RewardContext):
+    for record in (armscope._Run, ArmLine, RewardLine, ResetLine, NoteLine, LearnerLine, RewardContext):
         for field in msgspec.structs.fields(record):
             assert f"``{field.encode_name}``" in text or f'"{field.encode_name}"' in text, field.encode_name
 
@@ -337,5 +345,5 @@ def test_the_examples_of_the_documentation_can_be_read(tmp_path: Path) -> None:
 
     examples = re.findall(r'``(\{[^`]*"kind".*?\})``', " ".join((armscope.__doc__ or "").split("\n")))
     entries = read(put(tmp_path, lines(json.loads(example) for example in examples)))
-    assert len(entries) == 5
+    assert len(entries) == 6
     assert rejected(entries) == []

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 _JUNK = "<img src=x onerror=alert(1)>'; DROP TABLE run; --"
 _PARAMETERS = (
     *("learner", "span", "from", "to", "model", "channel", "type", "compact", "present"),
-    *("sort", "arm", "interval", "find", "reward_arm", "run"),
+    *("sort", "arm", "arms", "of_arm", "interval", "find", "reward_arm", "run"),
     *("scope", "reset_type", "reset_arm", "target", "no_such_parameter"),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,11 +23,16 @@ def test_every_answer_has_the_headers(served: Served, path: str) -> None:
     status, headers = ask(served, path)
     assert status == 200
     policy = headers["content-security-policy"]
-    assert "script-src 'self';" in policy
+    assert re.search(r"script-src 'self'( 'sha256-[\w+/=]+')*;", policy), policy
     assert "frame-ancestors 'none'" in policy
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-frame-options"] == "DENY"
     assert headers["referrer-policy"] == "same-origin"
+
+
+def test_the_first_page_has_one_address(served: Served) -> None:
+    status, headers = ask(served, "/overview?span=7+days")
+    assert (status, headers["location"]) == (308, "/?span=7+days")
 
 
 def test_a_page_of_another_origin_gets_no_connection(served: Served) -> None:

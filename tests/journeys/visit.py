@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 import numpy as np
-from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page, Request, expect
+from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page, expect
 
 PAGES: Final = ("overview", "posteriors", "confidence", "savings", "rewards", "reset")
 SETTLED: Final = (
@@ -19,7 +19,6 @@ SETTLED: Final = (
 PATIENCE_MS: Final = 15_000
 _ROW_PX: Final = 34
 
-_POLICY_NOTE: Final = "Executing inline script violates the following Content Security Policy"
 _MISSING: Final = "the server responded with a status of 404"
 _LOOKED_FOR: Final = ("/_stcore/health", "/_stcore/host-config")
 
@@ -49,27 +48,18 @@ class Visit:
         self.page = page
         self.url = url
         self.complaints: list[str] = []
-        self._n_notes = 0
         page.set_default_timeout(PATIENCE_MS)
         expect.set_options(timeout=PATIENCE_MS)
-        page.on("request", self._left)
         page.on("console", self._heard)
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
         page.on("dialog", self._asked)
-
-    def _left(self, request: Request) -> None:
-        if request.is_navigation_request():
-            self._n_notes = 0
 
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type == "error" and not self._is_known(message):
             self.complaints.append(f"console: {message.text} ({message.location})")
 
     def _is_known(self, message: ConsoleMessage) -> bool:
-        """Streamlit's one inline script, which our policy stops, and two paths that it looks for below a page."""
-        if message.text.startswith(_POLICY_NOTE) and self._n_notes == 0:
-            self._n_notes += 1
-            return True
+        """Two paths that Streamlit looks for below the address of a page before it finds them at the root."""
         return _MISSING in message.text and message.location["url"].endswith(_LOOKED_FOR)
 
     def _asked(self, dialog: Dialog) -> None:
@@ -142,7 +132,7 @@ class Visit:
         """Nothing failed: no exception, no panel without its content, no word from the browser."""
         expect(self.page.get_by_test_id("stException")).to_have_count(0)
         expect(self.page.get_by_text("could not be shown")).to_have_count(0)
-        assert self.complaints == []
+        assert not self.complaints, self.complaints
 
     def too_wide(self) -> list[list[int]]:
         """What is wider than the window it is shown in."""

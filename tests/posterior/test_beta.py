@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
+from core.columns import Floats
 from core.errors import InvalidInput
 from core.posterior import beta
 
@@ -139,8 +140,29 @@ def test_arrays_give_what_single_pairs_give(pairs: list[tuple[float, float]]) ->
         assert (lower[place], upper[place]) == (one_lower, one_upper)
 
 
+PAIRS = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), max_size=12)
+
+
+@given(PAIRS, PAIRS)
+def test_a_table_gives_the_intervals_it_was_asked_for(
+    first: list[tuple[int, int]], more: list[tuple[int, int]]
+) -> None:
+    def parts(pairs: list[tuple[int, int]]) -> tuple[Floats, Floats]:
+        together = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+        return together[:, 0], together[:, 1]
+
+    table, places = beta.IntervalTable.of(*parts(first), 0.9)
+    assert np.array_equal(table.limits[:, places], beta.interval(*parts(first), 0.9))
+    longer, places = table.extended(*parts(more))
+    assert np.array_equal(longer.limits[:, places], beta.interval(*parts(more), 0.9))
+    assert longer.pairs.tolist() == sorted(
+        {complex(*pair) for pair in first + more}, key=lambda z: (z.real, z.imag)
+    )
+
+
 @settings(max_examples=100, deadline=None)
 @given(PARTS, PARTS, st.floats(min_value=0.001, max_value=0.999))
+@example(0.041948, 0.041948, 0.5)
 def test_quantile_inverts_the_distribution(a: float, b: float, prob: float) -> None:
     x = float(beta.quantile(a, b, prob))
     if x == 0:

@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from core.columns import UNKNOWN
 from core.statistics.ratio import Sums, compare, saved_percent
 from core.statistics.savings import Savings, recommended_rate, savings
-from core.statistics.shares import difference, share, wilson
+from core.statistics.shares import difference, exact_limits, exact_tails, share, wilson
 from tests.usage import Counted, group, usage_of
 
 
@@ -22,17 +24,27 @@ def found(runs: list[Counted], *, rate: float = 0.1, n_arms: int = 30) -> Saving
     return savings(usage_of(runs), baseline_rate=rate, n_arms=n_arms)
 
 
+def log_limits(drawn: list[int]) -> tuple[float, float]:
+    """Limits of one mean on its logarithm."""
+    step = stats.t.ppf(0.975, len(drawn) - 1) * np.std(drawn, ddof=1) / math.sqrt(len(drawn)) / np.mean(drawn)
+    return float(np.mean(drawn) * math.exp(-step)), float(np.mean(drawn) * math.exp(step))
+
+
 def test_one_stratum_is_the_plain_formula_and_welch() -> None:
     baseline, selected = amounts(1, 60, 9_000), amounts(2, 400, 6_000)
     overall = found(group("baseline", baseline) + group("selected", selected)).overall
     plain = (np.mean(baseline) - np.mean(selected)) / np.mean(baseline) * 100
     assert overall.saved_percent.value == pytest.approx(plain, rel=1e-12)
     assert overall.plain_percent == pytest.approx(plain, rel=1e-12)
-    welch = stats.ttest_ind(baseline, selected, equal_var=False)
-    limits = welch.confidence_interval(0.95)
-    assert overall.tokens_saved.value == pytest.approx(np.mean(baseline) - np.mean(selected), rel=1e-12)
-    assert overall.tokens_saved.lower == pytest.approx(limits.low, rel=1e-9)
-    assert overall.tokens_saved.upper == pytest.approx(limits.high, rel=1e-9)
+    difference = np.mean(baseline) - np.mean(selected)
+    (low, high), (low_other, high_other) = (log_limits(group_of) for group_of in (baseline, selected))
+    lower = difference - math.hypot(np.mean(baseline) - low, high_other - np.mean(selected))
+    upper = difference + math.hypot(high - np.mean(baseline), np.mean(selected) - low_other)
+    assert overall.tokens_saved.value == pytest.approx(difference, rel=1e-12)
+    assert overall.tokens_saved.lower == pytest.approx(lower, rel=1e-9)
+    assert overall.tokens_saved.upper == pytest.approx(upper, rel=1e-9)
+    welch = stats.ttest_ind(baseline, selected, equal_var=False).confidence_interval(0.95)
+    assert (lower, upper) == pytest.approx((welch.low, welch.high), rel=0.1)
     assert (overall.verdict, overall.reason) == ("proven", "interval_above_zero")
     assert overall.baseline.sd_tokens == pytest.approx(np.std(baseline, ddof=1), rel=1e-9)
 
@@ -173,8 +185,36 @@ def test_observed_share_is_held_against_the_stored_probabilities() -> None:
     assert good.n_expected == pytest.approx(50)
     short = [Counted(run_class="baseline" if place < 10 else "selected", prob=0.1) for place in range(500)]
     assert found(short).share.off
+    assert good.prob_as_far == pytest.approx(1.0)
+    theirs = stats.binomtest(10, 500, 0.1)
+    assert found(short).share.prob_as_far == pytest.approx(2 * stats.binom.cdf(10, 500, 0.1), rel=1e-9)
+    assert theirs.pvalue < 0.01
     assert found([Counted(prob=0.1)] * 9).share.off is False
+    assert found([]).share.prob_as_far is None
     assert found([*fair, *[Counted(run_class="imported", prob=None)] * 500]).share == good
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(10, 400), st.data(), st.floats(0.001, 0.999))
+def test_the_share_test_and_its_interval_say_the_same(n: int, data: st.DataObject, expected: float) -> None:
+    hits = data.draw(st.integers(0, n))
+    theirs = stats.binomtest(hits, n).proportion_ci(0.99, method="exact")
+    ours = exact_limits(hits, n, prob=0.99)
+    assert ours.lower is not None
+    assert ours.upper is not None
+    assert (ours.lower, ours.upper) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
+    as_far = exact_tails(hits, n, expected)
+    assert 0 <= as_far <= 1
+    if abs(as_far - 0.01) > 1e-9:
+        assert (as_far < 0.01) == (not ours.lower <= expected <= ours.upper)
+
+
+def test_unequal_probabilities_raise_no_more_false_alarms_than_promised() -> None:
+    """Half of the runs at 5 %, half at 45 %: the exact test at 1 % may alarm in 1 % of worlds, not more."""
+    chance = np.random.default_rng(4)
+    hits = chance.binomial(200, 0.05, 4_000) + chance.binomial(200, 0.45, 4_000)
+    alarms = np.mean([exact_tails(int(one), 400, 0.25) < 0.01 for one in hits])
+    assert alarms <= 0.01 + 3 * math.sqrt(0.01 * 0.99 / 4_000)
 
 
 def test_more_baseline_runs_narrow_the_interval_as_promised() -> None:

@@ -22,7 +22,9 @@ def columns_of(counts: list[tuple[int, int]]) -> ArmColumns:
 
 
 def same(first: Summary, second: Summary) -> bool:
-    names = [field.name for field in dataclasses.fields(Summary) if field.name not in ("keys", "prob")]
+    names = [
+        field.name for field in dataclasses.fields(Summary) if field.name not in ("keys", "prob", "known")
+    ]
     return all(np.array_equal(getattr(first, name), getattr(second, name)) for name in names)
 
 
@@ -86,3 +88,22 @@ def test_equal_shares_tie_whatever_their_weight() -> None:
     summary = summarise(light)
     assert summary.mean[0] == summary.mean[1]
     assert summary.rank.tolist() == [1, 2]
+
+
+def test_a_chain_of_summaries_remembers_intervals_up_to_a_bound() -> None:
+    n_arms = 20_000
+    keys = [f"tool:other:t{place:05d}" for place in range(n_arms)]
+    rng = np.random.default_rng(0)
+    alike = arms(keys, successes=rng.integers(0, 9, n_arms).tolist(), failures=[1] * n_arms)
+    moved = dataclasses.replace(
+        alike, success_micro=alike.success_micro + 1_000_000 * (np.arange(n_arms) < 50)
+    )
+    first = summarise(alike)
+    second = summarise(moved, earlier=first)
+    assert (len(first.known.pairs), len(second.known.pairs)) == (9, 10)
+    assert same(second, summarise(moved))
+    unlike = dataclasses.replace(moved, failure_micro=np.arange(n_arms) * 7)
+    third = summarise(unlike, earlier=second)
+    assert len(third.known.pairs) == 0
+    assert same(third, summarise(unlike))
+    assert same(summarise(moved, earlier=third), second)

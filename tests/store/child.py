@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import resource
+import select
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from tests.flows.world import START_MS, desk_at, run_of
 
 NOBODY = 65_534
 N_RUNS = 10**6
+ARMS = [f"tool:other:{name}" for name in "abc"]
 
 
 def start(*arguments: str | Path) -> subprocess.Popen[str]:
@@ -83,21 +85,58 @@ def _warm_up() -> None:
         main(["--database", f"{folder}/warm.db", "status", "--json"])
 
 
-def write(path: str, seed: str, n_batches: str) -> None:
-    """Record runs and rewards without end, some of them again; say what is on disk once it is."""
-    random = Random(int(seed))
+def write(path: str, seed: str, n_batches: str, n_runs: str) -> None:
+    """Record runs and rewards, some of them again; say how many observations are sent, then what is on disk."""
+    random, most = Random(int(seed)), int(n_runs)
     Store(Path(path)).close()  # made here, where others may be making it too
     desk = desk_at(Path(path))
     told: list[int] = []
     for number in range(int(n_batches)):
-        batch = [int(seed) * N_RUNS + number * 4 + place for place in range(random.randrange(1, 4))]
+        first = int(seed) * N_RUNS + number * most
+        batch = [first + place for place in range(random.randrange(1, most + 1))]
         again = random.sample(told, min(len(told), 2))
+        say(f"sending {len(ARMS) * len(batch + again)}")
         record_all(desk, [run_of(f"run-{one}", at_ms=START_MS + one % 977 * 60_000) for one in batch + again])
         told += batch
         say(f"runs {' '.join(map(str, batch))}")
         keys = [f"key-{random.randrange(n_keys(number))}" for _ in range(2)]
+        say(f"sending {len(keys)}")
         reward_all(desk, [order_of(key) for key in keys])
         say(f"rewards {' '.join(keys)}")
+
+
+def read(path: str) -> None:
+    """Look at one moment after the other until standard input ends; end with a complaint if one can't be."""
+    Store(Path(path)).close()
+    desk = desk_at(Path(path))
+    last = 0
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        with desk.reading() as snapshot:
+            ((n_runs,),) = snapshot.link.rows("SELECT count(*) FROM run")
+            keys = [key for (key,) in snapshot.link.rows("SELECT key FROM reply")]
+            found = snapshot.link.rows(
+                "SELECT key, base_alpha_micro + success_micro, base_beta_micro + failure_micro, pulls"
+                " FROM posterior JOIN arm USING (learner_id, arm_no) ORDER BY key"
+            )
+        assert not found or found == expected(n_runs, keys), "a posterior is its prior and what was recorded"
+        assert snapshot.revision >= last, "a revision never goes back"
+        last = snapshot.revision
+        say(f"saw {last}")
+
+
+def expected(n_runs: int, keys: Sequence[str]) -> list[tuple[str, int, int, int]]:
+    """Each arm's alpha, beta (in millionths) and pulls: every run calls a and leaves b and c unused; every key
+    adds what it says.
+    """
+    sums = {arm: [3_000_000, 1_000_000, n_runs] for arm in ARMS}
+    for arm in ARMS:
+        sums[arm][0 if arm == ARMS[0] else 1] += n_runs * 1_000_000
+    for key in keys:
+        order = order_of(key)
+        success = round(order.reward * 1_000_000)
+        for place, amount in enumerate((success, 1_000_000 - success, 1)):
+            sums[order.arm][place] += amount
+    return [(arm, alpha, beta, pulls) for arm, (alpha, beta, pulls) in sums.items()]
 
 
 def n_keys(number: int) -> int:
@@ -107,8 +146,7 @@ def n_keys(number: int) -> int:
 
 def order_of(key: str) -> RewardOrder:
     """The same key always says the same."""
-    arm = f"tool:other:{'abc'[hash_of(key) % 3]}"
-    return RewardOrder(arm=arm, value=hash_of(key) % 101 / 100, key=key)
+    return RewardOrder(arm=ARMS[hash_of(key) % 3], value=hash_of(key) % 101 / 100, key=key)
 
 
 def hash_of(key: str) -> int:
@@ -116,7 +154,13 @@ def hash_of(key: str) -> int:
 
 
 if __name__ == "__main__":
-    verbs: dict[str, object] = {"hold": hold, "limited": limited, "stranger": stranger, "write": write}
+    verbs: dict[str, object] = {
+        "hold": hold,
+        "limited": limited,
+        "stranger": stranger,
+        "write": write,
+        "read": read,
+    }
     verb, rest = sys.argv[1], sys.argv[2:]
 
     def run(arguments: Sequence[str]) -> None:

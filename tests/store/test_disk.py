@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import tempfile
 import threading
@@ -15,8 +16,9 @@ import msgspec
 import pytest
 
 from core.errors import StoreBusy, StoreError, StoreFull, StoreUnusable
-from core.flows import look
+from core.flows import keep, look
 from core.flows.desk import Desk
+from core.flows.export import export_file
 from core.flows.learn import import_files, record, record_all
 from core.flows.reward import reward
 from core.store.engine import Database, refuse_network
@@ -295,6 +297,43 @@ def test_a_log_that_cannot_be_folded_back_is_no_failed_write(
     reader.execute("ROLLBACK")
     reader.close()
     assert look.status(desk).runs == 2
+
+
+# Names
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Files and folders in the order in which they were synced by ourselves; SQLite syncs its own."""
+    found: list[Path] = []
+    sync = os.fsync
+
+    def noted(handle: int) -> None:
+        found.append(Path(f"/proc/self/fd/{handle}").readlink())
+        sync(handle)
+
+    monkeypatch.setattr("os.fsync", noted)
+    return found
+
+
+def test_a_backup_and_an_export_are_on_disk_with_their_names(tmp_path: Path, synced: list[Path]) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    record(desk, run_of("r"))
+    folder = tmp_path / "new" / "place"
+    keep.backup(desk, folder / "copy.db")
+    assert synced[:2] == [folder.parent, tmp_path], "folders that are made stay"
+    assert synced[2].name.startswith("copy.db")
+    assert synced[3:] == [folder]
+    synced.clear()
+    export_file(desk, tmp_path / "export.jsonl")
+    assert synced == [tmp_path / "export.jsonl", tmp_path]
+
+
+def test_a_database_does_not_go_with_the_folder_that_was_made_for_it(
+    tmp_path: Path, synced: list[Path]
+) -> None:
+    Store(tmp_path / "new" / "place" / "a.db").close()
+    assert synced == [tmp_path / "new", tmp_path]
 
 
 # Network file systems

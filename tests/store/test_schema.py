@@ -69,7 +69,7 @@ def test_checks_and_clustering_reach_the_file(fresh: Path) -> None:
         assert made[table.name].count("CHECK") == len(checks)
 
 
-PROMISED = ["outcome", "observation", "posterior", "arm_hour", "usage_hour"]
+PROMISED = ["outcome", "observation", "posterior", "arm_hour", "arm_day", "usage_hour", "usage_day"]
 
 
 @pytest.mark.parametrize("table", PROMISED)

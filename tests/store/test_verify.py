@@ -36,6 +36,18 @@ def tampered(lively: Path, folder: Path, sql: str) -> Desk:
     return desk_at(copy)
 
 
+USAGE = [
+    "n",
+    "tokens",
+    "tokens_squared_high",
+    "tokens_squared_low",
+    "n_timed",
+    "duration_ms",
+    "duration_squared_high",
+    "duration_squared_low",
+    "n_prob",
+    "prob_micro",
+]
 NUMBERS = {
     "posterior": [
         "base_alpha_micro",
@@ -49,18 +61,9 @@ NUMBERS = {
         "last_at_ms",
     ],
     "arm_hour": ["inclusions", "pulls", "success_micro", "failure_micro"],
-    "usage_hour": [
-        "n",
-        "tokens",
-        "tokens_squared_high",
-        "tokens_squared_low",
-        "n_timed",
-        "duration_ms",
-        "duration_squared_high",
-        "duration_squared_low",
-        "n_prob",
-        "prob_micro",
-    ],
+    "arm_day": ["inclusions", "pulls", "success_micro", "failure_micro"],
+    "usage_hour": USAGE,
+    "usage_day": USAGE,
 }
 
 
@@ -68,7 +71,7 @@ NUMBERS = {
     ("table", "column"), [(table, column) for table, columns in NUMBERS.items() for column in columns]
 )
 def test_one_number_of_a_cache_is_found(lively: Path, tmp_path: Path, table: str, column: str) -> None:
-    key = "arm_no" if table != "usage_hour" else "bucket"
+    key = "bucket" if table.startswith("usage") else "arm_no"
     desk = tampered(
         lively,
         tmp_path,
@@ -80,7 +83,7 @@ def test_one_number_of_a_cache_is_found(lively: Path, tmp_path: Path, table: str
     assert {name for name, _ in found.found} == {"default"}
 
 
-@pytest.mark.parametrize("table", ["posterior", "arm_hour", "usage_hour"])
+@pytest.mark.parametrize("table", ["posterior", "arm_hour", "arm_day", "usage_hour", "usage_day"])
 def test_a_row_that_is_missing_from_a_cache_is_found(lively: Path, tmp_path: Path, table: str) -> None:
     desk = tampered(lively, tmp_path, f"DELETE FROM {table}")
     found = look.verify(desk)
@@ -120,6 +123,8 @@ FACTS = {
     "a reset's target": "UPDATE reset SET target = 'prior' WHERE reset_no = 2",
     "a reset's arm": "DELETE FROM reset_arm WHERE reset_no = 2 AND arm_no = 1",
     "an undone import": "UPDATE import SET undone = 0 WHERE undone = 1",
+    "a note that stands no more": "UPDATE note SET standing = 0 WHERE note_no = 1",
+    "a note marked as undone": "UPDATE note SET undone = 1 WHERE note_no = 1",
     "an import marked as undone": "UPDATE import SET undone = 1 WHERE import_no = 1",
     "an undo": "DELETE FROM undo WHERE kind = 'reward'",
     "an undo of an undo": "UPDATE undo SET undone = 1 - undone WHERE kind = 'undo'",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from core.flows.desk import Desk
 from core.flows.learn import import_files, record
+from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.select import select
@@ -49,6 +50,8 @@ def lively_desk(folder: Path) -> Desk:
     undo(desk, undo(desk, told.id).id)
     undo(desk, import_files(desk, [lines_file(folder / "third.jsonl", run_line("gone"))]).id)
     undo(desk, reset(desk, arms=["tool:other:b"]).id)
+    note(desk, "tool:other:a", "half right, and slow")
+    undo(desk, note(desk, "tool:other:b", "wrong arm").id)
     return desk
 
 

@@ -94,7 +94,8 @@ def test_every_figure_has_words_a_table_and_is_deterministic(look: Tokens, compa
 
 def _texts(figure: Drawn) -> list[str]:
     """Every string that Plotly reads as its pseudo-HTML."""
-    found: list[str] = [note["text"] for note in figure.figure.layout.to_plotly_json().get("annotations", [])]
+    notes = figure.figure.layout.to_plotly_json().get("annotations", [])
+    found: list[str] = [line for note in notes for line in note["text"].split("<br>")]
     for trace in figure.figure.to_dict()["data"]:
         for field in ("text", "hovertext", "name", "hovertemplate"):
             value = trace.get(field, [])
@@ -143,9 +144,18 @@ def test_shades_stay_between_the_limits(method: Method) -> None:
 
 def test_every_row_number_stands_at_a_peak_and_beside_its_row() -> None:
     arms = _rows(12)
-    notes = [note.text for note in densities(arms, [], LIGHT).figure.layout.annotations]
+    lines = _texts(densities(arms, [], LIGHT))
     for number in range(1, 13):
-        assert notes.count(f"<b>{number}</b>") == 2
+        assert sum(f"<b>{number}</b>" in line for line in lines) == 2
+
+
+def test_the_columns_beside_a_ladder_have_a_line_for_every_row() -> None:
+    arms = _rows(12)
+    columns = [note.text.split("<br>") for note in ladder(arms, LIGHT).figure.layout.annotations]
+    assert [len(lines) for lines in columns] == [12, 12]
+    for row, name, mean in zip(arms, *columns, strict=True):
+        assert wording.plot_literal(wording.short_name(row.key)) in name
+        assert wording.mean(row.mean) in mean
 
 
 def test_a_density_with_infinite_ends_is_drawn_without_them() -> None:

@@ -17,6 +17,19 @@ depends_on = None
 def upgrade() -> None:
     """Create every table of an empty database."""
     op.create_table(
+        "arm_day",
+        sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("arm_no", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("epoch", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("day", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("inclusions", sa.BigInteger(), nullable=False),
+        sa.Column("pulls", sa.BigInteger(), nullable=False),
+        sa.Column("success_micro", sa.BigInteger(), nullable=False),
+        sa.Column("failure_micro", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("learner_id", "arm_no", "epoch", "day", name=op.f("pk_arm_day")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "arm_hour",
         sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("hour", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -67,6 +80,7 @@ def upgrade() -> None:
         sa.Column("next_import_no", sa.BigInteger(), server_default=sa.text("1"), nullable=False),
         sa.Column("next_setting_no", sa.BigInteger(), server_default=sa.text("1"), nullable=False),
         sa.Column("next_undo_no", sa.BigInteger(), server_default=sa.text("1"), nullable=False),
+        sa.Column("next_note_no", sa.BigInteger(), server_default=sa.text("1"), nullable=False),
         sa.Column("next_audit_no", sa.BigInteger(), server_default=sa.text("1"), nullable=False),
         sa.PrimaryKeyConstraint("learner_id", name=op.f("pk_learner")),
         sa.UniqueConstraint("name", name=op.f("uq_learner_name")),
@@ -79,6 +93,39 @@ def upgrade() -> None:
         sa.Column("flags", sa.BigInteger(), nullable=False),
         sa.Column("token_cost", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("learner_id", "run_no", "arm_no", name=op.f("pk_outcome")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "usage_day",
+        sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("day", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("class", sa.Text(), nullable=False),
+        sa.Column("model", sa.Text(), nullable=False),
+        sa.Column("channel", sa.Text(), nullable=False),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("outcome", sa.Text(), nullable=False),
+        sa.Column("bucket", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("n", sa.BigInteger(), nullable=False),
+        sa.Column("tokens", sa.BigInteger(), nullable=False),
+        sa.Column("tokens_squared_high", sa.BigInteger(), nullable=False),
+        sa.Column("tokens_squared_low", sa.BigInteger(), nullable=False),
+        sa.Column("n_timed", sa.BigInteger(), nullable=False),
+        sa.Column("duration_ms", sa.BigInteger(), nullable=False),
+        sa.Column("duration_squared_high", sa.BigInteger(), nullable=False),
+        sa.Column("duration_squared_low", sa.BigInteger(), nullable=False),
+        sa.Column("n_prob", sa.BigInteger(), nullable=False),
+        sa.Column("prob_micro", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint(
+            "learner_id",
+            "day",
+            "class",
+            "model",
+            "channel",
+            "status",
+            "outcome",
+            "bucket",
+            name=op.f("pk_usage_day"),
+        ),
         sqlite_with_rowid=False,
     )
     op.create_table(
@@ -160,6 +207,24 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("learner_id", "import_no", name=op.f("pk_import")),
         sqlite_with_rowid=False,
     )
+    op.create_table(
+        "note",
+        sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("note_no", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("uid", sa.Text(), nullable=False),
+        sa.Column("arm_no", sa.BigInteger(), nullable=False),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("actor", sa.Text(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("import_no", sa.BigInteger(), nullable=False),
+        sa.Column("revision", sa.BigInteger(), nullable=False),
+        sa.Column("standing", sa.BigInteger(), nullable=False),
+        sa.Column("undone", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["learner_id"], ["learner.learner_id"], name=op.f("fk_note_learner_id")),
+        sa.PrimaryKeyConstraint("learner_id", "note_no", name=op.f("pk_note")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("ix_note_arm", "note", ["learner_id", "arm_no"])
     op.create_table(
         "observation",
         sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),

@@ -1,0 +1,66 @@
+"""Choosing: the arms of the next prompt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from core.doors.cli.line import Json, answer, app, desk_of
+from core.doors.terminal import say, say_table
+from core.errors import InvalidInput
+from core.flows.select import select as select_arms
+from core.records.arm import Arm
+
+
+@app.command()
+def select(
+    context: typer.Context,
+    arms: Annotated[
+        Path | None,
+        typer.Option("--arms", help="JSON list of ids or {key, token_cost}; default: all known arms."),
+    ] = None,
+    budget: Annotated[int | None, typer.Option("--budget", min=0, help="Tokens; 0 = unlimited.")] = None,
+    k: Annotated[int | None, typer.Option("--k", min=0, help="Arms at most; 0 = unlimited.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="To draw the same again.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Choose the arms of the next prompt, with draw, rank, reason and cost of each."""
+    desk = desk_of(context)
+    if seed is not None:
+        desk = replace(desk, entropy=lambda: seed)
+    found = select_arms(desk, None if arms is None else _read_arms(arms), budget_tokens=budget, k=k)
+    rows = [
+        (
+            "in" if one.included else "out",
+            one.arm,
+            one.reason.replace("_", " "),
+            f"{one.rank}",
+            "" if one.draw is None else f"{one.draw:.3f}",
+            f"{one.token_cost:,}",
+        )
+        for one in found.decisions
+    ]
+
+    def words() -> None:
+        say_table(("", "arm", "why", "rank", "draw", "tokens"), rows, numbers=(3, 4, 5))
+        say("", f"A {found.run_class} run with {found.tokens:,} tokens of arms; seed {found.seed}.")
+        if found.guidance:
+            say(found.guidance)
+
+    answer(found, as_json=as_json, words=words)
+
+
+def _read_arms(file: Path) -> list[Arm]:
+    try:
+        listed = msgspec.json.decode(file.read_bytes(), type=list[str | Arm])
+    except (OSError, msgspec.MsgspecError, RecursionError) as problem:
+        raise InvalidInput(
+            f"--arms must name a JSON file with a list of ids or of objects with key and token_cost, "
+            f"got {file}: {problem}.",
+            next_step='Write it like ["tool:fs:Read", {"key": "tool:web:search", "token_cost": 120}].',
+        ) from problem
+    return [arm if isinstance(arm, Arm) else Arm(key=arm) for arm in listed]

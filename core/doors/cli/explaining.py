@@ -1,0 +1,96 @@
+"""Explaining: why each arm was in one run's prompt or left out, as the page of the run says it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from core.doors import explained
+from core.doors.cli.line import Json, answer, app, desk_of
+from core.doors.terminal import say, say_table
+from core.flows import look
+
+
+@app.command(name="run")
+def explain_run(
+    context: typer.Context,
+    uid: Annotated[str, typer.Argument(help="The run's uid or number.")],
+    as_json: Json = False,
+) -> None:
+    """Why each arm was in a run's prompt or left out, and what would have flipped it."""
+    story = look.run(desk_of(context), uid)
+    answer(_document(story), as_json=as_json, words=lambda: _say(story))
+
+
+def _document(story: look.RunStory) -> dict[str, object]:
+    """The story with the words that the page says, for programs."""
+    facts = msgspec.to_builtins(story.facts)
+    chosen = story.selection
+    return {
+        **facts,
+        "ended_at": look.iso(story.facts.at_ms),
+        "verdict": explained.verdict(story),
+        "selection": None
+        if chosen is None
+        else {
+            name: getattr(chosen, name)
+            for name in ("seed", "budget_tokens", "baseline_prob", "settings_hash")
+        },
+        "replays": story.replays,
+        "arms": [
+            {
+                "arm": arm.arm,
+                "in_prompt": arm.in_prompt,
+                "reason": arm.reason,
+                "why": explained.why(arm),
+                "rank": arm.rank,
+                "draw": arm.draw,
+                "token_cost": arm.token_cost,
+                "budget_left": arm.budget_left,
+                "referenced": arm.referenced,
+                "where": arm.where,
+                "excerpt": arm.excerpt,
+                "reward": arm.reward,
+                "by_hand": [msgspec.to_builtins(row) for row in arm.by_hand],
+                "flip": explained.flip(arm, story),
+            }
+            for arm in story.arms
+        ],
+        "guidance": story.guidance,
+        "older": story.older,
+        "newer": story.newer,
+    }
+
+
+def _say(story: look.RunStory) -> None:
+    facts = story.facts
+    tokens = "unknown" if facts.tokens is None else f"{facts.tokens:,}"
+    say(
+        f"Run {facts.run_no:,} ({facts.uid}), {facts.run_class}, {facts.status}, "
+        f"{look.iso(facts.at_ms) or 'time unknown'}; {tokens} tokens, {facts.n_calls:,} calls."
+    )
+    say(explained.verdict(story))
+    for line in (explained.standing(story), explained.not_decided(story)):
+        if line is not None:
+            say(line)
+    rows = [
+        (
+            "in" if arm.in_prompt else "out",
+            arm.arm,
+            explained.why(arm),
+            explained.NONE if arm.rank is None else f"{arm.rank:,}",
+            explained.NONE if arm.draw is None else f"{arm.draw:.3f}",
+            explained.NONE if arm.token_cost is None else f"{arm.token_cost:,}",
+            explained.evidence(arm, story),
+            explained.observed(arm),
+            explained.flip(arm, story),
+        )
+        for arm in story.arms
+    ]
+    heads = ("", "arm", "why", "rank", "draw", "tokens", "evidence", "observed", "what would have flipped it")
+    say("")
+    say_table(heads, rows, numbers=(3, 4, 5))
+    if story.guidance is not None:
+        say("", story.guidance)

@@ -1,0 +1,73 @@
+"""Taking out: export."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from core.doors.cli.line import Json, answer, app, desk_of
+from core.doors.terminal import say, say_table
+from core.errors import InvalidInput
+from core.flows.export import ExportAnswer, export_file, export_into
+from core.flows.passport import PackageAnswer, export_package
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A new file, or - for standard output.")],
+    format_name: Annotated[
+        Literal["jsonl", "json", "csv"],
+        typer.Option(
+            "--format", help="jsonl: our own lines; json, csv: OpenClaw's shape, for other programs."
+        ),
+    ] = "jsonl",
+    with_manifest: Annotated[
+        bool,
+        typer.Option("--manifest", help="One zip: the export, and whose, when, how much, hashes, settings."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write everything as lines of armscope's own format, loss-free, or a view of it for other programs."""
+    desk = desk_of(context)
+    if str(file) == "-":
+        if as_json:
+            raise InvalidInput(
+                "Standard output can hold the lines or the JSON answer, got both (- and --json).",
+                next_step="Name a file, or leave --json out.",
+            )
+        if with_manifest:
+            raise InvalidInput(
+                "A zip with a manifest must be a file, got - (standard output).",
+                next_step="Name a file, for example export.zip.",
+            )
+        export_into(desk, sys.stdout.buffer, "-", format_name)
+        return
+    if with_manifest:
+        packed = export_package(desk, file, format_name)
+        answer(packed, as_json=as_json, words=lambda: _say_package(packed))
+        return
+    found = export_file(desk, file, format_name)
+    answer(found, as_json=as_json, words=lambda: say(_export_words(found)))
+
+
+def _say_package(packed: PackageAnswer) -> None:
+    manifest = packed.manifest
+    say(
+        f"{packed.file}: {manifest.learner} at revision {manifest.revision:,}, {manifest.runs:,} runs, "
+        f"{manifest.arms:,} arms, {manifest.rewards:,} rewards, {manifest.resets:,} resets."
+    )
+    say_table(
+        ("file", "bytes", "SHA-256"),
+        [(one.name, f"{one.size_bytes:,}", one.sha256) for one in manifest.files],
+    )
+
+
+def _export_words(found: ExportAnswer) -> str:
+    if found.format == "jsonl":
+        return f"{found.runs:,} runs, {found.rewards:,} rewards and {found.resets:,} resets written to {found.file}."
+    tables = found.file if found.observations_file is None else f"{found.file} and {found.observations_file}"
+    return f"{found.arms:,} posteriors and {found.observations:,} observations written to {tables}."

@@ -1,0 +1,249 @@
+"""Explained: a run's story → plain words, the same on the command line and on the page.
+
+Nothing here is Markdown and nothing is escaped: whoever shows it does that for the ids and excerpts in it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Protocol
+
+from core.flows.look import ArmFlip, RunArm, RunStory
+from core.records.arm import arm_type
+from core.records.evidence import Where
+from core.records.observation import Observation
+from core.records.selection import Reason, Selection
+
+NONE: Final = "–"
+
+_WHERE: Final[dict[Where, str]] = {
+    "call": "called",
+    "metadata": "in a call's arguments",
+    "text": "in the answer",
+    "given": "as its source says",
+    "always": "always counts",
+}
+
+
+def verdict(story: RunStory) -> str:
+    """What the guard decided, and by which of its three tiers.
+
+    No real tool call: nothing is learned. A real call: an arm in the prompt gets 1 if it was referenced, else 0.
+    """
+    facts = story.facts
+    calls = _calls(facts.n_calls, facts.n_real_calls)
+    if facts.outcome == "empty":
+        return "An empty prompt: nothing answered it, so it counts as no run and nothing was learned."
+    if facts.outcome == "passive":
+        return f"Passive phase: recorded with {calls}, and nothing was learned whatever the agent did."
+    if facts.outcome == "observed":
+        n_in, n_used = story.n_in, story.n_referenced
+        after = (
+            "" if facts.status == "completed" else f" That it {_STATUS[facts.status]} later doesn't matter."
+        )
+        return (
+            f"Observed: {calls}, so every arm in the prompt was judged: {n_used:,} of {n_in:,} were referenced "
+            f"and got 1, the other {n_in - n_used:,} got 0.{after}"
+        )
+    why = {
+        "conversational": "a run without one is conversation",
+        "aborted": "it was aborted before one",
+        "error": "it failed before one",
+    }
+    return f"Nothing was learned: {calls}, and {why[facts.outcome]}. No arm was rewarded or penalised."
+
+
+_STATUS: Final = {"aborted": "was aborted", "error": "failed"}
+
+
+def _calls(n_calls: int, n_real: int) -> str:
+    if n_real:
+        other = f" (of {n_calls:,})" if n_calls > n_real else ""
+        return f"{n_real:,} real tool call{'' if n_real == 1 else 's'}{other}"
+    return "no real tool call" if not n_calls else f"no real tool call, only {n_calls:,} of meta tools"
+
+
+class Decided(Protocol):
+    """What was decided of one arm in one run."""
+
+    @property
+    def reason(self) -> Reason | None: ...
+    @property
+    def token_cost(self) -> int | None: ...
+    @property
+    def budget_left(self) -> int | None: ...
+
+
+def why(arm: Decided) -> str:
+    """Why an arm was in or out, in a few words."""
+    if arm.reason is None:
+        return NONE
+    if arm.reason == "budget":
+        return f"budget: {_count(arm.budget_left)} left"
+    return {
+        "seed": "seed",
+        "under_explored": "under-explored",
+        "draw": "draw",
+        "baseline": "baseline",
+        "passive": "passive phase",
+        "k": "enough arms were in",
+    }[arm.reason]
+
+
+def flip(arm: RunArm, story: RunStory) -> str:
+    """What would have flipped an arm, all else being equal: each way by itself, the least of its kind.
+
+    Computed from the recorded order by the packer; draws are rounded so that what is written is enough.
+    """
+    if arm.reason is None or story.selection is None:
+        return NONE
+    if arm.flip is None:
+        return "can't be told: the record doesn't replay"
+    if arm.reason in {"budget", "k"}:
+        return _into_prompt(arm, arm.flip, story.selection)
+    if arm.reason == "draw":
+        return _out_of_prompt(arm, arm.flip, story)
+    return {
+        "seed": "nothing: a seed is always in",
+        "under_explored": "more pulls, so that a draw decides",
+        "baseline": "another random order, or a selected run",
+        "passive": "nothing: in the passive phase all are in",
+    }[arm.reason]
+
+
+def _into_prompt(arm: RunArm, found: ArmFlip, chosen: Selection) -> str:
+    ways = []
+    if found.draw is not None and arm.draw is not None:
+        ways.append(f"draw ≥ {_draws(found.draw, arm.draw, up=True)} (rank {_count(found.rank)})")
+    elif found.rank is not None and not arm.is_drawn:
+        order = "the random order" if chosen.run_class == "baseline" else "the order of pulls"
+        ways.append(f"rank ≤ {found.rank:,} in {order}")
+    if found.budget is not None:
+        ways.append(f"{_tokens(found.budget - chosen.budget_tokens)} more")
+    elif found.more_than_budget is not None:
+        ways.append(f"over {_tokens(found.more_than_budget - chosen.budget_tokens)} more")
+    if found.cost is not None:
+        ways.append(f"cost ≤ {found.cost:,}")
+    if found.k is not None:
+        ways.append(f"room for {found.k:,} arms")
+    said = ", or ".join(ways) if ways else "nothing about this arm alone"
+    return f"no draw; {said}" if arm.is_drawn and found.draw is None else said
+
+
+def _out_of_prompt(arm: RunArm, found: ArmFlip, story: RunStory) -> str:
+    if found.draw is not None and arm.draw is not None:
+        return f"out with draw ≤ {_draws(found.draw, arm.draw, up=False)} (rank {_count(found.rank)})"
+    if story.k is None:
+        return "can't be told: the limit on arms in force is not recorded"
+    return "no draw would have left it out"
+
+
+def _draws(needed: float, own: float, *, up: bool) -> str:
+    """A needed draw, rounded so that what is written is enough, with digits that tell it from the own one.
+
+    >>> _draws(0.7331, 0.5118, up=True), _draws(0.51205, 0.51204, up=True), _draws(0.4128, 0.5, up=False)
+    ('0.734', '0.51205', '0.412')
+    """
+    for digits in range(3, 17):
+        scale = 10**digits
+        rounded = (math.ceil(needed * scale) if up else math.floor(needed * scale)) / scale
+        is_enough = 0 <= rounded <= 1 and (rounded >= needed if up else rounded <= needed)
+        is_close = abs(rounded - needed) <= abs(needed - own)
+        if is_enough and is_close and f"{rounded:.{digits}f}" != f"{own:.{digits}f}":
+            return f"{rounded:.{digits}f}"
+    return repr(needed)
+
+
+def evidence(arm: RunArm, story: RunStory) -> str:
+    """By what an arm was recognised, or that it was not."""
+    if not arm.in_prompt:
+        return NONE
+    if arm.referenced:
+        return NONE if arm.where is None else _WHERE[arm.where]
+    return recognised(arm.arm, None, n_calls=story.facts.n_calls)
+
+
+def recognised(key: str, where: Where | None, *, n_calls: int) -> str:
+    """By what an arm in the prompt was recognised; ``where`` None: it was not, in so many calls."""
+    if where is not None:
+        return _WHERE[where]
+    in_calls = f" in {n_calls:,} call{'' if n_calls == 1 else 's'}" if n_calls else ""
+    return {
+        "tool": f"not called{in_calls}",
+        "skill": "not named",
+        "file": "not named",
+        "memory": "not quoted",
+        "section": "not referenced",
+    }[arm_type(key)]
+
+
+def observed(arm: RunArm) -> str:
+    """What counts of an arm in this run: the automatic reward, or what replaced it, and what people added."""
+    corrections = [row for row in arm.by_hand if row.kind == "correction" and row.counts]
+    feedback = [row for row in reversed(arm.by_hand) if row.kind != "correction" and row.counts]
+    said = []
+    if corrections:
+        was = "" if arm.reward is None else f", was {_reward(arm.reward)}"
+        said.append(f"◆ {_reward(corrections[0].reward)} corrected by hand ({corrections[0].id}{was})")
+    elif arm.reward is not None:
+        said.append(f"{'●' if arm.reward == 1 else '×'} {_reward(arm.reward)}")
+    said += [f"◆ {_reward(row.reward)} by hand ({row.id})" for row in feedback]
+    return "; ".join(said) if said else NONE
+
+
+def ledger_row(row: Observation) -> str:
+    """One thing a person said of an arm in this run, and whether it counts."""
+    state = "undone" if row.undone else "" if row.counts else "superseded, doesn't count"
+    reason = f": {row.reason}" if row.reason else ""
+    return (
+        f"{row.id} by {row.actor}, {row.kind} {_reward(row.reward)}{f' ({state})' if state else ''}{reason}"
+    )
+
+
+def not_decided(story: RunStory) -> str | None:
+    """Why a run has no decisions; None where it has."""
+    if story.selection is not None:
+        return None
+    facts = story.facts
+    if facts.outcome == "empty":
+        return "Nothing answered this prompt; no arm was put to the test."
+    if facts.run_class == "fallback":
+        return "The selector was unavailable for this run, so nothing was decided: it went ahead with what it had."
+    if facts.run_class == "imported":
+        return (
+            "This run was imported, and its source records no decisions: what was in the prompt is known "
+            f"({facts.inventory}), why it was is not."
+        )
+    return f"No decisions were recorded with this {facts.run_class} run: what was in the prompt is known, why is not."
+
+
+def standing(story: RunStory) -> str | None:
+    """Whose telling is shown and what was taken back; None where there is nothing to say."""
+    tellings = story.tellings
+    if not story.facts.standing:
+        undone = [f"import-{telling.import_no}" for telling in tellings if telling.undone]
+        return f"This run counts nowhere: {' and '.join(undone) or 'its import'} was undone. Redo it to have it back."
+    if len(tellings) < 2:
+        return None
+    names = [
+        ("recorded directly" if not one.import_no else f"import-{one.import_no}")
+        + (" (undone)" if one.undone else "")
+        for one in tellings
+    ]
+    return (
+        f"Told {len(tellings)} times ({', '.join(names)}); the longest telling that stands is the one shown."
+    )
+
+
+def _reward(value: float) -> str:
+    return f"{value:.1f}" if round(value, 1) == value else f"{value:g}"
+
+
+def _count(number: int | None) -> str:
+    return NONE if number is None else f"{number:,}"
+
+
+def _tokens(tokens: int | None) -> str:
+    return (
+        "an unknown number of tokens" if tokens is None else f"{tokens:,} token{'' if tokens == 1 else 's'}"
+    )

@@ -1,0 +1,61 @@
+"""Learners: who there is, and a new one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.errors import Conflict
+from core.flows.desk import Desk
+from core.flows.look import iso
+from core.permissions import authorise
+from core.records.run import Phase
+from core.settings import check_learner
+from core.store import reads
+
+
+class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A learner in one line; ``last_run`` is ISO 8601 UTC, None = no run with a time."""
+
+    name: str
+    phase: Phase
+    runs: int
+    arms: int
+    revision: int
+    last_run: str | None
+
+
+def learners(desk: Desk) -> list[LearnerSummary]:
+    """Every learner of the database, by name."""
+    authorise(desk.actor, "read")
+    with desk.store.reading(desk.learner) as snapshot:
+        names = reads.learners(snapshot.link)
+    return [_summary(desk, name) for name in names]
+
+
+def create_learner(desk: Desk, name: str) -> LearnerSummary:
+    """Make a learner with settings as they come, and nothing in it.
+
+    Raises `InvalidSetting` for a name that can't be one, `Conflict` for one that is taken.
+    """
+    fresh = desk.of(check_learner(name.strip()))
+    with fresh.writing("settings", create=True) as txn:
+        if not txn.created:
+            raise Conflict(
+                f"A new learner's name must be free, got {fresh.learner!a}, which is there.",
+                next_step="Choose another name, or go to that learner.",
+            )
+        txn.audit("create", None, {"learner": fresh.learner})
+    return _summary(desk, fresh.learner)
+
+
+def _summary(desk: Desk, name: str) -> LearnerSummary:
+    with desk.store.reading(name) as snapshot:
+        totals = reads.totals(snapshot)
+        return LearnerSummary(
+            name=name,
+            phase=snapshot.settings.phase,
+            runs=totals.runs,
+            arms=sum(reads.arm_counts(snapshot).values()),
+            revision=snapshot.revision,
+            last_run=iso(totals.last_at_ms),
+        )

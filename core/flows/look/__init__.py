@@ -1,0 +1,99 @@
+"""Look: read one moment → statistics → one frozen result per page; one file per question. Nothing changes."""
+
+from core.flows.look.arm import (
+    ArmInRun,
+    ArmLedger,
+    ArmPath,
+    ArmRuns,
+    Learned,
+    LedgerPlace,
+    Mark,
+    arm_chance,
+    arm_ledger,
+    arm_path,
+    arm_runs,
+    near_arms,
+)
+from core.flows.look.belief import Belief, belief, posteriors
+from core.flows.look.chances import chances
+from core.flows.look.confidence import confidence, pulls_needed
+from core.flows.look.frame import DEMO_ORIGIN, Frame, Pulse, frame, moment, pulse
+from core.flows.look.imports import PastImport, imports
+from core.flows.look.ledger import changes, resets, rewards
+from core.flows.look.notes import notes
+from core.flows.look.overview import overview
+from core.flows.look.previews import ArmBelief, ResetPreview, RewardPreview, preview_reset, preview_reward
+from core.flows.look.run import ArmFlip, RunArm, RunStory, run
+from core.flows.look.runs import RunsSeen, runs, seen_runs
+from core.flows.look.savings import savings
+from core.flows.look.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
+from core.flows.look.status import Baseline, Status, status
+from core.flows.look.times import DAY_MS, RECENT_MS, iso
+from core.flows.look.undoing import MovedArm, UndoPreview, preview_undo
+from core.flows.look.unread import Unread, UnreadArm, unread
+from core.flows.look.verify import Verification, verify
+
+__all__ = [
+    "DAY_MS",
+    "DEMO_ORIGIN",
+    "RECENT_MS",
+    "ArmBelief",
+    "ArmFlip",
+    "ArmInRun",
+    "ArmLedger",
+    "ArmPath",
+    "ArmRuns",
+    "Baseline",
+    "Belief",
+    "Frame",
+    "Learned",
+    "LedgerPlace",
+    "Mark",
+    "MovedArm",
+    "PastImport",
+    "Pulse",
+    "ResetPreview",
+    "RewardPreview",
+    "RunArm",
+    "RunStory",
+    "RunsSeen",
+    "SettingChange",
+    "SettingsPreview",
+    "Status",
+    "UndoPreview",
+    "Unread",
+    "UnreadArm",
+    "Verification",
+    "arm_chance",
+    "arm_ledger",
+    "arm_path",
+    "arm_runs",
+    "belief",
+    "chances",
+    "changes",
+    "confidence",
+    "frame",
+    "imports",
+    "iso",
+    "moment",
+    "near_arms",
+    "notes",
+    "overview",
+    "posteriors",
+    "preview_reset",
+    "preview_reward",
+    "preview_settings",
+    "preview_undo",
+    "pulls_needed",
+    "pulse",
+    "resets",
+    "rewards",
+    "run",
+    "runs",
+    "savings",
+    "seen_runs",
+    "setting_changes",
+    "status",
+    "unread",
+    "verify",
+]

@@ -1,0 +1,44 @@
+"""Savings: baseline against selected runs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.columns import Bools, UsageColumns
+from core.flows.desk import Desk
+from core.records.view import View
+from core.statistics import savings as savings_of
+from core.store import reads
+from core.store.tally import HOUR_MS
+from core.store.transaction import Snapshot
+
+
+def savings(desk: Desk, view: View = View()) -> savings_of.Savings:  # noqa: B008 - frozen
+    """Baseline against selected runs."""
+    with desk.reading() as snapshot:
+        return savings_in(snapshot, usage_in(snapshot, view), len(reads.arm_columns(snapshot)))
+
+
+def usage_in(snapshot: Snapshot, view: View) -> UsageColumns:
+    """Runs added up by day and kind, as far as the view keeps them."""
+    usage = reads.usage_columns(snapshot, since_ms=view.since_ms, until_ms=view.until_ms)
+    return usage.where(_in_view(usage, view))
+
+
+def _in_view(usage: UsageColumns, view: View) -> Bools:
+    """Rows the filters keep. A time span leaves out what has no time, and is heeded by full hours."""
+    wanted = np.ones(len(usage), dtype=np.bool_)
+    if view.since_ms is not None:
+        wanted &= usage.hour >= view.since_ms // HOUR_MS
+    if view.until_ms is not None:
+        wanted &= usage.hour < view.until_ms // HOUR_MS
+    for chosen, column in ((view.models, usage.model), (view.channels, usage.channel)):
+        if chosen:
+            wanted &= np.array([value in chosen for value in column], dtype=np.bool_)
+    return wanted
+
+
+def savings_in(snapshot: Snapshot, usage: UsageColumns, n_arms: int) -> savings_of.Savings:
+    """Baseline against selected runs among this usage."""
+    chosen = snapshot.settings
+    return savings_of.savings(usage, baseline_rate=chosen.baseline_rate, n_arms=n_arms, prices=chosen.prices)

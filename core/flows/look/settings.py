@@ -1,0 +1,119 @@
+"""Settings: every change of one, and what a change would do to the next prompt and to what is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.columns import ArmColumns, Floats
+from core.flows.desk import Desk
+from core.flows.look.chances import chances_of
+from core.flows.settings import changed_all
+from core.packing import counted_cost
+from core.permissions import authorise
+from core.records.learner import LearnerSettings
+from core.statistics.inclusion import inclusion_chances
+from core.statistics.summary import Summary, summarise
+from core.store import reads
+from core.store.choices import add_setting
+
+_FULL_ARMS: Final = 1_000
+_FULL_SIMULATIONS: Final = 2_800
+_LEAST_SIMULATIONS: Final = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingChange:
+    """One change of the past; ``before`` and ``value`` as JSON has them."""
+
+    id: str
+    at_ms: int
+    actor: str
+    name: str
+    before: object
+    value: object
+    undone: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsPreview:
+    """The next prompt and every arm's belief, under the settings in force and under others.
+
+    Arrays are aligned with ``columns``. ``n_arms`` and ``n_tokens`` are what the next prompt holds on average
+    (tokens of arms; an arm of unknown cost counts what the packer counts it for).
+    """
+
+    before: LearnerSettings
+    after: LearnerSettings
+    columns: ArmColumns
+    summary_before: Summary
+    summary_after: Summary
+    chance_before: Floats
+    chance_after: Floats
+    n_arms: tuple[float, float]
+    n_tokens: tuple[float, float]
+
+
+def setting_changes(desk: Desk, *, limit: int = 100) -> tuple[SettingChange, ...]:
+    """The latest changes of settings, newest first."""
+    with desk.reading() as snapshot:
+        rows = reads.setting_rows(snapshot, limit)
+    return tuple(
+        SettingChange(
+            id=f"setting-{row.number}",
+            at_ms=row.at_ms,
+            actor=row.actor,
+            name=row.name,
+            before=row.before,
+            value=row.value,
+            undone=row.undone,
+        )
+        for row in rows
+    )
+
+
+def preview_settings(desk: Desk, changes: Mapping[str, object]) -> SettingsPreview:
+    """What settings would change; raises what `change_all` would raise, and changes nothing."""
+    authorise(desk.actor, "settings")
+    with desk.reading() as snapshot:
+        before = snapshot.settings
+        columns = reads.arm_columns(snapshot)
+    after = changed_all(before, changes)
+    moved = columns
+    if after.priors != before.priors or after.mode != before.mode:
+        moved, after = _rehearsed(desk, after, changes)
+    summary = summarise(columns)
+    chance_before, chance_after = _chances(columns, before), _chances(moved, after)
+    cost = np.asarray(counted_cost(columns.token_cost), dtype=np.float64)
+    return SettingsPreview(
+        before=before,
+        after=after,
+        columns=columns,
+        summary_before=summary,
+        summary_after=summary if moved is columns else summarise(moved, earlier=summary),
+        chance_before=chance_before,
+        chance_after=chance_after,
+        n_arms=(float(chance_before.sum()), float(chance_after.sum())),
+        n_tokens=(float(chance_before @ cost), float(chance_after @ cost)),
+    )
+
+
+def _chances(columns: ArmColumns, settings: LearnerSettings) -> Floats:
+    """As on every page, unless that would keep a person waiting: then of fewer simulations, the same ones twice."""
+    if len(columns) <= _FULL_ARMS:
+        return chances_of(columns, settings)
+    n_simulations = max(_FULL_SIMULATIONS * _FULL_ARMS // len(columns), _LEAST_SIMULATIONS)
+    return inclusion_chances(columns, settings, seed=0, n_simulations=n_simulations).chance
+
+
+def _rehearsed(
+    desk: Desk, wanted: LearnerSettings, changes: Mapping[str, object]
+) -> tuple[ArmColumns, LearnerSettings]:
+    """Arms and settings as the change would leave them: a prior moves arms, a mode brings its seeds."""
+    with desk.rehearsing("settings") as txn:
+        for name in changes:
+            add_setting(txn, name, getattr(wanted, name))
+        return reads.arm_columns(txn), txn.settings

@@ -1,0 +1,79 @@
+"""Status: a learner in one answer."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.flows.desk import Desk
+from core.flows.look.savings import savings_in
+from core.flows.look.times import iso
+from core.records.learner import Mode
+from core.records.run import Phase
+from core.statistics import savings as savings_of
+from core.store import reads
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    baseline_runs: int
+    selected_runs: int
+    baseline_avg_tokens: float | None
+    selected_avg_tokens: float | None
+    savings_percent: float | None
+    interval: tuple[float, float] | None
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown."""
+
+    database: str
+    learner: str
+    phase: Phase
+    mode: Mode
+    runs: int
+    observed: int
+    skipped: dict[str, int]
+    empty: int
+    arms: int
+    pulls: int
+    tokens: int
+    baseline: Baseline
+    revision: int
+    first_run: str | None
+    last_run: str | None
+
+
+def status(desk: Desk) -> Status:
+    """A learner in one answer."""
+    with desk.reading() as snapshot:
+        totals = reads.totals(snapshot)
+        columns = reads.arm_columns(snapshot)
+        saved = savings_in(snapshot, reads.usage_columns(snapshot), len(columns)).overall
+    return Status(
+        database=str(desk.store.path),
+        learner=desk.learner,
+        phase=snapshot.settings.phase,
+        mode=snapshot.settings.mode,
+        runs=totals.runs,
+        observed=totals.observed,
+        skipped=totals.skipped,
+        empty=totals.empty,
+        arms=len(columns),
+        pulls=int(columns.pulls.sum()),
+        tokens=totals.tokens,
+        baseline=_baseline(saved),
+        revision=snapshot.revision,
+        first_run=iso(totals.first_at_ms),
+        last_run=iso(totals.last_at_ms),
+    )
+
+
+def _baseline(saved: savings_of.Comparison) -> Baseline:
+    figure = saved.saved_percent
+    return Baseline(
+        baseline_runs=saved.baseline.n_runs,
+        selected_runs=saved.selected.n_runs,
+        baseline_avg_tokens=saved.baseline.mean_tokens,
+        selected_avg_tokens=saved.selected.mean_tokens,
+        savings_percent=figure.value,
+        interval=None if figure.lower is None or figure.upper is None else (figure.lower, figure.upper),
+    )

@@ -1,0 +1,37 @@
+"""Note: what somebody wrote about an arm. It moves no number, and like every fact it can be undone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from core.errors import InvalidInput
+
+MAX_NOTE_CHARS: Final = 2_000
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """A note as it is read back; ``at_ms`` is when it was written, in UTC milliseconds."""
+
+    id: str
+    arm: str
+    text: str
+    actor: str
+    at_ms: int
+    undone: bool = False
+
+
+def check_text(text: str) -> str:
+    """Return the text without white space around it, if that leaves 1 to 2,000 characters.
+
+    >>> check_text(" helps with old invoices ")
+    'helps with old invoices'
+    """
+    said = text.strip()
+    if not 1 <= len(said) <= MAX_NOTE_CHARS:
+        raise InvalidInput(
+            f"A note must have 1 to {MAX_NOTE_CHARS:,} characters, got {len(said):,}.",
+            next_step="Write something." if not said else "Shorten it, or write two.",
+        )
+    return said

@@ -1,0 +1,288 @@
+"""Recorded selection → what would have flipped each arm, from the recorded draws alone.
+
+Nothing is drawn anew. The order in which the budget was filled, the costs, the draws and the budget are in the
+record, so the packer itself (`core.packing.fill`) says what another draw, rank, cost, budget or number of arms
+would have done to one arm while all others stayed as they were. Along the order the remaining budget never
+grows, so the ranks at which an arm fits are a stretch from the front; that is all the closed forms need.
+
+What the record doesn't hold is left open: pulls (they order the under-explored arms) and a limit ``k`` that was
+never reached, unless the caller knows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from core.columns import UNKNOWN, Bools, Floats, Ints
+from core.packing import fill
+from core.records.selection import Selection
+
+_CELLS: Final = 2_000_000
+"""Budgets tried times arms: with few arms every budget that changes something is tried, up to `_STEPS`."""
+_STEPS: Final = 512
+_LEAVING: Final = 2_000
+"""Arms in by draw for which a flip is looked for; each costs a packing of its own."""
+NO_RANK: Final = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """A selection by rank. The first ``n_seeds`` are seeds; a draw decides about the arms from ``n_ahead`` on.
+
+    ``k`` 0 = unlimited; None = not recorded and not reached: at least ``k_sure`` arms would have been let in.
+    """
+
+    keys: tuple[str, ...]
+    cost: Ints
+    included: Bools
+    draw: Floats
+    n_seeds: int
+    n_ahead: int
+    budget_tokens: int
+    k: int | None
+    k_sure: int
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def before(self) -> Ints:
+        """How many arms were in when each one's turn came."""
+        return _before(self.included)
+
+    @property
+    def left(self) -> Ints | None:
+        """Tokens left when each one's turn came; None without a budget."""
+        return None if self.budget_tokens == 0 else _left(self.cost, self.included, self.budget_tokens)
+
+    @cached_property
+    def replays(self) -> bool:
+        """Whether the packer makes the same of this order, these costs and this budget."""
+        packed = fill(self.cost, self.n_seeds, self.budget_tokens, self.k or 0)
+        return bool(np.array_equal(packed, self.included))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flips:
+    """What would have flipped each arm, by rank, all else being equal.
+
+    For an arm that was left out: ``budget`` is the least budget that takes it in (-1: none below
+    ``budget_tried``, or none at all where that is None), ``cost`` the highest cost at which it fits at its own
+    rank (-1: none), ``rank`` the last rank at which it fits (0: none, not even right behind the seeds),
+    ``draw`` the least draw that brings it there (NaN: none can) and ``k`` the least number of arms that lets it
+    in (0: the number didn't keep it out, or no number would do).
+
+    For an arm that a draw brought in: ``rank`` is the first rank at which it no longer fits, ``draw`` the
+    highest draw that leaves it there; 0 and NaN where it fits anywhere.
+    """
+
+    budget: Ints
+    budget_tried: int | None
+    cost: Ints
+    rank: Ints
+    draw: Floats
+    k: Ints
+
+
+def recorded(selection: Selection, *, k: int | None = None) -> Recorded:
+    """A selection by rank; ``k`` is the limit that was in force, None where that isn't known.
+
+    A limit that was reached is read off the record.
+    """
+    rows = sorted(selection.decisions, key=lambda decision: decision.rank)
+    included = np.array([row.included for row in rows], dtype=np.bool_)
+    reasons = [row.reason for row in rows]
+    n_in = int(included.sum())
+    before = _before(included)
+    if selection.run_class != "selected":
+        k = 0
+    elif "k" in reasons:
+        k = n_in
+    blocked = [int(before[place]) + 1 for place, reason in enumerate(reasons) if reason == "budget"]
+    draw = np.array([np.nan if row.draw is None else row.draw for row in rows], dtype=np.float64)
+    return Recorded(
+        keys=tuple(row.arm for row in rows),
+        cost=np.array([row.token_cost for row in rows], dtype=np.int64),
+        included=included,
+        draw=draw,
+        n_seeds=reasons.count("seed"),
+        n_ahead=reasons.index("draw") if "draw" in reasons else len(rows),
+        budget_tokens=selection.budget_tokens,
+        k=k,
+        k_sure=max([n_in, *blocked]),
+    )
+
+
+def flips(made: Recorded) -> Flips | None:
+    """What would have flipped each arm; None where the record doesn't replay, so that nothing can be said.
+
+    >>> from core.records.selection import Decision, Selection
+    >>> rows = [("tool:fs:Read", True, "seed", 500, None), ("skill:a:main", True, "draw", 400, 0.8),
+    ...         ("skill:b:main", False, "budget", 300, 0.7), ("skill:c:main", True, "draw", 100, 0.6)]
+    >>> chosen = Selection(run_class="selected", seed="1", baseline_prob=0.1, settings_hash="", revision=1,
+    ...     budget_tokens=1000, decisions=tuple(
+    ...     Decision(arm=arm, included=is_in, reason=why, rank=rank, token_cost=cost, draw=draw)
+    ...     for rank, (arm, is_in, why, cost, draw) in enumerate(rows, 1)))
+    >>> found = flips(recorded(chosen, k=0))
+    >>> found.budget[2], found.cost[2], found.rank[2], found.draw[2] > 0.8
+    (np.int64(1200), np.int64(100), np.int64(2), np.True_)
+    """
+    if not made.replays:
+        return None
+    budget, tried = _least_budgets(made)
+    rank, draw = _coming_in(made)
+    _going_out(made, rank, draw)
+    return Flips(
+        budget=budget,
+        budget_tried=tried,
+        cost=_highest_costs(made),
+        rank=rank,
+        draw=draw,
+        k=_least_numbers(made),
+    )
+
+
+def _before(packed: Bools) -> Ints:
+    counted: Ints = np.cumsum(packed) - packed
+    return counted
+
+
+def _left(cost: Ints, packed: Bools, budget_tokens: int) -> Ints:
+    spent = cost * packed
+    left: Ints = budget_tokens - (np.cumsum(spent) - spent)
+    return left
+
+
+def _room(made: Recorded, before: Ints) -> Bools:
+    """Whether the number of arms leaves room for one more after so many."""
+    return before < made.k if made.k else np.ones(len(before), dtype=np.bool_)
+
+
+def _highest_costs(made: Recorded) -> Ints:
+    """What an arm might have cost at its own rank: the tokens that were left, where there was room for it."""
+    if made.left is None:
+        return np.full(len(made), UNKNOWN, dtype=np.int64)
+    fits = ~made.included & _room(made, made.before) & (made.left >= 0)
+    return np.where(fits, made.left, UNKNOWN)
+
+
+def _least_numbers(made: Recorded) -> Ints:
+    """The number of arms that would have let in those it kept out: fill without it, and count."""
+    least = np.zeros(len(made), dtype=np.int64)
+    if not made.k:
+        return least
+    packed = fill(made.cost, made.n_seeds, made.budget_tokens, 0)
+    kept_out = packed & ~made.included
+    least[kept_out] = np.cumsum(packed)[kept_out]
+    return least
+
+
+def _least_budgets(made: Recorded) -> tuple[Ints, int | None]:
+    """Raise the budget from one that changes the packing to the next, and note when each arm comes in.
+
+    Between two such budgets nothing changes: an arm that was blocked stays so until its own shortfall is made
+    up, whatever comes after it. A larger budget may take in something large and leave less for an arm behind
+    it, so the least budget is not simply its own shortfall; it is where no arm ahead of it falls short by less.
+    """
+    least = np.full(len(made), UNKNOWN, dtype=np.int64)
+    if made.budget_tokens == 0:
+        return least, None
+    first = _first_to_come_in(made)
+    least[first] = made.budget_tokens + _shortfall(made)[first]
+    unsure = np.zeros(len(made), dtype=np.bool_)
+    budget = made.budget_tokens
+    for _ in range(min(_STEPS, max(_CELLS // max(len(made), 1), 32))):
+        packed = fill(made.cost, made.n_seeds, budget, made.k or 0)
+        before = _before(packed)
+        fresh = packed & ~made.included & (least == UNKNOWN) & ~unsure
+        if made.k is None:
+            unsure |= fresh & (before >= made.k_sure)
+            fresh &= before < made.k_sure
+        least[fresh] = budget
+        blocked = ~packed & _room(made, before)
+        if not blocked.any():
+            return least, None
+        budget += int((made.cost - _left(made.cost, packed, budget))[blocked].min())
+    return least, budget
+
+
+def _shortfall(made: Recorded) -> Ints:
+    return made.cost - _left(made.cost, made.included, made.budget_tokens)
+
+
+def _first_to_come_in(made: Recorded) -> Bools:
+    """Arms left out for the budget that fall short by less than every such arm ahead of them."""
+    blocked = ~made.included & _room(made, made.before)
+    short = np.where(blocked, _shortfall(made), np.iinfo(np.int64).max)
+    least_ahead = np.concatenate(([np.iinfo(np.int64).max], np.minimum.accumulate(short)[:-1]))
+    return blocked & (short < least_ahead)
+
+
+def _coming_in(made: Recorded) -> tuple[Ints, Floats]:
+    """The last rank at which each arm that was left out fits, and the least draw that brings it there."""
+    rank = np.full(len(made), NO_RANK, dtype=np.int64)
+    draw = np.full(len(made), np.nan)
+    out = np.flatnonzero(~made.included)
+    if not len(out):
+        return rank, draw
+    n_places = int(_room(made, made.before).sum())  # room runs out once and for all
+    left = made.left
+    if left is None:
+        n_fitting = np.full(len(out), n_places)
+    else:
+        n_fitting = np.minimum(np.searchsorted(-left, -made.cost[out], side="right"), n_places)
+    rank[out] = np.where(n_fitting > made.n_seeds, n_fitting, NO_RANK)
+    for place, place_after in zip(out.tolist(), n_fitting.tolist(), strict=True):
+        if place >= made.n_ahead and place_after > made.n_ahead:
+            draw[place] = _just_ahead(made, place, place_after - 1)
+    return rank, draw
+
+
+def _just_ahead(made: Recorded, place: int, of: int) -> float:
+    """The least draw that puts an arm ahead of another; equal draws stand in the order of their ids."""
+    other = float(made.draw[of])
+    enough = other if made.keys[place] < made.keys[of] else float(np.nextafter(other, np.inf))
+    return enough if enough <= 1 else float("nan")
+
+
+def _just_behind(made: Recorded, place: int, of: int) -> float:
+    """The highest draw that puts an arm behind another."""
+    other = float(made.draw[of])
+    enough = other if made.keys[place] > made.keys[of] else float(np.nextafter(other, -np.inf))
+    return enough if enough >= 0 else float("nan")
+
+
+def _going_out(made: Recorded, rank: Ints, draw: Floats) -> None:
+    """The same for arms that a draw brought in: pack the others without each of them, and put it in again."""
+    if made.budget_tokens == 0 and made.k == 0:
+        return
+    drawn = np.flatnonzero(made.included[made.n_ahead :]) + made.n_ahead
+    for place in drawn[:_LEAVING].tolist():
+        last = _first_misfit(made, place)
+        if last is not None:
+            rank[place] = last + 1
+            draw[place] = _just_behind(made, place, last)
+
+
+def _first_misfit(made: Recorded, place: int) -> int | None:
+    """The first place behind its own where an arm doesn't fit, all others keeping their order; None: anywhere.
+
+    Places are those of the whole order, so the arm would stand behind the one that is there now.
+    """
+    cost = np.delete(made.cost, place)
+    packed = fill(cost, made.n_seeds, made.budget_tokens, made.k or 0)
+    n_before = np.concatenate(([0], np.cumsum(packed)))
+    is_out = ~_room(made, n_before)
+    if made.budget_tokens:
+        spent = np.concatenate(([0], np.cumsum(cost * packed)))
+        is_out |= made.budget_tokens - spent < made.cost[place]
+    found = np.flatnonzero(is_out[place:])
+    if not len(found):
+        return None
+    last = place + int(found[0])
+    is_unsure = made.k is None and int(n_before[last - 1]) >= made.k_sure
+    return None if is_unsure else last

@@ -1,0 +1,112 @@
+"""One arm's days, its boundaries → what was believed of it at the end of each day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.columns import UNKNOWN, Floats, Ints
+from core.posterior.beta import interval
+from core.records.arm import MICRO
+from core.statistics.summary import PROB
+
+DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boundary:
+    """Where an arm's belief starts anew: ``epoch`` is the reset's revision, ``alpha_micro`` and ``beta_micro``
+    what it starts from. The first stretch is epoch 0, since ever.
+    """
+
+    since_ms: int
+    epoch: int
+    alpha_micro: int
+    beta_micro: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path:
+    """Belief at the end of each day, aligned arrays; ``day`` counts days since 1970 UTC and leaves none out.
+
+    ``pulls`` and ``inclusions`` are those of the epoch up to that day. An arm without any day known has none.
+    """
+
+    day: Ints
+    epoch: Ints
+    alpha: Floats
+    beta: Floats
+    mean: Floats
+    lower: Floats
+    upper: Floats
+    pulls: Ints
+    inclusions: Ints
+    prob: float
+
+    def __len__(self) -> int:
+        return len(self.day)
+
+    def place(self, day: int) -> int | None:
+        """Where a day stands in the path: the last one for later days, None before the first."""
+        if not len(self.day) or day < int(self.day[0]):
+            return None
+        return min(day - int(self.day[0]), len(self.day) - 1)
+
+
+def path(
+    *,
+    epoch: Ints,
+    day: Ints,
+    inclusions: Ints,
+    pulls: Ints,
+    success_micro: Ints,
+    failure_micro: Ints,
+    boundaries: Sequence[Boundary],
+    first_day: int,
+    last_day: int,
+    prob: float = PROB,
+) -> Path:
+    """Belief at the end of each day from ``first_day`` to ``last_day``, epoch by epoch.
+
+    The rows say what one arm gathered by epoch and day (-1 = unknown), ordered by epoch and day. Of a day
+    counts the epoch of the latest boundary (by revision) before its end; in it everything up to that day, and
+    what has no day, which can't be said to have come later. So a day's belief equals the store's "as of" the
+    day's end. Means come from whole numbers of millionths; the interval is the exact equal-tailed one.
+    """
+    days = np.arange(first_day, max(last_day, first_day - 1) + 1, dtype=np.int64)
+    standing, base_alpha, base_beta = _standing(days, boundaries)
+    totals = np.zeros((4, len(days)), dtype=np.int64)
+    amounts = np.stack([inclusions, pulls, success_micro, failure_micro])
+    for wanted in np.unique(standing):
+        within, own = standing == wanted, epoch == wanted
+        sums = np.concatenate(
+            [np.zeros((4, 1), dtype=np.int64), np.cumsum(amounts[:, own], axis=1)], axis=1, dtype=np.int64
+        )
+        totals[:, within] = sums[:, np.searchsorted(day[own], days[within], side="right")]
+    alpha_micro, beta_micro = base_alpha + totals[2], base_beta + totals[3]
+    alpha, beta = alpha_micro / MICRO, beta_micro / MICRO
+    lower, upper = interval(alpha, beta, prob)
+    return Path(
+        day=days,
+        epoch=standing,
+        alpha=alpha,
+        beta=beta,
+        mean=alpha_micro / (alpha_micro + beta_micro),
+        lower=lower,
+        upper=upper,
+        pulls=totals[1],
+        inclusions=totals[0],
+        prob=prob,
+    )
+
+
+def _standing(days: Ints, boundaries: Sequence[Boundary]) -> tuple[Ints, Ints, Ints]:
+    """The epoch that stands at the end of each day, and what it started from."""
+    epoch, alpha, beta = (np.zeros(len(days), dtype=np.int64) for _ in range(3))
+    for boundary in sorted(boundaries, key=lambda one: one.epoch):
+        after = days >= (boundary.since_ms // DAY_MS if boundary.epoch else UNKNOWN)
+        epoch[after], alpha[after], beta[after] = boundary.epoch, boundary.alpha_micro, boundary.beta_micro
+    return epoch, alpha, beta

@@ -1,0 +1,44 @@
+"""Spread of tokens → how many runs a comparison will take before it has begun."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import ndtri
+
+from core.columns import UNKNOWN, UsageColumns
+from core.statistics.estimate import MIN_FOR_FIGURE
+
+
+def token_variation(usage: UsageColumns) -> float | None:
+    """Standard deviation of a run's tokens by their mean, over all runs that ended normally with known usage.
+
+    None where fewer than two runs say so, or none used anything.
+    """
+    known = (np.array(usage.status, dtype=np.str_) == "completed") & (usage.bucket != UNKNOWN)
+    n, total = int(usage.n[known].sum()), float(usage.tokens[known].sum())
+    if n < MIN_FOR_FIGURE or total <= 0:
+        return None
+    spread = float(usage.tokens_squared[known].sum()) - total**2 / n
+    return math.sqrt(max(spread, 0.0) / (n - 1)) / (total / n)
+
+
+def runs_until(
+    target_points: float, *, variation: float, baseline_rate: float, prob: float = 0.95
+) -> int | None:
+    """Runs, baseline and selected together, until the interval of the savings is about ``± target_points``.
+
+    Taken for granted: both groups vary as the runs so far, and nothing is saved (savings of s per cent make the
+    interval narrower by as much), so it errs on the long side. With N runs, of which r N are baseline runs, the
+    logarithm of the ratio of the means has variance ``variation^2 (1 / (r N) + 1 / ((1 - r) N))`` (delta method).
+    None where one group never comes.
+
+    >>> runs_until(5, variation=0.5, baseline_rate=0.1), runs_until(5, variation=0.5, baseline_rate=0.0)
+    (4483, None)
+    """
+    if not 0 < baseline_rate < 1:
+        return None
+    z = float(ndtri((1 + prob) / 2))
+    per_run = (z * variation) ** 2 * (1 / baseline_rate + 1 / (1 - baseline_rate))
+    return max(math.ceil(per_run / math.log1p(target_points / 100) ** 2), math.ceil(2 / baseline_rate))

@@ -1,0 +1,72 @@
+"""Reads: rows → records and arrays, one file per subject. Never a row leaves this package."""
+
+from core.store.reads.arms import (
+    ArmDays,
+    arm_columns,
+    arm_columns_until,
+    arm_counts,
+    arm_path,
+    arm_row,
+    hidden_arm_nos,
+    listed_arm,
+    near_keys,
+)
+from core.store.reads.imports import ImportRow, SettingRow, import_rows, setting_rows
+from core.store.reads.ledger import ledger_of_arm, observations, resets, standing_correction
+from core.store.reads.log import audit_entries, learners
+from core.store.reads.notes import notes
+from core.store.reads.recent import RecentDays, RecentHours, recent_days, recent_hours
+from core.store.reads.runs import FoundRun, RunRow, find_run, numbered_runs, outcome_of, run_rows
+from core.store.reads.unread import REWARDS_READ, PullsHeld, RewardsRead, pulls_held, rewards_read
+from core.store.reads.usage import (
+    Totals,
+    inclusions_since,
+    pulls_by_day,
+    strata,
+    totals,
+    usage_columns,
+)
+
+__all__ = [
+    "REWARDS_READ",
+    "ArmDays",
+    "FoundRun",
+    "ImportRow",
+    "PullsHeld",
+    "RecentDays",
+    "RecentHours",
+    "RewardsRead",
+    "RunRow",
+    "SettingRow",
+    "Totals",
+    "arm_columns",
+    "arm_columns_until",
+    "arm_counts",
+    "arm_path",
+    "arm_row",
+    "audit_entries",
+    "find_run",
+    "hidden_arm_nos",
+    "import_rows",
+    "inclusions_since",
+    "learners",
+    "ledger_of_arm",
+    "listed_arm",
+    "near_keys",
+    "notes",
+    "numbered_runs",
+    "observations",
+    "outcome_of",
+    "pulls_by_day",
+    "pulls_held",
+    "recent_days",
+    "recent_hours",
+    "resets",
+    "rewards_read",
+    "run_rows",
+    "setting_rows",
+    "standing_correction",
+    "strata",
+    "totals",
+    "usage_columns",
+]

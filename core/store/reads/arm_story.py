@@ -1,0 +1,129 @@
+"""Arm story: where one arm's belief started anew, what else changed meanwhile, and its part in given runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from core.records.reset import Target
+from core.store.tally import HOUR_MS
+from core.store.transaction import Snapshot, base_of
+
+
+class ArmReset(NamedTuple):
+    """A reset of one arm, with what its belief starts from; undone ones draw no boundary."""
+
+    number: int
+    revision: int
+    at_ms: int
+    target: Target
+    actor: str
+    reason: str | None
+    undone: bool
+    alpha_micro: int
+    beta_micro: int
+
+
+class ArmPart(NamedTuple):
+    """One arm's part in one run. ``reason`` to ``budget_left`` are None where nothing was decided, ``place`` and
+    ``excerpt`` where nothing was kept of a reference; ``token_cost`` -1 = unknown.
+    """
+
+    run_no: int
+    revision: int
+    n_calls: int
+    flags: int
+    token_cost: int
+    reason: str | None
+    rank: int | None
+    draw: float | None
+    decided_cost: int | None
+    budget_left: int | None
+    place: str | None
+    excerpt: str | None
+    corrected: bool
+
+
+def arm_number(snapshot: Snapshot, key: str) -> int | None:
+    """The number of an arm, hidden ones too; None if nobody knows it."""
+    row = snapshot.link.row(
+        "SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [snapshot.learner_id, key]
+    )
+    return None if row is None else int(row[0])
+
+
+def arm_start(snapshot: Snapshot, arm_no: int) -> tuple[int, int]:
+    """Alpha and beta in millionths that an arm started from before any reset: its own prior, or its type's."""
+    key, alpha, beta = _arm(snapshot, arm_no)
+    prior = base_of(snapshot.settings, key, alpha, beta, None)
+    return prior.alpha_micro, prior.beta_micro
+
+
+def arm_resets(snapshot: Snapshot, arm_no: int) -> tuple[ArmReset, ...]:
+    """Resets that concern an arm, in the order of learning; those of imports that are undone are left out."""
+    key, alpha, beta = _arm(snapshot, arm_no)
+    found = []
+    for number, revision, at_ms, target, actor, reason, undone in snapshot.link.rows(
+        "SELECT r.reset_no, r.revision, r.at_ms, r.target, r.actor, r.reason, r.undone FROM reset r"
+        " JOIN reset_arm a ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
+        " WHERE r.learner_id = ? AND a.arm_no = ? AND r.standing = 1 ORDER BY r.revision, r.reset_no",
+        [snapshot.learner_id, arm_no],
+    ):
+        base = base_of(snapshot.settings, key, alpha, beta, target)
+        found.append(
+            ArmReset(
+                number,
+                revision,
+                at_ms,
+                target,
+                actor,
+                reason or None,
+                bool(undone),
+                base.alpha_micro,
+                base.beta_micro,
+            )
+        )
+    return tuple(found)
+
+
+def first_of_models(snapshot: Snapshot) -> tuple[tuple[str, int], ...]:
+    """Every model with the hour of its first run as UTC milliseconds, in the order they appeared."""
+    rows = snapshot.link.rows(
+        "SELECT model, min(hour) FROM usage_hour WHERE learner_id = ? AND hour >= 0 AND model <> ''"
+        " AND n > 0 GROUP BY model ORDER BY min(hour), model",
+        [snapshot.learner_id],
+    )
+    return tuple((model, hour * HOUR_MS) for model, hour in rows)
+
+
+def last_run_ms(snapshot: Snapshot) -> int | None:
+    """The hour of the newest run with a time, as UTC milliseconds."""
+    row = snapshot.link.row(
+        "SELECT max(hour) FROM usage_hour WHERE learner_id = ? AND hour >= 0 AND n > 0", [snapshot.learner_id]
+    )
+    return None if row is None or row[0] is None else int(row[0]) * HOUR_MS
+
+
+def parts_of_arm(snapshot: Snapshot, arm_no: int, run_nos: Sequence[int]) -> dict[int, ArmPart]:
+    """One arm's part in each of these runs that it had one in, by the run's number."""
+    rows = snapshot.link.rows_in(
+        "SELECT o.run_no, r.revision, r.n_calls, o.flags, o.token_cost, d.reason, d.rank, d.draw, d.token_cost,"
+        " d.budget_left, e.place, e.excerpt, EXISTS (SELECT 1 FROM observation b WHERE"
+        "   b.learner_id = o.learner_id AND b.run_no = o.run_no AND b.run_no > 0 AND b.arm_no = o.arm_no"
+        "   AND b.kind = 'correction' AND b.undone = 0 AND b.standing = 1)"
+        " FROM outcome o JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no"
+        " LEFT JOIN decision d ON d.learner_id = o.learner_id AND d.run_no = o.run_no AND d.arm_no = o.arm_no"
+        " LEFT JOIN evidence e ON e.learner_id = o.learner_id AND e.run_no = o.run_no AND e.arm_no = o.arm_no"
+        " WHERE o.learner_id = ? AND o.arm_no = ? AND o.run_no IN ({})",
+        [snapshot.learner_id, arm_no],
+        run_nos,
+    )
+    return {row[0]: ArmPart._make((*row[:12], bool(row[12]))) for row in rows}
+
+
+def _arm(snapshot: Snapshot, arm_no: int) -> tuple[str, int | None, int | None]:
+    key, alpha, beta = snapshot.link.rows(
+        "SELECT key, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ? AND arm_no = ?",
+        [snapshot.learner_id, arm_no],
+    )[0]
+    return key, alpha, beta

@@ -1,0 +1,187 @@
+"""Arms: rows → columns of every listed arm, now or as of a time."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from core.columns import UNKNOWN, ArmColumns, Ints
+from core.records.arm import ARM_TYPES, ArmType
+from core.store.engine import Row
+from core.store.reads.arrays import ints
+from core.store.tally import HOUR_MS
+from core.store.transaction import Snapshot, Transaction, base_of
+
+_ARMS: Final = (
+    "SELECT a.key, a.type, a.prior_alpha_micro, a.prior_beta_micro, coalesce(a.token_cost, -1), p.base_alpha_micro,"
+    " p.base_beta_micro, p.success_micro, p.failure_micro, p.pulls, p.inclusions, p.epoch, p.last_at_ms"
+    " FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+    " WHERE a.learner_id = ? AND (a.declared > 0 OR p.seen > 0){of_type} ORDER BY a.key"
+)
+
+
+def arm_columns(facts: Snapshot | Transaction, *, types: Sequence[ArmType] = ()) -> ArmColumns:
+    """Every arm that is declared or that something stands for, in its present epoch."""
+    of_type = f" AND a.type IN ({','.join('?' * len(types))})" if types else ""
+    columns = facts.link.columns(_ARMS.replace("{of_type}", of_type), [facts.learner_id, *types])
+    return _columns(facts, columns)
+
+
+def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmType] = ()) -> ArmColumns:
+    """The same as of a time, by full hours: what had happened by then, in the epoch that stood then.
+
+    What has no time counts; it can't be said to have come later.
+    """
+    hours = {(arm_no, epoch): row for arm_no, epoch, *row in _sums_until(snapshot, until_ms)}
+    boundaries, targets = _boundaries_until(snapshot, until_ms)
+    rows = []
+    for key, of, arm_no, alpha, beta, cost, declared in snapshot.link.rows(
+        "SELECT key, type, arm_no, prior_alpha_micro, prior_beta_micro, coalesce(token_cost, -1), declared"
+        " FROM arm WHERE learner_id = ? ORDER BY key",
+        [snapshot.learner_id],
+    ):
+        epoch = boundaries.get(arm_no, 0)
+        seen = any((arm_no, other) in hours for other in {epoch, 0, *targets})
+        if (types and of not in types) or not (declared or seen):
+            continue
+        base = base_of(snapshot.settings, key, alpha, beta, targets.get(epoch))
+        inclusions, pulls, success, failure, last_hour = hours.get((arm_no, epoch), (0, 0, 0, 0, UNKNOWN))
+        last = UNKNOWN if last_hour is None or last_hour < 0 else (last_hour + 1) * HOUR_MS - 1
+        amounts = (base.alpha_micro, base.beta_micro, success, failure, pulls, inclusions, epoch, last)
+        rows.append((key, of, alpha, beta, cost, *amounts))
+    return _columns(snapshot, list(zip(*rows, strict=True)) or [()] * 13)
+
+
+class ArmDays(NamedTuple):
+    """What one arm gathered by day: aligned arrays, ordered by epoch and day; amounts in millionths.
+
+    ``day`` counts days since 1970 UTC, -1 = unknown, which comes first in its epoch. ``success_micro`` and
+    ``failure_micro`` of a day may be negative where a correction took away what an earlier day had given.
+    """
+
+    epoch: Ints
+    day: Ints
+    inclusions: Ints
+    pulls: Ints
+    success_micro: Ints
+    failure_micro: Ints
+
+
+def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
+    """One arm, by number or id, day by day in every epoch; nothing for an arm that nobody knows."""
+    arm_no = _numbered(snapshot, arm) if isinstance(arm, str) else arm
+    rows = snapshot.link.rows(
+        "SELECT epoch, day, inclusions, pulls, success_micro, failure_micro FROM arm_day"
+        " WHERE learner_id = ? AND arm_no = ? ORDER BY epoch, day",
+        [snapshot.learner_id, arm_no],
+    )
+    return (
+        ArmDays(*(ints(column) for column in zip(*rows, strict=True))) if rows else ArmDays(*[ints([])] * 6)
+    )
+
+
+def _numbered(snapshot: Snapshot, key: str) -> int | None:
+    row = snapshot.link.row(
+        "SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [snapshot.learner_id, key]
+    )
+    return None if row is None else int(row[0])
+
+
+def arm_counts(snapshot: Snapshot) -> dict[ArmType, int]:
+    """How many arms of each type are listed."""
+    rows = snapshot.link.rows(
+        "SELECT a.type, count(*) FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+        " WHERE a.learner_id = ? AND (a.declared > 0 OR p.seen > 0) GROUP BY a.type",
+        [snapshot.learner_id],
+    )
+    counts: dict[ArmType, int] = dict(rows)
+    return {name: counts[name] for name in ARM_TYPES if name in counts}
+
+
+def _sums_until(snapshot: Snapshot, until_ms: int) -> list[Row]:
+    return snapshot.link.rows(
+        "SELECT arm_no, epoch, sum(inclusions), sum(pulls), sum(success_micro), sum(failure_micro),"
+        " max(CASE WHEN pulls > 0 THEN hour END) FROM arm_hour"
+        " WHERE learner_id = ? AND hour < ? GROUP BY arm_no, epoch",
+        [snapshot.learner_id, until_ms // HOUR_MS],
+    )
+
+
+def _boundaries_until(snapshot: Snapshot, until_ms: int) -> tuple[dict[int, int], dict[int, str]]:
+    """The latest standing reset of each arm before a time, and every reset's target."""
+    rows = snapshot.link.rows(
+        "SELECT a.arm_no, r.revision, r.target FROM reset r JOIN reset_arm a"
+        " ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
+        " WHERE r.learner_id = ? AND r.undone = 0 AND r.standing = 1 AND r.at_ms < ? ORDER BY r.revision",
+        [snapshot.learner_id, until_ms],
+    )
+    return {arm_no: revision for arm_no, revision, _ in rows}, {
+        revision: target for _, revision, target in rows
+    }
+
+
+def _columns(facts: Snapshot | Transaction, columns: Sequence[Sequence[Any]]) -> ArmColumns:
+    """Columns in the order of ``_ARMS``."""
+    keys, types, own_alpha, own_beta, *numbers = columns
+    cost, base_alpha, base_beta, success, failure, pulls, inclusions, epoch, last = map(ints, numbers)
+    priors = {of: facts.settings.priors.of(of) for of in set(types)}
+    return ArmColumns(
+        keys=tuple(keys),
+        types=tuple(types),
+        prior_alpha_micro=ints(
+            [priors[of].alpha_micro if own is None else own for of, own in zip(types, own_alpha, strict=True)]
+        ),
+        prior_beta_micro=ints(
+            [priors[of].beta_micro if own is None else own for of, own in zip(types, own_beta, strict=True)]
+        ),
+        base_alpha_micro=base_alpha,
+        base_beta_micro=base_beta,
+        success_micro=success,
+        failure_micro=failure,
+        pulls=pulls,
+        inclusions=inclusions,
+        token_cost=cost,
+        epoch=epoch,
+        last_at_ms=last,
+    )
+
+
+def near_keys(facts: Snapshot | Transaction, key: str, limit: int = 3) -> list[str]:
+    """Listed ids that a mistyped one may have meant."""
+    keys = facts.link.columns(_ARMS.replace("{of_type}", ""), [facts.learner_id])[0]
+    name = key.rsplit(":", 1)[-1].lower()
+    named = sorted(known for known in keys if known.rsplit(":", 1)[-1].lower() == name)
+    close = difflib.get_close_matches(key, keys, n=limit, cutoff=0.6)
+    return list(dict.fromkeys([*named, *close]))[:limit]
+
+
+def arm_row(facts: Snapshot | Transaction, arm_no: int) -> tuple[int, int, int] | None:
+    """Alpha and beta in millionths, prior included, and pulls of a listed arm; None where it is hidden."""
+    row = facts.link.row(
+        "SELECT p.base_alpha_micro + p.success_micro, p.base_beta_micro + p.failure_micro, p.pulls"
+        " FROM posterior p JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no"
+        " WHERE p.learner_id = ? AND p.arm_no = ? AND (a.declared > 0 OR p.seen > 0)",
+        [facts.learner_id, arm_no],
+    )
+    return None if row is None else (row[0], row[1], row[2])
+
+
+def hidden_arm_nos(facts: Snapshot | Transaction, types: Sequence[ArmType]) -> set[int]:
+    """Numbers of arms that are known but not listed: the imports that brought them are undone."""
+    rows = facts.link.rows(
+        "SELECT a.arm_no, a.type FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+        " WHERE a.learner_id = ? AND a.declared = 0 AND p.seen = 0",
+        [facts.learner_id],
+    )
+    return {arm_no for arm_no, of in rows if not types or of in types}
+
+
+def listed_arm(facts: Snapshot | Transaction, key: str) -> int | None:
+    """The number of an arm that is listed, None for any other."""
+    row = facts.link.row(
+        "SELECT a.arm_no FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+        " WHERE a.learner_id = ? AND a.key = ? AND (a.declared > 0 OR p.seen > 0)",
+        [facts.learner_id, key],
+    )
+    return None if row is None else int(row[0])

@@ -1,0 +1,14 @@
+"""Arrays: how numbers leave rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from core.columns import Ints
+
+
+def ints(values: Sequence[int]) -> Ints:
+    """Whole numbers as an array."""
+    return np.array(values, dtype=np.int64)

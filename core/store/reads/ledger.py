@@ -1,0 +1,154 @@
+"""Ledger: observations and resets, with what they move at present."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from core.records.arm import MICRO
+from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.observation import Observation
+from core.records.reset import Reset
+from core.store.engine import Row
+from core.store.transaction import Snapshot, Transaction
+
+_OBSERVATIONS: Final = (
+    "SELECT b.observation_no, a.key, b.kind, b.success_micro, b.failure_micro, r.uid, b.run_no, b.reason,"
+    " b.actor, b.at_ms, b.undone, b.standing, b.revision, b.arm_no, r.revision, r.standing, o.flags,"
+    " (SELECT max(c.observation_no) FROM observation c WHERE c.learner_id = b.learner_id AND c.run_no = b.run_no"
+    "   AND b.run_no > 0 AND c.arm_no = b.arm_no AND c.kind = 'correction' AND c.undone = 0 AND c.standing = 1)"
+    " FROM observation b JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
+    " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
+    " LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
+    " WHERE b.learner_id = ?"
+)
+
+
+def observations(
+    facts: Snapshot | Transaction,
+    *,
+    limit: int,
+    actor: str | None = None,
+    arm: str | None = None,
+    run_no: int | None = None,
+) -> tuple[Observation, ...]:
+    """The latest ledger rows, newest first, each with what it moves the mean at present."""
+    sql, values = _OBSERVATIONS, [facts.learner_id]
+    for column, value in (("b.actor", actor), ("a.key", arm)):
+        if value is not None:
+            sql += f" AND {column} = ?"
+            values.append(value)
+    if run_no is not None:
+        sql += " AND b.run_no = ? AND b.run_no > 0"  # the second half is what the index on runs asks for
+        values.append(run_no)
+    rows = facts.link.rows(f"{sql} ORDER BY b.observation_no DESC LIMIT ?", [*values, limit])
+    facts.epochs.load(row[13] for row in rows)
+    posteriors = _posteriors(facts, [row[13] for row in rows])
+    return tuple(_observation(facts, row, posteriors[row[13]]) for row in rows)
+
+
+def ledger_of_arm(
+    snapshot: Snapshot, arm_no: int, *, before: tuple[int, int] | None = None, limit: int
+) -> tuple[Observation, ...]:
+    """One arm's ledger rows, the latest in time first; ``before`` is the (time, number) to go on from.
+
+    What imports told that are undone is left out: it is as if it had never been read.
+    """
+    beyond, place = ("", []) if before is None else (" AND (at_ms, observation_no) < (?, ?)", [*before])
+    numbers = snapshot.link.rows(
+        "SELECT observation_no FROM observation WHERE learner_id = ? AND arm_no = ? AND standing = 1"
+        f"{beyond} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
+        [snapshot.learner_id, arm_no, *place, limit],
+    )
+    rows = snapshot.link.rows_in(
+        f"{_OBSERVATIONS} AND b.observation_no IN ({{}})",
+        [snapshot.learner_id],
+        [number for (number,) in numbers],
+    )
+    snapshot.epochs.load([arm_no])
+    posteriors = _posteriors(snapshot, [arm_no])
+    newest_first = sorted(rows, key=lambda row: (row[9], row[0]), reverse=True)
+    return tuple(_observation(snapshot, row, posteriors[arm_no]) for row in newest_first)
+
+
+def _posteriors(facts: Snapshot | Transaction, arm_nos: Sequence[int]) -> dict[int, Row]:
+    """Successes and failures with the base, and the epoch, of some arms."""
+    rows = facts.link.rows_in(
+        "SELECT arm_no, base_alpha_micro + success_micro, base_beta_micro + failure_micro, epoch FROM posterior"
+        " WHERE learner_id = ? AND arm_no IN ({})",
+        [facts.learner_id],
+        sorted(set(arm_nos)),
+    )
+    return {row[0]: row[1:] for row in rows}
+
+
+def _observation(facts: Snapshot | Transaction, row: Row, posterior: Row) -> Observation:
+    number, key, kind, success, failure, uid, run_no, reason, actor, at_ms, undone, standing = row[:12]
+    revision, arm_no, run_revision, run_standing, flags, latest = row[12:]
+    epoch = facts.epochs.of(arm_no, revision if run_revision is None else run_revision)
+    about = run_no == 0 or (bool(run_standing) and flags is not None and bool(flags & INCLUDED))
+    if kind == "correction":
+        about = about and latest == number and bool((flags or 0) & OBSERVED)
+    counts = bool(standing) and not undone and about
+    weight = success + failure
+    return Observation(
+        id=f"reward-{number}",
+        arm=key,
+        kind=kind,
+        reward=success / weight if weight else 0.0,
+        weight=weight / MICRO,
+        run=uid,
+        run_no=run_no or None,
+        reason=reason or None,
+        actor=actor,
+        at_ms=at_ms,
+        epoch=epoch,
+        undone=bool(undone),
+        counts=counts,
+        mean_moved=_moved(kind, success, failure, flags, posterior)
+        if counts and epoch == posterior[2]
+        else 0.0,
+    )
+
+
+def _moved(kind: str, success: int, failure: int, flags: int | None, posterior: Row) -> float:
+    """Mean now less the mean without this observation (a correction gives way to the automatic one)."""
+    alpha, beta, _ = posterior
+    automatic = 0
+    if kind == "correction":
+        automatic = MICRO if (flags or 0) & REFERENCED else 0
+        success, failure = success - automatic, failure - (MICRO - automatic)
+    return float(alpha / (alpha + beta) - (alpha - success) / (alpha + beta - success - failure))
+
+
+def resets(snapshot: Snapshot) -> tuple[Reset, ...]:
+    """All resets, newest first."""
+    rows = snapshot.link.rows(
+        "SELECT reset_no, revision, at_ms, actor, target, scope, reason, n_arms, undone, standing FROM reset"
+        " WHERE learner_id = ? ORDER BY reset_no DESC",
+        [snapshot.learner_id],
+    )
+    return tuple(
+        Reset(
+            id=f"reset-{number}",
+            revision=revision,
+            at_ms=at_ms,
+            actor=actor,
+            target=target,
+            scope=scope,
+            reason=reason or None,
+            n_arms=n_arms,
+            undone=bool(undone) or not standing,
+        )
+        for number, revision, at_ms, actor, target, scope, reason, n_arms, undone, standing in rows
+    )
+
+
+def standing_correction(facts: Snapshot | Transaction, run_no: int, arm_no: int) -> tuple[int, int] | None:
+    """Success and failure of the correction that counts for an arm in a run."""
+    row = facts.link.row(
+        "SELECT success_micro, failure_micro FROM observation WHERE learner_id = ? AND run_no = ? AND arm_no = ?"
+        " AND kind = 'correction' AND undone = 0 AND standing = 1 ORDER BY observation_no DESC LIMIT 1",
+        [facts.learner_id, run_no, arm_no],
+    )
+    return None if row is None else (row[0], row[1])

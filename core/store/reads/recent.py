@@ -1,0 +1,121 @@
+"""Recent: what every arm gathered lately, day by day, in the epoch it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from core.columns import UNKNOWN, ArmColumns, Ints
+from core.store.reads.arrays import ints
+from core.store.tally import DAY_HOURS, HOUR_MS
+from core.store.transaction import Snapshot
+
+
+class RecentHours(NamedTuple):
+    """What several arms gathered together by hour (since 1970 UTC, ascending)."""
+
+    hour: Ints
+    pulls: Ints
+    success_micro: Ints
+
+
+class RecentDays(NamedTuple):
+    """Aligned arrays, one entry an arm and day; ``place`` is the arm's in its columns, amounts are in millionths.
+
+    ``day`` counts days since 1970 UTC; -1, unknown, stands for all observations without a time.
+    """
+
+    place: Ints
+    day: Ints
+    pulls: Ints
+    success_micro: Ints
+    failure_micro: Ints
+
+
+_DAYS: Final = (  # arms first: the days of each are one seek
+    "SELECT d.arm_no, d.epoch, d.day, d.pulls, d.success_micro, d.failure_micro"
+    " FROM posterior p CROSS JOIN arm_day d ON d.learner_id = p.learner_id AND d.arm_no = p.arm_no"
+    " AND d.epoch = p.epoch AND d.{days} WHERE p.learner_id = ? AND p.pulls >= ?"
+)
+_UNTIL: Final = (
+    "SELECT arm_no, epoch, hour / ?, sum(pulls), sum(success_micro), sum(failure_micro) FROM arm_hour"
+    " WHERE learner_id = ? AND {hours} GROUP BY arm_no, epoch, hour / ?"
+)
+
+
+def recent_days(
+    snapshot: Snapshot,
+    columns: ArmColumns,
+    *,
+    since_day: int,
+    until_ms: int | None = None,
+    min_pulls: int = 1,
+) -> RecentDays:
+    """Days from ``since_day`` on, and what has no time, of arms with at least ``min_pulls`` in their epoch.
+
+    ``columns`` are of the same moment; as of a time (by full hours) the hours are added up instead of the days.
+    """
+    parts = (
+        _now(snapshot, since_day, min_pulls)
+        if until_ms is None
+        else _as_of(snapshot, since_day, until_ms // HOUR_MS)
+    )
+    arm_no, epoch, day, *amounts = (ints(first + second) for first, second in zip(*parts, strict=True))
+    at = _places(snapshot, columns)
+    place = at[arm_no] if len(arm_no) else arm_no
+    wanted = place != UNKNOWN
+    wanted[wanted] = columns.epoch[place[wanted]] == epoch[wanted]
+    return RecentDays(place[wanted], day[wanted], *(amount[wanted] for amount in amounts))
+
+
+def recent_hours(snapshot: Snapshot, keys: Sequence[str], *, since_hour: int, until_hour: int) -> RecentHours:
+    """The hours of these arms from the first hour up to before the last, in the epochs they are in now."""
+    named = [
+        row[0]
+        for row in snapshot.link.rows_in(
+            "SELECT arm_no FROM arm WHERE learner_id = ? AND key IN ({})", [snapshot.learner_id], keys
+        )
+    ]
+    hours = range(since_hour, until_hour)
+    rows = snapshot.link.rows_in(
+        "SELECT h.hour, h.pulls, h.success_micro FROM arm_hour h JOIN posterior p ON p.learner_id = h.learner_id"
+        " AND p.arm_no = h.arm_no AND p.epoch = h.epoch WHERE h.learner_id = ?"
+        f" AND h.arm_no IN ({','.join('?' * len(named))}) AND h.hour IN ({{}})",
+        [snapshot.learner_id, *named],
+        hours,
+    )
+    hour, pulls, success = (ints(column) for column in zip(*rows, strict=True)) if rows else [ints([])] * 3
+    known, at = np.unique(hour, return_inverse=True)
+    sums = [np.zeros(len(known), dtype=np.int64) for _ in range(2)]
+    for total, amount in zip(sums, (pulls, success), strict=True):
+        np.add.at(total, at, amount)
+    return RecentHours(known, *sums)
+
+
+def _now(snapshot: Snapshot, since_day: int, min_pulls: int) -> list[list[list[int]]]:
+    return [
+        snapshot.link.columns(_DAYS.replace("{days}", days), [bound, snapshot.learner_id, min_pulls])
+        for days, bound in (("day >= ?", since_day), ("day = ?", UNKNOWN))
+    ]
+
+
+def _as_of(snapshot: Snapshot, since_day: int, until_hour: int) -> list[list[list[int]]]:
+    learner = snapshot.learner_id
+    dated = [DAY_HOURS, learner, since_day * DAY_HOURS, until_hour, DAY_HOURS]
+    return [
+        snapshot.link.columns(_UNTIL.replace("{hours}", "hour >= ? AND hour < ?"), dated),
+        # -1 divided by 24 is 0 in SQL: an hour that stays one is an unknown one
+        snapshot.link.columns(_UNTIL.replace("{hours}", "hour = ?"), [1, learner, UNKNOWN, 1]),
+    ]
+
+
+def _places(snapshot: Snapshot, columns: ArmColumns) -> Ints:
+    """Place of each arm number in the columns, -1 for those that are not in them."""
+    keys, numbers = snapshot.link.columns(
+        "SELECT key, arm_no FROM arm WHERE learner_id = ?", [snapshot.learner_id]
+    )
+    at = np.full(max(numbers, default=0) + 1, UNKNOWN)
+    at[numbers] = [columns.places.get(key, UNKNOWN) for key in keys]
+    return at

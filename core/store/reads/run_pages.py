@@ -1,0 +1,262 @@
+"""Run pages: runs newest first, filtered, a page at a time; every page costs about the same, however deep.
+
+The order is that of time, runs without one last, ties by number. Pages start at a cursor (the place of a run in
+that order), never at a count of rows. Which days, and which of their hours, hold runs that pass is read off the
+rollups of usage, which know class, model, channel, status and verdict of standing runs, so that a filter that
+matches almost nothing among a million runs seeks only where something is. What they can't tell (one arm's part
+in a run; which runs of an hour pass) is looked up run by run, at most `LOOKED_AT_MOST` of them; then the page
+says how far it looked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal, NamedTuple
+
+from core.columns import UNKNOWN
+from core.records.judged import INCLUDED
+from core.records.view import RunFilter, View
+from core.store.engine import Row
+from core.store.reads.runs import RunRow, rows_of
+from core.store.tally import DAY_HOURS, HOUR_MS, hour_of
+from core.store.transaction import Snapshot
+
+LOOKED_AT_MOST: Final = 5_000
+"""Runs looked at for one page."""
+
+_EVER: Final = 1 << 40
+"""An hour that never comes."""
+
+Direction = Literal["older", "newer"]
+Place = Literal["day", "hour"]
+Kinds = tuple[str, list[Any]]
+"""What keeps kinds of runs out, as SQL, and its values."""
+
+
+class Cursor(NamedTuple):
+    """The place of a run in the order of time; ``at_ms`` None = unknown, which comes last."""
+
+    at_ms: int | None
+    run_no: int
+
+
+class RunPage(NamedTuple):
+    """Runs newest first. ``onward`` is where the next page in this direction starts, None at the end.
+    ``cut_short``: looking stopped after ``n_looked_at`` runs, before the page was full.
+    """
+
+    rows: tuple[RunRow, ...]
+    onward: Cursor | None
+    n_looked_at: int
+    cut_short: bool
+
+
+def run_page(
+    snapshot: Snapshot,
+    wanted: RunFilter,
+    view: View,
+    *,
+    cursor: Cursor | None = None,
+    direction: Direction = "older",
+    limit: int = 50,
+) -> RunPage:
+    """Standing runs that pass, beyond ``cursor`` in a direction; without one the newest (or the oldest)."""
+    found: list[Cursor] = []
+    last: Cursor | None = None
+    n_looked_at = 0
+    for at_ms, run_no, fits in _candidates(snapshot, wanted, view, cursor, direction):
+        if fits and len(found) == limit:
+            last = found[-1]
+            break
+        n_looked_at += 1
+        last = Cursor(at_ms, run_no)
+        if fits:
+            found.append(last)
+        if n_looked_at == LOOKED_AT_MOST:
+            break
+    else:
+        last = None
+    by_number = {row.run_no: row for row in rows_of(snapshot, [place.run_no for place in found])}
+    rows = [by_number[place.run_no] for place in found]
+    return RunPage(
+        rows=tuple(rows if direction == "older" else reversed(rows)),
+        onward=last,
+        n_looked_at=n_looked_at,
+        cut_short=last is not None and len(found) < limit,
+    )
+
+
+def runs_counted(snapshot: Snapshot, wanted: RunFilter, view: View) -> int | None:
+    """How many runs pass, from the rollups: whole days, and the hours before and after them.
+
+    None where one arm's part is asked for, which they can't tell.
+    """
+    if wanted.arm is not None:
+        return None
+    since, until = _span(view)
+    first = UNKNOWN if since == UNKNOWN else -(-since // DAY_HOURS)
+    last = max(until // DAY_HOURS, first)
+    kinds = _kinds(wanted, view)
+    days = _counted(snapshot, kinds, "day", (first, last))
+    if since == UNKNOWN and until == _EVER:
+        return days
+    before = _counted(snapshot, kinds, "hour", (since, min(first * DAY_HOURS, until))) if first > 0 else 0
+    return before + days + _counted(snapshot, kinds, "hour", (max(last * DAY_HOURS, since), until))
+
+
+def _counted(snapshot: Snapshot, kinds: Kinds, place: Place, within: tuple[int, int]) -> int:
+    row = snapshot.link.row(
+        f"SELECT sum(n) FROM usage_{place} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
+        f" AND {place} >= ? AND {place} < ?",
+        [snapshot.learner_id, *kinds[1], *within],
+    )
+    return 0 if row is None or row[0] is None else int(row[0])
+
+
+def _candidates(
+    snapshot: Snapshot, wanted: RunFilter, view: View, cursor: Cursor | None, direction: Direction
+) -> Iterator[Row]:
+    """(time, number, whether it passes) of the runs of hours that hold some that do, in order."""
+    arm_no = None if wanted.arm is None else _arm_no(snapshot, wanted.arm)
+    if wanted.arm is not None and arm_no is None:
+        return
+    in_prompt = arm_no if wanted.part == "in" else None
+    for hour in _hours(snapshot, wanted, view, cursor, direction, in_prompt=in_prompt):
+        if in_prompt is not None and not _was_in(snapshot, hour, in_prompt):
+            continue
+        sql, values = _runs_of_hour(hour, cursor, direction)
+        fits, chosen = _fits(wanted, view, arm_no)
+        yield from snapshot.link.each(sql.replace("{fits}", fits), [*chosen, snapshot.learner_id, *values])
+
+
+def _hours(
+    snapshot: Snapshot,
+    wanted: RunFilter,
+    view: View,
+    cursor: Cursor | None,
+    direction: Direction,
+    *,
+    in_prompt: int | None,
+) -> Iterator[int]:
+    """Hours that hold runs of these kinds, in order: the days first, so that rare kinds cost no walk by hours.
+
+    ``in_prompt`` leaves out days on which that arm was in no prompt.
+    """
+    its_days = None if in_prompt is None else _days_of(snapshot, in_prompt)
+    since, until = _span(view)
+    if cursor is not None and direction == "older":
+        until = min(until, hour_of(cursor.at_ms) + 1)
+    elif cursor is not None:
+        since = max(since, hour_of(cursor.at_ms))
+    kinds, days = _kinds(wanted, view), (_day_of(since), _day_of(until - 1) + 1)
+    for day in _places(snapshot, kinds, direction, "day", days):
+        if its_days is not None and day not in its_days:
+            continue
+        if day == UNKNOWN:
+            yield UNKNOWN
+            continue
+        within = max(since, day * DAY_HOURS), min(until, (day + 1) * DAY_HOURS)
+        yield from _places(snapshot, kinds, direction, "hour", within)
+
+
+def _places(
+    snapshot: Snapshot, kinds: Kinds, direction: Direction, place: Place, within: tuple[int, int]
+) -> Iterator[int]:
+    """Days or hours that hold runs of these kinds, one by one as they are asked for."""
+    for (found,) in snapshot.link.each(
+        f"SELECT {place} FROM usage_{place} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
+        f" AND {place} >= ? AND {place} < ? GROUP BY {place} HAVING sum(n) > 0"
+        f" ORDER BY {place} {'DESC' if direction == 'older' else 'ASC'}",
+        [snapshot.learner_id, *kinds[1], *within],
+    ):
+        yield found
+
+
+def _span(view: View) -> tuple[int, int]:
+    """The hours of a view; with a start, runs of unknown time are left out."""
+    since = UNKNOWN if view.since_ms is None else view.since_ms // HOUR_MS
+    return since, _EVER if view.until_ms is None else view.until_ms // HOUR_MS
+
+
+def _day_of(hour: int) -> int:
+    return UNKNOWN if hour == UNKNOWN else hour // DAY_HOURS
+
+
+def _kinds(wanted: RunFilter, view: View) -> Kinds:
+    """The filters on kinds of runs, which the rollups can tell."""
+    where = ""
+    values: list[Any] = []
+    for column, chosen in _chosen(wanted, view):
+        where += f" AND {column} IN ({','.join('?' * len(chosen))})"
+        values += chosen
+    return where, values
+
+
+def _chosen(wanted: RunFilter, view: View) -> list[tuple[str, tuple[str, ...]]]:
+    every: list[tuple[str, tuple[str, ...]]] = [
+        ("class", wanted.classes),
+        ("status", wanted.statuses),
+        ("outcome", wanted.outcomes),
+        ("model", view.models),
+        ("channel", view.channels),
+    ]
+    return [(column, chosen) for column, chosen in every if chosen]
+
+
+def _runs_of_hour(hour: int, cursor: Cursor | None, direction: Direction) -> tuple[str, list[Any]]:
+    """The runs of one hour beyond the cursor, in order; by the index on time alone, and lazily."""
+    way, beyond = ("DESC", "<") if direction == "older" else ("ASC", ">")
+    sql = "SELECT at_ms, run_no, {fits} FROM run WHERE learner_id = ?"
+    if hour == UNKNOWN:
+        # A cursor with a time lies before all of these on the way to older runs, behind them to newer ones.
+        within = cursor is not None and cursor.at_ms is None
+        past = f" AND run_no {beyond} ?" if within else ""
+        values: list[Any] = [cursor.run_no] if cursor is not None and within else []
+        return f"{sql} AND at_ms IS NULL{past} ORDER BY run_no {way}", values
+    values = [hour * HOUR_MS, (hour + 1) * HOUR_MS]
+    past = ""
+    if cursor is not None and cursor.at_ms is not None and hour_of(cursor.at_ms) == hour:
+        past, values = f" AND (at_ms, run_no) {beyond} (?, ?)", [*values, *cursor]
+    return f"{sql} AND at_ms >= ? AND at_ms < ?{past} ORDER BY at_ms {way}, run_no {way}", values
+
+
+def _fits(wanted: RunFilter, view: View, arm_no: int | None) -> tuple[str, list[Any]]:
+    """Whether a run passes, as SQL."""
+    sql = "standing = 1 AND outcome <> 'empty'"
+    values: list[Any] = []
+    for column, chosen in _chosen(wanted, view):
+        sql += f" AND coalesce({column}, '') IN ({','.join('?' * len(chosen))})"
+        values += chosen
+    if arm_no is not None:
+        part = {"in": f" AND o.flags & {INCLUDED} <> 0", "out": f" AND o.flags & {INCLUDED} = 0"}
+        sql += (
+            " AND EXISTS (SELECT 1 FROM outcome o WHERE o.learner_id = run.learner_id"
+            f" AND o.run_no = run.run_no AND o.arm_no = ?{part.get(wanted.part or '', '')})"
+        )
+        values.append(arm_no)
+    return sql, values
+
+
+def _arm_no(snapshot: Snapshot, key: str) -> int | None:
+    row = snapshot.link.row(
+        "SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [snapshot.learner_id, key]
+    )
+    return None if row is None else int(row[0])
+
+
+def _days_of(snapshot: Snapshot, arm_no: int) -> set[int]:
+    """Days on which an arm was in a prompt."""
+    rows = snapshot.link.rows(
+        "SELECT day FROM arm_day WHERE learner_id = ? AND arm_no = ? AND inclusions > 0",
+        [snapshot.learner_id, arm_no],
+    )
+    return {day for (day,) in rows}
+
+
+def _was_in(snapshot: Snapshot, hour: int, arm_no: int) -> bool:
+    """Whether an arm was in the prompt of any run of an hour."""
+    row = snapshot.link.row(
+        "SELECT 1 FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND inclusions > 0 LIMIT 1",
+        [snapshot.learner_id, hour, arm_no],
+    )
+    return row is not None

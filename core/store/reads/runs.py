@@ -1,0 +1,97 @@
+"""Runs: found by name, listed by number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from core.records.judged import INCLUDED, REFERENCED
+from core.store.transaction import Snapshot, Transaction
+
+
+class RunRow(NamedTuple):
+    """One run for a list or a picker."""
+
+    run_no: int
+    uid: str
+    at_ms: int | None
+    model: str | None
+    channel: str | None
+    run_class: str
+    status: str
+    outcome: str
+    tokens: int | None
+    n_arms: int
+    n_referenced: int
+    duration_ms: int | None
+    n_calls: int
+
+
+class FoundRun(NamedTuple):
+    """What a reward that names a run needs of it."""
+
+    run_no: int
+    uid: str
+    revision: int
+    standing: bool
+
+
+def find_run(facts: Snapshot | Transaction, name: str) -> FoundRun | None:
+    """A run by its uid, or by its number where no uid says so."""
+    sql = "SELECT run_no, uid, revision, standing FROM run WHERE learner_id = ? AND {} = ? AND outcome <> 'empty'"
+    row = facts.link.row(sql.replace("{}", "uid"), [facts.learner_id, name])
+    digits = name.removeprefix("#").replace(",", "")
+    if row is None and digits.isascii() and digits.isdigit() and len(digits) < 18:
+        row = facts.link.row(sql.replace("{}", "run_no"), [facts.learner_id, int(digits)])
+    return None if row is None else FoundRun(row[0], row[1], row[2], bool(row[3]))
+
+
+def outcome_of(facts: Snapshot | Transaction, run_no: int, arm_no: int) -> int | None:
+    """Flags of an arm in a run, None where it had no part in it."""
+    row = facts.link.row(
+        "SELECT flags FROM outcome WHERE learner_id = ? AND run_no = ? AND arm_no = ?",
+        [facts.learner_id, run_no, arm_no],
+    )
+    return None if row is None else int(row[0])
+
+
+_ROWS: Final = (
+    "SELECT r.run_no, r.uid, r.at_ms, r.model, r.channel, r.class, r.status, r.outcome, r.tokens,"
+    f" count(o.arm_no), coalesce(sum(o.flags & {REFERENCED} <> 0), 0), r.duration_ms, r.n_calls FROM ({{runs}}) r"
+    " LEFT JOIN outcome o ON o.learner_id = r.learner_id AND o.run_no = r.run_no"
+    f" AND o.flags & {INCLUDED} <> 0 GROUP BY r.run_no ORDER BY r.run_no DESC"
+)
+"""A few runs, each with how many arms were in its prompt and how many of those were referenced."""
+
+
+def run_rows(snapshot: Snapshot, *, limit: int = 50, before: int | None = None) -> tuple[RunRow, ...]:
+    """The latest standing runs by number, newest first; ``before`` pages on."""
+    latest = (
+        "SELECT * FROM run WHERE learner_id = ? AND standing = 1 AND outcome <> 'empty' AND run_no < ?"
+        " ORDER BY run_no DESC LIMIT ?"
+    )
+    rows = snapshot.link.rows(
+        _ROWS.replace("{runs}", latest), [snapshot.learner_id, before or 1 << 62, limit]
+    )
+    return tuple(RunRow._make(row) for row in rows)
+
+
+def rows_of(snapshot: Snapshot, run_nos: Sequence[int]) -> tuple[RunRow, ...]:
+    """These runs, by number, the highest first."""
+    named = "SELECT * FROM run WHERE learner_id = ? AND run_no IN ({})"
+    rows = snapshot.link.rows_in(_ROWS.replace("{runs}", named), [snapshot.learner_id], run_nos)
+    return tuple(RunRow._make(row) for row in rows)
+
+
+def numbered_runs(snapshot: Snapshot, chunk: int) -> Iterator[list[int]]:
+    """Numbers of all runs, in chunks."""
+    last = 0
+    while True:
+        rows = snapshot.link.rows(
+            "SELECT run_no FROM run WHERE learner_id = ? AND run_no > ? ORDER BY run_no LIMIT ?",
+            [snapshot.learner_id, last, chunk],
+        )
+        if not rows:
+            return
+        last = rows[-1][0]
+        yield [run_no for (run_no,) in rows]

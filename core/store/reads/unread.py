@@ -1,0 +1,76 @@
+"""Unread: standing rewards, by arm and by who reads them."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from core.records.judged import INCLUDED, OBSERVED
+from core.store.transaction import Snapshot
+
+Reader = Literal["present", "earlier", "replaced", "no_arm", "no_run", "no_observation"]
+"""Who reads a standing reward: the arm's posterior; an earlier epoch of it; nobody, since a later correction
+replaces it. Or nobody, because its arm isn't listed, its run doesn't stand (or had the arm out), or the
+observation it corrects isn't there.
+"""
+
+
+class RewardsRead(NamedTuple):
+    """Standing rewards of one arm that are read in one way, and the pulls they bring."""
+
+    arm: str
+    reader: Reader
+    n: int
+    pulls: int
+
+
+class PullsHeld(NamedTuple):
+    """Pulls in the posteriors: of listed arms, of arms that aren't listed, and how many arms hold too few."""
+
+    listed: int
+    hidden: int
+    short: tuple[tuple[str, int], ...]
+    """Arms whose present rewards alone bring more pulls than their posterior holds, and how many more."""
+
+
+REWARDS_READ: Final = (
+    "SELECT coalesce(a.key, 'arm ' || b.arm_no), CASE\n"
+    " WHEN p.arm_no IS NULL OR NOT (a.declared > 0 OR p.seen > 0) THEN 'no_arm'\n"
+    f" WHEN b.run_no > 0 AND (coalesce(r.standing, 0) = 0 OR coalesce(o.flags, 0) & {INCLUDED} = 0) THEN 'no_run'\n"
+    " WHEN b.kind = 'correction' AND EXISTS (SELECT 1 FROM observation c WHERE c.learner_id = b.learner_id"
+    " AND c.run_no = b.run_no AND b.run_no > 0 AND c.arm_no = b.arm_no AND c.kind = 'correction'"
+    " AND c.undone = 0 AND c.standing = 1 AND c.observation_no > b.observation_no) THEN 'replaced'\n"
+    f" WHEN b.kind = 'correction' AND coalesce(o.flags, 0) & {OBSERVED} = 0 THEN 'no_observation'\n"
+    " WHEN coalesce(r.revision, b.revision) > p.epoch THEN 'present' ELSE 'earlier' END AS reader,\n"
+    " count(*), sum(b.pulls)\n"
+    "FROM observation b\n"
+    "LEFT JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no\n"
+    "LEFT JOIN posterior p ON p.learner_id = b.learner_id AND p.arm_no = b.arm_no\n"
+    "LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0\n"
+    "LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no\n"
+    "WHERE b.learner_id = ? AND b.standing = 1 AND b.undone = 0\n"
+    "GROUP BY b.arm_no, reader ORDER BY 1, 2"
+)
+"""An epoch is the revision of the reset that began it, so a fact of a later revision is in the present one."""
+
+_PULLS: Final = (
+    "SELECT (a.declared > 0 OR p.seen > 0), sum(p.pulls) FROM posterior p"
+    " JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no WHERE p.learner_id = ? GROUP BY 1"
+)
+
+
+def rewards_read(snapshot: Snapshot) -> tuple[RewardsRead, ...]:
+    """Standing rewards by arm and by who reads them."""
+    return tuple(RewardsRead(*row) for row in snapshot.link.rows(REWARDS_READ, [snapshot.learner_id]))
+
+
+def pulls_held(snapshot: Snapshot, present: dict[str, int]) -> PullsHeld:
+    """Pulls in the posteriors, beside the pulls that each arm's present rewards alone bring."""
+    held = {bool(listed): pulls for listed, pulls in snapshot.link.rows(_PULLS, [snapshot.learner_id])}
+    rows = snapshot.link.rows_in(
+        "SELECT a.key, p.pulls FROM arm a JOIN posterior p ON p.learner_id = a.learner_id"
+        " AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND a.key IN ({})",
+        [snapshot.learner_id],
+        sorted(present),
+    )
+    short = [(key, present[key] - pulls) for key, pulls in rows if present[key] > pulls]
+    return PullsHeld(listed=held.get(True, 0), hidden=held.get(False, 0), short=tuple(sorted(short)))

@@ -1,0 +1,154 @@
+"""Usage: the rollups → columns and counts."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any, Final, Literal, NamedTuple
+
+from core.columns import UNKNOWN, Ints, UsageColumns
+from core.records.arm import MICRO
+from core.store.reads.arrays import ints
+from core.store.tally import DAY_HOURS, HOUR_MS, joined
+from core.store.transaction import Snapshot, Transaction
+
+
+class Totals(NamedTuple):
+    """Counts of a learner's standing runs; ``skipped`` by reason."""
+
+    runs: int
+    observed: int
+    skipped: dict[str, int]
+    empty: int
+    tokens: int
+    first_at_ms: int | None
+    last_at_ms: int | None
+
+
+_KIND: Final = "class, model, channel, status, outcome, bucket"
+_USAGE: Final = (
+    f"SELECT {{place}}, {_KIND}, n, tokens, tokens_squared_high, tokens_squared_low, n_timed, duration_ms,"
+    " duration_squared_high, duration_squared_low, n_prob, prob_micro FROM usage_{place}"
+    " WHERE learner_id = ? AND outcome <> 'empty' AND {place} >= ? AND {place} < ?"
+    f" ORDER BY {{place}}, {_KIND}"
+)
+_EVER: Final = 1 << 40
+"""An hour that never comes."""
+
+
+def usage_columns(
+    snapshot: Snapshot, *, since_ms: int | None = None, until_ms: int | None = None
+) -> UsageColumns:
+    """Standing runs added up by day and kind; by hour where a span cuts a day, and in the newest day.
+
+    A span is heeded by full hours; with ``since_ms``, runs of unknown time are left out.
+    """
+    parts = _parts(snapshot, since_ms, until_ms)
+    columns = [list(chain.from_iterable(column)) for column in zip(*parts, strict=True)]
+    hour, bucket, n, tokens, *sums = (ints(columns[place]) for place in (0, *range(6, 17)))
+    square_high, square_low, n_timed, duration_ms, long_high, long_low, n_prob, prob_micro = sums
+    return UsageColumns(
+        hour=hour,
+        run_class=tuple(columns[1]),
+        model=tuple(columns[2]),
+        channel=tuple(columns[3]),
+        status=tuple(columns[4]),
+        outcome=tuple(columns[5]),
+        bucket=bucket,
+        n=n,
+        tokens=tokens,
+        tokens_squared=joined(square_high, square_low),
+        n_timed=n_timed,
+        duration_ms=duration_ms,
+        duration_squared=joined(long_high, long_low),
+        baseline_prob=prob_micro / MICRO,
+        n_prob=n_prob,
+    )
+
+
+def _parts(snapshot: Snapshot, since_ms: int | None, until_ms: int | None) -> list[list[list[Any]]]:
+    """Columns of the hours before the first whole day, of the whole days, and of the hours after the last."""
+    since = UNKNOWN if since_ms is None else since_ms // HOUR_MS
+    until = _EVER if until_ms is None else until_ms // HOUR_MS
+    first = UNKNOWN if since_ms is None else -(-since // DAY_HOURS)
+    last = max(min(_newest_day(snapshot), until // DAY_HOURS), first)
+
+    def read(place: Literal["hour", "day"], start: int, end: int) -> list[list[Any]]:
+        return snapshot.link.columns(_USAGE.replace("{place}", place), [snapshot.learner_id, start, end])
+
+    days = read("day", first, last)
+    days[0] = [day if day == UNKNOWN else day * DAY_HOURS for day in days[0]]
+    before = [] if since_ms is None else [read("hour", since, min(first * DAY_HOURS, until))]
+    return [*before, days, read("hour", last * DAY_HOURS, until)]
+
+
+def _newest_day(snapshot: Snapshot) -> int:
+    row = snapshot.link.row(
+        "SELECT day FROM usage_day WHERE learner_id = ? ORDER BY day DESC LIMIT 1", [snapshot.learner_id]
+    )
+    return UNKNOWN if row is None else int(row[0])
+
+
+def totals(snapshot: Snapshot | Transaction) -> Totals:
+    """Counts for ``status`` and the frame."""
+    rows = snapshot.link.rows(
+        "SELECT outcome, sum(n), sum(tokens) FROM usage_day WHERE learner_id = ? GROUP BY outcome",
+        [snapshot.learner_id],
+    )
+    counts = {outcome: n for outcome, n, _ in rows}
+    empty = counts.pop("empty", 0)
+    first, last = _span(snapshot)
+    return Totals(
+        runs=sum(counts.values()),
+        observed=counts.pop("observed", 0),
+        skipped={
+            reason: counts.get(reason, 0) for reason in ("conversational", "aborted", "error", "passive")
+        },
+        empty=empty,
+        tokens=sum(tokens for outcome, _, tokens in rows if outcome != "empty"),
+        first_at_ms=first,
+        last_at_ms=last,
+    )
+
+
+def _span(snapshot: Snapshot | Transaction) -> tuple[int | None, int | None]:
+    """When the first and the last standing run ended."""
+    times = []
+    for order in ("ASC", "DESC"):
+        row = snapshot.link.row(
+            "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms IS NOT NULL AND standing = 1"
+            f" AND outcome <> 'empty' ORDER BY at_ms {order} LIMIT 1",
+            [snapshot.learner_id],
+        )
+        times.append(row[0] if row else None)
+    return times[0], times[1]
+
+
+def strata(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Models and channels that runs had, sorted; unknown ones are left out."""
+    rows = snapshot.link.rows(
+        "SELECT DISTINCT model, channel FROM usage_day WHERE learner_id = ?", [snapshot.learner_id]
+    )
+    models = sorted({model for model, _ in rows if model})
+    return tuple(models), tuple(sorted({channel for _, channel in rows if channel}))
+
+
+def pulls_by_day(snapshot: Snapshot) -> tuple[Ints, Ints]:
+    """Days since 1970 that saw pulls (all epochs), and how many."""
+    rows = snapshot.link.rows(
+        "SELECT day, sum(pulls) FROM arm_day WHERE learner_id = ? AND day >= 0 GROUP BY day"
+        " HAVING sum(pulls) > 0 ORDER BY day",
+        [snapshot.learner_id],
+    )
+    return ints([day for day, _ in rows]), ints([pulls for _, pulls in rows])
+
+
+def inclusions_since(snapshot: Snapshot, since_ms: int) -> dict[str, int]:
+    """How often each arm was in a prompt from the hour of a time on."""
+    return dict(
+        snapshot.link.rows(
+            "SELECT a.key, sum(h.inclusions) FROM arm_hour h"
+            " JOIN arm a ON a.learner_id = h.learner_id AND a.arm_no = h.arm_no"
+            " WHERE h.learner_id = ? AND h.hour >= ? GROUP BY h.arm_no",
+            [snapshot.learner_id, since_ms // HOUR_MS],
+        )
+    )

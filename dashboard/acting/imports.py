@@ -1,0 +1,122 @@
+"""Imports: dropped files, read in a thread of their own.
+
+Whatever the person does meanwhile starts the page's script again, and a script that is stopped in the middle must not
+take the import with it. The thread knows nothing of the session; the session looks at its job.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import streamlit as st
+
+from core.errors import ArmscopeError
+from core.flows.desk import Desk
+from core.flows.drop import Dropped, import_dropped
+from core.flows.learn import ImportAnswer
+from core.formats import Source
+from core.records.run import Phase, Unit
+from dashboard import loading, wording
+from dashboard.acting.flashes import Flash, failure, say
+
+_JOB: Final = "armscope import"
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportForm:
+    """What was dropped, and how to read it; None = as the importer recognises it."""
+
+    files: Sequence[Dropped]
+    tools: Dropped | None = None
+    format: str | None = None
+    unit: Unit | None = None
+    phase: Phase | None = None
+    at_most_bytes: int
+
+
+@dataclass(kw_only=True)
+class ImportJob:
+    """An import under way. ``read_bytes`` by file, of ``total_bytes``; the rest is there once it has ended."""
+
+    learner: str
+    total_bytes: int
+    after: Callable[[ImportAnswer], None]
+    read_bytes: dict[str, int] = field(default_factory=dict)
+    file: str = ""
+    answer: ImportAnswer | None = None
+    problem: ArmscopeError | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def follow(self, source: Source, n_bytes: int) -> None:
+        """What the importer calls as it reads."""
+        self.file = source.file
+        self.read_bytes[f"{source.path}"] = n_bytes
+
+    @property
+    def share(self) -> float:
+        """How much of the files has been read, 0 to 1."""
+        return min(sum(list(self.read_bytes.values())) / max(self.total_bytes, 1), 1.0)
+
+    def run(self, desk: Desk, form: ImportForm) -> None:
+        """The thread's work."""
+        try:
+            self.answer = import_dropped(
+                desk,
+                form.files,
+                tools=form.tools,
+                format=form.format,
+                unit=form.unit,
+                phase=form.phase,
+                at_most_bytes=form.at_most_bytes,
+                progress=self.follow,
+            )
+        except ArmscopeError as problem:
+            self.problem = problem
+        except Exception:
+            log.exception("an import failed")
+        finally:
+            self.ended.set()
+
+
+def start_import(form: ImportForm, after: Callable[[ImportAnswer], None]) -> None:
+    """Begin to read the files; ``after`` is called in the session that began it, once it has ended well."""
+    if running_import() is not None:
+        return
+    desk = loading.reading().desk
+    job = ImportJob(
+        learner=desk.learner, total_bytes=sum(file.size_bytes for file in form.files), after=after
+    )
+    st.session_state[_JOB] = job
+    threading.Thread(target=job.run, args=(desk, form), name="armscope import", daemon=True).start()
+
+
+def running_import() -> ImportJob | None:
+    """The session's import, if one is under way or has ended unheard."""
+    job: ImportJob | None = st.session_state.get(_JOB)
+    return job
+
+
+def hear_import() -> None:
+    """Say what came of an import that has ended since, before a page is drawn."""
+    job = running_import()
+    if job is None or not job.ended.is_set():
+        return
+    st.session_state.pop(_JOB)
+    if job.answer is not None:
+        job.after(job.answer)
+        say(Flash(text=_told(job.answer), act=job.answer.id))
+    elif job.problem is not None:
+        say(failure("Nothing was imported.", job.problem))
+    else:
+        say(Flash(text="Nothing was imported. The log of the server has the details.", failed=True))
+
+
+def _told(answer: ImportAnswer) -> str:
+    new = answer.runs - answer.duplicates - answer.updated
+    rejected = f" {wording.things(answer.rejected_count, 'line')} rejected." if answer.rejected_count else ""
+    return f"{wording.things(new, 'new run')}, {wording.count(answer.updated)} grown.{rejected}"

@@ -1,0 +1,47 @@
+"""Rewards: a form sent."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from core.flows.reward import reward
+from dashboard import loading, wording
+from dashboard.acting.flashes import Flash, tried
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardForm:
+    """One filled-in form; ``key`` belongs to the form, not to the click, so sending it twice counts once."""
+
+    arm: str
+    value: float
+    reason: str | None = None
+    run: str | None = None
+    correct: bool = False
+    key: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+def send_reward(form: RewardForm, after: Callable[[], None]) -> None:
+    """Send the form as it was drawn; ``after`` empties it once the reward stands."""
+
+    def act() -> Flash:
+        answer = reward(
+            loading.reading().desk,
+            form.arm,
+            form.value,
+            run=form.run,
+            reason=form.reason,
+            correct=form.correct,
+            key=form.key,
+        )
+        after()
+        name = wording.literal(wording.short_name(form.arm))
+        rounded = " The reward was rounded to millionths." if answer.rounded else ""
+        return Flash(
+            text=f"{name} rewarded {form.value:g}; its mean is now {wording.mean(answer.mean)}.{rounded}",
+            act=answer.id,
+        )
+
+    tried("The reward was not sent.", act)

@@ -1,0 +1,47 @@
+"""Data: bring runs in, see what came of it, take everything out, and where it is kept."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import loading, sentences
+from dashboard.widgets import export_form, import_form, import_history, where_data
+from dashboard.widgets.import_report import report
+from dashboard.widgets.panel import panel
+from dashboard.widgets.words import muted, section, sentence
+
+
+def page() -> None:
+    here = loading.reading()
+    sentence(sentences.data(here.frame.n_runs, here.frame.n_arms, loading.imports()), here.tokens)
+    muted("Importing again changes nothing; every import can be undone; nothing leaves this machine.")
+    st.space("xsmall")
+    left, right = st.columns([7, 5], gap="large")
+    with left:
+        if here.may("ingest"):
+            with panel("Bring in", still="nothing was imported"):
+                section("Bring in", "sessions of agents, benchmark results, exports")
+                import_form.form()
+        progress = st.container()
+    with right:
+        with panel("Take out", still="the importer still works"):
+            section("Take out", "everything, with a manifest")
+            export_form.form()
+        st.space("small")
+        with panel("Where the data are", still="the importer still works"):
+            section("Where the data are")
+            where_data.facts()
+    st.space("small")
+    with panel("Imports", still="the importer still works"):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            section("Imports", "newest first")
+            one = import_history.chosen()
+        if one is not None:
+            with st.container(border=True):
+                report(one)
+        import_history.table()
+    with progress:
+        import_form.follow()
+
+
+page()

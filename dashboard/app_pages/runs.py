@@ -1,0 +1,52 @@
+"""Runs: what became of each arm in a page of runs, then those runs as a table; filtered, newest first."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import loading, sentences
+from dashboard.figures.heatmap import COMPACT_RUNS, heatmap
+from dashboard.widgets import run_filters
+from dashboard.widgets.empty import no_arms
+from dashboard.widgets.legend import heat_legend
+from dashboard.widgets.panel import panel
+from dashboard.widgets.run_tables import run_chart, run_table
+from dashboard.widgets.words import muted, section, sentence
+
+
+def page() -> None:
+    here = loading.reading()
+    if here.frame.n_runs == 0:
+        no_arms("What became of each arm in each run")
+        return
+    title = st.container(gap="small")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        wanted = run_filters.run_filter()
+        by = run_filters.rows_by()
+    cursor, direction = run_filters.place()
+    seen = loading.seen_runs(wanted, cursor, direction, by)
+    at_newest = run_filters.at_newest(seen.page, cursor, direction)
+    narrowed, year = run_filters.narrowed(wanted), here.frame.last_at_ms
+    with title:
+        sentence(sentences.runs(seen, newest=at_newest, narrowed=narrowed), here.tokens)
+        muted(sentences.runs_counted(seen, newest=at_newest, narrowed=narrowed, year_of_ms=year))
+    if seen.page.rows:
+        with panel("Arms × runs", still="the table below still works"):
+            drawn = loading.pictured_once(
+                ("heat map", wanted, cursor, direction, by),
+                lambda: heatmap(seen.cells, seen.page.rows, here.tokens, compact=here.compact),
+            )
+            note = sentences.runs_rest(seen, by)
+            if here.compact and len(seen.page.rows) > COMPACT_RUNS:
+                note += f"; the newest {COMPACT_RUNS} of these runs"
+            section("Arms × runs", note, table=drawn.table, key="heat")
+            heat_legend(here.tokens, seen.page.rows)
+            run_chart(drawn, seen.page.rows)
+    with panel("The runs", still="the picture above still works"):
+        section("The runs", "newest first; a click opens one")
+        run_filters.paging(seen.page, cursor, direction)
+        if seen.page.rows:
+            run_table(seen.page.rows)
+
+
+page()

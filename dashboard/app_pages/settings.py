@@ -1,0 +1,37 @@
+"""Settings: what the learner goes by, what a change would do, and who changed what."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import loading, sentences
+from dashboard.widgets import settings_form, settings_history
+from dashboard.widgets.panel import panel
+from dashboard.widgets.words import muted, section, sentence
+
+
+def page() -> None:
+    here = loading.reading()
+    sentence(sentences.settings(here.frame.settings), here.tokens)
+    muted("Every change shows its effect first, is logged, and can be undone.")
+    st.space("xsmall")
+    if here.may("settings"):
+        left, right = st.columns([7, 5], gap="large")
+        with left:
+            drafts = settings_form.fields()
+        with right:
+            with panel("What would change", still="the settings are as they were"):
+                section("What would change", "nothing is sent yet")
+                settings_form.preview(drafts)
+            settings_form.send(drafts)
+    else:
+        with panel("Settings"):
+            section("Settings", "an operator changes them")
+            settings_form.table()
+    st.space("small")
+    with panel("Changes", still="the form still works"):
+        section("Changes", "newest first")
+        settings_history.table()
+
+
+page()

@@ -1,0 +1,226 @@
+"""Heat map of runs → cells of arms × runs: filled, crossed, dashed, dotted, and a diamond where a person spoke.
+
+Colour never stands alone: every state has its mark. Depth of blue-grey means reward; the type is a glyph at the
+left. One trace holds the grounds, one all marks with their hovers, so that a click on a cell is a click on a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from core.records.run import RunClass
+from core.records.verdict import Outcome
+from core.statistics.heatmap import CELL_STATES, CellState, Heatmap
+from core.store.reads import RunRow
+from dashboard import wording
+from dashboard.figures import theme
+from dashboard.figures.drawn import Cell, Drawn, Trace, drawn, single
+from dashboard.figures.theme import Tokens
+
+ROW_PX: Final = 15
+_HEAD_ROWS: Final = 1
+"""Rows above the first arm, for the marks of the columns."""
+COMPACT_RUNS: Final = 20
+"""Columns on a phone: fewer, so that a finger finds them."""
+_TICKS: Final = 5
+_LEFT_PX: Final = 196
+_COMPACT_LEFT_PX: Final = 122
+_COMPACT_CHARS: Final = 16
+
+STATE_WORDS: Final[Mapping[CellState, str]] = {
+    "absent": "no part in it",
+    "left_out": "left out",
+    "unjudged": "in, not judged",
+    "penalised": "in, not referenced: 0",
+    "rewarded": "in and referenced: 1",
+}
+CLASS_MARKS: Final[Mapping[RunClass, str]] = {"baseline": "B", "passive": "P", "fallback": "F"}
+"""What stands above the column of a run that is not a plain selected or imported one."""
+UNJUDGED_MARK: Final = "–"
+
+
+def column_mark(run_class: str, outcome: Outcome | str) -> str:
+    """The mark above a run's column: its class, and a dash where nothing was learned from it.
+
+    >>> column_mark("baseline", "observed"), column_mark("selected", "aborted"), column_mark("passive", "passive")
+    ('B', '–', 'P')
+    """
+    mark = next((mark for name, mark in CLASS_MARKS.items() if name == run_class), "")
+    is_silent = outcome not in {"observed", "passive"}
+    return f"{mark}{UNJUDGED_MARK}" if is_silent else mark
+
+
+def heatmap(cells: Heatmap, runs: Sequence[RunRow], look: Tokens, *, compact: bool = False) -> Drawn:
+    """Arms down, runs across, the newest at the right; ``runs`` are those of ``cells``, newest first."""
+    if compact:
+        cells = cells.newest(COMPACT_RUNS)
+    columns = list(reversed(runs[: len(cells.run_nos)]))
+    n_rows = len(cells.keys)
+    left = _COMPACT_LEFT_PX if compact else _LEFT_PX
+    margin = (left, 14, 2, 46)
+    layout = theme.layout(
+        look,
+        height=ROW_PX * (max(n_rows, 1) + _HEAD_ROWS) + margin[2] + margin[3],
+        margin=margin,
+        xaxis=_run_axis(look, columns),
+        yaxis=theme.axis(look, range=[n_rows - 0.5, -0.5 - _HEAD_ROWS], showticklabels=False),
+        annotations=_names(cells, look, compact=compact),
+    )
+    traces = [
+        _grounds(cells, look),
+        _types(cells, look),
+        _heads(columns, look),
+        _marks(cells, columns, look),
+    ]
+    return drawn(traces, layout, alt=_alt(cells, columns), table=_table(cells))
+
+
+def _run_axis(look: Tokens, columns: Sequence[RunRow]) -> dict[str, Any]:
+    ticks = sorted({*range(0, len(columns), max(len(columns) // _TICKS, 1)), max(len(columns) - 1, 0)})
+    if len(ticks) > 2 and ticks[-1] - ticks[-2] < len(columns) / _TICKS / 2:
+        del ticks[-2]
+    return theme.axis(
+        look,
+        title="run, newest at the right",
+        range=[-1.6, max(len(columns), 1) - 0.5],
+        ticklabeloverflow="allow",
+        tickmode="array",
+        tickvals=ticks,
+        ticktext=[wording.count(columns[tick].run_no) for tick in ticks] if columns else [],
+    )
+
+
+def _grounds(cells: Heatmap, look: Tokens) -> Trace:
+    """One rectangle a cell that was in; left out and absent are the page itself."""
+    state = cells.state
+    first = CELL_STATES.index("unjudged")
+    depth = np.where(state >= first, state - first, np.nan).astype(np.float32)
+    colours = (look.heat_unjudged, look.heat_penalised, look.heat_rewarded)
+    scale = [[edge / 3, colour] for at, colour in enumerate(colours) for edge in (at, at + 1)]
+    return {
+        "type": "heatmap",
+        "z": depth,
+        "x": single(np.arange(state.shape[1])),
+        "y": single(np.arange(state.shape[0])),
+        "zmin": -0.5,
+        "zmax": 2.5,
+        "colorscale": scale,
+        "showscale": False,
+        "xgap": 1,
+        "ygap": 1,
+        "hoverinfo": "skip",
+    }
+
+
+def _types(cells: Heatmap, look: Tokens) -> Trace:
+    kinds = [look.types[kind] for kind in cells.types]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": single(np.full(len(kinds), -1.0)),
+        "y": single(np.arange(len(kinds))),
+        "marker": {
+            "symbol": [kind.symbol for kind in kinds],
+            "size": [kind.size - 2 for kind in kinds],
+            "color": [kind.mark for kind in kinds],
+            "opacity": 1,
+        },
+        "hoverinfo": "skip",
+    }
+
+
+def _marks(cells: Heatmap, columns: Sequence[RunRow], look: Tokens) -> Trace:
+    """Every cell that means something: its mark, its hover, and its run's number for the click."""
+    state, by_hand = cells.state, cells.by_hand
+    row, column = np.nonzero((state != CELL_STATES.index("absent")) | ~np.isnan(by_hand))
+    kind = state[row, column]
+    hand = ~np.isnan(by_hand[row, column])
+    symbols = np.array(["square", "circle", "line-ew", "x-thin", "square"], dtype=object)[kind]
+    symbols[hand] = "diamond"
+    clear = "rgba(0,0,0,0)"
+    inks = np.array([clear, look.guide, look.text, look.muted, clear], dtype=object)[kind]
+    inks[hand] = np.where(kind[hand] == CELL_STATES.index("rewarded"), look.heat_mark, look.text)
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": single(column),
+        "y": single(row),
+        "customdata": np.array([run.run_no for run in columns], dtype=np.int32)[column],
+        "marker": {
+            "symbol": symbols.tolist(),
+            "size": np.where(hand, 8, np.array([12, 2, 7, 5, 12])[kind]).tolist(),
+            "color": inks.tolist(),
+            "line": {
+                "width": np.where(hand, 0, np.array([0, 0, 1.6, 1.2, 0])[kind]).tolist(),
+                "color": inks.tolist(),
+            },
+            "opacity": 1,
+        },
+        "selected": {"marker": {"opacity": 1}},
+        "unselected": {"marker": {"opacity": 1}},
+        "hovertext": _hovers(cells, columns, list(zip(row.tolist(), column.tolist(), strict=True))),
+        "hoverinfo": "text",
+        "cliponaxis": False,
+    }
+
+
+def _hovers(cells: Heatmap, columns: Sequence[RunRow], places: Sequence[tuple[int, int]]) -> list[str]:
+    names = [f"<b>{wording.plot_literal(wording.short_name(key))}</b><br>run " for key in cells.keys]
+    runs = [f"{wording.count(run.run_no)}, {run.run_class}: " for run in columns]
+    words = [STATE_WORDS[name] for name in CELL_STATES]
+    state, by_hand = cells.state.tolist(), cells.by_hand
+    given = {
+        (at, of): f"<br>by hand: {by_hand[at, of]:g}" for at, of in np.argwhere(~np.isnan(by_hand)).tolist()
+    }
+    return [f"{names[at]}{runs[of]}{words[state[at][of]]}{given.get((at, of), '')}" for at, of in places]
+
+
+def _names(cells: Heatmap, look: Tokens, *, compact: bool) -> list[dict[str, Any]]:
+    if not cells.keys:
+        return []
+    room = _COMPACT_CHARS if compact else wording.NAME_CHARS
+    names = [wording.plot_literal(wording.cut_middle(wording.short_name(key), room)) for key in cells.keys]
+    return [theme.column(look, names, row_px=ROW_PX, yref="y", x=0, xanchor="right", xshift=-2)]
+
+
+def _heads(columns: Sequence[RunRow], look: Tokens) -> Trace:
+    """What kind of run a column is, above it."""
+    marks = [column_mark(run.run_class, run.outcome) for run in columns]
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "x": single([at for at, mark in enumerate(marks) if mark]),
+        "y": single([-1.0 for mark in marks if mark]),
+        "text": [mark for mark in marks if mark],
+        "textfont": {"size": theme.AXIS_PX, "color": look.text},
+        "hoverinfo": "skip",
+    }
+
+
+def _alt(cells: Heatmap, columns: Sequence[RunRow]) -> str:
+    """The picture in one sentence."""
+    counted = [
+        f"{wording.count(cells.count(state))} {STATE_WORDS[state]}" for state in reversed(CELL_STATES[1:])
+    ]
+    n_hand = int((~np.isnan(cells.by_hand)).sum())
+    given = f"; by hand {wording.count(n_hand)}" if n_hand else ""
+    return (
+        f"Heat map of {wording.things(len(cells.keys), 'arm')} in {wording.things(len(columns), 'run')}. "
+        f"Cells: {'; '.join(counted)}{given}."
+    )
+
+
+def _table(cells: Heatmap) -> dict[str, Sequence[Cell]]:
+    counted: dict[str, Sequence[Cell]] = {
+        STATE_WORDS[state]: (cells.state == CELL_STATES.index(state)).sum(axis=1).tolist()
+        for state in reversed(CELL_STATES[1:])
+    }
+    return {
+        "type": list(cells.types),
+        "arm": [wording.plain(key) for key in cells.keys],
+        **counted,
+        "by hand": (~np.isnan(cells.by_hand)).sum(axis=1).tolist(),
+    }

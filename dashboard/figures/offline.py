@@ -1,0 +1,41 @@
+"""Offline: figures in a file that no server stands behind."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from plotly.offline import get_plotlyjs
+
+from dashboard.figures import theme
+from dashboard.figures.drawn import Drawn
+
+SHOW: Final = """
+for (const place of document.querySelectorAll("[data-figure]")) {
+  const told = JSON.parse(document.getElementById(place.dataset.figure).textContent);
+  Plotly.newPlot(place, told.data, told.layout, told.config);
+}
+"""
+"""Draws every figure where its place stands in the page."""
+
+
+def library() -> str:
+    """Plotly's own script, whole: nothing has to be fetched."""
+    source: str = get_plotlyjs()
+    return source
+
+
+def told(drawn: Drawn) -> str:
+    """A figure as JSON, ready to stand inside a script element, where no tag can end it early."""
+    figure: dict[str, Any] = drawn.figure.to_dict()
+    inner = type(drawn.figure)(figure, _validate=False).to_json()
+    config = {**theme.CONFIG, "staticPlot": False, "responsive": True}
+    return _guarded(f'{{"config": {_plain(config)}, {inner[1:]}')
+
+
+def _plain(config: dict[str, object]) -> str:
+    parts = (f'"{name}": {"true" if value else "false"}' for name, value in config.items())
+    return "{" + ", ".join(parts) + "}"
+
+
+def _guarded(json: str) -> str:
+    return json.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,242 @@
+"""An arm's path → its mean in a 95% ribbon by day, broken at resets, with letters above what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from core.columns import Ints
+from core.flows.look import ArmPath, Mark
+from core.records.arm import ArmType
+from core.statistics.path import DAY_MS, Path
+from dashboard import wording
+from dashboard.figures import theme
+from dashboard.figures.drawn import Cell, Drawn, Trace, drawn, joined, single
+from dashboard.figures.theme import Tokens
+
+MAX_LETTERS: Final = 8
+_HEIGHT_PX: Final = 326
+_MARGIN: Final = (44, 56, 30, 46)
+_MAX_DAYS: Final = 400
+_TICKS: Final = 4
+_APART: Final = 0.035
+"""Marks closer than this part of the days shown share a letter."""
+_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True)
+class Lettered:
+    """A letter over the chart and what it stands for, in the order of time."""
+
+    letter: str
+    marks: tuple[Mark, ...]
+
+    @property
+    def day(self) -> int:
+        return self.marks[0].at_ms // DAY_MS
+
+
+def lettered(seen: ArmPath) -> tuple[tuple[Lettered, ...], int]:
+    """What happened, a letter each, and how many of the marks have none; resets go before settings and models."""
+    days = max(len(seen.path), 2)
+    groups: list[list[Mark]] = []
+    for mark in seen.marks:
+        near = groups and (mark.at_ms - groups[-1][0].at_ms) / DAY_MS <= _APART * days
+        if near:
+            groups[-1].append(mark)
+        else:
+            groups.append([mark])
+    by_weight = sorted(groups, key=lambda group: (_weight(group), group[0].at_ms), reverse=True)
+    kept = sorted(by_weight[:MAX_LETTERS], key=lambda group: group[0].at_ms)
+    found = tuple(Lettered(letter, tuple(group)) for letter, group in zip(_ALPHABET, kept, strict=False))
+    return found, len(seen.marks) - sum(len(one.marks) for one in found)
+
+
+def _weight(group: Sequence[Mark]) -> int:
+    return max({"reset": 2, "setting": 1, "model": 1}[mark.kind] for mark in group)
+
+
+def arm_path(seen: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, compact: bool = False) -> Drawn:
+    """Mean and interval at the end of each day; every epoch is a line of its own."""
+    shown = _thinned(seen.path)
+    letters, _ = lettered(seen)
+    mark = look.types[arm_type].mark
+    layout = theme.layout(
+        look,
+        height=_HEIGHT_PX,
+        margin=(34, 52, *_MARGIN[2:]) if compact else _MARGIN,
+        xaxis=_day_axis(look, seen.path),
+        yaxis=theme.axis(
+            look,
+            grid=True,
+            title="" if compact else "mean",
+            range=[0, 1.005],
+            tickmode="array",
+            tickvals=[0, 0.25, 0.5, 0.75, 1],
+            ticktext=["0", "0.25", "0.50", "0.75", "1"],
+        ),
+        shapes=[_upright(one, look) for one in letters],
+        annotations=[*(_letter(one, look) for one in letters), *_last(seen.path, look)],
+    )
+    stretches = _stretches(seen.path, shown)
+    traces = [
+        _ribbon(seen.path, stretches, mark),
+        *_lonely(seen.path, stretches, mark),
+        _line(seen.path, stretches, mark),
+        _end(seen.path, mark, look),
+    ]
+    return drawn(traces, layout, alt=_alt(seen, key), table=_table(seen.path, shown))
+
+
+def _thinned(path: Path) -> Ints:
+    """Every day, or evenly spaced ones over long spans, with both sides of each break and the last day."""
+    steps = np.round(np.linspace(0, len(path) - 1, min(len(path), _MAX_DAYS))).astype(np.int64)
+    breaks = np.flatnonzero(np.diff(path.epoch))
+    return np.unique(np.concatenate([steps, breaks, breaks + 1]))
+
+
+def _stretches(path: Path, shown: Ints) -> list[Ints]:
+    """The places of each epoch, in the order of time."""
+    cuts = np.flatnonzero(np.diff(path.epoch[shown])) + 1
+    return [stretch for stretch in np.split(shown, cuts) if len(stretch)]
+
+
+def _ribbon(path: Path, stretches: Sequence[Ints], mark: str) -> Trace:
+    """One closed shape per epoch: there and along the upper limits, back along the lower ones."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": joined([np.concatenate([path.day[at], path.day[at][::-1]]) for at in stretches]),
+        "y": joined([np.concatenate([path.upper[at], path.lower[at][::-1]]) for at in stretches]),
+        "line": {"width": 0, "color": mark, "simplify": False},
+        "fill": "toself",
+        "fillcolor": theme.faded(mark, theme.RIBBON),
+        "hoverinfo": "skip",
+    }
+
+
+def _lonely(path: Path, stretches: Sequence[Ints], mark: str) -> list[Trace]:
+    """An epoch of a single day has no ribbon to speak of: its interval is an upright bar."""
+    places = [int(at[0]) for at in stretches if len(at) == 1]
+    if not places:
+        return []
+    bar = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": joined([[path.day[at]] * 2 for at in places]),
+        "y": joined([[path.lower[at], path.upper[at]] for at in places]),
+        "line": {"width": 8, "color": theme.faded(mark, theme.RIBBON)},
+        "hoverinfo": "skip",
+    }
+    dot = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": single(path.day[places]),
+        "y": single(path.mean[places]),
+        "marker": {"size": 6, "color": mark},
+        "hoverinfo": "skip",
+    }
+    return [bar, dot]
+
+
+def _line(path: Path, stretches: Sequence[Ints], mark: str) -> Trace:
+    hovers: list[str] = []
+    for at in stretches:
+        hovers += [*(_hover(path, int(place)) for place in at), ""]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": joined([path.day[at] for at in stretches]),
+        "y": joined([path.mean[at] for at in stretches]),
+        "line": {"color": mark, "width": theme.TIME_LINE_PX, "simplify": False},
+        "hovertext": hovers[:-1],
+        "hoverinfo": "text",
+        "connectgaps": False,
+    }
+
+
+def _end(path: Path, mark: str, look: Tokens) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": single(path.day[-1:]),
+        "y": single(path.mean[-1:]),
+        "marker": {"size": 10, "color": mark, "line": {"width": 1, "color": look.page}},
+        "hovertext": [_hover(path, len(path) - 1)],
+        "hoverinfo": "text",
+        "cliponaxis": False,
+    }
+
+
+def _day_axis(look: Tokens, path: Path) -> dict[str, Any]:
+    first, last = int(path.day[0]), int(path.day[-1])
+    ticks = np.unique(np.linspace(first, last, min(_TICKS, last - first + 1)).astype(np.int64))
+    room = 0.02 * (last - first) + 0.5
+    return theme.axis(
+        look,
+        title="day, UTC",
+        range=[first - room, last + room],
+        tickmode="array",
+        tickvals=[int(tick) for tick in ticks],
+        ticktext=[wording.day(int(tick) * DAY_MS, year_of_ms=last * DAY_MS) for tick in ticks],
+    )
+
+
+def _upright(one: Lettered, look: Tokens) -> dict[str, Any]:
+    """A thin line: solid for a reset in force, dashed for what left the belief alone."""
+    is_break = any(mark.kind == "reset" and not mark.undone for mark in one.marks)
+    line = {"color": look.guide, "width": 1, "dash": "solid" if is_break else "3px,3px"}
+    return {"type": "line", "yref": "paper", "x0": one.day, "x1": one.day, "y0": 0, "y1": 1, "line": line}
+
+
+def _letter(one: Lettered, look: Tokens) -> dict[str, Any]:
+    return theme.label(look, f"<b>{one.letter}</b>", x=one.day, y=1, yref="paper", yanchor="bottom", yshift=2)
+
+
+def _last(path: Path, look: Tokens) -> list[dict[str, Any]]:
+    value = wording.mean(float(path.mean[-1]))
+    return [
+        theme.label(
+            look,
+            f"<b>{value}</b>",
+            x=int(path.day[-1]),
+            y=float(path.mean[-1]),
+            xanchor="left",
+            xshift=10,
+        )
+    ]
+
+
+def _hover(path: Path, at: int) -> str:
+    span = wording.interval(float(path.lower[at]), float(path.upper[at]))
+    said = f"<b>{wording.day(int(path.day[at]) * DAY_MS)}</b><br>"
+    said += f"mean {wording.mean(float(path.mean[at]))}, 95% interval {span}"
+    return f"{said}<br>{wording.things(int(path.pulls[at]), 'pull')} in this epoch"
+
+
+def _alt(seen: ArmPath, key: str) -> str:
+    path = seen.path
+    first, last = (wording.day(int(path.day[at]) * DAY_MS) for at in (0, -1))
+    n_resets = int(np.count_nonzero(np.diff(path.epoch)))
+    broken = "" if not n_resets else f", started again {wording.things(n_resets, 'time')}"
+    return (
+        f"Mean of {wording.short_name(key)} by day from {first} ({wording.mean(float(path.mean[0]))}) to {last} "
+        f"({wording.mean(float(path.mean[-1]))}){broken}, with its 95% interval as a ribbon."
+    )
+
+
+def _table(path: Path, shown: Ints) -> dict[str, Sequence[Cell]]:
+    newest = int(path.day[-1]) * DAY_MS
+    epochs = {int(epoch): number for number, epoch in enumerate(dict.fromkeys(path.epoch.tolist()), 1)}
+    places = shown[::-1]
+    return {
+        "day, UTC": [wording.day(int(path.day[at]) * DAY_MS, year_of_ms=newest) for at in places],
+        "mean": [wording.mean(float(path.mean[at]), 3) for at in places],
+        "95% interval": [wording.interval(float(path.lower[at]), float(path.upper[at])) for at in places],
+        "pulls": [int(path.pulls[at]) for at in places],
+        "in runs": [int(path.inclusions[at]) for at in places],
+        "epoch": [epochs[int(path.epoch[at])] for at in places],
+    }

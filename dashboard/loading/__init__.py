@@ -1,0 +1,95 @@
+"""Reads: what a page asks the flows, once per revision.
+
+Each rerun reads the learner's frame (and with it the revision) first. Every answer is then kept under database,
+learner, revision, question and view, so thirty people on one page cost one read; a write makes a new revision
+and with it new keys. The shelf is bounded, the oldest answers go first.
+"""
+
+from dashboard.loading.arm import (
+    arm_chance,
+    arm_ledger,
+    arm_notes,
+    arm_path,
+    arm_runs,
+    as_of,
+    near_arms,
+)
+from dashboard.loading.bringing import (
+    imports,
+    place,
+    preview_settings,
+    preview_undo,
+    problem_with,
+    setting_changes,
+)
+from dashboard.loading.knowing import pulls_needed, unread
+from dashboard.loading.questions import (
+    belief,
+    chances,
+    changes,
+    confidence,
+    everything,
+    overview,
+    preview_reset,
+    preview_reward,
+    resets,
+    rewards,
+    savings,
+    truth,
+)
+from dashboard.loading.reading import (
+    Reading,
+    begin,
+    desk_of,
+    drawn_once,
+    frame_of,
+    pictured_once,
+    pulse,
+    reading,
+    settings,
+)
+from dashboard.loading.runs import run, seen_runs
+from dashboard.loading.shelf import Answer, Shelf
+
+__all__ = [
+    "Answer",
+    "Reading",
+    "Shelf",
+    "arm_chance",
+    "arm_ledger",
+    "arm_notes",
+    "arm_path",
+    "arm_runs",
+    "as_of",
+    "begin",
+    "belief",
+    "chances",
+    "changes",
+    "confidence",
+    "desk_of",
+    "drawn_once",
+    "everything",
+    "frame_of",
+    "imports",
+    "near_arms",
+    "overview",
+    "pictured_once",
+    "place",
+    "preview_reset",
+    "preview_reward",
+    "preview_settings",
+    "preview_undo",
+    "problem_with",
+    "pulls_needed",
+    "pulse",
+    "reading",
+    "resets",
+    "rewards",
+    "run",
+    "savings",
+    "seen_runs",
+    "setting_changes",
+    "settings",
+    "truth",
+    "unread",
+]

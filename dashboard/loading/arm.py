@@ -1,0 +1,54 @@
+"""Arm: what the page of one arm asks the flows."""
+
+from __future__ import annotations
+
+from core.flows import look
+from core.records.note import Note
+from core.records.view import View
+from core.statistics.inclusion import Chance
+from core.store.reads.run_pages import Cursor
+from dashboard.loading.reading import asked, reading
+
+
+def as_of() -> look.Belief:
+    """Every arm as of the end of the span, whatever the types chosen."""
+    here = reading()
+    view = View(until_ms=here.view.until_ms)
+    return asked("belief", view, lambda: look.belief(here.desk, view))
+
+
+def arm_path(arm: str) -> look.ArmPath:
+    """How the belief in an arm got where it is at the end of the span."""
+    here = reading()
+    until_ms = here.view.until_ms
+    return asked(("arm path", arm), View(until_ms=until_ms), lambda: look.arm_path(here.desk, arm, until_ms))
+
+
+def arm_ledger(arm: str, after: look.LedgerPlace) -> look.ArmLedger:
+    """A page of an arm's observations."""
+    here = reading()
+    return asked(("arm ledger", arm, after), None, lambda: look.arm_ledger(here.desk, arm, after=after))
+
+
+def arm_runs(arm: str, cursor: Cursor | None) -> look.ArmRuns:
+    """A page of the runs that an arm was in or left out of."""
+    here = reading()
+    return asked(("arm runs", arm, cursor), None, lambda: look.arm_runs(here.desk, arm, cursor=cursor))
+
+
+def arm_chance(arm: str) -> Chance:
+    """What an arm would have to be worth at its cost."""
+    here = reading()
+    return asked(("arm chance", arm), None, lambda: look.arm_chance(here.desk, arm))
+
+
+def arm_notes(arm: str) -> tuple[Note, ...]:
+    """What people wrote about an arm, newest first."""
+    here = reading()
+    return asked(("arm notes", arm), None, lambda: look.notes(here.desk, arm))
+
+
+def near_arms(wanted: str) -> tuple[str, ...]:
+    """Ids that a mistyped one may have meant."""
+    here = reading()
+    return asked(("near arms", wanted), None, lambda: look.near_arms(here.desk, wanted))

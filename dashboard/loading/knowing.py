@@ -1,0 +1,20 @@
+"""Knowing: what the confidence page asks besides the belief."""
+
+from __future__ import annotations
+
+from core.columns import Ints
+from core.flows import look
+from dashboard.loading.reading import asked, belief_view, reading
+
+
+def pulls_needed(width: float) -> Ints:
+    """Further pulls of every arm in view until its interval is at most so wide; aligned with `confidence`."""
+    here = reading()
+    view = belief_view(here.view)
+    return asked(("pulls needed", width), view, lambda: look.pulls_needed(here.desk, view, width=width))
+
+
+def unread() -> look.Unread:
+    """Observations that no posterior reads."""
+    here = reading()
+    return asked("unread", None, lambda: look.unread(here.desk))

@@ -1,0 +1,90 @@
+"""Questions: what pages ask the flows."""
+
+from __future__ import annotations
+
+from core import demo
+from core.flows import look
+from core.records.arm import ArmType
+from core.records.audit import AuditEntry
+from core.records.observation import Observation
+from core.records.reset import Reset, Target
+from core.records.view import View
+from core.statistics.confidence import Confidence
+from core.statistics.overview import Overview
+from core.statistics.savings import Savings
+from dashboard.loading.reading import asked, belief_view, reading
+
+
+def belief() -> look.Belief:
+    """Every arm in view with what is believed of it."""
+    here = reading()
+    return asked("belief", belief_view(here.view), lambda: look.belief(here.desk, belief_view(here.view)))
+
+
+def everything() -> look.Belief:
+    """Every arm as it stands now, whatever the filters say: what an act works on."""
+    here = reading()
+    return asked("belief", View(), lambda: look.belief(here.desk, View()))
+
+
+def overview() -> Overview:
+    """The first page in numbers."""
+    here = reading()
+    return asked("overview", here.view, lambda: look.overview(here.desk, here.view))
+
+
+def confidence() -> Confidence:
+    """How much is known of the arms."""
+    here = reading()
+    return asked("confidence", here.view, lambda: look.confidence(here.desk, here.view))
+
+
+def savings() -> Savings:
+    """What the selection saves."""
+    here = reading()
+    return asked("savings", here.view, lambda: look.savings(here.desk, here.view))
+
+
+def chances() -> dict[str, float]:
+    """Chance of inclusion in the next run, by arm."""
+    here = reading()
+    return asked("chances", None, lambda: look.chances(here.desk))
+
+
+def truth() -> dict[str, float]:
+    """Planted values of a demo world, by arm; nothing elsewhere."""
+    seed = demo.seed_of(reading().frame.origin)
+    return {} if seed is None else demo.truth(seed)
+
+
+def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
+    """The last rewards that this person or anybody gave, newest first."""
+    here = reading()
+    actor = None if everyone else here.desk.actor.name
+    return asked(("rewards", limit, actor), None, lambda: look.rewards(here.desk, limit=limit, actor=actor))
+
+
+def resets() -> tuple[Reset, ...]:
+    """Every reset, newest first."""
+    here = reading()
+    return asked("resets", None, lambda: look.resets(here.desk))
+
+
+def changes(limit: int = 5) -> tuple[AuditEntry, ...]:
+    """The last entries of the audit log."""
+    here = reading()
+    return asked(("changes", limit), None, lambda: look.changes(here.desk, limit=limit))
+
+
+def preview_reward(arm: str, value: float, *, run: str | None, correct: bool) -> look.RewardPreview:
+    """What a reward would change; nothing is written."""
+    here = reading()
+    question = ("preview reward", arm, value, run, correct)
+    return asked(question, None, lambda: look.preview_reward(here.desk, arm, value, run=run, correct=correct))
+
+
+def preview_reset(*, arms: tuple[str, ...], types: tuple[ArmType, ...], target: Target) -> look.ResetPreview:
+    """What a reset would change; nothing is written."""
+    here = reading()
+    question = ("preview reset", arms, types, target)
+    return asked(question, None, lambda: look.preview_reset(here.desk, arms=arms, types=types, target=target))

@@ -1,0 +1,116 @@
+"""Reading: what this rerun looks at, and how its answers are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final, cast
+
+import msgspec
+import streamlit as st
+
+from core.flows import look
+from core.flows.desk import Desk, open_desk
+from core.permissions import Action, may
+from core.records.view import View
+from core.settings import Settings
+from dashboard.figures.theme import Tokens
+from dashboard.loading.shelf import Answer, Shelf
+
+_SHELF_BOUND: Final = 128
+_DRAWINGS_BOUND: Final = 32
+"""Fewer: a table of 10,000 arms weighs some megabytes, and each word searched for makes one."""
+_PICTURES_BOUND: Final = 64
+_DESKS_BOUND: Final = 16
+_SESSION: Final = "armscope reading"
+
+_answers: Final = Shelf(_SHELF_BOUND)
+_drawings: Final = Shelf(_DRAWINGS_BOUND)
+_pictures: Final = Shelf(_PICTURES_BOUND)
+_desks: Final = Shelf(_DESKS_BOUND)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the frame found out for the page it frames: whose data, which part of them, and how to draw."""
+
+    desk: Desk
+    frame: look.Frame
+    view: View
+    tokens: Tokens
+    compact: bool
+    presenting: bool
+
+    def may(self, action: Action) -> bool:
+        """Whether the page should offer an action; the flow decides again when it is called."""
+        return not self.presenting and may(self.desk.actor, action)
+
+
+def settings() -> Settings:
+    """Where the data are, as the environment says."""
+    return Settings.from_environment()
+
+
+def desk_of(learner: str | None = None) -> Desk:
+    """The desk of a learner (the environment's by default), opened once per process."""
+    wanted = settings()
+    if learner is not None:
+        wanted = msgspec.structs.replace(wanted, learner=learner)
+    return _desks.kept((str(wanted.database), wanted.learner, wanted.actor), lambda: open_desk(wanted))
+
+
+def frame_of(desk: Desk) -> look.Frame:
+    """What there is to look at: learners, time span, filters, revision. Whether it still is so is asked anew
+    in every rerun.
+    """
+    now = look.moment(desk)
+    return _answers.kept((str(desk.store.path), desk.learner, now, "frame"), lambda: look.frame(desk))
+
+
+def begin(reading: Reading) -> None:
+    """Hand this rerun's reading to the page and to the fragments that outlive the rerun."""
+    st.session_state[_SESSION] = reading
+
+
+def reading() -> Reading:
+    """The session's reading, as the frame left it."""
+    return cast("Reading", st.session_state[_SESSION])
+
+
+def pulse() -> look.Pulse:
+    """The learner's present revision and number of runs; whether they still are so is asked anew."""
+    desk = reading().desk
+    now = look.moment(desk)
+    return _answers.kept((str(desk.store.path), desk.learner, now, "pulse"), lambda: look.pulse(desk))
+
+
+def belief_view(view: View) -> View:
+    """Beliefs heed the end of the span and the types only; the rest would split the shelf for nothing."""
+    return View(until_ms=view.until_ms, types=view.types)
+
+
+def drawn_once(question: Hashable, make: Callable[[], Answer]) -> Answer:
+    """A table or figure made from this page's belief, kept like an answer: remaking it costs more than asking.
+
+    ``question`` names everything else it depends on: places, order, method, theme.
+    """
+    return _drawings.kept(_key(question, belief_view(reading().view)), make)
+
+
+def pictured_once(question: Hashable, make: Callable[[], Answer]) -> Answer:
+    """A figure of this page, made once for a revision, view, theme and width."""
+    here = reading()
+    return _pictures.kept(_key((question, here.tokens.name, here.compact), here.view), make)
+
+
+def asked(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> Answer:
+    """An answer of the frame's revision; one that a write overtook meanwhile is shown, but not kept as if it were."""
+    here = reading()
+    return _answers.kept(
+        _key(question, view), ask, still=lambda: look.moment(here.desk)[1] == here.frame.revision
+    )
+
+
+def _key(question: Hashable, view: View | None) -> Hashable:
+    seen = reading().frame
+    return (seen.database, seen.origin, seen.learner, seen.revision, question, view)

@@ -1,0 +1,48 @@
+"""Shelf: answers by key, bounded."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import TypeVar, cast
+
+Answer = TypeVar("Answer")
+
+
+class Shelf:
+    """Answers by key, the least recently used dropped beyond the bound; safe for several sessions at once.
+
+    >>> shelf = Shelf(bound=1)
+    >>> shelf.kept("a", lambda: 1), shelf.kept("a", lambda: 2), shelf.kept("b", lambda: 3), len(shelf)
+    (1, 1, 3, 1)
+    """
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._answers: OrderedDict[Hashable, object] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def kept(
+        self, key: Hashable, ask: Callable[[], Answer], still: Callable[[], bool] = lambda: True
+    ) -> Answer:
+        """The answer under this key; asked for outside the lock, so a slow question holds up nobody else.
+
+        A new answer is kept only if ``still`` says afterwards that the key holds for it.
+        """
+        with self._lock:
+            if key in self._answers:
+                self._answers.move_to_end(key)
+                return cast("Answer", self._answers[key])
+        answer = ask()
+        if not still():
+            return answer
+        with self._lock:
+            self._answers[key] = answer
+            self._answers.move_to_end(key)
+            while len(self._answers) > self._bound:
+                self._answers.popitem(last=False)
+        return answer

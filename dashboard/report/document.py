@@ -1,0 +1,240 @@
+"""Document: facts → what the report says, section by section, in the words and pictures of the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from dashboard import sentences, wording
+from dashboard.figures.arms import ordered, ranked_rows, rows, table, telling
+from dashboard.figures.bands import bands
+from dashboard.figures.densities import densities, sample
+from dashboard.figures.distributions import distributions
+from dashboard.figures.drawn import Drawn
+from dashboard.figures.ladder import ladder
+from dashboard.figures.savings_time import savings_time
+from dashboard.figures.strata import strata
+from dashboard.figures.theme import LIGHT
+from dashboard.figures.width_pulls import width_pulls
+from dashboard.report.facts import Facts, Query
+from dashboard.sentences import Sentence
+
+MAX_ARMS: Final = 1_000
+"""More rows than this make a file that no browser likes; the command for all of them is named instead."""
+
+Table = Mapping[str, Sequence[object]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A figure with its words and its table."""
+
+    title: str
+    note: str
+    drawn: Drawn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """One key figure."""
+
+    label: str
+    value: str
+    change: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A part of the report; every number in it comes from ``query``. Texts are Markdown, escaped."""
+
+    title: str
+    query: Query
+    sentence: Sentence = ()
+    lines: tuple[str, ...] = ()
+    cards: tuple[Card, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    table: Table | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A frozen report."""
+
+    title: Sentence
+    subtitle: str
+    about: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+    queries: tuple[Query, ...]
+
+
+def report(facts: Facts) -> Report:
+    """The report of a learner that has arms; without any, it says so and no more."""
+    seen = facts.overview
+    known = seen.n_arms > 0
+    return Report(
+        title=sentences.overview(seen) if known else ("Nothing is known yet: no run has been recorded.",),
+        subtitle=sentences.savings_line(seen.savings),
+        about=_about(facts),
+        sections=_sections(facts) if known else (),
+        queries=tuple(facts.queries.values()),
+    )
+
+
+def _sections(facts: Facts) -> tuple[Section, ...]:
+    return (
+        _attention(facts),
+        _key_figures(facts),
+        _savings(facts),
+        _best_and_worst(facts),
+        _beliefs(facts),
+        _confidence(facts),
+        _changes(facts),
+    )
+
+
+def _about(facts: Facts) -> tuple[tuple[str, str], ...]:
+    """Whose, of when, and under which filters; not where the file lies, which is nobody's business."""
+    frame, view = facts.frame, facts.view
+    filters = [*view.models, *view.channels, *view.types]
+    return (
+        ("Learner", wording.plain(frame.learner)),
+        ("Data", f"{_day(view.since_ms or frame.first_at_ms)} to {_day(view.until_ms or frame.last_at_ms)}"),
+        ("Filters", wording.plain(", ".join(filters)) or "none"),
+        ("Revision", f"{wording.count(frame.revision)} of {wording.plain(frame.origin) or 'a new learner'}"),
+        ("Frozen", f"{_day(facts.made_at_ms)}; all times are UTC"),
+    )
+
+
+def _day(at_ms: int | None) -> str:
+    return wording.MISSING if at_ms is None else f"{wording.instant(at_ms):%d %b %Y, %H:%M}"
+
+
+def _attention(facts: Facts) -> Section:
+    least = facts.frame.settings.min_pulls
+    claims = [sentences.attention(item, facts.savings, min_pulls=least) for item in facts.overview.attention]
+    return Section(
+        title="Needs attention",
+        query=facts.queries["overview"],
+        lines=tuple(f"**{claim.claim}** {claim.evidence}" for claim in claims) or ("Nothing needs a look.",),
+    )
+
+
+def _key_figures(facts: Facts) -> Section:
+    seen = facts.overview
+    cards = [Card(label=label, value=value, change=change) for label, value, change in _figure_words(facts)]
+    return Section(
+        title="Key figures",
+        query=facts.queries["overview"],
+        cards=tuple(cards),
+        lines=(sentences.bands(seen.bands, facts.frame.settings.min_pulls),),
+        figures=(Figure(title="Arms by confidence band", note="", drawn=bands(seen.bands, LIGHT)),),
+    )
+
+
+def _figure_words(facts: Facts) -> list[tuple[str, str, str | None]]:
+    return [sentences.figure_words(figure, facts.overview.n_arms) for figure in facts.overview.figures]
+
+
+def _savings(facts: Facts) -> Section:
+    saved = facts.savings
+    query, title = facts.queries["savings"], "Savings"
+    if saved.overall.saved_percent.value is None:
+        return Section(title=title, query=query, sentence=sentences.savings(saved))
+    rate, n_arms = facts.frame.settings.baseline_rate, facts.frame.n_arms
+    return Section(
+        title=title,
+        query=query,
+        sentence=sentences.savings(saved),
+        lines=(
+            sentences.savings_numbers(saved),
+            sentences.share_words(saved, configured=rate, n_arms=n_arms),
+            "Runs of one session influence each other, so the true interval may be wider.",
+        ),
+        figures=(
+            Figure(title="Tokens per run", note="smoothed, equal heights", drawn=distributions(saved, LIGHT)),
+            Figure(
+                title="Savings over time",
+                note="cumulative, band: 95% interval",
+                drawn=savings_time(saved.over_time, LIGHT),
+            ),
+            Figure(
+                title="The same by model and channel",
+                note="dotted line: all runs",
+                drawn=strata(saved, LIGHT),
+            ),
+        ),
+    )
+
+
+def _best_and_worst(facts: Facts) -> Section:
+    seen = facts.overview
+    ranked = ranked_rows(sorted([*seen.top, *seen.bottom], key=lambda arm: arm.rank))
+    note = f"mean and 95% interval, {seen.ranked_min_pulls} pulls or more"
+    figures = (Figure(title="Most and least useful", note=note, drawn=ladder(ranked, LIGHT)),)
+    return Section(
+        title="Most and least useful",
+        query=facts.queries["overview"],
+        lines=() if ranked else (f"No arm has {seen.ranked_min_pulls} pulls yet.",),
+        figures=figures if ranked else (),
+    )
+
+
+def _beliefs(facts: Facts) -> Section:
+    columns, summary = facts.belief.columns, facts.belief.summary
+    places = ordered(columns, summary, telling(columns, summary), "mean")
+    chosen = rows(columns, summary, places)
+    rest = np.ones(len(columns), dtype=np.bool_)
+    rest[places] = False
+    others = sample(list(zip(summary.alpha[rest], summary.beta[rest], strict=True)))
+    everyone = ordered(columns, summary, np.arange(len(columns), dtype=np.int64), "mean")
+    listed = rows(columns, summary, everyone[:MAX_ARMS])
+    n_more = len(columns) - len(listed)
+    more = f" {wording.count(n_more)} more: armscope posteriors." if n_more else ""
+    return Section(
+        title="Posteriors",
+        query=facts.queries["belief"],
+        sentence=sentences.posteriors(chosen),
+        lines=(
+            f"{wording.things(len(columns), 'arm')}, exact equal-tailed 95% intervals of Beta posteriors.{more}",
+        ),
+        figures=(
+            Figure(
+                title="Densities of nine arms from the best to the worst",
+                note="",
+                drawn=densities(chosen, others, LIGHT, n_others=int(rest.sum())),
+            ),
+        ),
+        table=table(listed),
+    )
+
+
+def _confidence(facts: Facts) -> Section:
+    known = facts.confidence
+    return Section(
+        title="Confidence",
+        query=facts.queries["confidence"],
+        sentence=sentences.confidence(known),
+        lines=(sentences.wider(known),),
+        figures=(
+            Figure(
+                title="Interval width against pulls",
+                note="grey boxes: typical width of each band, as documented",
+                drawn=width_pulls(known, LIGHT),
+            ),
+        ),
+    )
+
+
+def _changes(facts: Facts) -> Section:
+    lines = tuple(
+        f"{_day(entry.at_ms)} · {wording.literal(entry.actor)} · {sentences.change(entry)}"
+        for entry in facts.changes
+    )
+    return Section(
+        title="What changed",
+        query=facts.queries["changes"],
+        lines=lines or ("Nothing was changed by hand yet.",),
+    )

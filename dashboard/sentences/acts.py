@@ -1,0 +1,123 @@
+"""Acts: what a reward or a reset would change, in words."""
+
+from __future__ import annotations
+
+from core.columns import ArmColumns
+from core.records.learner import LearnerSettings
+from dashboard import wording
+from dashboard.sentences.phrase import Belief, Phrase, Sentence
+
+
+def effect(before_mean: float, after_mean: float, ranks: tuple[int, int]) -> str:
+    """What sending a reward would do.
+
+    >>> effect(0.52, 0.50, (21, 23))
+    'This would move the mean from 0.52 to 0.50 and the rank from 21 to 23. Nothing is sent yet.'
+    """
+    before, after = wording.means(before_mean, after_mean)
+    moved = f"move the mean from {before} to {after}" if before != after else f"leave the mean at {after}"
+    rank = f"leave the rank at {wording.count(ranks[1])}"
+    if ranks[0] != ranks[1]:
+        rank = f"the rank from {wording.count(ranks[0])} to {wording.count(ranks[1])}"
+        rank = rank if before != after else f"move {rank}"
+    return f"This would {moved} and {rank}. Nothing is sent yet."
+
+
+def scope_words(columns: ArmColumns) -> str:
+    """The arms of a reset in words: 14 tools, 45 arms."""
+    kinds = set(columns.types)
+    if len(kinds) == 1:
+        kind = next(iter(kinds))
+        return wording.things(len(columns), kind, wording.TYPE_PLURALS[kind])
+    return wording.things(len(columns), "arm")
+
+
+def reset(columns: ArmColumns, *, uniform: bool) -> Sentence:
+    """What a reset would do, and that it can be undone."""
+    target = (
+        "to Beta(1, 1)" if uniform else "to their own priors" if len(columns) != 1 else "to its own prior"
+    )
+    pulls = int(columns.pulls.sum())
+    whose = "Its" if len(columns) == 1 else "Their"
+    stay = f"{whose} {wording.things(pulls, 'pull')} stay{'s' if pulls == 1 else ''} readable"
+    return ("Reset ", Phrase(scope_words(columns)), f" {target}. {stay}, and you can undo it.")
+
+
+def consequence(columns: ArmColumns, settings: LearnerSettings) -> str:
+    """What follows from a reset for the next runs, in Markdown.
+
+    An arm under the minimum of pulls goes before every drawn arm, so each of these is in the next selected
+    runs until it has that many; seed arms are in anyway.
+    """
+    n_tried = len(columns) - sum(key in columns.places for key in set(settings.seed_arms))
+    if settings.phase == "passive":
+        return "**Nothing is selected while the learner is passive**; the arms stay at their new start."
+    if n_tried == 0:
+        return "**These are seed arms**: they stay in every prompt and begin to learn again."
+    arms = "this arm" if len(columns) == 1 else "these arms"
+    pulls = wording.number_word(settings.min_pulls)
+    each = "until it has" if len(columns) == 1 else "until each has"
+    return (
+        f"**The next selected runs will explore {arms} first**, {each} {pulls} pulls; what they cost goes "
+        "into the prompt meanwhile."
+    )
+
+
+def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, list[str]]:
+    """Before, after and change of one arm, as the small table of the reward form says it, in Markdown."""
+    widths = (before.upper - before.lower, after.upper - after.lower)
+    rows = [
+        ("mean", *wording.means(before.mean, after.mean), wording.small_change(after.mean - before.mean)),
+        (
+            "95% interval",
+            wording.interval(before.lower, before.upper),
+            wording.interval(after.lower, after.upper),
+            f"width {wording.small_change(widths[1] - widths[0])}",
+        ),
+        (
+            "confidence",
+            f"{wording.band(before.band)}, {wording.things(before.pulls, 'pull')}",
+            f"{wording.band(after.band)}, {wording.things(after.pulls, 'pull')}",
+            _pulls_change(after.pulls - before.pulls),
+        ),
+        (
+            f"rank among {wording.count(n_arms)}",
+            wording.count(before.rank),
+            wording.count(after.rank),
+            _places(after.rank - before.rank),
+        ),
+    ]
+    if before.chance is not None and after.chance is not None:
+        points = wording.change((after.chance - before.chance) * 100)
+        chances = _chance(before.chance, before.chance_error), _chance(after.chance, after.chance_error)
+        rows.append(("chance of inclusion ± standard error", *chances, f"{points} points"))
+    return {
+        " ": [row[0] for row in rows],
+        "before": [row[1] for row in rows],
+        "after": [row[2] if row[1] == row[2] else f"**{row[2]}**" for row in rows],
+        "change": [row[3] for row in rows],
+    }
+
+
+def _chance(share: float, error: float) -> str:
+    """A simulated chance with its standard error in points; a certain one has none.
+
+    >>> _chance(0.4312, 0.0093), _chance(1.0, 0.0)
+    ('43% ± 0.9', '100%')
+    """
+    return wording.percent(share, 0) + (f" ± {100 * error:.1f}" if error > 0 else "")
+
+
+def _pulls_change(delta: int) -> str:
+    return "none" if delta == 0 else f"{wording.change(delta)} pull{'' if abs(delta) == 1 else 's'}"
+
+
+def _places(delta: int) -> str:
+    """A change of rank; down is a larger number.
+
+    >>> _places(2), _places(-1), _places(0)
+    ('2 places down', '1 place up', 'none')
+    """
+    if delta == 0:
+        return "none"
+    return f"{wording.things(abs(delta), 'place')} {'down' if delta > 0 else 'up'}"

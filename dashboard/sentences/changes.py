@@ -1,0 +1,108 @@
+"""Changes: an entry of the audit log in words."""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from core.records.audit import AuditEntry
+from dashboard import wording
+
+Detail = dict[str, str | int | float | bool | None]
+
+_VALUE_CHARS: Final = 40
+
+
+def change(entry: AuditEntry) -> str:
+    """One entry of the change log in Markdown."""
+    said = _deed(entry, marked=True)
+    return f"{said}; undone" if entry.undone else said
+
+
+def deed(entry: AuditEntry) -> str:
+    """One entry without its state, as plain text for a table's cell; foreign text is as it came."""
+    return _deed(entry, marked=False)
+
+
+def _deed(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911 - one per action
+    detail = entry.detail
+    match entry.action:
+        case "reward":
+            verb = "corrected" if detail.get("kind") == "correction" else "rewarded"
+            return f"{verb} {_arm_of(detail, marked)} {_reward_of(detail)} by hand".replace("  ", " ")
+        case "reset":
+            number = _int_of(detail, "arms")
+            arms = "arms" if number is None else wording.things(number, "arm")
+            to = {"uniform": " to Beta(1, 1)", "prior": " to their priors"}.get(str(detail.get("to")), "")
+            return f"reset {arms}{to}"
+        case "undo":
+            return _undo_of(detail, marked)
+        case "import":
+            number = _int_of(detail, "runs", "n_runs")
+            runs = "imported runs" if number is None else f"imported {wording.things(number, 'run')}"
+            files = _int_of(detail, "files")
+            return runs if files is None else f"{runs} from {wording.things(files, 'file')}"
+        case "setting":
+            return _setting_of(detail, marked)
+        case "note":
+            return f"wrote a note about {_arm_of(detail, marked)}"
+        case "create":
+            learner = detail.get("learner")
+            return f"created {_arm_of(detail, marked) if learner is None else 'this learner'}"
+        case "upgrade":
+            return "upgraded the database"
+        case _:
+            assert_never(entry.action)
+
+
+def _foreign(text: str, marked: bool) -> str:
+    return wording.literal(text) if marked else text
+
+
+def _arm_of(detail: Detail, marked: bool) -> str:
+    arm = detail.get("arm")
+    if not isinstance(arm, str):
+        return "an arm"
+    name = _foreign(wording.short_name(arm), marked)
+    return f"**{name}**" if marked else name
+
+
+def _reward_of(detail: Detail) -> str:
+    value = detail.get("reward")
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return ""
+    said = f"{value:.1f}" if round(value, 1) == value else f"{value:g}"
+    return f"to {said}" if detail.get("kind") == "correction" else said
+
+
+def _undo_of(detail: Detail, marked: bool) -> str:
+    redone = detail.get("redone")
+    if isinstance(redone, str):
+        return f"let {_act(redone.rpartition('-')[0], marked)} stand again"
+    return f"took back {_act(str(detail.get('kind', 'change')), marked)}"
+
+
+def _act(kind: str, marked: bool) -> str:
+    """A kind of act with its article.
+
+    >>> _act("reward", True), _act("import", True), _act("setting", True)
+    ('a reward', 'an import', 'a setting')
+    """
+    word = _foreign(kind.replace("-", " ") or "change", marked)
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
+
+
+def _int_of(detail: Detail, *names: str) -> int | None:
+    for name in names:
+        value = detail.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None
+
+
+def _setting_of(detail: Detail, marked: bool) -> str:
+    name = _foreign(str(detail.get("name", "a setting")).replace("_", " "), marked)
+    before, after = detail.get("before"), detail.get("value")
+    if before is None or after is None:
+        return f"changed {name}"
+    was, now = (_foreign(wording.cut_middle(str(value), _VALUE_CHARS), marked) for value in (before, after))
+    return f"changed {name} {was} → {now}"

@@ -1,0 +1,153 @@
+"""Confidence: how much is known, in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from core.columns import Ints
+from core.flows.look import Unread
+from core.posterior.bands import TYPICAL_WIDTHS
+from core.records.posterior import BANDS, Band
+from core.statistics.confidence import Confidence
+from core.statistics.needed import UNREACHABLE
+from dashboard import wording
+from dashboard.sentences.phrase import ENOUGH_PULLS, Phrase, Sentence
+
+NEXT_SHOWN: Final = 9
+
+_WHY_UNREAD: Final = {
+    "no_arm": "the arm is not listed",
+    "no_run": "its run no longer stands, or had the arm out",
+    "no_observation": "what it corrects is gone",
+    "not_in_posterior": "missing from the posterior; armscope verify says more",
+}
+
+
+def confidence(known: Confidence) -> Sentence:
+    """How many arms are well known, and which go first."""
+    well, few = sum(known.counts[3:]), len(known.under_explored)
+    first = Phrase(f"{wording.count(well)} of {wording.count(known.n_arms)}")
+    start: Sentence = (first, f" arms have at least {ENOUGH_PULLS} pulls.")
+    if few == 0:
+        return (*start, " None has fewer than ", f"{wording.number_word(known.min_pulls)}.")
+    number = wording.capital(wording.number_word(few))
+    verb = "has" if few == 1 else "have"
+    goes = "goes" if few == 1 else "go"
+    least = wording.number_word(known.min_pulls)
+    return (
+        *start,
+        " ",
+        Phrase(number),
+        f" {verb} fewer than {least} and {goes} first in the next selected runs.",
+    )
+
+
+def wider(known: Confidence) -> str:
+    """How many observed arms are wider than the documented width of their band, in Markdown."""
+    n_observed = sum(known.counts[1:])
+    n_wider = int((known.wider & (known.pulls > 0)).sum())
+    return (
+        f"{wording.count(n_wider)} of {wording.count(n_observed)} observed arms are wider than their band "
+        "suggests. Dotted line: median width of the arms with about as many pulls."
+    )
+
+
+def unread(seen: Unread) -> str:
+    """How many observations nobody reads, in Markdown; 0 is a finding, not an assumption."""
+    return f"Observations that nobody reads: **{wording.count(seen.n_unread)}**."
+
+
+def unread_counts(seen: Unread) -> str:
+    """What was looked at to find that out, in Markdown."""
+    held = f"The posteriors hold {wording.things(seen.n_pulls, 'pull')}."
+    if seen.n_rewards == 0 and seen.n_unread == 0:
+        return f"{held} No reward stands in the ledger."
+    parts = [f"{wording.count(seen.n_present)} {'counts' if seen.n_present == 1 else 'count'} now"]
+    if seen.n_earlier:
+        parts.append(f"{wording.count(seen.n_earlier)} belong to epochs that a reset closed")
+    if seen.n_replaced:
+        parts.append(f"{wording.count(seen.n_replaced)} gave way to a later correction")
+    if seen.n_unread:
+        parts.append(f"{wording.count(seen.n_unread)} are read by nobody")
+    rewards = wording.things(seen.n_rewards, "standing reward")
+    return f"{held} Of {rewards} in the ledger, {wording.listed(parts)}."
+
+
+def unread_table(seen: Unread) -> dict[str, list[object]]:
+    """Arms with observations that nobody reads, and why."""
+    return {
+        "arm": [wording.plain(one.arm) or "arms that are not listed" for one in seen.arms],
+        "observations": [one.n for one in seen.arms],
+        "why": [_WHY_UNREAD[one.reason] for one in seen.arms],
+    }
+
+
+def next_band_note(n_open: int, n_arms: int) -> str:
+    """How many arms are on their way, and whether the table shows them all."""
+    if n_open == 0:
+        return ""
+    of_all = f"{wording.count(n_open)} of {wording.things(n_arms, 'arm')}"
+    return f"the nearest {NEXT_SHOWN}, {of_all}" if n_open > NEXT_SHOWN else of_all
+
+
+def to_reach(known: Confidence, place: int) -> str:
+    """What an arm needs for its next band."""
+    needed = int(known.pulls_to_next[place])
+    band = BANDS[int(known.band[place]) + 1]
+    return f"{wording.count(needed)} more → {wording.BAND_WORDS[band]}"
+
+
+def to_explore(known: Confidence, place: int) -> str:
+    """What an arm needs to be explored."""
+    return f"{wording.count(known.min_pulls - int(known.pulls[place]))} more → explored"
+
+
+def to_narrow(needed: Ints, place: int) -> str:
+    """What an arm needs for the width asked for."""
+    n = int(needed[place])
+    return "more than 1,000,000,000" if n == UNREACHABLE else f"{wording.count(n)} more"
+
+
+def bands_measured(known: Confidence) -> dict[str, list[object]]:
+    """Each band: how many arms, their median width, and what the source documents for it."""
+    total = max(known.n_arms, 1)
+    widths = known.median_width
+    return {
+        "confidence": [wording.band(band) for band in BANDS],
+        "arms": list(known.counts),
+        "share": [wording.percent(count / total, 0) for count in known.counts],
+        "median width": [wording.MISSING if width is None else f"{width:.2f}" for width in widths],
+        "documented": [documented(band) for band in BANDS],
+        "wider": list(known.n_wider),
+    }
+
+
+def documented(band: Band) -> str:
+    """Typical width of a band as the source has it.
+
+    >>> documented("medium"), documented("low"), documented("very_high"), documented("none")
+    ('0.15–0.40', '0.40 and more', 'below 0.08', '–')
+    """
+    limits = TYPICAL_WIDTHS[band]
+    if limits is None:
+        return wording.MISSING
+    low, high = limits
+    if not np.isfinite(high):
+        return f"{low:.2f} and more"
+    return f"below {high:.2f}" if low == 0 else f"{low:.2f}–{high:.2f}"
+
+
+def narrow(known: Confidence, needed: Ints, width: float) -> str:
+    """How far all arms are from the width asked for, in Markdown."""
+    reached = int((needed == 0).sum())
+    arms = wording.things(known.n_arms, "arm")
+    words = f"{wording.count(reached)} of {arms} have an interval of at most {width:g}."
+    open_ = needed[needed > 0]
+    if not len(open_):
+        return words
+    return (
+        f"{words} Half of the others need {wording.count(float(np.median(open_)))} more pulls or fewer, if their "
+        "means stay."
+    )

@@ -1,0 +1,131 @@
+"""Data: what was brought in, what came of it, and what taking it back would change, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.flows.learn import Difference, ImportAnswer, RejectedLine
+from core.flows.look import MovedArm, PastImport, UndoPreview
+from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence
+
+_SKIPPED = {
+    "conversational": "no tool was called",
+    "aborted": "stopped before a tool was called",
+    "error": "failed before a tool was called",
+    "passive": "passive phase: recorded only",
+}
+
+
+def data(n_runs: int, n_arms: int, done: Sequence[PastImport]) -> Sentence:
+    """What is here, and where it came from."""
+    if not n_runs and not done:
+        return ("Nothing is here yet. ", Phrase("Drop your agent’s sessions"), " to begin.")
+    here = f"{wording.things(n_runs, 'run')} and {wording.things(n_arms, 'arm')}"
+    standing = [one for one in done if not one.undone and one.answer is not None]
+    if not standing:
+        return (f"{here} are here, recorded directly; ", Phrase("no import stands"), ".")
+    rejected = sum(one.answer.rejected_count for one in standing if one.answer is not None)
+    came = f"{here} are here; "
+    imports = wording.things(len(standing), "import")
+    stand = "stands" if len(standing) == 1 else "stand"
+    if not rejected:
+        return (f"{came}{imports} {stand}, and ", Phrase("no line was rejected"), ".")
+    were = "line was rejected" if rejected == 1 else "lines were rejected"
+    return (f"{came}{imports} {stand}, and ", Phrase(f"{wording.count(rejected)} {were}"), ".")
+
+
+def import_line(answer: ImportAnswer) -> str:
+    """An import in one line, in Markdown."""
+    if answer.runs == 0:
+        return f"No runs; {wording.things(answer.ledger, 'reward, belief or reset', 'rewards, beliefs and resets')}."
+    new = answer.runs - answer.duplicates - answer.updated
+    return (
+        f"**{wording.things(new, 'new run')}**, {wording.count(answer.updated)} grown, "
+        f"{wording.count(answer.duplicates)} known already; {wording.things(answer.rejected_count, 'line')} rejected."
+    )
+
+
+def report(answer: ImportAnswer) -> dict[str, list[object]]:
+    """What an import came to, row by row; nothing that is none but what one looks for."""
+    rows: list[tuple[str, int, str]] = [
+        ("runs read", answer.runs, f"from {wording.things(answer.files, 'file')}"),
+        ("observed", answer.observed, "their arms were rewarded or penalised"),
+        ("known already", answer.duplicates, "nothing changed"),
+        ("grown", answer.updated, "a longer copy updated them"),
+    ]
+    rows += [("skipped", n, _SKIPPED[reason]) for reason, n in answer.skipped_by.items()]
+    if answer.skipped and not answer.skipped_by:
+        rows.append(("skipped", answer.skipped, "no tool was called, or passive"))
+    more = [
+        ("empty", answer.empty, "neither reply nor call"),
+        ("replies outside any turn", answer.outside, "nobody had asked yet"),
+        ("calls of tools that were not offered", answer.not_offered, "they get no arm"),
+        ("rewards, beliefs and resets", answer.ledger, "told by the files"),
+    ]
+    rows += [row for row in more if row[1]]
+    rows.append(
+        ("lines rejected", answer.rejected_count, "listed with the reason" if answer.rejected_count else "")
+    )
+    return {
+        "what": [row[0] for row in rows],
+        "how many": [row[1] for row in rows],
+        " ": [row[2] for row in rows],
+    }
+
+
+def rejected_table(lines: Sequence[RejectedLine]) -> dict[str, list[object]]:
+    """Lines or files that were left out; text cells."""
+    return {
+        "file": [wording.plain(line.file) for line in lines],
+        "line": [wording.MISSING if line.line is None else wording.count(line.line) for line in lines],
+        "reason": [wording.plain(line.reason) for line in lines],
+    }
+
+
+def differences_table(found: Sequence[Difference]) -> dict[str, list[object]]:
+    """Beliefs that a file states, beside what its own runs come to; text cells."""
+    return {
+        "arm": [wording.plain(one.arm) for one in found],
+        "the file says": [wording.beta(one.stated_alpha, one.stated_beta) for one in found],
+        "pulls there": [wording.count(one.stated_pulls) for one in found],
+        "its runs come to": [wording.beta(one.alpha, one.beta) for one in found],
+        "pulls": [wording.count(one.pulls) for one in found],
+    }
+
+
+def undo_effect(shown: UndoPreview) -> str:
+    """What taking an import back, or letting it stand again, would change, in Markdown."""
+    runs, arms, pulls = (after - before for before, after in (shown.n_runs, shown.n_arms, shown.n_pulls))
+    moved = [
+        f"{wording.change(delta)} {noun}{'' if abs(delta) == 1 else 's'}"
+        for delta, noun in ((runs, "run"), (arms, "arm"), (pulls, "pull"))
+        if delta
+    ]
+    if shown.settings:
+        names = wording.listed([name.replace("_", " ") for name in shown.settings])
+        moved.append(f"another value of {names}")
+    what = "Letting it stand again" if shown.again else "Undoing it"
+    if not moved and not shown.n_moved:
+        return f"{what} would change nothing: what it told is told by other imports too, or by nobody."
+    words = wording.listed(moved) if moved else "no run, no arm and no pull"
+    return f"{what} would mean **{words}**; {wording.things(shown.n_moved, 'arm')} would move. Nothing is deleted."
+
+
+def moved_table(arms: Sequence[MovedArm]) -> dict[str, list[object]]:
+    """Arms that would move most; text cells."""
+    return {
+        "arm": [wording.plain(arm.key) for arm in arms],
+        "pulls now": [_number(arm.pulls[0]) for arm in arms],
+        "pulls after": [_number(arm.pulls[1]) for arm in arms],
+        "mean now": [_mean(arm.mean[0]) for arm in arms],
+        "mean after": [_mean(arm.mean[1]) for arm in arms],
+    }
+
+
+def _number(value: int | None) -> str:
+    return "not listed" if value is None else wording.count(value)
+
+
+def _mean(value: float | None) -> str:
+    return wording.MISSING if value is None else wording.mean(value, 3)

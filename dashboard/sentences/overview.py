@@ -1,0 +1,247 @@
+"""Overview: its sentence, claims and figures in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from core.statistics.overview import ArmEvidence, Attention, KeyFigure, Overview
+from core.statistics.savings import Comparison, Savings
+from dashboard import wording
+from dashboard.sentences.phrase import ENOUGH_PULLS, Phrase, Sentence
+from dashboard.sentences.savings import limits, named
+
+
+def overview(seen: Overview) -> Sentence:
+    """What the agent gains, and how much needs a look."""
+    runs = f"After {wording.things(seen.n_runs, 'run')} "
+    return (runs, *_gain(seen.savings, seen), " ", needs(len(seen.attention)))
+
+
+def _gain(saved: Comparison, seen: Overview) -> Sentence:
+    value = saved.saved_percent.value
+    if value is None:
+        return _learned(saved, seen)
+    share = wording.percent(abs(value) / 100, 0)
+    if saved.verdict == "proven":
+        return (
+            "the agent uses ",
+            Phrase(f"{share} fewer tokens"),
+            f" than with everything in its prompt, {_errors(saved)}.",
+        )
+    if saved.verdict == "costs_more":
+        return (
+            "the agent uses ",
+            Phrase(f"{share} more tokens"),
+            " than with everything in its prompt.",
+        )
+    direction = "fewer" if value >= 0 else "more"
+    return (f"the agent uses {share} {direction} tokens, ", Phrase("which is not proven yet"), ".")
+
+
+def _learned(saved: Comparison, seen: Overview) -> Sentence:
+    """What is known where no savings can be claimed: how many arms are known well, and why there is no more."""
+    total, known = sum(seen.bands), sum(seen.bands[3:])
+    arms = f"{wording.count(known)} of {wording.things(total, 'arm')}"
+    has = "has" if total == 1 else "have"
+    why = "without baseline runs" if saved.baseline.n_runs == 0 else "yet"
+    if known == 0:
+        return (
+            "the learner knows ",
+            Phrase(wording.things(total, "arm")),
+            f", none of them well; {_none(why)}",
+        )
+    return (Phrase(arms), f" {has} at least {ENOUGH_PULLS} pulls; {_none(why)}")
+
+
+def _none(why: str) -> str:
+    return f"savings cannot be claimed {why}."
+
+
+def _errors(saved: Comparison) -> str:
+    difference = saved.error_difference
+    if difference.lower is None or difference.upper is None:
+        return "and nothing is known of its errors"
+    if difference.lower > 0:
+        return "but fails more often"
+    if difference.upper < 0:
+        return "and fails less often"
+    if difference.value is not None and difference.value <= 0:
+        return "and fails no more often"
+    return "with no proven difference in failures"
+
+
+def needs(n_things: int) -> str:
+    """How many things need a look.
+
+    >>> needs(5), needs(1), needs(0)
+    ('Five things need a look.', 'One thing needs a look.', 'Nothing needs a look.')
+    """
+    if n_things == 0:
+        return "Nothing needs a look."
+    word = wording.capital(wording.number_word(n_things))
+    return f"{word} thing{'s' if n_things > 1 else ''} need{'s' if n_things == 1 else ''} a look."
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One row of the attention list: a bold claim, its evidence, and the words of the way there."""
+
+    claim: str
+    evidence: str
+    way: str
+
+
+def attention(  # noqa: PLR0911 - one per kind
+    item: Attention, saved: Savings, *, min_pulls: int, year_of_ms: int | None = None
+) -> Claim:
+    """An attention row in words; one sentence per kind. Times leave out the year of ``year_of_ms``."""
+    arms = wording.things(item.count, "arm")
+    overall = saved.overall
+    match item.kind:
+        case "costs_more":
+            return Claim("Selecting costs more", f"savings {limits(overall.saved_percent)}", "See savings")
+        case "savings_not_proven":
+            n_baseline, n_selected = overall.baseline.n_known, overall.selected.n_known
+            groups = f"{wording.count(n_baseline)} baseline, {wording.count(n_selected)} selected runs"
+            return Claim(
+                "Savings are not proven", f"{limits(overall.saved_percent)}; {groups}", "See savings"
+            )
+        case "no_baseline_runs":
+            return Claim(
+                "No baseline runs yet", "savings need runs with everything in the prompt", "See savings"
+            )
+        case "baseline_share_off":
+            return Claim(*_share_claim(saved), "See savings")
+        case "poisoned" | "fell" | "never_referenced":
+            return changed(item, year_of_ms)
+        case "rejected_lines":
+            lines = wording.things(item.count, "line")
+            was = "was" if item.count == 1 else "were"
+            return Claim(
+                f"{lines} {was} rejected", "by imports that stand; each has its reason", "See imports"
+            )
+        case "stale_arms":
+            verb = "is" if item.count == 1 else "are"
+            why = "no observation for 14 days, still in the prompt"
+            return Claim(f"{arms} {verb} stale", why, "Show arms")
+        case "under_explored":
+            has = "has" if item.count == 1 else "have"
+            return Claim(
+                f"{arms} {has} fewer than {min_pulls} pulls", _first_names(item.arms), "See confidence"
+            )
+        case "unknown_usage":
+            runs = wording.things(item.count, "run")
+            return Claim(f"{runs} without known tokens", "left out of the savings", "See savings")
+        case "passive":
+            since = (
+                ""
+                if item.since_ms is None
+                else f" since {wording.moment(item.since_ms, year_of_ms=year_of_ms)}"
+            )
+            return Claim(
+                f"The learner is passive{since}", "runs are recorded, nothing is learnt", "See settings"
+            )
+        case _:
+            assert_never(item.kind)
+
+
+def changed(item: Attention, year_of_ms: int | None) -> Claim:
+    """Arms that fell, fell to nothing together, or were never referenced, each with its observations."""
+    seen = item.evidence
+    arms = wording.things(item.count, "arm")
+    if seen is None:
+        return Claim(f"{arms} fell fast", _first_names(item.arms), "Show arms")
+    if item.kind == "poisoned" and seen.type is not None:
+        many = wording.things(item.count, seen.type, wording.TYPE_PLURALS[seen.type])
+        return Claim(f"{many} look poisoned", _zeros(seen, year_of_ms), "Reset them")
+    if item.kind == "fell":
+        return Claim(*_fell(item.arms[0], seen, year_of_ms), "Open arm")
+    was = "was" if item.count == 1 else "were"
+    cost = "" if seen.token_cost is None else f"; {wording.count(seen.token_cost)} tokens a prompt"
+    zeros = f"{_all_of(seen.n)} were 0{cost}"
+    return Claim(f"{arms} {was} never referenced", zeros, "Show arms")
+
+
+def _zeros(seen: ArmEvidence, year_of_ms: int | None) -> str:
+    """What the observations since then were, no more: counted as 0 only where nothing was earned."""
+    since = "" if seen.since_ms is None else f" since {wording.moment(seen.since_ms, year_of_ms=year_of_ms)}"
+    if seen.reward == 0:
+        return f"{_all_of(seen.n)}{since} were 0"
+    return f"{wording.things(seen.n, 'observation')}{since} have a mean of {wording.mean(seen.mean)}"
+
+
+def _all_of(n: int) -> str:
+    return f"{wording.count(n)} of {wording.things(n, 'observation')}"
+
+
+def _fell(key: str, seen: ArmEvidence, year_of_ms: int | None) -> tuple[str, str]:
+    name = wording.literal(wording.short_name(key))
+    since = "" if seen.since_ms is None else f" since {wording.day(seen.since_ms, year_of_ms=year_of_ms)}"
+    now = f"mean {wording.mean(seen.mean)} in {wording.count(seen.n)} observations{since}"
+    if seen.mean_before is None:
+        return f"{name} fell", now
+    verb = "fell to nothing" if seen.reward == 0 else "is drifting"
+    before = f"{wording.mean(seen.mean_before)} in {wording.count(seen.n_before)} before"
+    return f"{name} {verb}", f"{now}, {before}"
+
+
+def _share_claim(saved: Savings) -> tuple[str, str]:
+    observed, expected = saved.share.observed, saved.share.expected
+    share = wording.MISSING if observed.value is None else wording.percent(observed.value)
+    said = "" if expected is None else f"configured {wording.percent(expected)}"
+    if observed.lower is not None and observed.upper is not None:
+        said += f"; {named(observed)} {wording.percent_interval(observed.lower * 100, observed.upper * 100)}"
+    return f"Baseline share is {share}", said
+
+
+def _first_names(keys: Sequence[str], at_most: int = 3) -> str:
+    names = [wording.literal(wording.short_name(key)) for key in keys[:at_most]]
+    more = len(keys) - at_most
+    return wording.listed(names) if more <= 0 else f"{', '.join(names)} and {wording.count(more)} more"
+
+
+def figure_words(figure: KeyFigure, n_arms: int) -> tuple[str, str, str | None]:
+    """Label, value and change of a key figure; a change that is not known is left out."""
+    value, change = figure.value, figure.change
+    match figure.name:
+        case "runs" | "pulls":
+            new = None if figure.last_week is None else wording.change(figure.last_week)
+            return figure.name.capitalize(), _whole(value), new
+        case "arms_in_use":
+            shown = wording.MISSING if value is None else f"{wording.count(value)} of {wording.count(n_arms)}"
+            return "Arms in use", shown, None if change is None else wording.change(change)
+        case "tokens_per_selected_run":
+            relative = None
+            if change is not None and figure.week_before:
+                relative = wording.change(change / figure.week_before * 100, 1, "%")
+            return "Tokens per selected run", _whole(value), relative
+        case "saved_percent":
+            shown = wording.MISSING if value is None else wording.percent(value / 100)
+            return "Savings", shown, None
+
+
+def saved_between(saved: Comparison) -> tuple[str, str] | None:
+    """The limits of the savings and what their interval is called, for the card; None without an interval."""
+    estimate = saved.saved_percent
+    if estimate.lower is None or estimate.upper is None:
+        return None
+    return wording.percent_interval(estimate.lower, estimate.upper, 0), named(estimate)
+
+
+def _whole(value: float | None) -> str:
+    return wording.MISSING if value is None else wording.count(value)
+
+
+def bands(counts: Sequence[int], min_pulls: int) -> str:
+    """How many arms are well known and how many are hardly known, in Markdown."""
+    total, known, few = sum(counts), sum(counts[3:]), sum(counts[:2])
+    tail = (
+        "" if min_pulls != 5 else " and are always tried first" if few != 1 else " and is always tried first"
+    )
+    fewer = f"**{wording.count(few)} {'has' if few == 1 else 'have'} fewer than 5**{tail}."
+    return (
+        f"**{wording.count(known)} of {wording.count(total)} arms** have at least {ENOUGH_PULLS} pulls. "
+        f"{fewer if few else '**None** has fewer than 5.'}"
+    )

@@ -1,0 +1,45 @@
+"""Phrase: what a sentence is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from core.records.posterior import Band
+
+ENOUGH_PULLS: Final = 20
+
+
+EARNS: Final = 0.5
+"""An arm earns its place where its whole interval lies above this, and rarely helps where it lies below."""
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A key phrase of a sentence."""
+
+    text: str
+
+
+Sentence = tuple[str | Phrase, ...]
+
+
+class Belief(Protocol):
+    """One arm's belief before or after an act, as a preview hands it out."""
+
+    @property
+    def mean(self) -> float: ...
+    @property
+    def lower(self) -> float: ...
+    @property
+    def upper(self) -> float: ...
+    @property
+    def pulls(self) -> int: ...
+    @property
+    def band(self) -> Band: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def chance(self) -> float | None: ...
+    @property
+    def chance_error(self) -> float: ...

@@ -1,0 +1,99 @@
+"""Runs: what happened in the runs on the page, and how far they were looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.flows.look import RunsSeen
+from core.store.reads import RunRow
+from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence
+
+
+def runs(seen: RunsSeen, *, newest: bool, narrowed: bool) -> Sentence:
+    """How many arms were in on average, and how many runs taught nothing; or that none passed."""
+    rows = seen.page.rows
+    if not rows:
+        if seen.page.cut_short:
+            return (
+                "None of the ",
+                Phrase(f"{wording.count(seen.page.n_looked_at)} runs"),
+                " looked at passes the filters.",
+            )
+        return (Phrase("No run"), " passes the filters." if narrowed else " lies in this span.")
+    n_arms = sum(row.n_arms for row in rows) / len(rows)
+    silent = [row for row in rows if row.outcome != "observed"]
+    parts: list[str | Phrase] = [_which(len(rows), newest=newest, narrowed=narrowed), Phrase(_arms(n_arms))]
+    parts.append(" were in on average; " if len(rows) > 1 else " were in; ")
+    if not silent:
+        return (*parts, "every run taught something." if len(rows) > 1 else "it taught something.")
+    n_silent = "it" if len(rows) == 1 else wording.things(len(silent), "run")
+    return (*parts, Phrase(n_silent), f" {_why(silent)} and taught nothing.")
+
+
+def _arms(n_arms: float) -> str:
+    return wording.things(round(n_arms), "arm")
+
+
+def _which(n_runs: int, *, newest: bool, narrowed: bool) -> str:
+    runs_ = "run" if n_runs == 1 else f"{wording.count(n_runs)} runs"
+    if newest and not narrowed:
+        return f"In the last {runs_} "
+    such = " that pass the filters" if n_runs > 1 else " that passes the filters"
+    which = "last" if newest else ""
+    return f"In the {which} {runs_}{such if narrowed else ' shown'} ".replace("  ", " ")
+
+
+def _why(silent: Sequence[RunRow]) -> str:
+    """Why runs taught nothing, in words that hold for all of them."""
+    reasons = {row.outcome for row in silent}
+    if reasons == {"passive"}:
+        return "fell into the passive phase"
+    if "passive" in reasons:
+        return "made no tool call or fell into the passive phase"
+    return "made no tool call"
+
+
+def runs_counted(seen: RunsSeen, *, newest: bool, narrowed: bool, year_of_ms: int | None) -> str:
+    """How many runs pass, and which of them are shown."""
+    rows, page = seen.page.rows, seen.page
+    if not rows:
+        return _looked(seen, year_of_ms)
+    total = "" if seen.n_runs is None else f" of {wording.things(seen.n_runs, 'run')}"
+    if narrowed and total:
+        total += " that passes the filters" if seen.n_runs == 1 else " that pass the filters"
+    which = "the newest " if newest else ""
+    said = f"Shown: {which}{wording.count(len(rows))}{total}, {_span(rows, year_of_ms)}."
+    return f"{said} {_looked(seen, year_of_ms)}" if page.cut_short else said
+
+
+def _span(rows: Sequence[RunRow], year_of_ms: int | None) -> str:
+    """From when to when the runs shown ended; those without a time come last."""
+    timed = [row.at_ms for row in rows if row.at_ms is not None]
+    if not timed:
+        return "without a time"
+    first, last = (wording.moment(at_ms, year_of_ms=year_of_ms) for at_ms in (timed[-1], timed[0]))
+    return f"{first} UTC" if first == last else f"{first} to {last} UTC"
+
+
+def _looked(seen: RunsSeen, year_of_ms: int | None) -> str:
+    """How far it was looked where the filters match little; the rest is a click away."""
+    page = seen.page
+    if page.cut_short:
+        at = page.onward
+        back = (
+            ""
+            if at is None or at.at_ms is None
+            else f", back to {wording.moment(at.at_ms, year_of_ms=year_of_ms)} UTC"
+        )
+        return f"{wording.count(page.n_looked_at)} runs were looked at{back}; there may be more further on."
+    return "Widen the filters, or the time span in the row above."
+
+
+def runs_rest(seen: RunsSeen, by: str) -> str:
+    """How many arms had a part in these runs and are not shown."""
+    n_shown, n_rest = len(seen.cells.keys), seen.cells.n_rest
+    if not n_rest:
+        return f"{wording.things(n_shown, 'arm')}, grouped by type"
+    which = "most often in" if by == "most in" else "last used"
+    return f"the {wording.count(n_shown)} arms {which}; {wording.things(n_rest, 'other arm')} had a part too"

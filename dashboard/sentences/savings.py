@@ -1,0 +1,326 @@
+"""Savings: what may be claimed, and no more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from core.statistics.estimate import MIN_FOR_PROOF
+from core.statistics.savings import Comparison, Estimate, Savings, TotalSaved
+from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence
+
+_SHARE_APART: Final = 0.001
+_TINY: Final = 0.0005
+_NAMED: Final = 3
+
+
+def savings_line(saved: Comparison) -> str:
+    """The numbers under the overview's sentence."""
+    groups = (
+        f"{wording.count(saved.baseline.n_known)} baseline and "
+        f"{wording.count(saved.selected.n_known)} selected runs"
+    )
+    if saved.saved_percent.value is None:
+        return f"Savings need at least 2 runs with known tokens in each group; so far {groups}."
+    share = wording.percent(saved.saved_percent.value / 100)
+    line = f"Savings {share}, {limits(saved.saved_percent)}, from {groups}."
+    return f"{line} {error_line(saved)}".strip()
+
+
+def error_line(saved: Comparison) -> str:
+    """Error rates of both groups with the interval of their difference."""
+    of_selected, of_baseline = saved.selected.error_rate, saved.baseline.error_rate
+    if of_selected is None or of_baseline is None:
+        return ""
+    line = f"Error rate {wording.percent(of_selected)} against {wording.percent(of_baseline)}"
+    difference = saved.error_difference
+    if difference.lower is None or difference.upper is None:
+        return f"{line}."
+    low, high = wording.outwards(difference.lower, difference.upper, 1)
+    return wording.signed_minus(f"{line}, difference {low:.1f} to {high:.1f} points.")
+
+
+def limits(estimate: Estimate) -> str:
+    """The interval of an estimate in per cent, or that there is none."""
+    if estimate.lower is None or estimate.upper is None:
+        return "no interval yet"
+    return f"{named(estimate)} {wording.percent_interval(estimate.lower, estimate.upper)}"
+
+
+def named(estimate: Estimate) -> str:
+    """What the interval is called: its own probability, since the baseline share keeps a wider one."""
+    return f"{wording.percent(estimate.prob, 0)} interval"
+
+
+def savings(saved: Savings) -> Sentence:
+    """What selecting saves, or why nothing can be claimed; never more than the interval says."""
+    overall = saved.overall
+    value, low, high = overall.saved_percent.value, overall.saved_percent.lower, overall.saved_percent.upper
+    if value is None:
+        return (*_why_not(saved), " so ", Phrase("no savings can be claimed"), ".")
+    if low is None or high is None:
+        why = "too few for an interval" if overall.reason == "few_runs" else "without spread to judge by"
+        return (*_so_far(value), f"; the runs are {why}, so ", Phrase("nothing is proven"), ".")
+    between = Phrase(wording.percent_interval(low, high))
+    if overall.reason == "few_for_proof":
+        few = "; the 95% interval is ", between, f", but a proof takes {MIN_FOR_PROOF} runs in each group."
+        return (*_so_far(value), *few)
+    if overall.verdict == "not_proven":
+        return (
+            "Whether selecting saves tokens is ",
+            Phrase("not proven"),
+            "; the 95% interval is ",
+            between,
+            ".",
+        )
+    if value < 0:
+        between = Phrase(wording.percent_interval(-high, -low))
+    verb, more = ("saves", "of the tokens") if value >= 0 else ("costs", "more tokens")
+    amount = Phrase(f"{wording.percent(abs(value) / 100)} {more} per run")
+    return (f"Selecting {verb} ", amount, "; the 95% interval is ", between, ".", *_money(saved))
+
+
+def _so_far(value: float) -> Sentence:
+    """What was seen, said of these runs alone."""
+    less = "fewer" if value >= 0 else "more"
+    return (f"So far selected runs used {wording.percent(abs(value) / 100)} {less} tokens",)
+
+
+def _money(saved: Savings) -> Sentence:
+    """The money, where a price is set and its interval is clear of 0."""
+    if saved.money is None:
+        return ()
+    total = saved.money.total.saved
+    if total.value is None or total.lower is None or total.upper is None or total.lower * total.upper <= 0:
+        return ()
+    low, high = sorted((abs(total.lower), abs(total.upper)))
+    verb = "saved" if total.value >= 0 else "cost"
+    return (f" At the prices set it has {verb} {wording.money_interval(low, high)} in money.",)
+
+
+def money_line(saved: Savings) -> str:
+    """Tokens and money that all selected runs saved, with their intervals, in Markdown."""
+    words = _total_words("In all, selected runs saved", saved.tokens, _tokens, wording.count_interval)
+    if saved.money is None:
+        return f"{words} No price is set for any of these models, so no money is named."
+    said, limits_ = wording.money, wording.money_interval
+    words += " " + _total_words("At the prices set that is", saved.money.total, said, limits_)
+    if saved.money.unpriced:
+        names = [wording.literal(name) or "runs without a model" for name in saved.money.unpriced[:_NAMED]]
+        more = len(saved.money.unpriced) - len(names)
+        names += [f"{wording.count(more)} more"] if more else []
+        words += f" Without a price: {wording.listed(names)}."
+    return words
+
+
+def _tokens(amount: float) -> str:
+    return f"{wording.count(amount)} tokens"
+
+
+def _total_words(
+    start: str, total: TotalSaved, said: Callable[[float], str], limits_: Callable[[float, float], str]
+) -> str:
+    """One total with its interval, over how many runs, and how many are not in it."""
+    saved = total.saved
+    if saved.value is None:
+        return f"{start} an amount that cannot be computed."
+    span = "no interval yet"
+    if saved.lower is not None and saved.upper is not None:
+        span = f"{named(saved)} {limits_(saved.lower, saved.upper)}"
+    runs = wording.things(total.n_runs, "run")
+    left = f", {wording.count(total.n_uncounted)} not counted" if total.n_uncounted else ""
+    return f"{start} {said(saved.value)} ({span}; {runs}{left})."
+
+
+def _why_not(saved: Savings) -> Sentence:
+    baseline, selected = saved.overall.baseline, saved.overall.selected
+    if baseline.n_runs == 0 and selected.n_runs == 0:
+        return ("No run was chosen by armscope yet,",)
+    if baseline.n_runs == 0:
+        return ("No baseline runs yet,",)
+    if selected.n_runs == 0:
+        return ("No selected runs yet,",)
+    fewest = min(baseline.n_known, selected.n_known)
+    if fewest < 2:
+        return (f"Only {wording.things(fewest, 'run')} with known tokens in one group,",)
+    if saved.overall.saved_percent.missing == "zero_mean":
+        return ("One group used no tokens at all,",)
+    return ("The two groups share no model and channel,",)
+
+
+def savings_numbers(saved: Savings) -> str:
+    """The numbers under the sentence: both means, both counts, what was left out."""
+    overall, out = saved.overall, saved.left_out
+    means = (overall.baseline.mean_tokens, overall.selected.mean_tokens)
+    line = ""
+    if means[0] is not None and means[1] is not None:
+        line = (
+            f"{wording.count(means[0])} tokens with everything in, "
+            f"{wording.count(means[1])} with the selection. "
+        )
+    groups = (
+        f"{wording.count(overall.baseline.n_known)} baseline and "
+        f"{wording.count(overall.selected.n_known)} selected runs; "
+    )
+    kinds = [f"{wording.count(number)} {name}" for name, number, _ in left_out(saved) if number]
+    noun = "run is" if out.total == 1 else "runs are"
+    left = f"{wording.listed(kinds)} {noun} left out" if kinds else "none is left out"
+    unknown = "" if out.unknown_usage else ", no run had unknown usage"
+    return f"{line}{groups}{left}{unknown}."
+
+
+def left_out(saved: Savings) -> list[tuple[str, int, str]]:
+    """Runs that take no part: their kind, how many, and why."""
+    out = saved.left_out
+    return [
+        ("passive", out.passive, "everything was in; nothing was decided"),
+        ("fallback", out.fallback, "the selector could not be reached"),
+        ("imported", out.imported, "not chosen by armscope; no coin decided"),
+        ("unfinished", out.not_completed, "aborted or failed; they count in the error rate"),
+        ("unknown-usage", out.unknown_usage, "no tokens known, which is not 0"),
+        ("incomparable", out.uncompared, "their model and channel has under 2 runs in a group"),
+    ]
+
+
+def left_out_table(saved: Savings) -> dict[str, list[object]]:
+    """What was left out and why, and what remains."""
+    rows = left_out(saved)
+    overall, out = saved.overall, saved.left_out
+    used = overall.baseline.n_known + overall.selected.n_known - out.uncompared
+    return {
+        "runs": [*[wording.capital(name) for name, _, _ in rows], "Compared"],
+        "number": [*[wording.count(number) for _, number, _ in rows], wording.count(used)],
+        "why": [*[why for _, _, why in rows], "baseline or selected, ended normally, tokens known"],
+    }
+
+
+def comparison_table(saved: Savings) -> dict[str, list[object]]:
+    """Both groups side by side: tokens, duration, errors, each difference with its interval."""
+    overall = saved.overall
+    base, chosen = overall.baseline, overall.selected
+    tokens, duration, errors = overall.tokens_saved, overall.duration_saved_ms, overall.error_difference
+    return {
+        "": ["tokens per run", "duration, s", "error rate"],
+        "baseline": [_count(base.mean_tokens), _seconds(base.mean_duration_ms), _rate(base.error_rate)],
+        "selected": [_count(chosen.mean_tokens), _seconds(chosen.mean_duration_ms), _rate(chosen.error_rate)],
+        "difference": [
+            _turned(tokens, wording.change),
+            _turned(duration, lambda value: wording.change(value / 1000, 1)),
+            wording.MISSING if errors.value is None else f"{wording.change(errors.value, 1)} points",
+        ],
+        "95% interval": [
+            _turned_limits(tokens, wording.count_interval),
+            _turned_limits(duration, lambda low, high: _decimal_limits(low / 1000, high / 1000)),
+            _limits_or(errors, lambda low, high: f"{_decimal_limits(low, high)} points"),
+        ],
+        "runs": [
+            f"{wording.count(base.n_known)} / {wording.count(chosen.n_known)}",
+            f"{wording.count(base.n_timed)} / {wording.count(chosen.n_timed)}",
+            f"{wording.count(base.n_runs)} / {wording.count(chosen.n_runs)}",
+        ],
+    }
+
+
+def _count(value: float | None) -> str:
+    return wording.MISSING if value is None else wording.count(value)
+
+
+def _seconds(value_ms: float | None) -> str:
+    return wording.MISSING if value_ms is None else f"{value_ms / 1000:,.1f}"
+
+
+def _rate(value: float | None) -> str:
+    return wording.MISSING if value is None else wording.percent(value)
+
+
+def _turned(saved: Estimate, said: Callable[[float], str]) -> str:
+    """What was saved as a change: selected minus baseline."""
+    return wording.MISSING if saved.value is None else said(-saved.value)
+
+
+def _turned_limits(saved: Estimate, said: Callable[[float, float], str]) -> str:
+    return _limits_or(saved, lambda low, high: said(-high, -low))
+
+
+def _limits_or(estimate: Estimate, said: Callable[[float, float], str]) -> str:
+    if estimate.lower is None or estimate.upper is None:
+        return wording.MISSING
+    return said(estimate.lower, estimate.upper)
+
+
+def _decimal_limits(low: float, high: float) -> str:
+    low, high = wording.outwards(low, high, 1)
+    return wording.signed_minus(f"{low:,.1f} to {high:,.1f}")
+
+
+def need_words(saved: Savings) -> str:
+    """How many more baseline runs the interval needs to be ± 5 points, and how many runs that is, in Markdown."""
+    need = saved.need
+    target = f"± {need.target_points:g} points"
+    if need.n_more is None:
+        why = {
+            "rate_is_zero": "the baseline rate is 0, so none will come",
+            "few_for_interval": "each group needs 10 runs before that can be reckoned",
+            "no_variation": "all runs of a group are alike so far",
+            "unreachable": "no number of baseline runs alone would do",
+        }.get(need.missing or "", "there is no interval yet")
+        return f"**Baseline runs until {target}: unknown**; {why}."
+    now = "" if need.half_width_points is None else f" It is ± {need.half_width_points:.1f} now."
+    if need.n_more == 0:
+        return f"**The interval is within {target}.**{now}"
+    runs = f"{wording.things(need.n_more, 'more baseline run')}"
+    all_runs = wording.count(need.n_more / need.baseline_rate)
+    rate = wording.percent(need.baseline_rate, 0)
+    about = f"about {all_runs} runs in all at a rate of {rate}, if runs stay as they are"
+    return f"**{runs} until {target}**, {about}.{now}"
+
+
+def share_words(saved: Savings, *, configured: float, n_arms: int) -> str:
+    """Observed against configured baseline share, its test, and the recommended rate, in Markdown."""
+    share = saved.share
+    advice = ""
+    if saved.recommended_rate is not None:
+        rate = wording.percent(saved.recommended_rate, 0)
+        advice = f" Recommended for {wording.things(n_arms, 'arm')}: {rate}."
+    if share.observed.value is None:
+        return f"**Baseline share unknown**, configured {wording.percent(configured, 0)}.{advice}"
+    observed = wording.percent(share.observed.value)
+    span = ""
+    if share.observed.lower is not None and share.observed.upper is not None:
+        limits_ = wording.percent_interval(share.observed.lower * 100, share.observed.upper * 100)
+        span = f" ({named(share.observed)} {limits_})"
+    set_ = f"configured {wording.percent(configured, 0)}"
+    if share.expected is not None and abs(share.expected - configured) >= _SHARE_APART:
+        set_ = f"configured {wording.percent(share.expected)} on average and {wording.percent(configured, 0)} now"
+    return f"**Baseline share {observed}**, {set_}{span}.{advice}"
+
+
+def share_test(saved: Savings) -> str:
+    """What the share was held against, and with what outcome, in Markdown."""
+    share = saved.share
+    if share.prob_as_far is None:
+        return "No run has a stored probability, so the coin cannot be checked."
+    expected = f"{share.n_expected:,.1f}"
+    counts = (
+        f"{wording.things(share.n_baseline, 'baseline run')} of {wording.count(share.n_runs)} decided ones; their "
+        f"stored probabilities add up to {expected}."
+    )
+    if share.observed.lower is None:
+        return f"{counts} Too few to judge the coin by."
+    chance = wording.percent(share.prob_as_far, 1) if share.prob_as_far >= _TINY else "under 0.1%"
+    verdict = "**more than the coin explains**" if share.off else "as the coin goes"
+    return f"{counts} So far off or farther by chance: {chance} (exact binomial test), {verdict}."
+
+
+def amount_limits(estimate: Estimate, *, negative: bool = False, percent: bool = False) -> str | None:
+    """An estimate's interval for the small line of a figure; ``negative`` turns savings into changes."""
+    low, high = estimate.lower, estimate.upper
+    if low is None or high is None:
+        return None
+    if negative:
+        low, high = -high, -low
+    if percent:
+        return wording.percent_interval(low, high)
+    return f"{wording.count(math.floor(low))} to {wording.count(math.ceil(high))}"

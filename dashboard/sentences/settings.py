@@ -1,0 +1,213 @@
+"""Settings: what each of them means, what is allowed, and what a change would do, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.flows.look import SettingsPreview
+from core.records.arm import ARM_TYPES
+from core.records.learner import LearnerSettings, Priors
+from dashboard import wording
+from dashboard.figures.theme import Tokens
+from dashboard.sentences.phrase import Phrase, Sentence
+
+SHOWN_MOVERS: Final = 8
+_VISIBLE: Final = 0.005
+"""Chances that move by less than half a point are drawn, not moved."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingWords:
+    """``explains`` and ``allowed`` are our own words, in Markdown."""
+
+    label: str
+    explains: str
+    allowed: str
+
+
+SETTING_WORDS: Final[dict[str, SettingWords]] = {
+    "phase": SettingWords(
+        label="Phase",
+        explains="Active: arms are selected and runs teach. Passive: every arm is in, runs are recorded only.",
+        allowed="active or passive",
+    ),
+    "baseline_rate": SettingWords(
+        label="Baseline rate, %",
+        explains="How often a coin puts everything in, so that savings have something to be compared with.",
+        allowed="0 to 100",
+    ),
+    "budget_tokens": SettingWords(
+        label="Token budget",
+        explains="Tokens of arms that a prompt may hold; seeds are in even beyond it. 0: no limit.",
+        allowed="0 to 10^12",
+    ),
+    "k": SettingWords(
+        label="Arms at most",
+        explains="How many arms a selected prompt may hold, seeds included. 0: no limit.",
+        allowed="0 to 10^12",
+    ),
+    "min_pulls": SettingWords(
+        label="Minimum of pulls",
+        explains="Arms with fewer pulls go ahead of every drawn arm, the least known first.",
+        allowed="0 to 10^12",
+    ),
+    "seed_arms": SettingWords(
+        label="Seed arms, one a line",
+        explains="Always in, whatever their belief. Ids that are no arms here yet do no harm. Until somebody "
+        "chooses, they are those of the detection.",
+        allowed="ids that read type:category:name",
+    ),
+    "mode": SettingWords(
+        label="Detection",
+        explains="How skills, files and memories are recognised. Standard: whole words, and 20 characters of a "
+        "memory. OpenClaw: substrings, as that program finds them. Holds for runs recorded from then on.",
+        allowed="standard or openclaw",
+    ),
+    "meta_tools": SettingWords(
+        label="Meta tools, one a line",
+        explains="Calling one of these is no real tool use, so a run with nothing else teaches nothing.",
+        allowed="tool names, exactly as they are called",
+    ),
+    "priors": SettingWords(
+        label="Priors by type",
+        explains="What is believed of an arm before its first pull, alpha and beta; their sum is the weight in "
+        "pulls. Arms with a prior of their own keep it.",
+        allowed="above 0, to 10^9",
+    ),
+    "prices": SettingWords(
+        label="Prices, one model a line",
+        explains="What a million tokens cost, as `model = price`, so that savings can be told in money. "
+        "Selection does not heed them.",
+        allowed="0 to 10^6 each",
+    ),
+}
+SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    "Choosing": ("phase", "baseline_rate", "budget_tokens", "k", "min_pulls", "seed_arms"),
+    "Recognising": ("mode", "meta_tools"),
+    "Believing": ("priors",),
+    "Money": ("prices",),
+}
+
+
+def settings(chosen: LearnerSettings) -> Sentence:
+    """What the learner goes by."""
+    if chosen.phase == "passive":
+        return ("The learner is ", Phrase("passive"), ": it records runs and learns nothing from them.")
+    rate = wording.percent(chosen.baseline_rate, 0 if round(chosen.baseline_rate * 100, 6) % 1 == 0 else 1)
+    limits = []
+    if chosen.budget_tokens:
+        limits.append(f"within {wording.things(chosen.budget_tokens, 'token')}")
+    if chosen.k:
+        limits.append(f"at most {wording.things(chosen.k, 'arm')}")
+    limit = " and ".join(limits) if limits else "without a budget"
+    return (f"{rate} of runs are baseline runs with everything in; the others pick arms ", Phrase(limit), ".")
+
+
+def setting_value(name: str, value: object) -> str:
+    """A setting's value in short, as Markdown; ``value`` as JSON has it."""
+    if name == "baseline_rate" and isinstance(value, (int, float)):
+        return wording.percent(value, 0 if round(value * 100, 6) % 1 == 0 else 2)
+    if name == "priors" and isinstance(value, Mapping):
+        pairs = [(kind, prior) for kind, prior in value.items() if isinstance(prior, Mapping)]
+        return ", ".join(
+            f"{wording.literal(str(kind))} {prior['alpha_micro'] / 1e6:g}, {prior['beta_micro'] / 1e6:g}"
+            for kind, prior in pairs
+        )
+    if name == "prices" and isinstance(value, Mapping):
+        said = [f"{wording.literal(str(model))} = {price:g}" for model, price in value.items()]
+        return ", ".join(said) or "none"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(wording.literal(str(one)) for one in value) or "none"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "0, no limit" if value == 0 and name in {"budget_tokens", "k"} else wording.count(value)
+    return wording.literal(str(value))
+
+
+def setting_effects(shown: SettingsPreview) -> list[str]:
+    """What a change would do, a sentence each, in Markdown."""
+    before, after = shown.before, shown.after
+    said = (
+        [_prompt(shown)] if len(shown.columns) else ["There is no arm yet; it holds from the first one on."]
+    )
+    if after.phase != before.phase and after.phase == "passive":
+        said.append("Runs recorded from then on teach nothing, until the learner is active again.")
+    if after.min_pulls != before.min_pulls:
+        under = [int((shown.columns.pulls < value).sum()) for value in (before.min_pulls, after.min_pulls)]
+        arms = wording.things(under[1], "arm")
+        said.append(f"{arms} would have fewer pulls than that and go first, {wording.count(under[0])} now.")
+    if after.seed_arms != before.seed_arms:
+        known = len(set(after.seed_arms) & set(shown.columns.keys))
+        said.append(
+            f"{wording.count(known)} of {wording.things(len(after.seed_arms), 'seed')} are arms here."
+        )
+    if after.mode != before.mode or after.meta_tools != before.meta_tools:
+        said.append(
+            "It holds for runs recorded from then on; those that are recorded stay as they were judged."
+        )
+    if after.priors != before.priors:
+        said.append(_beliefs(shown))
+    if after.prices != before.prices:
+        said.append("Only money in sentences follows; no belief and no prompt does.")
+    return said
+
+
+def _prompt(shown: SettingsPreview) -> str:
+    n_all = wording.things(len(shown.columns), "arm")
+    arms, tokens = [
+        [f"{value:,.1f}" for value in shown.n_arms],
+        [f"{value:,.0f}" for value in shown.n_tokens],
+    ]
+    if arms[0] == arms[1] and tokens[0] == tokens[1]:
+        return f"The next prompt would hold {arms[1]} of {n_all} on average, as it does now."
+    return (
+        f"The next prompt would hold **{arms[1]} of {n_all}** on average instead of {arms[0]}, and "
+        f"**{tokens[1]} tokens** of arms instead of {tokens[0]}."
+    )
+
+
+def _beliefs(shown: SettingsPreview) -> str:
+    delta = np.abs(shown.summary_after.mean - shown.summary_before.mean)
+    moved = int((delta > 0).sum())
+    if not moved:
+        return "No belief would move: no arm starts from this prior, or they were reset to Beta(1, 1)."
+    return (
+        f"The belief of **{wording.things(moved, 'arm')}** would move, by {wording.small_change(float(delta.max()))}"
+        " at most; what was observed stays."
+    )
+
+
+def movers_table(shown: SettingsPreview, look: Tokens) -> dict[str, list[object]]:
+    """Arms whose chance of inclusion or belief would move most, in Markdown. Empty where none would."""
+    columns = shown.columns
+    chance = np.abs(shown.chance_after - shown.chance_before)
+    mean = np.abs(shown.summary_after.mean - shown.summary_before.mean)
+    moving = np.flatnonzero((chance >= _VISIBLE) | (mean >= _VISIBLE))
+    order = moving[np.argsort(-(chance + mean)[moving], kind="stable")][:SHOWN_MOVERS].tolist()
+    if not order:
+        return {}
+    cells: dict[str, list[object]] = {
+        "arm": [
+            f"{wording.chip(columns.types[at], look.types[columns.types[at]].streamlit)} "
+            f"{wording.literal(wording.short_name(columns.keys[at]))}"
+            for at in order
+        ],
+        "chance of inclusion": [
+            " → ".join(
+                wording.percent(float(chance[at]), 0) for chance in (shown.chance_before, shown.chance_after)
+            )
+            for at in order
+        ],
+    }
+    if mean.any():
+        pairs = (shown.summary_before.mean, shown.summary_after.mean)
+        cells["mean"] = [" → ".join(wording.means(*(float(one[at]) for one in pairs))) for at in order]
+    return cells
+
+
+def priors_of(value: Priors) -> dict[str, tuple[float, float]]:
+    """Alpha and beta by type."""
+    return {kind: (value.of(kind).alpha, value.of(kind).beta) for kind in ARM_TYPES}

@@ -1,0 +1,103 @@
+"""Belief now, and how it got there: the two pictures of an arm's page."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Final
+
+import streamlit as st
+
+from core.flows.look import ArmPath
+from core.statistics.path import DAY_MS
+from dashboard import loading, sentences, wording
+from dashboard.figures.arms import ArmRow
+from dashboard.figures.path import arm_path, lettered
+from dashboard.figures.then_now import then_now
+from dashboard.widgets.arm_head import none_by_day
+from dashboard.widgets.chart import chart
+from dashboard.widgets.words import muted, section
+
+THEN: Final = "then"
+_BACK_DAYS: Final = 7
+_PICKER: Final = "then popover"
+
+
+def then_day(seen: ArmPath) -> int | None:
+    """The earlier moment as a day of the path: the one in the address, else a week before the end."""
+    if len(seen.path) < 2:
+        return None
+    chosen = st.session_state.get(THEN) if THEN in st.session_state else _asked_for()
+    first, last = int(seen.path.day[0]), int(seen.path.day[-1])
+    if isinstance(chosen, date):
+        day = int(datetime(chosen.year, chosen.month, chosen.day, tzinfo=UTC).timestamp() * 1000) // DAY_MS
+        return min(max(day, first), last)
+    return max(first, last - _BACK_DAYS)
+
+
+def _asked_for() -> date | None:
+    try:
+        return date.fromisoformat(st.query_params.get(THEN, ""))
+    except ValueError:
+        return None
+
+
+def now(row: ArmRow, seen: ArmPath, then: int | None) -> None:
+    """Density now over its interval, before, and the prior."""
+    here = loading.reading()
+    place = None if then is None else seen.path.place(then)
+    earlier = None
+    if place is not None and then is not None:
+        called = _called(seen, then)
+        earlier = (float(seen.path.alpha[place]), float(seen.path.beta[place]), called)
+    ghost = "prior" if seen.since_ms is None else "reset to"
+    drawn = loading.pictured_once(
+        ("then now", row, earlier, ghost), lambda: then_now(row, earlier, here.tokens, ghost=ghost)
+    )
+    section("Belief now", table=drawn.table, key="belief now")
+    chart(drawn, key="belief now")
+    if then is not None:
+        _picker(seen, then)
+
+
+def _called(seen: ArmPath, then: int) -> str:
+    back = int(seen.path.day[-1]) - then
+    last = int(seen.path.day[-1]) * DAY_MS
+    return "7 days ago" if back == _BACK_DAYS else f"on {wording.day(then * DAY_MS, year_of_ms=last)}"
+
+
+def _picker(seen: ArmPath, then: int) -> None:
+    """The earlier moment; behind a button, which says which it is."""
+    first, last = (_date(int(seen.path.day[at])) for at in (0, -1))
+    shown = wording.day(then * DAY_MS, year_of_ms=int(seen.path.day[-1]) * DAY_MS)
+    label = f"Dashed: end of {shown}"
+    with st.popover(label, type="tertiary", icon=":material/calendar_today:", key=_PICKER):
+        st.date_input(
+            "Against the end of",
+            value=None,
+            min_value=first,
+            max_value=last,
+            key=THEN,
+            bind="query-params",
+            format="YYYY-MM-DD",
+        )
+        st.markdown(":small[:gray[None chosen: a week before the end. Days are UTC.]]")
+
+
+def _date(day: int) -> date:
+    return datetime.fromtimestamp(day * DAY_MS / 1000, UTC).date()
+
+
+def path(row: ArmRow, seen: ArmPath) -> None:
+    """Mean and interval by day, and what the letters stand for."""
+    here = loading.reading()
+    if not len(seen.path):
+        section("How it got there")
+        none_by_day()
+        return
+    drawn = loading.pictured_once(
+        ("arm path", row.key), lambda: arm_path(seen, row.key, row.type, here.tokens, compact=here.compact)
+    )
+    section("How it got there", "mean and 95% interval at the end of each day", table=drawn.table, key="path")
+    chart(drawn, key="arm path")
+    letters, n_more = lettered(seen)
+    muted(sentences.marks_line(letters, n_more, year_of_ms=int(seen.path.day[-1]) * DAY_MS))

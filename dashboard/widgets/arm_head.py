@@ -1,0 +1,107 @@
+"""The head of an arm's page: chip, whole id, tokens, prior, epoch, what to do; and what stands there without one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from core.columns import UNKNOWN
+from core.flows.look import ArmPath, Belief
+from core.records.arm import MICRO
+from dashboard import loading, wording
+from dashboard.figures.theme import LIGHT
+from dashboard.widgets import arm_notes, reset_form, reward_form, ways
+from dashboard.widgets.empty import command, empty, no_arms
+from dashboard.widgets.words import muted, section
+
+ARM: Final = "arm"
+_NEAR: Final = 5
+
+
+def wanted() -> str | None:
+    """The arm that the address names, if there is one; else the page says what to do instead."""
+    name = st.query_params.get(ARM, "")
+    known = loading.as_of().columns
+    if name in known.places:
+        return name
+    if not len(loading.everything().columns):
+        no_arms("One arm, and what is believed of it,")
+    elif name in loading.everything().columns.places:
+        _not_yet(name)
+    else:
+        _no_such_arm(name)
+    return None
+
+
+def _not_yet(name: str) -> None:
+    empty(
+        ("Nothing was known of this arm by then.",),
+        f"{wording.literal(wording.short_name(name))} was first seen after the end of the span.",
+        rows={"needed": ["a later end"], "now": ["earlier"], "": [":yellow[:material/warning:] too early"]},
+        to_do="**Widen the time span** in the row above.",
+        shell=None,
+    )
+
+
+def _no_such_arm(name: str) -> None:
+    """No arm, or one nobody has seen: ids that may have been meant, each a link."""
+    shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
+    empty(
+        ("There is no such arm.",) if name else ("No arm was chosen.",),
+        f"Nothing is known under “{shown}”."
+        if name
+        else "This page shows one arm: what is believed of it, and why.",
+        rows={
+            "needed": ["the id of an arm"],
+            "now": ["another name" if name else "none"],
+            "": [":yellow[:material/warning:] missing"],
+        },
+        to_do="**Choose an arm** in the table of all arms, or list them.",
+        shell=command("arms"),
+    )
+    near = loading.near_arms(name)[:_NEAR] if name else ()
+    if near:
+        section("Did you mean")
+        for key in near:
+            kind = wording.type_of(key)
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.markdown(wording.chip(kind, LIGHT.types[kind].streamlit), width="content")
+                ways.way("arm", wording.literal(wording.short_name(key)), arm=key)
+    ways.way("posteriors", "All arms")
+
+
+def head(known: Belief, place: int, seen: ArmPath) -> None:
+    """One row: the type, the whole id in a box that copies, tokens, prior and epoch; right what can be done."""
+    here = loading.reading()
+    columns = known.columns
+    kind, key = columns.types[place], columns.keys[place]
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(wording.chip(kind, LIGHT.types[kind].streamlit), width="content")
+        st.code(key, language=None, width="content", wrap_lines=True)
+        muted_facts = f":gray[{' · '.join(_facts(known, place, seen))}]"
+        st.markdown(muted_facts, width="content")
+        st.space("stretch")
+        if here.may("reward"):
+            ways.way("rewards", "Reward", **{reward_form.ARM: key})
+        if here.may("reset"):
+            ways.way("reset", "Reset", **{reset_form.SCOPE: "Named arms", reset_form.RESET_ARMS: key})
+        if here.may("reward"):
+            arm_notes.write(key)
+
+
+def _facts(known: Belief, place: int, seen: ArmPath) -> list[str]:
+    columns = known.columns
+    cost = int(columns.token_cost[place])
+    alpha, beta = int(columns.prior_alpha_micro[place]) / MICRO, int(columns.prior_beta_micro[place]) / MICRO
+    facts = ["tokens unknown" if cost == UNKNOWN else wording.things(cost, "token")]
+    facts.append(f"prior {wording.beta(alpha, beta)}")
+    facts.append(f"epoch {seen.epoch_no}")
+    if columns.keys[place] in loading.reading().frame.settings.seed_arms:
+        facts.append("seed, always in")
+    return facts
+
+
+def none_by_day() -> None:
+    """Where no day is known of an arm, there is no path."""
+    muted("No observation of it has a time, so there is no path to draw.")

@@ -1,0 +1,76 @@
+"""Notes about an arm: write one, read them newest first, take one back.
+
+The form's key is new after each note that was written, so that a second click on it writes nothing more.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+import streamlit as st
+
+from core.records.note import MAX_NOTE_CHARS
+from dashboard import acting, loading, wording
+from dashboard.widgets.words import muted, section, small
+
+_TEXT: Final = "note text"
+_KEY: Final = "note form key"
+
+
+def write(arm: str) -> None:
+    """A button that opens the form."""
+    with st.popover("Note", icon=":material/edit_note:", type="tertiary", key="note popover"):
+        key: str = st.session_state.setdefault(_KEY, uuid.uuid4().hex)
+        st.text_area(
+            "Note about this arm",
+            key=_TEXT,
+            height=110,
+            max_chars=MAX_NOTE_CHARS,
+            placeholder="what others should know; it moves no number",
+        )
+        st.button(
+            "Write note",
+            type="primary",
+            key=f"write note {key}",
+            on_click=_send,
+            args=(arm, key),
+        )
+
+
+def _send(arm: str, key: str) -> None:
+    """Send what the field holds now, in the same callback: typing and clicking are one message."""
+    acting.send_note(arm, st.session_state.get(_TEXT) or "", key, _emptied)
+
+
+def _emptied() -> None:
+    st.session_state[_TEXT] = ""
+    st.session_state[_KEY] = uuid.uuid4().hex
+
+
+def read(arm: str) -> None:
+    """When and who in small, the text as text, and its way back."""
+    here = loading.reading()
+    written = loading.arm_notes(arm)
+    section("Notes", "newest first; they move no number" if written else "")
+    if not written:
+        muted("None yet." + (" Write one with the button above." if here.may("reward") else ""))
+    for one in written:
+        with st.container(horizontal=True, vertical_alignment="top", gap="small", wrap=False):
+            with st.container(gap=None):
+                state = " · undone" if one.undone else ""
+                when = wording.moment(one.at_ms, year_of_ms=here.frame.last_at_ms)
+                st.markdown(small(f"{when} UTC · {wording.literal(one.actor)}{state}"))
+                if one.undone:
+                    muted(wording.literal(one.text))
+                else:
+                    st.text(wording.plain(one.text))
+            if here.may("undo") or (here.may("undo_own") and one.actor == here.desk.actor.name):
+                st.button(
+                    "Redo" if one.undone else "Undo",
+                    type="tertiary",
+                    key=f"take back {one.id}",
+                    on_click=acting.take_back,
+                    args=(one.id,),
+                    kwargs={"again": one.undone},
+                )

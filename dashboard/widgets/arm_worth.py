@@ -1,0 +1,23 @@
+"""Worth its tokens: what an arm would have to be worth at its cost, beside what it is."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.columns import UNKNOWN
+from core.flows.look import Belief
+from dashboard import loading, sentences, wording
+from dashboard.figures.arms import ArmRow
+from dashboard.widgets.words import muted, section
+
+
+def worth(row: ArmRow, known: Belief, place: int) -> None:
+    """What it costs, breaks even at and stands at, and how that was found."""
+    chance = loading.arm_chance(row.key)
+    share = loading.chances().get(row.key)
+    cost = int(known.columns.token_cost[place])
+    section("Worth its tokens", "in the next run, with the settings in force")
+    st.markdown(sentences.worth(chance, row.mean, None if cost == UNKNOWN else cost, share))
+    rank, n_arms = wording.count(int(known.summary.rank[place])), wording.count(len(known.columns))
+    st.markdown(f"By its mean it is number **{rank}** of {n_arms} arms.")
+    muted(sentences.worth_note(chance))

@@ -1,0 +1,78 @@
+"""Export form: a zip with a manifest, made when somebody asks for it."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Final
+
+import streamlit as st
+
+from core.flows.export import EXPORT_FORMATS, ExportFormat
+from dashboard import acting, loading, wording
+from dashboard.widgets.words import as_table, small
+
+_WORDS: Final[dict[ExportFormat, str]] = {
+    "jsonl": "Lines: everything, loss-free; imports give the same posteriors again.",
+    "json": "JSON in the shape of OpenClaw’s export: what stands at present, for other programs.",
+    "csv": "Two tables: posteriors and observations, without formulas, for spreadsheets.",
+}
+FORMAT: Final = "export"
+
+
+def form() -> None:
+    """Format and button; then what was made, with its manifest, to be saved."""
+    format_name = st.segmented_control(
+        "Format",
+        EXPORT_FORMATS,
+        default="jsonl",
+        required=True,
+        key=FORMAT,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    st.markdown(small(_WORDS[format_name]))
+    st.button(
+        "Make the export",
+        icon=":material/inventory_2:",
+        key="make export",
+        on_click=acting.make_export,
+        args=(format_name,),
+    )
+    made = acting.made_export()
+    if made is not None and made.answer.manifest.format == format_name:
+        _made(made)
+
+
+def _made(made: acting.MadeExport) -> None:
+    manifest, path = made.answer.manifest, made.path
+    stale = loading.reading().frame.revision - manifest.revision
+    later = f" The data have moved on by {wording.things(stale, 'revision')} since." if stale else ""
+    st.markdown(
+        f"**{wording.size(made.answer.size_bytes)}**, revision {wording.count(manifest.revision)}: "
+        f"{wording.things(manifest.runs, 'run')}, {wording.things(manifest.arms, 'arm')}, "
+        f"{wording.things(manifest.rewards, 'reward')}.{later}"
+    )
+
+    def content() -> BytesIO:
+        return BytesIO(path.read_bytes())
+
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.download_button(
+            "Save the zip",
+            content,
+            file_name=path.name,
+            mime="application/zip",
+            on_click="ignore",
+            type="primary",
+            icon=":material/download:",
+            key="save export",
+        )
+        with st.popover("Manifest", type="tertiary", key="manifest"):
+            rows = {
+                "file": [one.name for one in manifest.files],
+                "bytes": [wording.count(one.size_bytes) for one in manifest.files],
+                "SHA-256": [one.sha256 for one in manifest.files],
+            }
+            as_table(rows, alt="Files of the export with their hashes")
+            st.markdown(small("In the zip: whose, when, counts, revision, settings, and these hashes."))
+        st.button("Delete it", type="tertiary", key="drop export", on_click=acting.drop_export)

@@ -1,0 +1,75 @@
+"""Import history: every import with who, when, what came of it, and a look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core.flows.look import PastImport
+from dashboard import loading, wording
+from dashboard.widgets.import_form import IMPORT
+from dashboard.widgets.tables import act_table
+
+_WIDTHS: Final = {
+    "import": 96,
+    "when, UTC": 130,
+    "by": 110,
+    "format": 150,
+    "files": 64,
+    "new": 76,
+    "grown": 76,
+    "known": 76,
+    "skipped": 84,
+    "rejected": 84,
+    "state": 90,
+}
+
+
+def chosen() -> PastImport | None:
+    """The import whose report is open; the choice is in the address."""
+    done = loading.imports()
+    ids = [one.id for one in done]
+    if not ids:
+        return None
+    wanted = st.selectbox(
+        "Report of",
+        ids,
+        index=None,
+        key=IMPORT,
+        bind="query-params",
+        placeholder="an import",
+        label_visibility="collapsed",
+        width=200,
+    )
+    return next((one for one in done if one.id == wanted), None)
+
+
+def table() -> None:
+    """Newest first; "Look" opens the report."""
+    done = loading.imports()
+    if not done:
+        st.markdown(":gray[None yet.]")
+        return
+    answers = [one.answer for one in done]
+    cells: dict[str, Sequence[object]] = {
+        "import": [one.id for one in done],
+        "when, UTC": [wording.moment(one.at_ms) for one in done],
+        "by": [wording.plain(one.actor) for one in done],
+        "format": [wording.MISSING if one is None else wording.plain(one.format) for one in answers],
+        "files": [0 if one is None else one.files for one in answers],
+        "new": [0 if one is None else one.runs - one.duplicates - one.updated for one in answers],
+        "grown": [0 if one is None else one.updated for one in answers],
+        "known": [0 if one is None else one.duplicates for one in answers],
+        "skipped": [0 if one is None else one.skipped for one in answers],
+        "rejected": [0 if one is None else one.rejected_count for one in answers],
+        "state": ["undone" if one.undone else "in force" for one in done],
+        "act": ["Look"] * len(done),
+    }
+
+    def clicked(row: int) -> None:
+        if row < len(done):
+            st.session_state[IMPORT] = done[row].id
+
+    act_table(cells, _WIDTHS, key="imports", alt="Imports, newest first", on_click=clicked)

@@ -1,0 +1,81 @@
+"""Import report: what one import came to, what was left out and why, and what undoing it would change."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.flows.learn import ImportAnswer
+from core.flows.look import PastImport
+from dashboard import acting, loading, sentences, wording
+from dashboard.widgets.panel import panel
+from dashboard.widgets.words import as_table, muted, section, small_table
+
+
+def report(one: PastImport) -> None:
+    """Everything that is known of an import."""
+    section(
+        f"{one.id.capitalize()}",
+        f"{wording.moment(one.at_ms)} UTC, by {wording.literal(one.actor)}{'; undone' if one.undone else ''}",
+    )
+    if one.answer is None:
+        muted("It has not ended: a watch goes on, or it was cut short.")
+        return
+    left, right = st.columns([5, 7], gap="large")
+    with left:
+        st.markdown(sentences.import_line(one.answer))
+        small_table(sentences.report(one.answer), alt=f"What {one.id} came to")
+        muted(
+            f"Format {wording.literal(one.answer.format)}; a run is: {wording.literal(one.answer.unit or 'none')}."
+        )
+        _notes(one.answer)
+    with right:
+        _left_out(one.answer)
+        with panel("What undoing would change", still="the report still stands"):
+            _undoing(one)
+
+
+def _notes(answer: ImportAnswer) -> None:
+    for note in answer.notes:
+        muted(wording.literal(note))
+    if answer.hint is not None:
+        muted(wording.literal(answer.hint))
+
+
+def _left_out(answer: ImportAnswer) -> None:
+    if answer.rejected:
+        shown = len(answer.rejected)
+        of = "" if shown == answer.rejected_count else f", the first {wording.count(shown)}"
+        st.markdown(f"**Lines rejected**: {wording.count(answer.rejected_count)}{of}")
+        as_table(sentences.rejected_table(answer.rejected), alt="Rejected lines with number and reason")
+    if answer.ignored:
+        st.markdown(f"**Files not read**: {wording.count(len(answer.ignored))}")
+        as_table(sentences.rejected_table(answer.ignored), alt="Files that were not read, and why")
+    if answer.differences:
+        st.markdown(
+            f"**Beliefs the file states that its own runs don’t lead to**: {wording.count(answer.differences_count)}"
+        )
+        as_table(sentences.differences_table(answer.differences), alt="Stated beliefs beside recomputed ones")
+    if not (answer.rejected or answer.ignored or answer.differences):
+        st.markdown("✓ No line was rejected, and every file was read.")
+
+
+def _undoing(one: PastImport) -> None:
+    """The way back (or forth), and on request what it would change: finding that out is as much work as doing it."""
+    if not loading.reading().may("undo"):
+        return
+    verb = "Redo" if one.undone else "Undo"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            f"{verb} {one.id}",
+            icon=":material/redo:" if one.undone else ":material/undo:",
+            key=f"take {one.id}",
+            on_click=acting.take_back,
+            args=(one.id,),
+            kwargs={"again": one.undone},
+        )
+        wanted = st.toggle(f"Show what {verb.lower()} would change", key=f"rehearse {one.id}")
+    if wanted:
+        shown = loading.preview_undo(one.id, again=one.undone)
+        st.markdown(sentences.undo_effect(shown))
+        if shown.moved:
+            as_table(sentences.moved_table(shown.moved), alt="Arms that would move most")

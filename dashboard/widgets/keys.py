@@ -1,0 +1,42 @@
+"""Keys: what the keyboard does, in a dialog that a key opens."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from dashboard.widgets.words import muted, small_table
+
+KEYS: Final = "K"
+UNDO: Final = "U"
+SEND: Final = "Ctrl+Enter"
+
+_ROWS: Final = (
+    (KEYS, "every page", "this list"),
+    (UNDO, "every page", "undo your last act"),
+    (SEND, "Rewards", "send the reward, from any field"),
+    ("Tab, Shift + Tab", "every page", "next or previous control; Enter or Space presses it"),
+    ("Arrow keys", "tables, choices", "move inside; in a table ↓ and ↑ choose a row, → opens it"),
+    ("Ctrl + F", "tables", "search in a table that has the focus"),
+    ("Escape", "every page", "close a menu or this list"),
+    ("R", "every page", "read again and draw anew"),
+)
+
+
+def keys_button() -> None:
+    """A quiet button, and its key."""
+    st.button(
+        "Keys", type="tertiary", icon=":material/keyboard:", shortcut=KEYS, key="keys", on_click=_list_keys
+    )
+
+
+@st.dialog("Keys", width="medium")
+def _list_keys() -> None:
+    cells = {
+        "key": [f"`{key.replace('+', ' + ')}`" if " " not in key else f"`{key}`" for key, _, _ in _ROWS],
+        "where": [where for _, where, _ in _ROWS],
+        "does": [does for _, _, does in _ROWS],
+    }
+    small_table(cells, alt="Keys, where they work and what they do")
+    muted("Letters work while no field has the focus.")

@@ -1,0 +1,138 @@
+"""Needs: which arms need how many more pulls, and for what; the choice stands in the address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+import numpy as np
+import streamlit as st
+
+from core.columns import Ints
+from core.records.posterior import BANDS
+from core.statistics.confidence import Confidence
+from dashboard import loading, sentences, wording
+from dashboard.figures.theme import LIGHT
+from dashboard.widgets.words import section, small, small_table
+
+NEED: Final = "need"
+WIDTH: Final = "width"
+NARROW: Final = 0.2
+
+Need = Literal["next band", "given width", "under-explored"]
+NEEDS: Final[tuple[Need, ...]] = ("next band", "given width", "under-explored")
+_HEADS: Final[dict[Need, str]] = {
+    "next band": "to reach",
+    "given width": "to narrow",
+    "under-explored": "to reach",
+}
+
+
+def needs(known: Confidence) -> None:
+    """A choice of goal, and the arms nearest to it; the table behind has all of them."""
+    head = st.container()
+    need = st.segmented_control(
+        "What is needed",
+        NEEDS,
+        default="next band",
+        required=True,
+        format_func=lambda name: wording.capital(str(name)),
+        key=NEED,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    chosen: Need = next((name for name in NEEDS if name == need), "next band")
+    width = _width() if chosen == "given width" else None
+    places, said = _goal(known, chosen, width)
+    with head:
+        title = f"Needed for {'the next band' if chosen == 'next band' else 'a given width'}"
+        title = "Under-explored arms" if chosen == "under-explored" else title
+        section(
+            title,
+            sentences.next_band_note(len(places), known.n_arms),
+            table=_everyone(known, chosen, width, places, said),
+            key="needs",
+        )
+    _rows(known, chosen, places[: sentences.NEXT_SHOWN], said)
+    if width is not None:
+        st.markdown(small(sentences.narrow(known, loading.pulls_needed(width), width)))
+
+
+def _width() -> float:
+    """The width asked for; an address may hold anything, the field keeps it within its bounds."""
+    return float(
+        st.number_input(
+            "Width of the 95% interval, at most",
+            min_value=0.01,
+            max_value=0.95,
+            value=NARROW,
+            step=0.01,
+            format="%.2f",
+            key=WIDTH,
+            bind="query-params",
+            help="Counted exactly: the fewest further pulls after which the interval is at most this wide, if the "
+            "mean stays where it is.",
+        )
+    )
+
+
+def _goal(known: Confidence, need: Need, width: float | None) -> tuple[Ints, Callable[[int], str]]:
+    """Places of the arms that are not there yet, the nearest first, and what each needs in words."""
+    if width is not None:
+        needed = loading.pulls_needed(width)
+        return _nearest(needed), lambda place: sentences.to_narrow(needed, place)
+    if need == "under-explored":
+        return known.under_explored, lambda place: sentences.to_explore(known, place)
+    return known.next_in_line, lambda place: sentences.to_reach(known, place)
+
+
+def _nearest(needed: Ints) -> Ints:
+    """Fewest missing pulls first, ties by id; what can't be reached goes last."""
+    places = np.flatnonzero(needed)
+    away = np.where(needed[places] < 0, np.iinfo(np.int64).max, needed[places])
+    return places[np.argsort(away, kind="stable")]
+
+
+def _rows(known: Confidence, need: Need, places: Ints, said: Callable[[int], str]) -> None:
+    if not len(places):
+        done = {
+            "next band": "Every arm is in the highest band.",
+            "given width": "Every arm's interval is as narrow as that.",
+            "under-explored": f"No arm has fewer than {wording.things(known.min_pulls, 'pull')}.",
+        }
+        st.markdown(f":gray[{done[need]}]")
+        return
+    shown = [int(place) for place in places]
+    cells: dict[str, Sequence[object]] = {
+        "arm": [_name(known, place) for place in shown],
+        "pulls": [int(known.pulls[place]) for place in shown],
+    }
+    if need == "given width":
+        cells["width"] = [f"{known.width[place]:.2f}" for place in shown]
+    cells[_HEADS[need]] = [said(place) for place in shown]
+    small_table(cells, alt=f"Arms nearest to the goal: {need}")
+
+
+def _name(known: Confidence, place: int) -> str:
+    kind = known.types[place]
+    chip = wording.chip(kind, LIGHT.types[kind].streamlit)
+    return f"{chip} {wording.literal(wording.short_name(known.keys[place]))}"
+
+
+def _everyone(
+    known: Confidence, need: Need, width: float | None, places: Ints, said: Callable[[int], str]
+) -> dict[str, Sequence[object]]:
+    """Every arm that is not there yet; made once, since it may be long."""
+
+    def made() -> dict[str, Sequence[object]]:
+        shown = [int(place) for place in places]
+        return {
+            "type": [known.types[place] for place in shown],
+            "arm": [wording.plain(known.keys[place]) for place in shown],
+            "pulls": [int(known.pulls[place]) for place in shown],
+            "width of the 95% interval": [f"{known.width[place]:.3f}" for place in shown],
+            "confidence": [wording.band(BANDS[int(known.band[place])]) for place in shown],
+            _HEADS[need]: [said(place) for place in shown],
+        }
+
+    return loading.drawn_once(("needs", need, width), made)

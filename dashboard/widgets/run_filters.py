@@ -1,0 +1,179 @@
+"""Run filters: an arm and its part, verdict, class and status, and the place in time; all of it in the address.
+
+The place (``before`` or ``after`` a run) is no widget: the buttons write it, and a change of any filter takes
+it away, because "older than" a run that no longer passes would hide the newest that do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import streamlit as st
+
+from core.records.run import RUN_CLASSES, Status
+from core.records.verdict import Outcome
+from core.records.view import RunFilter, View
+from core.statistics.heatmap import ROW_CHOICES, RowChoice
+from core.store.reads.run_pages import Cursor, Direction, RunPage
+from dashboard import loading, wording
+from dashboard.widgets.arm_picker import one_arm
+
+ARM: Final = "of_arm"
+"""Not the name of the arm page's own parameter: a link to it would lose what a widget here is bound to."""
+PART: Final = "part"
+OUTCOME: Final = "outcome"
+CLASS: Final = "class"
+STATUS: Final = "status"
+ROWS: Final = "rows"
+BEFORE: Final = "before"
+AFTER: Final = "after"
+_LAST: Final = "run filter as it was"
+
+Part = Literal["any", "in", "out"]
+_PARTS: Final[tuple[Part, ...]] = ("any", "in", "out")
+_PART_WORDS: Final[dict[Part, str]] = {"any": "In or left out", "in": "In the prompt", "out": "Left out"}
+_OUTCOMES: Final[tuple[Outcome, ...]] = ("observed", "conversational", "aborted", "error", "passive")
+_STATUSES: Final[tuple[Status, ...]] = ("completed", "aborted", "error")
+_CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
+
+
+def run_filter() -> RunFilter:
+    """One popover; its label says what is filtered."""
+    with st.popover(_label(), type="tertiary", icon=":material/filter_list:", key="run filter popover"):
+        arm = one_arm(loading.everything().columns, key=ARM, label="Arm")
+        part = st.segmented_control(
+            "Its part",
+            _PARTS,
+            default="any",
+            required=True,
+            format_func=lambda name: _PART_WORDS[name],
+            key=PART,
+            bind="query-params",
+            disabled=arm is None,
+        )
+        outcomes = _choice("Verdict", _OUTCOMES, OUTCOME)
+        classes = _choice("Class", RUN_CLASSES, CLASS)
+        statuses = _choice("Status", _STATUSES, STATUS)
+        st.markdown(":small[:gray[Time, models and channels are chosen in the row above.]]")
+    wanted = RunFilter(
+        arm=arm,
+        part=part if arm is not None and part in {"in", "out"} else None,
+        outcomes=tuple(name for name in _OUTCOMES if name in outcomes),
+        classes=tuple(name for name in RUN_CLASSES if name in classes),
+        statuses=tuple(name for name in _STATUSES if name in statuses),
+    )
+    _start_again_when_changed(wanted)
+    return wanted
+
+
+def _start_again_when_changed(wanted: RunFilter) -> None:
+    """Go to the newest runs once the filters differ from those this session saw here last."""
+    now = (wanted, loading.reading().view)
+    if st.session_state.setdefault(_LAST, now) != now:
+        st.session_state[_LAST] = now
+        to_newest()
+
+
+def rows_by() -> RowChoice:
+    """Which arms the heat map shows where there are more than fit."""
+    return st.segmented_control(
+        "Arms shown",
+        ROW_CHOICES,
+        default="most in",
+        required=True,
+        format_func=lambda name: "Most often in" if name == "most in" else "Last used",
+        key=ROWS,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+
+
+def place() -> tuple[Cursor | None, Direction]:
+    """Where the page starts, as the address says; anything else than a place starts at the newest."""
+    for name, direction in ((BEFORE, "older"), (AFTER, "newer")):
+        found = _CURSOR.fullmatch(st.query_params.get(name, ""))
+        if found is not None:
+            at_ms = None if found[1] is None else int(found[1])
+            return Cursor(at_ms, int(found[2])), "older" if direction == "older" else "newer"
+    return None, "older"
+
+
+def go(cursor: Cursor, direction: Direction) -> None:
+    """Put a place into the address."""
+    to_newest()
+    at_ms = "" if cursor.at_ms is None else cursor.at_ms
+    st.query_params[BEFORE if direction == "older" else AFTER] = f"{at_ms}.{cursor.run_no}"
+
+
+def to_newest() -> None:
+    """Take the place out of the address."""
+    for name in (BEFORE, AFTER):
+        if name in st.query_params:
+            del st.query_params[name]
+
+
+def at_newest(page: RunPage, cursor: Cursor | None, direction: Direction) -> bool:
+    """Whether the page begins with the newest run there is."""
+    return cursor is None or (direction == "newer" and page.onward is None)
+
+
+def narrowed(wanted: RunFilter) -> bool:
+    """Whether anything keeps runs out."""
+    view = loading.reading().view
+    return wanted != RunFilter() or view != View(types=view.types)
+
+
+def paging(page: RunPage, cursor: Cursor | None, direction: Direction) -> None:
+    """Newest, newer, older: each a place in the address."""
+    newer, older = _beyond(page, cursor, direction)
+    cut = page.cut_short
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.button(
+            "Look further on" if cut and direction == "newer" else "Newer",
+            key="newer runs",
+            icon=":material/chevron_left:",
+            disabled=newer is None,
+            on_click=None if newer is None else go,
+            args=(newer, "newer"),
+        )
+        st.button(
+            "Look further back" if cut and direction == "older" else "Older",
+            key="older runs",
+            icon=":material/chevron_right:",
+            icon_position="right",
+            disabled=older is None,
+            on_click=None if older is None else go,
+            args=(older, "older"),
+        )
+        st.button("Newest", key="newest runs", type="tertiary", disabled=cursor is None, on_click=to_newest)
+
+
+def _beyond(
+    page: RunPage, cursor: Cursor | None, direction: Direction
+) -> tuple[Cursor | None, Cursor | None]:
+    """Where the newer and the older page start; None where there is none."""
+    first = Cursor(page.rows[0].at_ms, page.rows[0].run_no) if page.rows else cursor
+    last = Cursor(page.rows[-1].at_ms, page.rows[-1].run_no) if page.rows else cursor
+    if direction == "older":
+        return (None if cursor is None else first), page.onward
+    return page.onward, last
+
+
+def _choice(label: str, options: Sequence[str], key: str) -> list[str]:
+    chosen: list[str] = st.multiselect(label, list(options), key=key, bind="query-params", placeholder="All")
+    return chosen
+
+
+def _label() -> str:
+    """What is filtered, in the button's own words."""
+    chosen = []
+    arm = st.session_state.get(ARM) or st.query_params.get(ARM)
+    if isinstance(arm, str) and arm in loading.everything().columns.places:
+        chosen.append(wording.literal(wording.short_name(arm)))
+    for key, options in ((OUTCOME, _OUTCOMES), (CLASS, RUN_CLASSES), (STATUS, _STATUSES)):
+        asked = st.session_state.get(key)
+        named = st.query_params.get_all(key) if not isinstance(asked, list) else asked
+        chosen += [name for name in named if name in options]
+    return wording.listed(chosen) if chosen else "All runs"

@@ -1,0 +1,155 @@
+"""Run story: the parts of a run's page beside its table of arms."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from core.doors import explained
+from core.errors import UnknownRun
+from core.flows.look import RunStory
+from dashboard import loading, sentences, wording
+from dashboard.figures.theme import LIGHT
+from dashboard.widgets import ways
+from dashboard.widgets.empty import command, empty
+from dashboard.widgets.words import as_table, muted, section
+
+RUN: Final = "run"
+_LISTED: Final = 12
+"""Excerpts shown one below the other; more become a table."""
+
+
+def wanted() -> RunStory | None:
+    """The run that the address names; where it names none, or one that isn't there, what to do instead."""
+    name = st.query_params.get(RUN, "")
+    if not name:
+        _no_run("No run was chosen.", "This page explains one run: why each arm was in or left out.", "none")
+        return None
+    try:
+        return loading.run(name)
+    except UnknownRun:
+        shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
+        _no_run("There is no such run.", f"Nothing is recorded under “{shown}”.", "another name")
+        return None
+
+
+def _no_run(said: str, why: str, now: str) -> None:
+    empty(
+        (said,),
+        why,
+        rows={
+            "needed": ["the uid or number of a run"],
+            "now": [now],
+            "": [":yellow[:material/warning:] missing"],
+        },
+        to_do="**Choose a run** on the page of runs, or list them.",
+        shell=command("runs"),
+    )
+    ways.way("runs", "All runs")
+
+
+def ways_on(story: RunStory) -> None:
+    """To the runs before and after in time, to all of them, and to a reward about this one."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        _step("Previous run", ":material/chevron_left:", story.older)
+        _step("Next run", ":material/chevron_right:", story.newer)
+        ways.way("runs", "All runs")
+        st.space("stretch")
+        if loading.reading().may("reward") and story.facts.standing and story.facts.outcome != "empty":
+            ways.way("rewards", "Give a reward about this run", run=story.facts.uid)
+
+
+def _step(words: str, icon: str, run: str | None) -> None:
+    """To another run. A link from a page to itself would leave the address as it was, so this writes it."""
+    st.button(
+        words,
+        key=words,
+        icon=icon,
+        disabled=run is None,
+        on_click=None if run is None else st.query_params.update,
+        args=({RUN: run},),
+    )
+
+
+def figures(story: RunStory) -> None:
+    """Tokens, duration, calls and arms, then the id to copy."""
+    facts = story.facts
+    seconds = wording.MISSING if facts.duration_ms is None else f"{facts.duration_ms / 1000:,.1f} s"
+    with st.container(horizontal=True, gap="medium"):
+        tokens = wording.MISSING if facts.tokens is None else wording.count(facts.tokens)
+        st.metric("Tokens", tokens, help=wording.capital(sentences.run_tokens(story)))
+        st.metric("Duration", seconds)
+        st.metric("Tool calls", wording.count(facts.n_calls), help=f"{facts.n_real_calls} count as real")
+        st.metric("Arms in", wording.count(story.n_in))
+        st.metric("Referenced", wording.count(story.n_referenced))
+        if facts.reward is not None:
+            st.metric("Reward of its source", f"{facts.reward:g}")
+    muted(f"Tokens: {sentences.run_tokens(story)}.")
+    st.code(facts.uid, language=None, wrap_lines=True)
+
+
+def verdict(story: RunStory) -> None:
+    """What the guard decided, and everything that makes this run unlike others."""
+    st.markdown(f"**Verdict.** {wording.literal(explained.verdict(story))}")
+    for line in (explained.standing(story), explained.not_decided(story)):
+        if line is not None:
+            st.markdown(wording.literal(line))
+    differs = sentences.run_differs(story)
+    if differs is not None:
+        st.markdown(differs)
+    missing = story.facts.not_offered
+    if missing:
+        names = wording.plain(wording.listed(missing[:10]))
+        more = f" and {wording.count(len(missing) - 10)} more" if len(missing) > 10 else ""
+        st.text(f"Called, but not offered (no arms): {names}{more}.")
+
+
+def by_hand(story: RunStory) -> None:
+    """Ledger rows about this run, each with the way to its arm's ledger."""
+    given = story.by_hand
+    if not given:
+        return
+    section("By hand", wording.things(len(given), "ledger row"))
+    for arm, row in given:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(_chipped(arm), width="content")
+            st.text(wording.plain(explained.ledger_row(row)), width="content")
+            ways.way("arm", "Its ledger", arm=arm)
+
+
+def _chipped(arm: str) -> str:
+    """An arm's chip and name as Markdown."""
+    kind = wording.type_of(arm)
+    chip = wording.chip(kind, LIGHT.types[kind].streamlit)
+    return f"{chip} {wording.literal(wording.short_name(arm))}"
+
+
+def excerpts(story: RunStory) -> None:
+    """Places where skills, files and memories were recognised, with a few words around each."""
+    seen = story.quoted
+    if not seen:
+        return
+    section("Where they were recognised", "at most 160 characters are kept around each place")
+    if len(seen) <= _LISTED:
+        for arm in seen:
+            st.markdown(f"{_chipped(arm.arm)} :gray[{explained.evidence(arm, story)}]")
+            st.text(wording.plain(arm.excerpt or "").strip())
+        return
+    table: dict[str, list[str]] = {
+        "type": [wording.type_of(arm.arm) for arm in seen],
+        "arm": [wording.cut_middle(wording.plain(wording.full_name(arm.arm)), 40) for arm in seen],
+        "where": [explained.evidence(arm, story) for arm in seen],
+        "excerpt": [wording.plain(arm.excerpt or "") for arm in seen],
+    }
+    as_table(table, alt="Where skills, files and memories were recognised in this run")
+
+
+def guidance(story: RunStory) -> None:
+    """The text that named the excluded tools, made again from the record."""
+    if story.guidance is None:
+        return
+    section(
+        "What the prompt said of tools left out", "made again from the record; the text itself is not stored"
+    )
+    st.code(story.guidance, language=None, wrap_lines=True)

@@ -1,0 +1,45 @@
+"""Settings history: who changed what, when, from what to what, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import streamlit as st
+
+from dashboard import acting, loading, wording
+from dashboard.widgets.tables import act_table
+
+_WIDTHS: Final = {"when, UTC": 140, "by": 120, "setting": 150, "before": 250, "after": 250, "state": 100}
+
+
+def table() -> None:
+    """Newest first."""
+    done = loading.setting_changes()
+    if not done:
+        st.markdown(":gray[None yet: the settings are as they come.]")
+        return
+    cells: dict[str, Sequence[object]] = {
+        "when, UTC": [wording.moment(one.at_ms) for one in done],
+        "by": [wording.plain(one.actor) for one in done],
+        "setting": [one.name.replace("_", " ") for one in done],
+        "before": [_cell(one.before) for one in done],
+        "after": [_cell(one.value) for one in done],
+        "state": ["undone" if one.undone else "stands" for one in done],
+    }
+    if loading.reading().may("undo"):
+        cells["act"] = ["Redo" if one.undone else "Undo" for one in done]
+
+    def clicked(row: int) -> None:
+        if row < len(done):
+            acting.take_back(done[row].id, again=done[row].undone)
+
+    act_table(
+        cells, _WIDTHS, key="setting changes", alt="Changes of settings, newest first", on_click=clicked
+    )
+
+
+def _cell(value: object) -> str:
+    """A value as JSON, for a text cell."""
+    return wording.plain(value if isinstance(value, str) else msgspec.json.encode(value).decode())

@@ -1,0 +1,111 @@
+"""First steps: six things to try, one line at a time, above whatever page one is on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import streamlit as st
+
+from core.statistics.overview import Overview
+from dashboard import loading, wording
+from dashboard.widgets import reset_form, reward_form, run_filters, ways
+from dashboard.widgets.ways import PageName
+
+_AT: Final = "armscope tour"
+_MOST_ARMS: Final = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One thing to try; ``way`` is the label of the link to ``page`` with ``more`` in its address."""
+
+    words: str
+    page: PageName
+    way: str
+    more: dict[str, str | Sequence[str]] = field(default_factory=dict)
+
+
+def is_on() -> bool:
+    """Whether the first steps are shown: in a demo until they are closed, elsewhere when asked for."""
+    return int(st.session_state.get(_AT, 1 if loading.reading().frame.is_demo else 0)) > 0
+
+
+def begin() -> None:
+    """Show the first of them."""
+    st.session_state[_AT] = 1
+
+
+def tour(page: str) -> None:
+    """The present step with its link (unless one is there already), and the way on.
+
+    Nothing while presenting or without arms.
+    """
+    here = loading.reading()
+    if here.presenting or not is_on() or here.frame.n_arms == 0:
+        return
+    steps = _steps(loading.overview())
+    at = min(int(st.session_state.get(_AT, 1)), len(steps))
+    step = steps[at - 1]
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="first steps"):
+        st.markdown(f":gray[First steps, {at} of {len(steps)}.] {step.words}", width="content")
+        if page != step.page:
+            ways.way(step.page, step.way, **step.more)
+        st.space("stretch")
+        if at > 1:
+            st.button("Back", type="tertiary", key="tour back", on_click=_go, args=(at - 1,))
+        last = at == len(steps)
+        st.button(
+            "Done" if last else "Next",
+            type="tertiary",
+            key="tour on",
+            on_click=_go,
+            args=(0 if last else at + 1,),
+        )
+        if not last:
+            st.button("Close", type="tertiary", key="tour close", on_click=_go, args=(0,))
+
+
+def _go(at: int) -> None:
+    st.session_state[_AT] = at
+
+
+def _steps(seen: Overview) -> tuple[Step, ...]:
+    """The steps over this learner's own arms: those that need a look, else the least useful one."""
+    flagged = next((item.arms for item in seen.attention if item.arms), ())
+    worst = tuple(arm.key for arm in seen.bottom[-1:] or seen.top[-1:])
+    arms = (flagged or worst or loading.everything().columns.keys)[:_MOST_ARMS]
+    arm, name = arms[0], f"**{wording.literal(wording.short_name(arms[0]))}**"
+    repaired = f"{wording.things(len(arms), 'arm')}" if len(arms) > 1 else name
+    return (
+        Step(
+            words="Read the sentence: what the agent gains, and how sure that is.",
+            page="overview",
+            way="Overview",
+        ),
+        Step(words=f"Open {name}, which needs a look.", page="arm", way="The arm", more={"arm": arm}),
+        Step(
+            words=f"See what became of {name} in each run, and open one to read why.",
+            page="runs",
+            way="Its runs",
+            more={run_filters.ARM: arm},
+        ),
+        Step(
+            words="Judge it: choose an outcome and watch the effect before you send it.",
+            page="rewards",
+            way="Give a reward",
+            more={reward_form.ARM: arm},
+        ),
+        Step(
+            words=f"Start {repaired} again: the table shows what would change.",
+            page="reset",
+            way="Reset",
+            more={reset_form.SCOPE: "Named arms", reset_form.RESET_ARMS: arms},
+        ),
+        Step(
+            words="Take it back: **Undo** stands beside every act, and at the top of the page.",
+            page="overview",
+            way="What changed",
+        ),
+    )

@@ -1,0 +1,53 @@
+"""Where the data are: path, size, schema; is it right, and a copy of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import streamlit as st
+
+from dashboard import acting, loading, wording
+from dashboard.widgets.words import small
+
+BACKUP: Final = "backup file"
+
+
+def facts() -> None:
+    """Where, how large, which schema; the answers of the buttons come at the top of the page."""
+    frame, place = loading.reading().frame, loading.place()
+    st.code(place.file, language=None, wrap_lines=True)
+    st.markdown(
+        small(
+            f"{wording.size(place.size_bytes)}, schema {place.schema}, revision {wording.count(frame.revision)}, "
+            f"{wording.things(len(frame.learners), 'learner')}. It is on this machine only."
+        )
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.button(
+            "Verify",
+            icon=":material/fact_check:",
+            key="verify",
+            on_click=acting.verify,
+            help="Recomputes every cache from the facts",
+        )
+        if loading.reading().may("settings"):
+            with st.popover("Back up", icon=":material/save:", key="backup popover"):
+                _backup()
+
+
+def _backup() -> None:
+    """A new file for the copy; the one proposed lies beside the data."""
+    frame = loading.reading().frame
+    path = Path(frame.database)
+    proposed = path.with_name(f"{path.stem}-r{frame.revision}{path.suffix or '.db'}")
+    file = st.text_input("New file, on this machine", value=str(proposed), key=f"{BACKUP} {frame.revision}")
+    st.markdown(small("The whole database, every learner, as of one moment, while it is in use."))
+    st.button(
+        "Write the backup",
+        type="primary",
+        key="do backup",
+        disabled=not file.strip(),
+        on_click=acting.back_up,
+        args=(file.strip(),),
+    )

@@ -1,0 +1,140 @@
+"""The heat map through its data: marks and grounds, hovers of hostile ids, columns marked, bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.records.arm import ArmType, arm_type
+from core.statistics.heatmap import Heatmap, heatmap
+from core.store.reads import RunRow
+from dashboard.figures import heatmap as figure
+from dashboard.figures.drawn import Drawn
+from dashboard.figures.theme import DARK, LIGHT, Tokens
+from tests.dashboard.worlds import HOSTILE, keys
+
+OUTCOMES = ("observed", "conversational", "observed", "error")
+CLASSES = ("selected", "baseline", "passive", "imported")
+
+
+def world(arms: tuple[str, ...], n_runs: int) -> tuple[Heatmap, list[RunRow]]:
+    """Cells in all states, and their runs newest first."""
+    flags = [0, 1, 5, 7, None]
+    named = [
+        (at, run, flag)
+        for at in range(len(arms))
+        for run in range(n_runs)
+        if (flag := flags[(at + run) % 5]) is not None
+    ]
+    kinds: tuple[ArmType, ...] = tuple(arm_type(key) for key in arms)
+    cells = heatmap(
+        arms,
+        kinds,
+        tuple(range(100, 100 + n_runs)),
+        run=np.array([run for _, run, _ in named], dtype=np.int64),
+        arm=np.array([at for at, _, _ in named], dtype=np.int64),
+        flags=np.array([flag for *_, flag in named], dtype=np.int64),
+        hand_run=np.array([0, n_runs - 1]),
+        hand_arm=np.array([0, 0]),
+        hand_reward_micro=np.array([250_000, 0]),
+        n_rest=3,
+    )
+    rows = [
+        RunRow(
+            run_no=100 + run,
+            uid=f"r{run}",
+            at_ms=None,
+            model=None,
+            channel=None,
+            run_class=CLASSES[run % 4],
+            status="completed",
+            outcome=OUTCOMES[run % 4],
+            tokens=None,
+            n_arms=1,
+            n_referenced=0,
+            duration_ms=None,
+            n_calls=0,
+        )
+        for run in range(n_runs)
+    ]
+    return cells, rows[::-1]
+
+
+def traces(drawn: Drawn) -> list[Any]:
+    """Grounds, glyphs, heads, marks: their arrays as they were made."""
+    return list(drawn.figure.data)
+
+
+@pytest.mark.parametrize("look", [LIGHT, DARK])
+def test_every_cell_has_its_ground_and_its_mark(look: Tokens) -> None:
+    cells, runs = world(keys(7), 9)
+    grounds, glyphs, heads, marks = traces(figure.heatmap(cells, runs, look))
+    state = cells.state
+    assert np.array_equal(np.isnan(grounds["z"]), state < 2)
+    assert [colour for _, colour in grounds["colorscale"][::2]] == [
+        look.heat_unjudged,
+        look.heat_penalised,
+        look.heat_rewarded,
+    ]
+    assert len(marks["x"]) == int(((state > 0) | ~np.isnan(cells.by_hand)).sum())
+    symbols = {0: None, 1: "circle", 2: "line-ew", 3: "x-thin", 4: "square"}
+    for x, y, symbol in zip(marks["x"], marks["y"], marks["marker"]["symbol"], strict=True):
+        by_hand = not np.isnan(cells.by_hand[int(y), int(x)])
+        assert symbol == ("diamond" if by_hand else symbols[int(state[int(y), int(x)])])
+    assert list(glyphs["marker"]["symbol"]) == [look.types[kind].symbol for kind in cells.types]
+    assert list(heads["text"]) == ["B–", "P", "–", "B–", "P", "–"]
+
+
+def test_a_click_tells_the_run() -> None:
+    cells, runs = world(keys(3), 5)
+    marks = traces(figure.heatmap(cells, runs, LIGHT))[-1]
+    assert [100 + int(x) for x in marks["x"]] == [int(number) for number in marks["customdata"]]
+
+
+def test_hovers_of_hostile_ids_are_text() -> None:
+    cells, runs = world(HOSTILE, 6)
+    drawn = figure.heatmap(cells, runs, LIGHT)
+    told = "".join(traces(drawn)[-1]["hovertext"]) + str(drawn.figure.to_dict()["layout"]["annotations"])
+    for foreign in ("<script", "%{x}", "<b>bold", "$\\alpha"):
+        assert foreign not in told
+    assert "by hand: 0.25" in told
+    assert told.count("by hand") == 2
+
+
+def test_on_a_phone_the_newest_runs_remain() -> None:
+    cells, runs = world(keys(4), 40)
+    drawn = figure.heatmap(cells, runs, LIGHT, compact=True)
+    assert traces(drawn)[0]["z"].shape == (4, figure.COMPACT_RUNS)
+    assert drawn.figure.to_dict()["layout"]["xaxis"]["ticktext"][-1] == "139"
+
+
+def test_it_says_the_same_in_words_and_as_a_table() -> None:
+    cells, runs = world(keys(4), 10)
+    drawn = figure.heatmap(cells, runs, LIGHT)
+    assert "4 arms in 10 runs" in drawn.alt
+    assert "8 in and referenced: 1" in drawn.alt
+    assert "by hand 2" in drawn.alt
+    table = drawn.table
+    assert list(table["arm"]) == list(cells.keys)
+    assert sum(table["in and referenced: 1"]) == cells.count("rewarded")  # type: ignore[arg-type] # counts
+
+
+def test_the_same_runs_are_drawn_the_same() -> None:
+    cells, runs = world(keys(6), 20)
+    one, other = (figure.heatmap(cells, runs, LIGHT).figure.to_json() for _ in range(2))
+    assert one == other
+
+
+def test_one_run_and_no_arm_are_drawn_too() -> None:
+    cells, runs = world(keys(1), 1)
+    assert traces(figure.heatmap(cells, runs, LIGHT))
+    assert traces(figure.heatmap(_empty(), [], LIGHT))
+
+
+def _empty() -> Heatmap:
+    none = np.array([], dtype=np.int64)
+    return heatmap(
+        (), (), (), run=none, arm=none, flags=none, hand_run=none, hand_arm=none, hand_reward_micro=none
+    )

@@ -1,0 +1,172 @@
+"""The data page: files dropped, their report, their undo; exports; hostile names; who may do what."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.flows import look
+from core.flows.learn import import_files
+from core.records.actor import Actor
+from dashboard import acting
+from tests.dashboard.conftest import Open, check, texts
+from tests.dashboard.worlds import HOSTILE, desk_at, keys, world
+from tests.formats.builders import lines
+
+HOSTILE_NAME = "<script>alert(1)</script> :material/home: $\\alpha$ ../../etc/passwd.jsonl"
+
+
+def run_line(uid: str, *, arms: tuple[str, ...] = ("tool:fs:Read",)) -> dict[str, object]:
+    return {"kind": "run", "uid": uid, "arms": list(arms), "calls": ["Read"], "usage": {"total": 10}}
+
+
+def drop(page: AppTest, *files: tuple[str, bytes]) -> AppTest:
+    """Drop files and press the button."""
+    page.file_uploader(key="dropped 0").set_value([(name, content, "text/plain") for name, content in files])
+    page.run()
+    page.button(key="do import").click().run()
+    check(page)
+    return page
+
+
+def test_dropped_files_are_imported_and_reported(open_page: Open, database: Path) -> None:
+    page = drop(open_page("data"), ("runs.jsonl", lines([run_line("a"), run_line("b")]) + b"broken\n"))
+    (done,) = look.imports(desk_at(database))
+    assert done.answer is not None
+    assert (done.answer.runs, done.answer.rejected_count) == (2, 1)
+    assert [one.file for one in done.answer.rejected] == ["runs.jsonl"]
+    assert page.toast[0].value.startswith("2 new runs")
+    assert page.selectbox(key="import").value == "import-1"
+    rejected = next(table.value for table in page.dataframe if "reason" in table.value)
+    assert list(rejected["line"]) == ["3"]
+    assert not page.file_uploader(key="dropped 1").value, "the files are let go"
+
+
+def test_the_same_again_changes_nothing(open_page: Open, database: Path) -> None:
+    import_files(desk_at(database), [_file(database, [run_line("a")])])
+    before = look.posteriors(desk_at(database))
+    page = drop(open_page("data"), ("other-name.jsonl", lines([run_line("a")])))
+    assert "0 new runs" in page.toast[0].value
+    assert look.posteriors(desk_at(database)) == before
+
+
+def test_a_broken_file_takes_nothing_with_it(open_page: Open, database: Path) -> None:
+    page = drop(open_page("data"), ("notes.txt", b"shopping list"), ("runs.jsonl", lines([run_line("a")])))
+    (done,) = look.imports(desk_at(database))
+    assert done.answer is not None
+    assert [one.file for one in done.answer.ignored] == ["notes.txt"]
+    assert done.answer.runs == 1
+    assert any("Files not read" in text for text in texts(page))
+
+
+@pytest.mark.parametrize(
+    "content", [b"shopping list", b"", b'{"kind": "run"}\n', b"\xff\xfe\x00", b"PK\x03\x04junk"]
+)
+def test_what_cannot_be_read_records_nothing_and_says_why(
+    open_page: Open, database: Path, content: bytes
+) -> None:
+    page = drop(open_page("data"), ("x.jsonl", content))
+    assert look.imports(desk_at(database)) == ()
+    assert look.frame(desk_at(database)).n_runs == 0
+    (said,) = [text for text in texts(page) if "Nothing was imported" in text]
+    assert "armscope-" not in said, "the folder is nobody's business"
+
+
+def test_hostile_names_are_text(open_page: Open, database: Path) -> None:
+    content = lines([run_line("<b>a</b>", arms=HOSTILE)]) + b"{broken\n"
+    page = drop(open_page("data"), (HOSTILE_NAME, content))
+    for text in texts(page):
+        assert "<script" not in text
+        assert ":material/home:" not in text
+        assert "$\\alpha" not in text
+    rejected = next(table.value for table in page.dataframe if "reason" in table.value)
+    assert set(rejected["file"]) == {HOSTILE_NAME}
+
+
+def test_a_report_belongs_to_its_session(open_page: Open, database: Path) -> None:
+    page = open_page("data")
+    page.file_uploader(key="dropped 0").set_value([("a.jsonl", b"{}", "text/plain")]).run()
+    assert page.button(key="do import").label == "Import 1 file"
+
+
+def test_undo_is_shown_before_it_is_done(open_page: Open, database: Path) -> None:
+    desk = desk_at(database)
+    import_files(desk, [_file(database, [run_line("a"), run_line("b")])])
+    before = look.posteriors(desk)
+    page = open_page("data")
+    page.selectbox(key="import").set_value("import-1").run()
+    page.toggle(key="rehearse import-1").set_value(True).run()
+    check(page)
+    assert any("−2 runs" in text and "−2 pulls" in text for text in texts(page))
+    assert look.posteriors(desk) == before, "a rehearsal leaves nothing behind"
+    page.button(key="take import-1").click().run()
+    assert look.posteriors(desk) == []
+    assert page.button(key="take import-1").label == "Redo import-1"
+    shown = look.preview_undo(desk, "import-1", again=True)
+    assert (shown.n_runs, shown.n_pulls) == ((0, 2), (0, 2))
+
+
+def test_an_export_is_made_when_asked_and_its_hashes_hold(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 12)
+    page = open_page("data")
+    assert "save export" not in {button.key for button in page.get("download_button")}
+    page.button(key="make export").click().run()
+    check(page)
+    made: acting.MadeExport = page.session_state["armscope export"]
+    with zipfile.ZipFile(BytesIO(made.path.read_bytes())) as zipped:
+        manifest = json.loads(zipped.read("manifest.json"))
+        for file in manifest["files"]:
+            assert hashlib.sha256(zipped.read(file["name"])).hexdigest() == file["sha256"]
+    assert manifest["runs"] == 12
+    assert manifest["revision"] == look.frame(desk_at(database)).revision
+    page.button(key="drop export").click().run()
+    assert not made.path.exists()
+
+
+def test_verify_and_backup_answer(open_page: Open, database: Path) -> None:
+    world(database, keys(3), 5)
+    page = open_page("data")
+    page.button(key="verify").click().run()
+    assert page.toast[0].value.startswith("Everything equals")
+    page.button(key="do backup").click().run()
+    check(page)
+    assert list(database.parent.glob("pages-r*.db"))
+    page.text_input(key=f"backup file {look.frame(desk_at(database)).revision}").set_value(
+        str(database)
+    ).run()
+    page.button(key="do backup").click().run()
+    assert any("No backup was made" in text for text in texts(page))
+
+
+def test_a_viewer_reads_and_exports_only(
+    open_page: Open, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world(database, keys(3), 5)
+    monkeypatch.setattr("core.settings.local_operator", lambda: Actor(name="vi", role="viewer"))
+    page = open_page("data")
+    assert not list(page.file_uploader)
+    assert {button.key for button in page.button} >= {"make export", "verify"}
+    assert "do backup" not in {button.key for button in page.button}
+
+
+def _file(database: Path, content: list[dict[str, object]]) -> Path:
+    path = database.with_name("runs.jsonl")
+    path.write_bytes(lines(content))
+    return path
+
+
+@pytest.mark.parametrize("file", ["~nobody-by-that-name/x.db", "/a\0b", "x.db", "../x.db"])
+def test_a_backup_needs_a_whole_path(open_page: Open, database: Path, file: str) -> None:
+    world(database, keys(3), 5)
+    page = open_page("data")
+    page.text_input(key=f"backup file {look.frame(desk_at(database)).revision}").set_value(file).run()
+    page.button(key="do backup").click().run()
+    check(page)
+    assert any("No backup was made" in text for text in texts(page))
+    assert not [path for path in (Path("x.db"), Path("../x.db")) if path.exists()]

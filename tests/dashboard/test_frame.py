@@ -1,0 +1,58 @@
+"""What stands around every page: the first steps, the keys, the way back from the last act, the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from core.flows import look
+from tests.dashboard.conftest import Open, check, texts, unfold
+from tests.dashboard.worlds import HOSTILE, keys, world
+
+
+def test_the_first_steps_lead_through_the_pages_and_close(database: Path, open_page: Open) -> None:
+    world(database, keys(12), 120)
+    page = open_page()
+    assert not any("First steps" in text for text in texts(page))
+    unfold(page, "role popover").button("tour").click().run()
+    for number in range(1, 7):
+        assert any(f"First steps, {number} of 6" in text for text in texts(page))
+        page.button("tour on").click().run()
+        check(page)
+    assert not any("First steps" in text for text in texts(page))
+
+
+def test_the_first_steps_can_be_left_and_walked_back(database: Path, open_page: Open) -> None:
+    world(database, HOSTILE, 60)
+    page = open_page()
+    unfold(page, "role popover").button("tour").click().run()
+    page.button("tour on").click().run()
+    page.button("tour back").click().run()
+    assert any("First steps, 1 of 6" in text for text in texts(page))
+    page.button("tour close").click().run()
+    assert not any("First steps" in text for text in texts(page))
+
+
+def test_the_keys_are_listed_in_a_dialog(database: Path, open_page: Open) -> None:
+    world(database, keys(3), 10)
+    page = open_page()
+    page.button("keys").click().run()
+    listed = next(table.value for table in page.table if "does" in table.value)
+    assert {"`K`", "`U`", "`Ctrl + Enter`"} <= set(listed["key"])
+
+
+def test_the_last_act_is_undone_from_every_page(database: Path, open_page: Open) -> None:
+    desk = world(database, keys(5), 20)
+    before = look.posteriors(desk)
+    page = open_page("rewards", reward_arm=keys(5)[0])
+    next(one for one in page.button if str(one.key).startswith("send ")).click().run()
+    assert look.posteriors(desk) != before
+    page.switch_page("app_pages/overview.py").run()
+    page.button("undo last reward-1").click().run()
+    assert look.posteriors(desk) == before
+    assert not [one for one in page.button if str(one.key).startswith("undo last")]
+
+
+def test_presenting_offers_neither_steps_nor_keys_nor_undo(database: Path, open_page: Open) -> None:
+    world(database, keys(5), 20)
+    page = open_page(present="true")
+    assert not {"keys", "tour on"} & {one.key for one in page.button}

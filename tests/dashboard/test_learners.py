@@ -1,0 +1,96 @@
+"""Several learners: made, switched to, shared by address, filled from each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.errors import Conflict, InvalidSetting
+from core.flows import look
+from core.flows.export import export_file
+from core.flows.learn import import_files
+from core.flows.learners import create_learner, learners
+from core.records.actor import Actor
+from tests.dashboard.conftest import Open, check, texts, unfold
+from tests.dashboard.worlds import desk_at, keys, world
+
+
+def _make(page: AppTest, name: str) -> None:
+    """Type a name into the picker and press Create; the picker stays open meanwhile."""
+    unfold(page, "learner popover").text_input(key="new learner").set_value(name)
+    unfold(page, "learner popover").button(key="create learner").click()
+    unfold(page, "learner popover")
+
+
+def test_a_learner_is_made_and_gone_to(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 12)
+    page = open_page("posteriors")
+    _make(page, "support")
+    check(page)
+    assert page.selectbox(key="learner").value == "support"
+    assert page.query_params["learner"] == "support"
+    assert page.title[0].value == "Nothing is recorded yet."
+    assert page.code[0].value.endswith("--learner support import ~/.claude/projects")
+    assert unfold(page, "learner popover").text_input(key="new learner").value == ""
+
+
+@pytest.mark.parametrize("name", ["default", "a\u202eb", "x\x00y"])
+def test_a_name_that_cannot_be_says_why(open_page: Open, database: Path, name: str) -> None:
+    world(database, keys(5), 2)
+    page = open_page()
+    _make(page, name)
+    assert any("No learner was made" in text for text in texts(page))
+    assert [one.name for one in learners(desk_at(database))] == ["default"]
+
+
+def test_hostile_names_are_text(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 2)
+    name = "<script>x</script> :material/home: $\\alpha$"
+    create_learner(desk_at(database), name)
+    page = open_page("data", learner=name)
+    assert page.selectbox(key="learner").value == name
+    for text in texts(page):
+        assert "<script" not in text
+        assert ":material/home:" not in text
+
+
+def test_switching_keeps_the_page_and_the_filters_that_apply(open_page: Open, database: Path) -> None:
+    desk = world(database, keys(10), 40)
+    export_file(desk, database.with_name("out.jsonl"))
+    create_learner(desk, "copy")
+    import_files(desk.of("copy"), [database.with_name("out.jsonl")])
+    page = open_page("posteriors", type="tool", model="large", sort="Pulls")
+    page.selectbox(key="learner").set_value("copy").run()
+    check(page)
+    assert page.multiselect(key="type").value == ["tool"]
+    assert page.multiselect(key="model").value == ["large"]
+    assert page.button_group(key="sort").value == "pulls"
+    assert look.posteriors(desk.of("copy")) == look.posteriors(desk)
+
+
+def test_names_are_checked_and_taken_once(database: Path) -> None:
+    desk = world(database, keys(3), 2)
+    made = create_learner(desk, " new ")
+    assert (made.name, made.runs, made.arms) == ("new", 0, 0)
+    with pytest.raises(Conflict):
+        create_learner(desk, "new")
+    with pytest.raises(InvalidSetting):
+        create_learner(desk, "  ")
+    assert [(one.name, one.runs) for one in learners(desk)] == [("default", 2), ("new", 0)]
+    assert look.changes(desk.of("new"))[0].detail == {"learner": "new"}
+
+
+def test_a_viewer_is_not_offered_a_new_one(
+    open_page: Open, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world(database, keys(3), 2)
+    monkeypatch.setattr("core.settings.local_operator", lambda: Actor(name="vi", role="viewer"))
+    page = open_page()
+    assert "create learner" not in {button.key for button in page.button}
+
+
+def test_an_empty_page_leads_to_the_data_page(open_page: Open) -> None:
+    page = open_page("posteriors")
+    assert any("Drop files here" in str(link.proto.label) for link in page.get("page_link"))

@@ -1,0 +1,148 @@
+"""The overview on learners in which something is wrong, and its change log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.flows.desk import Desk
+from core.flows.learn import record_all
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.settings import change
+from core.flows.undo import undo
+from core.records.arm import Arm
+from core.records.run import Call, Inventory, Run, RunClass, Usage
+from dashboard import wording
+from dashboard.widgets import reset_form
+from tests.dashboard.conftest import Open, check, texts
+from tests.dashboard.worlds import HOSTILE, NOON_MS, desk_at, world
+
+FILES = ("file:workspace:a.md", "file:workspace:b.md")
+SEARCH = "tool:web:web_search"
+HOSTILE_FILES = ("file:workspace::material/home:<script>", "file:workspace:$\\alpha$**b**")
+HOUR_MS = 3_600_000
+N_HOURS = 400
+
+
+def run(number: int, arms: tuple[str, ...], referenced: tuple[str, ...], run_class: RunClass) -> Run:
+    return Run(
+        uid=f"run-{number}",
+        inventory=Inventory(kind="declared", arms=tuple(Arm(key=key, token_cost=100) for key in arms)),
+        ended_at_ms=NOON_MS - (N_HOURS - number) * HOUR_MS,
+        run_class=run_class,
+        status="completed",
+        usage=Usage(input=9_000 + number % 7),
+        calls=(Call(name="Read"),),
+        referenced=referenced,
+    )
+
+
+def sick(
+    path: Path, *, files: tuple[str, ...] = FILES, ill_for: int = 60, run_class: RunClass = "selected"
+) -> Desk:
+    """Arms that four of five runs reference, until the files fall to nothing in the last hours; a tool drifts."""
+    desk = desk_at(path)
+    runs = []
+    for number in range(N_HOURS):
+        is_ill = number >= N_HOURS - ill_for
+        used = () if is_ill else tuple(key for at, key in enumerate(files) if (number + at) % 5)
+        searched = number % 2 == 0 if number > N_HOURS - 180 else number % 10 > 0
+        used += (SEARCH,) if searched else ()
+        runs.append(run(number, (*files, SEARCH, "tool:fs:Read"), (*used, "tool:fs:Read"), run_class))
+    record_all(desk, runs)
+    return desk
+
+
+def said(page: AppTest) -> str:
+    return "\n".join(texts(page))
+
+
+def test_poison_is_named_with_its_evidence_and_drift_too(open_page: Open, database: Path) -> None:
+    sick(database)
+    words = said(open_page())
+    assert "**2 files look poisoned**" in words
+    assert "120 of 120 observations since " in words
+    assert f"{wording.literal('web:web_search')} is drifting" in words
+    assert words.count("is drifting") == 1
+
+
+def test_the_cure_is_two_clicks_away(open_page: Open, database: Path) -> None:
+    sick(database)
+    page = open_page("reset", **reset_form.address(FILES))
+    assert "2 files" in said(page)
+    assert any("reset 2 arms" in one.label for one in page.text_input)
+
+
+def test_what_was_reset_is_not_named_again(open_page: Open, database: Path) -> None:
+    desk = sick(database)
+    answer = reset(desk, arms=FILES, reason="detector bug")
+    assert "look poisoned**" not in said(open_page())
+    undo(desk, answer.id)
+    assert "look poisoned**" in said(open_page())
+
+
+def test_hostile_names_stay_text(open_page: Open, database: Path) -> None:
+    sick(database, files=HOSTILE_FILES)
+    words = said(open_page())
+    assert "2 files look poisoned" in words
+    assert "<script>" not in words
+
+
+def test_a_healthy_learner_needs_no_look_for_its_arms(open_page: Open, database: Path) -> None:
+    sick(database, ill_for=0)
+    words = said(open_page())
+    assert "look poisoned**" not in words
+    assert "never referenced" not in words
+
+
+def test_arms_nobody_referenced_are_named_with_their_cost(open_page: Open, database: Path) -> None:
+    sick(database, ill_for=N_HOURS)
+    words = said(open_page())
+    assert "**2 arms were never referenced**" in words
+    assert "800 of 800 observations were 0; 200 tokens a prompt" in words
+
+
+def test_imported_runs_alone_say_what_is_known_and_claim_nothing(open_page: Open, database: Path) -> None:
+    sick(database, run_class="imported")
+    title = open_page().title[0].value
+    assert "4 of 4 arms" in title
+    assert "savings cannot be claimed without baseline runs" in title
+
+
+def test_one_run_and_nothing_at_all(open_page: Open, database: Path) -> None:
+    open_page()
+    world(database, FILES, 1)
+    page = open_page()
+    assert "After 1 run" in page.title[0].value
+    assert "none of them well" in page.title[0].value
+
+
+def test_passive_says_since_when(open_page: Open, database: Path) -> None:
+    desk = sick(database)
+    change(desk, "phase", "passive")
+    assert "The learner is passive since " in said(open_page())
+
+
+def test_a_change_is_undone_and_done_again_from_the_log(open_page: Open, database: Path) -> None:
+    desk = sick(database)
+    reward(desk, SEARCH, 1.0, reason="found it")
+    page = open_page()
+    assert "rewarded **" in said(page)
+    page.button(key="take back reward-1").click().run()
+    check(page)
+    assert "by hand; undone" in said(page)
+    assert "took back a reward" in said(page)
+    page.button(key="take back undo-1").click().run()
+    check(page)
+    assert "let a reward stand again" in said(page) or "took back an undo" in said(page)
+    assert "by hand; undone" not in said(page)
+
+
+@pytest.mark.parametrize("arm", HOSTILE[:3])
+def test_hostile_rewards_in_the_log_stay_text(open_page: Open, database: Path, arm: str) -> None:
+    desk = world(database, HOSTILE, 4)
+    reward(desk, arm, 0.0)
+    assert "<script>" not in said(open_page())

@@ -1,0 +1,128 @@
+"""The frozen report says what the pages say, tells where every number comes from, and needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import count
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from core.doors.cli import app
+from core.errors import StoreBusy
+from core.flows import look
+from core.flows.learn import record_all
+from core.records.view import View
+from dashboard import launch, sentences, wording
+from dashboard.report import gather, rendered, report
+from tests.dashboard.worlds import HOSTILE, desk_at, keys, runs, world
+
+
+class Reader(HTMLParser):
+    """What a browser would find: elements with their attributes, text outside scripts, the JSON of figures."""
+
+    def __init__(self, document: bytes) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.told: list[str] = []
+        self._inside = ""
+        self.feed(document.decode())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        kind = dict(attrs).get("type") or "text/javascript"
+        self._inside = kind if tag == "script" else "text/css" if tag == "style" else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "application/json":
+            self.told.append(data)
+        elif not self._inside:
+            self.text += data
+
+    def values(self, name: str) -> list[str]:
+        return [value for _, attrs in self.elements for key, value in attrs.items() if key == name and value]
+
+
+def test_it_says_what_the_pages_say(tmp_path: Path) -> None:
+    desk = world(tmp_path / "a.db", keys(12), 120)
+    read = Reader(rendered(report(gather(desk, View()))))
+    saved, seen = look.savings(desk), look.overview(desk)
+    for line in (sentences.savings_line(seen.savings), sentences.savings_numbers(saved)):
+        assert re.sub(r"[*\\]", "", line) in read.text
+    for one in look.posteriors(desk):
+        assert one.arm in read.text
+        assert wording.interval(one.interval.lower, one.interval.upper, 3) in read.text
+
+
+def test_every_section_names_its_question(tmp_path: Path) -> None:
+    read = Reader(rendered(report(gather(world(tmp_path / "a.db", keys(6), 60), View()))))
+    known = {value for value in read.values("id") if value.startswith("query-")}
+    asked = [value.removeprefix("#") for value in read.values("href")]
+    assert len(known) == 6
+    assert set(asked) <= known
+    n_sections = sum(tag == "section" for tag, _ in read.elements)
+    assert len(asked) >= n_sections - 1, "all but the list of the questions itself"
+
+
+def test_it_loads_nothing_and_runs_two_scripts(tmp_path: Path) -> None:
+    document = rendered(report(gather(world(tmp_path / "a.db", keys(6), 60), View())))
+    read = Reader(document)
+    assert read.values("src") == []
+    assert all(value.startswith("#") for value in read.values("href"))
+    scripts = [attrs.get("type") for tag, attrs in read.elements if tag == "script"]
+    assert scripts.count(None) == 2
+    policy = next(value for value in read.values("content") if "default-src" in value)
+    assert "default-src 'none'" in policy
+    assert policy.count("'sha256-") == 2
+    figures = [json.loads(told) for told in read.told]
+    assert len(figures) == scripts.count("application/json") > 3
+    assert all(figure["data"] and figure["layout"] for figure in figures)
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    read = Reader(rendered(report(gather(world(tmp_path / "a.db", HOSTILE, 60), View()))))
+    assert HOSTILE[0] in read.text
+    tags = {tag for tag, _ in read.elements}
+    assert not tags & {"i", "img", "iframe", "em", "object"}
+    assert not any(name.startswith("on") for _, attrs in read.elements for name in attrs)
+    assert not any("javascript:" in value for value in read.values("href"))
+
+
+def test_an_empty_learner_has_a_short_report(tmp_path: Path) -> None:
+    read = Reader(rendered(report(gather(desk_at(tmp_path / "a.db"), View()))))
+    assert "no run has been recorded" in read.text
+
+
+def test_all_of_it_is_of_one_revision(tmp_path: Path) -> None:
+    desk = world(tmp_path / "a.db", keys(3), 10)
+    numbers, extra = count(), runs(keys(3), 1)[0]
+
+    def busy() -> int:
+        """Somebody else writes whenever the clock is looked at."""
+        record_all(desk, [msgspec.structs.replace(extra, uid=f"other-{next(numbers)}")])
+        return 0
+
+    with pytest.raises(StoreBusy, match="one revision"):
+        gather(replace(desk, clock=busy), View())
+
+
+def test_the_command_writes_a_new_file_and_overwrites_none(tmp_path: Path) -> None:
+    assert launch.report in [command.callback for command in app.registered_commands]
+    world(tmp_path / "a.db", keys(3), 10).store.close()
+    command = ["--database", str(tmp_path / "a.db"), "report", str(tmp_path / "r.html"), "--json"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    assert (tmp_path / "r.html").stat().st_size == told["size_bytes"]
+    again = CliRunner().invoke(app, command)
+    assert again.exit_code != 0
+    assert (tmp_path / "r.html").stat().st_size == told["size_bytes"]

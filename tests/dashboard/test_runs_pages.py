@@ -1,0 +1,200 @@
+"""Runs and run, as a browser would open them: filters and places in the address, every kind of run, hostile ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.flows.learn import import_files, record
+from core.flows.reward import reward
+from core.flows.select import select
+from core.flows.settings import change
+from core.flows.undo import undo
+from core.records.arm import Arm
+from core.records.run import Call, Inventory, Run
+from tests.dashboard.conftest import Open, check, texts
+from tests.dashboard.worlds import HOSTILE, desk_at, keys, world
+from tests.store.worlds import lines_file, run_line
+
+JUNK = "<script>alert(1)</script>"
+
+
+def said(page: AppTest) -> str:
+    return " ".join(texts(page))
+
+
+def select_one(path: Path, arms: tuple[str, ...], uid: str = "chosen") -> None:
+    """A selected run under a budget that doesn't hold all arms."""
+    desk = desk_at(path)
+    change(desk, "baseline_rate", 0.0)
+    offered = [Arm(key=key, token_cost=50 + 10 * at) for at, key in enumerate(arms)]
+    chosen = select(desk, offered, budget_tokens=200)
+    record(
+        desk,
+        Run(
+            uid=uid,
+            inventory=Inventory(
+                kind="declared", arms=tuple(arm for arm in offered if arm.key in chosen.included)
+            ),
+            excluded=chosen.excluded,
+            selection=chosen,
+            run_class="selected",
+            calls=(Call(name="t0"),),
+        ),
+    )
+
+
+def test_the_last_runs_are_told_in_a_sentence(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 60)
+    page = open_page("runs")
+    assert page.title[0].value.startswith("In the last 50 runs ")
+    assert "Shown: the newest 50 of 60 runs" in said(page)
+    assert len(page.dataframe[0].value) == 50
+
+
+def test_one_run_alone(open_page: Open, database: Path) -> None:
+    world(database, keys(3), 1)
+    page = open_page("runs")
+    assert page.title[0].value.startswith("In the last run ")
+
+
+@pytest.mark.parametrize(
+    ("query", "n_runs"),
+    [
+        ({"class": "baseline"}, 32),
+        ({"class": ["baseline", "selected"], "status": "error"}, 4),
+        ({"outcome": "conversational"}, 0),
+        ({"of_arm": "tool:fs:t0"}, 50),
+        ({"of_arm": "tool:fs:t0", "part": "Left out"}, 0),
+        ({"class": JUNK, "outcome": JUNK, "of_arm": JUNK, "before": JUNK, "rows": JUNK, "part": JUNK}, 50),
+        ({"before": "99999999999999999.1"}, 50),
+        ({"before": "0.1"}, 0),
+        ({"model": "mini", "class": "fallback"}, 0),
+    ],
+)
+def test_filters_are_in_the_address(
+    open_page: Open, database: Path, query: dict[str, str | list[str]], n_runs: int
+) -> None:
+    world(database, keys(6), 60)
+    page = open_page("runs", **query)
+    assert len(page.dataframe[0].value if page.dataframe else []) == n_runs
+    assert page.title[0].value.startswith("In the ") == bool(n_runs)
+
+
+def test_older_and_newer_are_places_in_the_address(open_page: Open, database: Path) -> None:
+    world(database, keys(4), 120)
+    page = open_page("runs")
+    first = page.dataframe[0].value["run"].tolist()
+    page.button(key="older runs").click().run()
+    check(page)
+    second = page.dataframe[0].value["run"].tolist()
+    assert max(second) < min(first)
+    assert "before" in page.query_params
+    copied = open_page("runs", before=page.query_params["before"])
+    assert copied.dataframe[0].value["run"].tolist() == second
+    page.button(key="newer runs").click().run()
+    assert page.dataframe[0].value["run"].tolist() == first
+    assert "before" not in page.query_params
+
+
+def test_a_change_of_filters_goes_back_to_the_newest(open_page: Open, database: Path) -> None:
+    world(database, keys(4), 120)
+    page = open_page("runs")
+    page.button(key="older runs").click().run()
+    page.multiselect(key="class").set_value(["baseline"]).run()
+    check(page)
+    assert "before" not in page.query_params
+    assert set(page.dataframe[0].value["class"]) == {"baseline"}
+
+
+def test_many_arms_are_bounded_and_the_rest_is_counted(open_page: Open, database: Path) -> None:
+    world(database, keys(90), 8)
+    page = open_page("runs")
+    assert "the 60 arms most often in; 30 other arms had a part too" in said(page)
+    page = open_page("runs", rows="Last used")
+    assert "the 60 arms last used" in said(page)
+
+
+def test_a_selected_run_is_explained(open_page: Open, database: Path) -> None:
+    select_one(database, keys(5))
+    page = open_page("run", run="chosen")
+    assert page.title[0].value.startswith("Run 1 was a selected run: ")
+    assert "budget 200 tokens" in said(page)
+    table = page.dataframe[0].value
+    assert len(table) == 5
+    assert set(table["prompt"]) == {"✓ in", "× out"}
+    assert any("token" in cell for cell in table["what would have flipped it"])
+
+
+def test_a_run_of_hostile_ids_is_text(open_page: Open, database: Path) -> None:
+    select_one(database, HOSTILE, uid="run:material/home:<b>x</b>")
+    page = open_page("run", run="run:material/home:<b>x</b>")
+    for text in texts(page):
+        for foreign in (
+            "<script",
+            "<b>",
+            ":material/home:",
+            "$\\alpha",
+            ":smile:",
+            ":red[x]",
+            "](javascript",
+        ):
+            assert foreign not in text
+
+
+def test_an_imported_run_says_that_nothing_was_decided(
+    open_page: Open, database: Path, tmp_path: Path
+) -> None:
+    desk = desk_at(database)
+    told = import_files(desk, [lines_file(tmp_path / "a.jsonl", run_line("i", session=JUNK))])
+    page = open_page("run", run="i")
+    assert "its source records no decisions" in said(page).replace("\\", "")
+    assert "what would have flipped it" not in page.dataframe[0].value
+    undo(desk, told.id)
+    page = open_page("run", run="i")
+    assert "counts nowhere" in said(page)
+    assert "Give a reward about this run" not in said(page)
+
+
+def test_a_corrected_run_shows_its_ledger_rows(open_page: Open, database: Path) -> None:
+    desk = world(database, keys(5), 3)
+    reward(desk, "tool:fs:t0", 0.25, run="run-2", correct=True, reason=JUNK)
+    page = open_page("run", run="run-2")
+    assert "By hand" in [head.value for head in page.header]
+    assert any("reward-1 by " in text.value and JUNK in text.value for text in page.text)
+    assert any("corrected by hand (reward-1" in cell for cell in page.dataframe[0].value["observed"])
+
+
+@pytest.mark.parametrize("name", ["nope", JUNK, "9" * 30, "x" * 600])
+def test_an_unknown_run_tells_what_to_do(open_page: Open, database: Path, name: str) -> None:
+    world(database, keys(3), 2)
+    page = open_page("run", run=name)
+    assert page.title[0].value == "There is no such run."
+    assert page.code[0].value.startswith("armscope ")
+    assert JUNK not in said(page)
+
+
+def test_previous_and_next_write_the_address(open_page: Open, database: Path) -> None:
+    world(database, keys(3), 4)
+    page = open_page("run", run="run-2")
+    page.button(key="Previous run").click().run()
+    check(page)
+    assert page.query_params["run"] == "run-1"
+    assert page.title[0].value.startswith("Run 2 ")
+    page.button(key="Next run").click().run()
+    page.button(key="Next run").click().run()
+    assert page.title[0].value.startswith("Run 4 ")
+    assert page.button(key="Next run").disabled
+
+
+def test_rewards_and_runs_share_words_in_the_session_without_harm(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 8)
+    page = open_page("rewards")
+    page.switch_page("app_pages/runs.py").run()
+    check(page)
+    page.multiselect(key="outcome").set_value(["observed"]).run()
+    check(page)
+    page.switch_page("app_pages/rewards.py").run()
+    check(page)

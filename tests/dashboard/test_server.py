@@ -1,0 +1,53 @@
+"""What our application adds to Streamlit's, seen through a real server and a real connection."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from websockets.asyncio.client import connect
+
+from dashboard.server import Promptly, connection_of
+
+
+async def _delays(*, promptly: bool) -> bool:
+    """Whether a web socket holds small messages back, on a listening socket made as Streamlit makes it."""
+    found: list[bool] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            connection = connection_of(receive)
+            assert connection is not None
+            found.append(not connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            await receive()
+            await send({"type": "websocket.accept"})
+            await send({"type": "websocket.close"})
+
+    listening = socket.socket(socket.AF_INET)
+    listening.bind(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        Promptly(app) if promptly else app, ws="websockets-sansio", lifespan="off", log_level="error"
+    )
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve([listening]))
+    while not server.started:
+        await asyncio.sleep(0.01)
+    async with connect(f"ws://127.0.0.1:{listening.getsockname()[1]}/"):
+        pass
+    server.should_exit = True
+    await serving
+    return found == [True]
+
+
+def test_small_messages_leave_at_once() -> None:
+    assert asyncio.run(_delays(promptly=False)), "else Promptly has nothing left to do"
+    assert not asyncio.run(_delays(promptly=True))
+
+
+def test_without_a_connection_there_is_nothing_to_set() -> None:
+    async def receive() -> dict[str, str]:
+        return {}
+
+    assert connection_of(receive) is None

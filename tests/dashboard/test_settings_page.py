@@ -1,0 +1,237 @@
+"""The settings page: every setting of the record, previewed, checked at its field, sent together, taken back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.flows import look
+from core.flows.settings import change
+from core.flows.undo import undo
+from core.records.actor import Actor
+from core.records.learner import LearnerSettings
+from dashboard import sentences
+from dashboard.widgets import settings_form
+from tests.dashboard.conftest import Open, check, texts
+from tests.dashboard.worlds import HOSTILE, desk_at, keys, world
+
+NAMES = LearnerSettings.__struct_fields__
+
+
+def key(name: str, learner: str = "default") -> str:
+    return f"setting {learner}/{name}"
+
+
+def part(name: str) -> str:
+    """The group that a setting's field stands in, as the address names it."""
+    return next(group for group, names in sentences.SETTING_GROUPS.items() if name in names)
+
+
+def settings_of(database: Path) -> LearnerSettings:
+    return look.frame(desk_at(database)).settings
+
+
+def test_no_setting_of_the_record_is_forgotten() -> None:
+    assert set(sentences.SETTING_WORDS) == set(NAMES)
+    assert sorted(name for group in sentences.SETTING_GROUPS.values() for name in group) == sorted(NAMES)
+    assert set(settings_form._FIELDS) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_field_shows_reads_as_the_value_in_force(name: str) -> None:
+    odd = {
+        "baseline_rate": 0.123456789,
+        "prices": {"a = b": 0.1234567, "large": 3.0},
+        "seed_arms": ("tool:x:a b", "file:workspace:é"),
+    }
+    chosen = msgspec.convert({name: odd.get(name, getattr(LearnerSettings(), name))}, LearnerSettings)
+    field = settings_form._FIELDS[name]
+    read = field.read(field.write(getattr(chosen, name)))
+    assert getattr(msgspec.convert({name: read}, LearnerSettings), name) == getattr(chosen, name)
+
+
+def test_every_setting_is_on_the_page_with_its_meaning(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 12)
+    for group, names in sentences.SETTING_GROUPS.items():
+        page = open_page("settings", part=group)
+        said = " ".join(texts(page))
+        for words in (sentences.SETTING_WORDS[name] for name in names):
+            assert words.explains in said
+            assert words.allowed in said
+        assert page.button(key="send settings").disabled
+
+
+def test_a_draft_stays_while_another_group_is_open(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 5)
+    page = open_page("settings")
+    page.number_input(key=key("k")).set_value(3).run()
+    page.session_state[settings_form.PART] = part("prices")
+    page.run()
+    page.text_area(key=key("prices")).set_value("large 3").run()
+    check(page)
+    assert page.button(key="send settings").label == "Change 2 settings"
+    assert page.button(key="send settings").disabled, "for what is wrong in this group"
+    page.text_area(key=key("prices")).set_value("large = 3").run()
+    page.session_state[settings_form.PART] = part("k")
+    page.run()
+    assert page.number_input(key=key("k")).value == 3
+    page.button(key="send settings").click().run()
+    after = settings_of(database)
+    assert (after.k, dict(after.prices)) == (3, {"large": 3.0})
+
+
+def test_a_draft_shows_its_effect_and_changes_nothing_until_sent(open_page: Open, database: Path) -> None:
+    world(database, keys(10), 40)
+    page = open_page("settings")
+    before = settings_of(database)
+    page.number_input(key=key("budget_tokens")).set_value(500).run()
+    page.number_input(key=key("baseline_rate")).set_value(20.0).run()
+    check(page)
+    assert settings_of(database) == before
+    shown = look.preview_settings(desk_at(database), {"budget_tokens": 500, "baseline_rate": 0.2})
+    assert any(f"**{shown.n_arms[1]:,.1f} of 10 arms**" in text for text in texts(page))
+    assert page.button(key="send settings").label == "Change 2 settings"
+    page.button(key="send settings").click().run()
+    check(page)
+    after = settings_of(database)
+    assert (after.budget_tokens, after.baseline_rate) == (500, 0.2)
+    assert page.button(key="send settings").disabled
+    history = next(table.value for table in page.dataframe if "setting" in table.value)
+    assert list(history["setting"]) == ["budget tokens", "baseline rate"]
+    assert list(history["act"]) == ["Undo", "Undo"]
+
+
+def test_every_change_is_an_act_of_its_own(database: Path) -> None:
+    desk = world(database, keys(5), 5)
+    change(desk, "k", 3)
+    change(desk, "min_pulls", 0)
+    undo(desk, "setting-1")
+    done = look.setting_changes(desk)
+    assert [(one.name, one.before, one.value, one.undone) for one in done] == [
+        ("min_pulls", 5, 0, False),
+        ("k", 0, 3, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("seed_arms", "tool:fs:Read\n<b>bad</b>", "type\\:category\\:name"),
+        ("prices", "large 3", "model \\= price"),
+        ("prices", "large = -1", "per million tokens"),
+    ],
+)
+def test_an_error_stands_at_its_field(
+    open_page: Open, database: Path, name: str, value: str, said: str
+) -> None:
+    world(database, keys(5), 5)
+    page = open_page("settings", part=part(name))
+    page.text_area(key=key(name)).set_value(value).run()
+    check(page)
+    shown = [text.replace("\u2060", "") for text in texts(page) if ":red[:material/error:]" in text]
+    assert len(shown) == 1
+    assert said in shown[0]
+    assert "<b>" not in shown[0]
+    assert page.button(key="send settings").disabled
+
+
+@pytest.mark.parametrize(("name", "value"), [("k", -1), ("baseline_rate", 100.5), ("min_pulls", 10**13)])
+def test_numbers_out_of_range_are_refused(open_page: Open, database: Path, name: str, value: float) -> None:
+    world(database, keys(5), 5)
+    page = open_page("settings")
+    page.number_input(key=key(name)).set_value(value).run()
+    assert page.button(key="send settings").disabled
+    assert any(":red[:material/error:]" in text for text in texts(page))
+
+
+def test_nobodys_change_is_overwritten_unseen(open_page: Open, database: Path) -> None:
+    desk = world(database, keys(5), 5)
+    page = open_page("settings")
+    page.number_input(key=key("k")).set_value(3).run()
+    change(desk, "k", 7)
+    change(desk, "min_pulls", 2)
+    page.run()
+    assert any("Somebody else changed it" in text and "**7**" in text for text in texts(page))
+    assert page.button(key="send settings").disabled
+    assert page.number_input(key=key("min_pulls")).value == 2, "a field without a draft follows"
+    page.button(key="discard settings").click().run()
+    assert page.number_input(key=key("k")).value == 7
+    assert settings_of(database).k == 7
+
+
+def test_a_change_between_the_last_look_and_the_click_is_a_conflict(open_page: Open, database: Path) -> None:
+    desk = world(database, keys(5), 5)
+    page = open_page("settings")
+    page.number_input(key=key("k")).set_value(3).run()
+    change(desk, "k", 7)
+    page.button(key="send settings").click().run()
+    assert any("Nothing was changed" in text and "somebody else" in text for text in texts(page))
+    assert settings_of(database).k == 7
+
+
+def test_priors_move_what_the_preview_says(open_page: Open, database: Path) -> None:
+    world(database, keys(10), 40)
+    page = open_page("settings", part=part("priors"))
+    page.number_input(key=f"{key('priors')} tool alpha").set_value(9.0).run()
+    check(page)
+    assert any("The belief of **2 arms** would move" in text for text in texts(page))
+    drafted = {
+        "priors": msgspec.to_builtins(LearnerSettings().priors)
+        | {"tool": {"alpha_micro": 9_000_000, "beta_micro": 1_000_000}}
+    }
+    shown = look.preview_settings(desk_at(database), drafted)
+    page.button(key="send settings").click().run()
+    after = look.belief(desk_at(database)).summary
+    assert after.mean.tolist() == shown.summary_after.mean.tolist()
+
+
+def test_a_mode_brings_its_seeds_in_the_preview(database: Path) -> None:
+    desk = world(database, keys(5), 5)
+    shown = look.preview_settings(desk, {"mode": "openclaw"})
+    change(desk, "mode", "openclaw")
+    assert shown.after == look.frame(desk).settings
+    assert look.setting_changes(desk)[0].value == "openclaw"
+
+
+def test_hostile_seeds_and_models_are_text(open_page: Open, database: Path) -> None:
+    desk = world(database, HOSTILE, 20)
+    change(desk, "seed_arms", list(HOSTILE[:6]))
+    change(desk, "prices", {"<script>x</script> :material/home:": 3})
+    page = open_page("settings")
+    page.text_area(key=key("seed_arms")).set_value("\n".join(HOSTILE[:5])).run()
+    page.session_state[settings_form.PART] = part("prices")
+    page.run()
+    page.text_area(key=key("prices")).set_value("<script>x</script> :material/home: = 4").run()
+    check(page)
+    for text in texts(page):
+        assert "<script" not in text
+        assert "material/home:" not in text.replace(":material/error:", "")
+
+
+def test_each_learner_has_its_own_drafts(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 5)
+    change(desk_at(database).of("other"), "k", 9)
+    page = open_page("settings", learner="other")
+    assert page.number_input(key=key("k", "other")).value == 9
+
+
+def test_a_viewer_sees_the_settings_and_no_form(
+    open_page: Open, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world(database, keys(3), 5)
+    monkeypatch.setattr("core.settings.local_operator", lambda: Actor(name="vi", role="viewer"))
+    page = open_page("settings")
+    assert not list(page.number_input)
+    assert "send settings" not in {button.key for button in page.button}
+    assert len(page.table[0].value) == len(NAMES)
+
+
+def test_an_empty_learner_can_be_set(open_page: Open, database: Path) -> None:
+    page: AppTest = open_page("settings")
+    page.number_input(key=key("k")).set_value(3).run()
+    check(page)
+    page.button(key="send settings").click().run()
+    assert settings_of(database).k == 3

@@ -1,0 +1,50 @@
+"""Learners and exports with a manifest on the command line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+from tests.doors.test_cli import Shell, document, error, filled, shell
+
+__all__ = ["filled", "shell"]
+
+
+def test_learners_are_listed_and_made(filled: Shell) -> None:
+    assert [one["name"] for one in document(filled("learners", "--json"))] == ["default"]
+    made = document(filled("learners", "--create", "support", "--json"))
+    assert [(one["name"], one["runs"]) for one in made] == [("support", 0)]
+    assert [one["name"] for one in document(filled("learners", "--json"))] == ["default", "support"]
+    error(filled("learners", "--create", "support", "--json"), 1, "conflict")
+    error(filled("learners", "--create", "a\nb", "--json"), 1, "invalid_setting")
+    assert "support" in filled("learners")[1]
+
+
+def test_an_export_has_its_manifest_and_goes_into_another_learner(filled: Shell, tmp_path: Path) -> None:
+    packed = document(filled("export", tmp_path / "out.zip", "--manifest", "--json"))
+    assert hashlib.sha256((tmp_path / "out.zip").read_bytes()).hexdigest() == packed["sha256"]
+    with zipfile.ZipFile(tmp_path / "out.zip") as zipped:
+        assert json.loads(zipped.read("manifest.json")) == packed["manifest"]
+    known = document(filled("posteriors", "--json"))
+    filled("--learner", "copy", "import", tmp_path / "out.zip")
+    copied = document(filled("--learner", "copy", "posteriors", "--json"))
+    assert [(one["arm"], one["alpha"], one["beta"]) for one in copied] == [
+        (one["arm"], one["alpha"], one["beta"]) for one in known
+    ]
+
+
+def test_a_manifest_needs_a_file(filled: Shell, tmp_path: Path) -> None:
+    code, _out, err = filled("export", "-", "--manifest")
+    assert code == 1
+    assert "must be a file" in err
+    (tmp_path / "taken.zip").write_bytes(b"mine")
+    error(filled("export", tmp_path / "taken.zip", "--manifest", "--json"), 1, "invalid_input")
+    assert (tmp_path / "taken.zip").read_bytes() == b"mine"
+
+
+def test_the_words_name_each_hash(filled: Shell, tmp_path: Path) -> None:
+    _code, out, _err = filled("export", tmp_path / "out.zip", "--manifest", "--format", "csv")
+    assert "export.csv" in out
+    assert "export.observations.csv" in out

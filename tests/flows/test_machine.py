@@ -1,0 +1,310 @@
+"""A machine that does whatever can be done, in any order, and the plain model of the rules beside it.
+
+After each step every posterior is what the model folds from the beginning, bit for bit; at the end verify is
+clean. Unlike the random histories it shrinks what fails to a few steps that can be read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from core.errors import ArmscopeError, Conflict, NotApplicable, UnknownArm, UnknownRun
+from core.flows import look
+from core.flows.learn import import_files, record
+from core.flows.reset import reset
+from core.flows.reward import RewardAnswer, reward
+from core.flows.undo import redo, undo
+from core.records.observation import OUTCOME_REWARDS, RewardOutcome
+from core.records.reset import Target
+from tests.flows.history import ARMS, line_of, names_of, said, shape_of, time_of, told_by
+from tests.flows.model import Model, Reset, Reward, Telling, Undos, in_millionths
+from tests.flows.world import desk_at, memory_folder, run_of
+
+UIDS = st.sampled_from([f"run-{number}" for number in range(5)])
+RANKS = st.integers(0, 3)
+KEYS = st.none() | st.sampled_from(["k1", "k2", "k3"])
+VALUES = st.none() | st.sampled_from([0.0, 1.0, 0.5, 0.0000005, 0.0000015]) | st.floats(0, 1)
+OUTCOMES: st.SearchStrategy[RewardOutcome | None] = st.none() | st.sampled_from(sorted(OUTCOME_REWARDS))
+TARGETS: st.SearchStrategy[Target] = st.sampled_from(["uniform", "prior"])
+
+
+Content = tuple[str, float | None, RewardOutcome | None, str | None, bool]
+
+Made = str | MultipleResults[str]
+"""The act that a rule made; none where it was refused, or a repeat."""
+
+
+class Machine(RuleBasedStateMachine):
+    """A learner and the model; every rule does the same to both, and expects of one what the other says."""
+
+    acts = Bundle[str]("acts")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory(dir=memory_folder())
+        self.place = Path(self.folder.name)
+        self.desk = desk_at(self.place / "machine.db")
+        self.model, self.undos = Model(), Undos()
+        self.rewards: dict[str, Reward] = {}
+        self.resets: dict[str, Reset] = {}
+        self.imports: dict[str, int] = {}
+        self.answers: dict[str, tuple[Content, RewardAnswer]] = {}
+
+    # Runs
+
+    @initialize(ranks=st.tuples(RANKS, RANKS, RANKS))
+    def begin(self, ranks: tuple[int, int, int]) -> None:
+        """A few runs, or most of what could be done at first would be refused."""
+        for number, rank in enumerate(ranks):
+            self.record(f"run-{number}", rank)
+
+    @rule(uid=UIDS, rank=RANKS)
+    def record(self, uid: str, rank: int) -> None:
+        """A run that is new, known, longer, shorter, or told otherwise before: then it is refused."""
+        standing = self.model.standing(uid)
+        clashes = (
+            standing is not None and rank <= standing[0].rank and told_by(standing[0]) != shape_of(uid, rank)
+        )
+        included, used = (names_of(arms) for arms in shape_of(uid, rank))
+        run = run_of(uid, included, used, rank=rank, at_ms=time_of(uid), tokens=None)
+        if clashes:
+            with pytest.raises(Conflict):
+                record(self.desk, run)
+            return
+        record(self.desk, run)
+        self._tell(uid, rank, import_no=0)
+
+    @precondition(lambda self: self.model.tellings)
+    @rule(data=st.data(), more=st.integers(1, 2))
+    def grow(self, data: st.DataObject, more: int) -> None:
+        """A run that stands, longer."""
+        uid = data.draw(st.sampled_from(sorted(self.model.tellings)))
+        standing = self.model.standing(uid)
+        if standing is not None:
+            self.record(uid, standing[0].rank + more)
+
+    @rule(target=acts, told=st.lists(st.tuples(UIDS, RANKS), min_size=1, max_size=4))
+    def import_runs(self, told: list[tuple[str, int]]) -> str:
+        file = self.place / f"{len(self.imports)}.jsonl"
+        file.write_bytes(b"".join(line_of(uid, rank) for uid, rank in told))
+        act = import_files(self.desk, [file]).id
+        self.imports[act] = int(act.removeprefix("import-"))
+        for uid, rank in told:
+            self._tell(uid, rank, import_no=self.imports[act])
+        return act
+
+    def _tell(self, uid: str, rank: int, *, import_no: int) -> None:
+        included, used = (frozenset(arms) for arms in shape_of(uid, rank))
+        telling = Telling(import_no, look.pulse(self.desk).revision, rank, included, used)
+        self.model.tellings.setdefault(uid, []).append(telling)
+
+    # Rewards
+
+    @rule(target=acts, arm=st.sampled_from(ARMS), value=VALUES, outcome=OUTCOMES, key=KEYS)
+    def reward(self, arm: str, value: float | None, outcome: RewardOutcome | None, key: str | None) -> Made:
+        return self._reward(arm, value, outcome, None, key, correct=False)
+
+    @precondition(lambda self: self._said())
+    @rule(target=acts, data=st.data(), value=VALUES, key=KEYS, correct=st.booleans())
+    def reward_in_a_run(
+        self, data: st.DataObject, value: float | None, key: str | None, correct: bool
+    ) -> Made:
+        """Feedback or a correction, where a run says something of the arm."""
+        arm, run = data.draw(st.sampled_from(self._said()))
+        return self._reward(arm, value, None, run, key, correct=correct)
+
+    @precondition(lambda self: self.model.rewards)
+    @rule(target=acts, data=st.data(), value=VALUES)
+    def reward_once_more(self, data: st.DataObject, value: float | None) -> Made:
+        """Another reward of what was rewarded before: of corrections the latest that stands counts."""
+        corrections = [one for one in self.model.rewards if one.correct]
+        one = data.draw(st.sampled_from(corrections or self.model.rewards))
+        return self._reward(one.arm, value, None, one.run, None, correct=one.correct)
+
+    @rule(target=acts, arm=st.sampled_from(ARMS), run=UIDS, correct=st.booleans())
+    def reward_anything(self, arm: str, run: str, correct: bool) -> Made:
+        """An arm and a run that may not be there, or have nothing to do with each other."""
+        return self._reward(arm, 1.0, None, run, None, correct=correct)
+
+    def _said(self) -> list[tuple[str, str]]:
+        standing = {uid: self.model.standing(uid) for uid in self.model.tellings}
+        return [(arm, uid) for uid, told in standing.items() if told for arm in sorted(told[0].included)]
+
+    @precondition(lambda self: self.answers)
+    @rule(data=st.data())
+    def repeat(self, data: st.DataObject) -> None:
+        """The same key and content: the first answer, and nothing else happens, whatever came between."""
+        key = data.draw(st.sampled_from(sorted(self.answers)))
+        content, first = self.answers[key]
+        arm, value, outcome, run, correct = content
+        again = reward(self.desk, arm, value, outcome=outcome, run=run, key=key, correct=correct)
+        assert again == first
+
+    def _reward(
+        self,
+        arm: str,
+        value: float | None,
+        outcome: RewardOutcome | None,
+        run: str | None,
+        key: str | None,
+        *,
+        correct: bool,
+    ) -> Made:
+        content = (arm, value, outcome, run, correct)
+
+        def give() -> RewardAnswer:
+            return reward(self.desk, arm, value, outcome=outcome, run=run, key=key, correct=correct)
+
+        if key in self.answers:
+            said, first = self.answers[key]
+            if said == content:
+                assert give() == first
+            else:
+                with pytest.raises(Conflict):
+                    give()
+            return multiple()
+        refused = self._refused(arm, run, correct=correct)
+        if refused is not None:
+            with pytest.raises(refused):
+                give()
+            return multiple()
+        answer = give()
+        number = value if value is not None else OUTCOME_REWARDS[outcome or "accepted"]
+        revision = look.pulse(self.desk).revision
+        self.rewards[answer.id] = Reward(arm, run, in_millionths(number), correct, revision)
+        self.model.rewards.append(self.rewards[answer.id])
+        if key is not None:
+            self.answers[key] = (content, answer)
+        return answer.id
+
+    def _refused(self, arm: str, run: str | None, *, correct: bool) -> type[ArmscopeError] | None:
+        if arm not in self.model.posteriors():
+            return UnknownArm
+        if run is None:
+            return None
+        standing = self.model.standing(run)
+        if standing is None:
+            return UnknownRun
+        admits = arm in standing[0].included and (standing[0].observed or not correct)
+        return None if admits else NotApplicable
+
+    # Resets and undos
+
+    @rule(target=acts, arms=st.sets(st.sampled_from(ARMS), min_size=1), to=TARGETS)
+    def reset_arms(self, arms: set[str], to: Target) -> Made:
+        if not arms <= self.model.posteriors().keys():
+            with pytest.raises(UnknownArm):
+                reset(self.desk, arms=sorted(arms), target=to)
+            return multiple()
+        return self._was_reset(reset(self.desk, arms=sorted(arms), target=to).id, arms, to)
+
+    @rule(target=acts, to=TARGETS)
+    def reset_all(self, to: Target) -> Made:
+        """Arms that are known, but of which nothing stands now, start again with the others."""
+        if not self.model.posteriors():
+            with pytest.raises(NotApplicable):
+                reset(self.desk, target=to)
+            return multiple()
+        known = {arm for told in self.model.tellings.values() for one in told for arm in one.included}
+        return self._was_reset(reset(self.desk, target=to).id, known, to)
+
+    def _was_reset(self, act: str, arms: set[str], to: Target) -> str:
+        self.resets[act] = Reset(frozenset(arms), to, look.pulse(self.desk).revision)
+        self.model.resets.append(self.resets[act])
+        return act
+
+    @rule(target=acts, act=acts)
+    def undo(self, act: str) -> Made:
+        """Anything, an undo too; what is undone already is answered as it was."""
+        standing = self.undos.standing(act)
+        answer = undo(self.desk, act)
+        if standing:
+            assert answer.id == standing[-1]
+            return multiple()
+        self.undos.targets[answer.id] = act
+        self._settle()
+        return answer.id
+
+    @precondition(lambda self: self.undos.targets)
+    @rule(target=acts, data=st.data())
+    def undo_again(self, data: st.DataObject) -> Made:
+        """An undo, or what it took back: several undos of one act may stand, and be taken back in any order."""
+        undone = data.draw(st.sampled_from(sorted(self.undos.targets.items())))
+        return self.undo(data.draw(st.sampled_from(undone)))
+
+    @rule(act=acts)
+    def redo(self, act: str) -> None:
+        """Whatever keeps it undone is taken back, the newest first."""
+        standing = self.undos.standing(act)
+        answer = redo(self.desk, act)
+        first = len(self.undos.targets) + 1
+        for number, taken in enumerate(reversed(standing), first):
+            self.undos.targets[f"undo-{number}"] = taken
+        assert answer.id == (f"undo-{len(self.undos.targets)}" if standing else act)
+        self._settle()
+        assert not self.undos.is_undone(act)
+
+    def _settle(self) -> None:
+        for act, given in self.rewards.items():
+            given.undone = self.undos.is_undone(act)
+        for act, made in self.resets.items():
+            made.undone = self.undos.is_undone(act)
+        self.model.undone_imports = {no for act, no in self.imports.items() if self.undos.is_undone(act)}
+
+    # What always holds
+
+    @invariant()
+    def every_posterior_is_what_the_rules_say(self) -> None:
+        assert said(self.desk) == {
+            arm: (float(alpha), float(beta), pulls, inclusions)
+            for arm, (alpha, beta, pulls, inclusions) in self.model.posteriors().items()
+        }
+
+    def teardown(self) -> None:
+        verification = look.verify(self.desk)
+        self.desk.store.close()
+        self.folder.cleanup()
+        assert verification.clean, verification.found
+
+
+def test_whatever_is_done_the_posteriors_are_what_the_rules_say() -> None:
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=25,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
+
+
+@pytest.mark.long
+def test_whatever_is_done_at_length() -> None:
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=800,
+            stateful_step_count=50,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

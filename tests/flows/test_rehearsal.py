@@ -1,0 +1,134 @@
+"""Rehearsals: what they show is what the act does, and they leave nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.errors import Conflict, Denied, InvalidSetting, UnknownAct
+from core.flows import look
+from core.flows.desk import Desk
+from core.flows.learn import import_files, record_all
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.settings import change, change_all
+from core.flows.undo import redo, undo
+from core.records.actor import Actor
+from core.records.learner import LearnerSettings
+from tests.flows.world import desk_at, run_of
+from tests.formats.builders import lines
+
+A = "tool:other:a"
+PRIOR = {"tool": {"alpha_micro": 2_000_000, "beta_micro": 7_000_000}}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """One act of every kind."""
+    desk = desk_at(tmp_path / "a.db")
+    record_all(desk, [run_of(f"r{number}") for number in range(4)])
+    runs = [
+        {"kind": "run", "uid": f"i{number}", "arms": [A, "skill:new:main"], "calls": ["a"]}
+        for number in range(3)
+    ]
+    (tmp_path / "runs.jsonl").write_bytes(lines(runs))
+    import_files(desk, [tmp_path / "runs.jsonl"])
+    reward(desk, A, 0.25)
+    reset(desk, arms=["tool:other:b"])
+    change(desk, "priors", PRIOR)
+    return desk
+
+
+def state(desk: Desk) -> object:
+    return look.pulse(desk), look.posteriors(desk), look.changes(desk), look.frame(desk).settings
+
+
+@pytest.mark.parametrize("act", ["import-1", "reward-1", "reset-1", "setting-1"])
+def test_an_undo_does_what_its_rehearsal_showed(desk: Desk, act: str) -> None:
+    before = state(desk)
+    shown = look.preview_undo(desk, act)
+    assert state(desk) == before
+    assert look.verify(desk).clean
+    known = {one.arm: one for one in look.posteriors(desk)}
+    undo(desk, act)
+    later = {one.arm: one for one in look.posteriors(desk)}
+    assert shown.n_arms == (len(known), len(later))
+    assert shown.n_pulls == tuple(sum(one.pulls for one in arms.values()) for arms in (known, later))
+    assert shown.n_runs[1] == look.pulse(desk).n_runs
+    for arm in shown.moved:
+        assert arm.pulls[1] == (later[arm.key].pulls if arm.key in later else None)
+        assert arm.mean[1] == (later[arm.key].mean if arm.key in later else None)
+    moved = [
+        key
+        for key in known.keys() | later.keys()
+        if key not in known
+        or key not in later
+        or (known[key].mean, known[key].pulls) != (later[key].mean, later[key].pulls)
+    ]
+    assert shown.n_moved == len(moved)
+    again = look.preview_undo(desk, act, again=True)
+    redo(desk, act)
+    assert again.n_pulls[1] == shown.n_pulls[0]
+    assert look.posteriors(desk) == list(known.values())
+
+
+def test_a_rehearsal_asks_who_may(desk: Desk) -> None:
+    jo = Desk(store=desk.store, actor=Actor(name="jo", role="reviewer"))
+    with pytest.raises(Denied):
+        look.preview_undo(jo, "reward-1")
+    with pytest.raises(Denied):
+        look.preview_settings(jo, {"k": 3})
+    with pytest.raises(UnknownAct):
+        look.preview_undo(desk, "import-9")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"budget_tokens": 100, "k": 2},
+        {"phase": "passive"},
+        {"priors": PRIOR | {"skill": PRIOR["tool"]}},
+        {"mode": "openclaw"},
+    ],
+)
+def test_settings_do_what_their_rehearsal_showed(desk: Desk, changes: dict[str, object]) -> None:
+    before = state(desk)
+    shown = look.preview_settings(desk, changes)
+    assert state(desk) == before
+    change_all(desk, changes, seen=look.frame(desk).settings)
+    assert look.frame(desk).settings == shown.after
+    assert look.belief(desk).summary.mean.tolist() == shown.summary_after.mean.tolist()
+    assert list(look.chances(desk).values()) == shown.chance_after.tolist()
+    assert shown.n_arms[1] == pytest.approx(sum(look.chances(desk).values()))
+
+
+def test_all_or_nothing(desk: Desk) -> None:
+    before = state(desk)
+    with pytest.raises(InvalidSetting):
+        change_all(desk, {"k": 3, "baseline_rate": 2})
+    assert state(desk) == before
+    with pytest.raises(InvalidSetting):
+        look.preview_settings(desk, {"k": 3, "nonsense": 2})
+
+
+def test_what_was_not_seen_is_not_overwritten(desk: Desk) -> None:
+    seen = look.frame(desk).settings
+    change(desk, "k", 7)
+    with pytest.raises(Conflict, match="somebody else"):
+        change_all(desk, {"k": 3}, seen=seen)
+    assert change_all(desk, {"min_pulls": 0}, seen=seen)[0].before == 5, "another setting may be changed"
+    assert look.frame(desk).settings.k == 7
+    assert look.frame(desk).settings != LearnerSettings()
+
+
+def test_settings_of_an_undone_import_are_shown_as_undone(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "b.db")
+    line = {"armscope": 1, "kind": "learner", "name": "x", "settings": {"k": 4}}
+    run = {"kind": "run", "uid": "x", "arms": [A], "calls": ["a"]}
+    (tmp_path / "out.jsonl").write_bytes(lines([line, run]))
+    import_files(desk, [tmp_path / "out.jsonl"])
+    assert [(one.name, one.value, one.undone) for one in look.setting_changes(desk)] == [("k", 4, False)]
+    assert look.preview_undo(desk, "import-1").settings == ("k",)
+    undo(desk, "import-1")
+    assert [one.undone for one in look.setting_changes(desk)] == [True]

@@ -1,0 +1,63 @@
+"""Every page with an address at which it shows something, and what is cut off on the page one looks at."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from playwright.sync_api import Page
+
+from tests.journeys.visit import Visit
+
+ADDRESSES: Final[dict[str, dict[str, str]]] = {
+    "overview": {},
+    "posteriors": {},
+    "arm": {"arm": "tool:fs:Read"},
+    "confidence": {},
+    "savings": {},
+    "runs": {},
+    "run": {"run": "run-7"},
+    "rewards": {"reward_arm": "tool:fs:Read"},
+    "reset": {},
+    "data": {},
+    "settings": {},
+}
+"""What each page has to be told, on the arms and runs of `world`."""
+
+_CUT_OFF: Final = """
+() => {
+  const cut = [], tells = one => one.innerText && one.innerText.trim() !== '';
+  // The navigation's labels hold a second, invisible copy, which keeps their width when they turn bold.
+  const skipped = 'svg, [data-testid=stDataFrame], [data-testid=stTopNavLinkContainer]';
+  const hides = overflow => overflow === 'hidden' || overflow === 'clip';
+  for (const one of document.querySelectorAll('[data-testid=stApp] *')) {
+    if (one.closest(skipped) || one.clientWidth < 2 || one.clientHeight < 2) continue;
+    const style = getComputedStyle(one);
+    if (style.visibility === 'hidden' || !tells(one)) continue;
+    const shortened = style.textOverflow === 'ellipsis' || style.webkitLineClamp !== 'none';
+    const wide = hides(style.overflowX) && one.scrollWidth > one.clientWidth + 1;
+    const high = hides(style.overflowY) && one.scrollHeight > one.clientHeight + 2;
+    if ((wide || high) && !shortened) cut.push(`${wide ? 'wide' : 'high'}: ${one.innerText.slice(0, 80)}`);
+  }
+  for (const drawing of document.querySelectorAll('.js-plotly-plot .main-svg')) {
+    const frame = drawing.getBoundingClientRect();
+    for (const one of drawing.querySelectorAll('text')) {
+      const box = one.getBoundingClientRect();
+      const inside = box.left > frame.left - 1 && box.right < frame.right + 1
+        && box.top > frame.top - 1 && box.bottom < frame.bottom + 1;
+      if (box.width > 0 && !inside) cut.push(`figure: ${one.textContent.slice(0, 80)}`);
+    }
+  }
+  return cut;
+}
+"""
+
+
+def open_page(visit: Visit, name: str, **more: str) -> Visit:
+    """Open a page where it shows something."""
+    return visit.open(name, **ADDRESSES[name], **more)
+
+
+def cut_off(page: Page) -> list[str]:
+    """Texts of which a part is hidden without saying so, in elements and in figures."""
+    texts: list[str] = page.evaluate(_CUT_OFF)
+    return texts

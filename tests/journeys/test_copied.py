@@ -1,0 +1,233 @@
+"""Every filter and selection survives when its address is copied to another browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from tests.journeys.conftest import Come
+from tests.journeys.everywhere import ADDRESSES, open_page
+from tests.journeys.server import Served, serving
+from tests.journeys.visit import Visit
+from tests.journeys.world import ARMS, run_lines
+
+pytestmark = pytest.mark.browser
+
+Choose = Callable[[Visit], None]
+_SEEN: Final = """
+() => {
+  const all = (what, read) => Array.from(document.querySelectorAll(what), read);
+  return [
+    document.querySelector('[data-testid=stMain]').innerText,
+    ...all('table[role=grid]', grid => grid.textContent),
+    ...all('.js-plotly-plot', figure => JSON.stringify([figure.data, figure.layout.annotations])),
+  ];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def many_runs(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Served]:
+    """A dashboard on more runs than a page of them shows, also of one class."""
+    with serving(tmp_path_factory.mktemp("many"), run_lines(ARMS, 130)) as server:
+        yield server
+
+
+def seen(visit: Visit) -> list[str]:
+    """Words, tables and figures of the page."""
+    told: list[str] = visit.page.evaluate(_SEEN)
+    return told
+
+
+def pick(visit: Visit, label: str, option: str) -> None:
+    """Choose in a field of options by typing."""
+    field = visit.page.get_by_role("combobox", name=label)
+    field.click()
+    field.fill(option)
+    field.press("Enter")
+    field.blur()  # folds the options up
+    visit.settle()
+
+
+def press(visit: Visit, role: str, name: str) -> None:
+    found: Locator = visit.page.get_by_role(role, name=name, exact=True)  # type: ignore[arg-type]  # a role's name
+    found.click()
+    visit.settle()
+
+
+def unfold(visit: Visit, name: str) -> None:
+    visit.page.get_by_test_id("stPopoverButton").filter(has_text=name).click()
+    visit.settle()
+
+
+def fill(visit: Visit, label: str, text: str) -> None:
+    field = visit.page.get_by_label(label, exact=True)
+    field.fill(text)
+    field.press("Enter")
+    visit.settle()
+
+
+def the_frame(visit: Visit) -> None:
+    """Span, models and types; presentation and compact charts."""
+    unfold(visit, "Nov")
+    press(visit, "radio", "Dates")
+    visit.page.get_by_role("group", name="From").get_by_role("spinbutton").first.click()
+    visit.page.keyboard.type("20251121")
+    visit.page.keyboard.press("Enter")
+    visit.settle()
+    visit.page.keyboard.press("Escape")
+    unfold(visit, "All models")
+    pick(visit, "Models", "mini")
+    pick(visit, "Arm types", "tool")
+    visit.page.keyboard.press("Escape")
+
+
+def on_posteriors(visit: Visit) -> None:
+    press(visit, "radio", "Width")
+    unfold(visit, "Change arms")
+    pick(visit, "Arms, up to 12", "fs:Read")
+    pick(visit, "Arms, up to 12", "exec:Bash")
+    visit.page.get_by_text("Highest density").click()
+    visit.settle()
+    visit.page.keyboard.press("Escape")
+    fill(visit, "Search", "e")
+
+
+def on_arm(visit: Visit) -> None:
+    visit.page.get_by_role("button", name="Older").first.click()
+    visit.settle()
+    visit.page.get_by_role("button", name="Older").last.click()
+    visit.settle()
+
+
+def on_confidence(visit: Visit) -> None:
+    press(visit, "radio", "Given width")
+    fill(visit, "Width of the 95% interval, at most", "0.15")
+
+
+def on_savings(visit: Visit) -> None:
+    press(visit, "radio", "Tokens")
+
+
+def on_runs(visit: Visit) -> None:
+    unfold(visit, "All runs")
+    pick(visit, "Arm", "fs:Read")
+    press(visit, "radio", "In the prompt")
+    pick(visit, "Verdict", "observed")
+    pick(visit, "Class", "selected")
+    pick(visit, "Status", "completed")
+    visit.page.keyboard.press("Escape")
+    press(visit, "radio", "Last used")
+    visit.page.get_by_role("button", name="Older").click()
+    visit.settle()
+
+
+def on_rewards(visit: Visit) -> None:
+    pick(visit, "Arm", "web:search")
+    fill(visit, "Run, optional", "3")
+    press(visit, "radio", "Mine")
+
+
+def on_reset(visit: Visit) -> None:
+    press(visit, "radio", "Named arms")
+    pick(visit, "Arms", "likes-tests")
+    visit.page.keyboard.press("Escape")
+    press(visit, "radio", "Each arm’s prior")
+
+
+def on_data(visit: Visit) -> None:
+    pick(visit, "Report of", "import-1")
+    press(visit, "radio", "csv")
+
+
+def on_settings(visit: Visit) -> None:
+    visit.page.get_by_role("tab").last.click()
+    visit.settle()
+
+
+_CHOICES: Final[dict[str, tuple[dict[str, str], Choose]]] = {
+    "overview": ({}, the_frame),
+    "posteriors": ({}, on_posteriors),
+    "arm": ({"arm": "tool:fs:Read"}, on_arm),
+    "confidence": ({}, on_confidence),
+    "savings": ({}, on_savings),
+    "runs": ({}, on_runs),
+    "rewards": ({}, on_rewards),
+    "reset": ({}, on_reset),
+    "data": ({}, on_data),
+    "settings": ({}, on_settings),
+}
+
+
+_ONE_CHOICE: Final = ("confidence", "savings", "data", "settings")
+"""Pages with a choice or two, which the tests of the pages look at too: here they take their turn with the long."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in _ONE_CHOICE else [], id=name)
+        for name in _CHOICES
+    ],
+)
+def test_another_browser_shows_the_same(come: Come, many_runs: Served, name: str) -> None:
+    query, choose = _CHOICES[name]
+    here = come(many_runs).open(name, **query)
+    first = seen(here)
+    choose(here)
+    here.until(lambda: seen(here) != first)
+    there = come(many_runs, place=1)
+    there.page.goto(here.page.url)
+    there.settle()
+    there.until(lambda: seen(there) == seen(here))
+    assert there.page.url == here.page.url
+    there.check()
+
+
+@pytest.mark.long
+def test_every_link_keeps_what_it_says(come: Come, many_runs: Served) -> None:
+    """Whatever a link puts into the address is still there when its page has been drawn: nothing was dropped."""
+    visit = come(many_runs)
+    links: dict[tuple[str, ...], str] = {}
+    for name in ADDRESSES:
+        for link in links_of(open_page(visit, name, type="tool")):
+            links.setdefault(shape(link), link)
+    for link in tour_links(visit.open(type="tool")):
+        links.setdefault(shape(link), link)
+    assert len(links) > 5
+    for link in links.values():
+        visit.page.goto(f"{many_runs.url}/{link}")
+        visit.settle()
+        wanted = parse_qs(urlsplit(link).query)
+        shown = parse_qs(urlsplit(visit.page.url).query)
+        assert (link, shown) == (link, wanted)
+        visit.check()
+
+
+def links_of(visit: Visit) -> list[str]:
+    links = visit.page.get_by_test_id("stPageLink-NavLink").all()
+    return [found for link in links if (found := link.get_attribute("href")) is not None]
+
+
+def tour_links(visit: Visit) -> list[str]:
+    """The links of the first steps, which a person begins behind the role."""
+    unfold(visit, "Operator")
+    visit.page.get_by_role("button", name="First steps").click()
+    visit.settle()
+    visit.page.keyboard.press("Escape")
+    found = []
+    for step in range(2, 7):
+        visit.page.get_by_role("button", name="Next", exact=True).click()
+        expect(visit.page.get_by_text(f"First steps, {step} of 6.")).to_be_visible()
+        found += links_of(visit.settle())
+    return found
+
+
+def shape(link: str) -> tuple[str, ...]:
+    """The page of a link and the names in its address: of those that are alike one is followed."""
+    parts = urlsplit(link)
+    return parts.path, *sorted(parse_qs(parts.query))

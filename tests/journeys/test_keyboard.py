@@ -1,0 +1,116 @@
+"""The work of an operator and of a reviewer without a mouse: every control is reached by Tab, and shows it."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.journeys.conftest import Come
+from tests.journeys.server import Served
+from tests.journeys.typist import Typist
+
+pytestmark = pytest.mark.browser
+
+_BASH = "tool:exec:Bash"
+_NAVIGATION = ("Overview", "Posteriors", "Confidence", "Savings", "Runs", "Rewards", "Manage")
+
+
+def test_the_order_of_stops_is_the_order_on_the_page(come: Come, served: Served) -> None:
+    typist = Typist(come(served).open("rewards", reward_arm=_BASH))
+    typist.tab_to("Keys")
+    names = [stop.name for stop in typist.stops]
+    assert names[0] == "Skip to main content"
+    places = [next(at for at, name in enumerate(names) if name.startswith(one)) for one in _NAVIGATION]
+    assert places == sorted(places)
+    below = [stop for stop in typist.stops if stop.tag in {"button", "input", "textarea"}][2:]
+    rows = [stop.top // 60 for stop in below if not stop.name.startswith(("Main menu", "Clear", "Help"))]
+    assert rows == sorted(rows)
+
+
+def test_an_arm_and_a_run_are_opened_and_a_table_is_passed(come: Come, served: Served) -> None:
+    visit = come(served).open("posteriors")
+    typist = Typist(visit)
+    typist.tab_to("Search", tag="input")
+    into_table(typist)
+    for _ in range(20):
+        typist.press("Tab")
+        if typist.stop().name.startswith("Keys"):
+            break
+    assert typist.stop().name.startswith("Keys")  # and no arm was opened on the way
+    expect(visit.page).to_have_url(f"{served.url}/posteriors")
+
+    visit.open("posteriors")
+    typist.tab_to("Search", tag="input")
+    into_table(typist)
+    second = visit.rows()[1]["arm"]
+    typist.press("ArrowDown")
+    typist.press("ArrowRight")
+    visit.page.wait_for_url("**/arm?*")
+    assert second.split(":")[-1] in visit.page.url
+    visit.settle().check()
+
+
+def test_a_filter_is_changed(come: Come, served: Served) -> None:
+    visit = come(served).open("confidence")
+    said = visit.heading()
+    typist = Typist(visit)
+    typist.tab_to("All models, channels and types")
+    typist.press("Enter")
+    typist.tab_to("Arm types", tag="input")  # Streamlit puts what unfolds behind the page's own stops
+    typist.type("memo")
+    typist.press("Enter")
+    expect(visit.title()).not_to_have_text(said)
+    visit.until(lambda: "type=memory" in visit.page.url)
+    typist.press("Escape", "Escape")
+    expect(visit.page.get_by_label("Arm types")).to_have_count(0)
+
+
+def test_a_reward_is_given_and_taken_back(come: Come, changing: Served) -> None:
+    before = changing.posteriors()
+    visit = come(changing).open("rewards")
+    typist = Typist(visit)
+    typist.tab_to("Arm", tag="input")
+    typist.type("Bash")
+    typist.press("Enter")
+    typist.tab_to("Accepted")
+    typist.press("ArrowRight", "ArrowRight", "Enter")
+    expect(visit.page.get_by_role("radio", name="Rejected")).to_be_checked()
+    typist.tab_to("Why", tag="textarea")
+    typist.type("broke the build")
+    typist.press("Control+Enter")
+    alpha, beta, pulls = before[_BASH]
+    expect(visit.page.get_by_test_id("stToast")).to_contain_text("rewarded 0")
+    assert changing.posteriors() == {**before, _BASH: (alpha, beta + 1, pulls + 1)}
+
+    typist.tab_to("Mine")  # letters are text while a field has the focus
+    typist.press("u")
+    visit.until(lambda: changing.posteriors() == before)
+
+
+def test_a_type_is_reset_by_a_typed_phrase(come: Come, changing: Served) -> None:
+    before = changing.posteriors()
+    visit = come(changing).open("reset")
+    typist = Typist(visit)
+    typist.tab_to("Type", tag="input")
+    typist.press("ArrowDown", "Enter")
+    expect(visit.title()).to_contain_text("Reset 1 skill")
+    typist.tab_to("Reason", tag="input")
+    typist.tab_to("Type", tag="input")
+    typist.type("reset 1 arm")
+    typist.tab_to("Reset 1 arm")
+    typist.press("Enter")
+    visit.until(lambda: changing.posteriors()["skill:review:main"] == (1.0, 1.0, 0))
+    typist.tab_to("Keys", back=True)
+    typist.press("u")
+    visit.until(lambda: changing.posteriors() == before)
+
+
+def into_table(typist: Typist) -> None:
+    """Past the small buttons above a table to its first cell."""
+    for _ in range(8):
+        typist.press("Tab")
+        if typist.stop().tag in {"canvas", "td"}:
+            typist.visit.page.wait_for_timeout(300)  # the selection that comes with the focus
+            typist.visit.settle()
+            return
+    raise AssertionError("the table can't be reached by Tab")

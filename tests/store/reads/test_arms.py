@@ -1,0 +1,66 @@
+"""What is read of arms: the path of one of them, day by day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.flows.learn import record
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.store import reads
+from core.store.transaction import Snapshot
+from tests.flows.world import HOUR_MS, START_MS, desk_at, run_of
+from tests.store.worlds import lively_desk
+
+DAY = START_MS // (24 * HOUR_MS)
+
+
+@pytest.fixture(scope="module")
+def lively(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
+    with lively_desk(tmp_path_factory.mktemp("lively")).reading() as snapshot:
+        yield snapshot
+
+
+def test_the_last_point_of_a_path_is_the_arm_as_it_is(lively: Snapshot) -> None:
+    columns = reads.arm_columns(lively)
+    for place, key in enumerate(columns.keys):
+        path = reads.arm_path(lively, key)
+        present = path.epoch == columns.epoch[place]
+        for name in ("inclusions", "pulls", "success_micro", "failure_micro"):
+            assert getattr(path, name)[present].sum() == getattr(columns, name)[place]
+
+
+def test_pulls_of_all_paths_are_those_of_the_days(lively: Snapshot) -> None:
+    days, pulls = reads.pulls_by_day(lively)
+    paths = [reads.arm_path(lively, key) for key in reads.arm_columns(lively).keys]
+    for day, n in zip(days, pulls, strict=True):
+        assert sum(path.pulls[path.day == day].sum() for path in paths) == n
+
+
+def test_a_path_is_ordered_by_epoch_and_day_and_knows_what_has_no_time(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    for number, at_ms in enumerate((START_MS + 48 * HOUR_MS, None, START_MS, START_MS + HOUR_MS)):
+        record(desk, run_of(f"before-{number}", at_ms=at_ms, calls="a"))
+    reset(desk, arms=["tool:other:a"])
+    record(desk, run_of("after", at_ms=START_MS, calls="b"))
+    reward(desk, "tool:other:a", 0.25, run="before-0")
+    with desk.reading() as snapshot:
+        path = reads.arm_path(snapshot, "tool:other:a")
+        assert path.day[path.epoch == 0].tolist()[:3] == [-1, DAY, DAY + 2]
+        assert path.inclusions[path.epoch == 0].tolist()[:3] == [1, 2, 1]
+        assert path.failure_micro[path.epoch > 0].tolist() == [1_000_000]
+        assert np.all(np.diff(path.epoch) >= 0)
+        assert path.pulls.sum() == 6
+        arm_no = reads.listed_arm(snapshot, "tool:other:a")
+        assert arm_no is not None
+        assert all(np.array_equal(*both) for both in zip(path, reads.arm_path(snapshot, arm_no), strict=True))
+
+
+def test_an_arm_that_nobody_knows_has_no_path(lively: Snapshot) -> None:
+    path = reads.arm_path(lively, "tool:other:nobody")
+    assert [len(column) for column in path] == [0] * 6
+    assert path.day.dtype == np.int64

@@ -1,0 +1,89 @@
+"""The engine: readers are kept, never shared, and forgotten when something went wrong in them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from core.errors import StoreUnusable
+from core.store.engine import Database, Link
+from core.store.store import Store
+
+N_LEARNERS = "SELECT count(*) FROM learner"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    return Store(tmp_path / "a.db").database
+
+
+def add_learner(link: Link, name: str) -> None:
+    link.run("INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, 'o', 0, '{}')", [name])
+
+
+def test_each_reader_has_a_moment_of_its_own(database: Database) -> None:
+    with database.reading() as before:
+        assert before.rows(N_LEARNERS) == [(0,)]
+        with database.writing() as link:
+            add_learner(link, "one")
+        with database.reading() as after:
+            assert after.rows(N_LEARNERS) == [(1,)]
+        assert before.rows(N_LEARNERS) == [(0,)]
+    with database.reading() as link:
+        assert link.rows(N_LEARNERS) == [(1,)]
+
+
+def test_many_read_at_once_and_again(database: Database) -> None:
+    for _ in range(2):
+        with ExitStack() as readers:
+            links = [readers.enter_context(database.reading()) for _ in range(20)]
+            assert [link.rows(N_LEARNERS) for link in links] == [[(0,)]] * 20
+    database.close()
+    with database.reading() as link:
+        assert link.rows(N_LEARNERS) == [(0,)]
+
+
+def test_what_fails_while_reading_harms_no_later_reader(database: Database) -> None:
+    with pytest.raises(StoreUnusable), database.reading() as link:
+        link.rows("SELECT nothing FROM nowhere")
+    with pytest.raises(ZeroDivisionError), database.reading() as link:
+        [1 / n for (n,) in link.each(f"{N_LEARNERS} UNION ALL SELECT 1")]
+    with database.reading() as link:
+        assert link.rows(N_LEARNERS) == [(0,)]
+
+
+def test_rows_left_unread_do_not_hold_the_moment(database: Database) -> None:
+    with database.writing() as link:
+        add_learner(link, "one")
+        add_learner(link, "two")
+    with database.reading() as link:
+        assert next(link.each("SELECT name FROM learner ORDER BY name")) == ("one",)
+    with database.writing() as link:
+        add_learner(link, "three")
+    with database.reading() as link:
+        assert link.rows(N_LEARNERS) == [(3,)]
+
+
+def test_a_reader_can_change_nothing(database: Database) -> None:
+    with pytest.raises(Exception, match="read-only"), database.reading() as link:
+        add_learner(link, "one")
+
+
+def test_columns_are_the_rows_turned(database: Database) -> None:
+    with database.writing() as link:
+        for name in ("one", "two", "three"):
+            add_learner(link, name)
+    with database.reading() as link:
+        sql = "SELECT learner_id, name FROM learner WHERE learner_id > ? ORDER BY learner_id"
+        assert link.columns(sql, [0]) == [list(column) for column in zip(*link.rows(sql, [0]), strict=True)]
+        assert link.columns(sql, [9]) == [[], []]
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 128, 200])
+def test_any_number_of_rows_is_inserted_once(database: Database, n: int) -> None:
+    with database.writing() as link:
+        flat = (value for number in range(n) for value in (number, 7, 5, -1))
+        link.insert("outcome", 1, flat, width=4)
+        assert link.rows("SELECT run_no FROM outcome ORDER BY 1") == [(number,) for number in range(n)]

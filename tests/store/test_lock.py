@@ -1,0 +1,144 @@
+"""The writers' lock: one holder, whatever becomes of the file or of the process."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import threading
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import filelock
+import pytest
+
+from core.store.lock import WritersLock
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.db.lock"
+
+
+def lock_at(path: Path, *, timeout_s: float = 0.05) -> WritersLock:
+    return WritersLock(str(path), timeout_s=timeout_s)
+
+
+def test_one_holds_it_and_the_other_waits_in_vain(path: Path) -> None:
+    one, other = lock_at(path), lock_at(path)
+    assert one.acquire()
+    assert not other.acquire()
+    one.release()
+    assert other.acquire()
+    other.release()
+
+
+def test_whoever_waits_gets_it_when_it_is_free(path: Path) -> None:
+    one, other = lock_at(path), lock_at(path, timeout_s=30)
+    assert one.acquire()
+    free = threading.Timer(0.05, os.unlink, [path])  # even if the file goes meanwhile
+    free.start()
+    free.join()
+    one.release()
+    assert other.acquire()
+    assert path.exists()
+    other.release()
+
+
+def test_threads_of_one_process_wait_for_each_other(path: Path) -> None:
+    lock = lock_at(path)
+    taken: list[bool] = []
+    assert lock.acquire()
+    thread = threading.Thread(target=lambda: taken.append(lock.acquire()))
+    thread.start()
+    thread.join()
+    assert taken == [False]
+    lock.release()
+
+
+def test_who_holds_it_may_take_it_again_and_gives_it_back_as_often(path: Path) -> None:
+    lock, other = lock_at(path), lock_at(path)
+    assert lock.acquire()
+    assert lock.acquire()
+    lock.release()
+    assert not other.acquire()
+    lock.release()
+    assert other.acquire()
+    other.release()
+
+
+@pytest.mark.parametrize("put_another", [True, False])
+def test_a_file_that_was_taken_away_is_not_locked_any_more(path: Path, put_another: bool) -> None:
+    one, other = lock_at(path), lock_at(path)
+    assert one.acquire()
+    one.release()
+    path.unlink()
+    if put_another:
+        path.touch()
+    assert one.acquire()
+    assert not other.acquire()
+    one.release()
+
+
+def test_it_holds_against_file_locks(path: Path) -> None:
+    lock = lock_at(path)
+    with filelock.FileLock(path):
+        assert not lock.acquire()
+    assert lock.acquire()
+    with pytest.raises(filelock.Timeout):
+        filelock.FileLock(path).acquire(timeout=0)
+    lock.release()
+
+
+def _try(lock: WritersLock, ours: Connection) -> None:
+    """In a child made by fork, which has what its parent had open: say whether it got the lock, and wait."""
+    ours.send(lock.acquire())
+    ours.recv()
+
+
+@pytest.mark.parametrize("parent_holds", [True, False])
+def test_a_forked_child_and_its_parent_share_nothing(path: Path, parent_holds: bool) -> None:
+    lock = lock_at(path)
+    assert lock.acquire()
+    if not parent_holds:
+        lock.release()
+    here, there = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=_try, args=(lock, there))
+    child.start()
+    assert here.recv() is not parent_holds
+    assert lock.acquire() is parent_holds
+    here.send(None)
+    child.join()
+    assert lock.acquire()
+
+
+def test_a_lock_that_is_closed_or_forgotten_leaves_nothing_open(path: Path) -> None:
+    def n_open() -> int:
+        return sum(_is_open(int(entry.name), path) for entry in Path("/dev/fd").iterdir())
+
+    lock, forgotten = lock_at(path), lock_at(path)
+    for one in (lock, forgotten):
+        assert one.acquire()
+        one.release()
+    assert n_open() == 2
+    lock.close()
+    lock.close()
+    del forgotten, one
+    gc.collect()
+    assert n_open() == 0
+    assert lock.acquire()
+    lock.close()  # not while it is held
+    assert n_open() == 1
+    lock.release()
+
+
+def _is_open(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
+
+
+def test_a_folder_that_is_not_there_is_said_by_the_system(path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        lock_at(path / "nowhere" / "a.lock").acquire()

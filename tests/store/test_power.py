@@ -1,0 +1,103 @@
+"""Power losses: what was answered is there, nothing is by halves, and the simulation could tell if it were not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import chain
+from random import Random
+
+import msgspec
+import pytest
+
+from tests.conftest import ROOT
+from tests.store.child import say
+from tests.store.power import Drive, Figures, changed, sectors
+from tests.store.recording import Name, Sync, SyncFolder, Truncate, Write
+
+pytestmark = pytest.mark.usefixtures("noted_sqlite")
+
+
+def figures(seed: int, *, n_acts: int, n_losses: int, synchronous: str = "FULL") -> Figures:
+    """The simulation in a process of its own, which keeps the noting file system to itself."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.store.power", str(seed), str(n_acts), str(n_losses), synchronous],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return msgspec.json.decode(done.stdout, type=Figures)
+
+
+def test_what_was_answered_outlives_a_power_loss_at_any_moment() -> None:
+    found = figures(1, n_acts=30, n_losses=30)
+    assert found.unexplained == []
+    assert found.losses == 60
+    assert found.again == 30, "every second one strikes while the first is recovered from"
+    assert (found.lost, found.halves, found.unusable, found.unclean) == (0, 0, 0, 0)
+
+
+def test_a_database_that_was_being_made_is_made_again() -> None:
+    """A journal may be left beside it, which a reader can't roll back."""
+    found = figures(2, n_acts=0, n_losses=20)
+    assert found.unexplained == []
+    assert found.losses == 40
+
+
+@pytest.mark.parametrize(("synchronous", "n_losses"), [("NORMAL", 40), ("OFF", 15)])
+def test_the_simulation_finds_what_less_syncing_loses(synchronous: str, n_losses: int) -> None:
+    found = figures(2, n_acts=30, n_losses=n_losses, synchronous=synchronous)
+    assert found.lost > 0
+    if synchronous == "NORMAL":
+        assert (found.halves, found.unusable, found.unclean) == (0, 0, 0), "lost, but whole"
+    else:
+        assert found.unusable > 0, "nothing orders the log before the pages it protects"
+
+
+@pytest.mark.long
+def test_three_thousand_power_losses(capsys: pytest.CaptureFixture[str]) -> None:
+    total = Figures()
+    for seed in range(100, 115):
+        total += figures(seed, n_acts=60, n_losses=100)
+    with capsys.disabled():
+        say(f"\npower losses: {msgspec.json.encode(total).decode()}")
+    assert total.unexplained == []
+    assert total.losses == 3_000
+    assert (total.lost, total.halves, total.unusable, total.unclean) == (0, 0, 0, 0)
+
+
+# The simulated disk itself
+
+
+def test_a_write_falls_into_the_sectors_it_touches() -> None:
+    parts = list(sectors(Write(1, 500, bytes(range(256)) * 4)))
+    assert [(part.offset, len(part.data)) for part in parts if isinstance(part, Write)] == [
+        (500, 12),
+        (512, 512),
+        (1024, 500),
+    ]
+    assert b"".join(part.data for part in parts if isinstance(part, Write)) == bytes(range(256)) * 4
+
+
+def test_a_file_after_changes_has_zeros_where_nothing_was_written() -> None:
+    assert changed(b"abc", [Write(1, 5, b"x"), Truncate(1, 7), Write(1, 0, b"A")]) == b"Abc\0\0x\0"
+    assert changed(b"abc", [Truncate(1, 1)]) == b"a"
+
+
+def test_only_what_was_synced_is_sure() -> None:
+    drive = Drive.of({"a": (1, b"old")})
+    seen: set[tuple[tuple[str, bytes], ...]] = set()
+    for step in (Name("b", 2), Write(2, 0, b"new"), Sync(2), Write(1, 0, b"NEW")):
+        drive.take(step)
+    for seed in range(200):
+        seen.add(tuple(sorted(drive.after_a_power_loss(Random(seed)).items())))
+    contents = {content for found in seen for name, content in found if name == "a"}
+    assert {b"old", b"NEW", b"Nld", b"olW"} <= contents, "kept, lost, or torn at either end"
+    assert {name for name, _ in chain.from_iterable(seen)} == {"a", "b"}
+    assert any(len(found) == 1 for found in seen), "its name was not synced"
+    drive.take(SyncFolder())
+    drive.take(Sync(1))
+    assert drive.after_a_power_loss(Random(0)) == {"a": b"NEW", "b": b"new"}
