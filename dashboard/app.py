@@ -23,22 +23,21 @@ from core.permissions import may  # noqa: E402
 from core.records.actor import Actor  # noqa: E402
 from dashboard import acting, loading, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
-from dashboard.widgets import filters, role, ways  # noqa: E402
+from dashboard.widgets import brand, filters, role, ways  # noqa: E402
 from dashboard.widgets.flash import show_flashes, undo_last  # noqa: E402
 from dashboard.widgets.keys import keys_button  # noqa: E402
 from dashboard.widgets.panel import panel  # noqa: E402
 from dashboard.widgets.status import status  # noqa: E402
-from dashboard.widgets.style import style  # noqa: E402
+from dashboard.widgets.style import FRAME, style  # noqa: E402
 from dashboard.widgets.tour import tour  # noqa: E402
-
-_BRAND = _HERE / "brand"
+from dashboard.widgets.words import both_ends, small  # noqa: E402
 
 
 def main() -> None:
     """One rerun: address and look first, then the frame, then the page inside a panel of its own."""
     look = theme.tokens(st.context.theme.type)
-    st.set_page_config(page_title="armscope", page_icon=str(_BRAND / "icon.svg"), layout="wide")
-    st.logo(str(_BRAND / f"logo-{look.name}.svg"), size="medium")
+    st.set_page_config(page_title="armscope", page_icon=brand.picture("icon"), layout="wide")
+    st.logo(brand.picture(f"logo-{look.name}"), size="medium")
     acting.hear_import()  # before anything is read: what it brought in is part of this rerun
     try:
         desk = loading.desk_of()
@@ -52,7 +51,7 @@ def main() -> None:
         return
     page = st.navigation(_pages(desk.actor), position="top")
     filters.keep_in_url(page.url_path)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=FRAME):
         may_create = may(desk.actor, "settings") and not role.presenting()
         filters.learner_picker(first, default, may_create=may_create)
         span = filters.span_picker(first)
@@ -108,9 +107,8 @@ def _footer(frame: Frame) -> None:
     place, revision = wording.literal(frame.database), wording.count(frame.revision)
     facts = f"Data in {place}, revision {revision}. Detection: {frame.settings.mode}. All times are UTC."
     st.space("small")
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f":small[:gray[{facts}]]", width="content")
-        st.space("stretch")
+    with both_ends():
+        st.markdown(small(facts), width="content")
         keys_button()
 
 

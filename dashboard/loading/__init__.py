@@ -40,6 +40,7 @@ from dashboard.loading.questions import (
 from dashboard.loading.reading import (
     Reading,
     begin,
+    begun_here,
     desk_of,
     drawn_once,
     frame_of,
@@ -62,6 +63,7 @@ __all__ = [
     "arm_runs",
     "as_of",
     "begin",
+    "begun_here",
     "belief",
     "chances",
     "changes",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from threading import local
 from typing import Final, cast
 
 import msgspec
@@ -24,6 +25,7 @@ _PICTURES_BOUND: Final = 64
 _DESKS_BOUND: Final = 16
 _SESSION: Final = "armscope reading"
 
+_rerun: Final = local()
 _answers: Final = Shelf(_SHELF_BOUND)
 _drawings: Final = Shelf(_DRAWINGS_BOUND)
 _pictures: Final = Shelf(_PICTURES_BOUND)
@@ -67,14 +69,23 @@ def frame_of(desk: Desk) -> look.Frame:
     return _answers.kept((str(desk.store.path), desk.learner, now, "frame"), lambda: look.frame(desk))
 
 
+def begun_here() -> bool:
+    """Whether the frame was read in this very rerun; not in a fragment that runs by itself."""
+    return hasattr(_rerun, "reading")
+
+
 def begin(reading: Reading) -> None:
     """Hand this rerun's reading to the page and to the fragments that outlive the rerun."""
-    st.session_state[_SESSION] = reading
+    st.session_state[_SESSION] = _rerun.reading = reading
 
 
 def reading() -> Reading:
-    """The session's reading, as the frame left it."""
-    return cast("Reading", st.session_state[_SESSION])
+    """The session's reading, as the frame left it.
+
+    A rerun has a thread of its own and asks dozens of times; the session itself is asked by fragments alone.
+    """
+    known: Reading | None = getattr(_rerun, "reading", None)
+    return cast("Reading", st.session_state[_SESSION]) if known is None else known
 
 
 def pulse() -> look.Pulse:

@@ -15,6 +15,7 @@ from dashboard.figures.path import arm_path, lettered
 from dashboard.figures.then_now import then_now
 from dashboard.widgets.arm_head import none_by_day
 from dashboard.widgets.chart import chart
+from dashboard.widgets.fold import fold, in_use
 from dashboard.widgets.words import muted, section
 
 THEN: Final = "then"
@@ -70,7 +71,10 @@ def _picker(seen: ArmPath, then: int) -> None:
     first, last = (_date(int(seen.path.day[at])) for at in (0, -1))
     shown = wording.day(then * DAY_MS, year_of_ms=int(seen.path.day[-1]) * DAY_MS)
     label = f"Dashed: end of {shown}"
-    with st.popover(label, type="tertiary", icon=":material/calendar_today:", key=_PICKER):
+    behind = fold(label, icon=":material/calendar_today:", key=_PICKER, used=in_use(THEN))
+    if behind is None:
+        return
+    with behind:
         st.date_input(
             "Against the end of",
             value=None,

@@ -12,6 +12,7 @@ import streamlit as st
 
 from core.records.note import MAX_NOTE_CHARS
 from dashboard import acting, loading, wording
+from dashboard.widgets.fold import fold
 from dashboard.widgets.words import muted, section, small
 
 _TEXT: Final = "note text"
@@ -20,11 +21,15 @@ _KEY: Final = "note form key"
 
 def write(arm: str) -> None:
     """A button that opens the form."""
-    with st.popover("Note", icon=":material/edit_note:", type="tertiary", key="note popover"):
+    behind = fold("Note", icon=":material/edit_note:", key="note popover")
+    if behind is None:
+        return
+    with behind:
         key: str = st.session_state.setdefault(_KEY, uuid.uuid4().hex)
         st.text_area(
             "Note about this arm",
             key=_TEXT,
+            persist_state="page",
             height=110,
             max_chars=MAX_NOTE_CHARS,
             placeholder="what others should know; it moves no number",

@@ -118,7 +118,11 @@ def _excerpts(rows: Sequence[Learned], arm: str) -> None:
     seen = [one for one in rows if one.excerpt]
     if not seen:
         return
-    with st.expander(f"Where it was recognised, in full ({wording.count(len(seen))})", key="arm excerpts"):
+    label = f"Where it was recognised, in full ({wording.count(len(seen))})"
+    behind = st.expander(label, key="arm excerpts", on_change="rerun")
+    if not behind.open:
+        return
+    with behind:
         year = loading.reading().frame.last_at_ms
         table: dict[str, list[str]] = {
             "when, UTC": [wording.moment(one.at_ms, year_of_ms=year) for one in seen],

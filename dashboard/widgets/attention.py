@@ -15,8 +15,9 @@ from dashboard.figures.densities import MAX_CHOSEN
 from dashboard.figures.theme import Severity
 from dashboard.widgets import choosing, reset_form, ways
 from dashboard.widgets.arm_head import ARM
+from dashboard.widgets.fold import fold
 from dashboard.widgets.tables import act_table
-from dashboard.widgets.words import small
+from dashboard.widgets.words import both_ends, small
 
 _ICONS: Final[dict[Severity, str]] = {
     "critical": "error",
@@ -44,11 +45,11 @@ _HOW: Final = (
 
 def head() -> None:
     """The section's head, with how claims about arms are found behind a button."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with both_ends():
         st.subheader("Needs attention", anchor=False, width="content")
-        st.space("stretch")
-        with st.popover("How it is found", type="tertiary", key="how found"):
-            st.markdown(_HOW)
+        behind = fold("How it is found", key="how found")
+        if behind is not None:
+            behind.markdown(_HOW)
 
 
 def rows(seen: Overview) -> None:
@@ -98,12 +99,11 @@ def _ways(item: Attention, words: str) -> None:
 
 def changes_head() -> None:
     """The section's head, with all changes behind a button."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with both_ends():
         st.subheader("What changed", anchor=False, width="content")
-        st.space("stretch")
         if loading.changes():
-            every = st.popover("All changes", type="tertiary", key="all changes", on_change="rerun")
-            if every.open:
+            every = fold("All changes", key="all changes")
+            if every is not None:
                 with every, st.container(width=_ALL_PX):
                     _all()
 

@@ -15,6 +15,7 @@ from dashboard.figures.arms import METHOD_WORDS, METHODS, ORDERS, ArmRow, Method
 from dashboard.figures.densities import densities, sample
 from dashboard.figures.drawn import Drawn
 from dashboard.widgets.arm_picker import matches, several_arms
+from dashboard.widgets.fold import fold, in_use
 from dashboard.widgets.tables import opens
 
 SORT: Final = "sort"
@@ -41,20 +42,25 @@ def order() -> Order:
 
 def arms(known: Belief, by: Order) -> tuple[Ints, Method]:
     """Places of the chosen arms in their order, and the method of their intervals."""
-    with st.popover("Change arms", icon=":material/tune:", key="change arms"):
-        chosen = several_arms(known.columns, key=ARMS, label="Arms, up to 12", help_text=None)
-        st.markdown(":small[:gray[None chosen: a spread of arms from the best to the worst.]]")
-        method = st.radio(
-            "95% interval",
-            METHODS,
-            format_func=lambda name: METHOD_WORDS[name],
-            key=METHOD,
-            bind="query-params",
-        )
+    used = in_use(ARMS) or in_use(METHOD, unused=METHODS[0])
+    behind = fold("Change arms", icon=":material/tune:", key="change arms", type="secondary", used=used)
+    chosen: list[str] = []
+    method: Method = METHODS[0]
+    if behind is not None:
+        with behind:
+            chosen = several_arms(known.columns, key=ARMS, label="Arms, up to 12", help_text=None)
+            st.markdown(":small[:gray[None chosen: a spread of arms from the best to the worst.]]")
+            method = st.radio(
+                "95% interval",
+                METHODS,
+                format_func=lambda name: METHOD_WORDS[name],
+                key=METHOD,
+                bind="query-params",
+            )
     at = known.columns.places
     places = np.array(sorted(at[key] for key in chosen if key in at), dtype=np.int64)
     if not len(places):
-        places = telling(known.columns, known.summary)
+        places = loading.drawn_once("telling arms", lambda: telling(known.columns, known.summary))
     return ordered(known.columns, known.summary, places, by), method
 
 
@@ -87,6 +93,10 @@ def picture(known: Belief, places: Ints, chosen: Sequence[ArmRow], method: Metho
 def found(known: Belief, by: Order) -> Ints:
     """Places of the arms that pass the search, in order."""
     needle = st.session_state.get(FIND) or ""
+    return loading.drawn_once(("found arms", needle, by), lambda: _found(known, by, needle))
+
+
+def _found(known: Belief, by: Order, needle: str) -> Ints:
     everywhere = np.arange(len(known.columns), dtype=np.int64)
     if needle:
         hits = set(matches(known.columns.keys, needle, at_most=len(everywhere)))

@@ -8,7 +8,9 @@ from typing import Final
 import streamlit as st
 
 from core.flows.export import EXPORT_FORMATS, ExportFormat
+from core.flows.passport import Manifest
 from dashboard import acting, loading, wording
+from dashboard.widgets.fold import fold
 from dashboard.widgets.words import as_table, small
 
 _WORDS: Final[dict[ExportFormat, str]] = {
@@ -67,12 +69,18 @@ def _made(made: acting.MadeExport) -> None:
             icon=":material/download:",
             key="save export",
         )
-        with st.popover("Manifest", type="tertiary", key="manifest"):
-            rows = {
-                "file": [one.name for one in manifest.files],
-                "bytes": [wording.count(one.size_bytes) for one in manifest.files],
-                "SHA-256": [one.sha256 for one in manifest.files],
-            }
-            as_table(rows, alt="Files of the export with their hashes")
-            st.markdown(small("In the zip: whose, when, counts, revision, settings, and these hashes."))
+        behind = fold("Manifest", key="manifest")
+        if behind is not None:
+            with behind:
+                _files(manifest)
         st.button("Delete it", type="tertiary", key="drop export", on_click=acting.drop_export)
+
+
+def _files(manifest: Manifest) -> None:
+    rows = {
+        "file": [one.name for one in manifest.files],
+        "bytes": [wording.count(one.size_bytes) for one in manifest.files],
+        "SHA-256": [one.sha256 for one in manifest.files],
+    }
+    as_table(rows, alt="Files of the export with their hashes")
+    st.markdown(small("In the zip: whose, when, counts, revision, settings, and these hashes."))

@@ -16,6 +16,7 @@ from core.flows.look import Frame
 from core.records.arm import ARM_TYPES, ArmType
 from core.records.view import View
 from dashboard import acting, wording
+from dashboard.widgets.fold import fold, in_use, opened
 
 LEARNER: Final = "learner"
 SPAN: Final = "span"
@@ -65,19 +66,12 @@ def learner_picker(frame: Frame, default: str, *, may_create: bool) -> None:
 
     Going to another learner keeps the page, and the filters that apply there.
     """
-    behind = st.popover(
-        wording.literal(_short(frame.learner)), type="tertiary", key="learner popover", on_change="rerun"
-    )
+    behind = opened(wording.literal(_short(frame.learner)), key="learner popover")
+    options = list(dict.fromkeys([default, *frame.learners]))
     with behind:
-        options = list(dict.fromkeys([default, *frame.learners]))
-        st.selectbox(
-            "Learner",
-            options,
-            key=LEARNER,
-            bind="query-params",
-            disabled=len(options) < 2,
-        )
-        if not behind.open:  # what is bound to the address is always there, the rest only while it is seen
+        if behind.open or in_use(LEARNER, unused=default):
+            st.selectbox("Learner", options, key=LEARNER, bind="query-params", disabled=len(options) < 2)
+        if not behind.open:
             return
         st.text(f"{wording.things(frame.n_runs, 'run')}, {wording.things(frame.n_arms, 'arm')}")
         if may_create:
@@ -105,7 +99,10 @@ def _go_to(learner: str) -> None:
 
 def span_picker(frame: Frame) -> tuple[int | None, int | None]:
     """Start and end of the span in UTC milliseconds; "days" are measured from the end of the data."""
-    with st.popover(_span_label(frame), type="tertiary", key="span popover"):
+    behind = fold(_span_label(frame), key="span popover", used=in_use(SPAN, unused="all"))
+    if behind is None:
+        return None, None
+    with behind:
         span = st.segmented_control(
             "Time span",
             SPANS,
@@ -149,7 +146,10 @@ def _span_label(frame: Frame) -> str:
 
 def filter_picker(frame: Frame) -> tuple[tuple[str, ...], tuple[str, ...], tuple[ArmType, ...]]:
     """One popover for models, channels and types; its label says what is filtered."""
-    with st.popover(_filter_label(frame), type="tertiary", key="filter popover"):
+    behind = fold(_filter_label(frame), key="filter popover", used=in_use(MODEL, CHANNEL, TYPE))
+    if behind is None:
+        return (), (), ()
+    with behind:
         models = _choice("Models", frame.models, MODEL)
         channels = _choice("Channels", frame.channels, CHANNEL)
         types = _choice("Arm types", ARM_TYPES, TYPE)

@@ -15,6 +15,7 @@ from core.formats import FORMATS
 from core.records.run import Phase, Unit
 from dashboard import acting, loading, wording
 from dashboard.widgets.empty import command
+from dashboard.widgets.fold import in_use
 from dashboard.widgets.words import small
 
 IMPORT: Final = "import"
@@ -87,7 +88,11 @@ def _progress(job: acting.ImportJob) -> str:
 
 def _options(*, disabled: bool) -> tuple[UploadedFile | None, str | None, Unit | None, Phase | None]:
     """Format, unit, phase and a file of tools; none of them is needed."""
-    with st.expander("How to read them", icon=":material/tune:"):
+    tools_key = f"tools {st.session_state.get(_ROUND, 0)}"
+    behind = st.expander("How to read them", icon=":material/tune:", key="how to read", on_change="rerun")
+    if not behind.open and not in_use("import format", "import unit", "import phase", tools_key):
+        return None, None, None, None
+    with behind:
         left, right = st.columns(2, gap="small")
         with left:
             format_name = st.selectbox(
@@ -110,7 +115,7 @@ def _options(*, disabled: bool) -> tuple[UploadedFile | None, str | None, Unit |
             tools = st.file_uploader(
                 "Tools that were offered, where the runs don’t say",
                 type=["json"],
-                key=f"tools {st.session_state.get(_ROUND, 0)}",
+                key=tools_key,
                 disabled=disabled,
             )
             phase = st.segmented_control(

@@ -12,6 +12,7 @@ from dashboard import loading
 from dashboard.report import gather, rendered, report
 from dashboard.widgets import tour
 from dashboard.widgets.filters import COMPACT, PRESENT
+from dashboard.widgets.fold import in_use, opened
 
 WIDTH_COOKIE: Final = "armscope-width"
 NARROW_PX: Final = 700
@@ -57,12 +58,14 @@ def _switched_on(key: str) -> bool:
 def role_badge(actor: Actor, frame: Frame) -> None:
     """The role as a button; behind it the person, the data's place, two switches, the report, the first steps."""
     label = "Presenting" if presenting() else actor.role.capitalize()
-    behind = st.popover(
-        label, type="tertiary", icon=":material/person:", key="role popover", on_change="rerun"
-    )
+    behind = opened(label, icon=":material/person:", key="role popover")
     with behind:
-        st.toggle("Presentation mode", key=PRESENT, bind="query-params", help="Read-only, no administration")
-        st.toggle("Compact charts", value=_is_narrow(), key=COMPACT, bind="query-params")
+        if behind.open or in_use(PRESENT):
+            st.toggle(
+                "Presentation mode", key=PRESENT, bind="query-params", help="Read-only, no administration"
+            )
+        if behind.open or compact() != _is_narrow():
+            st.toggle("Compact charts", value=_is_narrow(), key=COMPACT, bind="query-params")
         if not behind.open:
             return
         st.text(f"{actor.name}, {actor.role}")

@@ -19,6 +19,7 @@ from core.statistics.heatmap import ROW_CHOICES, RowChoice
 from core.store.reads.run_pages import Cursor, Direction, RunPage
 from dashboard import loading, wording
 from dashboard.widgets.arm_picker import one_arm
+from dashboard.widgets.fold import fold, in_use
 
 ARM: Final = "of_arm"
 """Not the name of the arm page's own parameter: a link to it would lose what a widget here is bound to."""
@@ -41,31 +42,43 @@ _CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 def run_filter() -> RunFilter:
     """One popover; its label says what is filtered."""
-    with st.popover(_label(), type="tertiary", icon=":material/filter_list:", key="run filter popover"):
-        arm = one_arm(loading.everything().columns, key=ARM, label="Arm")
-        part = st.segmented_control(
-            "Its part",
-            _PARTS,
-            default="any",
-            required=True,
-            format_func=lambda name: _PART_WORDS[name],
-            key=PART,
-            bind="query-params",
-            disabled=arm is None,
-        )
-        outcomes = _choice("Verdict", _OUTCOMES, OUTCOME)
-        classes = _choice("Class", RUN_CLASSES, CLASS)
-        statuses = _choice("Status", _STATUSES, STATUS)
-        st.markdown(":small[:gray[Time, models and channels are chosen in the row above.]]")
-    wanted = RunFilter(
+    behind = fold(
+        _label(),
+        icon=":material/filter_list:",
+        key="run filter popover",
+        used=in_use(ARM, OUTCOME, CLASS, STATUS),
+    )
+    wanted = RunFilter()
+    if behind is not None:
+        with behind:
+            wanted = _asked_for()
+    _start_again_when_changed(wanted)
+    return wanted
+
+
+def _asked_for() -> RunFilter:
+    arm = one_arm(loading.everything().columns, key=ARM, label="Arm")
+    part = st.segmented_control(
+        "Its part",
+        _PARTS,
+        default="any",
+        required=True,
+        format_func=lambda name: _PART_WORDS[name],
+        key=PART,
+        bind="query-params",
+        disabled=arm is None,
+    )
+    outcomes = _choice("Verdict", _OUTCOMES, OUTCOME)
+    classes = _choice("Class", RUN_CLASSES, CLASS)
+    statuses = _choice("Status", _STATUSES, STATUS)
+    st.markdown(":small[:gray[Time, models and channels are chosen in the row above.]]")
+    return RunFilter(
         arm=arm,
         part=part if arm is not None and part in {"in", "out"} else None,
         outcomes=tuple(name for name in _OUTCOMES if name in outcomes),
         classes=tuple(name for name in RUN_CLASSES if name in classes),
         statuses=tuple(name for name in _STATUSES if name in statuses),
     )
-    _start_again_when_changed(wanted)
-    return wanted
 
 
 def _start_again_when_changed(wanted: RunFilter) -> None:

@@ -55,6 +55,8 @@ def _as_of(last_at_ms: int | None) -> str:
 
 def _waiting() -> str | None:
     """What the button says; None while the page shows the newest revision."""
+    if loading.begun_here():  # a moment ago: the next look, in some seconds, sees what came in since
+        return None
     shown = loading.reading().frame
     try:
         now = loading.pulse()

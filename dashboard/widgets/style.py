@@ -5,18 +5,25 @@ Should a selector lose its target in a later Streamlit, the page stays usable: c
 
 from __future__ import annotations
 
+from typing import Final
+
 import streamlit as st
 
 from dashboard.figures.theme import Tokens
 
-_LARGE = "html { font-size: 18px; }"
+FRAME: Final = "frame"
+_HEADER: Final = "3.75rem"
+"""Height of Streamlit's own header, with the navigation."""
+_LARGE: Final = "html { font-size: 18px; }"
 
 
 def style(look: Tokens, *, presenting: bool) -> None:
     """Selected labels in accent text (the fill is too dark for text in dark); larger type when presenting.
 
     Key hints and the labels of fields that are off, which Streamlit fades, keep a contrast one can read; what has
-    the keyboard's focus shows it everywhere, also where Streamlit shows nothing (its navigation).
+    the keyboard's focus shows it everywhere, also where Streamlit shows nothing (its navigation). The note in a
+    section's head is no heading. The frame stays in sight while the page scrolls, or what unfolds from it would be
+    out of sight for somebody who gets there with Tab, after everything else.
     """
     rules = (
         'button[data-variant="segmented_control"][aria-checked="true"] p '
@@ -24,6 +31,9 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f"label[data-testid=stWidgetLabel][disabled] p {{ color: {look.muted}; }}",
         "button kbd[aria-label] { opacity: 1; }",
         f":is(a, button):focus-visible {{ outline: 2px solid {look.accent_text} !important; outline-offset: 1px; }}",
+        f"@media (min-width: 701px) {{ :has(> .st-key-{FRAME}) {{ position: sticky; top: {_HEADER}; z-index: 9; "
+        f"background: {look.page}; }} }}",
+        "[data-heading-text] span[style] { font-weight: 400; }",
         _LARGE if presenting else "",
     )
     st.html(f"<style>{' '.join(rules)}</style>")

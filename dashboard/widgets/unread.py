@@ -5,17 +5,17 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import loading, sentences
-from dashboard.widgets.words import as_table, small
+from dashboard.widgets.fold import fold
+from dashboard.widgets.words import as_table, both_ends, small
 
 
 def unread() -> None:
     """The figure, what it was computed from, and, should there be any, the arms concerned."""
     seen = loading.unread()
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with both_ends():
         st.markdown(sentences.unread(seen), width="content")
-        st.space("stretch")
-        behind = st.popover("How it is counted", type="tertiary", key="unread query", on_change="rerun")
-        if behind.open:
+        behind = fold("How it is counted", key="unread query")
+        if behind is not None:
             with behind:
                 st.markdown(small("Standing rewards by who reads them; asked for in these words."))
                 st.code(seen.query, language="sql", wrap_lines=True)

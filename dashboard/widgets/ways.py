@@ -28,6 +28,7 @@ PageName = Literal[
 _HIDDEN: Final = frozenset({"arm", "run"})
 """Pages one comes to by a link only: they need to be told what to show."""
 _FOLDER: Final = Path(__file__).resolve().parent.parent / "app_pages"
+_MADE: Final = "armscope pages"
 _TITLES: Final[dict[PageName, str]] = {
     "overview": "Overview",
     "posteriors": "Posteriors",
@@ -44,7 +45,14 @@ _TITLES: Final[dict[PageName, str]] = {
 
 
 def page(name: PageName) -> Page:
-    """A page by name, the same object for navigation and links."""
+    """A page by name, the same object for navigation and links; made once in a session, as it looks for its file."""
+    made: dict[PageName, Page] = st.session_state.setdefault(_MADE, {})
+    if name not in made:
+        made[name] = _made(name)
+    return made[name]
+
+
+def _made(name: PageName) -> Page:
     return st.Page(
         _FOLDER / f"{name}.py",
         title=_TITLES[name],

@@ -8,6 +8,7 @@ from typing import Final
 import streamlit as st
 
 from dashboard import acting, loading, wording
+from dashboard.widgets.fold import fold
 from dashboard.widgets.words import small
 
 BACKUP: Final = "backup file"
@@ -32,8 +33,10 @@ def facts() -> None:
             help="Recomputes every cache from the facts",
         )
         if loading.reading().may("settings"):
-            with st.popover("Back up", icon=":material/save:", key="backup popover"):
-                _backup()
+            behind = fold("Back up", icon=":material/save:", key="backup popover", type="secondary")
+            if behind is not None:
+                with behind:
+                    _backup()
 
 
 def _backup() -> None:
@@ -41,7 +44,12 @@ def _backup() -> None:
     frame = loading.reading().frame
     path = Path(frame.database)
     proposed = path.with_name(f"{path.stem}-r{frame.revision}{path.suffix or '.db'}")
-    file = st.text_input("New file, on this machine", value=str(proposed), key=f"{BACKUP} {frame.revision}")
+    file = st.text_input(
+        "New file, on this machine",
+        value=str(proposed),
+        key=f"{BACKUP} {frame.revision}",
+        persist_state="page",
+    )
     st.markdown(small("The whole database, every learner, as of one moment, while it is in use."))
     st.button(
         "Write the backup",

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.figures.theme import Tokens
 from dashboard.sentences import Phrase, Sentence
+from dashboard.widgets.fold import fold
 
 
 def sentence(parts: Sentence, look: Tokens) -> None:
@@ -42,20 +44,27 @@ def small(text: str) -> str:
     return f":small[:gray[{text}]]"
 
 
+def both_ends() -> DeltaGenerator:
+    """A row of two: the first at its left end, the second at its right."""
+    return st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap="small"
+    )
+
+
 def section(
     title: str, note: str = "", *, table: Mapping[str, Sequence[object]] | None = None, key: str = ""
 ) -> None:
     """A section head with its note on the same line and, at the right, its figure as a table."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.header(title, anchor=False, width="content")
-        st.markdown(small(note or "\u00a0"), width="content")
-        if table is not None:
-            st.space("stretch")
-            # Made only while it is open: a closed table would cost as much as its figure in every rerun.
-            behind = st.popover("Table", type="tertiary", key=f"table {key}", on_change="rerun")
-            if behind.open:
-                with behind:
-                    as_table(table, alt=f"{title}, as a table")
+    head = f"{title} {small(note)}" if note else title
+    if table is None:
+        st.header(head, anchor=False)
+        return
+    with both_ends():
+        st.header(head, anchor=False, width="content")
+        behind = fold("Table", key=f"table {key}")
+        if behind is not None:
+            with behind:
+                as_table(table, alt=f"{title}, as a table")
 
 
 def as_table(table: Mapping[str, Sequence[object]], *, alt: str) -> None:

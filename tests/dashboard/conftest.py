@@ -51,6 +51,11 @@ def unfold(page: AppTest, key: str) -> AppTest:
     return page.run()
 
 
+def heads(page: AppTest) -> list[str]:
+    """Heads of the sections, without their notes."""
+    return [str(head.value).partition(" :small[")[0] for head in page.header]
+
+
 def texts(page: AppTest) -> list[str]:
     """Everything on the page that Streamlit reads as Markdown."""
     return [

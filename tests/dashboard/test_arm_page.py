@@ -15,7 +15,7 @@ from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import undo
-from tests.dashboard.conftest import Open, check, texts
+from tests.dashboard.conftest import Open, check, heads, texts, unfold
 from tests.dashboard.worlds import HOSTILE, keys, world
 
 ARM = "tool:fs:t0"
@@ -38,7 +38,7 @@ def test_the_page_says_what_is_believed_and_from_what(open_page: Open, desk: Des
     assert page.code[0].value == ARM
     (one,) = [one for one in look.posteriors(desk) if one.arm == ARM]
     assert any(f"{one.pulls} pulls in {one.inclusions} inclusions" in text for text in texts(page))
-    assert [head.value for head in page.header] == [
+    assert heads(page) == [
         "Belief now",
         "How it got there",
         "Ledger",
@@ -100,7 +100,7 @@ def test_an_unknown_arm_leads_to_those_that_may_have_been_meant(
     page = open_page("arm", arm=wanted)
     assert page.title[0].value == said
     assert all("<b>" not in text for text in texts(page))
-    assert ("Did you mean" in [head.value for head in page.header]) == (wanted == "tool:fs:t00")
+    assert ("Did you mean" in heads(page)) == (wanted == "tool:fs:t00")
 
 
 def test_before_it_was_seen_nothing_was_known(open_page: Open, database: Path) -> None:
@@ -148,7 +148,7 @@ def test_older_pages_of_the_ledger_go_on_where_the_last_ended(open_page: Open, d
 
 
 def test_a_note_is_written_shown_and_taken_back(open_page: Open, desk: Desk) -> None:
-    page = open_page("arm", arm=ARM)
+    page = unfold(open_page("arm", arm=ARM), "note popover")
     page.text_area(key="note text").input("slow on Mondays")
     (write,) = [button for button in page.button if button.label == "Write note"]
     write.click().run()
@@ -162,7 +162,7 @@ def test_a_note_is_written_shown_and_taken_back(open_page: Open, desk: Desk) -> 
 
 
 def test_an_empty_note_is_refused_in_words(open_page: Open, desk: Desk) -> None:
-    page = open_page("arm", arm=ARM)
+    page = unfold(open_page("arm", arm=ARM), "note popover")
     (write,) = [button for button in page.button if button.label == "Write note"]
     write.click().run()
     check(page)

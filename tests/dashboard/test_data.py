@@ -15,7 +15,7 @@ from core.flows import look
 from core.flows.learn import import_files
 from core.records.actor import Actor
 from dashboard import acting
-from tests.dashboard.conftest import Open, check, texts
+from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, desk_at, keys, world
 from tests.formats.builders import lines
 
@@ -131,7 +131,7 @@ def test_an_export_is_made_when_asked_and_its_hashes_hold(open_page: Open, datab
 
 def test_verify_and_backup_answer(open_page: Open, database: Path) -> None:
     world(database, keys(3), 5)
-    page = open_page("data")
+    page = unfold(open_page("data"), "backup popover")
     page.button(key="verify").click().run()
     assert page.toast[0].value.startswith("Everything equals")
     page.button(key="do backup").click().run()
@@ -164,7 +164,7 @@ def _file(database: Path, content: list[dict[str, object]]) -> Path:
 @pytest.mark.parametrize("file", ["~nobody-by-that-name/x.db", "/a\0b", "x.db", "../x.db"])
 def test_a_backup_needs_a_whole_path(open_page: Open, database: Path, file: str) -> None:
     world(database, keys(3), 5)
-    page = open_page("data")
+    page = unfold(open_page("data"), "backup popover")
     page.text_input(key=f"backup file {look.frame(desk_at(database)).revision}").set_value(file).run()
     page.button(key="do backup").click().run()
     check(page)

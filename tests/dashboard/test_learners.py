@@ -62,7 +62,7 @@ def test_switching_keeps_the_page_and_the_filters_that_apply(open_page: Open, da
     create_learner(desk, "copy")
     import_files(desk.of("copy"), [database.with_name("out.jsonl")])
     page = open_page("posteriors", type="tool", model="large", sort="Pulls")
-    page.selectbox(key="learner").set_value("copy").run()
+    unfold(page, "learner popover").selectbox(key="learner").set_value("copy").run()
     check(page)
     assert page.multiselect(key="type").value == ["tool"]
     assert page.multiselect(key="model").value == ["large"]

@@ -14,7 +14,7 @@ from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
-from tests.dashboard.conftest import Open, check, texts
+from tests.dashboard.conftest import Open, check, heads, texts, unfold
 from tests.dashboard.worlds import HOSTILE, desk_at, keys, world
 from tests.store.worlds import lines_file, run_line
 
@@ -103,7 +103,7 @@ def test_a_change_of_filters_goes_back_to_the_newest(open_page: Open, database: 
     world(database, keys(4), 120)
     page = open_page("runs")
     page.button(key="older runs").click().run()
-    page.multiselect(key="class").set_value(["baseline"]).run()
+    unfold(page, "run filter popover").multiselect(key="class").set_value(["baseline"]).run()
     check(page)
     assert "before" not in page.query_params
     assert set(page.dataframe[0].value["class"]) == {"baseline"}
@@ -162,7 +162,7 @@ def test_a_corrected_run_shows_its_ledger_rows(open_page: Open, database: Path) 
     desk = world(database, keys(5), 3)
     reward(desk, "tool:fs:t0", 0.25, run="run-2", correct=True, reason=JUNK)
     page = open_page("run", run="run-2")
-    assert "By hand" in [head.value for head in page.header]
+    assert "By hand" in heads(page)
     assert any("reward-1 by " in text.value and JUNK in text.value for text in page.text)
     assert any("corrected by hand (reward-1" in cell for cell in page.dataframe[0].value["observed"])
 

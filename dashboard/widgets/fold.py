@@ -1,0 +1,48 @@
+"""Folds: popovers whose content is made only while somebody looks at it, or while it says something.
+
+Each widget costs every rerun, seen or not; one that is bound to the address has to be there while it is in use.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+from streamlit.elements.lib.mutable_popover_container import PopoverContainer
+
+
+def fold(
+    label: str,
+    *,
+    key: str,
+    used: bool = False,
+    icon: str | None = None,
+    type: Literal["secondary", "tertiary"] = "tertiary",
+) -> DeltaGenerator | None:
+    """A button and what is behind it; None while that is neither seen nor ``used``."""
+    behind = opened(label, key=key, icon=icon, type=type)
+    return behind if behind.open or used else None
+
+
+def opened(
+    label: str, *, key: str, icon: str | None = None, type: Literal["secondary", "tertiary"] = "tertiary"
+) -> PopoverContainer:
+    """A button that says whether it is open.
+
+    Streamlit knows it by its label, and one that said something new while it is open would close under the hand:
+    the label changes once it is closed.
+    """
+    said = f"{key} label"
+    if st.session_state.get(key):
+        label = st.session_state.get(said, label)
+    st.session_state[said] = label
+    return st.popover(label, type=type, icon=icon, key=key, on_change="rerun")
+
+
+def in_use(*names: str, unused: object = None) -> bool:
+    """Whether the address or the session says anything but ``unused`` or nothing under one of these names."""
+    return any(
+        name in st.query_params or st.session_state.get(name) not in (unused, None, [], False)
+        for name in names
+    )
