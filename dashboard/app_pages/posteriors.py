@@ -44,7 +44,7 @@ def page() -> None:
         choosing.search_box()
         seen = loading.inclusion()
         arm_table(known.columns, known.summary, found, chances=seen.chances, truth=truth, key="all arms")
-        st.markdown(small(sentences.chances_note(seen, known.columns.keys)))
+        st.markdown(small(sentences.chances_note(seen, [known.columns.keys[place] for place in found])))
 
 
 page()

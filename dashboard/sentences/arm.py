@@ -81,7 +81,7 @@ def arm_facts(
         if seen.since_ms is None
         else f"since the reset of {wording.day(seen.since_ms, year_of_ms=year_of_ms)}"
     )
-    inclusion = f" Chance of inclusion {chance_words(chance)}."
+    inclusion = f" Chance of inclusion{':' if chance is None else ''} {chance_words(chance)}."
     return (
         f"Mean {wording.mean(row.mean)}, 95% interval {low} to {high} (exact, equal tails), "
         f"{wording.things(row.pulls, 'pull')} in {wording.things(inclusions, 'inclusion')} {since}. "
@@ -194,22 +194,26 @@ def worth(chance: Chance, mean: float, token_cost: int | None, share: float | No
 
 def worth_note(chance: Chance, seen: Inclusion) -> str:
     """Among whose candidates, and how break-even was found."""
-    if seen.of == "none":
-        offered = "No run is known yet, so every arm is taken for a candidate."
-    else:
-        n_offering = "None" if chance.n_offering == 0 else wording.count(chance.n_offering)
-        offered = f"{n_offering} of {candidate_runs(seen)} offered it."
     if chance.n_simulations == 0:
-        return offered
+        return _offered(chance.n_offering, seen)
     return (
-        f"{offered} Break-even: the mean at which the chance of inclusion in such a run is 50%, by "
-        f"{wording.count(chance.n_simulations)} simulated selections among their other candidates."
+        f"{_offered(chance.n_offering, seen)} Break-even: the mean at which the chance of inclusion in such a run "
+        f"is 50%, by {wording.count(chance.n_simulations)} simulated selections among their other candidates."
     )
 
 
-def candidate_runs(seen: Inclusion) -> str:
+def _offered(n_offering: int, seen: Inclusion) -> str:
+    """How many of the runs behind the candidates offered an arm."""
+    if seen.of == "none":
+        return "No run is known yet, so every arm is taken for a candidate."
+    if seen.n_runs == 1:
+        return f"{wording.capital(_runs(seen))} {'offered it' if n_offering else 'did not offer it'}."
+    return f"{wording.count(n_offering) if n_offering else 'None'} of {_runs(seen)} offered it."
+
+
+def _runs(seen: Inclusion) -> str:
     """The runs whose candidates stand for those of the next one."""
-    runs = f"the latest {wording.things(seen.n_runs, 'run')}" if seen.n_runs != 1 else "the latest run"
+    runs = "the latest run" if seen.n_runs == 1 else f"the latest {wording.count(seen.n_runs)} runs"
     return f"{runs} that armscope chose for" if seen.of == "chosen" else runs
 
 
@@ -217,13 +221,11 @@ def chances_note(seen: Inclusion, arms: Sequence[str]) -> str:
     """Whose candidates the chances of these arms are told for, and what those without one are."""
     if seen.of == "none":
         return "Chance of inclusion: no run is known yet, so every arm is taken for a candidate."
-    told = (
-        f"Chance of inclusion: in a run that offers the arm, among the candidates of {candidate_runs(seen)}."
-    )
+    told = f"Chance of inclusion: in a run that offers the arm, among the candidates of {_runs(seen)}."
     n_missing = sum(arm not in seen.chances for arm in arms)
     if not n_missing:
         return told
-    return f"{told} {wording.MISSING}: {wording.NOT_OFFERED} ({wording.things(n_missing, 'arm')})."
+    return f"{told} No bar: {wording.NOT_OFFERED} ({wording.things(n_missing, 'arm')})."
 
 
 def chance_words(share: float | None) -> str:
