@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,43 @@ class ArmColumns:
     @property
     def beta(self) -> Floats:
         return (self.base_beta_micro + self.failure_micro) / 1e6
+
+
+CandidateRuns = Literal["chosen", "latest", "none"]
+"""Whose candidates they are: of runs that armscope chose, of the latest runs of any class, or of no run at all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateSets:
+    """Which arms competed in some runs: each distinct set once, with the number of runs that offered it.
+
+    ``places`` are those of the arms in their columns, ascending.
+
+    >>> sets = CandidateSets(places=(np.array([0, 1]), np.array([1])), n_runs=(20, 5), of="chosen")
+    >>> sets.n_offering(3).tolist(), sets.n_all_runs
+    ([20, 25, 0], 25)
+    """
+
+    places: tuple[Ints, ...]
+    n_runs: tuple[int, ...]
+    of: CandidateRuns
+
+    @classmethod
+    def everything(cls, n_arms: int) -> CandidateSets:
+        """Every arm a candidate: what there is to assume before any run."""
+        return cls(places=(np.arange(n_arms),), n_runs=(1,), of="none")
+
+    @property
+    def n_all_runs(self) -> int:
+        """Runs looked at, those without candidates included."""
+        return sum(self.n_runs)
+
+    def n_offering(self, n_arms: int) -> Ints:
+        """How many of the runs offered each arm."""
+        counts = np.zeros(n_arms, dtype=np.int64)
+        for places, n_runs in zip(self.places, self.n_runs, strict=True):
+            counts[places] += n_runs
+        return counts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,8 @@ from core.records.arm import ArmType, arm_type
 from core.records.posterior import BAND_FLOORS, BANDS, Band
 
 MISSING: Final = "–"
+NOT_OFFERED: Final = "not offered lately"
+"""Instead of a chance of inclusion: none of the latest runs had the arm among its candidates."""
 MINUS: Final = "−"
 NAME_CHARS: Final = 30
 

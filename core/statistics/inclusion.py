@@ -1,15 +1,16 @@
-"""Arms, settings → each arm's chance to be in the next run's prompt, under the packer that really packs."""
+"""Arms, settings, candidates → each arm's chance to be in the next prompt, under the packer that really packs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from functools import partial
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from core.columns import ArmColumns, Bools, Floats, Ints
+from core.columns import ArmColumns, Bools, CandidateSets, Floats, Ints
 from core.errors import InvalidInput, UnknownArm
 from core.packing import counted_cost, fill_many, seed_places
 from core.posterior.beta import cumulative
@@ -20,86 +21,141 @@ MIN_SIMULATIONS: Final = 20
 _BLOCK_NUMBERS: Final = 1 << 19
 
 SimulatedClass = Literal["baseline", "selected"]
-NoBreakEven = Literal["always_in", "never_in"]
+NoBreakEven = Literal["always_in", "never_in", "not_offered"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chances:
     """Chance of inclusion per arm, aligned with the columns, with the standard error of its simulation.
 
-    ``chance = rate * baseline + (1 - rate) * selected``; all 1 in the passive phase.
+    ``chance = rate * baseline + (1 - rate) * selected``, in a run that offers the arm; all 1 in the passive phase.
+    ``offered`` is the share of the runs behind the candidates that offered it: where it is 0, there is no chance
+    to tell, and the others are NaN.
     """
 
     chance: Floats
     standard_error: Floats
     baseline: Floats
     selected: Floats
+    offered: Floats
     baseline_rate: float
     n_simulations: int
     seed: int
 
+    @property
+    def expected(self) -> Floats:
+        """Chance of being in the next prompt, offered or not; it adds up to the number of arms there."""
+        return np.where(self.offered > 0, self.chance * self.offered, 0.0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Chance:
-    """One arm's chance of inclusion, and what it would have to be worth.
+    """One arm's chance of inclusion in a run that offers it, and what it would have to be worth.
 
     ``break_even_mean`` is the posterior mean at which the chance is one half at the arm's cost and present
     weight of evidence; None with ``no_break_even`` where the chance is above (``always_in``) or below
-    (``never_in``) one half at every mean.
+    (``never_in``) one half at every mean. ``n_offering`` of the candidates' ``n_runs`` runs offered the arm; where
+    none did, the chance is None and so is everything that follows from it (``not_offered``).
     """
 
     key: str
-    chance: float
-    standard_error: float
+    chance: float | None
+    standard_error: float | None
     break_even_mean: float | None
     no_break_even: NoBreakEven | None
+    n_offering: int
+    n_runs: int
     n_simulations: int
     seed: int
 
 
 def inclusion_chances(
-    columns: ArmColumns, settings: LearnerSettings, *, seed: int, n_simulations: int = 2_800
+    columns: ArmColumns,
+    settings: LearnerSettings,
+    *,
+    seed: int,
+    candidates: CandidateSets | None = None,
+    n_simulations: int = 2_800,
 ) -> Chances:
-    """Chance of every arm to be in the next run's prompt.
+    """Chance of every arm to be in the prompt of a run that offers it: the mean over the candidate sets with it.
 
-    Baseline and selected runs are simulated in the proportion the coin gives them (at least a tenth each), so
-    that the standard error is at most ``0.5 / sqrt(0.9 n_simulations)``. It is 0 where the outcome does not
-    depend on chance, and never 0 merely because all simulations agreed.
+    Without ``candidates`` every arm is one. Baseline and selected runs are simulated in the proportion the coin
+    gives them (at least a tenth each), so that the standard error is at most ``0.5 / sqrt(0.9 n_simulations)`` for
+    every arm that a quarter of the runs offered, and twice as large for a quarter of a quarter. That takes
+    ``n_simulations`` for a single set and about ``4 n_simulations`` at most, however many sets there are. An error
+    is 0 where the outcome does not depend on chance, and never 0 merely because all simulations agreed.
     """
     _check(n_simulations)
-    n_arms = len(columns)
-    if settings.phase == "passive":
-        return _sure(n_arms, settings, seed)
+    sets = CandidateSets.everything(len(columns)) if candidates is None else candidates
+    n_offering = sets.n_offering(len(columns))
     rng = np.random.Generator(np.random.PCG64(seed))
     rate = settings.baseline_rate
+    sums = np.zeros((3, len(columns)))
+    n_done = 0
+    for places, n_runs, size in _sized(sets, n_offering, n_simulations):
+        plan = _Plan(columns, settings, places)
+        baseline, selected, error, n_made = _shares(plan, rng, rate, size)
+        sums[:, places] += np.array((n_runs * baseline, n_runs * selected, (n_runs * error) ** 2))
+        n_done += n_made
+    with np.errstate(invalid="ignore"):  # 0 / 0: never offered
+        baseline, selected, error = *(sums[:2] / n_offering), np.sqrt(sums[2]) / n_offering
+    return Chances(
+        chance=rate * baseline + (1 - rate) * selected,
+        standard_error=error,
+        baseline=baseline,
+        selected=selected,
+        offered=n_offering / sets.n_all_runs,
+        baseline_rate=rate,
+        n_simulations=n_done,
+        seed=seed,
+    )
+
+
+def _shares(
+    plan: _Plan, rng: np.random.Generator, rate: float, n_simulations: int
+) -> tuple[Floats, Floats, Floats, int]:
+    """Of one candidate set: shares of baseline and of selected runs, error of their chance, simulations made."""
+    if plan.is_passive:
+        ones = np.ones(len(plan.cost))
+        return ones, ones, np.zeros(len(plan.cost)), 0
     n_baseline, n_selected = _divided(n_simulations, rate)
-    plan = _Plan(columns, settings)
     baseline = plan.share(rng, "baseline", n_baseline)
     selected = plan.share(rng, "selected", n_selected)
     error = np.hypot(
         rate * plan.error(baseline, n_baseline, "baseline"),
         (1 - rate) * plan.error(selected, n_selected, "selected"),
     )
-    return Chances(
-        chance=rate * baseline + (1 - rate) * selected,
-        standard_error=error,
-        baseline=baseline,
-        selected=selected,
-        baseline_rate=rate,
-        n_simulations=n_baseline + n_selected,
-        seed=seed,
-    )
+    return baseline, selected, error, n_simulations
+
+
+def _sized(sets: CandidateSets, n_offering: Ints, n_simulations: int) -> Iterator[tuple[Ints, int, int]]:
+    """Every set that has candidates, with the number of its runs and of the simulations it gets.
+
+    A set of ``n`` runs needs the part ``n / n_offering`` of the simulations for each of its arms, so it gets as
+    many as the arm asks for that fewest runs offered, but none asks for more than one of a quarter of the runs.
+    """
+    least = max(1, -(-sets.n_all_runs // 4))
+    for places, n_runs in zip(sets.places, sets.n_runs, strict=True):
+        if len(places):
+            fewest = max(least, int(n_offering[places].min()))
+            yield places, n_runs, max(-(-n_simulations * n_runs // fewest), MIN_SIMULATIONS)
 
 
 def inclusion_chance(
-    columns: ArmColumns, settings: LearnerSettings, key: str, *, seed: int, n_simulations: int = 2_800
+    columns: ArmColumns,
+    settings: LearnerSettings,
+    key: str,
+    *,
+    seed: int,
+    candidates: CandidateSets | None = None,
+    n_simulations: int = 2_800,
 ) -> Chance:
     """Chance of one arm, and its break-even mean.
 
     The other arms are packed without it. As the remaining budget never grows, each simulation has a threshold:
     the arm goes in exactly when its draw is above it. The chance is then the mean probability, under the arm's
     posterior, of a draw above the threshold, which is steadier than counting and can be solved for the mean.
-    Raises `UnknownArm` when there is no such arm.
+    Each run that offered the arm is simulated equally often. Raises `UnknownArm` when there is no such arm.
     """
     _check(n_simulations)
     if key not in columns.keys:
@@ -108,42 +164,90 @@ def inclusion_chance(
             next_step="Choose one of the candidates of the next run.",
         )
     place = columns.keys.index(key)
-    plan = _Plan(columns, settings)
-    if settings.phase == "passive" or place in plan.seeds:
-        return _always_in(key, n_simulations, seed)
+    sets = CandidateSets.everything(len(columns)) if candidates is None else candidates
+    offers = _with_arm(sets, place)
+    n_offering = int(sets.n_offering(len(columns))[place])
+    answer = partial(Chance, key=key, n_offering=n_offering, n_runs=sets.n_all_runs, seed=seed)
+    if not offers:
+        return answer(
+            chance=None,
+            standard_error=None,
+            break_even_mean=None,
+            no_break_even="not_offered",
+            n_simulations=0,
+        )
+    if settings.phase == "passive" or key in settings.seed_arms:
+        return answer(
+            chance=1.0, standard_error=0.0, break_even_mean=None, no_break_even="always_in", n_simulations=0
+        )
     rng = np.random.Generator(np.random.PCG64(seed))
     rate = settings.baseline_rate
-    n_baseline, n_selected = _divided(n_simulations, rate)
-    shares = 1 - np.clip(plan.thresholds(rng, "baseline", place, n_baseline), 0, 1)
-    thresholds = plan.thresholds(rng, "selected", place, n_selected)
+    sizes = _divided(-(-n_simulations // sum(offer.weight for offer in offers)), rate)
+    baseline, selected = _thresholds(columns, settings, offers, rng, sizes)
+    shares = 1 - np.clip(baseline, 0, 1)
     alpha, beta = float(columns.alpha[place]), float(columns.beta[place])
 
     def chance_at(mean: float) -> float:
-        above = _above(thresholds, mean * (alpha + beta), (1 - mean) * (alpha + beta))
+        above = _above(selected, mean * (alpha + beta), (1 - mean) * (alpha + beta))
         return float(rate * shares.mean() + (1 - rate) * above.mean())
 
-    above = _above(thresholds, alpha, beta)
+    above = _above(selected, alpha, beta)
     break_even, no_break_even = _break_even(chance_at)
-    return Chance(
-        key=key,
+    return answer(
         chance=float(rate * shares.mean() + (1 - rate) * above.mean()),
+        # As of one sample: that the sets differ makes this error larger than it is, never smaller.
         standard_error=math.hypot(rate * _error_of_mean(shares), (1 - rate) * _error_of_mean(above)),
         break_even_mean=break_even,
         no_break_even=no_break_even,
-        n_simulations=n_simulations,
-        seed=seed,
+        n_simulations=len(baseline) + len(selected),
     )
 
 
-class _Plan:
-    """What every simulation of one selection shares."""
+class _Offer(NamedTuple):
+    """A candidate set, where one arm stands in it, and the proportion of its runs in whole numbers."""
 
-    def __init__(self, columns: ArmColumns, settings: LearnerSettings) -> None:
-        self.alpha, self.beta, self.pulls = columns.alpha, columns.beta, columns.pulls
-        self.cost = counted_cost(columns.token_cost)
-        self.seeds = seed_places(columns.keys, settings.seed_arms)
+    places: Ints
+    place: int
+    weight: int
+
+
+def _with_arm(sets: CandidateSets, place: int) -> list[_Offer]:
+    """The sets that an arm is in."""
+    found = [
+        (places, n_runs) for places, n_runs in zip(sets.places, sets.n_runs, strict=True) if place in places
+    ]
+    step = math.gcd(*(n_runs for _, n_runs in found))
+    return [_Offer(places, int(np.searchsorted(places, place)), n_runs // step) for places, n_runs in found]
+
+
+def _thresholds(
+    columns: ArmColumns,
+    settings: LearnerSettings,
+    offers: Sequence[_Offer],
+    rng: np.random.Generator,
+    sizes: tuple[int, int],
+) -> tuple[Floats, Floats]:
+    """Thresholds in baseline and in selected runs, of all sets together; ``sizes`` is how many for a weight of 1."""
+    baseline, selected = [], []
+    for offer in offers:
+        plan = _Plan(columns, settings, offer.places)
+        baseline.append(plan.thresholds(rng, "baseline", offer.place, offer.weight * sizes[0]))
+        selected.append(plan.thresholds(rng, "selected", offer.place, offer.weight * sizes[1]))
+    return np.concatenate(baseline), np.concatenate(selected)
+
+
+class _Plan:
+    """What every simulation of one selection among the arms at these places shares; it counts places anew."""
+
+    def __init__(self, columns: ArmColumns, settings: LearnerSettings, places: Ints) -> None:
+        self.alpha, self.beta, self.pulls = (
+            values[places] for values in (columns.alpha, columns.beta, columns.pulls)
+        )
+        self.cost = counted_cost(columns.token_cost[places])
+        self.is_passive = settings.phase == "passive"
+        self.seeds = np.flatnonzero(np.isin(places, seed_places(columns.keys, settings.seed_arms)))
         self.budget_tokens, self.k, self.min_pulls = settings.budget_tokens, settings.k, settings.min_pulls
-        self.others = np.setdiff1d(np.arange(len(columns)), self.seeds, assume_unique=True)
+        self.others = np.setdiff1d(np.arange(len(places)), self.seeds, assume_unique=True)
 
     def share(self, rng: np.random.Generator, run_class: SimulatedClass, n_simulations: int) -> Floats:
         """Share of simulations that packed each arm."""
@@ -291,9 +395,9 @@ def _error_of_mean(values: Floats) -> float:
 
 
 def _divided(n_simulations: int, rate: float) -> tuple[int, int]:
-    """Simulations of baseline and of selected runs, by the rate but at least a tenth each."""
-    n_baseline = round(n_simulations * min(max(rate, 0.1), 0.9))
-    return n_baseline, n_simulations - n_baseline
+    """Simulations of baseline and of selected runs, by the rate but at least a tenth, and one, each."""
+    n_baseline = max(round(n_simulations * min(max(rate, 0.1), 0.9)), 1)
+    return n_baseline, max(n_simulations - n_baseline, 1)
 
 
 def _blocks(n_simulations: int, n_arms: int) -> list[int]:
@@ -301,31 +405,6 @@ def _blocks(n_simulations: int, n_arms: int) -> list[int]:
     size = max(1, min(n_simulations, _BLOCK_NUMBERS // max(n_arms, 1)))
     whole, rest = divmod(n_simulations, size)
     return [size] * whole + ([rest] if rest else [])
-
-
-def _sure(n_arms: int, settings: LearnerSettings, seed: int) -> Chances:
-    ones = np.ones(n_arms)
-    return Chances(
-        chance=ones,
-        standard_error=np.zeros(n_arms),
-        baseline=ones,
-        selected=ones,
-        baseline_rate=settings.baseline_rate,
-        n_simulations=0,
-        seed=seed,
-    )
-
-
-def _always_in(key: str, n_simulations: int, seed: int) -> Chance:
-    return Chance(
-        key=key,
-        chance=1.0,
-        standard_error=0.0,
-        break_even_mean=None,
-        no_break_even="always_in",
-        n_simulations=n_simulations,
-        seed=seed,
-    )
 
 
 def _check(n_simulations: int) -> None:

@@ -42,7 +42,9 @@ def page() -> None:
         found = choosing.found(known, order)
         section("All arms", choosing.found_note(known, found))
         choosing.search_box()
-        arm_table(known.columns, known.summary, found, chances=loading.chances(), truth=truth, key="all arms")
+        seen = loading.inclusion()
+        arm_table(known.columns, known.summary, found, chances=seen.chances, truth=truth, key="all arms")
+        st.markdown(small(sentences.chances_note(seen, [known.columns.keys[place] for place in found])))
 
 
 page()

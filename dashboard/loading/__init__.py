@@ -25,10 +25,10 @@ from dashboard.loading.bringing import (
 from dashboard.loading.knowing import pulls_needed, unread
 from dashboard.loading.questions import (
     belief,
-    chances,
     changes,
     confidence,
     everything,
+    inclusion,
     overview,
     preview_reset,
     preview_reward,
@@ -65,7 +65,6 @@ __all__ = [
     "begin",
     "begun_here",
     "belief",
-    "chances",
     "changes",
     "confidence",
     "desk_of",
@@ -73,6 +72,7 @@ __all__ = [
     "everything",
     "frame_of",
     "imports",
+    "inclusion",
     "near_arms",
     "overview",
     "pictured_once",

@@ -45,10 +45,10 @@ def savings() -> Savings:
     return asked("savings", here.view, lambda: look.savings(here.desk, here.view))
 
 
-def chances() -> dict[str, float]:
-    """Chance of inclusion in the next run, by arm."""
+def inclusion() -> look.Inclusion:
+    """Chance of inclusion in the next run, by arm, and among whose candidates."""
     here = reading()
-    return asked("chances", None, lambda: look.chances(here.desk))
+    return asked("inclusion", None, lambda: look.inclusion(here.desk))
 
 
 def truth() -> dict[str, float]:

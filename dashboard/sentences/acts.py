@@ -91,6 +91,8 @@ def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, lis
         points = wording.change((after.chance - before.chance) * 100)
         chances = _chance(before.chance, before.chance_error), _chance(after.chance, after.chance_error)
         rows.append(("chance of inclusion ± standard error", *chances, f"{points} points"))
+    else:
+        rows.append(("chance of inclusion", wording.NOT_OFFERED, wording.NOT_OFFERED, "none"))
     return {
         " ": [row[0] for row in rows],
         "before": [row[1] for row in rows],
@@ -99,13 +101,13 @@ def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, lis
     }
 
 
-def _chance(share: float, error: float) -> str:
+def _chance(share: float, error: float | None) -> str:
     """A simulated chance with its standard error in points; a certain one has none.
 
     >>> _chance(0.4312, 0.0093), _chance(1.0, 0.0)
     ('43% ± 0.9', '100%')
     """
-    return wording.percent(share, 0) + (f" ± {100 * error:.1f}" if error > 0 else "")
+    return wording.percent(share, 0) + (f" ± {100 * error:.1f}" if error else "")
 
 
 def _pulls_change(delta: int) -> str:

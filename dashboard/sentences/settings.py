@@ -186,7 +186,7 @@ def movers_table(shown: SettingsPreview, look: Tokens) -> dict[str, list[object]
     chance = np.abs(shown.chance_after - shown.chance_before)
     mean = np.abs(shown.summary_after.mean - shown.summary_before.mean)
     moving = np.flatnonzero((chance >= _VISIBLE) | (mean >= _VISIBLE))
-    order = moving[np.argsort(-(chance + mean)[moving], kind="stable")][:SHOWN_MOVERS].tolist()
+    order = moving[np.argsort(-(np.nan_to_num(chance) + mean)[moving], kind="stable")][:SHOWN_MOVERS].tolist()
     if not order:
         return {}
     cells: dict[str, list[object]] = {
@@ -196,9 +196,7 @@ def movers_table(shown: SettingsPreview, look: Tokens) -> dict[str, list[object]
             for at in order
         ],
         "chance of inclusion": [
-            " → ".join(
-                wording.percent(float(chance[at]), 0) for chance in (shown.chance_before, shown.chance_after)
-            )
+            _chance_change(*(float(chance[at]) for chance in (shown.chance_before, shown.chance_after)))
             for at in order
         ],
     }
@@ -206,6 +204,13 @@ def movers_table(shown: SettingsPreview, look: Tokens) -> dict[str, list[object]
         pairs = (shown.summary_before.mean, shown.summary_after.mean)
         cells["mean"] = [" → ".join(wording.means(*(float(one[at]) for one in pairs))) for at in order]
     return cells
+
+
+def _chance_change(before: float, after: float) -> str:
+    """Two chances of inclusion; an arm that was not offered lately has neither."""
+    if np.isnan(before):
+        return wording.NOT_OFFERED
+    return f"{wording.percent(before, 0)} → {wording.percent(after, 0)}"
 
 
 def priors_of(value: Priors) -> dict[str, tuple[float, float]]:

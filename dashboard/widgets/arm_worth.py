@@ -14,10 +14,12 @@ from dashboard.widgets.words import muted, section
 def worth(row: ArmRow, known: Belief, place: int) -> None:
     """What it costs, breaks even at and stands at, and how that was found."""
     chance = loading.arm_chance(row.key)
-    share = loading.chances().get(row.key)
+    seen = loading.inclusion()
     cost = int(known.columns.token_cost[place])
-    section("Worth its tokens", "in the next run, with the settings in force")
-    st.markdown(sentences.worth(chance, row.mean, None if cost == UNKNOWN else cost, share))
+    section("Worth its tokens", "in the next run that offers it, with the settings in force")
+    st.markdown(
+        sentences.worth(chance, row.mean, None if cost == UNKNOWN else cost, seen.chances.get(row.key))
+    )
     rank, n_arms = wording.count(int(known.summary.rank[place])), wording.count(len(known.columns))
     st.markdown(f"By its mean it is number **{rank}** of {n_arms} arms.")
-    muted(sentences.worth_note(chance))
+    muted(sentences.worth_note(chance, seen))

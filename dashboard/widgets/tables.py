@@ -29,8 +29,9 @@ _MANY_ROWS: Final = 15
 _TALL_PX: Final = 420
 _NAME_CHARS: Final = 40
 _CHANCE: Final = (
-    "Chance that the next run's prompt has the arm, simulated with the packer that selects; its standard error is "
-    "at most 1 point, and 0 where chance plays no part."
+    "Chance that a run which offers the arm has it in its prompt, simulated with the packer that selects, among "
+    "the candidates of the latest runs. Its standard error is at most 1 point where a quarter of those runs offered "
+    "the arm, at most 3 points elsewhere, and 0 where chance plays no part."
 )
 _RIGHT: Final = frozenset({"mean moved", "run"})
 
@@ -65,6 +66,7 @@ def arm_table(
         "height": "content" if len(places) <= _MANY_ROWS else _TALL_PX,
         "column_order": [head for head in frame.column_names if head != "id"],
         "column_config": _arm_columns(),
+        "placeholder": wording.MISSING,
         "alt": f"Table of {wording.things(len(places), 'arm')} with mean, interval, confidence and pulls",
     }
     if not opens(len(places)):
@@ -111,9 +113,13 @@ def _arm_frame(
     if truth:
         cells["planted"] = [truth.get(arm) for arm in shown]
     if chances:
-        cells["chance of inclusion"] = [round(100 * chances.get(arm, 0.0)) for arm in shown]
+        cells["chance of inclusion"] = [_whole_percent(chances.get(arm)) for arm in shown]
     cells["id"] = [wording.plain(arm) for arm in shown]
     return pd.DataFrame(cells)
+
+
+def _whole_percent(chance: float | None) -> int | None:
+    return None if chance is None else round(100 * chance)
 
 
 def _name(key: str) -> str:
@@ -199,6 +205,8 @@ def _chance_words(shown: ResetPreview, at: int, seeds: Sequence[str]) -> str:
     """What the next run's prompt would do with an arm, now → after."""
     if shown.columns.keys[at] in seeds:
         return "always in (seed)"
+    if np.isnan(shown.chance_now[at]):
+        return wording.NOT_OFFERED
     now = wording.percent(float(shown.chance_now[at]), 0)
     after = wording.percent(float(shown.chance_after[at]), 0)
     return after if now == after else f"{now} → {after}"

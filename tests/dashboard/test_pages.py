@@ -5,11 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import msgspec
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.flows import look
+from core.flows.learn import record_all
+from core.flows.look import DAY_MS
+from core.flows.settings import change_all
+from dashboard import sentences
 from tests.dashboard.conftest import Open, check, texts
-from tests.dashboard.worlds import HOSTILE, keys, world
+from tests.dashboard.worlds import HOSTILE, NOON_MS, desk_at, keys, runs, world
 
 PAGES: Final = ("overview", "posteriors", "arm", "confidence", "savings", "runs", "run", "rewards", "reset")
 EVERY: Final = (*PAGES, "data", "settings")
@@ -117,3 +124,62 @@ def test_every_chart_has_words(open_page: Open, database: Path) -> None:
         charts = page.get("plotly_chart")
         assert charts
         assert all(chart.proto.alt for chart in charts)
+
+
+def offered_and_not(path: Path) -> tuple[str, str]:
+    """An arm that the last runs offered, and one that only older runs did, as the pages will show them."""
+    arms = keys(8)
+    desk = desk_at(path)
+    now = [msgspec.structs.replace(run, uid=f"now {run.uid}") for run in runs(arms[:6], 30)]
+    before = [msgspec.structs.replace(run, ended_at_ms=NOON_MS - 90 * DAY_MS) for run in runs(arms, 3)]
+    record_all(desk, [*before, *now])
+    change_all(desk, {"k": 3, "seed_arms": ()})
+    return arms[0], arms[7]
+
+
+def test_the_table_says_whose_candidates_it_tells_chances_for(open_page: Open, database: Path) -> None:
+    offered, forgotten = offered_and_not(database)
+    page = open_page("posteriors")
+    (table,) = [one for one in page.dataframe if "chance of inclusion" in one.value]
+    chance = dict(zip(table.value["id"], table.value["chance of inclusion"], strict=True))
+    told = look.chances(desk_at(database))
+    assert chance[offered] == round(100 * told[offered])
+    assert np.isnan(chance[forgotten])
+    assert table.proto.placeholder == "–"
+    assert any(
+        "among the candidates of the latest 25 runs that armscope chose for. No bar: not offered lately (2 arms)."
+        in text
+        for text in texts(page)
+    )
+
+
+def test_the_arm_page_has_one_chance_or_says_why_none(open_page: Open, database: Path) -> None:
+    offered, forgotten = offered_and_not(database)
+    page = open_page("arm", arm=offered)
+    words = sentences.chance_words(look.chances(desk_at(database))[offered])
+    assert any(f"Chance of inclusion {words}." in text for text in texts(page))
+    assert any(f"Its chance of inclusion is **{words}**." in text for text in texts(page))
+    assert any("25 of the latest 25 runs that armscope chose for offered it." in text for text in texts(page))
+    page = open_page("arm", arm=forgotten)
+    assert any("Chance of inclusion: not offered lately." in text for text in texts(page))
+    assert any("**Not offered lately**" in text for text in texts(page))
+    assert any(
+        "None of the latest 25 runs that armscope chose for offered it." in text for text in texts(page)
+    )
+
+
+def test_previews_say_not_offered_lately(open_page: Open, database: Path) -> None:
+    offered, forgotten = offered_and_not(database)
+    page = open_page("reset", scope="All arms", target="Each arm’s prior")
+    (table,) = [one for one in page.dataframe if "chance of inclusion" in one.value]
+    chance = dict(zip(table.value["id"], table.value["chance of inclusion"], strict=True))
+    assert chance[forgotten] == "not offered lately"
+    assert "%" in chance[offered]
+    page = open_page("rewards", reward_arm=forgotten)
+    (shown,) = [table.value for table in page.table if "change" in table.value]
+    assert shown.iloc[-1].tolist() == [
+        "chance of inclusion",
+        "not offered lately",
+        "not offered lately",
+        "none",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.columns import ArmColumns, Bools
+from core.columns import ArmColumns, Bools, CandidateSets, Floats, Ints
 from core.demo import END_MS, LEARNER, N_RUNS, Played, play, truth
 from core.demo.people import JON, MARA, PRIYA
 from core.demo.world import (
@@ -25,8 +26,12 @@ from core.demo.world import (
 )
 from core.flows import look
 from core.flows.desk import Desk
+from core.flows.look.chances import simulated
 from core.records.actor import Actor
 from core.records.view import View
+from core.statistics.inclusion import Chances
+from core.store import reads
+from core.store.reads.candidates import LATEST_RUNS
 from core.store.store import Store
 
 SEED = 7
@@ -177,6 +182,72 @@ def test_arms_stand_in_every_band_and_some_are_stale(world: World) -> None:
 def test_selecting_leaves_arms_out(world: World) -> None:
     chances = look.chances(world.desk)
     assert sum(chance < 0.5 for chance in chances.values()) >= 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """A run that armscope chose for: places of the arms it offered, and which of them went in."""
+
+    is_baseline: bool
+    offered: Ints
+    included: Bools
+
+
+def last_chosen(desk: Desk, columns: ArmColumns) -> list[Chosen]:
+    """The runs whose candidates stand for those of the next."""
+    rows = [one for one in look.runs(desk, 100) if one.run_class in {"baseline", "selected"}]
+    found = []
+    for row in rows[:LATEST_RUNS]:
+        arms = look.run(desk, str(row.run_no)).arms
+        found.append(
+            Chosen(
+                is_baseline=row.run_class == "baseline",
+                offered=np.array([columns.places[arm.arm] for arm in arms]),
+                included=np.array([arm.in_prompt for arm in arms], dtype=np.bool_),
+            )
+        )
+    return found
+
+
+def predicted(chances: Chances, runs: list[Chosen]) -> Floats:
+    """Share of the offered arms that was to go into each run, the coin being known."""
+    return np.array(
+        [(chances.baseline if run.is_baseline else chances.selected)[run.offered].mean() for run in runs]
+    )
+
+
+def test_chances_of_inclusion_are_what_the_last_runs_saw(world: World) -> None:
+    """The mean chance of the arms offered in the last 25 chosen runs is the share of them that went in.
+
+    The tolerance is three standard errors of the mean difference of those runs; with every arm that ever was as a
+    candidate, the difference is several times as large as that.
+    """
+    columns = look.belief(world.desk).columns
+    runs = last_chosen(world.desk, columns)
+    with world.desk.reading() as snapshot:
+        settings, candidates = snapshot.settings, reads.candidates(snapshot, columns)
+    went_in = np.array([run.included.mean() for run in runs])
+    off = went_in - predicted(simulated(columns, settings, candidates), runs)
+    error = float(off.std(ddof=1)) / math.sqrt(len(off))
+    assert len(off) == LATEST_RUNS
+    assert abs(off.mean()) <= 3 * error < 0.05
+    everything = CandidateSets.everything(len(columns))
+    off = went_in - predicted(simulated(columns, settings, everything), runs)
+    assert off.mean() > 6 * error
+
+
+def test_a_tool_that_is_always_in_is_not_said_to_be_rarely_in(world: World) -> None:
+    """When all arms that ever were competed, its chance was said to be about a quarter."""
+    columns = look.belief(world.desk).columns
+    arm = "tool:web:web_search"
+    place, chance = columns.places[arm], look.chances(world.desk)[arm]
+    was_in = [
+        run.included[run.offered == place].item()
+        for run in last_chosen(world.desk, columns)
+        if place in run.offered
+    ]
+    assert abs(chance - np.mean(was_in)) <= 3 * math.sqrt(chance * (1 - chance) / len(was_in))
+    assert chance > 0.9
 
 
 def test_three_raters_judge_late_and_one_reward_is_undone(world: World) -> None:

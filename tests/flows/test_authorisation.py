@@ -68,6 +68,7 @@ FLOWS: dict[str, tuple[Action, Flow]] = {
     "look.confidence": ("read", lambda desk, _: look.confidence(desk)),
     "look.savings": ("read", lambda desk, _: look.savings(desk)),
     "look.chances": ("read", lambda desk, _: look.chances(desk)),
+    "look.inclusion": ("read", lambda desk, _: look.inclusion(desk)),
     "look.rewards": ("read", lambda desk, _: look.rewards(desk)),
     "look.resets": ("read", lambda desk, _: look.resets(desk)),
     "look.changes": ("read", lambda desk, _: look.changes(desk)),

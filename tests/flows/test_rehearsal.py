@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from core.errors import Conflict, Denied, InvalidSetting, UnknownAct
 from core.flows import look
 from core.flows.desk import Desk
-from core.flows.learn import import_files, record_all
+from core.flows.learn import import_files, record, record_all
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change, change_all
 from core.flows.undo import redo, undo
 from core.records.actor import Actor
 from core.records.learner import LearnerSettings
-from tests.flows.world import desk_at, run_of
+from core.store import reads
+from tests.flows.world import HOUR_MS, START_MS, desk_at, run_of
 from tests.formats.builders import lines
 
 A = "tool:other:a"
@@ -99,8 +101,10 @@ def test_settings_do_what_their_rehearsal_showed(desk: Desk, changes: dict[str, 
     change_all(desk, changes, seen=look.frame(desk).settings)
     assert look.frame(desk).settings == shown.after
     assert look.belief(desk).summary.mean.tolist() == shown.summary_after.mean.tolist()
-    assert list(look.chances(desk).values()) == shown.chance_after.tolist()
-    assert shown.n_arms[1] == pytest.approx(sum(look.chances(desk).values()))
+    assert look.chances(desk) == dict(zip(shown.columns.keys, shown.chance_after.tolist(), strict=True))
+    with desk.reading() as snapshot:
+        offered = reads.candidates(snapshot, shown.columns).n_offering(len(shown.columns)) / 7
+    assert shown.n_arms[1] == pytest.approx(float(shown.chance_after @ offered))
 
 
 def test_all_or_nothing(desk: Desk) -> None:
@@ -132,3 +136,37 @@ def test_settings_of_an_undone_import_are_shown_as_undone(tmp_path: Path) -> Non
     assert look.preview_undo(desk, "import-1").settings == ("k",)
     undo(desk, "import-1")
     assert [one.undone for one in look.setting_changes(desk)] == [True]
+
+
+def test_an_arm_that_was_not_offered_lately_has_no_chance_anywhere(tmp_path: Path) -> None:
+    """One question, one answer: the table, the arm's page and every preview say the same of every arm."""
+    desk = desk_at(tmp_path / "a.db")
+    record(desk, run_of("old", "abcz", run_class="selected", at_ms=START_MS - HOUR_MS))
+    recent = [
+        run_of(f"r{number}", "abc" if number % 5 else "abcd", run_class="selected") for number in range(25)
+    ]
+    record_all(desk, recent)
+    change_all(desk, {"k": 2, "seed_arms": (), "min_pulls": 0})
+    z = "tool:other:z"
+    seen = look.inclusion(desk)
+    assert (seen.n_runs, seen.of) == (25, "chosen")
+    assert set(seen.chances) == {f"tool:other:{name}" for name in "abcd"}
+    assert look.chances(desk) == seen.chances
+    assert look.arm_chance(desk, z).chance is None
+    assert look.arm_chance(desk, "tool:other:d").n_offering == 5
+
+    given = look.preview_reward(desk, z, 1.0)
+    assert (given.before.chance, given.after.chance_error) == (None, None)
+    assert look.preview_reward(desk, A, 1.0).before.chance == seen.chances[A]
+    fresh = look.preview_reset(desk, types=["tool"])
+    settings = look.preview_settings(desk, {"k": 3})
+    for columns, chance in (
+        (fresh.columns, fresh.chance_now),
+        (settings.columns, settings.chance_before),
+    ):
+        told = zip(columns.keys, chance.tolist(), strict=True)
+        assert {key: share for key, share in told if not np.isnan(share)} == seen.chances
+    assert np.isnan(fresh.chance_after[-1])
+    baseline = (20 * 3 + 5 * 4) / 25  # everything offered goes in: k does not hold it back
+    assert settings.n_arms[0] == pytest.approx(0.1 * baseline + 0.9 * 2), "whatever was offered long ago"
+    assert settings.n_tokens[0] == 0

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
-from core.columns import ArmColumns
+from core.columns import ArmColumns, CandidateSets
 from core.errors import InvalidInput, UnknownArm
 from core.policy import pack
 from core.posterior.beta import cumulative
 from core.records.learner import LearnerSettings
 from core.statistics.inclusion import inclusion_chance, inclusion_chances
 from tests.arms import arms
+from tests.statistics.luck import LEAST_PROB, prob_of_luck
 
 KEYS = [f"tool:other:t{place:02d}" for place in range(14)]
 
@@ -45,7 +48,8 @@ def test_chances_agree_with_the_packer_that_really_packs(heeded: LearnerSettings
     assert chances.standard_error.max() <= 0.01
     for place in (2, 4, 8, 13):
         one = inclusion_chance(columns, heeded, KEYS[place], seed=1)
-        assert abs(one.chance - real[place]) <= 4 * np.hypot(one.standard_error, error[place])
+        assert one.chance is not None
+        assert abs(one.chance - real[place]) <= 4 * np.hypot(one.standard_error or 0, error[place])
 
 
 def test_the_same_seed_gives_the_same_chances() -> None:
@@ -75,14 +79,14 @@ def test_two_rivals_for_one_place_have_the_exact_chance() -> None:
     twins = arms(KEYS[:2], successes=[10, 10], failures=[10, 10], costs=[9, 9])
     heeded = LearnerSettings(baseline_rate=0.0, budget_tokens=10, seed_arms=())
     one = inclusion_chance(twins, heeded, KEYS[0], seed=0, n_simulations=20_000)
-    assert one.chance == pytest.approx(0.5, abs=4 * one.standard_error)
+    assert one.chance == pytest.approx(0.5, abs=4 * (one.standard_error or 0))
     assert one.break_even_mean == pytest.approx(0.5, abs=0.01)
     uneven = arms(KEYS[:2], successes=[14, 6], failures=[6, 14], costs=[9, 9])
     x = (np.arange(20_000) + 0.5) / 20_000
     mass = np.diff(cumulative(15, 7, np.append(x - 0.5 / 20_000, 1.0)))
     exact = float((mass * cumulative(7, 15, x)).sum())
     better = inclusion_chance(uneven, heeded, KEYS[0], seed=0, n_simulations=20_000)
-    assert better.chance == pytest.approx(exact, abs=4 * better.standard_error + 1e-4)
+    assert better.chance == pytest.approx(exact, abs=4 * (better.standard_error or 0) + 1e-4)
 
 
 def test_break_even_is_where_the_chance_is_one_half() -> None:
@@ -115,3 +119,86 @@ def test_bad_questions_are_refused() -> None:
         inclusion_chance(inventory(), LearnerSettings(), "tool:no:pe", seed=0)
     with pytest.raises(InvalidInput, match="n_simulations must be 20 or more, got 3"):
         inclusion_chances(inventory(), LearnerSettings(), seed=0, n_simulations=3)
+
+
+def sets_of(*offers: tuple[list[int], int]) -> CandidateSets:
+    """Candidate sets from places and numbers of runs."""
+    return CandidateSets(
+        places=tuple(np.array(places, dtype=np.int64) for places, _ in offers),
+        n_runs=tuple(n_runs for _, n_runs in offers),
+        of="chosen",
+    )
+
+
+MIXED = sets_of(([0, 1, 2, 3, 4, 5, 6, 7], 16), ([0, 4, 6, 8, 9, 10], 7), ([], 1), ([0, 2, 6, 12], 1))
+"""The runs of a busy agent; places 11 and 13 are not offered, and one run offered nothing."""
+
+
+def test_with_every_arm_offered_it_is_the_chance_among_all_arms() -> None:
+    columns, heeded = inventory(), LearnerSettings(budget_tokens=1_000, seed_arms=(KEYS[0],))
+    among_all = inclusion_chances(columns, heeded, seed=0)
+    offered = inclusion_chances(columns, heeded, seed=0, candidates=sets_of((list(range(14)), 25)))
+    assert offered.chance == pytest.approx(among_all.chance, abs=1e-12)
+    assert offered.standard_error == pytest.approx(among_all.standard_error, abs=1e-12)
+    assert offered.n_simulations == among_all.n_simulations
+    assert offered.expected == pytest.approx(among_all.chance, abs=1e-12)
+    one = inclusion_chance(columns, heeded, KEYS[12], seed=0)
+    same = inclusion_chance(columns, heeded, KEYS[12], seed=0, candidates=sets_of((list(range(14)), 25)))
+    assert (one.chance, one.break_even_mean) == (same.chance, same.break_even_mean)
+
+
+@pytest.mark.parametrize("phase", ["active", "passive"])
+def test_an_arm_that_is_never_offered_has_no_chance(phase: Literal["active", "passive"]) -> None:
+    columns, heeded = inventory(), LearnerSettings(budget_tokens=1_000, phase=phase, seed_arms=(KEYS[13],))
+    found = inclusion_chances(columns, heeded, seed=0, candidates=MIXED)
+    assert np.flatnonzero(np.isnan(found.chance)).tolist() == [11, 13]
+    assert np.flatnonzero(np.isnan(found.standard_error)).tolist() == [11, 13]
+    assert found.expected[[11, 13]].tolist() == [0, 0]
+    one = inclusion_chance(columns, heeded, KEYS[13], seed=0, candidates=MIXED)
+    assert (one.chance, one.break_even_mean, one.no_break_even) == (None, None, "not_offered")
+    assert (one.n_offering, one.n_runs) == (0, 25)
+
+
+@pytest.mark.parametrize(
+    "heeded",
+    [
+        LearnerSettings(baseline_rate=0.3, budget_tokens=900, seed_arms=(KEYS[0],)),
+        LearnerSettings(baseline_rate=0.1, budget_tokens=0, k=3, seed_arms=(), min_pulls=0),
+    ],
+)
+def test_chances_agree_with_selections_among_such_candidates(heeded: LearnerSettings) -> None:
+    """Every run of the agent is selected for 150 times: no chance is off by more than luck explains."""
+    columns, n_each = inventory(), 150
+    counted = np.zeros((2, len(columns)))
+    for turn, (places, n_runs) in enumerate(zip(MIXED.places, MIXED.n_runs, strict=True)):
+        few = columns.where(np.isin(np.arange(len(columns)), places))
+        for seed in range(n_runs * n_each if len(places) else 0):
+            packed = pack(few, heeded, seed=100_000 * turn + seed)
+            counted[0, places[packed.included_places]] += 1
+        counted[1, places] += n_runs * n_each
+    found = inclusion_chances(columns, heeded, seed=0, candidates=MIXED)
+    n_in, n_offered = counted
+    told = np.flatnonzero(found.offered)
+    smoothed = (n_in[told] + 0.5) / (n_offered[told] + 1)
+    error = np.hypot(found.standard_error[told], np.sqrt(smoothed * (1 - smoothed) / n_offered[told]))
+    off = (found.chance[told] - n_in[told] / n_offered[told]) / error
+    assert np.abs(off).max() <= 3
+    assert prob_of_luck(off) >= LEAST_PROB
+    assert found.expected.sum() == pytest.approx(n_in.sum() / (25 * n_each), abs=0.05)
+    for place in (2, 4, 9, 12):
+        one = inclusion_chance(columns, heeded, KEYS[place], seed=1, candidates=MIXED)
+        assert one.chance is not None
+        allowed = 3 * np.hypot(one.standard_error or 0, found.standard_error[place])
+        assert abs(one.chance - found.chance[place]) <= allowed
+
+
+def test_standard_errors_are_held_however_many_sets_there_are() -> None:
+    """At most one point for arms that a quarter of the runs offered, and the work is bounded."""
+    columns, heeded = inventory(), LearnerSettings(budget_tokens=600, seed_arms=(), min_pulls=0)
+    offers = [sorted({*range(8), 8 + turn % 6}) for turn in range(25)]
+    found = inclusion_chances(
+        columns, heeded, seed=0, candidates=sets_of(*((places, 1) for places in offers))
+    )
+    assert found.standard_error[:8].max() <= 0.01
+    assert found.standard_error[8:].max() <= 0.01 * np.sqrt(7 / 4)
+    assert found.n_simulations <= 4 * 2_800

@@ -15,7 +15,7 @@ from core.flows.look.arm import (
     near_arms,
 )
 from core.flows.look.belief import Belief, belief, posteriors
-from core.flows.look.chances import chances
+from core.flows.look.chances import Inclusion, chances, inclusion
 from core.flows.look.confidence import confidence, pulls_needed
 from core.flows.look.frame import DEMO_ORIGIN, Frame, Pulse, frame, moment, pulse
 from core.flows.look.imports import PastImport, imports
@@ -46,6 +46,7 @@ __all__ = [
     "Baseline",
     "Belief",
     "Frame",
+    "Inclusion",
     "Learned",
     "LedgerPlace",
     "Mark",
@@ -74,6 +75,7 @@ __all__ = [
     "confidence",
     "frame",
     "imports",
+    "inclusion",
     "iso",
     "moment",
     "near_arms",

@@ -188,14 +188,18 @@ def arm_runs(desk: Desk, arm: str, *, cursor: Cursor | None = None, limit: int =
 
 
 def arm_chance(desk: Desk, arm: str, *, seed: int = 0) -> Chance:
-    """One arm's chance to be in the next run's prompt, and the mean at which it would be one half.
+    """One arm's chance to be in the prompt of a run that offers it, and the mean at which it would be one half.
 
     Raises `UnknownArm`.
     """
     with desk.reading() as snapshot:
         columns = reads.arm_columns(snapshot)
         n_simulations = min(2_800, max(100, _SIMULATED_ARMS // max(len(columns), 1)))
-        return inclusion_chance(columns, snapshot.settings, arm, seed=seed, n_simulations=n_simulations)
+        candidates = reads.candidates(snapshot, columns)
+        settings = snapshot.settings
+    return inclusion_chance(
+        columns, settings, arm, seed=seed, candidates=candidates, n_simulations=n_simulations
+    )
 
 
 def near_arms(desk: Desk, arm: str, limit: int = 5) -> tuple[str, ...]:

@@ -15,10 +15,10 @@ from core.flows.reward import RewardOrder, admit, standing_run, unknown_arm
 from core.posterior.beta import interval
 from core.records.arm import MICRO, ArmType
 from core.records.judged import REFERENCED
-from core.records.learner import LearnerSettings
 from core.records.observation import Amount
 from core.records.posterior import BANDS, Band
 from core.records.reset import Target
+from core.statistics.inclusion import Chances
 from core.statistics.summary import Summary, summarise
 from core.store import reads
 from core.store.transaction import Snapshot
@@ -26,7 +26,9 @@ from core.store.transaction import Snapshot
 
 @dataclass(frozen=True, kw_only=True)
 class ArmBelief:
-    """One arm's belief in a preview; ``chance`` of inclusion in the next run, with its standard error."""
+    """One arm's belief in a preview; ``chance`` of inclusion with its standard error, both None where none of the
+    latest runs offered the arm.
+    """
 
     alpha: float
     beta: float
@@ -36,8 +38,8 @@ class ArmBelief:
     pulls: int
     band: Band
     rank: int
-    chance: float
-    chance_error: float
+    chance: float | None
+    chance_error: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,10 @@ class RewardPreview:
 
 @dataclass(frozen=True, kw_only=True)
 class ResetPreview:
-    """What a reset would change: the arms concerned now, and where they would start again."""
+    """What a reset would change: the arms concerned now, and where they would start again.
+
+    The chances of inclusion are NaN where none of the latest runs offered the arm.
+    """
 
     scope: str
     target: Target
@@ -79,6 +84,7 @@ def preview_reward(
     order = RewardOrder(arm=arm, value=value, run=run, correct=correct)
     with desk.reading() as snapshot:
         columns = reads.arm_columns(snapshot)
+        candidates = reads.candidates(snapshot, columns)
         success, failure, pulls, is_present = _effect(snapshot, order)
         settings = snapshot.settings
     place = columns.keys.index(arm)
@@ -92,13 +98,14 @@ def preview_reward(
     else:
         moved = columns
     before = summarise(columns)
+    now, then = (simulated(arms, settings, candidates) for arms in (columns, moved))
     return RewardPreview(
         arm=arm,
         kind="correction" if correct else "feedback",
         reward=order.reward,
         n_arms=len(columns),
-        before=_arm_belief(columns, before, settings, place),
-        after=_arm_belief(moved, summarise(moved, earlier=before), settings, place),
+        before=_arm_belief(columns, before, now, place),
+        after=_arm_belief(moved, summarise(moved, earlier=before), then, place),
         in_present_epoch=is_present,
     )
 
@@ -110,6 +117,7 @@ def preview_reset(
     scope = Scope(arms=tuple(arms), types=tuple(types))
     with desk.reading() as snapshot:
         columns = reads.arm_columns(snapshot)
+        candidates = reads.candidates(snapshot, columns)
         keys = set(scope.keys(snapshot, columns))
         settings = snapshot.settings
     wanted = np.array([key in keys for key in columns.keys], dtype=np.bool_)
@@ -126,8 +134,8 @@ def preview_reset(
         mean=concerned.alpha / (concerned.alpha + concerned.beta),
         lower=lower,
         upper=upper,
-        chance_now=chances_of(columns, settings)[wanted],
-        chance_after=chances_of(after, settings)[wanted],
+        chance_now=chances_of(columns, settings, candidates)[wanted],
+        chance_after=chances_of(after, settings, candidates)[wanted],
     )
 
 
@@ -137,8 +145,8 @@ def _added(values: Ints, place: int, amount: int) -> Ints:
     return changed
 
 
-def _arm_belief(columns: ArmColumns, summary: Summary, settings: LearnerSettings, place: int) -> ArmBelief:
-    chances = simulated(columns, settings)
+def _arm_belief(columns: ArmColumns, summary: Summary, chances: Chances, place: int) -> ArmBelief:
+    has_chance = bool(chances.offered[place])
     return ArmBelief(
         alpha=float(summary.alpha[place]),
         beta=float(summary.beta[place]),
@@ -148,8 +156,8 @@ def _arm_belief(columns: ArmColumns, summary: Summary, settings: LearnerSettings
         pulls=int(columns.pulls[place]),
         band=BANDS[summary.band[place]],
         rank=int(summary.rank[place]),
-        chance=float(chances.chance[place]),
-        chance_error=float(chances.standard_error[place]),
+        chance=float(chances.chance[place]) if has_chance else None,
+        chance_error=float(chances.standard_error[place]) if has_chance else None,
     )
 
 

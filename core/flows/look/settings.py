@@ -8,14 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from core.columns import ArmColumns, Floats
+from core.columns import ArmColumns, CandidateSets, Floats
 from core.flows.desk import Desk
-from core.flows.look.chances import chances_of
+from core.flows.look.chances import simulated
 from core.flows.settings import changed_all
 from core.packing import counted_cost
 from core.permissions import authorise
 from core.records.learner import LearnerSettings
-from core.statistics.inclusion import inclusion_chances
+from core.statistics.inclusion import Chances
 from core.statistics.summary import Summary, summarise
 from core.store import reads
 from core.store.choices import add_setting
@@ -42,8 +42,9 @@ class SettingChange:
 class SettingsPreview:
     """The next prompt and every arm's belief, under the settings in force and under others.
 
-    Arrays are aligned with ``columns``. ``n_arms`` and ``n_tokens`` are what the next prompt holds on average
-    (tokens of arms; an arm of unknown cost counts what the packer counts it for).
+    Arrays are aligned with ``columns``; chances are NaN where none of the latest runs offered the arm. ``n_arms``
+    and ``n_tokens`` are what the next prompt holds on average (tokens of arms; an arm of unknown cost counts what
+    the packer counts it for).
     """
 
     before: LearnerSettings
@@ -81,12 +82,13 @@ def preview_settings(desk: Desk, changes: Mapping[str, object]) -> SettingsPrevi
     with desk.reading() as snapshot:
         before = snapshot.settings
         columns = reads.arm_columns(snapshot)
+        candidates = reads.candidates(snapshot, columns)
     after = changed_all(before, changes)
     moved = columns
     if after.priors != before.priors or after.mode != before.mode:
         moved, after = _rehearsed(desk, after, changes)
     summary = summarise(columns)
-    chance_before, chance_after = _chances(columns, before), _chances(moved, after)
+    now, then = _chances(columns, before, candidates), _chances(moved, after, candidates)
     cost = np.asarray(counted_cost(columns.token_cost), dtype=np.float64)
     return SettingsPreview(
         before=before,
@@ -94,19 +96,19 @@ def preview_settings(desk: Desk, changes: Mapping[str, object]) -> SettingsPrevi
         columns=columns,
         summary_before=summary,
         summary_after=summary if moved is columns else summarise(moved, earlier=summary),
-        chance_before=chance_before,
-        chance_after=chance_after,
-        n_arms=(float(chance_before.sum()), float(chance_after.sum())),
-        n_tokens=(float(chance_before @ cost), float(chance_after @ cost)),
+        chance_before=now.chance,
+        chance_after=then.chance,
+        n_arms=(float(now.expected.sum()), float(then.expected.sum())),
+        n_tokens=(float(now.expected @ cost), float(then.expected @ cost)),
     )
 
 
-def _chances(columns: ArmColumns, settings: LearnerSettings) -> Floats:
+def _chances(columns: ArmColumns, settings: LearnerSettings, candidates: CandidateSets) -> Chances:
     """As on every page, unless that would keep a person waiting: then of fewer simulations, the same ones twice."""
     if len(columns) <= _FULL_ARMS:
-        return chances_of(columns, settings)
+        return simulated(columns, settings, candidates)
     n_simulations = max(_FULL_SIMULATIONS * _FULL_ARMS // len(columns), _LEAST_SIMULATIONS)
-    return inclusion_chances(columns, settings, seed=0, n_simulations=n_simulations).chance
+    return simulated(columns, settings, candidates, n_simulations=n_simulations)
 
 
 def _rehearsed(

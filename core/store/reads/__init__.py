@@ -11,6 +11,7 @@ from core.store.reads.arms import (
     listed_arm,
     near_keys,
 )
+from core.store.reads.candidates import candidates
 from core.store.reads.imports import ImportRow, SettingRow, import_rows, setting_rows
 from core.store.reads.ledger import ledger_of_arm, observations, resets, standing_correction
 from core.store.reads.log import audit_entries, learners
@@ -45,6 +46,7 @@ __all__ = [
     "arm_path",
     "arm_row",
     "audit_entries",
+    "candidates",
     "find_run",
     "hidden_arm_nos",
     "import_rows",

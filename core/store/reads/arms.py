@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from core.columns import UNKNOWN, ArmColumns, Ints
 from core.records.arm import ARM_TYPES, ArmType
 from core.store.engine import Row
@@ -145,6 +147,16 @@ def _columns(facts: Snapshot | Transaction, columns: Sequence[Sequence[Any]]) ->
         epoch=epoch,
         last_at_ms=last,
     )
+
+
+def places_by_number(snapshot: Snapshot, columns: ArmColumns) -> Ints:
+    """Place of each arm number in the columns, -1 for those that are not in them."""
+    keys, numbers = snapshot.link.columns(
+        "SELECT key, arm_no FROM arm WHERE learner_id = ?", [snapshot.learner_id]
+    )
+    at = np.full(max(numbers, default=0) + 1, UNKNOWN)
+    at[numbers] = [columns.places.get(key, UNKNOWN) for key in keys]
+    return at
 
 
 def near_keys(facts: Snapshot | Transaction, key: str, limit: int = 3) -> list[str]:

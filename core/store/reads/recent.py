@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, Ints
+from core.store.reads.arms import places_by_number
 from core.store.reads.arrays import ints
 from core.store.tally import DAY_HOURS, HOUR_MS
 from core.store.transaction import Snapshot
@@ -63,7 +64,7 @@ def recent_days(
         else _as_of(snapshot, since_day, until_ms // HOUR_MS)
     )
     arm_no, epoch, day, *amounts = (ints(first + second) for first, second in zip(*parts, strict=True))
-    at = _places(snapshot, columns)
+    at = places_by_number(snapshot, columns)
     place = at[arm_no] if len(arm_no) else arm_no
     wanted = place != UNKNOWN
     wanted[wanted] = columns.epoch[place[wanted]] == epoch[wanted]
@@ -109,13 +110,3 @@ def _as_of(snapshot: Snapshot, since_day: int, until_hour: int) -> list[list[lis
         # -1 divided by 24 is 0 in SQL: an hour that stays one is an unknown one
         snapshot.link.columns(_UNTIL.replace("{hours}", "hour = ?"), [1, learner, UNKNOWN, 1]),
     ]
-
-
-def _places(snapshot: Snapshot, columns: ArmColumns) -> Ints:
-    """Place of each arm number in the columns, -1 for those that are not in them."""
-    keys, numbers = snapshot.link.columns(
-        "SELECT key, arm_no FROM arm WHERE learner_id = ?", [snapshot.learner_id]
-    )
-    at = np.full(max(numbers, default=0) + 1, UNKNOWN)
-    at[numbers] = [columns.places.get(key, UNKNOWN) for key in keys]
-    return at

@@ -11,6 +11,7 @@ says how far it looked.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 from core.columns import UNKNOWN
@@ -84,6 +85,12 @@ def run_page(
         n_looked_at=n_looked_at,
         cut_short=last is not None and len(found) < limit,
     )
+
+
+def newest_runs(snapshot: Snapshot, wanted: RunFilter, *, limit: int) -> tuple[int, ...]:
+    """Numbers of the newest standing runs that pass, newest first, among the `LOOKED_AT_MOST` first looked at."""
+    looked_at = islice(_candidates(snapshot, wanted, View(), None, "older"), LOOKED_AT_MOST)
+    return tuple(islice((run_no for _, run_no, fits in looked_at if fits), limit))
 
 
 def runs_counted(snapshot: Snapshot, wanted: RunFilter, view: View) -> int | None:
