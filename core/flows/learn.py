@@ -13,7 +13,8 @@ import msgspec
 from core.detect import detect
 from core.errors import ArmscopeError, UnreadableSource
 from core.flows.desk import Desk
-from core.flows.reward import unknown_arm
+from core.flows.note import asked, note_reply
+from core.flows.reward import asked_by, taken, told_reply, unknown_arm
 from core.formats import Entry, Limits, Note, Outside, Rejected, Source, Stated, open_sources
 from core.formats.armscope import NAME as OWN_FORMAT
 from core.guard import guard
@@ -38,9 +39,10 @@ from core.store.choices import tell_setting
 from core.store.claims import settle_arms, tell_arms
 from core.store.imports import begin_import, finish_import, present, reopen_import, standing_rewards
 from core.store.ledger import Entry as LedgerEntry
-from core.store.ledger import add_observations, mark_told_undone, tell_observation
-from core.store.notes import add_note, mark_note, tell_note
+from core.store.ledger import add_observations, claim_observation, mark_told_undone, tell_observation
+from core.store.notes import add_note, claim_note, mark_note, tell_note
 from core.store.reads import find_run, outcome_of
+from core.store.replies import ReplyKind, keep_reply, number_told, reply_of
 from core.store.resets import add_reset, mark_reset, tell_reset
 from core.store.runs import Told, add_runs
 from core.store.transaction import TOLD, Transaction
@@ -403,13 +405,36 @@ class _Import:
 
     def _take_reward(self, line: RewardLine) -> None:
         self.counts["ledger"] += 1
-        if _is_own(self.txn, line.id) or tell_observation(self.txn, line.id, self.number) is not None:
+        if _is_own(self.txn, line.id):
             self.counts["ledger_duplicate"] += 1
             return
-        self._refuse_later_state(line)
-        numbers = add_observations(self.txn, [self._entry(line)], import_no=self.number)
-        if line.undone:
-            mark_told_undone(self.txn, "reward", numbers[0])
+        number = self._known_reward(line)
+        if number is not None:
+            self.counts["ledger_duplicate"] += 1
+        else:
+            self._refuse_later_state(line)
+            number = add_observations(self.txn, [self._entry(line)], import_no=self.number)[0]
+            if line.undone:
+                mark_told_undone(self.txn, "reward", number)
+        if line.key is not None:
+            keep_reply(self.txn, line.key, told_reply(self.txn, line, number))
+
+    def _known_reward(self, line: RewardLine) -> int | None:
+        """The reward that is here already: told under this id, or asked for by the same request."""
+        number = tell_observation(self.txn, line.id, self.number)
+        if number is None and line.key is not None:
+            number = self._of_request("reward", line.key, asked_by(line))
+            if number is not None:
+                claim_observation(self.txn, number, self.number)
+        return number
+
+    def _of_request(self, kind: ReplyKind, key: str, payload: int) -> int | None:
+        """What the same request made here; raises `Conflict` where the key stands for another."""
+        number = number_told(self.txn, kind, key, payload)
+        kept = None if number is not None else reply_of(self.txn, key)
+        if kept is not None:
+            raise taken(key, kept)
+        return number
 
     def _refuse_later_state(self, line: RewardLine) -> None:
         """A belief carried before with other content would count twice: it holds what this one does, or more."""
@@ -483,9 +508,26 @@ class _Import:
 
     def _take_note(self, line: NoteLine) -> None:
         self.counts["ledger"] += 1
-        if _is_own(self.txn, line.id) or tell_note(self.txn, line.id, self.number) is not None:
+        if _is_own(self.txn, line.id):
             self.counts["ledger_duplicate"] += 1
             return
+        number = self._known_note(line)
+        if number is not None:
+            self.counts["ledger_duplicate"] += 1
+        else:
+            number = self._add_note(line)
+        if line.key is not None:
+            keep_reply(self.txn, line.key, note_reply(number, line.arm, line.text.strip()))
+
+    def _known_note(self, line: NoteLine) -> int | None:
+        number = tell_note(self.txn, line.id, self.number)
+        if number is None and line.key is not None:
+            number = self._of_request("note", line.key, asked(line.arm, line.text.strip()))
+            if number is not None:
+                claim_note(self.txn, number, self.number)
+        return number
+
+    def _add_note(self, line: NoteLine) -> int:
         number = add_note(
             self.txn,
             self._arm_no(line.arm),
@@ -498,6 +540,7 @@ class _Import:
         if line.undone:
             mark_told_undone(self.txn, "note", number)
             mark_note(self.txn, number, undone=True)
+        return number
 
     def _arm_no(self, key: str) -> int:
         known = self.txn.arm_no(key)

@@ -6,14 +6,14 @@ from hashlib import blake2b
 
 import msgspec
 
-from core.errors import Conflict, InvalidInput
+from core.errors import InvalidInput
 from core.flows.desk import Desk
-from core.flows.reward import unknown_arm
+from core.flows.reward import taken, unknown_arm
 from core.records.note import check_text
 from core.records.observation import MAX_KEY_CHARS
-from core.store.ledger import answer_of, keep_answer
 from core.store.notes import add_note
 from core.store.reads import listed_arm
+from core.store.replies import Reply, keep_reply, reply_of
 from core.store.transaction import Transaction
 
 
@@ -38,7 +38,7 @@ def note(desk: Desk, arm: str, text: str, *, key: str | None = None) -> NoteAnsw
             next_step="Use a short unique text such as a UUID.",
         )
     with desk.writing("reward") as txn:
-        payload = _payload(arm, said)
+        payload = asked(arm, said)
         kept = None if key is None else _repeated(txn, key, payload)
         if kept is not None:
             return kept
@@ -49,11 +49,17 @@ def note(desk: Desk, arm: str, text: str, *, key: str | None = None) -> NoteAnsw
         answer = NoteAnswer(id=f"note-{number}", arm=arm, text=said)
         txn.audit("note", answer.id, {"arm": arm, "text": said})
         if key is not None:
-            keep_answer(txn, key, payload, msgspec.json.encode(answer).decode())
+            keep_reply(txn, key, note_reply(number, arm, said))
         return answer
 
 
-def _payload(arm: str, text: str) -> int:
+def note_reply(number: int, arm: str, text: str) -> Reply:
+    """What the request that made a note is answered with."""
+    answer = NoteAnswer(id=f"note-{number}", arm=arm, text=text)
+    return Reply("note", number, asked(arm, text), msgspec.json.encode(answer).decode())
+
+
+def asked(arm: str, text: str) -> int:
     """Digest of what the caller said; never that of another verb."""
     said = msgspec.json.encode(("note", arm, text))
     return int.from_bytes(blake2b(said, digest_size=8).digest(), "big", signed=True)
@@ -61,12 +67,9 @@ def _payload(arm: str, text: str) -> int:
 
 def _repeated(txn: Transaction, key: str, payload: int) -> NoteAnswer | None:
     """The first answer, where this key has been answered already."""
-    kept = answer_of(txn, key)
+    kept = reply_of(txn, key)
     if kept is None:
         return None
-    if kept[0] != payload:
-        raise Conflict(
-            f"The idempotency key {key!a} already stands for something else.",
-            next_step="Use a new key for a new note.",
-        )
-    return msgspec.json.decode(kept[1], type=NoteAnswer)
+    if kept.payload != payload:
+        raise taken(key, kept)
+    return msgspec.json.decode(kept.answer, type=NoteAnswer)

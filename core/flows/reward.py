@@ -12,6 +12,7 @@ from core.errors import Conflict, InvalidInput, InvalidReward, NotApplicable, Un
 from core.flows.desk import Desk
 from core.records.arm import MICRO, Arm, check_key
 from core.records.judged import INCLUDED, OBSERVED
+from core.records.ledger_lines import RewardLine, RewardReply, digest_of, digest_text
 from core.records.observation import (
     MAX_KEY_CHARS,
     MAX_REASON_CHARS,
@@ -21,8 +22,9 @@ from core.records.observation import (
     check_reward,
     reward_of,
 )
-from core.store.ledger import Entry, add_observations, answer_of, keep_answer
+from core.store.ledger import Entry, add_observations
 from core.store.reads import FoundRun, arm_row, find_run, listed_arm, near_keys, outcome_of
+from core.store.replies import Reply, keep_reply, reply_of
 from core.store.transaction import DECLARED, Detail, Snapshot, Transaction
 
 
@@ -155,9 +157,9 @@ def _record(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswe
     ]
     changes = [(answer.id, _detail(order, answer)) for order, answer in zip(orders, answers, strict=True)]
     txn.audit_all("reward", changes)
-    for order, answer in zip(orders, answers, strict=True):
+    for number, order, answer in zip(numbers, orders, answers, strict=True):
         if order.key is not None:
-            keep_answer(txn, order.key, order.payload(), msgspec.json.encode(answer).decode())
+            keep_reply(txn, order.key, _reply(number, order.payload(), answer))
     return answers
 
 
@@ -198,18 +200,76 @@ def unknown_arm(facts: Transaction | Snapshot, key: str) -> UnknownArm:
 
 def _repeated(txn: Transaction, order: RewardOrder) -> RewardAnswer | None:
     """The first answer, where this key has been answered already."""
-    kept = None if order.key is None else answer_of(txn, order.key)
-    if kept is None:
+    kept = None if order.key is None else reply_of(txn, order.key)
+    if order.key is None or kept is None:
         return None
-    payload, answer = kept
-    if payload != order.payload():
-        first = msgspec.json.decode(answer)  # of any verb that takes keys
-        what = f": {first['reward']:g} for {first['arm']}" if "reward" in first else ""
-        raise Conflict(
-            f"The idempotency key {order.key!a} already stands for {first['id']}{what}.",
-            next_step="Use a new key for a new reward.",
-        )
-    return msgspec.json.decode(answer, type=RewardAnswer)
+    if kept.payload != order.payload():
+        raise taken(order.key, kept)
+    return msgspec.json.decode(kept.answer, type=RewardAnswer)
+
+
+def taken(key: str, kept: Reply) -> Conflict:
+    """The error for a key that stands for other content."""
+    first = msgspec.json.decode(kept.answer)  # of any verb that takes keys
+    what = f": {first['reward']:g} for {first['arm']}" if "reward" in first else ""
+    return Conflict(
+        f"The idempotency key {key!a} already stands for {first['id']}{what}.",
+        next_step=f"Use a new key for a new {kept.kind}.",
+    )
+
+
+def _reply(number: int, payload: int, answer: RewardAnswer) -> Reply:
+    return Reply("reward", number, payload, msgspec.json.encode(answer).decode())
+
+
+def asked_by(line: RewardLine) -> int:
+    """Digest of the request that made a told reward; by hand it is the one that says what the line says."""
+    if line.reply is not None:
+        return digest_of(line.reply.asked)
+    order = RewardOrder(
+        arm=line.arm,
+        value=line.reward,
+        reason=line.context.reason,
+        run=line.context.run,
+        correct=line.observation == "correction",
+    )
+    return order.payload()
+
+
+def told_reply(txn: Transaction, line: RewardLine, number: int) -> Reply:
+    """What the request that made a told reward is answered with here: as the first time, under this learner's id."""
+    then = _present(txn, line) if line.reply is None else line.reply
+    answer = RewardAnswer(
+        id=f"reward-{number}",
+        arm=line.arm,
+        kind="correction" if line.observation == "correction" else "feedback",
+        reward=reward_of(line.reward, None),
+        run=then.run,
+        lagged=True,
+        alpha=then.alpha,
+        beta=then.beta,
+        mean=then.mean,
+        pulls=then.pulls,
+        rounded=then.rounded,
+    )
+    return _reply(number, digest_of(then.asked), answer)
+
+
+def _present(txn: Transaction, line: RewardLine) -> RewardReply:
+    """Where the posterior stands, for a line that doesn't say where it stood."""
+    arm_no = txn.arm_no(line.arm)
+    row = None if arm_no is None else arm_row(txn, arm_no)
+    if row is None:
+        raise unknown_arm(txn, line.arm)
+    alpha, beta, pulls = row
+    return RewardReply(
+        asked=digest_text(asked_by(line)),
+        alpha=alpha / MICRO,
+        beta=beta / MICRO,
+        mean=alpha / (alpha + beta),
+        pulls=pulls,
+        run=line.context.run,
+    )
 
 
 def _arm_no(txn: Transaction, order: RewardOrder) -> int:

@@ -64,7 +64,10 @@ of the ledger.
 ``reward`` *       0 to 1; a carried belief has ``success_micro``, ``failure_micro`` and ``pulls`` instead
 ``weight_micro``   millionths, 1000000 if left out
 ``at_ms``          when it was submitted
-``key``            the caller's idempotency key
+``key``            the caller's idempotency key, up to 200 characters: the same request under it counts once
+``reply``          what that request was answered with: ``{"asked", "alpha", "beta", "mean", "pulls", "run",
+                   "rounded"}``, ``asked`` a digest of what the caller said in 16 hexadecimal digits. Left out,
+                   the request is the one that says what the line says
 ``undone``         true = it was taken back
 ``revision``       the counter of the learner that recorded it
 ``context``        ``{"lagged", "reason", "by", "run"}``
@@ -74,7 +77,11 @@ of the ledger.
 ``arms`` *, ``target`` (uniform or prior), ``scope``, ``reason``, ``by``, ``at_ms``, ``revision``, ``undone``.
 
 ``{"kind": "note", "id": "n1", "arm": "tool:fs:Read", "text": "slow on Mondays"}`` - what somebody wrote about
-an arm, with ``id`` *, ``arm`` * and ``text`` * (1 to 2,000 characters), ``by``, ``at_ms``, ``revision``, ``undone``.
+an arm, with ``id`` *, ``arm`` * and ``text`` * (1 to 2,000 characters), ``by``, ``at_ms``, ``revision``, ``undone``
+and ``key``.
+
+A reward or note whose key stands for the same request already is the same one and counts once; one whose key stands
+for another is refused.
 """
 
 from __future__ import annotations

@@ -31,6 +31,9 @@ Label = Annotated[str, msgspec.Meta(max_length=512)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
 Millis = Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800_000)]
 """Milliseconds since 1970 UTC, up to the year 9999."""
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
+"""64 bits in hexadecimal: as a number, readers that know only floats would round them."""
+Pseudocount = Annotated[float, msgspec.Meta(gt=0, le=_MAX_COUNT)]
 
 
 class LearnerLine(
@@ -81,6 +84,22 @@ class RewardContext(
     run: str | None = None
 
 
+class RewardReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the request under a key asked and was answered with, so that it gets the same answer elsewhere.
+
+    ``asked`` digests what the caller said, times left out; ``run`` is the run as the caller named it. The rest is
+    where the posterior stood after it, and whether the reward was finer than a millionth.
+    """
+
+    asked: Digest
+    alpha: Pseudocount
+    beta: Pseudocount
+    mean: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    pulls: Count
+    run: Label | None = None
+    rounded: bool = False
+
+
 class RewardLine(
     msgspec.Struct,
     frozen=True,
@@ -93,7 +112,8 @@ class RewardLine(
     """A row of the ledger.
 
     ``observation`` says what kind. All but ``carried`` have a ``reward``; a carried belief has its sums and
-    pulls instead. ``key`` is the caller's idempotency key, ``id`` what `undo` took where it was written.
+    pulls instead. ``key`` is the caller's idempotency key and ``reply`` what it was answered with; without one it
+    stands for the request that says what the line says. ``id`` is what `undo` took where it was written.
 
     >>> RewardLine(id="o1", arm="tool:fs:Read", observation="feedback", reward=0.0).context.lagged
     True
@@ -110,6 +130,7 @@ class RewardLine(
     at_ms: Millis | None = None
     revision: Count | None = None
     key: str | None = None
+    reply: RewardReply | None = None
     undone: bool = False
     context: RewardContext = RewardContext()
 
@@ -119,6 +140,7 @@ class RewardLine(
         _check_length("key", self.key, MAX_KEY_CHARS, lowest=1)
         _check_length("reason", self.context.reason, MAX_REASON_CHARS)
         _check_number("weight_micro", self.weight_micro, lowest=1)
+        self._check_asked()
         if self.observation == "carried":
             self._check_carried()
         elif self.reward is None:
@@ -128,6 +150,19 @@ class RewardLine(
             )
         else:
             check_reward(self.reward)
+
+    def _check_asked(self) -> None:
+        if self.key is None:
+            if self.reply is not None:
+                raise InvalidInput(
+                    f"A reply must come with the key it was given to, got none (id {self.id!r}).",
+                    next_step="Give the key, or leave the reply out.",
+                )
+        elif self.observation not in {"feedback", "correction"}:
+            raise InvalidInput(
+                f"A key must come with feedback or a correction, got {self.observation} (id {self.id!r}).",
+                next_step="Leave it out: the id alone tells the line from others.",
+            )
 
     def _check_carried(self) -> None:
         for name in ("success_micro", "failure_micro", "pulls"):
@@ -189,12 +224,14 @@ class NoteLine(
     by: str | None = None
     at_ms: Millis | None = None
     revision: Count | None = None
+    key: str | None = None
     undone: bool = False
 
     def __post_init__(self) -> None:
         check_key(self.arm)
         check_text(self.text)
         _check_length("id", self.id, MAX_KEY_CHARS, lowest=1)
+        _check_length("key", self.key, MAX_KEY_CHARS, lowest=1)
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,6 +252,20 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _check_number("n_calls", self.n_calls)
         _check_number("n_real_calls", self.n_real_calls)
+
+
+def digest_text(digest: int) -> str:
+    """A signed 64-bit digest as lines tell it.
+
+    >>> digest_text(-1), digest_of("000000000000000a")
+    ('ffffffffffffffff', 10)
+    """
+    return digest.to_bytes(8, "big", signed=True).hex()
+
+
+def digest_of(text: str) -> int:
+    """The digest that a line tells."""
+    return int.from_bytes(bytes.fromhex(text), "big", signed=True)
 
 
 def carried_prefix(arm: str) -> str:

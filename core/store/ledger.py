@@ -1,4 +1,4 @@
-"""Ledger: every observation that is not automatic, append-only; and the answers given to idempotency keys."""
+"""Ledger: every observation that is not automatic, append-only."""
 
 from __future__ import annotations
 
@@ -55,15 +55,23 @@ def _tally_new(txn: Transaction, entries: Sequence[Entry]) -> Tally:
 def tell_observation(txn: Transaction, uid: str, import_no: int) -> int | None:
     """Note that an import tells an observation that is known; its number, None if it is not known."""
     row = txn.link.row(
-        "SELECT observation_no, import_no FROM observation WHERE learner_id = ? AND uid = ?",
-        [txn.learner_id, uid],
+        "SELECT observation_no FROM observation WHERE learner_id = ? AND uid = ?", [txn.learner_id, uid]
     )
     if row is None:
         return None
-    if row[1] != import_no:
-        claim_ledger(txn, "observation", row[0], import_no)
-        settle_observation(txn, row[0])
+    claim_observation(txn, row[0], import_no)
     return int(row[0])
+
+
+def claim_observation(txn: Transaction, number: int, import_no: int) -> None:
+    """Note that an import tells an observation that is here: it stands while any import that tells it does."""
+    own = txn.link.row(
+        "SELECT import_no FROM observation WHERE learner_id = ? AND observation_no = ?",
+        [txn.learner_id, number],
+    )
+    if own != (import_no,):
+        claim_ledger(txn, "observation", number, import_no)
+        settle_observation(txn, number)
 
 
 def settle_observation(txn: Transaction, number: int) -> None:
@@ -95,19 +103,6 @@ def mark_observation(txn: Transaction, number: int, *, undone: bool) -> None:
             "UPDATE observation SET undone = ? WHERE learner_id = ? AND observation_no = ?",
             [int(undone), txn.learner_id, number],
         )
-
-
-def answer_of(txn: Transaction, key: str) -> tuple[int, str] | None:
-    """Payload hash and answer that an idempotency key stands for."""
-    row = txn.link.row(
-        "SELECT payload, answer FROM reply WHERE learner_id = ? AND key = ?", [txn.learner_id, key]
-    )
-    return None if row is None else (row[0], row[1])
-
-
-def keep_answer(txn: Transaction, key: str, payload: int, answer: str) -> None:
-    """Remember what an idempotency key was answered with."""
-    txn.link.run("INSERT INTO reply VALUES (?, ?, ?, ?)", [txn.learner_id, key, payload, answer])
 
 
 def _shifting_one(txn: Transaction, number: int, run_no: int) -> AbstractContextManager[None]:

@@ -35,15 +35,21 @@ def mark_note(txn: Transaction, number: int, *, undone: bool) -> None:
 
 def tell_note(txn: Transaction, uid: str, import_no: int) -> int | None:
     """Note that an import tells a note that is known; its number, None if it is not known."""
-    row = txn.link.row(
-        "SELECT note_no, import_no FROM note WHERE learner_id = ? AND uid = ?", [txn.learner_id, uid]
-    )
+    row = txn.link.row("SELECT note_no FROM note WHERE learner_id = ? AND uid = ?", [txn.learner_id, uid])
     if row is None:
         return None
-    if row[1] != import_no:
-        claim_ledger(txn, "note", row[0], import_no)
-        settle_note(txn, row[0])
+    claim_note(txn, row[0], import_no)
     return int(row[0])
+
+
+def claim_note(txn: Transaction, number: int, import_no: int) -> None:
+    """Note that an import tells a note that is here: it stands while any import that tells it does."""
+    own = txn.link.row(
+        "SELECT import_no FROM note WHERE learner_id = ? AND note_no = ?", [txn.learner_id, number]
+    )
+    if own != (import_no,):
+        claim_ledger(txn, "note", number, import_no)
+        settle_note(txn, number)
 
 
 def settle_note(txn: Transaction, number: int) -> None:

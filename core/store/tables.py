@@ -261,11 +261,14 @@ note = _clustered(
 )
 
 reply = _clustered(
-    "reply",  # what a caller's idempotency key was answered with
+    "reply",  # what the request that made a reward or note was answered with, and the key it came under
     _learner(),
-    Column("key", Text, primary_key=True, nullable=False),
-    _int("payload"),
+    Column("kind", Text, primary_key=True, nullable=False),
+    _key("no"),
+    _text("key"),
+    _int("payload"),  # digest of what was asked
     _text("answer"),
+    Index("ix_reply_key", "learner_id", "key"),
 )
 
 reset = _clustered(

@@ -17,12 +17,15 @@ from core.records.ledger_lines import (
     ResetLine,
     RewardContext,
     RewardLine,
+    RewardReply,
     RunLine,
+    digest_text,
 )
 from core.records.run import Inventory, Run, Usage
 from core.records.selection import Selection
 from core.store.engine import Row
 from core.store.reads import arm_columns
+from core.store.replies import HOLDS
 from core.store.transaction import Snapshot
 from core.store.version import COLUMNS, Choice, Version, read_version
 
@@ -58,12 +61,15 @@ def told_runs(snapshot: Snapshot) -> Iterator[Told]:
 
 
 def told_rewards(snapshot: Snapshot) -> Iterator[Told]:
-    """Ledger rows that stand or are undone, never before their run."""
+    """Ledger rows that stand or are undone, never before their run; with the keys they hold."""
     for row in snapshot.link.each(
         "SELECT max(b.revision, coalesce(r.revision, 0)) AS told, b.observation_no, b.uid, a.key, b.kind,"
-        " b.success_micro, b.failure_micro, b.pulls, b.at_ms, b.undone, b.reason, b.actor, r.uid, b.revision"
+        " b.success_micro, b.failure_micro, b.pulls, b.at_ms, b.undone, b.reason, b.actor, r.uid, b.revision,"
+        " p.key, p.payload, p.answer"
         " FROM observation b JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
         " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
+        " LEFT JOIN reply p ON p.learner_id = b.learner_id AND p.kind = 'reward' AND p.no = b.observation_no"
+        f" AND {HOLDS}"
         " WHERE b.learner_id = ? AND b.standing = 1 AND coalesce(r.standing, 1) = 1"
         " ORDER BY told, b.observation_no",
         [snapshot.learner_id],
@@ -99,31 +105,35 @@ def told_resets(snapshot: Snapshot) -> Iterator[Told]:
 
 def told_notes(snapshot: Snapshot) -> Iterator[Told]:
     """Notes that stand or are undone."""
-    for number, uid, revision, key, text, actor, at_ms, undone in snapshot.link.rows(
-        "SELECT n.note_no, n.uid, n.revision, a.key, n.text, n.actor, n.at_ms, n.undone FROM note n"
+    for number, uid, revision, arm, text, actor, at_ms, undone, key in snapshot.link.rows(
+        "SELECT n.note_no, n.uid, n.revision, a.key, n.text, n.actor, n.at_ms, n.undone, p.key FROM note n"
         " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
+        " LEFT JOIN reply p ON p.learner_id = n.learner_id AND p.kind = 'note' AND p.no = n.note_no"
+        f" AND {HOLDS}"
         " WHERE n.learner_id = ? AND n.standing = 1 ORDER BY n.revision, n.note_no",
         [snapshot.learner_id],
     ):
         line = NoteLine(
             id=uid or f"{snapshot.origin}/note-{number}",
-            arm=key,
+            arm=arm,
             text=text,
             by=actor,
             at_ms=at_ms,
             revision=revision,
+            key=key,
             undone=bool(undone),
         )
         yield (revision, 3), line
 
 
 def _reward_line(snapshot: Snapshot, row: Row) -> RewardLine:
-    number, uid, key, kind, success, failure, pulls, at_ms, undone, reason, actor, run, revision = row
+    number, uid, arm, kind, success, failure, pulls, at_ms, undone, reason, actor, run, revision = row[:13]
+    key, payload, answer = row[13:]
     weight = success + failure
     carried = kind == "carried"
     return RewardLine(
         id=uid or f"{snapshot.origin}/reward-{number}",
-        arm=key,
+        arm=arm,
         observation=kind,
         reward=None if carried else success / weight,
         weight_micro=MICRO if carried else weight,
@@ -133,8 +143,16 @@ def _reward_line(snapshot: Snapshot, row: Row) -> RewardLine:
         at_ms=at_ms,
         undone=bool(undone),
         revision=revision,
+        key=key,
+        reply=None if key is None else _reward_reply(payload, answer),
         context=RewardContext(lagged=True, reason=reason or None, by=actor, run=run),
     )
+
+
+def _reward_reply(payload: int, answer: str) -> RewardReply:
+    said = msgspec.json.decode(answer)
+    known = {name: said[name] for name in RewardReply.__struct_fields__ if name in said}
+    return msgspec.convert({**known, "asked": digest_text(payload)}, RewardReply)
 
 
 class _Runs:

@@ -27,6 +27,7 @@ from core.records.ledger_lines import (
     ResetLine,
     RewardContext,
     RewardLine,
+    RewardReply,
     RunLine,
 )
 from core.records.observation import Kind
@@ -146,19 +147,41 @@ contexts = st.builds(
     RewardContext, lagged=st.booleans(), reason=maybe(words), by=maybe(words), run=maybe(words)
 )
 moments = maybe(st.integers(0, 253_402_300_799_999))
-reward_lines = st.builds(
-    RewardLine,
-    id=names,
-    arm=keys,
-    observation=st.sampled_from([kind for kind in get_args(Kind) if kind != "carried"]),
-    reward=rewards,
-    weight_micro=st.integers(1, 10**9),
-    at_ms=moments,
-    revision=maybe(counts),
-    key=maybe(names),
-    undone=st.booleans(),
-    context=contexts,
-) | st.builds(
+replies = st.builds(
+    RewardReply,
+    asked=st.integers(0, 2**64 - 1).map("{:016x}".format),
+    alpha=st.floats(1e-6, 1e12),
+    beta=st.floats(1e-6, 1e12),
+    mean=rewards,
+    pulls=counts,
+    run=maybe(words),
+    rounded=st.booleans(),
+)
+
+
+@st.composite
+def rewards_given(draw: st.DrawFn) -> RewardLine:
+    kind = draw(st.sampled_from([kind for kind in get_args(Kind) if kind != "carried"]))
+    key = draw(maybe(names)) if kind in {"feedback", "correction"} else None
+    return draw(
+        st.builds(
+            RewardLine,
+            id=names,
+            arm=keys,
+            observation=st.just(kind),
+            reward=rewards,
+            weight_micro=st.integers(1, 10**9),
+            at_ms=moments,
+            revision=maybe(counts),
+            key=st.just(key),
+            reply=st.none() if key is None else maybe(replies),
+            undone=st.booleans(),
+            context=contexts,
+        )
+    )
+
+
+reward_lines = rewards_given() | st.builds(
     RewardLine,
     id=names,
     arm=keys,
@@ -187,7 +210,18 @@ arm_lines = st.builds(
     prior=maybe(priors),
     retired=st.booleans(),
 )
-any_line = made_runs() | run_lines | reward_lines | reset_lines | arm_lines
+note_lines = st.builds(
+    NoteLine,
+    id=names,
+    arm=keys,
+    text=names.filter(str.strip),
+    by=maybe(words),
+    at_ms=moments,
+    revision=maybe(counts),
+    key=maybe(names),
+    undone=st.booleans(),
+)
+any_line = made_runs() | run_lines | reward_lines | reset_lines | arm_lines | note_lines
 
 HEADER = LearnerLine(armscope=1, name="default", origin="here", settings=LearnerSettings(baseline_rate=0.25))
 
@@ -308,6 +342,10 @@ def test_numbers_beyond_a_database_are_refused_when_made_too() -> None:
         ArmLine(key="tool:fs:x", token_cost=-1)
     with pytest.raises(InvalidInput, match="key must have"):
         RewardLine(id="o", arm="tool:fs:x", observation="feedback", reward=1.0, key="k" * 201)
+    with pytest.raises(InvalidInput, match="key must have"):
+        NoteLine(id="n", arm="tool:fs:x", text="slow", key="k" * 201)
+    with pytest.raises(InvalidInput, match="feedback or a correction, got episode"):
+        RewardLine(id="o", arm="tool:fs:x", observation="episode", reward=1.0, key="k")
 
 
 def test_a_selection_of_impossible_size_is_rejected(tmp_path: Path) -> None:
@@ -335,7 +373,8 @@ def test_the_documentation_names_every_field() -> None:
     from core.formats import armscope  # noqa: PLC0415 - only its text is read
 
     text = armscope.__doc__ or ""
-    for record in (armscope._Run, ArmLine, RewardLine, ResetLine, NoteLine, LearnerLine, RewardContext):
+    own = (armscope._Run, ArmLine, RewardLine, RewardReply, ResetLine, NoteLine, LearnerLine, RewardContext)
+    for record in own:
         for field in msgspec.structs.fields(record):
             assert f"``{field.encode_name}``" in text or f'"{field.encode_name}"' in text, field.encode_name
 

@@ -292,13 +292,16 @@ def upgrade() -> None:
     op.create_table(
         "reply",
         sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("no", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("key", sa.Text(), nullable=False),
         sa.Column("payload", sa.BigInteger(), nullable=False),
         sa.Column("answer", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["learner_id"], ["learner.learner_id"], name=op.f("fk_reply_learner_id")),
-        sa.PrimaryKeyConstraint("learner_id", "key", name=op.f("pk_reply")),
+        sa.PrimaryKeyConstraint("learner_id", "kind", "no", name=op.f("pk_reply")),
         sqlite_with_rowid=False,
     )
+    op.create_index("ix_reply_key", "reply", ["learner_id", "key"])
     op.create_table(
         "reset",
         sa.Column("learner_id", sa.Integer(), autoincrement=False, nullable=False),

@@ -1,0 +1,277 @@
+"""Idempotency keys go along with an export: a request sent again elsewhere is answered as the first time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import Conflict
+from core.flows import look
+from core.flows.desk import Desk
+from core.flows.export import export_file
+from core.flows.learn import ImportAnswer, import_files, record_all
+from core.flows.learners import create_learner
+from core.flows.note import note
+from core.flows.passport import export_package
+from core.flows.reset import reset
+from core.flows.reward import RewardAnswer, RewardOrder, reward, reward_all
+from core.flows.undo import redo, undo
+from core.records.observation import OUTCOME_REWARDS, RewardOutcome
+from tests.flows.world import desk_at, memory_folder, run_of
+from tests.formats.builders import lines
+
+A, B, C = (f"tool:other:{name}" for name in "abc")
+LONG = "k" * 200
+OUTCOMES: st.SearchStrategy[RewardOutcome | None] = st.none() | st.sampled_from(sorted(OUTCOME_REWARDS))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = desk_at(tmp_path / "a.db")
+    record_all(desk, [run_of("r"), run_of("s")])
+    return desk
+
+
+def exported(desk: Desk, path: Path) -> Path:
+    export_file(desk, path)
+    return path
+
+
+def zipped(desk: Desk, path: Path) -> Path:
+    path = path.with_suffix(".zip")
+    export_package(desk, path)
+    return path
+
+
+def told(desk: Desk, *records: object) -> ImportAnswer:
+    """Lines by hand, imported; their file has the name of the next revision."""
+    path = desk.store.path.with_name(f"told-{look.pulse(desk).revision}.jsonl")
+    path.write_bytes(lines([{"armscope": 1, "kind": "learner", "name": "x"}, *records]))
+    return import_files(desk, [path])
+
+
+def numbers(desk: Desk) -> list[tuple[str, float, float, int]]:
+    assert look.verify(desk).clean
+    return [(one.arm, one.alpha, one.beta, one.pulls) for one in look.posteriors(desk)]
+
+
+def same(desk: Desk, answer: RewardAnswer, first: RewardAnswer) -> bool:
+    """The same answer under this learner's id, which names a reward of the same content."""
+    (given,) = [one for one in look.rewards(desk) if one.id == answer.id]
+    assert (given.arm, given.reward, given.kind) == (first.arm, first.reward, first.kind)
+    return msgspec.structs.replace(answer, id=first.id) == first
+
+
+@pytest.mark.parametrize("way", [exported, zipped])
+def test_a_request_sent_again_to_a_restored_learner_counts_once(
+    desk: Desk, tmp_path: Path, way: Callable[[Desk, Path], Path]
+) -> None:
+    reward(desk, C, 0.5)  # so that numbers there differ from those here
+    undo(
+        desk, told(desk, {"kind": "reward", "id": "x", "arm": A, "observation": "feedback", "reward": 0.0}).id
+    )
+    orders = [
+        RewardOrder(arm=A, value=0.1234567, reason="half an answer", key=LONG),
+        RewardOrder(arm=B, outcome="partial", run="1", key="by number"),
+        RewardOrder(arm=A, value=0.0, run="r", correct=True, key="clé/\u2028'; --"),
+        RewardOrder(arm="tool:other:new", key="made", create=True),
+    ]
+    first = reward_all(desk, orders)
+    written = note(desk, A, "slow on Mondays", key="n")
+    reset(desk, arms=[A])
+    undo(desk, first[1].id)
+    there = desk_at(tmp_path / "b.db")
+    import_files(there, [way(desk, tmp_path / "out.jsonl")])
+    before = numbers(there)
+    assert before == numbers(desk)
+    again = reward_all(there, orders)
+    assert all(same(there, *both) for both in zip(again, first, strict=True))
+    assert again[0].rounded
+    assert note(there, A, " slow on Mondays ", key="n") == written
+    assert numbers(there) == before
+    assert len(look.rewards(there)) == 5
+    assert len(look.notes(there, A)) == 1
+    with pytest.raises(Conflict, match=r"already stands for reward-\d: 0.123457 for tool:other:a"):
+        reward(there, A, 0.2, reason="half an answer", key=LONG)
+    with pytest.raises(Conflict, match="already stands for note-1"):
+        reward(there, A, key="n")
+    with pytest.raises(Conflict):
+        note(there, A, "other", key="by number")
+    assert numbers(there) == before
+
+
+def test_another_learner_of_the_same_database_answers_too(desk: Desk, tmp_path: Path) -> None:
+    first = reward(desk, A, 0.25, key="k")
+    there = replace(desk.of("copy"), identity=lambda: "test:copy")
+    create_learner(there, "copy")
+    import_files(there, [zipped(desk, tmp_path / "out")])
+    assert same(there, reward(there, A, 0.25, key="k"), first)
+    assert numbers(there) == numbers(desk)
+
+
+def test_keys_go_on_with_every_further_journey(desk: Desk, tmp_path: Path) -> None:
+    first = reward(desk, A, 0.25, key="k")
+    once, twice = desk_at(tmp_path / "b.db"), desk_at(tmp_path / "c.db")
+    import_files(once, [exported(desk, tmp_path / "a.jsonl")])
+    import_files(twice, [exported(once, tmp_path / "b.jsonl")])
+    assert same(twice, reward(twice, A, 0.25, key="k"), first)
+    assert numbers(twice) == numbers(desk)
+
+
+def test_a_request_that_was_sent_to_both_counts_once_where_they_meet(desk: Desk, tmp_path: Path) -> None:
+    """It was answered, the answer was lost with the machine, and it was sent again before the export was read."""
+    reward(desk, A, 0.25, key="k")
+    note(desk, A, "slow", key="n")
+    there = desk_at(tmp_path / "b.db")
+    record_all(there, [run_of("r"), run_of("s")])
+    answer, written = reward(there, A, 0.25, key="k"), note(there, A, "slow", key="n")
+    before = numbers(there)
+    act = import_files(there, [exported(desk, tmp_path / "a.jsonl")])
+    assert (act.ledger, act.rejected_count) == (2, 0)
+    assert (numbers(there), len(look.notes(there, A))) == (before, 1)
+    assert (reward(there, A, 0.25, key="k"), note(there, A, "slow", key="n")) == (answer, written)
+    undo(there, act.id)
+    assert (numbers(there), len(look.notes(there, A))) == (before, 1)
+
+
+def test_other_content_under_a_key_is_refused_and_named(desk: Desk, tmp_path: Path) -> None:
+    reward(desk, A, 0.25, key="k")
+    note(desk, A, "slow", key="n")
+    there = desk_at(tmp_path / "b.db")
+    record_all(there, [run_of("r"), run_of("s")])
+    reward(there, B, 1.0, key="k")
+    reward(there, B, 1.0, key="n")
+    before = numbers(there)
+    act = import_files(there, [exported(desk, tmp_path / "a.jsonl")])
+    assert [one.reason for one in act.rejected] == [
+        "The idempotency key 'k' already stands for reward-1: 1 for tool:other:b.",
+        "The idempotency key 'n' already stands for reward-2: 1 for tool:other:b.",
+    ]
+    assert numbers(there) == before
+
+
+def test_a_key_is_free_again_while_the_import_that_told_it_is_undone(desk: Desk, tmp_path: Path) -> None:
+    reward(desk, A, 0.25, key="k")
+    there = desk_at(tmp_path / "b.db")
+    record_all(there, [run_of("r"), run_of("s")])
+    act = import_files(there, [exported(desk, tmp_path / "a.jsonl")])
+    undo(there, act.id)
+    mine = reward(there, B, 1.0, key="k")
+    assert mine.arm == B
+    redo(there, act.id)
+    assert reward(there, B, 1.0, key="k") == mine, "what was said here directly holds the key"
+    with pytest.raises(Conflict):
+        reward(there, A, 0.25, key="k")
+    further = desk_at(tmp_path / "c.db")
+    assert import_files(further, [exported(there, tmp_path / "b.jsonl")]).rejected_count == 0
+    assert numbers(further) == numbers(there), "only one of the two takes the key along"
+
+
+def test_exports_without_keys_are_read_as_before_and_learn_them_later(desk: Desk, tmp_path: Path) -> None:
+    first = reward(desk, A, 0.25, key="k")
+    file = exported(desk, tmp_path / "a.jsonl")
+    records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    for one in records:
+        one.pop("reply", None)
+        if one["kind"] == "reward":
+            del one["key"]
+    older = tmp_path / "older.jsonl"
+    older.write_bytes(lines(records))
+    there = desk_at(tmp_path / "b.db")
+    assert import_files(there, [older]).rejected_count == 0
+    assert numbers(there) == numbers(desk)
+    import_files(there, [file])
+    assert same(there, reward(there, A, 0.25, key="k"), first)
+    assert numbers(there) == numbers(desk)
+
+
+def test_a_key_by_hand_stands_for_the_request_that_says_the_same(desk: Desk) -> None:
+    line = {"kind": "reward", "id": "x1", "arm": A, "observation": "feedback", "reward": 0.5, "key": "k"}
+    assert told(desk, line | {"context": {"reason": "meh"}}).ledger == 1
+    before = numbers(desk)
+    answer = reward(desk, A, 0.5, reason="meh", key="k")
+    assert (answer.id, answer.reward) == ("reward-1", 0.5)
+    assert (answer.alpha, answer.beta, answer.pulls) == before[0][1:]
+    with pytest.raises(Conflict):
+        reward(desk, A, 0.5, key="k")
+    assert told(desk, line | {"id": "x2", "context": {"reason": "meh"}}).rejected_count == 0
+    assert numbers(desk) == before
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"key": "k" * 201},
+        {"key": ""},
+        {"reply": {"asked": "0" * 16, "alpha": 1.0, "beta": 1.0, "mean": 0.5, "pulls": 0}},
+        {"key": "k", "reply": {"asked": "x" * 16, "alpha": 1.0, "beta": 1.0, "mean": 0.5, "pulls": 0}},
+        {"key": "k", "reply": {"asked": "0" * 16, "alpha": 0.0, "beta": 1.0, "mean": 0.5, "pulls": 0}},
+        {"key": "k", "reply": {"asked": "0" * 16}},
+        {"key": "k", "observation": "correction"},
+    ],
+)
+def test_a_key_that_cannot_be_is_refused_with_its_line(desk: Desk, field: dict[str, object]) -> None:
+    good = {"kind": "reward", "id": "x1", "arm": A, "observation": "feedback", "reward": 0.5}
+    before = numbers(desk)
+    act = told(desk, good | field, good | {"id": "x2", "arm": B})
+    assert act.rejected_count == 1
+    assert numbers(desk)[0] == before[0]
+
+
+REQUESTS = st.lists(
+    st.tuples(
+        st.sampled_from(["k1", "k2", "k3"]),
+        st.sampled_from([A, B]),
+        st.none() | st.sampled_from([0.0, 1.0, 0.0000005]) | st.floats(0, 1),
+        OUTCOMES,
+        st.none() | st.sampled_from(["r", "s"]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(requests=REQUESTS, undone=st.sets(st.integers(0, 5)))
+def test_whatever_was_asked_gets_the_same_answer_after_the_journey(
+    requests: list[tuple[str, str, float | None, RewardOutcome | None, str | None, bool]], undone: set[int]
+) -> None:
+    orders = [
+        RewardOrder(
+            key=key, arm=arm, value=value, outcome=outcome, run=run, correct=correct and run is not None
+        )
+        for key, arm, value, outcome, run, correct in requests
+    ]
+    with TemporaryDirectory(dir=memory_folder()) as folder:
+        here, there = desk_at(Path(folder) / "a.db"), desk_at(Path(folder) / "b.db")
+        record_all(here, [run_of("r"), run_of("s")])
+        first = [_answer(here, order) for order in orders]
+        for place in undone & set(range(len(first))):
+            answer = first[place]
+            if answer is not None:
+                undo(here, answer.id)
+        import_files(there, [exported(here, Path(folder) / "out.jsonl")])
+        before = numbers(there)
+        assert before == numbers(here)
+        for order, was in zip(orders, first, strict=True):
+            answer = _answer(there, order)
+            assert (answer is None) == (was is None)
+            assert answer is None or was is None or same(there, answer, was)
+        assert numbers(there) == before
+
+
+def _answer(desk: Desk, order: RewardOrder) -> RewardAnswer | None:
+    """None where the key stands for something else."""
+    try:
+        return reward_all(desk, [order])[0]
+    except Conflict:
+        return None
