@@ -18,7 +18,8 @@ from core.columns import UNKNOWN
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.store.engine import Row
-from core.store.tally import HOUR_MS, RunFacts, Tally, hour_of
+from core.store.tables import BY_ARM, BY_RUN
+from core.store.tally import DAY_HOURS, HOUR_MS, RunFacts, Tally, hour_of
 from core.store.transaction import Snapshot, Transaction, rebase
 from core.store.version import Choice
 
@@ -32,10 +33,15 @@ _RUN_SQL: Final = (
 _OUTCOME_SQL: Final = "SELECT run_no, arm_no, flags FROM outcome WHERE learner_id = ? AND run_no IN ({})"
 _LEDGER: Final = (
     "SELECT run_no, arm_no, kind, success_micro, failure_micro, pulls, at_ms, revision FROM observation"
-    " WHERE learner_id = ? AND undone = 0 AND standing = 1"
 )
-_LEDGER_RUN_SQL: Final = f"{_LEDGER} AND run_no > 0 AND run_no IN ({{}}) ORDER BY observation_no"
-_LEDGER_LOOSE_SQL: Final = f"{_LEDGER} AND run_no = 0 AND observation_no IN ({{}}) ORDER BY observation_no"
+_STANDING: Final = "WHERE learner_id = ? AND undone = 0 AND standing = 1"
+_LEDGER_RUN_SQL: Final = (
+    f"{_LEDGER} {BY_RUN} {_STANDING} AND run_no <> 0 AND run_no IN ({{}}) ORDER BY observation_no"
+)
+_LEDGER_LOOSE_SQL: Final = (
+    f"{_LEDGER} {_STANDING} AND run_no = 0 AND observation_no IN ({{}}) ORDER BY observation_no"
+)
+_HOURS_OF_DAY: Final = ",".join("?" * DAY_HOURS)
 _CHOICE: Final = msgspec.json.Decoder(Choice)
 
 Facts = Transaction | Snapshot
@@ -276,20 +282,14 @@ def refresh_last(txn: Transaction, arm_nos: Iterable[int]) -> None:
 def newest_observations(facts: Facts, arm_nos: Sequence[int]) -> dict[int, int]:
     """Time of the newest pull of each arm's present epoch.
 
-    The hours say where to look: only the newest hours that hold a pull of an arm are read.
+    The rollups say where to look: only the newest hours that hold a pull of an arm are read.
     """
     found: dict[int, int] = {}
     hours: dict[int, list[int]] = defaultdict(list)
-    for arm_no, epoch, hour in facts.link.rows_in(
-        "SELECT arm_no, epoch, max(hour) FROM arm_hour WHERE learner_id = ? AND arm_no IN ({})"
-        " AND pulls > 0 AND hour >= 0 GROUP BY arm_no, epoch",
-        [facts.learner_id],
-        arm_nos,
-    ):
-        if epoch == facts.epochs.current(arm_no):
-            hours[hour].append(arm_no)
+    for arm_no, hour in _newest_hours(facts, arm_nos):
+        hours[hour].append(arm_no)
     for hour in sorted(hours):
-        tally = tally_facts(facts, *_facts_of_hour(facts, hour))
+        tally = tally_facts(facts, *_facts_of_hour(facts, hour, hours[hour]))
         for arm_no in hours[hour]:
             at_ms = tally.last.get((arm_no, facts.epochs.current(arm_no)))
             if at_ms is not None:
@@ -297,13 +297,37 @@ def newest_observations(facts: Facts, arm_nos: Sequence[int]) -> dict[int, int]:
     return found
 
 
-def _facts_of_hour(facts: Facts, hour: int) -> tuple[list[int], list[int]]:
-    """Runs that ended in an hour or were corrected in it, and ledger rows of it about no run."""
-    span = [facts.learner_id, hour * HOUR_MS, (hour + 1) * HOUR_MS]
-    runs = facts.link.rows("SELECT run_no FROM run WHERE learner_id = ? AND at_ms >= ? AND at_ms < ?", span)
-    ledger = facts.link.rows(
-        "SELECT run_no, observation_no FROM observation WHERE learner_id = ? AND at_ms >= ? AND at_ms < ?",
-        span,
+def _newest_hours(facts: Facts, arm_nos: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """(arm, newest hour with a pull in its present epoch): the days are kept by arm, and lead to the hours."""
+    for arm_no, epoch, day in facts.link.rows_in(
+        "SELECT arm_no, epoch, max(day) FROM arm_day WHERE learner_id = ? AND arm_no IN ({})"
+        " AND pulls > 0 AND day >= 0 GROUP BY arm_no, epoch",
+        [facts.learner_id],
+        arm_nos,
+    ):
+        if epoch == facts.epochs.current(arm_no):
+            (row,) = facts.link.rows(
+                f"SELECT max(+hour) FROM arm_hour WHERE learner_id = ? AND hour IN ({_HOURS_OF_DAY})"
+                " AND arm_no = ? AND epoch = ? AND pulls > 0",
+                [facts.learner_id, *range(day * DAY_HOURS, (day + 1) * DAY_HOURS), arm_no, epoch],
+            )
+            if row[0] is not None:
+                yield arm_no, row[0]
+
+
+def _facts_of_hour(facts: Facts, hour: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Runs that ended in an hour, and ledger rows of it about these arms: the runs they are about, and the rest."""
+    begin, end = hour * HOUR_MS, (hour + 1) * HOUR_MS
+    runs = facts.link.rows(
+        "SELECT run_no FROM run WHERE learner_id = ? AND at_ms >= ? AND at_ms < ?",
+        [facts.learner_id, begin, end],
+    )
+    ledger = facts.link.rows_in(
+        f"SELECT run_no, observation_no FROM observation {BY_ARM} WHERE learner_id = ? AND arm_no IN ({{}})"
+        " AND at_ms >= ? AND at_ms < ?",
+        [facts.learner_id],
+        arm_nos,
+        [begin, end],
     )
     about = {run_no for (run_no,) in runs} | {run_no for run_no, _ in ledger if run_no}
     return sorted(about), [number for run_no, number in ledger if not run_no]

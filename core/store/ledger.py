@@ -55,7 +55,8 @@ def _tally_new(txn: Transaction, entries: Sequence[Entry]) -> Tally:
 def tell_observation(txn: Transaction, uid: str, import_no: int) -> int | None:
     """Note that an import tells an observation that is known; its number, None if it is not known."""
     row = txn.link.row(
-        "SELECT observation_no FROM observation WHERE learner_id = ? AND uid = ?", [txn.learner_id, uid]
+        "SELECT observation_no FROM observation WHERE learner_id = ? AND uid = ? AND uid <> ''",
+        [txn.learner_id, uid],
     )
     if row is None:
         return None

@@ -208,6 +208,13 @@ version = _clustered(
     Column("payload", LargeBinary, nullable=False),
 )
 
+BY_RUN: Final = "INDEXED BY ix_observation_run"
+BY_ARM: Final = "INDEXED BY ix_observation_arm"
+"""How a query says which way into the ledger it takes. SQLite, which knows no numbers of rows, supposes that a
+learner has ten, and would read all of them in the order of their key. The index on runs holds no row that is about
+none, so what is to be found by it must say ``run_no <> 0``; said as ``> 0`` that would be the bound it searches for.
+"""
+
 observation = _clustered(
     "observation",
     _learner(),
@@ -239,9 +246,10 @@ observation = _clustered(
         "ix_observation_run",
         "learner_id",
         "run_no",
-        sqlite_where=text("run_no > 0"),
-        postgresql_where=text("run_no > 0"),
+        sqlite_where=text("run_no <> 0"),
+        postgresql_where=text("run_no <> 0"),
     ),
+    Index("ix_observation_arm", "learner_id", "arm_no", "at_ms"),
 )
 
 note = _clustered(

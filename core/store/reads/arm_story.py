@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from core.records.reset import Target
+from core.store.tables import BY_RUN
 from core.store.tally import HOUR_MS
 from core.store.transaction import Snapshot, base_of
 
@@ -108,9 +109,9 @@ def parts_of_arm(snapshot: Snapshot, arm_no: int, run_nos: Sequence[int]) -> dic
     """One arm's part in each of these runs that it had one in, by the run's number."""
     rows = snapshot.link.rows_in(
         "SELECT o.run_no, r.revision, r.n_calls, o.flags, o.token_cost, d.reason, d.rank, d.draw, d.token_cost,"
-        " d.budget_left, e.place, e.excerpt, EXISTS (SELECT 1 FROM observation b WHERE"
-        "   b.learner_id = o.learner_id AND b.run_no = o.run_no AND b.run_no > 0 AND b.arm_no = o.arm_no"
-        "   AND b.kind = 'correction' AND b.undone = 0 AND b.standing = 1)"
+        " d.budget_left, e.place, e.excerpt, EXISTS (SELECT 1 FROM observation b"
+        f"   {BY_RUN} WHERE b.learner_id = o.learner_id AND b.run_no = o.run_no AND b.run_no <> 0"
+        "   AND b.arm_no = o.arm_no AND b.kind = 'correction' AND b.undone = 0 AND b.standing = 1)"
         " FROM outcome o JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no"
         " LEFT JOIN decision d ON d.learner_id = o.learner_id AND d.run_no = o.run_no AND d.arm_no = o.arm_no"
         " LEFT JOIN evidence e ON e.learner_id = o.learner_id AND e.run_no = o.run_no AND e.arm_no = o.arm_no"

@@ -10,14 +10,16 @@ from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.observation import Observation
 from core.records.reset import Reset
 from core.store.engine import Row
+from core.store.tables import BY_ARM, BY_RUN
 from core.store.transaction import Snapshot, Transaction
 
 _OBSERVATIONS: Final = (
     "SELECT b.observation_no, a.key, b.kind, b.success_micro, b.failure_micro, r.uid, b.run_no, b.reason,"
     " b.actor, b.at_ms, b.undone, b.standing, b.revision, b.arm_no, r.revision, r.standing, o.flags,"
-    " (SELECT max(c.observation_no) FROM observation c WHERE c.learner_id = b.learner_id AND c.run_no = b.run_no"
-    "   AND b.run_no > 0 AND c.arm_no = b.arm_no AND c.kind = 'correction' AND c.undone = 0 AND c.standing = 1)"
-    " FROM observation b JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
+    f" (SELECT max(c.observation_no) FROM observation c {BY_RUN} WHERE c.learner_id = b.learner_id"
+    "   AND c.run_no = b.run_no AND c.run_no <> 0 AND c.arm_no = b.arm_no AND c.kind = 'correction'"
+    "   AND c.undone = 0 AND c.standing = 1)"
+    " FROM observation b {by} JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
     " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
     " LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
     " WHERE b.learner_id = ?"
@@ -33,13 +35,13 @@ def observations(
     run_no: int | None = None,
 ) -> tuple[Observation, ...]:
     """The latest ledger rows, newest first, each with what it moves the mean at present."""
-    sql, values = _OBSERVATIONS, [facts.learner_id]
+    sql, values = _observations_by("" if run_no is None else BY_RUN), [facts.learner_id]
     for column, value in (("b.actor", actor), ("a.key", arm)):
         if value is not None:
             sql += f" AND {column} = ?"
             values.append(value)
     if run_no is not None:
-        sql += " AND b.run_no = ? AND b.run_no > 0"  # the second half is what the index on runs asks for
+        sql += " AND b.run_no = ? AND b.run_no <> 0"
         values.append(run_no)
     rows = facts.link.rows(f"{sql} ORDER BY b.observation_no DESC LIMIT ?", [*values, limit])
     facts.epochs.load(row[13] for row in rows)
@@ -56,12 +58,12 @@ def ledger_of_arm(
     """
     beyond, place = ("", []) if before is None else (" AND (at_ms, observation_no) < (?, ?)", [*before])
     numbers = snapshot.link.rows(
-        "SELECT observation_no FROM observation WHERE learner_id = ? AND arm_no = ? AND standing = 1"
+        f"SELECT observation_no FROM observation {BY_ARM} WHERE learner_id = ? AND arm_no = ? AND standing = 1"
         f"{beyond} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
         [snapshot.learner_id, arm_no, *place, limit],
     )
     rows = snapshot.link.rows_in(
-        f"{_OBSERVATIONS} AND b.observation_no IN ({{}})",
+        f"{_observations_by('')} AND b.observation_no IN ({{}})",
         [snapshot.learner_id],
         [number for (number,) in numbers],
     )
@@ -69,6 +71,10 @@ def ledger_of_arm(
     posteriors = _posteriors(snapshot, [arm_no])
     newest_first = sorted(rows, key=lambda row: (row[9], row[0]), reverse=True)
     return tuple(_observation(snapshot, row, posteriors[arm_no]) for row in newest_first)
+
+
+def _observations_by(way: str) -> str:
+    return _OBSERVATIONS.replace("{by}", way)
 
 
 def _posteriors(facts: Snapshot | Transaction, arm_nos: Sequence[int]) -> dict[int, Row]:
@@ -147,8 +153,9 @@ def resets(snapshot: Snapshot) -> tuple[Reset, ...]:
 def standing_correction(facts: Snapshot | Transaction, run_no: int, arm_no: int) -> tuple[int, int] | None:
     """Success and failure of the correction that counts for an arm in a run."""
     row = facts.link.row(
-        "SELECT success_micro, failure_micro FROM observation WHERE learner_id = ? AND run_no = ? AND arm_no = ?"
-        " AND kind = 'correction' AND undone = 0 AND standing = 1 ORDER BY observation_no DESC LIMIT 1",
+        f"SELECT success_micro, failure_micro FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ?"
+        " AND run_no <> 0 AND arm_no = ? AND kind = 'correction' AND undone = 0 AND standing = 1"
+        " ORDER BY observation_no DESC LIMIT 1",
         [facts.learner_id, run_no, arm_no],
     )
     return None if row is None else (row[0], row[1])

@@ -9,6 +9,7 @@ from core.columns import Ints
 from core.records.arm import ArmType
 from core.records.judged import INCLUDED, REFERENCED
 from core.store.reads.arrays import ints
+from core.store.tables import BY_RUN
 from core.store.transaction import Snapshot
 
 
@@ -92,7 +93,7 @@ def given_by_hand(snapshot: Snapshot, run_nos: Sequence[int]) -> GivenByHand:
     rows = snapshot.link.rows(
         f"WITH wanted (place, run_no) AS ({_values(run_nos)})"
         " SELECT w.place, b.arm_no, b.success_micro FROM wanted w CROSS JOIN observation b"
-        " ON b.learner_id = ? AND b.run_no = w.run_no AND b.run_no > 0 AND b.undone = 0 AND b.standing = 1"
+        f" {BY_RUN} ON b.learner_id = ? AND b.run_no = w.run_no AND b.run_no <> 0 AND b.undone = 0 AND b.standing = 1"
         " AND b.kind IN ('feedback', 'correction') ORDER BY b.observation_no",
         [*_numbered(run_nos), snapshot.learner_id],
     )

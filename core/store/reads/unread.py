@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from core.records.judged import INCLUDED, OBSERVED
+from core.store.tables import BY_RUN
 from core.store.transaction import Snapshot
 
 Reader = Literal["present", "earlier", "replaced", "no_arm", "no_run", "no_observation"]
@@ -36,8 +37,9 @@ REWARDS_READ: Final = (
     "SELECT coalesce(a.key, 'arm ' || b.arm_no), CASE\n"
     " WHEN p.arm_no IS NULL OR NOT (a.declared > 0 OR p.seen > 0) THEN 'no_arm'\n"
     f" WHEN b.run_no > 0 AND (coalesce(r.standing, 0) = 0 OR coalesce(o.flags, 0) & {INCLUDED} = 0) THEN 'no_run'\n"
-    " WHEN b.kind = 'correction' AND EXISTS (SELECT 1 FROM observation c WHERE c.learner_id = b.learner_id"
-    " AND c.run_no = b.run_no AND b.run_no > 0 AND c.arm_no = b.arm_no AND c.kind = 'correction'"
+    " WHEN b.kind = 'correction' AND EXISTS (SELECT 1 FROM observation c"
+    f" {BY_RUN} WHERE c.learner_id = b.learner_id AND c.run_no = b.run_no AND c.run_no <> 0"
+    " AND c.arm_no = b.arm_no AND c.kind = 'correction'"
     " AND c.undone = 0 AND c.standing = 1 AND c.observation_no > b.observation_no) THEN 'replaced'\n"
     f" WHEN b.kind = 'correction' AND coalesce(o.flags, 0) & {OBSERVED} = 0 THEN 'no_observation'\n"
     " WHEN coalesce(r.revision, b.revision) > p.epoch THEN 'present' ELSE 'earlier' END AS reader,\n"

@@ -252,13 +252,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("learner_id", "observation_no", name=op.f("pk_observation")),
         sqlite_with_rowid=False,
     )
+    op.create_index("ix_observation_arm", "observation", ["learner_id", "arm_no", "at_ms"])
     op.create_index(
         "ix_observation_run",
         "observation",
         ["learner_id", "run_no"],
         unique=False,
-        sqlite_where=sa.text("run_no > 0"),
-        postgresql_where=sa.text("run_no > 0"),
+        sqlite_where=sa.text("run_no <> 0"),
+        postgresql_where=sa.text("run_no <> 0"),
     )
     op.create_index(
         "uq_observation_uid",

@@ -1,0 +1,64 @@
+"""Ways into the ledger: what concerns one run or one arm is found by its index, however long the ledger is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.store import reads
+from core.store.caches import refresh_last
+from core.store.ledger import mark_observation, tell_observation
+from core.store.reads.arm_story import parts_of_arm
+from core.store.reads.run_parts import given_by_hand
+from core.store.transaction import Snapshot, Transaction
+from tests.store.worlds import lively_desk
+
+READS: dict[str, Callable[[Snapshot], object]] = {
+    "correction": lambda snapshot: reads.standing_correction(snapshot, 2, 2),
+    "of run": lambda snapshot: reads.observations(snapshot, limit=9, run_no=2),
+    "of arm": lambda snapshot: reads.ledger_of_arm(snapshot, 2, limit=9),
+    "of arm, further": lambda snapshot: reads.ledger_of_arm(snapshot, 2, before=(1 << 60, 9), limit=9),
+    "by hand": lambda snapshot: given_by_hand(snapshot, [1, 2]),
+    "parts": lambda snapshot: parts_of_arm(snapshot, 2, [1, 2]),
+}
+WRITES: dict[str, Callable[[Transaction], object]] = {
+    "undo about a run": lambda txn: mark_observation(txn, 2, undone=True),
+    "undo about none": lambda txn: mark_observation(txn, 1, undone=True),
+    "newest": lambda txn: refresh_last(txn, [1, 2, 3]),
+    "told": lambda txn: tell_observation(txn, "elsewhere/reward-1", 1),
+}
+
+
+def ways(facts: Snapshot | Transaction, act: Callable[[], object]) -> list[str]:
+    """How SQLite reads the ledger in everything that the act asks."""
+    driver = facts.link._driver
+    asked: list[str] = []
+    driver.set_trace_callback(asked.append)
+    act()
+    driver.set_trace_callback(None)
+    plans = [
+        step[3]
+        for sql in asked
+        if " observation" in sql and not sql.startswith("--")
+        for step in driver.execute(f"EXPLAIN QUERY PLAN {sql}")
+    ]
+    names = ("observation", "b", "c")
+    return [step for step in plans if step.split()[0] in {"SEARCH", "SCAN"} and step.split()[1] in names]
+
+
+@pytest.mark.parametrize("name", READS)
+def test_reads_of_one_run_or_arm_seek(tmp_path: Path, name: str) -> None:
+    with lively_desk(tmp_path).reading() as snapshot:
+        found = ways(snapshot, lambda: READS[name](snapshot))
+    assert found
+    assert all("(learner_id=? AND " in step for step in found), found
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_taking_back_seeks(tmp_path: Path, name: str) -> None:
+    with lively_desk(tmp_path).writing("reward") as txn:
+        found = ways(txn, lambda: WRITES[name](txn))
+    assert found
+    assert all("(learner_id=? AND " in step for step in found), found
