@@ -384,15 +384,6 @@ def band(name: Band) -> str:
     return f"{BAND_DOTS[name]} {BAND_WORDS[name]}"
 
 
-def band_at(index: int) -> Band:
-    """Band by its place, 0 = none.
-
-    >>> band_at(4)
-    'very_high'
-    """
-    return BANDS[index]
-
-
 def next_band(pulls: int) -> tuple[int, Band] | None:
     """Pulls still needed for the next band, and that band; None in the highest.
 

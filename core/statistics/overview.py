@@ -154,7 +154,6 @@ class Happened:
 
     changes: Changes | None = None
     n_rejected: int = 0
-    n_rejecting: int = 0
     passive_since_ms: int | None = None
 
 
@@ -172,7 +171,6 @@ class Overview:
 
     n_runs: int
     n_arms: int
-    n_arms_in_use: int
     n_pulls: int
     tokens_per_selected_run: float | None
     savings: Comparison
@@ -210,7 +208,6 @@ def overview(
     return Overview(
         n_runs=int(usage.n.sum()),
         n_arms=len(columns),
-        n_arms_in_use=int((columns.inclusions > 0).sum()),
         n_pulls=int(columns.pulls.sum()),
         tokens_per_selected_run=saved.overall.selected.mean_tokens,
         savings=saved.overall,

@@ -54,11 +54,9 @@ def _happened(
     snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int | None
 ) -> overview_of.Happened:
     answers = [answer_of(row.summary) for row in reads.import_rows(snapshot, _IMPORTS) if not row.undone]
-    rejected = [answer.rejected_count for answer in answers if answer is not None and answer.rejected_count]
     return overview_of.Happened(
         changes=None if end_ms is None else _changes(snapshot, columns, view, end_ms),
-        n_rejected=sum(rejected),
-        n_rejecting=len(rejected),
+        n_rejected=sum(answer.rejected_count for answer in answers if answer is not None),
         passive_since_ms=_passive_since(snapshot),
     )
 
