@@ -6,8 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.store.recording import shared_library
+
+settings.register_profile("any machine", deadline=None)  # how long an example takes is no law
+settings.load_profile("any machine")
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"

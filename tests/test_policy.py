@@ -42,7 +42,7 @@ def inventory(chance: np.random.Generator, n_arms: int) -> ArmColumns:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(COSTS, st.integers(0, 5), st.integers(0, 900), st.integers(0, 20))
 def test_vectorised_packer_equals_the_plain_one(cost: list[int], n_seeds: int, budget: int, k: int) -> None:
     n_seeds = min(n_seeds, len(cost))
@@ -66,7 +66,7 @@ def test_packer_is_exact_over_long_inventories(budget: int) -> None:
         assert fill(np.array(cost), 6, budget, k).tolist() == plain_fill(cost, 6, budget, k)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**128 - 1),
     n_arms=st.integers(0, 60),

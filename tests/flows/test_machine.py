@@ -289,7 +289,6 @@ def test_whatever_is_done_the_posteriors_are_what_the_rules_say() -> None:
         settings=settings(
             max_examples=40,
             stateful_step_count=25,
-            deadline=None,
             derandomize=True,
             database=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -304,7 +303,6 @@ def test_whatever_is_done_at_length() -> None:
         settings=settings(
             max_examples=800,
             stateful_step_count=50,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

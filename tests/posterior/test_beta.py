@@ -98,7 +98,7 @@ def test_agrees_with_scipy_off_the_support_too(a: float, b: float) -> None:
     assert np.allclose(beta.quantile(a, b, [0.0, 0.3, 1.0]), theirs.ppf([0.0, 0.3, 1.0]), rtol=1e-12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(PARTS, PARTS)
 def test_mirroring_swaps_the_limits(a: float, b: float) -> None:
     for limits in (beta.interval, beta.highest_density):
@@ -109,7 +109,7 @@ def test_mirroring_swaps_the_limits(a: float, b: float) -> None:
         )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     PARTS.filter(lambda part: part > 1),
     PARTS.filter(lambda part: part > 1),
@@ -130,7 +130,7 @@ def test_highest_density_holds_its_mass_between_equal_densities(a: float, b: flo
         assert abs(gap) < 1e-9 + 4e-15 * steepness
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(PARTS, PARTS), min_size=1, max_size=200))
 def test_arrays_give_what_single_pairs_give(pairs: list[tuple[float, float]]) -> None:
     a, b = np.array(pairs).T
@@ -160,7 +160,7 @@ def test_a_table_gives_the_intervals_it_was_asked_for(
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(PARTS, PARTS, st.floats(min_value=0.001, max_value=0.999))
 @example(0.041948, 0.041948, 0.5)
 def test_quantile_inverts_the_distribution(a: float, b: float, prob: float) -> None:

@@ -124,7 +124,7 @@ def test_the_chance_is_that_of_all_orders_counted() -> None:
     assert found.falls[0].prob == pytest.approx(share, rel=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_order_of_the_sums_and_shifts_of_the_calendar_change_nothing(data: st.DataObject) -> None:
     n_arms = data.draw(st.integers(1, 6))

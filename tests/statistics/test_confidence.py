@@ -72,7 +72,7 @@ def test_reference_curve_holds_its_mean_and_narrows(mean: float) -> None:
     assert [one.mean for one in found([1], [1]).curves] == [0.5, 0.9]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 200)), min_size=1, max_size=40))
 def test_convergence_counts_every_arm_once(counts: list[tuple[int, int]]) -> None:
     columns = arms(

@@ -19,7 +19,7 @@ def width_after(alpha: float, beta: float, n: int) -> float:
     return float(upper - lower)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.floats(0.05, 60), st.floats(0.05, 60)).map(lambda pair: (pair[0], pair[1])),

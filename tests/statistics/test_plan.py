@@ -15,7 +15,7 @@ from core.statistics.savings import savings
 from tests.usage import Counted, group, usage_of
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.floats(0.1, 1.5), st.floats(0.02, 0.5), st.floats(2, 20))
 def test_so_many_runs_give_about_the_interval_that_was_planned(
     variation: float, rate: float, target: float

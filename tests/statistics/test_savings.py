@@ -194,7 +194,7 @@ def test_observed_share_is_held_against_the_stored_probabilities() -> None:
     assert found([*fair, *[Counted(run_class="imported", prob=None)] * 500]).share == good
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(10, 400), st.data(), st.floats(0.001, 0.999))
 def test_the_share_test_and_its_interval_say_the_same(n: int, data: st.DataObject, expected: float) -> None:
     hits = data.draw(st.integers(0, n))

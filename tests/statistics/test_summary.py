@@ -28,7 +28,7 @@ def same(first: Summary, second: Summary) -> bool:
     return all(np.array_equal(getattr(first, name), getattr(second, name)) for name in names)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(COUNTS)
 def test_every_row_is_what_the_posterior_gives_for_it(counts: list[tuple[int, int]]) -> None:
     summary = summarise(columns_of(counts))
@@ -44,7 +44,7 @@ def test_every_row_is_what_the_posterior_gives_for_it(counts: list[tuple[int, in
     assert (summary.width == summary.upper - summary.lower).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(COUNTS, st.data())
 def test_an_earlier_summary_saves_work_and_changes_nothing(
     counts: list[tuple[int, int]], data: st.DataObject

@@ -54,7 +54,7 @@ def test_strata_count_with_their_own_selected_runs() -> None:
     assert result.tokens.n_runs == 400
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(small=st.floats(0, 1_000), large=st.floats(0, 1_000))
 def test_money_is_the_sum_over_the_models_of_tokens_times_price(small: float, large: float) -> None:
     money = found(TWO_MODELS, {"small": small, "large": large, "another": 5.0}).money
