@@ -190,8 +190,8 @@ def left_out_table(saved: Savings) -> dict[str, list[object]]:
     overall, out = saved.overall, saved.left_out
     used = overall.baseline.n_known + overall.selected.n_known - out.uncompared
     return {
-        "runs": [*[wording.capital(name) for name, _, _ in rows], "Compared"],
-        "number": [*[wording.count(number) for _, number, _ in rows], wording.count(used)],
+        "runs": [*[wording.capital(name.replace("-", " ")) for name, _, _ in rows], "Compared"],
+        "number": [*[number for _, number, _ in rows], used],
         "why": [*[why for _, _, why in rows], "baseline or selected, ended normally, tokens known"],
     }
 

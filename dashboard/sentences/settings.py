@@ -43,17 +43,17 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
     "budget_tokens": SettingWords(
         label="Token budget",
         explains="Tokens of arms that a prompt may hold; seeds are in even beyond it. 0: no limit.",
-        allowed="0 to 10^12",
+        allowed="whole numbers, 0 to 10¹²",
     ),
     "k": SettingWords(
         label="Arms at most",
         explains="How many arms a selected prompt may hold, seeds included. 0: no limit.",
-        allowed="0 to 10^12",
+        allowed="whole numbers, 0 to 10¹²",
     ),
     "min_pulls": SettingWords(
         label="Minimum of pulls",
         explains="Arms with fewer pulls go ahead of every drawn arm, the least known first.",
-        allowed="0 to 10^12",
+        allowed="whole numbers, 0 to 10¹²",
     ),
     "seed_arms": SettingWords(
         label="Seed arms, one a line",
@@ -76,13 +76,13 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         label="Priors by type",
         explains="What is believed of an arm before its first pull, alpha and beta; their sum is the weight in "
         "pulls. Arms with a prior of their own keep it.",
-        allowed="above 0, to 10^9",
+        allowed="above 0, to 10⁹",
     ),
     "prices": SettingWords(
         label="Prices, one model a line",
         explains="What a million tokens cost, as `model = price`, so that savings can be told in money. "
         "Selection does not heed them.",
-        allowed="0 to 10^6 each",
+        allowed="0 to 1,000,000 each",
     ),
 }
 SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
