@@ -50,17 +50,20 @@ def dashboard(database: Path) -> Iterator[str]:
 
 @contextmanager
 def bare_page(script: Path) -> Iterator[str]:
-    """One Streamlit script alone; its address."""
+    """One Streamlit script alone, without our theme and settings; its address."""
     port = free_port()
-    with _serving(["-c", _BARE, str(script), str(port)], port, {}) as url:
+    path = {"PYTHONPATH": str(ROOT)}
+    with _serving(["-c", _BARE, str(script), str(port)], port, path, folder=script.parent) as url:
         yield url
 
 
 @contextmanager
-def _serving(arguments: Sequence[str], port: int, environment: dict[str, str]) -> Iterator[str]:
+def _serving(
+    arguments: Sequence[str], port: int, environment: dict[str, str], *, folder: Path = ROOT
+) -> Iterator[str]:
     server = subprocess.Popen(
         [sys.executable, *arguments],
-        cwd=ROOT,
+        cwd=folder,
         env={**os.environ, **environment},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
