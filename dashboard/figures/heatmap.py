@@ -26,7 +26,10 @@ _HEAD_ROWS: Final = 1
 COMPACT_RUNS: Final = 20
 """Columns on a phone: fewer, so that a finger finds them."""
 _TICKS: Final = 5
-_LEFT_PX: Final = 196
+_LEFT_PX: Final = 222
+_CHAR_PX: Final = 7
+"""Names in wide letters need so much each; those of most are narrower."""
+_BESIDE_NAMES_PX: Final = 22
 _COMPACT_LEFT_PX: Final = 122
 _COMPACT_CHARS: Final = 16
 
@@ -59,7 +62,9 @@ def heatmap(cells: Heatmap, runs: Sequence[RunRow], look: Tokens, *, compact: bo
         cells = cells.newest(COMPACT_RUNS)
     columns = list(reversed(runs[: len(cells.run_nos)]))
     n_rows = len(cells.keys)
-    left = _COMPACT_LEFT_PX if compact else _LEFT_PX
+    names = _short_names(cells, compact=compact)
+    longest = max((len(name) for name in names), default=0)
+    left = min(_CHAR_PX * longest + _BESIDE_NAMES_PX, _COMPACT_LEFT_PX if compact else _LEFT_PX)
     margin = (left, 14, 2, 46)
     layout = theme.layout(
         look,
@@ -67,7 +72,7 @@ def heatmap(cells: Heatmap, runs: Sequence[RunRow], look: Tokens, *, compact: bo
         margin=margin,
         xaxis=_run_axis(look, columns),
         yaxis=theme.axis(look, range=[n_rows - 0.5, -0.5 - _HEAD_ROWS], showticklabels=False),
-        annotations=_names(cells, look, compact=compact),
+        annotations=_names(names, look),
     )
     traces = [
         _grounds(cells, look),
@@ -178,12 +183,16 @@ def _hovers(cells: Heatmap, columns: Sequence[RunRow], places: Sequence[tuple[in
     return [f"{names[at]}{runs[of]}{words[state[at][of]]}{given.get((at, of), '')}" for at, of in places]
 
 
-def _names(cells: Heatmap, look: Tokens, *, compact: bool) -> list[dict[str, Any]]:
-    if not cells.keys:
-        return []
+def _short_names(cells: Heatmap, *, compact: bool) -> list[str]:
     room = _COMPACT_CHARS if compact else wording.NAME_CHARS
-    names = [wording.plot_literal(wording.cut_middle(wording.short_name(key), room)) for key in cells.keys]
-    return [theme.column(look, names, row_px=ROW_PX, yref="y", x=0, xanchor="right", xshift=-2)]
+    return [wording.cut_middle(wording.short_name(key), room) for key in cells.keys]
+
+
+def _names(names: Sequence[str], look: Tokens) -> list[dict[str, Any]]:
+    if not names:
+        return []
+    shown = [wording.plot_literal(name) for name in names]
+    return [theme.column(look, shown, row_px=ROW_PX, yref="y", x=0, xanchor="right", xshift=-2)]
 
 
 def _heads(columns: Sequence[RunRow], look: Tokens) -> Trace:

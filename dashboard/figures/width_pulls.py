@@ -19,6 +19,9 @@ from dashboard.figures.drawn import Drawn, Trace, drawn, single
 from dashboard.figures.theme import Tokens
 
 MAX_MARKS: Final = 1_500
+_CROWD: Final = 300
+"""More marks than this cover one another: they are small then, and let others through."""
+_CROWD_MARK_PX: Final = 5
 _TOP: Final = 0.95
 _DASHES: Final = ("solid", "dash")
 _HEIGHT_PX: Final = 384
@@ -202,6 +205,7 @@ def _spoken(known: Confidence) -> str:
 def _marks(known: Confidence, places: Ints, kind: str, look: Tokens) -> Trace:
     own = [int(place) for place in places if known.types[int(place)] == kind]
     tokens = next(of_type for name, of_type in look.types.items() if name == kind)
+    crowded = len(places) > _CROWD
     return {
         "type": "scatter",
         "mode": "markers",
@@ -209,10 +213,10 @@ def _marks(known: Confidence, places: Ints, kind: str, look: Tokens) -> Trace:
         "y": single(known.width[own]),
         "marker": {
             "symbol": tokens.symbol,
-            "size": tokens.size,
+            "size": _CROWD_MARK_PX if crowded else tokens.size,
             "color": tokens.mark,
-            "line": {"width": 1, "color": look.page},
-            "opacity": 1,
+            "line": {"width": 0 if crowded else 1, "color": look.page},
+            "opacity": 0.6 if crowded else 1,
         },
         "hovertext": [_hover(known, place) for place in own],
         "hoverinfo": "text",
