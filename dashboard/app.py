@@ -23,13 +23,14 @@ from core.permissions import may  # noqa: E402
 from core.records.actor import Actor  # noqa: E402
 from dashboard import acting, loading, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
-from dashboard.widgets import brand, filters, role, ways  # noqa: E402
-from dashboard.widgets.flash import show_flashes, undo_last  # noqa: E402
+from dashboard.widgets import ways  # noqa: E402
+from dashboard.widgets.frame import brand, filters, role  # noqa: E402
+from dashboard.widgets.frame.flash import show_flashes, undo_last  # noqa: E402
+from dashboard.widgets.frame.status import status  # noqa: E402
+from dashboard.widgets.frame.style import FRAME, style  # noqa: E402
+from dashboard.widgets.frame.tour import tour  # noqa: E402
 from dashboard.widgets.keys import keys_button  # noqa: E402
 from dashboard.widgets.panel import panel  # noqa: E402
-from dashboard.widgets.status import status  # noqa: E402
-from dashboard.widgets.style import FRAME, style  # noqa: E402
-from dashboard.widgets.tour import tour  # noqa: E402
 from dashboard.widgets.words import both_ends, small  # noqa: E402
 
 

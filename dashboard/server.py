@@ -27,7 +27,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.configuration import PACKAGE, options
-from dashboard.widgets.role import WIDTH_COOKIE
+from dashboard.widgets.frame.role import WIDTH_COOKIE
 
 
 def _inline_scripts() -> str:

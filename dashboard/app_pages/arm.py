@@ -6,38 +6,38 @@ import streamlit as st
 
 from dashboard import loading, sentences
 from dashboard.figures.arms import rows
-from dashboard.widgets import arm_belief, arm_head, arm_notes, arm_tables, arm_worth
+from dashboard.widgets.arm import belief, head, notes, tables, worth
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
 
 
 def page() -> None:
     here = loading.reading()
-    arm = arm_head.wanted()
+    arm = head.wanted()
     if arm is None:
         return
     known, seen = loading.as_of(), loading.arm_path(arm)
     place = known.columns.places[arm]
     (row,) = rows(known.columns, known.summary, [place])
-    then = arm_belief.then_day(seen)
-    arm_head.head(known, place, seen)
+    then = belief.then_day(seen)
+    head.head(known, place, seen)
     sentence(sentences.arm(row, seen, then), here.tokens)
     inclusions, chance = int(known.columns.inclusions[place]), loading.inclusion().chances.get(arm)
     muted(sentences.arm_facts(row, inclusions, seen, chance, year_of_ms=here.frame.last_at_ms))
     left, right = st.columns(2, gap="large")
     with left, panel("Belief now"):
-        arm_belief.now(row, seen, then)
+        belief.now(row, seen, then)
     with right, panel("How it got there"):
-        arm_belief.path(row, seen)
+        belief.path(row, seen)
     with panel("Ledger"):
-        arm_tables.ledger(arm)
+        tables.ledger(arm)
     with panel("In or left out"):
-        arm_tables.runs(arm)
+        tables.runs(arm)
     left, right = st.columns(2, gap="large")
     with left, panel("Worth its tokens"):
-        arm_worth.worth(row, known, place)
+        worth.worth(row, known, place)
     with right, panel("Notes"):
-        arm_notes.read(arm)
+        notes.read(arm)
 
 
 page()

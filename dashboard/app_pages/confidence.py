@@ -8,11 +8,11 @@ from dashboard import loading, sentences
 from dashboard.figures.bands import bands_by_type
 from dashboard.figures.width_pulls import width_pulls
 from dashboard.widgets.chart import chart
+from dashboard.widgets.confidence.needs import needs
+from dashboard.widgets.confidence.unread import unread
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.legend import band_legend, type_legend
-from dashboard.widgets.needs import needs
 from dashboard.widgets.panel import panel
-from dashboard.widgets.unread import unread
 from dashboard.widgets.words import muted, section, sent, sentence, small_table
 
 

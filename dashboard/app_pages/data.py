@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import loading, sentences
-from dashboard.widgets import export_form, import_form, import_history, where_data
-from dashboard.widgets.import_report import report
+from dashboard.widgets.data import export_form, import_form, import_history, where
+from dashboard.widgets.data.import_report import report
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence
 
@@ -30,7 +30,7 @@ def page() -> None:
         st.space("small")
         with panel("Where the data are", still="the importer still works"):
             section("Where the data are")
-            where_data.facts()
+            where.facts()
     st.space("small")
     with panel("Imports", still="the importer still works"):
         with st.container(horizontal=True, vertical_alignment="center"):

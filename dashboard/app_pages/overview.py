@@ -9,10 +9,10 @@ from dashboard.figures import bands as band_figure
 from dashboard.figures.arms import ranked_rows
 from dashboard.figures.bands import bands
 from dashboard.figures.ladder import ladder
-from dashboard.widgets import attention, key_figures
 from dashboard.widgets.chart import chart
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.opening import arm_chart
+from dashboard.widgets.overview import attention, key_figures
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence, small_table
 

@@ -7,11 +7,11 @@ import streamlit as st
 from dashboard import loading, sentences, wording
 from dashboard.figures.arms import rows
 from dashboard.figures.densities import MAX_OTHERS
-from dashboard.widgets import choosing
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.legend import type_legend
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.panel import panel
+from dashboard.widgets.posteriors import choosing
 from dashboard.widgets.tables import arm_table
 from dashboard.widgets.words import section, sentence, small
 

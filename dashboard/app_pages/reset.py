@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import loading, sentences
-from dashboard.widgets import reset_form, reset_history
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
+from dashboard.widgets.reset import form, history
 from dashboard.widgets.words import section, sentence
 
 
@@ -17,8 +17,8 @@ def page() -> None:
         no_arms("What a reset would change")
         return
     title = st.container()
-    scope = reset_form.fields()
-    preview = reset_form.preview(scope)
+    scope = form.fields()
+    preview = form.preview(scope)
     with title:
         if preview is None:
             sentence(("Choose the arms to start again; nothing is deleted.",), here.tokens)
@@ -26,12 +26,12 @@ def page() -> None:
             sentence(sentences.reset(preview.columns, uniform=scope.target == "uniform"), here.tokens)
     if preview is not None:
         with panel("What would change", still="nothing was reset"):
-            section("What would change", reset_form.note(preview))
-            reset_form.changes(preview)
-        reset_form.confirmation(scope, preview)
+            section("What would change", form.note(preview))
+            form.changes(preview)
+        form.confirmation(scope, preview)
     with panel("Earlier resets", still="the form still works"):
         section("Earlier resets", "each opened an epoch; the ones before stay readable")
-        reset_history.table()
+        history.table()
 
 
 page()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import loading
-from dashboard.widgets import reward_form, reward_history
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
+from dashboard.widgets.rewards import form, history
 from dashboard.widgets.words import section, sentence
 
 
@@ -21,14 +21,14 @@ def page() -> None:
     left, right = st.columns([5, 7], gap="large")
     with left, panel("Give a reward"):
         section("Give a reward")
-        form = reward_form.fields()
+        filled = form.fields()
     with right, panel("What it would change", still="the form still works"):
         section("What it would change", "nothing is sent yet")
-        reward_form.effect(form)
+        form.effect(filled)
     st.space("small")
     with panel("Last rewards", still="the form still works"):
         section("Last rewards", "undo keeps the record and takes the effect away")
-        reward_history.table(reward_history.whose())
+        history.table(history.whose())
 
 
 page()

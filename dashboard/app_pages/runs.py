@@ -6,11 +6,11 @@ import streamlit as st
 
 from dashboard import loading, sentences
 from dashboard.figures.heatmap import COMPACT_RUNS, heatmap
-from dashboard.widgets import run_filters
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.legend import heat_legend
 from dashboard.widgets.panel import panel
-from dashboard.widgets.run_tables import run_chart, run_table
+from dashboard.widgets.runs import filters
+from dashboard.widgets.runs.tables import run_chart, run_table
 from dashboard.widgets.words import muted, section, sentence
 
 
@@ -21,12 +21,12 @@ def page() -> None:
         return
     title = st.container(gap="small")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        wanted = run_filters.run_filter()
-        by = run_filters.rows_by()
-    cursor, direction = run_filters.place()
+        wanted = filters.run_filter()
+        by = filters.rows_by()
+    cursor, direction = filters.place()
     seen = loading.seen_runs(wanted, cursor, direction, by)
-    at_newest = run_filters.at_newest(seen.page, cursor, direction)
-    narrowed, year = run_filters.narrowed(wanted), here.frame.last_at_ms
+    at_newest = filters.at_newest(seen.page, cursor, direction)
+    narrowed, year = filters.narrowed(wanted), here.frame.last_at_ms
     with title:
         sentence(sentences.runs(seen, newest=at_newest, narrowed=narrowed), here.tokens)
         muted(sentences.runs_counted(seen, newest=at_newest, narrowed=narrowed, year_of_ms=year))
@@ -44,7 +44,7 @@ def page() -> None:
             run_chart(drawn, seen.page.rows)
     with panel("The runs", still="the picture above still works"):
         section("The runs", "newest first; a click opens one")
-        run_filters.paging(seen.page, cursor, direction)
+        filters.paging(seen.page, cursor, direction)
         if seen.page.rows:
             run_table(seen.page.rows)
 

@@ -7,10 +7,10 @@ import streamlit as st
 from dashboard import loading, sentences
 from dashboard.figures.distributions import distributions
 from dashboard.figures.strata import strata
-from dashboard.widgets import no_savings, savings_figures
 from dashboard.widgets.chart import chart
 from dashboard.widgets.panel import panel
-from dashboard.widgets.savings_time import over_time
+from dashboard.widgets.savings import figures, missing
+from dashboard.widgets.savings.over_time import over_time
 from dashboard.widgets.words import gray, muted, paragraphs, section, sent, sentence, small_table
 
 
@@ -18,13 +18,13 @@ def page() -> None:
     here = loading.reading()
     saved = loading.savings()
     if saved.overall.saved_percent.value is None:
-        no_savings.what_is_missing(saved)
+        missing.what_is_missing(saved)
         return
     sentence(sentences.savings(saved), here.tokens)
     muted(sentences.savings_numbers(saved))
     st.space("xsmall")
     with panel("Savings in figures"):
-        savings_figures.row(saved)
+        figures.row(saved)
     st.space("small")
     left, right = st.columns(2, gap="large")
     with left, panel("Tokens per run"):

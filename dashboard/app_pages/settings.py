@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import loading, sentences
-from dashboard.widgets import settings_form, settings_history
 from dashboard.widgets.panel import panel
+from dashboard.widgets.settings import form, history
 from dashboard.widgets.words import muted, section, sentence
 
 
@@ -18,20 +18,20 @@ def page() -> None:
     if here.may("settings"):
         left, right = st.columns([7, 5], gap="large")
         with left:
-            drafts = settings_form.fields()
+            drafts = form.fields()
         with right:
             with panel("What would change", still="the settings are as they were"):
                 section("What would change", "nothing is sent yet")
-                settings_form.preview(drafts)
-            settings_form.send(drafts)
+                form.preview(drafts)
+            form.send(drafts)
     else:
         with panel("Settings"):
             section("Settings", "an operator changes them")
-            settings_form.table()
+            form.table()
     st.space("small")
     with panel("Changes", still="the form still works"):
         section("Changes", "newest first")
-        settings_history.table()
+        history.table()
 
 
 page()

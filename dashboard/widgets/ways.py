@@ -9,7 +9,7 @@ from typing import Final, Literal, NoReturn
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from dashboard.widgets.filters import in_url
+from dashboard.widgets.frame.filters import in_url
 
 PageName = Literal[
     "overview",

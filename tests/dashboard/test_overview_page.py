@@ -16,7 +16,7 @@ from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Usage
 from dashboard import wording
-from dashboard.widgets import reset_form
+from dashboard.widgets.reset import form as reset_form
 from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, desk_at, world
 

@@ -14,7 +14,7 @@ from core.flows.undo import undo
 from core.records.actor import Actor
 from core.records.learner import LearnerSettings
 from dashboard import sentences
-from dashboard.widgets import settings_form
+from dashboard.widgets.settings import form
 from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import HOSTILE, desk_at, keys, world
 
@@ -37,7 +37,7 @@ def settings_of(database: Path) -> LearnerSettings:
 def test_no_setting_of_the_record_is_forgotten() -> None:
     assert set(sentences.SETTING_WORDS) == set(NAMES)
     assert sorted(name for group in sentences.SETTING_GROUPS.values() for name in group) == sorted(NAMES)
-    assert set(settings_form._FIELDS) == set(NAMES)
+    assert set(form._FIELDS) == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -48,7 +48,7 @@ def test_what_a_field_shows_reads_as_the_value_in_force(name: str) -> None:
         "seed_arms": ("tool:x:a b", "file:workspace:é"),
     }
     chosen = msgspec.convert({name: odd.get(name, getattr(LearnerSettings(), name))}, LearnerSettings)
-    field = settings_form._FIELDS[name]
+    field = form._FIELDS[name]
     read = field.read(field.write(getattr(chosen, name)))
     assert getattr(msgspec.convert({name: read}, LearnerSettings), name) == getattr(chosen, name)
 
@@ -68,14 +68,14 @@ def test_a_draft_stays_while_another_group_is_open(open_page: Open, database: Pa
     world(database, keys(5), 5)
     page = open_page("settings")
     page.number_input(key=key("k")).set_value(3).run()
-    page.session_state[settings_form.PART] = part("prices")
+    page.session_state[form.PART] = part("prices")
     page.run()
     page.text_area(key=key("prices")).set_value("large 3").run()
     check(page)
     assert page.button(key="send settings").label == "Change 2 settings"
     assert page.button(key="send settings").disabled, "for what is wrong in this group"
     page.text_area(key=key("prices")).set_value("large = 3").run()
-    page.session_state[settings_form.PART] = part("k")
+    page.session_state[form.PART] = part("k")
     page.run()
     assert page.number_input(key=key("k")).value == 3
     page.button(key="send settings").click().run()
@@ -202,7 +202,7 @@ def test_hostile_seeds_and_models_are_text(open_page: Open, database: Path) -> N
     change(desk, "prices", {"<script>x</script> :material/home:": 3})
     page = open_page("settings")
     page.text_area(key=key("seed_arms")).set_value("\n".join(HOSTILE[:5])).run()
-    page.session_state[settings_form.PART] = part("prices")
+    page.session_state[form.PART] = part("prices")
     page.run()
     page.text_area(key=key("prices")).set_value("<script>x</script> :material/home: = 4").run()
     check(page)

@@ -14,8 +14,8 @@ from dashboard import loading, wording
 from dashboard.figures.arms import METHOD_WORDS, METHODS, ORDERS, ArmRow, Method, Order, ordered, telling
 from dashboard.figures.densities import densities, sample
 from dashboard.figures.drawn import Drawn
-from dashboard.widgets.arm_picker import matches, several_arms
 from dashboard.widgets.fold import fold, in_use
+from dashboard.widgets.picker import matches, several_arms
 from dashboard.widgets.tables import opens
 
 SORT: Final = "sort"

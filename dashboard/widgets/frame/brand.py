@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-_FOLDER: Final = Path(__file__).resolve().parent.parent / "brand"
+_FOLDER: Final = Path(__file__).resolve().parents[2] / "brand"
 
 
 @cache

@@ -13,7 +13,7 @@ from core.records.arm import ArmType
 from core.records.observation import MAX_REASON_CHARS
 from core.records.reset import REASONS, Target
 from dashboard import acting, loading, sentences, wording
-from dashboard.widgets.arm_picker import several_arms
+from dashboard.widgets.picker import several_arms
 from dashboard.widgets.tables import reset_table
 
 ScopeName = Literal["all", "type", "named"]

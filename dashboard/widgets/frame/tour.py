@@ -10,7 +10,10 @@ import streamlit as st
 
 from core.statistics.overview import Overview
 from dashboard import loading, wording
-from dashboard.widgets import reset_form, reward_form, run_filters, ways
+from dashboard.widgets import ways
+from dashboard.widgets.reset import form as reset_form
+from dashboard.widgets.rewards import form as reward_form
+from dashboard.widgets.runs import filters
 from dashboard.widgets.ways import PageName
 
 _AT: Final = "armscope tour"
@@ -89,7 +92,7 @@ def _steps(seen: Overview) -> tuple[Step, ...]:
             words=f"See what became of {name} in each run, and open one to read why.",
             page="runs",
             way="Its runs",
-            more={run_filters.ARM: arm},
+            more={filters.ARM: arm},
         ),
         Step(
             words="Judge it: choose an outcome and watch the effect before you send it.",

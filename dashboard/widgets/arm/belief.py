@@ -13,7 +13,7 @@ from dashboard import loading, sentences, wording
 from dashboard.figures.arms import ArmRow
 from dashboard.figures.path import arm_path, lettered
 from dashboard.figures.then_now import then_now
-from dashboard.widgets.arm_head import none_by_day
+from dashboard.widgets.arm.head import none_by_day
 from dashboard.widgets.chart import chart
 from dashboard.widgets.fold import fold, in_use
 from dashboard.widgets.words import muted, section

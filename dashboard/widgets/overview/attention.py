@@ -13,9 +13,11 @@ from core.statistics.overview import Attention, Overview, Page
 from dashboard import acting, loading, sentences, wording
 from dashboard.figures.densities import MAX_CHOSEN
 from dashboard.figures.theme import Severity
-from dashboard.widgets import choosing, reset_form, ways
-from dashboard.widgets.arm_head import ARM
+from dashboard.widgets import ways
+from dashboard.widgets.arm.head import ARM
 from dashboard.widgets.fold import fold
+from dashboard.widgets.posteriors import choosing
+from dashboard.widgets.reset import form as reset_form
 from dashboard.widgets.tables import act_table
 from dashboard.widgets.words import both_ends, small
 

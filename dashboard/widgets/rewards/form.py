@@ -20,9 +20,9 @@ from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS
 from dashboard import acting, loading, sentences, wording
 from dashboard.acting import RewardForm
 from dashboard.figures.before_after import before_after
-from dashboard.widgets.arm_picker import one_arm
 from dashboard.widgets.chart import chart
 from dashboard.widgets.keys import SEND
+from dashboard.widgets.picker import one_arm
 from dashboard.widgets.words import muted, small_table
 
 Outcome = Literal["accepted", "partial", "rejected", "number"]

@@ -18,8 +18,8 @@ from core.records.view import RunFilter, View
 from core.statistics.heatmap import ROW_CHOICES, RowChoice
 from core.store.reads.run_pages import Cursor, Direction, RunPage
 from dashboard import loading, wording
-from dashboard.widgets.arm_picker import one_arm
 from dashboard.widgets.fold import fold, in_use
+from dashboard.widgets.picker import one_arm
 
 ARM: Final = "of_arm"
 """Not the name of the arm page's own parameter: a link to it would lose what a widget here is bound to."""

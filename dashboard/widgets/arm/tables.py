@@ -18,7 +18,7 @@ from core.flows.look import ArmInRun, ArmLedger, ArmRuns, Learned, LedgerPlace
 from core.store.reads.run_pages import Cursor
 from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.opening import clicked_row
-from dashboard.widgets.run_tables import open_run
+from dashboard.widgets.runs.tables import open_run
 from dashboard.widgets.tables import ROW_PX
 from dashboard.widgets.words import as_table, muted, section
 

@@ -11,8 +11,11 @@ from core.flows.look import ArmPath, Belief
 from core.records.arm import MICRO
 from dashboard import loading, wording
 from dashboard.figures.theme import LIGHT
-from dashboard.widgets import arm_notes, reset_form, reward_form, ways
+from dashboard.widgets import ways
+from dashboard.widgets.arm import notes
 from dashboard.widgets.empty import command, empty, no_arms
+from dashboard.widgets.reset import form as reset_form
+from dashboard.widgets.rewards import form as reward_form
 from dashboard.widgets.words import muted, section
 
 ARM: Final = "arm"
@@ -87,7 +90,7 @@ def head(known: Belief, place: int, seen: ArmPath) -> None:
         if here.may("reset"):
             ways.way("reset", "Reset", **{reset_form.SCOPE: "Named arms", reset_form.RESET_ARMS: key})
         if here.may("reward"):
-            arm_notes.write(key)
+            notes.write(key)
 
 
 def _facts(known: Belief, place: int, seen: ArmPath) -> list[str]:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.flows.look import PastImport
 from dashboard import loading, wording
-from dashboard.widgets.import_form import IMPORT
+from dashboard.widgets.data.import_form import IMPORT
 from dashboard.widgets.tables import act_table
 
 _WIDTHS: Final = {
