@@ -23,7 +23,7 @@ from core.permissions import may  # noqa: E402
 from core.records.actor import Actor  # noqa: E402
 from dashboard import acting, loading, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
-from dashboard.widgets import ways  # noqa: E402
+from dashboard.widgets import address, ways  # noqa: E402
 from dashboard.widgets.frame import brand, filters, role  # noqa: E402
 from dashboard.widgets.frame.flash import show_flashes, undo_last  # noqa: E402
 from dashboard.widgets.frame.status import status  # noqa: E402
@@ -51,7 +51,7 @@ def main() -> None:
         _cannot_open(problem)
         return
     page = st.navigation(_pages(desk.actor), position="top")
-    filters.keep_in_url(page.url_path)
+    address.put_back(page.url_path)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key=FRAME):
         may_create = may(desk.actor, "settings") and not role.presenting()
         filters.learner_picker(first, default, may_create=may_create)

@@ -153,6 +153,20 @@ def test_heavy_libraries_stay_at_home(path: Path) -> None:
         )
 
 
+def test_what_a_page_shows_knows_no_other_page() -> None:
+    """A folder of widgets stands on what all pages share, which stands on no folder; pages meet in addresses only."""
+    pages = {path.stem for path in source_files("dashboard/app_pages")} - {"__init__"}
+    folders = {path.parent.name for path in source_files("dashboard/widgets")} - {"widgets"}
+    assert folders == pages | {"frame"}
+    for path in source_files("dashboard/widgets"):
+        own = {"widgets", path.parent.name}
+        for found in imports_of(path):
+            parts = found.imported.split(".")
+            if parts[:2] == ["dashboard", "widgets"]:
+                folder = parts[2] if len(parts) > 2 and parts[2] in folders else "widgets"
+                assert folder in own, f"{found.module}:{found.line} imports {found.imported}"
+
+
 def test_functions_import_only_where_it_is_agreed() -> None:
     inside = [found for path in OURS for found in imports_of(path) if found.inside]
     strangers = [f"{found.module}:{found.line}" for found in inside if found.module not in LAZY]

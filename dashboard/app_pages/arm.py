@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard import loading, sentences
 from dashboard.figures.arms import rows
-from dashboard.widgets.arm import belief, head, notes, tables, worth
+from dashboard.widgets.arm import belief, head, in_or_out, ledger, notes, worth
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
 
@@ -30,9 +30,9 @@ def page() -> None:
     with right, panel("How it got there"):
         belief.path(row, seen)
     with panel("Ledger"):
-        tables.ledger(arm)
+        ledger.ledger(arm)
     with panel("In or left out"):
-        tables.runs(arm)
+        in_or_out.in_or_out(arm)
     left, right = st.columns(2, gap="large")
     with left, panel("Worth its tokens"):
         worth.worth(row, known, place)

@@ -12,7 +12,7 @@ from dashboard.figures.ladder import ladder
 from dashboard.widgets.chart import chart
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.opening import arm_chart
-from dashboard.widgets.overview import attention, key_figures
+from dashboard.widgets.overview import attention, changes, key_figures
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence, small_table
 
@@ -31,8 +31,8 @@ def page() -> None:
         attention.head()
         attention.rows(seen)
     with right, panel("What changed"):
-        attention.changes_head()
-        attention.changes()
+        changes.head()
+        changes.rows()
     st.space("xsmall")
     with panel("Key figures"):
         key_figures.row(seen)

@@ -11,8 +11,7 @@ from dashboard.widgets.empty import no_arms
 from dashboard.widgets.legend import type_legend
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.panel import panel
-from dashboard.widgets.posteriors import choosing
-from dashboard.widgets.tables import arm_table
+from dashboard.widgets.posteriors import all_arms, choosing
 from dashboard.widgets.words import section, sentence, small
 
 
@@ -39,11 +38,11 @@ def page() -> None:
         if n_others > MAX_OTHERS:
             st.markdown(small(f"Grey: {MAX_OTHERS} of the other {wording.count(n_others)} arms."))
     with panel("All arms", still="the picture above still works"):
-        found = choosing.found(known, order)
-        section("All arms", choosing.found_note(known, found))
-        choosing.search_box()
+        found = all_arms.found(known, order)
+        section("All arms", all_arms.found_note(known, found))
+        all_arms.search_box()
         seen = loading.inclusion()
-        arm_table(known.columns, known.summary, found, chances=seen.chances, truth=truth, key="all arms")
+        all_arms.table(known.columns, known.summary, found, chances=seen.chances, truth=truth, key="all arms")
         st.markdown(small(sentences.chances_note(seen, [known.columns.keys[place] for place in found])))
 
 

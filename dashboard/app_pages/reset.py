@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard import loading, sentences
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
-from dashboard.widgets.reset import form, history
+from dashboard.widgets.reset import form, history, table
 from dashboard.widgets.words import section, sentence
 
 
@@ -27,7 +27,7 @@ def page() -> None:
     if preview is not None:
         with panel("What would change", still="nothing was reset"):
             section("What would change", form.note(preview))
-            form.changes(preview)
+            table.changes(preview)
         form.confirmation(scope, preview)
     with panel("Earlier resets", still="the form still works"):
         section("Earlier resets", "each opened an epoch; the ones before stay readable")

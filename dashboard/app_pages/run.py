@@ -6,8 +6,7 @@ import streamlit as st
 
 from dashboard import loading, sentences
 from dashboard.widgets.panel import panel
-from dashboard.widgets.run import story
-from dashboard.widgets.runs.tables import decision_table
+from dashboard.widgets.run import decisions, story
 from dashboard.widgets.words import muted, section, sentence
 
 
@@ -27,7 +26,7 @@ def page() -> None:
     with panel("Why in, why out", still="the facts above still hold"):
         section("Why in, why out", sentences.selection_note(told))
         if told.arms:
-            decision_table(told)
+            decisions.table(told)
         else:
             muted("No arm was put to the test.")
     with panel("What people said"):

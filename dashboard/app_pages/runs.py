@@ -8,9 +8,9 @@ from dashboard import loading, sentences
 from dashboard.figures.heatmap import COMPACT_RUNS, heatmap
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.legend import heat_legend
+from dashboard.widgets.opening import run_chart
 from dashboard.widgets.panel import panel
-from dashboard.widgets.runs import filters
-from dashboard.widgets.runs.tables import run_chart, run_table
+from dashboard.widgets.runs import filters, table
 from dashboard.widgets.words import muted, section, sentence
 
 
@@ -41,12 +41,12 @@ def page() -> None:
                 note += f"; the newest {COMPACT_RUNS} of these runs"
             section("Arms × runs", note, table=drawn.table, key="heat")
             heat_legend(here.tokens, seen.page.rows)
-            run_chart(drawn, seen.page.rows)
+            run_chart(drawn, seen.page.rows, key="heat map")
     with panel("The runs", still="the picture above still works"):
         section("The runs", "newest first; a click opens one")
         filters.paging(seen.page, cursor, direction)
         if seen.page.rows:
-            run_table(seen.page.rows)
+            table.table(seen.page.rows)
 
 
 page()

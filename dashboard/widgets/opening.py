@@ -1,17 +1,18 @@
-"""Opening: a click on an arm in a picture or a table goes to the page of that arm."""
+"""Opening: a click on an arm or a run, in a picture or a table, goes to its page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import streamlit as st
 
+from core.store.reads import RunRow
 from dashboard.figures import theme
 from dashboard.figures.drawn import Drawn
-from dashboard.widgets import ways
+from dashboard.widgets import address, ways
 
-_OPENED: Final = "arms opened"
+_OPENED: Final = "armscope opened"
 
 
 def fresh(name: str) -> str:
@@ -19,15 +20,39 @@ def fresh(name: str) -> str:
     return f"{name} {st.session_state.get(_OPENED, 0)}"
 
 
-def open_arm(arm: str) -> None:
+def open_arm(arm: str) -> NoReturn:
     """Go to the page of an arm, filters and all."""
+    _count()
+    ways.go("arm", **{address.ARM: arm})
+
+
+def open_run(run: str) -> NoReturn:
+    """Go to the page of a run, filters and all."""
+    _count()
+    ways.go("run", **{address.RUN: run})
+
+
+def _count() -> None:
     st.session_state[_OPENED] = st.session_state.get(_OPENED, 0) + 1
-    ways.go("arm", arm=arm)
 
 
 def arm_chart(drawn: Drawn, arms: Sequence[str], *, key: str) -> None:
     """A figure whose points carry the places of arms; a click on one opens it."""
-    event = st.plotly_chart(
+    place = clicked_point(_clickable(drawn, key))
+    if place is not None and 0 <= place < len(arms):
+        open_arm(arms[place])
+
+
+def run_chart(drawn: Drawn, rows: Sequence[RunRow], *, key: str) -> None:
+    """A figure whose points carry the numbers of runs; a click on one opens it."""
+    number = clicked_point(_clickable(drawn, key))
+    uid = next((row.uid for row in rows if row.run_no == number), None)
+    if uid is not None:
+        open_run(uid)
+
+
+def _clickable(drawn: Drawn, key: str) -> Any:  # noqa: ANN401 - Streamlit's own kind
+    return st.plotly_chart(
         drawn.figure,
         theme=None,
         config=dict(theme.CONFIG),
@@ -36,20 +61,17 @@ def arm_chart(drawn: Drawn, arms: Sequence[str], *, key: str) -> None:
         on_select="rerun",
         selection_mode="points",
     )
-    arm = clicked_point(event, arms)
-    if arm is not None:
-        open_arm(arm)
 
 
-def clicked_point(event: Any, arms: Sequence[str]) -> str | None:  # noqa: ANN401 - Streamlit's own kind
-    """The arm of the point that was clicked.
+def clicked_point(event: Any) -> int | None:  # noqa: ANN401 - Streamlit's own kind
+    """The number that the clicked point carries.
 
-    >>> clicked_point({"selection": {"points": [{"customdata": 1}]}}, ["a", "b"])
-    'b'
+    >>> clicked_point({"selection": {"points": [{"customdata": 1}]}})
+    1
     """
     points = event["selection"].get("points", []) if event else []
-    place = points[0].get("customdata") if points else None
-    return arms[int(place)] if isinstance(place, (int, float)) and 0 <= place < len(arms) else None
+    number = points[0].get("customdata") if points else None
+    return int(number) if isinstance(number, (int, float)) else None
 
 
 def clicked_row(event: Any, *, rest: str, key: str) -> int | None:  # noqa: ANN401 - Streamlit's own kind
@@ -68,3 +90,21 @@ def clicked_row(event: Any, *, rest: str, key: str) -> int | None:  # noqa: ANN4
         st.session_state[moved] = row > 0 or st.session_state.get(moved, False)
         return None
     return None if row == 0 and st.session_state.get(moved) is False else row
+
+
+def open_clicked_run(
+    event: Any,  # noqa: ANN401 - Streamlit's own kind
+    uids: Sequence[str | None],
+    *,
+    rest: str,
+    key: str,
+) -> None:
+    """Open the run whose cell was clicked; other cells only show themselves whole."""
+    row = clicked_row(event, rest=rest, key=key)
+    uid = (
+        uids[row]
+        if row is not None and row < len(uids) and event["selection"]["cells"][0][1] == "run"
+        else None
+    )
+    if uid is not None:
+        open_run(uid)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, Literal, NoReturn
 
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from dashboard.widgets.frame.filters import in_url
+from dashboard.configuration import PACKAGE
+from dashboard.widgets import address
 
 PageName = Literal[
     "overview",
@@ -27,7 +27,7 @@ PageName = Literal[
 
 _HIDDEN: Final = frozenset({"arm", "run"})
 """Pages one comes to by a link only: they need to be told what to show."""
-_FOLDER: Final = Path(__file__).resolve().parent.parent / "app_pages"
+_FOLDER: Final = PACKAGE / "app_pages"
 _MADE: Final = "armscope pages"
 _TITLES: Final[dict[PageName, str]] = {
     "overview": "Overview",
@@ -88,5 +88,5 @@ def way(name: PageName, words: str, **more: str | Sequence[str]) -> None:
         label=words,
         icon=":material/arrow_forward:",
         icon_position="right",
-        query_params={**in_url(), **more},
+        query_params={**address.kept(), **more},
     )

@@ -8,7 +8,9 @@ import pyarrow as pa
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard.figures.theme import Tokens
+from core.records.arm import ArmType
+from dashboard import wording
+from dashboard.figures.theme import LIGHT, Tokens
 from dashboard.sentences import Phrase, Sentence
 from dashboard.widgets.fold import fold
 
@@ -42,6 +44,20 @@ def paragraphs(*texts: str) -> None:
 def small(text: str) -> str:
     """Markdown for notes, times and second lines."""
     return f":small[:gray[{text}]]"
+
+
+def chip(kind: ArmType) -> str:
+    """An arm's type as Markdown.
+
+    >>> chip("tool")
+    ':blue-badge[tool]'
+    """
+    return wording.chip(kind, LIGHT.types[kind].streamlit)
+
+
+def chipped(arm: str) -> str:
+    """An arm's type and short name as Markdown."""
+    return f"{chip(wording.type_of(arm))} {wording.literal(wording.short_name(arm))}"
 
 
 def both_ends() -> DeltaGenerator:

@@ -16,7 +16,7 @@ from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Usage
 from dashboard import wording
-from dashboard.widgets.reset import form as reset_form
+from dashboard.widgets import address
 from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, desk_at, world
 
@@ -71,7 +71,7 @@ def test_poison_is_named_with_its_evidence_and_drift_too(open_page: Open, databa
 
 def test_the_cure_is_two_clicks_away(open_page: Open, database: Path) -> None:
     sick(database)
-    page = open_page("reset", **reset_form.address(FILES))
+    page = open_page("reset", **address.reset(FILES))
     assert "2 files" in said(page)
     assert any("reset 2 arms" in one.label for one in page.text_input)
 

@@ -15,6 +15,7 @@ from core.records.actor import Actor
 from core.records.learner import LearnerSettings
 from dashboard import sentences
 from dashboard.widgets.settings import form
+from dashboard.widgets.settings.fields import FIELDS
 from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import HOSTILE, desk_at, keys, world
 
@@ -37,7 +38,7 @@ def settings_of(database: Path) -> LearnerSettings:
 def test_no_setting_of_the_record_is_forgotten() -> None:
     assert set(sentences.SETTING_WORDS) == set(NAMES)
     assert sorted(name for group in sentences.SETTING_GROUPS.values() for name in group) == sorted(NAMES)
-    assert set(form._FIELDS) == set(NAMES)
+    assert set(FIELDS) == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -48,7 +49,7 @@ def test_what_a_field_shows_reads_as_the_value_in_force(name: str) -> None:
         "seed_arms": ("tool:x:a b", "file:workspace:é"),
     }
     chosen = msgspec.convert({name: odd.get(name, getattr(LearnerSettings(), name))}, LearnerSettings)
-    field = form._FIELDS[name]
+    field = FIELDS[name]
     read = field.read(field.write(getattr(chosen, name)))
     assert getattr(msgspec.convert({name: read}, LearnerSettings), name) == getattr(chosen, name)
 

@@ -10,21 +10,17 @@ from core.columns import UNKNOWN
 from core.flows.look import ArmPath, Belief
 from core.records.arm import MICRO
 from dashboard import loading, wording
-from dashboard.figures.theme import LIGHT
-from dashboard.widgets import ways
+from dashboard.widgets import address, ways
 from dashboard.widgets.arm import notes
 from dashboard.widgets.empty import command, empty, no_arms
-from dashboard.widgets.reset import form as reset_form
-from dashboard.widgets.rewards import form as reward_form
-from dashboard.widgets.words import muted, section
+from dashboard.widgets.words import chip, muted, section
 
-ARM: Final = "arm"
 _NEAR: Final = 5
 
 
 def wanted() -> str | None:
     """The arm that the address names, if there is one; else the page says what to do instead."""
-    name = st.query_params.get(ARM, "")
+    name = st.query_params.get(address.ARM, "")
     known = loading.as_of().columns
     if name in known.places:
         return name
@@ -69,8 +65,8 @@ def _no_such_arm(name: str) -> None:
         for key in near:
             kind = wording.type_of(key)
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                st.markdown(wording.chip(kind, LIGHT.types[kind].streamlit), width="content")
-                ways.way("arm", wording.literal(wording.short_name(key)), arm=key)
+                st.markdown(chip(kind), width="content")
+                ways.way("arm", wording.literal(wording.short_name(key)), **{address.ARM: key})
     ways.way("posteriors", "All arms")
 
 
@@ -80,15 +76,15 @@ def head(known: Belief, place: int, seen: ArmPath) -> None:
     columns = known.columns
     kind, key = columns.types[place], columns.keys[place]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(wording.chip(kind, LIGHT.types[kind].streamlit), width="content")
+        st.markdown(chip(kind), width="content")
         st.code(key, language=None, width="content", wrap_lines=True)
         muted_facts = f":gray[{' · '.join(_facts(known, place, seen))}]"
         st.markdown(muted_facts, width="content")
         st.space("stretch")
         if here.may("reward"):
-            ways.way("rewards", "Reward", **{reward_form.ARM: key})
+            ways.way("rewards", "Reward", **{address.REWARDS_ARM: key})
         if here.may("reset"):
-            ways.way("reset", "Reset", **{reset_form.SCOPE: "Named arms", reset_form.RESET_ARMS: key})
+            ways.way("reset", "Reset", **address.reset([key]))
         if here.may("reward"):
             notes.write(key)
 

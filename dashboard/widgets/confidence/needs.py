@@ -12,8 +12,7 @@ from core.columns import Ints
 from core.records.posterior import BANDS
 from core.statistics.confidence import Confidence
 from dashboard import loading, sentences, wording
-from dashboard.figures.theme import LIGHT
-from dashboard.widgets.words import section, small, small_table
+from dashboard.widgets.words import chipped, section, small, small_table
 
 NEED: Final = "need"
 WIDTH: Final = "width"
@@ -104,19 +103,13 @@ def _rows(known: Confidence, need: Need, places: Ints, said: Callable[[int], str
         return
     shown = [int(place) for place in places]
     cells: dict[str, Sequence[object]] = {
-        "arm": [_name(known, place) for place in shown],
+        "arm": [chipped(known.keys[place]) for place in shown],
         "pulls": [int(known.pulls[place]) for place in shown],
     }
     if need == "given width":
         cells["width"] = [f"{known.width[place]:.2f}" for place in shown]
     cells[_HEADS[need]] = [said(place) for place in shown]
     small_table(cells, alt=f"Arms nearest to the goal: {need}")
-
-
-def _name(known: Confidence, place: int) -> str:
-    kind = known.types[place]
-    chip = wording.chip(kind, LIGHT.types[kind].streamlit)
-    return f"{chip} {wording.literal(wording.short_name(known.keys[place]))}"
 
 
 def _everyone(

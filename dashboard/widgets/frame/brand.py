@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from base64 import b64encode
 from functools import cache
-from pathlib import Path
 from typing import Final, Literal
 
-_FOLDER: Final = Path(__file__).resolve().parents[2] / "brand"
+from dashboard.configuration import PACKAGE
+
+_FOLDER: Final = PACKAGE / "brand"
 
 
 @cache

@@ -16,43 +16,16 @@ from core.flows.look import Frame
 from core.records.arm import ARM_TYPES, ArmType
 from core.records.view import View
 from dashboard import acting, wording
+from dashboard.widgets.address import CHANNEL, LEARNER, MODEL, SINCE, SPAN, TYPE, UNTIL
 from dashboard.widgets.fold import fold, in_use, opened
 
-LEARNER: Final = "learner"
-SPAN: Final = "span"
-SINCE: Final = "from"
-UNTIL: Final = "to"
-MODEL: Final = "model"
-CHANNEL: Final = "channel"
-TYPE: Final = "type"
-COMPACT: Final = "compact"
-PRESENT: Final = "present"
 NEW_LEARNER: Final = "new learner"
-_PAGE: Final = "armscope page"
-_KEPT: Final = (LEARNER, SPAN, SINCE, UNTIL, MODEL, CHANNEL, TYPE, COMPACT, PRESENT)
 
 Span = Literal["all", "7 days", "30 days", "90 days", "dates"]
 SPANS: Final[tuple[Span, ...]] = ("all", "7 days", "30 days", "90 days", "dates")
 _SPAN_DAYS: Final[dict[Span, int]] = {"7 days": 7, "30 days": 30, "90 days": 90}
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
-
-
-def in_url() -> dict[str, list[str]]:
-    """The filters of the present address, for links to other pages."""
-    return {name: st.query_params.get_all(name) for name in _KEPT if name in st.query_params}
-
-
-def keep_in_url(page: str) -> None:
-    """Put the filters back into the address after a change of page, whose link carries none.
-
-    A bound parameter can't be set directly; setting its widget's state again sends it anew.
-    """
-    if st.session_state.get(_PAGE) != page:
-        st.session_state[_PAGE] = page
-        for name in _KEPT:
-            if name in st.session_state:
-                st.session_state[name] = st.session_state[name]
 
 
 def wanted_learner(known: Sequence[str], otherwise: str) -> str:

@@ -10,9 +10,9 @@ from core.flows.look import Frame
 from core.records.actor import Actor
 from dashboard import loading
 from dashboard.report import gather, rendered, report
+from dashboard.widgets.address import COMPACT, PRESENT
 from dashboard.widgets.fold import in_use, opened
 from dashboard.widgets.frame import tour
-from dashboard.widgets.frame.filters import COMPACT, PRESENT
 
 WIDTH_COOKIE: Final = "armscope-width"
 NARROW_PX: Final = 700

@@ -10,10 +10,7 @@ import streamlit as st
 
 from core.statistics.overview import Overview
 from dashboard import loading, wording
-from dashboard.widgets import ways
-from dashboard.widgets.reset import form as reset_form
-from dashboard.widgets.rewards import form as reward_form
-from dashboard.widgets.runs import filters
+from dashboard.widgets import address, ways
 from dashboard.widgets.ways import PageName
 
 _AT: Final = "armscope tour"
@@ -87,24 +84,24 @@ def _steps(seen: Overview) -> tuple[Step, ...]:
             page="overview",
             way="Overview",
         ),
-        Step(words=f"Open {name}, which needs a look.", page="arm", way="The arm", more={"arm": arm}),
+        Step(words=f"Open {name}, which needs a look.", page="arm", way="The arm", more={address.ARM: arm}),
         Step(
             words=f"See what became of {name} in each run, and open one to read why.",
             page="runs",
             way="Its runs",
-            more={filters.ARM: arm},
+            more={address.RUNS_ARM: arm},
         ),
         Step(
             words="Judge it: choose an outcome and watch the effect before you send it.",
             page="rewards",
             way="Give a reward",
-            more={reward_form.ARM: arm},
+            more={address.REWARDS_ARM: arm},
         ),
         Step(
             words=f"Start {repaired} again: the table shows what would change.",
             page="reset",
             way="Reset",
-            more={reset_form.SCOPE: "Named arms", reset_form.RESET_ARMS: arms},
+            more={**address.reset(arms)},
         ),
         Step(
             words="Take it back: **Undo** stands beside every act, and at the top of the page.",

@@ -10,20 +10,17 @@ import streamlit as st
 
 from core.columns import Ints
 from core.flows.look import Belief
-from dashboard import loading, wording
+from dashboard import loading
 from dashboard.figures.arms import METHOD_WORDS, METHODS, ORDERS, ArmRow, Method, Order, ordered, telling
 from dashboard.figures.densities import densities, sample
 from dashboard.figures.drawn import Drawn
+from dashboard.widgets.address import POSTERIORS_ARMS
 from dashboard.widgets.fold import fold, in_use
-from dashboard.widgets.picker import matches, several_arms
-from dashboard.widgets.tables import opens
+from dashboard.widgets.picker import several_arms
 
 SORT: Final = "sort"
-ARMS: Final = "arms"
-"""Not the name of the arm page's own parameter: a link to it would lose what a widget here is bound to."""
 METHOD: Final = "interval"
 TRUTH: Final = "truth"
-FIND: Final = "find"
 
 
 def order() -> Order:
@@ -42,13 +39,13 @@ def order() -> Order:
 
 def arms(known: Belief, by: Order) -> tuple[Ints, Method]:
     """Places of the chosen arms in their order, and the method of their intervals."""
-    used = in_use(ARMS) or in_use(METHOD, unused=METHODS[0])
+    used = in_use(POSTERIORS_ARMS) or in_use(METHOD, unused=METHODS[0])
     behind = fold("Change arms", icon=":material/tune:", key="change arms", type="secondary", used=used)
     chosen: list[str] = []
     method: Method = METHODS[0]
     if behind is not None:
         with behind:
-            chosen = several_arms(known.columns, key=ARMS, label="Arms, up to 12", help_text=None)
+            chosen = several_arms(known.columns, key=POSTERIORS_ARMS, label="Arms, up to 12", help_text=None)
             st.markdown(":small[:gray[None chosen: a spread of arms from the best to the worst.]]")
             method = st.radio(
                 "95% interval",
@@ -87,45 +84,4 @@ def picture(known: Belief, places: Ints, chosen: Sequence[ArmRow], method: Metho
     truth = tuple(row.truth for row in chosen)
     return loading.drawn_once(
         ("densities", places.tobytes(), method, truth, here.tokens.name, here.compact), draw
-    )
-
-
-def found(known: Belief, by: Order) -> Ints:
-    """Places of the arms that pass the search, in order."""
-    needle = st.session_state.get(FIND) or ""
-    return loading.drawn_once(("found arms", needle, by), lambda: _found(known, by, needle))
-
-
-def _found(known: Belief, by: Order, needle: str) -> Ints:
-    everywhere = np.arange(len(known.columns), dtype=np.int64)
-    if needle:
-        hits = set(matches(known.columns.keys, needle, at_most=len(everywhere)))
-        everywhere = np.array(
-            [place for place in everywhere if known.columns.keys[int(place)] in hits], dtype=np.int64
-        )
-    return ordered(known.columns, known.summary, everywhere, by)
-
-
-def search_box() -> None:
-    """Search among all arms, while typing."""
-    st.text_input(
-        "Search",
-        key=FIND,
-        bind="query-params",
-        type="search",
-        live=True,
-        placeholder="Search arms",
-        label_visibility="collapsed",
-        width=240,
-    )
-
-
-def found_note(known: Belief, places: Sequence[int] | Ints) -> str:
-    """How many arms there are, and how many pass the search."""
-    total = wording.things(len(known.columns), "arm")
-    counted = total if len(places) == len(known.columns) else f"{wording.count(len(places))} of {total}"
-    return (
-        f"{counted}; a click on one opens it"
-        if opens(len(places))
-        else f"{counted}; search for one to open it"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -13,18 +12,16 @@ from core.records.arm import ArmType
 from core.records.observation import MAX_REASON_CHARS
 from core.records.reset import REASONS, Target
 from dashboard import acting, loading, sentences, wording
+from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.picker import several_arms
-from dashboard.widgets.tables import reset_table
 
 ScopeName = Literal["all", "type", "named"]
 
 _SCOPES: Final[tuple[ScopeName, ...]] = ("all", "type", "named")
-_SCOPE_WORDS: Final[dict[ScopeName, str]] = {"all": "All arms", "type": "A type", "named": "Named arms"}
+_SCOPE_WORDS: Final[dict[ScopeName, str]] = {"all": "All arms", "type": "A type", "named": NAMED_ARMS}
 _TARGETS: Final[tuple[Target, ...]] = ("uniform", "prior")
 _TARGET_WORDS: Final[dict[Target, str]] = {"uniform": "Beta(1, 1)", "prior": "Each arm’s prior"}
-SCOPE: Final = "scope"
 RESET_TYPE: Final = "reset_type"
-RESET_ARMS: Final = "reset_arm"
 TARGET: Final = "target"
 REASON: Final = "reset reason"
 TYPED: Final = "reset typed"
@@ -41,11 +38,6 @@ class Scope:
     chosen: bool
 
 
-def address(arms: Sequence[str]) -> dict[str, str | list[str]]:
-    """What the page's address has to hold so that these arms are chosen: choices stand in it as they are worded."""
-    return {SCOPE: _SCOPE_WORDS["named"], RESET_ARMS: list(arms)}
-
-
 def fields() -> Scope:
     """Scope, type or arms, target, reason."""
     first, second, third, fourth = st.columns([24, 16, 22, 38], gap="small")
@@ -56,7 +48,7 @@ def fields() -> Scope:
             default="type",
             required=True,
             format_func=lambda name: _SCOPE_WORDS[name],
-            key=SCOPE,
+            key=RESET_SCOPE,
             bind="query-params",
         )
     with second:
@@ -111,11 +103,6 @@ def preview(scope: Scope) -> ResetPreview | None:
 def note(shown: ResetPreview) -> str:
     """How many arms would begin a new epoch."""
     return f"{wording.things(len(shown.columns), 'arm')}, 1 new epoch"
-
-
-def changes(shown: ResetPreview) -> None:
-    """Every arm in scope, now and after."""
-    reset_table(shown, seeds=loading.reading().frame.settings.seed_arms)
 
 
 def phrase_for(n_arms: int) -> str:

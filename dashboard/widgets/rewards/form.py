@@ -20,6 +20,7 @@ from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS
 from dashboard import acting, loading, sentences, wording
 from dashboard.acting import RewardForm
 from dashboard.figures.before_after import before_after
+from dashboard.widgets.address import REWARDS_ARM, RUN
 from dashboard.widgets.chart import chart
 from dashboard.widgets.keys import SEND
 from dashboard.widgets.picker import one_arm
@@ -27,10 +28,8 @@ from dashboard.widgets.words import muted, small_table
 
 Outcome = Literal["accepted", "partial", "rejected", "number"]
 
-ARM: Final = "reward_arm"
 OUTCOME: Final = "outcome"
 NUMBER: Final = "reward number"
-RUN: Final = "run"
 KIND: Final = "reward kind"
 WHY: Final = "reward reason"
 _KEY: Final = "reward form key"
@@ -57,7 +56,7 @@ class Filled:
 def fields() -> Filled:
     """Draw the form and its button; the button works only where the preview does."""
     with st.container(border=True):
-        one_arm(loading.everything().columns, key=ARM)
+        one_arm(loading.everything().columns, key=REWARDS_ARM)
         _value_field()
         _run_fields()
         st.text_area("Why", key=WHY, height=80, max_chars=MAX_REASON_CHARS, placeholder="optional")
@@ -111,7 +110,7 @@ def _as_it_stands() -> RewardForm | None:
     """
     state = st.session_state
     outcome: Outcome = state.get(OUTCOME, "accepted")
-    arm: str | None = state.get(ARM)
+    arm: str | None = state.get(REWARDS_ARM)
     value = state.get(NUMBER) if outcome == "number" else OUTCOME_REWARDS[outcome]
     if arm is None or value is None:
         return None
@@ -187,7 +186,7 @@ def _begin_again() -> None:
 
 def _fields_now() -> tuple[object, ...]:
     """What the person has filled in."""
-    return tuple(st.session_state.get(field) for field in (ARM, OUTCOME, NUMBER, RUN, KIND, WHY))
+    return tuple(st.session_state.get(field) for field in (REWARDS_ARM, OUTCOME, NUMBER, RUN, KIND, WHY))
 
 
 def effect(filled: Filled) -> None:

@@ -10,19 +10,18 @@ from core.doors import explained
 from core.errors import UnknownRun
 from core.flows.look import RunStory
 from dashboard import loading, sentences, wording
-from dashboard.figures.theme import LIGHT
-from dashboard.widgets import ways
+from dashboard.widgets import address, ways
 from dashboard.widgets.empty import command, empty
-from dashboard.widgets.words import as_table, muted, section
+from dashboard.widgets.tables import arm_name
+from dashboard.widgets.words import as_table, chipped, muted, section
 
-RUN: Final = "run"
 _LISTED: Final = 12
 """Excerpts shown one below the other; more become a table."""
 
 
 def wanted() -> RunStory | None:
     """The run that the address names; where it names none, or one that isn't there, what to do instead."""
-    name = st.query_params.get(RUN, "")
+    name = st.query_params.get(address.RUN, "")
     if not name:
         _no_run("No run was chosen.", "This page explains one run: why each arm was in or left out.", "none")
         return None
@@ -57,7 +56,7 @@ def ways_on(story: RunStory) -> None:
         ways.way("runs", "All runs")
         st.space("stretch")
         if loading.reading().may("reward") and story.facts.standing and story.facts.outcome != "empty":
-            ways.way("rewards", "Give a reward about this run", run=story.facts.uid)
+            ways.way("rewards", "Give a reward about this run", **{address.RUN: story.facts.uid})
 
 
 def _step(words: str, icon: str, run: str | None) -> None:
@@ -68,7 +67,7 @@ def _step(words: str, icon: str, run: str | None) -> None:
         icon=icon,
         disabled=run is None,
         on_click=None if run is None else st.query_params.update,
-        args=({RUN: run},),
+        args=({address.RUN: run},),
     )
 
 
@@ -113,16 +112,9 @@ def by_hand(story: RunStory) -> None:
     section("By hand", wording.things(len(given), "ledger row"))
     for arm, row in given:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(_chipped(arm), width="content")
+            st.markdown(chipped(arm), width="content")
             st.text(wording.plain(explained.ledger_row(row)), width="content")
-            ways.way("arm", "Its ledger", arm=arm)
-
-
-def _chipped(arm: str) -> str:
-    """An arm's chip and name as Markdown."""
-    kind = wording.type_of(arm)
-    chip = wording.chip(kind, LIGHT.types[kind].streamlit)
-    return f"{chip} {wording.literal(wording.short_name(arm))}"
+            ways.way("arm", "Its ledger", **{address.ARM: arm})
 
 
 def excerpts(story: RunStory) -> None:
@@ -133,12 +125,12 @@ def excerpts(story: RunStory) -> None:
     section("Where they were recognised", "at most 160 characters are kept around each place")
     if len(seen) <= _LISTED:
         for arm in seen:
-            st.markdown(f"{_chipped(arm.arm)} :gray[{explained.evidence(arm, story)}]")
+            st.markdown(f"{chipped(arm.arm)} :gray[{explained.evidence(arm, story)}]")
             st.text(wording.plain(arm.excerpt or "").strip())
         return
     table: dict[str, list[str]] = {
         "type": [wording.type_of(arm.arm) for arm in seen],
-        "arm": [wording.cut_middle(wording.plain(wording.full_name(arm.arm)), 40) for arm in seen],
+        "arm": [arm_name(arm.arm) for arm in seen],
         "where": [explained.evidence(arm, story) for arm in seen],
         "excerpt": [wording.plain(arm.excerpt or "") for arm in seen],
     }

@@ -18,11 +18,10 @@ from core.records.view import RunFilter, View
 from core.statistics.heatmap import ROW_CHOICES, RowChoice
 from core.store.reads.run_pages import Cursor, Direction, RunPage
 from dashboard import loading, wording
+from dashboard.widgets.address import RUNS_ARM
 from dashboard.widgets.fold import fold, in_use
 from dashboard.widgets.picker import one_arm
 
-ARM: Final = "of_arm"
-"""Not the name of the arm page's own parameter: a link to it would lose what a widget here is bound to."""
 PART: Final = "part"
 OUTCOME: Final = "outcome"
 CLASS: Final = "class"
@@ -46,7 +45,7 @@ def run_filter() -> RunFilter:
         _label(),
         icon=":material/filter_list:",
         key="run filter popover",
-        used=in_use(ARM, OUTCOME, CLASS, STATUS),
+        used=in_use(RUNS_ARM, OUTCOME, CLASS, STATUS),
     )
     wanted = RunFilter()
     if behind is not None:
@@ -57,7 +56,7 @@ def run_filter() -> RunFilter:
 
 
 def _asked_for() -> RunFilter:
-    arm = one_arm(loading.everything().columns, key=ARM, label="Arm")
+    arm = one_arm(loading.everything().columns, key=RUNS_ARM, label="Arm")
     part = st.segmented_control(
         "Its part",
         _PARTS,
@@ -182,7 +181,7 @@ def _choice(label: str, options: Sequence[str], key: str) -> list[str]:
 def _label() -> str:
     """What is filtered, in the button's own words."""
     chosen = []
-    arm = st.session_state.get(ARM) or st.query_params.get(ARM)
+    arm = st.session_state.get(RUNS_ARM) or st.query_params.get(RUNS_ARM)
     if isinstance(arm, str) and arm in loading.everything().columns.places:
         chosen.append(wording.literal(wording.short_name(arm)))
     for key, options in ((OUTCOME, _OUTCOMES), (CLASS, RUN_CLASSES), (STATUS, _STATUSES)):

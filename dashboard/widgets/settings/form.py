@@ -6,36 +6,20 @@ meanwhile, the draft says so, and sending it is refused; settings without a draf
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, cast
 
 import msgspec
 import streamlit as st
 
 from core.records.arm import ARM_TYPES
-from core.records.learner import LearnerSettings, Mode
-from core.records.run import Phase
+from core.records.learner import LearnerSettings
 from dashboard import acting, loading, sentences, wording
+from dashboard.widgets.settings.fields import FIELDS, Raw
 from dashboard.widgets.words import muted, small, small_table
 
 PART: Final = "part"
 _SEEN: Final = "armscope settings seen"
-_PHASES: Final[tuple[Phase, ...]] = ("active", "passive")
-_MODES: Final[tuple[Mode, ...]] = ("standard", "openclaw")
-_PERCENT_DIGITS: Final = 9
-_CHOICE_WORDS: Final = {
-    "active": "Active",
-    "passive": "Passive",
-    "standard": "Standard",
-    "openclaw": "OpenClaw",
-}
-_LINES_PX: Final = 160
-_PRIOR_PX: Final = 108
-
-Raw = Any
-"""What a widget holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +29,6 @@ class Drafts:
     seen: LearnerSettings
     changes: dict[str, object]
     problems: dict[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Field:
-    """How a setting stands in a widget: drawn, written into it, read from it (`ValueError` says what is wrong)."""
-
-    draw: Callable[[str, str], object]
-    write: Callable[[Any], Raw]
-    read: Callable[[Raw], object]
 
 
 def fields() -> Drafts:
@@ -87,7 +62,7 @@ def _draw_group(said: dict[str, str]) -> None:
     for name, problem in said.items():
         words = sentences.SETTING_WORDS[name]
         with next(cells) if name in _SMALL else st.container():
-            _FIELDS[name].draw(words.label, _key(name))
+            FIELDS[name].draw(words.label, _key(name))
             st.markdown(small(f"{words.explains} Allowed: {words.allowed}."))
             if problem:
                 st.markdown(f":red[:material/error:] {problem}")
@@ -101,7 +76,7 @@ def _checked(
     problems: dict[str, str],
 ) -> str:
     """Note a draft and what is wrong with it; the same in Markdown, "" where nothing is."""
-    field, raw = _FIELDS[name], _raw(name)
+    field, raw = FIELDS[name], _raw(name)
     if raw == field.write(getattr(seen, name)):
         return ""
     try:
@@ -200,7 +175,7 @@ def _discard() -> None:
 def _followed(now: LearnerSettings) -> LearnerSettings:
     """What drafts began from; fields without a draft are set to what is in force."""
     seen = cast("LearnerSettings", st.session_state.get(_seen_key(), now))
-    for name, field in _FIELDS.items():
+    for name, field in FIELDS.items():
         is_there = all(key in st.session_state for key in _keys(name))
         if is_there and _raw(name) not in (field.write(getattr(seen, name)), field.write(getattr(now, name))):
             continue
@@ -238,138 +213,3 @@ def _raw(name: str) -> Raw:
 def _put(name: str, raw: Raw) -> None:
     for key, value in zip(_keys(name), raw if name == "priors" else [raw], strict=True):
         st.session_state[key] = value
-
-
-# One field each
-
-
-def _choice(options: tuple[str, ...]) -> _Field:
-    return _Field(
-        draw=lambda label, key: st.segmented_control(
-            label,
-            options,
-            key=key,
-            required=True,
-            format_func=lambda name: _CHOICE_WORDS[name],
-            persist_state="page",
-        ),
-        write=str,
-        read=str,
-    )
-
-
-def _whole() -> _Field:
-    return _Field(
-        draw=lambda label, key: st.number_input(label, key=key, step=1, format="%d", persist_state="page"),
-        write=int,
-        read=_int,
-    )
-
-
-def _int(raw: Raw) -> object:
-    if raw is None:
-        raise ValueError("It must be a whole number, got nothing.")
-    return int(raw)
-
-
-def _lines() -> _Field:
-    return _Field(
-        draw=lambda label, key: st.text_area(label, key=key, height=_LINES_PX, persist_state="page"),
-        write="\n".join,
-        read=lambda raw: [line.strip() for line in (raw or "").splitlines() if line.strip()],
-    )
-
-
-def _percent(raw: Raw) -> object:
-    if raw is None:
-        raise ValueError("It must be a number from 0 to 100, got nothing.")
-    if not 0 <= raw <= 100:
-        raise ValueError(f"It must be 0 to 100, got {raw:g}.")
-    return round(float(raw) / 100, _PERCENT_DIGITS)
-
-
-def _draw_priors(_label: str, key: str) -> None:
-    """A row for each type; rows stay rows on a phone."""
-    _row(*(partial(st.markdown, small(head), width=_PRIOR_PX) for head in ("type", "alpha", "beta")))
-    for kind in ARM_TYPES:
-        chip = wording.chip(kind, loading.reading().tokens.types[kind].streamlit)
-
-        def number(part: str, kind: str = kind) -> object:
-            return st.number_input(
-                f"{kind}, {part}",
-                key=f"{key} {kind} {part}",
-                step=0.5,
-                format="%g",
-                label_visibility="collapsed",
-                width=_PRIOR_PX,
-                persist_state="page",
-            )
-
-        _row(
-            partial(st.markdown, chip, width=_PRIOR_PX),
-            partial(number, "alpha"),
-            partial(number, "beta"),
-        )
-
-
-def _row(*cells: Callable[[], object]) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for cell in cells:
-            cell()
-
-
-def _read_priors(raw: Raw) -> object:
-    if any(value is None for value in raw):
-        raise ValueError("Every prior must have two numbers, got nothing for one.")
-    numbers = [round(float(value) * 1e6) for value in raw]
-    return {
-        kind: {"alpha_micro": numbers[2 * at], "beta_micro": numbers[2 * at + 1]}
-        for at, kind in enumerate(ARM_TYPES)
-    }
-
-
-def _write_prices(prices: dict[str, float]) -> Raw:
-    return "\n".join(f"{model} = {str(price).removesuffix('.0')}" for model, price in sorted(prices.items()))
-
-
-def _read_prices(raw: Raw) -> object:
-    found: dict[str, float] = {}
-    for line in (raw or "").splitlines():
-        if not line.strip():
-            continue
-        model, equals, price = line.rpartition("=")
-        try:
-            found[model.strip()] = float(price)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise ValueError(f"A line must read model = price, got {line.strip()[:60]!a}.")
-    return found
-
-
-_FIELDS: Final[dict[str, _Field]] = {
-    "phase": _choice(_PHASES),
-    "mode": _choice(_MODES),
-    "baseline_rate": _Field(
-        draw=lambda label, key: st.number_input(label, key=key, step=1.0, format="%g", persist_state="page"),
-        write=lambda value: round(value * 100, _PERCENT_DIGITS - 2),
-        read=_percent,
-    ),
-    "budget_tokens": _whole(),
-    "k": _whole(),
-    "min_pulls": _whole(),
-    "seed_arms": _lines(),
-    "meta_tools": _lines(),
-    "priors": _Field(
-        draw=_draw_priors,
-        write=lambda value: tuple(number for pair in sentences.priors_of(value).values() for number in pair),
-        read=_read_priors,
-    ),
-    "prices": _Field(
-        draw=lambda label, key: st.text_area(
-            label, key=key, height=_LINES_PX, placeholder="large = 3", persist_state="page"
-        ),
-        write=_write_prices,
-        read=_read_prices,
-    ),
-}

@@ -1,0 +1,64 @@
+"""Address: under which names choices stand in a page's address, where others than the page itself write or keep them.
+
+Each page has a name of its own for its arms: a link to one page would lose what a widget of another is bound to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+# The frame's, which go along from page to page
+
+LEARNER: Final = "learner"
+SPAN: Final = "span"
+SINCE: Final = "from"
+UNTIL: Final = "to"
+MODEL: Final = "model"
+CHANNEL: Final = "channel"
+TYPE: Final = "type"
+COMPACT: Final = "compact"
+PRESENT: Final = "present"
+_KEPT: Final = (LEARNER, SPAN, SINCE, UNTIL, MODEL, CHANNEL, TYPE, COMPACT, PRESENT)
+_PAGE: Final = "armscope page"
+
+# A page's, which links to it write
+
+ARM: Final = "arm"
+RUN: Final = "run"
+"""Of the page of a run, and of the form of rewards, which may be about one."""
+POSTERIORS_ARMS: Final = "arms"
+RUNS_ARM: Final = "of_arm"
+REWARDS_ARM: Final = "reward_arm"
+RESET_SCOPE: Final = "scope"
+RESET_ARMS: Final = "reset_arm"
+NAMED_ARMS: Final = "Named arms"
+"""The scope of a reset that is told its arms, as its choice is worded: so it stands in the address."""
+
+
+def reset(arms: Sequence[str]) -> dict[str, str | list[str]]:
+    """What the address of the page of resets has to hold so that these arms are chosen.
+
+    >>> reset(["tool:fs:read"])
+    {'scope': 'Named arms', 'reset_arm': ['tool:fs:read']}
+    """
+    return {RESET_SCOPE: NAMED_ARMS, RESET_ARMS: list(arms)}
+
+
+def kept() -> dict[str, list[str]]:
+    """The filters of the present address, for links to other pages."""
+    return {name: st.query_params.get_all(name) for name in _KEPT if name in st.query_params}
+
+
+def put_back(page: str) -> None:
+    """Put the filters back into the address after a change of page, whose link carries none.
+
+    A bound parameter can't be set directly; setting its widget's state again sends it anew.
+    """
+    if st.session_state.get(_PAGE) != page:
+        st.session_state[_PAGE] = page
+        for name in _KEPT:
+            if name in st.session_state:
+                st.session_state[name] = st.session_state[name]

@@ -1,0 +1,104 @@
+"""In or left out: the runs in which an arm was in the prompt or left out, why, and what came of it.
+
+Cells are text cells, which Streamlit shows as they are. A click on a run opens it. Where a page of the table begins
+is in the address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import streamlit as st
+
+from core.doors import explained
+from core.flows.look import ArmInRun, ArmRuns
+from core.store.reads.run_pages import Cursor
+from dashboard import loading, sentences, wording
+from dashboard.widgets.arm.paging import paging
+from dashboard.widgets.opening import fresh, open_clicked_run
+from dashboard.widgets.tables import ROW_PX, draw, height
+from dashboard.widgets.words import muted, section
+
+RUNS: Final = "runs_from"
+_PLACE: Final = re.compile(r"(\d{0,15})\.(\d{1,17})", re.ASCII)
+
+
+def in_or_out(arm: str) -> None:
+    """Runs it was in or left out of, why, and what came of it."""
+    cursor = _place()
+    page = loading.arm_runs(arm, cursor)
+    section("In or left out", sentences.in_or_out(page.rows) if page.rows else "")
+    if not page.rows:
+        muted("It had a part in no run yet." if cursor is None else "No older ones.")
+    else:
+        _table(arm, page)
+    onward = None if page.onward is None else f"{page.onward.at_ms or ''}.{page.onward.run_no}"
+    paging(RUNS, onward, at_newest=cursor is None)
+
+
+def _table(arm: str, page: ArmRuns) -> None:
+    rows = page.rows
+    frame = loading.drawn_once(("arm runs", arm, rows[0].run.run_no, len(rows)), lambda: _sent(rows))
+    text = st.column_config.TextColumn
+    event = st.dataframe(
+        frame,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(len(rows)),
+        column_config={
+            "run": text("run", width=88),
+            "ended, UTC": text("ended, UTC", width=124),
+            "class": text("class", width=84),
+            "prompt": text("prompt", width=68),
+            "why": text("why", width=300),
+            "rank": text("rank", width=60, alignment="right"),
+            "draw": text("draw", width=68, alignment="right"),
+            "tokens": text("tokens", width=72, alignment="right"),
+            "budget left": text("budget left", width=92, alignment="right"),
+            "observed": text("observed", width=84),
+        },
+        key=fresh("arm runs"),
+        on_select="rerun",
+        selection_mode="single-cell",
+        alt=f"{wording.things(len(rows), 'run')} that this arm was in or left out of, newest first",
+    )
+    open_clicked_run(event, [row.run.uid for row in rows], rest="ended, UTC", key=fresh("arm runs"))
+
+
+def _sent(rows: Sequence[ArmInRun]) -> pa.Table:
+    year = loading.reading().frame.last_at_ms
+    cells: dict[str, Any] = {
+        "ended, UTC": [wording.moment(row.run.at_ms, year_of_ms=year) for row in rows],
+        "run": [f"run {wording.count(row.run.run_no)}" for row in rows],
+        "class": [row.run.run_class for row in rows],
+        "prompt": ["✓ in" if row.in_prompt else "× out" for row in rows],
+    }
+    if any(row.reason is not None for row in rows):
+        cells |= {
+            "why": [explained.why(row) for row in rows],
+            "rank": [_count(row.rank) for row in rows],
+            "draw": [draw(row.draw, row.reason) for row in rows],
+        }
+    cells["tokens"] = [_count(row.token_cost) for row in rows]
+    if any(row.budget_left is not None for row in rows):
+        cells["budget left"] = [_count(row.budget_left) for row in rows]
+    cells["observed"] = [_observed(row) for row in rows]
+    return pa.table(cells)
+
+
+def _count(number: int | None) -> str:
+    return wording.MISSING if number is None else wording.count(number)
+
+
+def _observed(row: ArmInRun) -> str:
+    if row.reward is not None:
+        return wording.reward(row.reward)
+    return row.run.outcome if row.in_prompt else wording.MISSING
+
+
+def _place() -> Cursor | None:
+    found = _PLACE.fullmatch(st.query_params.get(RUNS, ""))
+    return None if found is None else Cursor(int(found[1]) if found[1] else None, int(found[2]))

@@ -1,0 +1,141 @@
+"""Ledger of an arm: every observation with its way back, and where it was recognised.
+
+Cells are text cells, which Streamlit shows as they are. A click on a run opens it. Where a page of the table begins
+is in the address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import streamlit as st
+
+from core.doors import explained
+from core.flows.look import ArmLedger, Learned, LedgerPlace
+from dashboard import acting, loading, sentences, wording
+from dashboard.widgets.arm.paging import paging
+from dashboard.widgets.opening import fresh, open_clicked_run
+from dashboard.widgets.tables import ROW_PX, height
+from dashboard.widgets.words import as_table, muted, section
+
+LEDGER: Final = "ledger"
+_PLACE: Final = re.compile(r"(\d{0,15})\.(\d{0,17})\.(\d{0,15})\.(\d{0,17})", re.ASCII)
+
+
+def ledger(arm: str) -> None:
+    """Every observation, newest first, and where skills, files and memories were recognised."""
+    place = _place()
+    page = loading.arm_ledger(arm, place)
+    section("Ledger", "every observation, newest first; undone ones stay, without effect")
+    if not page.rows:
+        muted("No observation yet: its belief is its prior." if place == LedgerPlace() else "No older ones.")
+    else:
+        _table(arm, page)
+    paging(LEDGER, None if page.onward is None else _written(page.onward), at_newest=place == LedgerPlace())
+    _excerpts(page.rows, arm)
+
+
+def _table(arm: str, page: ArmLedger) -> None:
+    here = loading.reading()
+    rows = page.rows
+    text = st.column_config.TextColumn
+    frame = loading.drawn_once(
+        ("arm ledger", arm, rows[0], len(rows), here.presenting), lambda: _sent(arm, rows)
+    )
+    config: dict[str, Any] = {
+        "when, UTC": text("when, UTC", width=124),
+        "run": text("run", width=88),
+        "source": text("source", width=150),
+        "reward": text("reward", width=76),
+        "evidence": text("evidence", width=430),
+        "mean moved": text("mean moved", width=104, alignment="right"),
+    }
+    if "act" in frame.column_names:
+        clicked = "arm ledger act"
+        config["act"] = st.column_config.ButtonColumn(
+            "", type="tertiary", width=84, key=clicked, on_click=_take_back, args=(clicked, rows)
+        )
+    event = st.dataframe(
+        frame,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(len(rows)),
+        column_config=config,
+        key=fresh("arm ledger"),
+        on_select="rerun",
+        selection_mode="single-cell",
+        alt=f"Ledger of {wording.things(len(rows), 'observation')}, newest first",
+    )
+    open_clicked_run(event, [one.run for one in rows], rest="when, UTC", key=fresh("arm ledger"))
+
+
+def _sent(arm: str, rows: Sequence[Learned]) -> pa.Table:
+    here = loading.reading()
+    year = here.frame.last_at_ms
+    cells: dict[str, Sequence[str | None]] = {
+        "when, UTC": [wording.moment(one.at_ms, year_of_ms=year) for one in rows],
+        "run": [
+            wording.MISSING if one.run_no is None else f"run {wording.count(one.run_no)}" for one in rows
+        ],
+        "source": [sentences.source(one) for one in rows],
+        "reward": [wording.reward(one.reward) for one in rows],
+        "evidence": [sentences.learned_by(one, arm) for one in rows],
+        "mean moved": [sentences.mean_moved(one) for one in rows],
+    }
+    acts = [_act(one) for one in rows]
+    if any(acts):
+        cells["act"] = acts
+    return pa.table({name: pa.array(column, type=pa.string()) for name, column in cells.items()})
+
+
+def _act(one: Learned) -> str | None:
+    """What the last column offers: automatic observations go with their run or import, not by themselves."""
+    here = loading.reading()
+    if one.given is None:
+        return None
+    own = here.may("undo_own") and one.given.actor == here.desk.actor.name
+    if not (own or here.may("undo")):
+        return None
+    return "Redo" if one.given.undone else "Undo"
+
+
+def _take_back(clicked: str, rows: Sequence[Learned]) -> None:
+    click = st.session_state.get(clicked)
+    given = rows[int(click["row"])].given if click is not None and int(click["row"]) < len(rows) else None
+    if given is not None:
+        acting.take_back(given.id, again=given.undone)
+
+
+def _excerpts(rows: Sequence[Learned], arm: str) -> None:
+    seen = [one for one in rows if one.excerpt]
+    if not seen:
+        return
+    label = f"Where it was recognised, in full ({wording.count(len(seen))})"
+    behind = st.expander(label, key="arm excerpts", on_change="rerun")
+    if not behind.open:
+        return
+    with behind:
+        year = loading.reading().frame.last_at_ms
+        table: dict[str, list[str]] = {
+            "when, UTC": [wording.moment(one.at_ms, year_of_ms=year) for one in seen],
+            "run": [wording.count(one.run_no or 0) for one in seen],
+            "where": [explained.recognised(arm, one.where, n_calls=one.n_calls) for one in seen],
+            "excerpt, at most 160 characters": [wording.plain(one.excerpt or "") for one in seen],
+        }
+        as_table(table, alt="Where this arm was recognised")
+
+
+def _written(place: LedgerPlace) -> str:
+    parts = (place.run_at_ms, place.run_no, place.row_at_ms, place.row_no)
+    return ".".join("" if part is None else str(part) for part in parts)
+
+
+def _place() -> LedgerPlace:
+    """Where the ledger's page begins, as the address says; anything else begins at the newest."""
+    found = _PLACE.fullmatch(st.query_params.get(LEDGER, ""))
+    if found is None:
+        return LedgerPlace()
+    return LedgerPlace(*(int(part) if part else None for part in found.groups()))

@@ -1,0 +1,31 @@
+"""Paging: the older rows of a table of an arm's page; where they begin is in the address."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+
+def paging(name: str, onward: str | None, *, at_newest: bool) -> None:
+    """Older, and back to the newest; nothing where everything is on the page."""
+    if onward is None and at_newest:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.button(
+            "Older",
+            key=f"older {name}",
+            icon=":material/chevron_right:",
+            icon_position="right",
+            disabled=onward is None,
+            on_click=_go,
+            args=(name, onward),
+        )
+        if not at_newest:
+            st.button("Newest", key=f"newest {name}", type="tertiary", on_click=_go, args=(name, None))
+
+
+def _go(name: str, place: str | None) -> None:
+    """Put a place into the address, or take it out."""
+    if place is not None:
+        st.query_params[name] = place
+    elif name in st.query_params:
+        del st.query_params[name]

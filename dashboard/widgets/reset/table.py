@@ -1,0 +1,83 @@
+"""What a reset would change: every arm in its scope, now and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from core.flows.look import ResetPreview
+from core.records.posterior import BANDS
+from dashboard import loading, wording
+from dashboard.widgets.tables import ALL_AT_ONCE, CHANCE, ROW_PX, arm_name, height, sent_frame, type_column
+
+
+def changes(shown: ResetPreview) -> None:
+    """Every arm that a reset would touch, now and after."""
+    seeds = loading.reading().frame.settings.seed_arms
+    n_arms = len(shown.columns)
+    frame = loading.drawn_once(
+        ("reset table", shown.target, shown.columns.keys), lambda: sent_frame(_reset_frame(shown, seeds))
+    )
+    st.dataframe(
+        frame,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(n_arms),
+        lazy=True if n_arms > ALL_AT_ONCE else None,
+        column_order=[head for head in frame.column_names if head != "id"],
+        column_config=_reset_columns(),
+        key="reset preview",
+        alt=f"What a reset would change for {wording.things(n_arms, 'arm')}",
+    )
+
+
+def _reset_frame(shown: ResetPreview, seeds: Sequence[str]) -> pd.DataFrame:
+    columns, now = shown.columns, shown.summary
+    places = range(len(columns))
+    return pd.DataFrame(
+        {
+            "type": [[kind] for kind in columns.types],
+            "arm": [arm_name(key) for key in columns.keys],
+            "mean now": np.clip(now.mean, 0.01, 0.99),
+            "95% interval": [wording.interval(float(now.lower[at]), float(now.upper[at])) for at in places],
+            "pulls → 0": columns.pulls,
+            "confidence now": [wording.band(BANDS[int(now.band[at])]) for at in places],
+            "after": np.asarray(shown.mean),
+            "interval after": [
+                wording.interval(float(low), float(high))
+                for low, high in zip(shown.lower, shown.upper, strict=True)
+            ],
+            "chance of inclusion": [_chance_words(shown, at, seeds) for at in places],
+            "id": [wording.plain(key) for key in columns.keys],
+        }
+    )
+
+
+def _reset_columns() -> dict[str, Any]:
+    number = st.column_config.NumberColumn
+    return {
+        "type": type_column(),
+        "arm": st.column_config.TextColumn("arm", width=250),
+        "mean now": number("mean now", format="%.2f", width=88),
+        "95% interval": st.column_config.TextColumn("95% interval", width=104, alignment="right"),
+        "pulls → 0": number("pulls → 0", format="localized", width=88),
+        "confidence now": st.column_config.TextColumn("confidence now", width=132),
+        "after": number("after", format="%.2f", width=68),
+        "interval after": st.column_config.TextColumn("interval after", width=108, alignment="right"),
+        "chance of inclusion": st.column_config.TextColumn("chance of inclusion", width=160, help=CHANCE),
+    }
+
+
+def _chance_words(shown: ResetPreview, at: int, seeds: Sequence[str]) -> str:
+    """What the next run's prompt would do with an arm, now → after."""
+    if shown.columns.keys[at] in seeds:
+        return "always in (seed)"
+    if np.isnan(shown.chance_now[at]):
+        return wording.NOT_OFFERED
+    now = wording.percent(float(shown.chance_now[at]), 0)
+    after = wording.percent(float(shown.chance_after[at]), 0)
+    return after if now == after else f"{now} → {after}"

@@ -1,0 +1,78 @@
+"""Every arm of a run, with why, evidence and what would have flipped it.
+
+Cells are text cells, which Streamlit shows as they are. A click on one opens its arm.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import streamlit as st
+
+from core.doors import explained
+from core.flows.look import RunStory
+from dashboard import loading, wording
+from dashboard.widgets.opening import clicked_row, fresh, open_arm
+from dashboard.widgets.tables import ALL_AT_ONCE, ROW_PX, draw, height, type_column
+
+_TALL_PX: Final = 640
+
+
+def table(story: RunStory) -> None:
+    """Every arm of a run; a click opens the arm."""
+    n_arms = len(story.arms)
+    frame = loading.drawn_once(("decisions", story.facts.run_no), lambda: _decisions(story))
+    text = st.column_config.TextColumn
+    is_long = n_arms > ALL_AT_ONCE  # then rows are sent as one scrolls, which can't be combined with clicks
+    more: dict[str, Any] = (
+        {"lazy": True} if is_long else {"on_select": "rerun", "selection_mode": "single-cell"}
+    )
+    clicked = st.dataframe(
+        frame,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(n_arms, at_most_px=_TALL_PX),
+        column_config={
+            "type": type_column(),
+            "arm": text("arm", width=190),
+            "prompt": text("prompt", width=58),
+            "why": text("why", width=132),
+            "draw": text("draw", width=54, alignment="right"),
+            "rank": text("rank", width=46, alignment="right"),
+            "tokens": st.column_config.NumberColumn("tokens", format="localized", width=58),
+            "evidence": text("evidence", width=134),
+            "observed": text("observed", width=70),
+            "what would have flipped it": text("what would have flipped it", width=330),
+        },
+        key=fresh("decisions"),
+        **more,
+        alt=f"Every arm of run {story.facts.run_no}: {story.n_in} in, {n_arms - story.n_in} out, and why",
+    )
+    place = None if is_long else clicked_row(clicked, rest="type", key=fresh("decisions"))
+    if place is not None and place < n_arms:
+        open_arm(story.arms[place].arm)
+
+
+def _decisions(story: RunStory) -> pa.Table:
+    arms = story.arms
+    kinds = pa.array([[wording.type_of(arm.arm)] for arm in arms], type=pa.list_(pa.string()))
+    cells: dict[str, object] = {
+        "type": kinds,
+        "arm": [wording.short_name(arm.arm) for arm in arms],
+        "prompt": ["✓ in" if arm.in_prompt else "× out" for arm in arms],
+    }
+    if story.selection is not None:
+        cells |= {
+            "why": [explained.why(arm) for arm in arms],
+            "draw": [draw(arm.draw, arm.reason) for arm in arms],
+            "rank": [wording.MISSING if arm.rank is None else wording.count(arm.rank) for arm in arms],
+        }
+    cells |= {
+        "tokens": pa.array([arm.token_cost for arm in arms], type=pa.int64()),
+        "evidence": [explained.evidence(arm, story) for arm in arms],
+        "observed": [explained.observed(arm) for arm in arms],
+    }
+    if story.selection is not None:
+        cells["what would have flipped it"] = [explained.flip(arm, story) for arm in arms]
+    return pa.table(cells)

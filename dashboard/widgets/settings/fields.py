@@ -1,0 +1,172 @@
+"""Fields: how each setting stands in a widget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import streamlit as st
+
+from core.records.arm import ARM_TYPES
+from core.records.learner import Mode
+from core.records.run import Phase
+from dashboard import loading, sentences, wording
+from dashboard.widgets.words import small
+
+_PHASES: Final[tuple[Phase, ...]] = ("active", "passive")
+_MODES: Final[tuple[Mode, ...]] = ("standard", "openclaw")
+_PERCENT_DIGITS: Final = 9
+_CHOICE_WORDS: Final = {
+    "active": "Active",
+    "passive": "Passive",
+    "standard": "Standard",
+    "openclaw": "OpenClaw",
+}
+_LINES_PX: Final = 160
+_PRIOR_PX: Final = 108
+
+Raw = Any
+"""What a widget holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """How a setting stands in a widget: drawn, written into it, read from it (`ValueError` says what is wrong)."""
+
+    draw: Callable[[str, str], object]
+    write: Callable[[Any], Raw]
+    read: Callable[[Raw], object]
+
+
+def _choice(options: tuple[str, ...]) -> Field:
+    return Field(
+        draw=lambda label, key: st.segmented_control(
+            label,
+            options,
+            key=key,
+            required=True,
+            format_func=lambda name: _CHOICE_WORDS[name],
+            persist_state="page",
+        ),
+        write=str,
+        read=str,
+    )
+
+
+def _whole() -> Field:
+    return Field(
+        draw=lambda label, key: st.number_input(label, key=key, step=1, format="%d", persist_state="page"),
+        write=int,
+        read=_int,
+    )
+
+
+def _int(raw: Raw) -> object:
+    if raw is None:
+        raise ValueError("It must be a whole number, got nothing.")
+    return int(raw)
+
+
+def _lines() -> Field:
+    return Field(
+        draw=lambda label, key: st.text_area(label, key=key, height=_LINES_PX, persist_state="page"),
+        write="\n".join,
+        read=lambda raw: [line.strip() for line in (raw or "").splitlines() if line.strip()],
+    )
+
+
+def _percent(raw: Raw) -> object:
+    if raw is None:
+        raise ValueError("It must be a number from 0 to 100, got nothing.")
+    if not 0 <= raw <= 100:
+        raise ValueError(f"It must be 0 to 100, got {raw:g}.")
+    return round(float(raw) / 100, _PERCENT_DIGITS)
+
+
+def _draw_priors(_label: str, key: str) -> None:
+    """A row for each type; rows stay rows on a phone."""
+    _row(*(partial(st.markdown, small(head), width=_PRIOR_PX) for head in ("type", "alpha", "beta")))
+    for kind in ARM_TYPES:
+        chip = wording.chip(kind, loading.reading().tokens.types[kind].streamlit)
+
+        def number(part: str, kind: str = kind) -> object:
+            return st.number_input(
+                f"{kind}, {part}",
+                key=f"{key} {kind} {part}",
+                step=0.5,
+                format="%g",
+                label_visibility="collapsed",
+                width=_PRIOR_PX,
+                persist_state="page",
+            )
+
+        _row(
+            partial(st.markdown, chip, width=_PRIOR_PX),
+            partial(number, "alpha"),
+            partial(number, "beta"),
+        )
+
+
+def _row(*cells: Callable[[], object]) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        for cell in cells:
+            cell()
+
+
+def _read_priors(raw: Raw) -> object:
+    if any(value is None for value in raw):
+        raise ValueError("Every prior must have two numbers, got nothing for one.")
+    numbers = [round(float(value) * 1e6) for value in raw]
+    return {
+        kind: {"alpha_micro": numbers[2 * at], "beta_micro": numbers[2 * at + 1]}
+        for at, kind in enumerate(ARM_TYPES)
+    }
+
+
+def _write_prices(prices: dict[str, float]) -> Raw:
+    return "\n".join(f"{model} = {str(price).removesuffix('.0')}" for model, price in sorted(prices.items()))
+
+
+def _read_prices(raw: Raw) -> object:
+    found: dict[str, float] = {}
+    for line in (raw or "").splitlines():
+        if not line.strip():
+            continue
+        model, equals, price = line.rpartition("=")
+        try:
+            found[model.strip()] = float(price)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise ValueError(f"A line must read model = price, got {line.strip()[:60]!a}.")
+    return found
+
+
+FIELDS: Final[dict[str, Field]] = {
+    "phase": _choice(_PHASES),
+    "mode": _choice(_MODES),
+    "baseline_rate": Field(
+        draw=lambda label, key: st.number_input(label, key=key, step=1.0, format="%g", persist_state="page"),
+        write=lambda value: round(value * 100, _PERCENT_DIGITS - 2),
+        read=_percent,
+    ),
+    "budget_tokens": _whole(),
+    "k": _whole(),
+    "min_pulls": _whole(),
+    "seed_arms": _lines(),
+    "meta_tools": _lines(),
+    "priors": Field(
+        draw=_draw_priors,
+        write=lambda value: tuple(number for pair in sentences.priors_of(value).values() for number in pair),
+        read=_read_priors,
+    ),
+    "prices": Field(
+        draw=lambda label, key: st.text_area(
+            label, key=key, height=_LINES_PX, placeholder="large = 3", persist_state="page"
+        ),
+        write=_write_prices,
+        read=_read_prices,
+    ),
+}
