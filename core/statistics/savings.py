@@ -17,11 +17,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from core.columns import UNKNOWN, Bools, Floats, Ints, UsageColumns, bucket_bounds
-from core.statistics.estimate import MIN_FOR_PROOF, Estimate, Missing
-from core.statistics.plan import token_variation
-from core.statistics.ratio import BASELINE, SELECTED, Sums, compare, saved, saved_percent
-from core.statistics.shares import difference, exact_limits, exact_tails
-from core.statistics.total import MoneySaved, TotalSaved, money_saved, tokens_saved
+from core.statistics.comparison.estimate import MIN_FOR_PROOF, Estimate, Missing
+from core.statistics.comparison.plan import token_variation
+from core.statistics.comparison.ratio import BASELINE, SELECTED, Sums, compare, saved, saved_percent
+from core.statistics.comparison.shares import difference, exact_limits, exact_tails
+from core.statistics.comparison.total import MoneySaved, TotalSaved, money_saved, tokens_saved
 
 __all__ = [
     "BaselineNeed",

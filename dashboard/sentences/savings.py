@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from core.statistics.estimate import MIN_FOR_PROOF
+from core.statistics.comparison.estimate import MIN_FOR_PROOF
 from core.statistics.savings import Comparison, Estimate, Savings, TotalSaved
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.statistics.estimate import MIN_FOR_FIGURE
-from core.statistics.plan import runs_until
+from core.statistics.comparison.estimate import MIN_FOR_FIGURE
+from core.statistics.comparison.plan import runs_until
 from core.statistics.savings import Savings, recommended_rate
 from dashboard import loading, sentences, wording
 from dashboard.widgets.empty import command, empty

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from core.statistics.plan import runs_until, token_variation
-from core.statistics.ratio import Sums, saved_percent
+from core.statistics.comparison.plan import runs_until, token_variation
+from core.statistics.comparison.ratio import Sums, saved_percent
 from core.statistics.savings import savings
 from tests.usage import Counted, group, usage_of
 

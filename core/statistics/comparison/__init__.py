@@ -1,0 +1,1 @@
+"""Two groups of runs compared: what `core.statistics.savings` is worked out with."""
