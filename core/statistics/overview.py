@@ -408,7 +408,7 @@ def _attention(
         _about_under_explored(columns, settings.min_pulls),
         _about_never(columns, happened.changes),
         _about_rejected(happened),
-        _about_usage(usage),
+        _about_usage(saved),
         _about_phase(usage, settings, happened.passive_since_ms),
     ]
     items = [item for item in found if item is not None]
@@ -532,11 +532,10 @@ def _about_under_explored(columns: ArmColumns, min_pulls: int) -> Attention | No
     return Attention(kind="under_explored", severity="notice", count=len(keys), page="confidence", arms=keys)
 
 
-def _about_usage(usage: UsageColumns) -> Attention | None:
-    """Completed runs whose tokens nobody knows; they matter more where they are many."""
-    completed = np.array(usage.status, dtype=np.str_) == "completed"
-    n_completed = int(usage.n[completed].sum())
-    n_unknown = int(usage.n[completed & (usage.bucket == UNKNOWN)].sum())
+def _about_usage(saved: Savings) -> Attention | None:
+    """Runs that the savings lack because nobody knows their tokens; they matter more where they are many."""
+    n_unknown = saved.left_out.unknown_usage
+    n_completed = n_unknown + saved.overall.baseline.n_known + saved.overall.selected.n_known
     if n_unknown == 0:
         return None
     severity: Severity = "warning" if n_unknown > MANY_UNKNOWN * n_completed else "info"

@@ -75,6 +75,7 @@ from dashboard.sentences.settings import (
     movers_table,
     priors_of,
     setting_effects,
+    setting_text,
     setting_value,
     settings,
 )
@@ -142,6 +143,7 @@ __all__ = [
     "scope_words",
     "selection_note",
     "setting_effects",
+    "setting_text",
     "setting_value",
     "settings",
     "share_test",

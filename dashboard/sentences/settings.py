@@ -109,22 +109,29 @@ def settings(chosen: LearnerSettings) -> Sentence:
 
 def setting_value(name: str, value: object) -> str:
     """A setting's value in short, as Markdown; ``value`` as JSON has it."""
+    return wording.literal(setting_text(name, value))
+
+
+def setting_text(name: str, value: object) -> str:
+    """The same as plain text.
+
+    >>> setting_text("baseline_rate", 0.05), setting_text("k", 0), setting_text("budget_tokens", 21_000)
+    ('5%', '0, no limit', '21,000')
+    """
     if name == "baseline_rate" and isinstance(value, (int, float)):
         return wording.percent(value, 0 if round(value * 100, 6) % 1 == 0 else 2)
     if name == "priors" and isinstance(value, Mapping):
         pairs = [(kind, prior) for kind, prior in value.items() if isinstance(prior, Mapping)]
         return ", ".join(
-            f"{wording.literal(str(kind))} {prior['alpha_micro'] / 1e6:g}, {prior['beta_micro'] / 1e6:g}"
-            for kind, prior in pairs
+            f"{kind} {prior['alpha_micro'] / 1e6:g}, {prior['beta_micro'] / 1e6:g}" for kind, prior in pairs
         )
     if name == "prices" and isinstance(value, Mapping):
-        said = [f"{wording.literal(str(model))} = {price:g}" for model, price in value.items()]
-        return ", ".join(said) or "none"
+        return ", ".join(f"{model} = {price:g}" for model, price in value.items()) or "none"
     if isinstance(value, (list, tuple)):
-        return ", ".join(wording.literal(str(one)) for one in value) or "none"
+        return ", ".join(str(one) for one in value) or "none"
     if isinstance(value, int) and not isinstance(value, bool):
         return "0, no limit" if value == 0 and name in {"budget_tokens", "k"} else wording.count(value)
-    return wording.literal(str(value))
+    return str(value)
 
 
 def setting_effects(shown: SettingsPreview) -> list[str]:

@@ -94,8 +94,16 @@ def small_table(rows: Mapping[str, Sequence[object]] | pa.Table, *, alt: str) ->
 
     ``rows`` may be what `sent` made of them: turning them costs more than sending them again.
     """
-    st.table(
-        rows if isinstance(rows, pa.Table) else sent(rows), border="horizontal", hide_index=True, alt=alt
+    table = rows if isinstance(rows, pa.Table) else sent(rows)
+    shown = table.to_pandas().style.format(thousands=",") if _has_thousands(table) else table
+    st.table(shown, border="horizontal", hide_index=True, alt=alt)
+
+
+def _has_thousands(table: pa.Table) -> bool:
+    """Whether a number in it wants a comma, which only the costly way through pandas gives."""
+    whole = [column for column in table.columns if pa.types.is_integer(column.type)]
+    return any(
+        abs(number) >= 1_000 for column in whole for number in column.to_pylist() if number is not None
     )
 
 

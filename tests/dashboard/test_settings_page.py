@@ -101,7 +101,7 @@ def test_a_draft_shows_its_effect_and_changes_nothing_until_sent(open_page: Open
     assert (after.budget_tokens, after.baseline_rate) == (500, 0.2)
     assert page.button(key="send settings").disabled
     history = next(table.value for table in page.dataframe if "setting" in table.value)
-    assert list(history["setting"]) == ["budget tokens", "baseline rate"]
+    assert list(history["setting"]) == ["Token budget", "Baseline rate"]
     assert list(history["act"]) == ["Undo", "Undo"]
 
 

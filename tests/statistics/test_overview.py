@@ -175,5 +175,5 @@ def test_savings_are_called_unproven_only_while_something_is_selected() -> None:
 
 
 def test_mostly_unknown_usage_is_a_warning() -> None:
-    runs = [*[Counted(run_class="imported", tokens=None)] * 3, Counted(run_class="imported")]
+    runs = [*[Counted(run_class="selected", tokens=None)] * 3, Counted(run_class="selected")]
     assert ("unknown_usage", "warning", 3) in kinds(seen(runs))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import streamlit as st
-
 from core.columns import UNKNOWN
 from core.flows.look import Belief
 from dashboard import loading, sentences, wording
 from dashboard.figures.arms import ArmRow
-from dashboard.widgets.words import muted, section
+from dashboard.widgets.words import gray, paragraphs, section
 
 
 def worth(row: ArmRow, known: Belief, place: int) -> None:
@@ -17,9 +15,9 @@ def worth(row: ArmRow, known: Belief, place: int) -> None:
     seen = loading.inclusion()
     cost = int(known.columns.token_cost[place])
     section("Worth its tokens", "in the next run that offers it, with the settings in force")
-    st.markdown(
-        sentences.worth(chance, row.mean, None if cost == UNKNOWN else cost, seen.chances.get(row.key))
-    )
     rank, n_arms = wording.count(int(known.summary.rank[place])), wording.count(len(known.columns))
-    st.markdown(f"By its mean it is number **{rank}** of {n_arms} arms.")
-    muted(sentences.worth_note(chance, seen))
+    paragraphs(
+        sentences.worth(chance, row.mean, None if cost == UNKNOWN else cost, seen.chances.get(row.key)),
+        f"By its mean it is number **{rank}** of {n_arms} arms.",
+        gray(sentences.worth_note(chance, seen)),
+    )

@@ -33,6 +33,7 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f":is(a, button):focus-visible {{ outline: 2px solid {look.accent_text} !important; outline-offset: 1px; }}",
         f"@media (min-width: 701px) {{ :has(> .st-key-{FRAME}) {{ position: sticky; top: {_HEADER}; z-index: 9; "
         f"background: {look.page}; }} }}",
+        "[data-testid=stHeading] h2 { min-height: 2.5rem; align-content: center; }",
         "[data-heading-text] span[style] { font-weight: 400; }",
         _LARGE if presenting else "",
     )

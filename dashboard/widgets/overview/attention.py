@@ -47,7 +47,7 @@ def head() -> None:
 
 def rows(seen: Overview) -> None:
     """Icon, bold claim with its evidence under it, and the way there; sorted by severity."""
-    with st.container(border=True, gap="small"):
+    with st.container(border=True, gap="xsmall"):
         if not seen.attention:
             at = seen.data_end_ms
             checked = "" if at is None else f" Checked {wording.day(at)}, {wording.instant(at):%H:%M} UTC."

@@ -22,17 +22,16 @@ def head() -> None:
     """The section's head, with all changes behind a button."""
     with both_ends():
         st.subheader("What changed", anchor=False, width="content")
-        if loading.changes():
-            every = fold("All changes", key="all changes")
-            if every is not None:
-                with every, st.container(width=_ALL_PX):
-                    _all()
+        every = fold("All changes", key="all changes")
+        if every is not None:
+            with every, st.container(width=_ALL_PX):
+                _all()
 
 
 def rows() -> None:
     """The last entries of the audit log: when and who in small, what in body text, and the way back."""
     entries = loading.changes()
-    with st.container(border=True, gap="small"):
+    with st.container(border=True, gap="xsmall"):
         if not entries:
             st.markdown("Nothing was changed by hand yet.")
         for place, entry in enumerate(entries):
@@ -72,6 +71,9 @@ def _way_back(entry: AuditEntry) -> str | None:
 def _all() -> None:
     """The last 200 entries as a table, text cells only."""
     entries = loading.changes(_ALL)
+    if not entries:
+        st.markdown("Nothing was changed by hand yet.")
+        return
     cells: dict[str, Sequence[object]] = {
         "when, UTC": [wording.moment(entry.at_ms) for entry in entries],
         "by": [wording.plain(entry.actor) for entry in entries],

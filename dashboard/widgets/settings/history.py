@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
 import streamlit as st
 
-from dashboard import acting, loading, wording
+from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.tables import act_table
 
 _WIDTHS: Final = {"when, UTC": 140, "by": 120, "setting": 150, "before": 250, "after": 250, "state": 100}
@@ -20,12 +19,13 @@ def table() -> None:
     if not done:
         st.markdown(":gray[None yet: the settings are as they come.]")
         return
+    newest = loading.reading().frame.last_at_ms
     cells: dict[str, Sequence[object]] = {
-        "when, UTC": [wording.moment(one.at_ms) for one in done],
+        "when, UTC": [wording.moment(one.at_ms, year_of_ms=newest) for one in done],
         "by": [wording.plain(one.actor) for one in done],
-        "setting": [one.name.replace("_", " ") for one in done],
-        "before": [_cell(one.before) for one in done],
-        "after": [_cell(one.value) for one in done],
+        "setting": [sentences.SETTING_WORDS[one.name].label.partition(",")[0] for one in done],
+        "before": [wording.plain(sentences.setting_text(one.name, one.before)) for one in done],
+        "after": [wording.plain(sentences.setting_text(one.name, one.value)) for one in done],
         "state": ["undone" if one.undone else "stands" for one in done],
     }
     if loading.reading().may("undo"):
@@ -38,8 +38,3 @@ def table() -> None:
     act_table(
         cells, _WIDTHS, key="setting changes", alt="Changes of settings, newest first", on_click=clicked
     )
-
-
-def _cell(value: object) -> str:
-    """A value as JSON, for a text cell."""
-    return wording.plain(value if isinstance(value, str) else msgspec.json.encode(value).decode())
