@@ -129,12 +129,14 @@ class Width:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        width = Headers(scope=scope).get(_HINT, "")
+        asked = Headers(scope=scope)
+        width, is_page = asked.get(_HINT, ""), asked.get("sec-fetch-dest") == "document"
 
         async def send_asking(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                if headers.get("content-type", "").startswith("text/html"):
+                # A page the browser still has is answered without its kind (304), and says its width none the less.
+                if is_page or headers.get("content-type", "").startswith("text/html"):
                     headers["accept-ch"] = headers["critical-ch"] = _HINT
                     if width.isdecimal() and len(width) < 6:
                         headers.append("set-cookie", f"{WIDTH_COOKIE}={width}; Path=/; SameSite=Strict")

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from dashboard.widgets.frame.role import WIDTH_COOKIE
 from tests.journeys.server import Served
 
 _KNOCK = {
@@ -61,3 +62,12 @@ def ask(served: Served, path: str, **headers: str) -> tuple[int, dict[str, str]]
         return answer.status, {name.lower(): value for name, value in answer.getheaders()}
     finally:
         connection.close()
+
+
+def test_a_page_that_is_still_known_learns_the_width_too(served: Served) -> None:
+    """The browser asks for the first page twice, the second time to hear whether it is still the same."""
+    _, headers = ask(served, "/")
+    again = {"If-None-Match": headers["etag"], "Sec-Fetch-Dest": "document", "Sec-CH-Viewport-Width": "400"}
+    status, headers = ask(served, "/", **again)
+    assert status == 304
+    assert headers["set-cookie"].startswith(f"{WIDTH_COOKIE}=400;")

@@ -22,8 +22,9 @@ def style(look: Tokens, *, presenting: bool) -> None:
 
     Key hints and the labels of fields that are off, which Streamlit fades, keep a contrast one can read; what has
     the keyboard's focus shows it everywhere, also where Streamlit shows nothing (its navigation). The note in a
-    section's head is no heading. The frame stays in sight while the page scrolls, or what unfolds from it would be
-    out of sight for somebody who gets there with Tab, after everything else.
+    section's head is no heading, and a head alone stands as high as one with a button beside it. The frame stays
+    in sight while the page scrolls, or what unfolds from it would be out of sight for somebody who gets there with
+    Tab, after everything else.
     """
     rules = (
         'button[data-variant="segmented_control"][aria-checked="true"] p '
@@ -33,7 +34,7 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f":is(a, button):focus-visible {{ outline: 2px solid {look.accent_text} !important; outline-offset: 1px; }}",
         f"@media (min-width: 701px) {{ :has(> .st-key-{FRAME}) {{ position: sticky; top: {_HEADER}; z-index: 9; "
         f"background: {look.page}; }} }}",
-        "[data-testid=stHeading] h2 { min-height: 2.5rem; align-content: center; }",
+        "[data-testid=stHeading] h2 { padding-block: calc((2.5rem - 1lh) / 2); }",
         "[data-heading-text] span[style] { font-weight: 400; }",
         _LARGE if presenting else "",
     )
