@@ -67,10 +67,7 @@ def main() -> None:
                 presenting=role.presenting(),
             )
         )
-        st.space("stretch")
-        undo_last()
-        status()
-        role.role_badge(desk.actor, first)
+        _standing(desk.actor, first)
     style(look, presenting=role.presenting())
     show_flashes()
     tour(page.url_path or "overview")
@@ -101,6 +98,19 @@ def _pages(actor: Actor) -> dict[str, list[Page]]:
         shown.append(ways.page("rewards"))
     manage = [ways.page("reset")] if may(actor, "reset") else []
     return {"": shown, "Manage": [*manage, ways.page("data"), ways.page("settings")]}
+
+
+def _standing(actor: Actor, frame: Frame) -> None:
+    """The way back, how old the data are, and who looks: at the right of the row, or as rows on a phone."""
+    if role.compact():
+        role.role_badge(actor, frame)
+        undo_last()
+        status()
+        return
+    st.space("stretch")
+    undo_last()
+    status()
+    role.role_badge(actor, frame)
 
 
 def _footer(frame: Frame) -> None:

@@ -28,7 +28,10 @@ def status() -> None:
     if (st.context.theme.type or "light") != here.tokens.name:
         st.rerun(scope="app")
     with st.container(
-        horizontal=True, vertical_alignment="center", horizontal_alignment="right", gap="small"
+        horizontal=True,
+        vertical_alignment="center",
+        horizontal_alignment="left" if here.compact else "right",
+        gap="small",
     ):
         st.markdown(f":small[:gray[{_as_of(here.frame.last_at_ms)}]]", width="content")
         waiting = _waiting()
