@@ -25,6 +25,8 @@ _HEAD_ROWS: Final = 1
 """Rows above the first arm, for the marks of the columns."""
 COMPACT_RUNS: Final = 20
 """Columns on a phone: fewer, so that a finger finds them."""
+_MIN_COLUMNS: Final = 12
+"""Room for so many runs at least, so that the cells of a few stay cells."""
 _TICKS: Final = 5
 _LEFT_PX: Final = 222
 _CHAR_PX: Final = 7
@@ -90,7 +92,7 @@ def _run_axis(look: Tokens, columns: Sequence[RunRow]) -> dict[str, Any]:
     return theme.axis(
         look,
         title="run, newest at the right",
-        range=[-1.6, max(len(columns), 1) - 0.5],
+        range=[-1.6, max(len(columns), _MIN_COLUMNS) - 0.5],
         ticklabeloverflow="allow",
         tickmode="array",
         tickvals=ticks,

@@ -90,6 +90,7 @@ def act_table(
         )
     st.dataframe(
         frame,
+        placeholder=wording.MISSING,
         hide_index=True,
         row_height=ROW_PX,
         height=height(len(frame)),

@@ -45,6 +45,7 @@ def _table(arm: str, page: ArmRuns) -> None:
     text = st.column_config.TextColumn
     event = st.dataframe(
         frame,
+        placeholder=wording.MISSING,
         hide_index=True,
         row_height=ROW_PX,
         height=height(len(rows)),

@@ -60,6 +60,7 @@ def _table(arm: str, page: ArmLedger) -> None:
         )
     event = st.dataframe(
         frame,
+        placeholder=wording.MISSING,
         hide_index=True,
         row_height=ROW_PX,
         height=height(len(rows)),

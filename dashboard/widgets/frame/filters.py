@@ -114,7 +114,8 @@ def _span_label(frame: Frame) -> str:
     since, until = _limits(frame, next((name for name in SPANS if name == span), "all"))
     first = frame.first_at_ms if since is None else max(since, frame.first_at_ms)
     last = frame.last_at_ms if until is None else min(until - 1, frame.last_at_ms)
-    return f"{wording.day(first, year_of_ms=last)} – {wording.day(last, year_of_ms=last)}"
+    days = [wording.day(at_ms, year_of_ms=last) for at_ms in (first, last)]
+    return " – ".join(dict.fromkeys(days))
 
 
 def filter_picker(frame: Frame) -> tuple[tuple[str, ...], tuple[str, ...], tuple[ArmType, ...]]:

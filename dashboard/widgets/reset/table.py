@@ -24,6 +24,7 @@ def changes(shown: ResetPreview) -> None:
     )
     st.dataframe(
         frame,
+        placeholder=wording.MISSING,
         hide_index=True,
         row_height=ROW_PX,
         height=height(n_arms),

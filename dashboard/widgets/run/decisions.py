@@ -30,6 +30,7 @@ def table(story: RunStory) -> None:
     )
     clicked = st.dataframe(
         frame,
+        placeholder=wording.MISSING,
         hide_index=True,
         row_height=ROW_PX,
         height=height(n_arms, at_most_px=_TALL_PX),

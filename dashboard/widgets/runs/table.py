@@ -24,6 +24,7 @@ def table(rows: Sequence[RunRow]) -> None:
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
     clicked = st.dataframe(
         frame,
+        placeholder=wording.MISSING,
         hide_index=True,
         row_height=ROW_PX,
         height=height(len(rows)),
