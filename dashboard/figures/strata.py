@@ -17,6 +17,11 @@ from dashboard.figures.theme import Tokens
 
 MAX_STRATA: Final = 24
 _WIDEST: Final = 150.0
+_FIGURE_PX: Final = 110
+_SIZES_PX: Final = 88
+_DIGIT_PX: Final = 7
+_GAP_PX: Final = 14
+_BESIDE_PX: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,16 +41,21 @@ def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Drawn:
     shown = rows(saved)
     row_px = COMPACT_ROW_PX if compact else ROW_PX
     low, high = _range(shown)
+    sizes_px = _sizes_px(shown)
     layout = theme.layout(
         look,
         height=row_px * max(len(shown), 1) + 28 + 44,
-        margin=(10, 10, 28, 44) if compact else (112, 206, 28, 44),
+        margin=(10, 10, 28, 44) if compact else (112, sizes_px + _BESIDE_PX, 28, 44),
         xaxis=theme.axis(look, grid=True, title="savings, %", range=[low, high], nticks=6),
         yaxis=theme.axis(look, range=[len(shown) - 0.5, -0.5], showticklabels=False),
         shapes=_guides(shown, low, look),
         annotations=[
-            *[note for at, row in enumerate(shown) for note in _texts(row, at, look, compact)],
-            *([] if compact else _heads(look)),
+            *[
+                note
+                for at, row in enumerate(shown)
+                for note in _texts(row, at, look, sizes_px, compact=compact)
+            ],
+            *([] if compact else _heads(look, sizes_px)),
         ],
     )
     alt = f"Savings with 95% interval for {wording.things(len(shown), 'group')}: {_spoken(shown)}."
@@ -142,7 +152,7 @@ def _marks(shown: Sequence[Stratum], look: Tokens, shift: float) -> Trace:
     }
 
 
-def _texts(row: Stratum, at: int, look: Tokens, compact: bool) -> list[dict[str, Any]]:
+def _texts(row: Stratum, at: int, look: Tokens, sizes_px: int, *, compact: bool) -> list[dict[str, Any]]:
     name = wording.plot_literal(wording.cut_middle(row.name, 18 if not compact else 26))
     name = f"<b>{name}</b>" if at == 0 else name
     if compact:
@@ -154,17 +164,23 @@ def _texts(row: Stratum, at: int, look: Tokens, compact: bool) -> list[dict[str,
     right: dict[str, Any] = {"xref": "paper", "x": 1, "xanchor": "right", "y": at}
     return [
         theme.label(look, name, xref="paper", x=0, xanchor="right", xshift=-12, y=at),
-        theme.label(look, _figure(row), xshift=110, **right),
-        theme.label(look, _sizes(row), color=look.muted, xshift=198, **right),
+        theme.label(look, _figure(row), xshift=_FIGURE_PX, **right),
+        theme.label(look, _sizes(row), color=look.muted, xshift=sizes_px, **right),
     ]
 
 
-def _heads(look: Tokens) -> list[dict[str, Any]]:
+def _sizes_px(shown: Sequence[Stratum]) -> int:
+    """Where the column of group sizes ends: as far from the figures as its longest cell needs."""
+    longest = max((len(_sizes(row)) for row in shown), default=0)
+    return _FIGURE_PX + max(_SIZES_PX, _DIGIT_PX * longest + _GAP_PX)
+
+
+def _heads(look: Tokens, sizes_px: int) -> list[dict[str, Any]]:
     head: dict[str, Any] = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right"}
     more: dict[str, Any] = {"yanchor": "bottom", "yshift": 5, "color": look.muted, "size": theme.AXIS_PX}
     return [
-        theme.label(look, "savings, %", xshift=110, **head, **more),
-        theme.label(look, "base / sel. runs", xshift=198, **head, **more),
+        theme.label(look, "savings, %", xshift=_FIGURE_PX, **head, **more),
+        theme.label(look, "base / sel. runs", xshift=sizes_px, **head, **more),
     ]
 
 

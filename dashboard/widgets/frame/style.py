@@ -10,10 +10,13 @@ from typing import Final
 import streamlit as st
 
 from dashboard.figures.theme import Tokens
+from dashboard.widgets.words import RIGHT
 
 FRAME: Final = "frame"
 _HEADER: Final = "3.75rem"
 """Height of Streamlit's own header, with the navigation."""
+_MOST_COLUMNS: Final = 7
+"""Of a small table."""
 _LARGE: Final = "html { font-size: 18px; }"
 
 
@@ -36,6 +39,11 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f"background: {look.page}; }} }}",
         "[data-testid=stHeading] h2 { padding-block: calc((2.5rem - 1lh) / 2); }",
         "[data-heading-text] span[style] { font-weight: 400; }",
+        *(
+            f"[class*='-{RIGHT}{place}-'] [data-testid=stTable] :is(td, th):nth-child({place}) "
+            "{ text-align: right !important; }"
+            for place in range(1, _MOST_COLUMNS + 1)
+        ),
         _LARGE if presenting else "",
     )
     st.html(f"<style>{' '.join(rules)}</style>")
