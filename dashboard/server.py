@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.runtime import app_session
 
 from dashboard.configuration import PACKAGE, options
 from dashboard.widgets.frame.role import WIDTH_COOKIE
@@ -185,10 +186,18 @@ async def warm(_: object) -> AsyncIterator[None]:
     """
     for name in (*_HEAVY, *_own_modules()):
         importlib.import_module(name)
+    remember_names()
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
     yield
+
+
+def remember_names() -> None:
+    """Have Streamlit spell the names of the theme's options once, not all of them in every rerun."""
+    spelt = getattr(app_session, "to_snake_case", None)
+    if callable(spelt):
+        setattr(app_session, "to_snake_case", cache(spelt))  # noqa: B010 - a name of its own that it tells nobody
 
 
 def _own_modules() -> Iterator[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import pkgutil
 import socket
 
+import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 from websockets.asyncio.client import connect
 
-from dashboard.server import Promptly, connection_of
+from dashboard.server import Promptly, connection_of, remember_names
 
 
 async def _delays(*, promptly: bool) -> bool:
@@ -51,3 +53,14 @@ def test_without_a_connection_there_is_nothing_to_set() -> None:
         return {}
 
     assert connection_of(receive) is None
+
+
+def test_names_of_options_are_spelt_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should Streamlit call it otherwise some day, nothing breaks, and this says that nothing is left to do."""
+    name, asked = "streamlit.runtime.app_session.to_snake_case", []
+    spelt = pkgutil.resolve_name(name)
+    assert spelt("codeFontSize") == "code_font_size"
+    monkeypatch.setattr(name, lambda option: (asked.append(option), spelt(option))[1])
+    remember_names()
+    assert [pkgutil.resolve_name(name)("codeFontSize") for _ in range(3)] == ["code_font_size"] * 3
+    assert asked == ["codeFontSize"]
