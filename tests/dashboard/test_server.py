@@ -57,10 +57,15 @@ def test_without_a_connection_there_is_nothing_to_set() -> None:
 
 def test_names_of_options_are_spelt_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Should Streamlit call it otherwise some day, nothing breaks, and this says that nothing is left to do."""
-    name, asked = "streamlit.runtime.app_session.to_snake_case", []
+    name, asked = "streamlit.runtime.app_session.to_snake_case", list[str]()
     spelt = pkgutil.resolve_name(name)
     assert spelt("codeFontSize") == "code_font_size"
-    monkeypatch.setattr(name, lambda option: (asked.append(option), spelt(option))[1])
+
+    def spell(option: str) -> str:
+        asked.append(option)
+        return str(spelt(option))
+
+    monkeypatch.setattr(name, spell)
     remember_names()
     assert [pkgutil.resolve_name(name)("codeFontSize") for _ in range(3)] == ["code_font_size"] * 3
     assert asked == ["codeFontSize"]
