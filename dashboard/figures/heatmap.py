@@ -1,7 +1,7 @@
 """Heat map of runs → cells of arms × runs: filled, crossed, dashed, dotted, and a diamond where a person spoke.
 
 Colour never stands alone: every state has its mark. Depth of blue-grey means reward; the type is a glyph at the
-left. One trace holds the grounds, one all marks with their hovers, so that a click on a cell is a click on a run.
+left. One trace holds the grounds, one unseen points with their hovers, so that a click on a cell is a click on a run.
 """
 
 from __future__ import annotations
@@ -18,15 +18,23 @@ from core.store.reads import RunRow
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.drawn import Cell, Drawn, Trace, drawn, single
+from dashboard.figures.strokes import CELL_PX, Mark, Strokes, picture
 from dashboard.figures.theme import Tokens
 
-ROW_PX: Final = 15
+ROW_PX: Final = CELL_PX
 _HEAD_ROWS: Final = 1
 """Rows above the first arm, for the marks of the columns."""
 COMPACT_RUNS: Final = 20
 """Columns on a phone: fewer, so that a finger finds them."""
 _MIN_COLUMNS: Final = 12
 """Room for so many runs at least, so that the cells of a few stay cells."""
+_BEFORE: Final = 1.1
+"""Room for the glyphs of the types, in columns."""
+_WIDE_PX: Final = 1_130
+_COMPACT_PX: Final = 376
+_RIGHT_PX: Final = 14
+_FOUND_PX: Final = 60
+"""How far from its middle a cell is still found: the corners of the widest."""
 _TICKS: Final = 5
 _LEFT_PX: Final = 222
 _CHAR_PX: Final = 7
@@ -67,22 +75,31 @@ def heatmap(cells: Heatmap, runs: Sequence[RunRow], look: Tokens, *, compact: bo
     names = _short_names(cells, compact=compact)
     longest = max((len(name) for name in names), default=0)
     left = min(_CHAR_PX * longest + _BESIDE_NAMES_PX, _COMPACT_LEFT_PX if compact else _LEFT_PX)
-    margin = (left, 14, 2, 46)
+    margin = (left, _RIGHT_PX, 2, 46)
     layout = theme.layout(
         look,
         height=ROW_PX * (max(n_rows, 1) + _HEAD_ROWS) + margin[2] + margin[3],
         margin=margin,
         xaxis=_run_axis(look, columns),
         yaxis=theme.axis(look, range=[n_rows - 0.5, -0.5 - _HEAD_ROWS], showticklabels=False),
+        hoverdistance=_FOUND_PX,
         annotations=_names(names, look),
+        images=_pictures(cells, look, _cell_px(len(columns), left, compact=compact)),
     )
     traces = [
         _grounds(cells, look),
         _types(cells, look),
         _heads(columns, look),
-        _marks(cells, columns, look),
+        _by_hand(cells, look),
+        _targets(cells, columns),
     ]
     return drawn(traces, layout, alt=_alt(cells, columns), table=_table(cells))
+
+
+def _cell_px(n_columns: int, left: float, *, compact: bool) -> float:
+    """How wide a cell is drawn, about: the width of the window is not known."""
+    wide = (_COMPACT_PX if compact else _WIDE_PX) - left - _RIGHT_PX
+    return round(wide / (max(n_columns, _MIN_COLUMNS) + _BEFORE), 1)
 
 
 def _run_axis(look: Tokens, columns: Sequence[RunRow]) -> dict[str, Any]:
@@ -92,7 +109,7 @@ def _run_axis(look: Tokens, columns: Sequence[RunRow]) -> dict[str, Any]:
     return theme.axis(
         look,
         title="run, newest at the right",
-        range=[-1.6, max(len(columns), _MIN_COLUMNS) - 0.5],
+        range=[-0.5 - _BEFORE, max(len(columns), _MIN_COLUMNS) - 0.5],
         ticklabeloverflow="allow",
         tickmode="array",
         tickvals=ticks,
@@ -139,38 +156,58 @@ def _types(cells: Heatmap, look: Tokens) -> Trace:
     }
 
 
-def _marks(cells: Heatmap, columns: Sequence[RunRow], look: Tokens) -> Trace:
-    """Every cell that means something: its mark, its hover, and its run's number for the click."""
-    state, by_hand = cells.state, cells.by_hand
-    row, column = np.nonzero((state != CELL_STATES.index("absent")) | ~np.isnan(by_hand))
-    kind = state[row, column]
-    hand = ~np.isnan(by_hand[row, column])
-    symbols = np.array(["square", "circle", "line-ew", "x-thin", "square"], dtype=object)[kind]
-    symbols[hand] = "diamond"
-    clear = "rgba(0,0,0,0)"
-    inks = np.array([clear, look.guide, look.text, look.muted, clear], dtype=object)[kind]
-    inks[hand] = np.where(kind[hand] == CELL_STATES.index("rewarded"), look.heat_mark, look.text)
+def _pictures(cells: Heatmap, look: Tokens, cell_px: float) -> list[dict[str, Any]]:
+    """What colour alone doesn't say: a cross for 0, a dash for not judged, a dot for out."""
+    plain = np.isnan(cells.by_hand)
+    marked: tuple[tuple[CellState, Mark, str], ...] = (
+        ("penalised", "cross", look.muted),
+        ("unjudged", "dash", look.text),
+        ("left_out", "dot", look.guide),
+    )
+    drawn_as = [
+        Strokes(mark=mark, ink=ink, cells=(cells.state == CELL_STATES.index(name)) & plain)
+        for name, mark, ink in marked
+    ]
+    n_rows, n_columns = cells.state.shape
+    return [picture(drawn_as, n_rows=n_rows, n_columns=n_columns, cell_px=cell_px)] if cells.keys else []
+
+
+def _by_hand(cells: Heatmap, look: Tokens) -> Trace:
+    """A diamond where a person spoke."""
+    row, column = np.nonzero(~np.isnan(cells.by_hand))
+    is_dark = cells.state[row, column] == CELL_STATES.index("rewarded")
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": single(column),
+        "y": single(row),
+        "marker": {
+            "symbol": "diamond",
+            "size": 8,
+            "color": np.where(is_dark, look.heat_mark, look.text).tolist(),
+            "opacity": 1,
+        },
+        "hoverinfo": "skip",
+    }
+
+
+def _targets(cells: Heatmap, columns: Sequence[RunRow]) -> Trace:
+    """Every cell that means something, unseen: its hover, and its run's number for the click.
+
+    Plotly finds points it has not drawn, and draws no more than it is told.
+    """
+    row, column = np.nonzero((cells.state != CELL_STATES.index("absent")) | ~np.isnan(cells.by_hand))
     return {
         "type": "scatter",
         "mode": "markers",
         "x": single(column),
         "y": single(row),
         "customdata": np.array([run.run_no for run in columns], dtype=np.int32)[column],
-        "marker": {
-            "symbol": symbols.tolist(),
-            "size": np.where(hand, 8, np.array([12, 2, 7, 5, 12])[kind]).tolist(),
-            "color": inks.tolist(),
-            "line": {
-                "width": np.where(hand, 0, np.array([0, 0, 1.6, 1.2, 0])[kind]).tolist(),
-                "color": inks.tolist(),
-            },
-            "opacity": 1,
-        },
-        "selected": {"marker": {"opacity": 1}},
-        "unselected": {"marker": {"opacity": 1}},
+        "marker": {"color": "rgba(0,0,0,0)", "maxdisplayed": 1, "line": {"width": 0}},
+        "selected": {"marker": {"opacity": 0}},
+        "unselected": {"marker": {"opacity": 0}},
         "hovertext": _hovers(cells, columns, list(zip(row.tolist(), column.tolist(), strict=True))),
         "hoverinfo": "text",
-        "cliponaxis": False,
     }
 
 

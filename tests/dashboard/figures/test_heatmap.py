@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from core.columns import Bools
 from core.records.arm import ArmType, arm_type
 from core.statistics.heatmap import Heatmap, heatmap
 from core.store.reads import RunRow
@@ -67,22 +71,44 @@ def traces(drawn: Drawn) -> list[Any]:
     return list(drawn.figure.data)
 
 
+def middles(image: dict[str, Any], n_rows: int, n_columns: int) -> dict[str, set[tuple[float, float]]]:
+    """Column and row of each mark in the picture, by its ink."""
+    assert (image["sizex"], image["sizey"], image["x"], image["y"]) == (n_columns, n_rows, -0.5, -0.5)
+    drawn = ElementTree.fromstring(b64decode(image["source"].partition(",")[2]))
+    wide, high = (float(size) for size in drawn.attrib["viewBox"].split()[2:])
+    return {
+        path.attrib["stroke"]: {
+            (round(float(x) / wide * n_columns - 0.5, 3), round(float(y) / high * n_rows - 0.5, 3))
+            for x, y in re.findall(r"M([\d.]+) ([\d.]+)m", path.attrib["d"])
+        }
+        for path in drawn
+    }
+
+
+def places(wanted: Bools) -> set[tuple[float, float]]:
+    """Column and row of each cell that is wanted."""
+    return {(float(column), float(row)) for row, column in np.argwhere(wanted)}
+
+
 @pytest.mark.parametrize("look", [LIGHT, DARK])
 def test_every_cell_has_its_ground_and_its_mark(look: Tokens) -> None:
     cells, runs = world(keys(7), 9)
-    grounds, glyphs, heads, marks = traces(figure.heatmap(cells, runs, look))
-    state = cells.state
+    drawn = figure.heatmap(cells, runs, look)
+    grounds, glyphs, heads, diamonds, targets = traces(drawn)
+    state, by_hand = cells.state, ~np.isnan(cells.by_hand)
     assert np.array_equal(np.isnan(grounds["z"]), state < 2)
     assert [colour for _, colour in grounds["colorscale"][::2]] == [
         look.heat_unjudged,
         look.heat_penalised,
         look.heat_rewarded,
     ]
-    assert len(marks["x"]) == int(((state > 0) | ~np.isnan(cells.by_hand)).sum())
-    symbols = {0: None, 1: "circle", 2: "line-ew", 3: "x-thin", 4: "square"}
-    for x, y, symbol in zip(marks["x"], marks["y"], marks["marker"]["symbol"], strict=True):
-        by_hand = not np.isnan(cells.by_hand[int(y), int(x)])
-        assert symbol == ("diamond" if by_hand else symbols[int(state[int(y), int(x)])])
+    inks = {look.guide: 1, look.text: 2, look.muted: 3}
+    found = middles(drawn.figure.to_dict()["layout"]["images"][0], *state.shape)
+    assert {inks[ink] for ink in found} == {1, 2, 3}
+    for ink, marks in found.items():
+        assert marks == places((state == inks[ink]) & ~by_hand)
+    assert set(zip(diamonds["x"], diamonds["y"], strict=True)) == places(by_hand)
+    assert set(zip(targets["x"], targets["y"], strict=True)) == places((state > 0) | by_hand)
     assert list(glyphs["marker"]["symbol"]) == [look.types[kind].symbol for kind in cells.types]
     assert list(heads["text"]) == ["B–", "P", "–", "B–", "P", "–"]
 
