@@ -63,3 +63,11 @@ def texts(page: AppTest) -> list[str]:
         for kind in (page.title, page.header, page.subheader, page.markdown)
         for element in kind
     ]
+
+
+_MARKUP = ("<script", "<b>", ":material/home:", "$\\alpha", ":smile:", ":red[x]", "](javascript")
+
+
+def is_text_only(page: AppTest) -> bool:
+    """Whether nothing of what hostile ids hold is read as markup anywhere on the page."""
+    return not [(foreign, text) for text in texts(page) for foreign in _MARKUP if foreign in text]
