@@ -17,7 +17,7 @@ _HEADER: Final = "3.75rem"
 """Height of Streamlit's own header, with the navigation."""
 _MOST_COLUMNS: Final = 7
 """Of a small table."""
-_LARGE: Final = "html { font-size: 18px; }"
+_LARGE: Final = "@media (min-width: 701px) { html { font-size: 18px; } }"
 
 
 def style(look: Tokens, *, presenting: bool) -> None:
