@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from core.statistics.comparison.estimate import MIN_FOR_PROOF
 from core.statistics.savings import Comparison, Estimate, Savings, TotalSaved
+from core.statistics.savings.estimate import MIN_FOR_PROOF
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 

@@ -27,8 +27,8 @@ from core.policy import select as select_arms
 from core.records.arm import Arm, ArmType
 from core.records.learner import LearnerSettings, Priors
 from core.records.run import Call, Inventory, Run
-from core.statistics.comparison.ratio import Compared, Sums, compare
 from core.statistics.inclusion import inclusion_chances
+from core.statistics.savings.ratio import Compared, Sums, compare
 from tests.arms import arms
 from tests.flows.world import desk_at
 from tests.statistics.luck import LEAST_PROB, prob_of_luck

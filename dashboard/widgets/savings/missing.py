@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.statistics.comparison.estimate import MIN_FOR_FIGURE
-from core.statistics.comparison.plan import runs_until
 from core.statistics.savings import Savings, recommended_rate
+from core.statistics.savings.estimate import MIN_FOR_FIGURE
+from core.statistics.savings.plan import runs_until
 from dashboard import loading, sentences, wording
 from dashboard.widgets.empty import command, empty
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from core.columns import UNKNOWN
-from core.statistics.comparison.ratio import Sums, compare, saved_percent
-from core.statistics.comparison.shares import difference, exact_limits, exact_tails, share, wilson
 from core.statistics.savings import Savings, recommended_rate, savings
+from core.statistics.savings.ratio import Sums, compare, saved_percent
+from core.statistics.savings.shares import difference, exact_limits, exact_tails, share, wilson
 from tests.usage import Counted, group, usage_of
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from core.columns import UNKNOWN, UsageColumns
-from core.statistics.comparison.estimate import MIN_FOR_FIGURE
+from core.statistics.savings.estimate import MIN_FOR_FIGURE
 
 
 def token_variation(usage: UsageColumns) -> float | None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from core.statistics.comparison.plan import runs_until, token_variation
-from core.statistics.comparison.ratio import Sums, saved_percent
 from core.statistics.savings import savings
+from core.statistics.savings.plan import runs_until, token_variation
+from core.statistics.savings.ratio import Sums, saved_percent
 from tests.usage import Counted, group, usage_of
 
 

@@ -2,7 +2,7 @@
 
 In each stratum every selected run is taken to have saved the difference of the two means there; the total is the
 sum over the strata that both groups have seen. It is about the selected runs as they came, so strata weigh by
-these alone. Its interval is that of a weighted difference of means (`core.statistics.comparison.ratio`), so it
+these alone. Its interval is that of a weighted difference of means (`core.statistics.savings.ratio`), so it
 stays as uncertain as the baseline mean is, however many selected runs there are.
 """
 
@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 
 from core.columns import Floats, Ints
-from core.statistics.comparison.estimate import MIN_FOR_FIGURE, Estimate
-from core.statistics.comparison.ratio import SELECTED, Sums, compare, estimated
+from core.statistics.savings.estimate import MIN_FOR_FIGURE, Estimate
+from core.statistics.savings.ratio import SELECTED, Sums, compare, estimated
 
 PER_MILLION: Final = 1e6
 

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from core.columns import Bools, Floats
-from core.statistics.comparison.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, Estimate, Missing, nothing
+from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, Estimate, Missing, nothing
 
 BASELINE: Final = 0
 SELECTED: Final = 1

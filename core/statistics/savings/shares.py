@@ -6,7 +6,7 @@ import math
 
 from scipy.special import bdtr, bdtrc, betaincinv, ndtri
 
-from core.statistics.comparison.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, Estimate, nothing
+from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, Estimate, nothing
 
 
 def wilson(hits: int, n: int, prob: float) -> tuple[float, float]:

@@ -1,1 +1,0 @@
-"""Two groups of runs compared: what `core.statistics.savings` is worked out with."""

@@ -1,0 +1,30 @@
+"""Overview: the first page in numbers, and what on it needs a look."""
+
+from core.statistics.overview.attention import (
+    STALE_DAYS,
+    ArmEvidence,
+    Attention,
+    AttentionKind,
+    Happened,
+    Page,
+)
+from core.statistics.overview.key_figures import FigureName, KeyFigure
+from core.statistics.overview.ranked import RankedArm
+from core.statistics.overview.series import DayPulls, DaySeries
+from core.statistics.overview.whole import Overview, overview
+
+__all__ = [
+    "STALE_DAYS",
+    "ArmEvidence",
+    "Attention",
+    "AttentionKind",
+    "DayPulls",
+    "DaySeries",
+    "FigureName",
+    "Happened",
+    "KeyFigure",
+    "Overview",
+    "Page",
+    "RankedArm",
+    "overview",
+]

@@ -1,0 +1,276 @@
+"""Arms, usage, savings and what happened → what needs a look, the most severe first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+
+from core.columns import UNKNOWN, ArmColumns, Ints, UsageColumns
+from core.records.arm import ArmType
+from core.records.learner import LearnerSettings
+from core.statistics.change import Changes, Fall
+from core.statistics.overview.series import HOURS_A_DAY
+from core.statistics.savings import Savings
+
+Severity = Literal["critical", "warning", "notice", "info"]
+
+AttentionKind = Literal[
+    "poisoned",
+    "fell",
+    "never_referenced",
+    "rejected_lines",
+    "costs_more",
+    "savings_not_proven",
+    "no_baseline_runs",
+    "baseline_share_off",
+    "stale_arms",
+    "under_explored",
+    "unknown_usage",
+    "passive",
+]
+
+Page = Literal["savings", "confidence", "posteriors", "settings", "arm", "reset", "data", "runs"]
+
+SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+
+STALE_DAYS: Final = 14
+
+MANY_UNKNOWN: Final = 0.2
+"""Share of completed runs with unknown usage from which it is a warning."""
+
+NEVER_PULLS: Final = 20
+"""An arm that nothing referenced in so many observations is named."""
+
+MAX_FALLS: Final = 3
+"""So many fallen arms have a row each; more share one."""
+
+MS_AN_HOUR: Final = 3_600_000
+
+MS_A_DAY: Final = HOURS_A_DAY * MS_AN_HOUR
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """Something that needs a look, on ``page``.
+
+    ``count`` is of arms where ``arms`` names them (all that are concerned, most urgent first), else of runs
+    (compared ones, those of unknown usage, decided ones with a probability, passive ones) or rejected lines.
+    ``evidence`` is there where arms changed or were never referenced, ``since_ms`` where it began at a known time.
+    """
+
+    kind: AttentionKind
+    severity: Severity
+    count: int
+    page: Page
+    arms: tuple[str, ...] = ()
+    evidence: ArmEvidence | None = None
+    since_ms: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmEvidence:
+    """Observations that a claim about arms stands on: ``n`` of them with ``reward`` in all, since ``since_ms``
+    where that is known. ``mean_before`` is over ``n_before`` earlier ones; ``token_cost`` is what the arms cost a
+    prompt together (None where unknown). ``type`` is there where all are of one.
+    """
+
+    n: int
+    reward: float
+    since_ms: int | None = None
+    n_before: int = 0
+    mean_before: float | None = None
+    token_cost: int | None = None
+    type: ArmType | None = None
+
+    @property
+    def mean(self) -> float:
+        return self.reward / self.n if self.n else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Happened:
+    """What only the store knows: arms that changed, lines that imports rejected, since when it is passive."""
+
+    changes: Changes | None = None
+    n_rejected: int = 0
+    passive_since_ms: int | None = None
+
+
+NOTHING_HAPPENED: Final = Happened()
+
+
+def attention(
+    columns: ArmColumns,
+    usage: UsageColumns,
+    saved: Savings,
+    settings: LearnerSettings,
+    *,
+    recent: Ints | None,
+    happened: Happened,
+) -> tuple[Attention, ...]:
+    """What needs a look; ``recent`` counts how often each arm was in lately (None = ever)."""
+    included = columns.inclusions if recent is None else recent
+    found = [
+        *_about_poison(columns, happened.changes),
+        *_about_falls(columns, happened.changes),
+        _about_savings(saved, settings),
+        _about_share(saved),
+        _about_stale(columns, included, data_end_ms(columns, usage)),
+        _about_under_explored(columns, settings.min_pulls),
+        _about_never(columns, happened.changes),
+        _about_rejected(happened),
+        _about_usage(saved),
+        _about_phase(usage, settings, happened.passive_since_ms),
+    ]
+    items = [item for item in found if item is not None]
+    return tuple(sorted(items, key=lambda item: SEVERITIES.index(item.severity)))
+
+
+def _about_poison(columns: ArmColumns, changed: Changes | None) -> list[Attention]:
+    """Each group of arms of one type that fell to nothing together."""
+    return [
+        Attention(
+            kind="poisoned",
+            severity="critical",
+            count=len(group.places),
+            page="reset",
+            arms=tuple(columns.keys[place] for place in group.places),
+            evidence=ArmEvidence(
+                n=group.n_after, reward=group.reward, since_ms=group.since_ms, type=group.type
+            ),
+        )
+        for group in (() if changed is None else changed.poisoned)
+    ]
+
+
+def _about_falls(columns: ArmColumns, changed: Changes | None) -> list[Attention]:
+    """A row for each fallen arm, or one for all where they are many."""
+    falls = () if changed is None else changed.falls
+    if len(falls) <= MAX_FALLS:
+        return [_fell(columns, fall) for fall in falls]
+    keys = tuple(columns.keys[fall.place] for fall in falls)
+    return [Attention(kind="fell", severity="warning", count=len(keys), page="posteriors", arms=keys)]
+
+
+def _fell(columns: ArmColumns, fall: Fall) -> Attention:
+    return Attention(
+        kind="fell",
+        severity="warning",
+        count=1,
+        page="arm",
+        arms=(columns.keys[fall.place],),
+        evidence=ArmEvidence(
+            n=fall.n_after,
+            reward=fall.mean_after * fall.n_after,
+            since_ms=fall.since_day * MS_A_DAY,
+            n_before=fall.n_before,
+            mean_before=fall.mean_before,
+            type=columns.types[fall.place],
+        ),
+    )
+
+
+def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | None:
+    overall = saved.overall
+    n_compared = overall.baseline.n_known + overall.selected.n_known
+    if overall.verdict == "costs_more":
+        return Attention(kind="costs_more", severity="critical", count=n_compared, page="savings")
+    if overall.verdict == "proven" or settings.phase == "passive":
+        return None
+    if overall.baseline.n_runs == 0:
+        left = saved.left_out
+        n_other = overall.selected.n_runs + left.passive + left.fallback + left.imported
+        if n_other == 0:
+            return None
+        severity: Severity = "notice" if overall.selected.n_runs else "info"
+        return Attention(kind="no_baseline_runs", severity=severity, count=n_other, page="savings")
+    return Attention(kind="savings_not_proven", severity="notice", count=n_compared, page="savings")
+
+
+def _about_share(saved: Savings) -> Attention | None:
+    if not saved.share.off:
+        return None
+    return Attention(kind="baseline_share_off", severity="warning", count=saved.share.n_runs, page="savings")
+
+
+def _about_stale(columns: ArmColumns, included: Ints, end_ms: int | None) -> Attention | None:
+    """Arms still put in whose last observation is long ago, oldest first."""
+    if end_ms is None:
+        return None
+    last = columns.last_at_ms
+    stale = np.flatnonzero((included > 0) & (last != UNKNOWN) & (last < end_ms - STALE_DAYS * MS_A_DAY))
+    if not len(stale):
+        return None
+    keys = _keys(columns, stale[np.argsort(last[stale], kind="stable")])
+    return Attention(kind="stale_arms", severity="warning", count=len(keys), page="posteriors", arms=keys)
+
+
+def _about_under_explored(columns: ArmColumns, min_pulls: int) -> Attention | None:
+    under = np.flatnonzero(columns.pulls < min_pulls)
+    if not len(under):
+        return None
+    keys = _keys(columns, under[np.argsort(columns.pulls[under], kind="stable")])
+    return Attention(kind="under_explored", severity="notice", count=len(keys), page="confidence", arms=keys)
+
+
+def _about_never(columns: ArmColumns, changed: Changes | None) -> Attention | None:
+    """Arms that many observations never referenced, the dearest first; those said to be poisoned are not repeated."""
+    named = {place for group in (changed.poisoned if changed else ()) for place in group.places}
+    never = np.flatnonzero((columns.pulls >= NEVER_PULLS) & (columns.success_micro == 0))
+    never = never[[place not in named for place in never.tolist()]] if named else never
+    if not len(never):
+        return None
+    cost = columns.token_cost[never]
+    keys = _keys(columns, never[np.argsort(-cost, kind="stable")])
+    evidence = ArmEvidence(
+        n=int(columns.pulls[never].sum()),
+        reward=0.0,
+        token_cost=None if (cost == UNKNOWN).any() else int(cost.sum()),
+    )
+    return Attention(
+        kind="never_referenced",
+        severity="notice",
+        count=len(keys),
+        page="posteriors",
+        arms=keys,
+        evidence=evidence,
+    )
+
+
+def _about_rejected(happened: Happened) -> Attention | None:
+    if happened.n_rejected == 0:
+        return None
+    return Attention(kind="rejected_lines", severity="notice", count=happened.n_rejected, page="data")
+
+
+def _about_usage(saved: Savings) -> Attention | None:
+    """Runs that the savings lack because nobody knows their tokens; they matter more where they are many."""
+    n_unknown = saved.left_out.unknown_usage
+    n_completed = n_unknown + saved.overall.baseline.n_known + saved.overall.selected.n_known
+    if n_unknown == 0:
+        return None
+    severity: Severity = "warning" if n_unknown > MANY_UNKNOWN * n_completed else "info"
+    return Attention(kind="unknown_usage", severity=severity, count=n_unknown, page="savings")
+
+
+def _about_phase(usage: UsageColumns, settings: LearnerSettings, since_ms: int | None) -> Attention | None:
+    if settings.phase != "passive":
+        return None
+    n_passive = int(usage.n[np.array(usage.run_class, dtype=np.str_) == "passive"].sum())
+    return Attention(kind="passive", severity="info", count=n_passive, page="settings", since_ms=since_ms)
+
+
+def _keys(columns: ArmColumns, places: Ints) -> tuple[str, ...]:
+    return tuple(columns.keys[place] for place in places.tolist())
+
+
+def data_end_ms(columns: ArmColumns, usage: UsageColumns) -> int | None:
+    """The latest time in the data; None when nothing is dated."""
+    ends = [
+        int(usage.hour.max(initial=UNKNOWN)) * MS_AN_HOUR,
+        int(columns.last_at_ms.max(initial=UNKNOWN)),
+    ]
+    end = max(ends)
+    return end if end >= 0 else None

@@ -1,0 +1,115 @@
+"""Arms, usage and savings → the key figures, and how they did in the last two weeks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from core.columns import UNKNOWN, ArmColumns, Ints, UsageColumns
+from core.records.learner import LearnerSettings
+from core.statistics.overview.series import HOURS_A_DAY, DaySeries
+from core.statistics.savings import Savings, savings
+
+FigureName = Literal["runs", "arms_in_use", "pulls", "tokens_per_selected_run", "saved_percent"]
+
+Week = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyFigure:
+    """A figure, and how it did in the last seven days of the data and the seven before (None = unknown)."""
+
+    name: FigureName
+    value: float | None
+    last_week: float | None
+    week_before: float | None
+
+    @property
+    def change(self) -> float | None:
+        if self.last_week is None or self.week_before is None:
+            return None
+        return self.last_week - self.week_before
+
+
+def key_figures(
+    columns: ArmColumns, usage: UsageColumns, saved: Savings, series: DaySeries, settings: LearnerSettings
+) -> tuple[KeyFigure, ...]:
+    """The figures in the order of `FigureName`."""
+    last, before = _weeks(series.day)
+    percents = [_saved_in(usage, week, settings, len(columns)) for week in (last, before)]
+    return (
+        KeyFigure(
+            name="runs",
+            value=float(usage.n.sum()),
+            last_week=_sum_in(series.day, series.runs, last),
+            week_before=_sum_in(series.day, series.runs, before),
+        ),
+        KeyFigure(
+            name="arms_in_use",
+            value=float((columns.inclusions > 0).sum()),
+            last_week=None,
+            week_before=None,
+        ),
+        KeyFigure(
+            name="pulls",
+            value=float(columns.pulls.sum()),
+            last_week=_sum_in(series.day, series.pulls, last),
+            week_before=_sum_in(series.day, series.pulls, before),
+        ),
+        KeyFigure(
+            name="tokens_per_selected_run",
+            value=saved.overall.selected.mean_tokens,
+            last_week=_tokens_in(usage, last),
+            week_before=_tokens_in(usage, before),
+        ),
+        KeyFigure(
+            name="saved_percent",
+            value=saved.overall.saved_percent.value,
+            last_week=percents[0],
+            week_before=percents[1],
+        ),
+    )
+
+
+def _weeks(day: Ints) -> tuple[Week | None, Week | None]:
+    """First and last day of the last seven days, and of the seven before if the data reach back so far."""
+    if not len(day):
+        return None, None
+    end = int(day[-1])
+    before = (end - 13, end - 7) if int(day[0]) <= end - 13 else None
+    return (end - 6, end), before
+
+
+def _sum_in(day: Ints, amount: Ints | None, week: Week | None) -> float | None:
+    if week is None or amount is None:
+        return None
+    return float(amount[(day >= week[0]) & (day <= week[1])].sum())
+
+
+def _rows_in(usage: UsageColumns, week: Week) -> UsageColumns:
+    day = usage.hour // HOURS_A_DAY
+    return usage.where((usage.hour != UNKNOWN) & (day >= week[0]) & (day <= week[1]))
+
+
+def _tokens_in(usage: UsageColumns, week: Week | None) -> float | None:
+    """Mean tokens of that week's selected runs that ended normally with known usage."""
+    if week is None:
+        return None
+    rows = _rows_in(usage, week)
+    wanted = (
+        (np.array(rows.run_class, dtype=np.str_) == "selected")
+        & (np.array(rows.status, dtype=np.str_) == "completed")
+        & (rows.bucket != UNKNOWN)
+    )
+    n_runs = int(rows.n[wanted].sum())
+    return int(rows.tokens[wanted].sum()) / n_runs if n_runs else None
+
+
+def _saved_in(usage: UsageColumns, week: Week | None, settings: LearnerSettings, n_arms: int) -> float | None:
+    if week is None:
+        return None
+    rows = _rows_in(usage, week)
+    found = savings(rows, baseline_rate=settings.baseline_rate, n_arms=n_arms)
+    return found.overall.saved_percent.value

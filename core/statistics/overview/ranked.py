@@ -1,0 +1,75 @@
+"""Arms and what is believed of them → the best and the worst."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.columns import UNKNOWN, ArmColumns, Ints
+from core.records.posterior import BANDS, Band
+from core.statistics.summary import Summary
+
+RANKED_FLOORS: Final = (20, 5, 1)
+"""Pulls asked of an arm to be among the best or worst; the next one where fewer than two arms have them."""
+
+N_RANKED: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankedArm:
+    """An arm of the best or the worst; ``place`` is its place in the columns, ``rank`` among all arms."""
+
+    place: int
+    key: str
+    mean: float
+    lower: float
+    upper: float
+    pulls: int
+    band: Band
+    rank: int
+    token_cost: int | None
+
+
+def pulls_that_tell(columns: ArmColumns) -> Ints:
+    """Pulls of each arm; none for sections, which count as used whenever they are in and so prove nothing."""
+    tells = np.array([of != "section" for of in columns.types], dtype=np.bool_)
+    return np.where(tells, columns.pulls, 0)
+
+
+def ranked_floor(pulls: Ints) -> int:
+    """The most pulls that can be asked for and still leave two arms to rank."""
+    for floor in RANKED_FLOORS:
+        if int((pulls >= floor).sum()) >= 2:
+            return floor
+    return RANKED_FLOORS[-1]
+
+
+def extremes(
+    columns: ArmColumns, summary: Summary, rankable: Ints
+) -> tuple[tuple[RankedArm, ...], tuple[RankedArm, ...]]:
+    """Best and worst arms, no arm in both: of few, the better half and the worse half."""
+    places = rankable[np.argsort(summary.rank[rankable])].tolist()
+    n_bottom = min(N_RANKED, len(places) // 2)
+    n_top = min(N_RANKED, len(places) - n_bottom)
+    worst = places[len(places) - n_bottom :][::-1]
+    return (
+        tuple(_ranked(columns, summary, place) for place in places[:n_top]),
+        tuple(_ranked(columns, summary, place) for place in worst),
+    )
+
+
+def _ranked(columns: ArmColumns, summary: Summary, place: int) -> RankedArm:
+    cost = int(columns.token_cost[place])
+    return RankedArm(
+        place=place,
+        key=columns.keys[place],
+        mean=float(summary.mean[place]),
+        lower=float(summary.lower[place]),
+        upper=float(summary.upper[place]),
+        pulls=int(columns.pulls[place]),
+        band=BANDS[int(summary.band[place])],
+        rank=int(summary.rank[place]),
+        token_cost=None if cost == UNKNOWN else cost,
+    )

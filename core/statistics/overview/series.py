@@ -1,0 +1,79 @@
+"""Usage and pulls → what happened on each day."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.columns import UNKNOWN, Bools, Floats, Ints, UsageColumns
+from core.statistics.savings import SavingsOverTime
+
+HOURS_A_DAY: Final = 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class DayPulls:
+    """Pulls recorded on each day (days since 1970 UTC, ascending, no repeats)."""
+
+    day: Ints
+    pulls: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class DaySeries:
+    """One entry per day (days since 1970 UTC) from the first to the last day with dated runs, gaps filled.
+
+    Counts are of that day and 0 where nothing happened; ``tokens_per_selected_run`` is that day's mean over
+    completed runs with known usage (NaN where none); ``saved_percent`` is cumulative (NaN where none).
+    ``pulls`` is None where the daily pulls were not supplied.
+    """
+
+    day: Ints
+    runs: Ints
+    selected_runs: Ints
+    baseline_runs: Ints
+    tokens_per_selected_run: Floats
+    saved_percent: Floats
+    pulls: Ints | None
+
+
+def day_series(usage: UsageColumns, saved: SavingsOverTime, pulls_by_day: DayPulls | None) -> DaySeries:
+    """What happened on each day, from the first to the last with dated runs."""
+    dated = usage.hour != UNKNOWN
+    days = usage.hour[dated] // HOURS_A_DAY
+    day = np.arange(days.min(), days.max() + 1) if len(days) else np.array([], dtype=np.int64)
+    start = int(day[0]) if len(day) else 0
+    classes = np.array(usage.run_class, dtype=np.str_)[dated]
+    known = (np.array(usage.status, dtype=np.str_) == "completed")[dated] & (usage.bucket[dated] != UNKNOWN)
+    selected = classes == "selected"
+
+    def count(amount: Ints, rows: Bools) -> Ints:
+        added = np.bincount(days[rows] - start, weights=amount[dated][rows], minlength=len(day))
+        return added.astype(np.int64)
+
+    n_known, tokens = count(usage.n, selected & known), count(usage.tokens, selected & known)
+    return DaySeries(
+        day=day,
+        runs=count(usage.n, np.ones(len(days), dtype=np.bool_)),
+        selected_runs=count(usage.n, selected),
+        baseline_runs=count(usage.n, classes == "baseline"),
+        tokens_per_selected_run=np.where(n_known > 0, tokens / np.maximum(n_known, 1), np.nan),
+        saved_percent=_latest(day, saved.day, saved.saved_percent),
+        pulls=None if pulls_by_day is None else _spread(day, pulls_by_day),
+    )
+
+
+def _latest(day: Ints, known_day: Ints, value: Floats) -> Floats:
+    """Value of the last known day up to each day; NaN before the first."""
+    place = np.searchsorted(known_day, day, side="right")
+    return np.append(np.nan, value)[place]
+
+
+def _spread(day: Ints, pulls: DayPulls) -> Ints:
+    """Daily pulls on our days; days without any are 0, days outside ours are left out."""
+    spread = np.zeros(len(day), dtype=np.int64)
+    inside = np.isin(pulls.day, day)
+    spread[pulls.day[inside] - (day[0] if len(day) else 0)] = pulls.pulls[inside]
+    return spread

@@ -1,0 +1,80 @@
+"""Arms and usage → the first page: key figures, daily series, best and worst arms, what needs a look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.columns import ArmColumns, Ints, UsageColumns
+from core.records.learner import LearnerSettings
+from core.records.posterior import BANDS
+from core.statistics.overview.attention import NOTHING_HAPPENED, Attention, Happened, attention, data_end_ms
+from core.statistics.overview.key_figures import KeyFigure, key_figures
+from core.statistics.overview.ranked import RankedArm, extremes, pulls_that_tell, ranked_floor
+from core.statistics.overview.series import DayPulls, DaySeries, day_series
+from core.statistics.savings import Comparison, Savings
+from core.statistics.summary import Summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """The first page in numbers.
+
+    ``figures`` stand in the order of `FigureName`. ``bands`` counts arms by band in the order of `BANDS`.
+    ``top`` and ``bottom`` hold at most five arms each, no arm in both, from those with at least
+    ``ranked_min_pulls`` pulls, sections left out; ``n_rankable`` of them exist. ``attention`` is sorted by severity.
+    """
+
+    n_runs: int
+    n_arms: int
+    n_pulls: int
+    tokens_per_selected_run: float | None
+    savings: Comparison
+    figures: tuple[KeyFigure, ...]
+    series: DaySeries
+    bands: tuple[int, ...]
+    top: tuple[RankedArm, ...]
+    bottom: tuple[RankedArm, ...]
+    ranked_min_pulls: int
+    n_rankable: int
+    attention: tuple[Attention, ...]
+    data_end_ms: int | None
+
+
+def overview(
+    columns: ArmColumns,
+    summary: Summary,
+    usage: UsageColumns,
+    saved: Savings,
+    settings: LearnerSettings,
+    *,
+    pulls_by_day: DayPulls | None = None,
+    recent_inclusions: Ints | None = None,
+    happened: Happened = NOTHING_HAPPENED,
+) -> Overview:
+    """The first page in numbers.
+
+    ``recent_inclusions`` counts, aligned with the columns, how often each arm was in a prompt during the last
+    14 days of the data; without it an arm counts as still included when it ever was.
+    """
+    by_day = day_series(usage, saved.over_time, pulls_by_day)
+    ranked_pulls = pulls_that_tell(columns)
+    floor = ranked_floor(ranked_pulls)
+    top, bottom = extremes(columns, summary, np.flatnonzero(ranked_pulls >= floor))
+    return Overview(
+        n_runs=int(usage.n.sum()),
+        n_arms=len(columns),
+        n_pulls=int(columns.pulls.sum()),
+        tokens_per_selected_run=saved.overall.selected.mean_tokens,
+        savings=saved.overall,
+        figures=key_figures(columns, usage, saved, by_day, settings),
+        series=by_day,
+        bands=tuple(np.bincount(summary.band, minlength=len(BANDS)).tolist()),
+        top=top,
+        bottom=bottom,
+        ranked_min_pulls=floor,
+        n_rankable=int((ranked_pulls >= floor).sum()),
+        attention=attention(columns, usage, saved, settings, recent=recent_inclusions, happened=happened),
+        data_end_ms=data_end_ms(columns, usage),
+    )

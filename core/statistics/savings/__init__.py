@@ -1,0 +1,29 @@
+"""Savings: what the selection saves against baseline runs, and how sure that is."""
+
+from core.statistics.savings.baseline import BaselineNeed, BaselineShare, recommended_rate
+from core.statistics.savings.comparison import ClassFigures, Comparison, SavingsVerdict, VerdictReason
+from core.statistics.savings.distribution import TokenDistribution
+from core.statistics.savings.estimate import Estimate, Missing
+from core.statistics.savings.left_out import LeftOut
+from core.statistics.savings.over_time import SavingsOverTime
+from core.statistics.savings.total import MoneySaved, TotalSaved
+from core.statistics.savings.whole import Savings, savings
+
+__all__ = [
+    "BaselineNeed",
+    "BaselineShare",
+    "ClassFigures",
+    "Comparison",
+    "Estimate",
+    "LeftOut",
+    "Missing",
+    "MoneySaved",
+    "Savings",
+    "SavingsOverTime",
+    "SavingsVerdict",
+    "TokenDistribution",
+    "TotalSaved",
+    "VerdictReason",
+    "recommended_rate",
+    "savings",
+]

@@ -1,0 +1,144 @@
+"""Baseline runs: their share against the stored probabilities, how many more it takes, which rate to set."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.special import stdtrit
+
+from core.columns import UsageColumns
+from core.statistics.savings.estimate import Estimate, Missing
+from core.statistics.savings.ratio import Sums, compare, saved_percent
+from core.statistics.savings.shares import exact_limits, exact_tails
+
+SHARE_PROB: Final = 0.99
+"""Of the interval of the baseline share: it is looked at all the time, so a false alarm has to be rare."""
+
+_GROUPS: Final = ("baseline", "selected")
+_MOST_RUNS: Final = 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineShare:
+    """Share of baseline runs among decided runs with a stored probability, against those probabilities.
+
+    ``observed`` is a share with its exact interval (0..1); ``expected`` the mean stored probability.
+    ``prob_as_far`` is the chance of a number of baseline runs as far off as this one or farther, were the stored
+    probabilities true (None without runs). ``off``: it is below ``1 - observed.prob``, which is the same as
+    that the interval excludes what was expected.
+    """
+
+    n_runs: int
+    n_baseline: int
+    n_expected: float
+    observed: Estimate
+    expected: float | None
+    prob_as_far: float | None
+    off: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineNeed:
+    """Baseline runs still needed until the interval of the savings is ± ``target_points``.
+
+    ``n_more`` 0 = reached; None = cannot be computed (``missing``). Selected runs are taken to keep coming at
+    ``baseline_rate``.
+    """
+
+    target_points: float
+    baseline_rate: float
+    half_width_points: float | None
+    n_more: int | None
+    missing: Missing | None
+
+
+def baseline_share(usage: UsageColumns) -> BaselineShare:
+    """Observed share against the stored probabilities, by the exact binomial test with their mean.
+
+    Where the probabilities differ, the number of baseline runs varies less than a binomial one with their mean
+    does (W. Hoeffding, Annals of Mathematical Statistics 27, 1956, 713), so the test then errs on the quiet side.
+    """
+    classes = np.array(usage.run_class, dtype=np.str_)
+    decided = np.isin(classes, _GROUPS)
+    n_runs = int(usage.n_prob[decided].sum())
+    n_baseline = int(usage.n_prob[classes == "baseline"].sum())
+    n_expected = float(usage.baseline_prob[decided].sum())
+    expected = n_expected / n_runs if n_runs else None
+    as_far = None if expected is None else exact_tails(n_baseline, n_runs, min(expected, 1.0))
+    observed = exact_limits(n_baseline, n_runs, prob=SHARE_PROB)
+    if n_runs == 0:
+        observed = Estimate(value=None, lower=None, upper=None, prob=SHARE_PROB, missing="no_probabilities")
+    return BaselineShare(
+        n_runs=n_runs,
+        n_baseline=n_baseline,
+        n_expected=n_expected,
+        observed=observed,
+        expected=expected,
+        prob_as_far=as_far,
+        off=as_far is not None and observed.lower is not None and as_far < 1 - SHARE_PROB,
+    )
+
+
+def baseline_need(tokens: Sums, baseline_rate: float, prob: float, target_points: float) -> BaselineNeed:
+    """Baseline runs still to come, both groups growing as the coin lets them."""
+    estimate = saved_percent(tokens, prob)
+    if estimate.lower is None or estimate.upper is None:
+        return BaselineNeed(
+            target_points=target_points,
+            baseline_rate=baseline_rate,
+            half_width_points=None,
+            n_more=None,
+            missing=estimate.missing,
+        )
+    half = (estimate.upper - estimate.lower) / 2
+    n_more = 0 if half <= target_points else _runs_until(tokens, baseline_rate, prob, target_points)
+    missing: Missing | None = None
+    if n_more is None:
+        missing = "rate_is_zero" if baseline_rate == 0 else "unreachable"
+    return BaselineNeed(
+        target_points=target_points,
+        baseline_rate=baseline_rate,
+        half_width_points=half,
+        n_more=n_more,
+        missing=missing,
+    )
+
+
+def _runs_until(tokens: Sums, baseline_rate: float, prob: float, target_points: float) -> int | None:
+    """Fewest more baseline runs whose interval is narrow enough; it narrows steadily, so halving finds them."""
+    if baseline_rate == 0:
+        return None
+    compared = compare(tokens)
+    error = compared.error / compared.mean**2
+    selected_each = (1 - baseline_rate) / baseline_rate
+
+    def is_enough(n_more: int) -> bool:
+        growth = (compared.n + n_more * np.array([1.0, selected_each])) / compared.n
+        grown = error / growth
+        df = grown.sum() ** 2 / np.where(grown > 0, grown**2 / (compared.df * growth), 0.0).sum()
+        half = stdtrit(df, (1 + prob) / 2) * math.sqrt(grown.sum())
+        return bool(100 * math.exp(compared.log_ratio) * math.sinh(min(half, 700.0)) <= target_points)
+
+    if not is_enough(_MOST_RUNS):
+        return None
+    least, most = 0, _MOST_RUNS
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if is_enough(middle) else (middle, most)
+    return most
+
+
+def recommended_rate(n_arms: int) -> float | None:
+    """Baseline rate for an inventory of this size; None without arms.
+
+    >>> [recommended_rate(n) for n in (0, 1, 10, 11, 50, 51)]
+    [None, 0.2, 0.2, 0.1, 0.1, 0.05]
+    """
+    if n_arms == 0:
+        return None
+    if n_arms <= 10:
+        return 0.2
+    return 0.1 if n_arms <= 50 else 0.05
