@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -48,6 +48,7 @@ _NO_ROOM: Final = frozenset(
 _KEPT_READERS: Final = 8
 _MAX_VARIABLES: Final = 500
 _ROWS_PER_STATEMENT: Final = 64
+_ROWS_TURNED: Final = 256
 _KEPT_STATEMENTS: Final = 256
 """Prepared statements a writer keeps: rests of up to 63 rows have statements of their own."""
 
@@ -68,11 +69,13 @@ class Link:
         return iter(self._driver.execute(sql, values))
 
     def columns(self, sql: str, values: Sequence[Any] = ()) -> list[list[Any]]:
-        """The same as columns; no two rows are ever held at once, which a third of the time goes into."""
+        """The same as columns; turned a handful of rows at a time, while they are still in the processor's cache."""
         found = self._driver.execute(sql, values)
-        width = len(found.description)
-        flat = list(chain.from_iterable(found))
-        return [flat[place::width] for place in range(width)]
+        columns: list[list[Any]] = [[] for _ in found.description]
+        while rows := found.fetchmany(_ROWS_TURNED):
+            for column, part in zip(columns, zip(*rows, strict=True), strict=True):
+                column.extend(part)
+        return columns
 
     def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
         found: Row | None = self._driver.execute(sql, values).fetchone()
