@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from core.errors import InvalidInput
 from core.flows import learn, look
@@ -28,6 +28,8 @@ from core.records.reset import Target
 from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage
 from core.records.selection import Selection
 from core.settings import DEFAULT_LEARNER, Settings
+
+_OFFERS_KEPT: Final = 64
 
 
 def open_learner(
@@ -69,6 +71,7 @@ class Learner:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
+        self._offers = _Offers()
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +97,9 @@ class Learner:
     ) -> Selection:
         """Choose the arms of the next prompt among those offered (None = all that are known)."""
         offered = None if arms is None else [_arm(arm) for arm in arms]
-        return select(self.desk, offered, budget_tokens=budget_tokens, k=k)
+        chosen = select(self.desk, offered, budget_tokens=budget_tokens, k=k)
+        self._offers.keep(chosen, offered or ())
+        return chosen
 
     def record(
         self,
@@ -114,12 +119,15 @@ class Learner:
     ) -> RecordAnswer:
         """Record what came of one request. Give the ``selection`` it ran with, or the ``arms`` in its prompt.
 
+        What was said of arms when they were offered (content, label, prior) is remembered from the latest
+        selections of this object; a program that selects in one process and records in another gives these
+        ``arms`` with the ``selection``, else a memory's content can't be recognised in the run's texts.
         ``calls`` are the tools called, ``texts`` what the agent wrote: read by the detectors, not stored.
         ``ended_at`` is an aware time, now if left out.
         """
         run = Run(
             uid=uid,
-            inventory=_inventory(selection, arms),
+            inventory=self._inventory(selection, arms),
             excluded=() if selection is None else selection.excluded,
             selection=selection,
             run_class="imported" if selection is None else selection.run_class,
@@ -134,6 +142,18 @@ class Learner:
             channel=channel,
         )
         return learn.record(self.desk, run)
+
+    def _inventory(self, selection: Selection | None, arms: Iterable[Arm | str] | None) -> Inventory:
+        said = [_arm(arm) for arm in arms or ()]
+        if selection is not None:
+            _check_offered(selection, said)
+            return Inventory(kind="declared", arms=self._offers.included(selection, said))
+        if arms is None:
+            raise InvalidInput(
+                "A run must come with its selection or its arms, got neither.",
+                next_step="Pass selection=learner.select(…), or arms=[…] where something else chose.",
+            )
+        return Inventory(kind="declared", arms=tuple(said))
 
     def record_runs(self, runs: Sequence[Run]) -> list[RecordAnswer]:
         """Record many runs in one transaction."""
@@ -193,13 +213,22 @@ class Learner:
     def reset(
         self,
         *,
-        arms: Sequence[str] = (),
-        types: Sequence[ArmType] = (),
+        arms: Sequence[str] | None = None,
+        types: Sequence[ArmType] | None = None,
         target: Target = "uniform",
         reason: str | None = None,
     ) -> ResetAnswer:
-        """Start arms again (no scope = all); nothing is deleted."""
-        return reset(self.desk, arms=arms, types=types, target=target, reason=reason)
+        """Start arms again (no scope = all); nothing is deleted.
+
+        An empty scope, which a search that found nothing gives, is refused with `InvalidInput`.
+        """
+        for name, scope in (("arms", arms), ("types", types)):
+            if scope is not None and not scope:
+                raise InvalidInput(
+                    f"{name} must name at least one, got none; nothing was reset.",
+                    next_step=f"Leave {name} out to start every arm again.",
+                )
+        return reset(self.desk, arms=arms or (), types=types or (), target=target, reason=reason)
 
     def undo(self, act_id: str) -> UndoAnswer:
         """Take a reward, reset, import, setting, note or undo back."""
@@ -235,22 +264,39 @@ def _arm(arm: Arm | str) -> Arm:
     return arm if isinstance(arm, Arm) else Arm(key=arm)
 
 
-def _inventory(selection: Selection | None, arms: Iterable[Arm | str] | None) -> Inventory:
-    if (selection is None) == (arms is None):
-        raise InvalidInput(
-            "A run must come with either its selection or its arms, got "
-            f"{'neither' if selection is None else 'both'}.",
-            next_step="Pass selection=learner.select(…), or arms=[…] where something else chose.",
+class _Offers:
+    """What was said of arms on offer, by selection: the latest few, since most are recorded soon or never."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, int], dict[str, Arm]] = {}
+
+    def keep(self, selection: Selection, offered: Sequence[Arm]) -> None:
+        included = set(selection.included)
+        self._said[selection.seed, selection.revision] = {
+            arm.key: arm for arm in offered if arm.key in included
+        }
+        for oldest in list(self._said)[:-_OFFERS_KEPT]:
+            self._said.pop(oldest, None)
+
+    def included(self, selection: Selection, arms: Sequence[Arm]) -> tuple[Arm, ...]:
+        """The arms of a selection's prompt, with what is known of them."""
+        said = self._said.get((selection.seed, selection.revision), {}) | {arm.key: arm for arm in arms}
+        return tuple(
+            # A cost of 0 may stand for one that nobody knows.
+            said.get(one.arm) or Arm(key=one.arm, token_cost=one.token_cost or None)
+            for one in selection.decisions
+            if one.included
         )
-    if selection is not None:
-        included = tuple(
-            Arm(key=decision.arm, token_cost=decision.token_cost)
-            for decision in selection.decisions
-            if decision.included
-        )
-    else:
-        included = tuple(_arm(arm) for arm in arms or ())
-    return Inventory(kind="declared", arms=included)
+
+
+def _check_offered(selection: Selection, arms: Sequence[Arm]) -> None:
+    decided = {one.arm for one in selection.decisions}
+    for arm in arms:
+        if arm.key not in decided:
+            raise InvalidInput(
+                f"arms must be of those that the selection decided on, got {arm.key!a}.",
+                next_step="Offer it to select, or record the run without the selection.",
+            )
 
 
 def _utc_ms(moment: datetime) -> int:

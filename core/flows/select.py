@@ -26,10 +26,12 @@ def select(
     """Choose among ``arms`` (None = every arm the learner knows) under the budget.
 
     Arms left out are named in its ``guidance``; an arm nobody has seen yet competes with its prior.
-    ``budget_tokens`` and ``k`` override the settings for this one selection; 0 = unlimited.
+    ``budget_tokens`` and ``k`` override the settings for this one selection; 0 = unlimited. Raises
+    `UnknownLearner` where nothing is offered and nothing known.
     """
     authorise(desk.actor, "select")
-    with desk.store.reading(desk.learner) as snapshot:
+    # With arms on offer a learner may be new: it is made when its first run is recorded.
+    with desk.reading() if arms is None else desk.store.reading(desk.learner) as snapshot:
         columns = arm_columns(snapshot)
         settings, revision = snapshot.settings, snapshot.revision
     if arms is not None:

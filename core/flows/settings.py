@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -91,18 +92,25 @@ def changed(settings: LearnerSettings, name: str, value: object) -> LearnerSetti
             next_step="armscope settings lists them with their values.",
         )
     plain = msgspec.to_builtins(settings)
+    whole = value
     if isinstance(value, dict) and name == "priors":
-        value = plain[name] | value  # the prior of one type leaves the others as they are
+        whole = plain[name] | value  # the prior of one type leaves the others as they are
     try:
-        return msgspec.convert({**plain, name: value}, LearnerSettings)
+        return msgspec.convert({**plain, name: whole}, LearnerSettings)
     except msgspec.ValidationError as problem:
         own = problem.__cause__
         if isinstance(own, ArmscopeError):  # what our own records say needs no words around it
             raise InvalidSetting(own.problem, next_step=own.next_step) from problem
         raise InvalidSetting(
-            f"{name} does not allow {str(value)[:80]!a}: {problem}.",
+            f"{name} {_allowed(name) or 'has another form'}, got {str(value)[:80]!a}: {problem}.",
             next_step="armscope settings shows the form of the present value.",
         ) from problem
+
+
+def _allowed(name: str) -> str:
+    """The values of a setting that has a few, for the error that refuses another; else nothing."""
+    kind = get_type_hints(LearnerSettings)[name]
+    return f"must be {' or '.join(get_args(kind))}" if get_origin(kind) is Literal else ""
 
 
 def _words(value: object) -> str:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from core import Arm, Call, Prior, Usage, open_learner
+from core.columns import UNKNOWN
 from core.errors import Conflict, InvalidArm, InvalidInput, InvalidReward, UnknownArm, UnknownLearner
+from core.flows import look
 from core.records.arm import MICRO
 
 READ, SEARCH = "tool:fs:Read", "tool:web:search"
@@ -80,10 +82,8 @@ def test_a_time_before_1970_or_beyond_reason_does_no_harm(tmp_path: Path) -> Non
 
 def test_a_run_has_a_selection_or_arms(tmp_path: Path) -> None:
     with open_learner(tmp_path / "a.db") as learner:
-        chosen = learner.select([READ])
-        for wrong in ({}, {"selection": chosen, "arms": [READ]}):
-            with pytest.raises(InvalidInput, match="either its selection or its arms"):
-                learner.record("r", **wrong)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="its selection or its arms, got neither"):
+            learner.record("r")
         with pytest.raises(InvalidArm):
             learner.record("r", arms=["Read"])
         with pytest.raises(InvalidInput, match="twice"):
@@ -137,3 +137,51 @@ def test_threads_share_a_learner(tmp_path: Path) -> None:
         (one,) = learner.posteriors()
         assert (one.alpha, one.beta, one.pulls) == (4 + 10, 1 + 10, 21), "every key counts once"
         assert learner.verify().clean
+
+
+def test_what_was_said_of_an_arm_on_offer_is_known_when_its_run_is_recorded(tmp_path: Path) -> None:
+    fact = Arm(
+        key="memory:fact:sla",
+        label="Acme",
+        content="Acme's contract promises an answer within four hours.",
+        prior=Prior(alpha_micro=2 * MICRO, beta_micro=2 * MICRO),
+    )
+    told = "As Acme's contract promises an answer within four hours, I escalate now."
+    with open_learner(tmp_path / "a.db") as learner:
+        chosen = learner.select([READ, fact])
+        learner.record("r1", selection=chosen, calls=["Read"], texts=[told])
+        known = {one.arm: one for one in learner.posteriors()}[fact.key]
+        assert (known.alpha, known.beta, known.prior.alpha) == (3, 2, 2)
+    with open_learner(tmp_path / "a.db") as elsewhere:  # selected in one process, recorded in another
+        elsewhere.record("r2", selection=chosen, arms=[fact], calls=["Read"], texts=[told])
+        assert {one.arm: one.alpha for one in elsewhere.posteriors()}[fact.key] == 4
+        with pytest.raises(
+            InvalidInput, match="of those that the selection decided on, got 'tool:web:search'"
+        ):
+            elsewhere.record("r3", selection=chosen, arms=[SEARCH])
+
+
+def test_a_cost_nobody_knows_stays_unknown(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        learner.record("r", selection=learner.select([READ]), calls=["Read"])
+        assert look.belief(learner.desk).columns.token_cost.tolist() == [UNKNOWN]
+        chosen = learner.select([Arm(key=SEARCH, token_cost=120)])
+        learner.record("q", selection=chosen, calls=["Read"])
+        assert look.belief(learner.desk).columns.token_cost.tolist() == [UNKNOWN, 120]
+
+
+def test_an_empty_scope_resets_nothing(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        learner.record("r", arms=[READ], calls=["Read"])
+        with pytest.raises(InvalidInput, match="arms must name at least one, got none"):
+            learner.reset(arms=[])
+        with pytest.raises(InvalidInput, match="types must name at least one, got none"):
+            learner.reset(types=())
+        assert [one.pulls for one in learner.posteriors()] == [1]
+        learner.reset()
+        assert [one.pulls for one in learner.posteriors()] == [0]
+
+
+def test_a_learner_nobody_knows_has_nothing_to_choose_from(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db", "nope") as learner, pytest.raises(UnknownLearner):
+        learner.select()

@@ -49,7 +49,7 @@ def select(
         say_table(("", "arm", "why", "rank", "draw", "tokens"), rows, numbers=(3, 4, 5))
         say("", f"A {found.run_class} run with {found.tokens:,} tokens of arms; seed {found.seed}.")
         if found.guidance:
-            say(found.guidance)
+            say(*found.guidance.splitlines())
 
     answer(found, as_json=as_json, words=words)
 

@@ -93,4 +93,4 @@ def _say(story: look.RunStory) -> None:
     say("")
     say_table(heads, rows, numbers=(3, 4, 5))
     if story.guidance is not None:
-        say("", story.guidance)
+        say("", *story.guidance.splitlines())

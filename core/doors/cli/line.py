@@ -80,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _usage(problem: typer.TyperException, *, as_json: bool) -> NoReturn:
     message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
+    if not message:  # the program alone: its help has been written
+        sys.exit(getattr(problem, "exit_code", 2))
     answer = {
         "ok": False,
         "error": message,
