@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeVar
 from core.records.judged import INCLUDED, OBSERVED
 from core.store.caches import CHUNK, newest_observations, tally_facts
 from core.store.choices import folded_settings
-from core.store.claims import plans, standing_of
+from core.store.claims import LEDGER_KINDS, LedgerKind, plans, standings
 from core.store.reads import numbered_runs
 from core.store.tally import ArmDay, ArmHour, Tally, UsageHour, merged
 from core.store.transaction import NUMBERS, TOLD, Snapshot, base_of
@@ -39,7 +39,8 @@ def differences(snapshot: Snapshot) -> Iterator[Difference]:
     yield from _compare("undone", _marked(snapshot), _undone(snapshot))
     yield from _flags(snapshot)
     yield from _claimed(snapshot)
-    yield from _noted(snapshot)
+    for kind in LEDGER_KINDS:
+        yield from _told(snapshot, kind)
     yield from _listed(snapshot)
     yield from _counters(snapshot)
 
@@ -195,14 +196,21 @@ def _claimed(snapshot: Snapshot) -> Iterator[Difference]:
                 yield Difference("run", str(plan.run_no), str(now[plan.run_no]), str(said))
 
 
-def _noted(snapshot: Snapshot) -> Iterator[Difference]:
-    """Notes stand as the imports that told them say."""
-    for number, import_no, revision, standing in snapshot.link.rows(
-        "SELECT note_no, import_no, revision, standing FROM note WHERE learner_id = ?", [snapshot.learner_id]
-    ):
-        stands, _ = standing_of(snapshot, "note", number, (import_no, revision))
-        if stands != bool(standing):
-            yield Difference("note", str(number), f"standing {standing}", f"standing {int(stands)}")
+def _told(snapshot: Snapshot, kind: LedgerKind) -> Iterator[Difference]:
+    """Rewards, resets and notes stand, and count from the revision, as the imports that told them say."""
+    rows = snapshot.link.rows(
+        f"SELECT {kind}_no, import_no, revision, standing FROM {kind} WHERE learner_id = ?",
+        [snapshot.learner_id],
+    )
+    said = standings(snapshot, kind, {number: (teller, revision) for number, teller, revision, _ in rows})
+    for number, _, revision, standing in rows:
+        now = bool(standing), revision
+        if now != said[number]:
+            yield Difference(kind, str(number), _standing(*now), _standing(*said[number]))
+
+
+def _standing(stands: bool, revision: int) -> str:
+    return f"{'standing' if stands else 'not standing'} at revision {revision}"
 
 
 def _listed(snapshot: Snapshot) -> Iterator[Difference]:

@@ -9,15 +9,17 @@ doesn't. So undoing an import leaves exactly what the other imports say.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, get_args
 
 from core.records.arm import Prior
 from core.store.caches import CHUNK, Facts, shifting
 from core.store.transaction import DECLARED, TOLD, Transaction, rebase
 from core.store.version import Version, keep, kept, put, shelve
 
-Kind = Literal["run", "observation", "reset", "note", "arm"]
+LedgerKind = Literal["observation", "reset", "note"]
+LEDGER_KINDS: Final[tuple[LedgerKind, ...]] = get_args(LedgerKind)
+Kind = Literal["run", "arm"] | LedgerKind
 
 
 class Claim(NamedTuple):
@@ -73,9 +75,7 @@ def claim(txn: Transaction, claims: Sequence[Claim]) -> None:
     shelve(txn, [(one.run_no, one.digest, one.version) for one in claims if one.version is not None])
 
 
-def claim_ledger(
-    txn: Transaction, table: Literal["observation", "reset", "note"], no: int, import_no: int
-) -> None:
+def claim_ledger(txn: Transaction, table: LedgerKind, no: int, import_no: int) -> None:
     """Note that another import tells a ledger row, reset or note that is known."""
     txn.link.run(
         f"INSERT INTO sighting SELECT learner_id, ?, {table}_no, import_no, 0, 0, 0, revision FROM {table}"
@@ -174,15 +174,25 @@ def settle_runs(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
     return changed
 
 
-def standing_of(txn: Facts, kind: Kind, no: int, own: tuple[int, int]) -> tuple[bool, int]:
+def standing_of(txn: Facts, kind: LedgerKind, no: int, own: tuple[int, int]) -> tuple[bool, int]:
     """Whether a ledger row, reset or note stands, and its revision; ``own`` is its (import, revision)."""
-    claims = _claims(txn, kind, [no]).get(no)
-    if claims is None:
-        import_no, revision = own
-        return import_no not in _undone_imports(txn), revision
-    if not claims:
-        return False, own[1]
-    return True, min(one.revision for one in claims)
+    return standings(txn, kind, {no: own})[no]
+
+
+def standings(
+    txn: Facts, kind: LedgerKind, own: Mapping[int, tuple[int, int]]
+) -> dict[int, tuple[bool, int]]:
+    """The same of many, by number. A fact that no claim lets stand keeps the revision it had."""
+    undone = _undone_imports(txn)
+    claims = _claims(txn, kind, list(own))
+    found = {}
+    for no, (import_no, revision) in own.items():
+        tellers = claims.get(no)
+        if tellers is None:
+            found[no] = (import_no not in undone, revision)
+        else:
+            found[no] = (bool(tellers), min((one.revision for one in tellers), default=revision))
+    return found
 
 
 def _settle_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:

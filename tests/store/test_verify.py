@@ -12,13 +12,15 @@ from core.errors import StoreUnusable
 from core.flows import look
 from core.flows.desk import Desk
 from tests.flows.world import desk_at
-from tests.store.worlds import lively_desk
+from tests.store.worlds import lively_desk, tell_twice
 
 
 @pytest.fixture(scope="module")
 def lively(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The database of a lively learner, closed."""
-    desk = lively_desk(tmp_path_factory.mktemp("lively"))
+    folder = tmp_path_factory.mktemp("lively")
+    desk = lively_desk(folder)
+    tell_twice(desk, folder)
     assert look.verify(desk).clean
     desk.store.close()
     assert not Path(f"{desk.store.path}-wal").exists()
@@ -124,6 +126,17 @@ FACTS = {
     "a reset's arm": "DELETE FROM reset_arm WHERE reset_no = 2 AND arm_no = 1",
     "an undone import": "UPDATE import SET undone = 0 WHERE undone = 1",
     "a note that stands no more": "UPDATE note SET standing = 0 WHERE note_no = 1",
+    "an undone reward that stands no more": "UPDATE observation SET standing = 0 WHERE undone = 1",
+    "an undone reset that stands no more": "UPDATE reset SET standing = 0 WHERE undone = 1",
+    "an undone note that stands no more": "UPDATE note SET standing = 0 WHERE undone = 1",
+    "an undone reward that stands again": "UPDATE observation SET standing = 1 WHERE uid = 'reward wrong'",
+    "an undone reset that stands again": "UPDATE reset SET standing = 1 WHERE uid = 'reset wrong'",
+    "an undone note that stands again": "UPDATE note SET standing = 1 WHERE uid = 'note wrong'",
+    "a reward's revision": "UPDATE observation SET revision = revision - 1 WHERE uid = 'reward told'",
+    "an undone reset's revision": "UPDATE reset SET revision = revision - 1 WHERE uid = 'reset taken back'",
+    "a note's revision": "UPDATE note SET revision = revision - 1 WHERE uid = 'note told'",
+    "the first claim to a reward": "DELETE FROM sighting WHERE kind = 'observation' AND revision ="
+    " (SELECT min(revision) FROM sighting WHERE kind = 'observation')",
     "a note marked as undone": "UPDATE note SET undone = 1 WHERE note_no = 1",
     "an import marked as undone": "UPDATE import SET undone = 1 WHERE import_no = 1",
     "an undo": "DELETE FROM undo WHERE kind = 'reward'",

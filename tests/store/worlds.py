@@ -55,6 +55,36 @@ def lively_desk(folder: Path) -> Desk:
     return desk
 
 
+def tell_twice(desk: Desk, folder: Path) -> None:
+    """A reward, a reset and a note that two imports tell, and such that an import told that is undone."""
+    lines = [
+        run_line("apart"),
+        *_ledger_lines("told", undone=False),
+        *_ledger_lines("taken back", undone=True),
+    ]
+    for name in ("told", "again"):
+        import_files(desk, [lines_file(folder / f"{name}.jsonl", *lines)])
+    wrong = lines_file(folder / "wrong.jsonl", run_line("apart"), *_ledger_lines("wrong", undone=True))
+    undo(desk, import_files(desk, [wrong]).id)
+
+
+def _ledger_lines(name: str, *, undone: bool) -> list[dict[str, object]]:
+    same = {"at_ms": START_MS, "undone": undone}
+    arm = "tool:other:c"
+    return [
+        {
+            "kind": "reward",
+            "id": f"reward {name}",
+            "arm": arm,
+            "observation": "feedback",
+            "reward": 0.5,
+            **same,
+        },
+        {"kind": "reset", "id": f"reset {name}", "arms": [arm], "target": "prior", **same},
+        {"kind": "note", "id": f"note {name}", "arm": arm, "text": name, **same},
+    ]
+
+
 def _record(desk: Desk) -> None:
     for number in range(4):
         record(desk, run_of(f"run-{number}", calls="ab"[: number % 3], at_ms=START_MS + number * HOUR_MS))
