@@ -11,11 +11,11 @@ import re
 import string
 import unicodedata
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from core.records.arm import ArmType, arm_type
 from core.records.posterior import BAND_FLOORS, BANDS, Band
+from core.records.times import instant
 
 MISSING: Final = "–"
 NOT_OFFERED: Final = "not offered lately"
@@ -449,11 +449,6 @@ def day(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
     written = f"{at.day} {_MONTHS[at.month - 1]}"
     same_year = year_of_ms is not None and instant(year_of_ms).year == at.year
     return written if same_year else f"{written} {at.year}"
-
-
-def instant(at_ms: int) -> datetime:
-    """UTC milliseconds as an aware time."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
 
 
 # Lists

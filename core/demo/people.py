@@ -26,6 +26,7 @@ from core.records.actor import Actor
 from core.records.arm import ArmType, arm_type
 from core.records.observation import RewardOutcome
 from core.records.reset import Target
+from core.records.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 AGENT: Final = Actor(name=LEARNER, role="ingest")
 MARA: Final = Actor(name="Mara", role="operator")
@@ -151,9 +152,9 @@ STORY: Final = (
 _PROB_JUDGED: Final = 0.055
 _PROB_CORRECTS: Final = 0.08
 _PROB_PARTIAL: Final = 0.1
-_TYPICAL_LAG_MS: Final = 4 * 3_600_000
+_TYPICAL_LAG_MS: Final = 4 * HOUR_MS
 _LAG_SPREAD: Final = 1.6
-_LAG_LIMITS_MS: Final = (4 * 60_000, 4 * 86_400_000)
+_LAG_LIMITS_MS: Final = (4 * MINUTE_MS, 4 * DAY_MS)
 _RATERS: Final = ((MARA, 0.45), (PRIYA, 0.35), (JON, 0.20))
 _CARELESS: Final = JON
 _OFFHAND: Final = ("ok", "fine", "+1", "no", "meh", None)

@@ -18,7 +18,6 @@ from core.demo.people import AGENT, STORY, Act, Change, Judge, StartAgain, TakeB
 from core.demo.timeline import Request, requests
 from core.demo.world import (
     END_MS,
-    HOUR_MS,
     LEARNER,
     N_RUNS,
     OUTAGE_MS,
@@ -35,6 +34,7 @@ from core.flows.select import select
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.selection import Selection
+from core.records.times import HOUR_MS
 from core.store.store import Store
 
 _STRETCH_MS: Final = 2 * HOUR_MS

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import numpy as np
 
 from core.columns import Floats
-from core.demo.world import CHANNELS, DAYS, END_MS, HOUR_MS, MODELS, START_MS, Stratum
+from core.demo.world import CHANNELS, DAYS, END_MS, MODELS, START_MS, Stratum
+from core.records.times import DAY_HOURS, HOUR_MS, MINUTE_MS, instant
 
-_MINUTE_MS = 60_000
-_SESSION_GAP_MS = 40 * _MINUTE_MS
+_SESSION_GAP_MS = 40 * MINUTE_MS
 _PROB_GOES_ON = 0.6
 _HEALTH_CHECK_HOURS = (3, 15)
 _CRON = next(channel for channel in CHANNELS if channel.name == "cron")
@@ -52,7 +51,7 @@ def requests(n_runs: int, rng: np.random.Generator) -> list[Request]:
 
 def _opening(number: int, at_ms: int, rng: np.random.Generator) -> Request:
     """The first request of a conversation; at night most come from schedules."""
-    hour = _moment(at_ms).hour
+    hour = instant(at_ms).hour
     is_night = not 6 <= hour < 21
     channel = _CRON if is_night and rng.random() < 0.6 else _one_of(CHANNELS, rng)
     return Request(
@@ -67,22 +66,18 @@ def _opening(number: int, at_ms: int, rng: np.random.Generator) -> Request:
 
 def _times(n_runs: int, rng: np.random.Generator) -> list[int]:
     """Sorted instants of all requests, drawn from the rhythm of the weeks."""
-    weights = np.array([_busyness(START_MS + hour * HOUR_MS) for hour in range(DAYS * 24)])
+    weights = np.array([_busyness(START_MS + hour * HOUR_MS) for hour in range(DAYS * DAY_HOURS)])
     ends: Floats = np.concatenate(([0.0], np.cumsum(weights))) / weights.sum()
     hours = np.interp(np.sort(rng.random(n_runs)), ends, np.arange(len(ends)))
     times = [START_MS + int(hour * HOUR_MS) for hour in hours.tolist()]
-    return [START_MS + 3 * _MINUTE_MS, *times[1:-1], END_MS - 2 * _MINUTE_MS]
+    return [START_MS + 3 * MINUTE_MS, *times[1:-1], END_MS - 2 * MINUTE_MS]
 
 
 def _busyness(at_ms: int) -> float:
-    moment = _moment(at_ms)
+    moment = instant(at_ms)
     by_hour = 1.0 if 8 <= moment.hour < 18 else 0.5 if 6 <= moment.hour < 21 else 0.15
     return by_hour * (0.35 if moment.weekday() >= 5 else 1.0)
 
 
 def _one_of(strata: Sequence[Stratum], rng: np.random.Generator) -> Stratum:
     return strata[int(rng.choice(len(strata), p=[one.share for one in strata]))]
-
-
-def _moment(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from core.records.arm import Arm, ArmType, arm_type
+from core.records.times import DAY_MS
 
 WORLD_VERSION: Final = 1
 """Goes up when the same seed gives another world; a database of an older one is built anew."""
@@ -21,8 +22,6 @@ WORLD_VERSION: Final = 1
 LEARNER: Final = "support-agent"
 N_RUNS: Final = 3_012
 DAYS: Final = 30
-DAY_MS: Final = 86_400_000
-HOUR_MS: Final = 3_600_000
 
 END_MS: Final = int(datetime(2026, 11, 20, 9, 40, tzinfo=UTC).timestamp()) * 1000
 START_MS: Final = END_MS - DAYS * DAY_MS

@@ -22,7 +22,6 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.flows.desk import Desk
-from core.flows.look import iso
 from core.formats.armscope import write
 from core.formats.openclaw_shape import (
     Metrics,
@@ -37,6 +36,7 @@ from core.formats.openclaw_shape import (
 )
 from core.permissions import authorise
 from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
+from core.records.times import iso
 from core.store.engine import sync_names
 from core.store.reads import arm_columns
 from core.store.telling import told_arms, told_notes, told_resets, told_rewards, told_runs

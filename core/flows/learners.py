@@ -6,9 +6,9 @@ import msgspec
 
 from core.errors import Conflict
 from core.flows.desk import Desk
-from core.flows.look import iso
 from core.permissions import authorise
 from core.records.run import Phase
+from core.records.times import iso
 from core.settings import check_learner
 from core.store import reads
 

@@ -19,10 +19,10 @@ import msgspec
 
 from core.flows.desk import Desk
 from core.flows.export import ExportAnswer, ExportFormat, View, new_file, write_into
-from core.flows.look import iso
 from core.formats.openclaw_shape import observations_as_csv, posteriors_as_csv
 from core.permissions import authorise
 from core.records.learner import LearnerSettings
+from core.records.times import iso
 from core.store.reads import totals
 from core.store.schema import HEAD
 from core.store.transaction import Snapshot

@@ -12,6 +12,7 @@ from scipy.stats import hypergeom
 
 from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints
 from core.records.arm import MICRO, ArmType
+from core.records.times import DAY_MS, HOUR_MS
 
 WINDOW_DAYS: Final = 14
 """A fall is looked for at the beginning of each of the last so many days of the data."""
@@ -29,9 +30,6 @@ NOTHING: Final = 0.05
 
 TOGETHER_DAYS: Final = 2
 """Arms of one type that fell to nothing within so many days of one another fell together."""
-
-DAY_MS: Final = 86_400_000
-HOUR_MS: Final = 3_600_000
 
 _MAY_COUNT: Final = 4.0
 """Twice the log-likelihood ratio under which no exact test is worth its time: none would be below .01."""

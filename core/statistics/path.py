@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from core.columns import UNKNOWN, Floats, Ints
 from core.posterior.beta import interval
 from core.records.arm import MICRO
+from core.records.times import DAY_MS
 from core.statistics.summary import PROB
-
-DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,9 +17,10 @@ import msgspec
 from core.columns import UNKNOWN
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine import Row
 from core.store.tables import BY_ARM, BY_RUN
-from core.store.tally import DAY_HOURS, HOUR_MS, RunFacts, Tally, hour_of
+from core.store.tally import RunFacts, Tally, hour_of
 from core.store.transaction import Snapshot, Transaction, rebase
 from core.store.version import Choice
 

@@ -15,9 +15,8 @@ import numpy as np
 from core.columns import UNKNOWN, Floats, Ints, token_bucket
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.times import DAY_HOURS, HOUR_MS
 
-HOUR_MS: Final = 3_600_000
-DAY_HOURS: Final = 24
 _PART: Final = 1 << 32
 
 Place = TypeVar("Place")

@@ -11,7 +11,8 @@ import numpy as np
 from core.columns import Ints
 from core.flows.look import ArmPath, Mark
 from core.records.arm import ArmType
-from core.statistics.path import DAY_MS, Path
+from core.records.times import DAY_MS
+from core.statistics.path import Path
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.drawn import Cell, Drawn, Trace, drawn, joined, single

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from core.columns import Floats, Ints
+from core.records.times import DAY_MS
 from core.statistics.savings import SavingsOverTime, TotalSaved
 from dashboard import wording
 from dashboard.figures import theme
@@ -19,7 +20,6 @@ from dashboard.figures.distributions import thousands
 from dashboard.figures.drawn import Drawn, Trace, drawn, single
 from dashboard.figures.theme import Tokens
 
-_DAY_MS: Final = 86_400_000
 _MAX_DAYS: Final = 400
 _TICKS: Final = 4
 _HEIGHT_PX: Final = 252
@@ -198,7 +198,7 @@ def _day_axis(look: Tokens, days: Ints) -> dict[str, Any]:
         range=[first - 0.02 * (last - first) - 0.5, last + 0.02 * (last - first) + 0.5],
         tickmode="array",
         tickvals=[int(tick) for tick in ticks],
-        ticktext=[wording.day(int(tick) * _DAY_MS, year_of_ms=last * _DAY_MS) for tick in ticks],
+        ticktext=[wording.day(int(tick) * DAY_MS, year_of_ms=last * DAY_MS) for tick in ticks],
     )
 
 
@@ -274,7 +274,7 @@ def _hover(path: _Path, at: int) -> str:
     value = float(path.value[at])
     if not np.isfinite(value):
         return ""
-    said = f"<b>{wording.day(int(path.day[at]) * _DAY_MS)}</b><br>{path.name} {path.said(value)}"
+    said = f"<b>{wording.day(int(path.day[at]) * DAY_MS)}</b><br>{path.name} {path.said(value)}"
     lower, upper = float(path.lower[at]), float(path.upper[at])
     if np.isfinite(lower) and np.isfinite(upper):
         said += f", 95% interval {path.limits(lower, upper)}"
@@ -288,16 +288,16 @@ def _alt(path: _Path, shown: Ints) -> str:
         return f"{wording.capital(path.name)} over time: no day has enough runs yet."
     first, last = int(known[0]), int(known[-1])
     return (
-        f"Cumulative {path.name} from {wording.day(int(path.day[first]) * _DAY_MS)} "
+        f"Cumulative {path.name} from {wording.day(int(path.day[first]) * DAY_MS)} "
         f"({path.said(float(path.value[first]))}) to "
-        f"{wording.day(int(path.day[last]) * _DAY_MS)} "
+        f"{wording.day(int(path.day[last]) * DAY_MS)} "
         f"({path.said(float(path.value[last]))}), with a 95% interval as a ribbon."
     )
 
 
 def _table(path: _Path, shown: Ints) -> dict[str, list[str | int | float]]:
     return {
-        "day, UTC": [wording.day(int(path.day[at]) * _DAY_MS) for at in shown],
+        "day, UTC": [wording.day(int(path.day[at]) * DAY_MS) for at in shown],
         path.name: [_value(path, float(path.value[at])) for at in shown],
         "95% interval": [_limits(path, float(path.lower[at]), float(path.upper[at])) for at in shown],
         "baseline runs": [int(path.n_baseline[at]) for at in shown],

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from core.records.times import instant
 from dashboard import sentences, wording
 from dashboard.figures.arms import ordered, ranked_rows, rows, table, telling
 from dashboard.figures.bands import bands
@@ -109,7 +110,7 @@ def _about(facts: Facts) -> tuple[tuple[str, str], ...]:
 
 
 def _day(at_ms: int | None) -> str:
-    return wording.MISSING if at_ms is None else f"{wording.instant(at_ms):%d %b %Y, %H:%M}"
+    return wording.MISSING if at_ms is None else f"{instant(at_ms):%d %b %Y, %H:%M}"
 
 
 def _attention(facts: Facts) -> Section:

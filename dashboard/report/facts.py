@@ -10,6 +10,7 @@ from core.errors import StoreBusy
 from core.flows import look
 from core.flows.desk import Desk
 from core.records.audit import AuditEntry
+from core.records.times import iso
 from core.records.view import View
 from core.statistics.confidence import Confidence
 from core.statistics.overview import Overview
@@ -120,8 +121,8 @@ def _told(view: View) -> str:
     "since=1970-01-01T00:00:00.000Z, models=('large',)"
     """
     parts = {
-        "since": look.iso(view.since_ms),
-        "until": look.iso(view.until_ms),
+        "since": iso(view.since_ms),
+        "until": iso(view.until_ms),
         "models": view.models,
         "channels": view.channels,
         "types": view.types,

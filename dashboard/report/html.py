@@ -14,6 +14,7 @@ from typing import Final
 
 from markdown_it import MarkdownIt
 
+from core.records.times import instant
 from dashboard import wording
 from dashboard.figures import offline
 from dashboard.figures.theme import LIGHT
@@ -147,7 +148,7 @@ def _queries(queries: Iterable[Query]) -> str:
     rows = "".join(
         f'<tr id="query-{query.number}"><td class="number">{query.number}</td><td>{escape(query.question)}</td>'
         f"<td><code>{escape(query.reads)}</code></td><td><code>{escape(query.again)}</code></td>"
-        f"<td>{wording.instant(query.asked_at_ms):%Y-%m-%d %H:%M:%S}</td></tr>"
+        f"<td>{instant(query.asked_at_ms):%Y-%m-%d %H:%M:%S}</td></tr>"
         for query in queries
     )
     return (

@@ -10,8 +10,8 @@ from core.doors import explained
 from core.flows.look import ArmInRun, ArmPath, Inclusion, Learned, Mark
 from core.records.observation import Kind
 from core.records.posterior import Band
+from core.records.times import DAY_MS
 from core.statistics.inclusion import Chance
-from core.statistics.path import DAY_MS
 from dashboard import wording
 from dashboard.figures.arms import ArmRow
 from dashboard.figures.path import Lettered

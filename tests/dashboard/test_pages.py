@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import look
 from core.flows.learn import record_all
-from core.flows.look import DAY_MS
 from core.flows.settings import change_all
+from core.records.times import DAY_MS
 from dashboard import sentences
 from tests.dashboard.conftest import Open, check, is_text_only, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, desk_at, keys, runs, world

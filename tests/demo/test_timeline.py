@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.demo.timeline import Request, requests
-from core.demo.world import CHANNELS, END_MS, HOUR_MS, MODELS, START_MS
+from core.demo.world import CHANNELS, END_MS, MODELS, START_MS
+from core.records.times import HOUR_MS
 
 
 @given(st.integers(min_value=2, max_value=200), st.integers(min_value=0, max_value=2**32))

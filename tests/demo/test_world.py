@@ -17,7 +17,7 @@ from core.demo.world import (
     planted,
     truth,
 )
-from core.flows.look import iso
+from core.records.times import iso
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 

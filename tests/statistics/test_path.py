@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from core.columns import Ints
 from core.posterior.beta import interval
 from core.records.arm import MICRO
-from core.statistics.path import DAY_MS, Boundary, Path, path
+from core.records.times import DAY_MS
+from core.statistics.path import Boundary, Path, path
 
 UNIFORM = Boundary(since_ms=0, epoch=0, alpha_micro=MICRO, beta_micro=MICRO)
 

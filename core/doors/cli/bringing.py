@@ -19,11 +19,12 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from core.doors.cli.line import Json, answer, app, desk_of
 from core.doors.terminal import literal, say, say_error, say_json_line, say_table
 from core.errors import UnreadableSource
-from core.flows import learn, look
+from core.flows import learn
 from core.flows.find import USUAL, Found, find_sessions
 from core.flows.watch import tells_news, watch
 from core.formats import Source
 from core.records.run import Phase, Unit
+from core.records.times import iso
 
 
 @app.command("import")
@@ -104,7 +105,7 @@ def _say_found(found: Sequence[Found]) -> None:
             one.format,
             f"{one.files:,}",
             decimal(one.size_bytes),
-            (look.iso(one.newest_ms) or "unknown")[:16].replace("T", " "),
+            (iso(one.newest_ms) or "unknown")[:16].replace("T", " "),
             one.folder,
         )
         for one in found

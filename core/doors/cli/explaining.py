@@ -11,6 +11,7 @@ from core.doors import explained
 from core.doors.cli.line import Json, answer, app, desk_of
 from core.doors.terminal import say, say_table
 from core.flows import look
+from core.records.times import iso
 
 
 @app.command(name="run")
@@ -30,7 +31,7 @@ def _document(story: look.RunStory) -> dict[str, object]:
     chosen = story.selection
     return {
         **facts,
-        "ended_at": look.iso(story.facts.at_ms),
+        "ended_at": iso(story.facts.at_ms),
         "verdict": explained.verdict(story),
         "selection": None
         if chosen is None
@@ -69,7 +70,7 @@ def _say(story: look.RunStory) -> None:
     tokens = "unknown" if facts.tokens is None else f"{facts.tokens:,}"
     say(
         f"Run {facts.run_no:,} ({facts.uid}), {facts.run_class}, {facts.status}, "
-        f"{look.iso(facts.at_ms) or 'time unknown'}; {tokens} tokens, {facts.n_calls:,} calls."
+        f"{iso(facts.at_ms) or 'time unknown'}; {tokens} tokens, {facts.n_calls:,} calls."
     )
     say(explained.verdict(story))
     for line in (explained.standing(story), explained.not_decided(story)):

@@ -11,6 +11,7 @@ from core.doors.terminal import say, say_table
 from core.flows import look
 from core.flows.learners import create_learner
 from core.flows.learners import learners as learners_of
+from core.records.times import iso
 
 
 @app.command()
@@ -128,7 +129,7 @@ def runs(
         {
             "run": one.run_no,
             "uid": one.uid,
-            "ended_at": look.iso(one.at_ms),
+            "ended_at": iso(one.at_ms),
             "model": one.model,
             "channel": one.channel,
             "class": one.run_class,

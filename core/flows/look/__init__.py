@@ -28,15 +28,12 @@ from core.flows.look.runs import RunsSeen, runs, seen_runs
 from core.flows.look.savings import savings
 from core.flows.look.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
 from core.flows.look.status import Baseline, Status, status
-from core.flows.look.times import DAY_MS, RECENT_MS, iso
 from core.flows.look.undoing import MovedArm, UndoPreview, preview_undo
 from core.flows.look.unread import Unread, UnreadArm, unread
 from core.flows.look.verify import Verification, verify
 
 __all__ = [
-    "DAY_MS",
     "DEMO_ORIGIN",
-    "RECENT_MS",
     "ArmBelief",
     "ArmFlip",
     "ArmInRun",
@@ -76,7 +73,6 @@ __all__ = [
     "frame",
     "imports",
     "inclusion",
-    "iso",
     "moment",
     "near_arms",
     "notes",

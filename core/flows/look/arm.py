@@ -16,9 +16,10 @@ from core.records.evidence import Where
 from core.records.judged import INCLUDED, REFERENCED
 from core.records.observation import Observation
 from core.records.selection import REASONS, Reason
+from core.records.times import DAY_MS
 from core.records.view import RunFilter, View
 from core.statistics.inclusion import Chance, inclusion_chance
-from core.statistics.path import DAY_MS, Boundary, Path, path
+from core.statistics.path import Boundary, Path, path
 from core.store import reads
 from core.store.reads.arm_story import (
     ArmPart,

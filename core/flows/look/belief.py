@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from core.columns import ArmColumns, Floats, Ints
 from core.flows.desk import Desk
-from core.flows.look.times import iso
 from core.records.arm import MICRO
 from core.records.posterior import BANDS, BetaPair, Interval, NormalInterval, Posterior
+from core.records.times import iso
 from core.records.view import View
 from core.statistics.summary import Summary, summarise
 from core.store import reads

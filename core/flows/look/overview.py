@@ -12,18 +12,20 @@ from core.flows.desk import Desk
 from core.flows.look.belief import belief_in
 from core.flows.look.imports import answer_of
 from core.flows.look.savings import savings_in, usage_in
-from core.flows.look.times import DAY_MS, RECENT_MS
+from core.records.times import DAY_MS, HOUR_MS
 from core.records.view import View
 from core.statistics import change
 from core.statistics import overview as overview_of
 from core.store import reads
-from core.store.tally import HOUR_MS
 from core.store.transaction import Snapshot
 
 _IMPORTS: Final = 50
 """Standing imports asked for rejected lines, newest first."""
 
 _SETTINGS: Final = 200
+
+_RECENT_MS: Final = 14 * DAY_MS
+"""An arm that was in a prompt so lately is still included."""
 
 _SHARPENED: Final = 200
 """Larger groups of poisoned arms keep their day: each arm and hour is a seek."""
@@ -37,7 +39,7 @@ def overview(desk: Desk, view: View = View()) -> overview_of.Overview:  # noqa: 
         days, pulls = reads.pulls_by_day(snapshot)
         in_view = _days_in(days, view)
         end_ms = reads.totals(snapshot).last_at_ms if view.until_ms is None else view.until_ms
-        recent = None if end_ms is None else reads.inclusions_since(snapshot, end_ms - RECENT_MS)
+        recent = None if end_ms is None else reads.inclusions_since(snapshot, end_ms - _RECENT_MS)
         return overview_of.overview(
             seen.columns,
             seen.summary,

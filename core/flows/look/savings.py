@@ -6,10 +6,10 @@ import numpy as np
 
 from core.columns import Bools, UsageColumns
 from core.flows.desk import Desk
+from core.records.times import HOUR_MS
 from core.records.view import View
 from core.statistics import savings as savings_of
 from core.store import reads
-from core.store.tally import HOUR_MS
 from core.store.transaction import Snapshot
 
 

@@ -6,9 +6,9 @@ import msgspec
 
 from core.flows.desk import Desk
 from core.flows.look.savings import savings_in
-from core.flows.look.times import iso
 from core.records.learner import Mode
 from core.records.run import Phase
+from core.records.times import iso
 from core.statistics import savings as savings_of
 from core.store import reads
 

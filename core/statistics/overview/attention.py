@@ -10,8 +10,8 @@ import numpy as np
 from core.columns import UNKNOWN, ArmColumns, Ints, UsageColumns
 from core.records.arm import ArmType
 from core.records.learner import LearnerSettings
+from core.records.times import DAY_MS, HOUR_MS
 from core.statistics.change import Changes, Fall
-from core.statistics.overview.series import HOURS_A_DAY
 from core.statistics.savings import Savings
 
 Severity = Literal["critical", "warning", "notice", "info"]
@@ -45,10 +45,6 @@ NEVER_PULLS: Final = 20
 
 MAX_FALLS: Final = 3
 """So many fallen arms have a row each; more share one."""
-
-MS_AN_HOUR: Final = 3_600_000
-
-MS_A_DAY: Final = HOURS_A_DAY * MS_AN_HOUR
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +160,7 @@ def _fell(columns: ArmColumns, fall: Fall) -> Attention:
         evidence=ArmEvidence(
             n=fall.n_after,
             reward=fall.mean_after * fall.n_after,
-            since_ms=fall.since_day * MS_A_DAY,
+            since_ms=fall.since_day * DAY_MS,
             n_before=fall.n_before,
             mean_before=fall.mean_before,
             type=columns.types[fall.place],
@@ -200,7 +196,7 @@ def _about_stale(columns: ArmColumns, included: Ints, end_ms: int | None) -> Att
     if end_ms is None:
         return None
     last = columns.last_at_ms
-    stale = np.flatnonzero((included > 0) & (last != UNKNOWN) & (last < end_ms - STALE_DAYS * MS_A_DAY))
+    stale = np.flatnonzero((included > 0) & (last != UNKNOWN) & (last < end_ms - STALE_DAYS * DAY_MS))
     if not len(stale):
         return None
     keys = _keys(columns, stale[np.argsort(last[stale], kind="stable")])
@@ -269,7 +265,7 @@ def _keys(columns: ArmColumns, places: Ints) -> tuple[str, ...]:
 def data_end_ms(columns: ArmColumns, usage: UsageColumns) -> int | None:
     """The latest time in the data; None when nothing is dated."""
     ends = [
-        int(usage.hour.max(initial=UNKNOWN)) * MS_AN_HOUR,
+        int(usage.hour.max(initial=UNKNOWN)) * HOUR_MS,
         int(columns.last_at_ms.max(initial=UNKNOWN)),
     ]
     end = max(ends)

@@ -9,7 +9,8 @@ import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, Ints, UsageColumns
 from core.records.learner import LearnerSettings
-from core.statistics.overview.series import HOURS_A_DAY, DaySeries
+from core.records.times import DAY_HOURS
+from core.statistics.overview.series import DaySeries
 from core.statistics.savings import Savings, savings
 
 FigureName = Literal["runs", "arms_in_use", "pulls", "tokens_per_selected_run", "saved_percent"]
@@ -89,7 +90,7 @@ def _sum_in(day: Ints, amount: Ints | None, week: Week | None) -> float | None:
 
 
 def _rows_in(usage: UsageColumns, week: Week) -> UsageColumns:
-    day = usage.hour // HOURS_A_DAY
+    day = usage.hour // DAY_HOURS
     return usage.where((usage.hour != UNKNOWN) & (day >= week[0]) & (day <= week[1]))
 
 

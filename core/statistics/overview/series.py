@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from core.columns import UNKNOWN, Bools, Floats, Ints, UsageColumns
+from core.records.times import DAY_HOURS
 from core.statistics.savings import SavingsOverTime
-
-HOURS_A_DAY: Final = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +40,7 @@ class DaySeries:
 def day_series(usage: UsageColumns, saved: SavingsOverTime, pulls_by_day: DayPulls | None) -> DaySeries:
     """What happened on each day, from the first to the last with dated runs."""
     dated = usage.hour != UNKNOWN
-    days = usage.hour[dated] // HOURS_A_DAY
+    days = usage.hour[dated] // DAY_HOURS
     day = np.arange(days.min(), days.max() + 1) if len(days) else np.array([], dtype=np.int64)
     start = int(day[0]) if len(day) else 0
     classes = np.array(usage.run_class, dtype=np.str_)[dated]

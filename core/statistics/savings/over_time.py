@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from core.columns import UNKNOWN, Floats, Ints, UsageColumns
+from core.records.times import DAY_HOURS
 from core.statistics.savings.ratio import BASELINE, SELECTED, Sums, compare
 from core.statistics.savings.runs import ComparedRuns
-
-_HOURS_A_DAY: Final = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +31,7 @@ def running_sums(usage: UsageColumns, runs: ComparedRuns) -> tuple[Ints, Sums, i
     """Every day from the first to the last, the sums up to and including each, and how many runs have no day."""
     dated = runs.is_known & (usage.hour != UNKNOWN)
     n_undated = int(usage.n[runs.is_known & ~dated].sum())
-    days = usage.hour[dated] // _HOURS_A_DAY
+    days = usage.hour[dated] // DAY_HOURS
     day = np.arange(days.min(), days.max() + 1) if len(days) else np.array([], dtype=np.int64)
     since_first = days - (day[0] if len(day) else 0)
     code = (since_first * runs.n_strata + runs.stratum[dated]) * 2 + runs.group[dated]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from core.records.reset import Target
+from core.records.times import HOUR_MS
 from core.store.tables import BY_RUN
-from core.store.tally import HOUR_MS
 from core.store.transaction import Snapshot, base_of
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, Ints
 from core.records.arm import ARM_TYPES, ArmType
+from core.records.times import HOUR_MS
 from core.store.engine import Row
 from core.store.reads.arrays import ints
-from core.store.tally import HOUR_MS
 from core.store.transaction import Snapshot, Transaction, base_of
 
 _ARMS: Final = (

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, Ints
+from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.reads.arms import places_by_number
 from core.store.reads.arrays import ints
-from core.store.tally import DAY_HOURS, HOUR_MS
 from core.store.transaction import Snapshot
 
 

@@ -16,10 +16,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 from core.columns import UNKNOWN
 from core.records.judged import INCLUDED
+from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import RunFilter, View
 from core.store.engine import Row
 from core.store.reads.runs import RunRow, rows_of
-from core.store.tally import DAY_HOURS, HOUR_MS, hour_of
+from core.store.tally import hour_of
 from core.store.transaction import Snapshot
 
 LOOKED_AT_MOST: Final = 5_000

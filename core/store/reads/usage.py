@@ -7,8 +7,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from core.columns import UNKNOWN, Ints, UsageColumns
 from core.records.arm import MICRO
+from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.reads.arrays import ints
-from core.store.tally import DAY_HOURS, HOUR_MS, joined
+from core.store.tally import joined
 from core.store.transaction import Snapshot, Transaction
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import streamlit as st
 
 from core.flows.look import ArmPath
-from core.statistics.path import DAY_MS
+from core.records.times import DAY_MS, instant
 from dashboard import loading, sentences, wording
 from dashboard.figures.arms import ArmRow
 from dashboard.figures.path import arm_path, lettered
@@ -88,7 +88,7 @@ def _picker(seen: ArmPath, then: int) -> None:
 
 
 def _date(day: int) -> date:
-    return datetime.fromtimestamp(day * DAY_MS / 1000, UTC).date()
+    return instant(day * DAY_MS).date()
 
 
 def path(row: ArmRow, seen: ArmPath) -> None:

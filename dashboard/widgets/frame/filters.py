@@ -14,6 +14,7 @@ import streamlit as st
 
 from core.flows.look import Frame
 from core.records.arm import ARM_TYPES, ArmType
+from core.records.times import DAY_MS, HOUR_MS
 from core.records.view import View
 from dashboard import acting, wording
 from dashboard.widgets.address import CHANNEL, LEARNER, MODEL, SINCE, SPAN, TYPE, UNTIL
@@ -24,8 +25,6 @@ NEW_LEARNER: Final = "new learner"
 Span = Literal["all", "7 days", "30 days", "90 days", "dates"]
 SPANS: Final[tuple[Span, ...]] = ("all", "7 days", "30 days", "90 days", "dates")
 _SPAN_DAYS: Final[dict[Span, int]] = {"7 days": 7, "30 days": 30, "90 days": 90}
-_HOUR_MS: Final = 3_600_000
-_DAY_MS: Final = 24 * _HOUR_MS
 
 
 def wanted_learner(known: Sequence[str], otherwise: str) -> str:
@@ -94,8 +93,8 @@ def span_picker(frame: Frame) -> tuple[int | None, int | None]:
 
 def _limits(frame: Frame, span: Span) -> tuple[int | None, int | None]:
     if span in _SPAN_DAYS and frame.last_at_ms is not None:
-        since = frame.last_at_ms - _SPAN_DAYS[span] * _DAY_MS
-        return since // _HOUR_MS * _HOUR_MS, None
+        since = frame.last_at_ms - _SPAN_DAYS[span] * DAY_MS
+        return since // HOUR_MS * HOUR_MS, None
     if span == "dates":
         first, last = st.session_state.get(SINCE), st.session_state.get(UNTIL)
         return _start_of(first), None if last is None else _start_of(last + timedelta(days=1))

@@ -13,6 +13,7 @@ from typing import Final
 import streamlit as st
 
 from core.errors import ArmscopeError
+from core.records.times import instant
 from dashboard import loading, wording
 
 _EVERY_S: Final = 10
@@ -53,7 +54,7 @@ def _as_of(last_at_ms: int | None) -> str:
         return "No dated runs yet"
     now_ms = int(datetime.now(UTC).timestamp() * 1000)  # only to leave the year out where it is this one
     day = wording.day(last_at_ms, year_of_ms=now_ms)
-    return f"Data as of {day}, {wording.instant(last_at_ms):%H:%M} UTC"
+    return f"Data as of {day}, {instant(last_at_ms):%H:%M} UTC"
 
 
 def _waiting() -> str | None:

@@ -6,6 +6,7 @@ from typing import Final
 
 import streamlit as st
 
+from core.records.times import instant
 from core.statistics.change import FALSE_ALARM, MIN_FALL, NOTHING, TOGETHER_DAYS, WINDOW_DAYS
 from core.statistics.overview import Attention, Overview, Page
 from dashboard import loading, sentences, wording
@@ -50,7 +51,7 @@ def rows(seen: Overview) -> None:
     with st.container(border=True, gap="xsmall"):
         if not seen.attention:
             at = seen.data_end_ms
-            checked = "" if at is None else f" Checked {wording.day(at)}, {wording.instant(at):%H:%M} UTC."
+            checked = "" if at is None else f" Checked {wording.day(at)}, {instant(at):%H:%M} UTC."
             st.markdown(f"Nothing needs a look.{checked}")
         for place, item in enumerate(seen.attention):
             _row(item, place)

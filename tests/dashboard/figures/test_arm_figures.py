@@ -9,7 +9,8 @@ from core.columns import Ints
 from core.flows.look import ArmPath, Mark
 from core.posterior import beta
 from core.records.arm import MICRO
-from core.statistics.path import DAY_MS, Boundary, path
+from core.records.times import DAY_MS
+from core.statistics.path import Boundary, path
 from dashboard import sentences
 from dashboard.figures.arms import ArmRow
 from dashboard.figures.path import MAX_LETTERS, arm_path, lettered

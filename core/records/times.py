@@ -1,0 +1,31 @@
+"""Times: moments are UTC milliseconds since 1970; the units they are counted in, and how they are written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_HOURS: Final = 24
+DAY_MS: Final = DAY_HOURS * HOUR_MS
+
+
+def instant(at_ms: int) -> datetime:
+    """UTC milliseconds as an aware time.
+
+    >>> instant(DAY_MS).isoformat()
+    '1970-01-02T00:00:00+00:00'
+    """
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def iso(at_ms: int | None) -> str | None:
+    """A UTC time as ISO 8601 with milliseconds; None where it is unknown.
+
+    >>> iso(0)
+    '1970-01-01T00:00:00.000Z'
+    """
+    if at_ms is None or at_ms < 0:
+        return None
+    return instant(at_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
