@@ -140,7 +140,59 @@ class UsageColumns:
         return UsageColumns(**_kept(self, wanted))
 
 
-def _kept(columns: ArmColumns | UsageColumns, wanted: Bools) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class ArmDays:
+    """What one arm gathered by day, ordered by epoch and day; amounts in millionths.
+
+    ``day`` counts days since 1970 UTC, -1 = unknown, which comes first in its epoch. ``success_micro`` and
+    ``failure_micro`` of a day may be negative where a correction took away what an earlier day had given.
+    """
+
+    epoch: Ints
+    day: Ints
+    inclusions: Ints
+    pulls: Ints
+    success_micro: Ints
+    failure_micro: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecentDays:
+    """What arms gathered lately in their present epochs, one entry an arm and day, in any order.
+
+    ``place`` is the arm's in its columns, amounts are in millionths. ``day`` counts days since 1970 UTC; -1,
+    unknown, stands for all observations without a time.
+    """
+
+    place: Ints
+    day: Ints
+    pulls: Ints
+    success_micro: Ints
+    failure_micro: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecentHours:
+    """What several arms gathered together by hour (since 1970 UTC, ascending), in their present epochs."""
+
+    hour: Ints
+    pulls: Ints
+    success_micro: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class DayPulls:
+    """Pulls recorded on each day (days since 1970 UTC, ascending, no repeats)."""
+
+    day: Ints
+    pulls: Ints
+
+    def where(self, wanted: Bools) -> DayPulls:
+        """The days that ``wanted`` (one flag a day) keeps."""
+        return DayPulls(**_kept(self, wanted))
+
+
+def _kept(columns: ArmColumns | UsageColumns | DayPulls, wanted: Bools) -> dict[str, Any]:
     places = np.flatnonzero(wanted).tolist()
     values = {name: getattr(columns, name) for name in columns.__dataclass_fields__}
     return {

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import xlogy
 from scipy.stats import hypergeom
 
-from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints
+from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints, RecentDays, RecentHours
 from core.records.arm import MICRO, ArmType
 from core.records.times import DAY_MS, HOUR_MS
 
@@ -33,21 +33,6 @@ TOGETHER_DAYS: Final = 2
 
 _MAY_COUNT: Final = 4.0
 """Twice the log-likelihood ratio under which no exact test is worth its time: none would be below .01."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ArmDaySums:
-    """What arms gathered in their present epochs on the days of a window; aligned, any order, no arm and day twice.
-
-    ``place`` is the arm's place in its columns, ``day`` counts days since 1970 UTC (-1: unknown, then it counts
-    neither as before nor as after), amounts are in millionths.
-    """
-
-    place: Ints
-    day: Ints
-    pulls: Ints
-    success_micro: Ints
-    failure_micro: Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +67,6 @@ class Poisoned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HourSums:
-    """What given arms gathered together in each hour (since 1970 UTC, ascending), in their present epochs."""
-
-    hour: Ints
-    pulls: Ints
-    success_micro: Ints
-
-
-@dataclass(frozen=True, kw_only=True)
 class Changes:
     """``falls`` alone, surest first, and arms that fell together; no arm is in both. ``n_tests`` were made."""
 
@@ -114,7 +90,7 @@ class _Splits:
     tested: Bools
 
 
-def changes(columns: ArmColumns, sums: ArmDaySums, *, false_alarm: float = FALSE_ALARM) -> Changes:
+def changes(columns: ArmColumns, sums: RecentDays, *, false_alarm: float = FALSE_ALARM) -> Changes:
     """Arms that fell in the last 14 days of the data, and which of them fell to nothing together.
 
     Each day on which an arm was observed parts its epoch in two. Given how many observations there are on both
@@ -126,14 +102,14 @@ def changes(columns: ArmColumns, sums: ArmDaySums, *, false_alarm: float = FALSE
     are rounded against a fall. Observations of one session are not independent; where that matters, the rate is
     larger.
 
-    >>> from core.columns import ArmColumns
+    >>> from core.columns import ArmColumns, RecentDays
     >>> def ints(*values: int) -> Ints:
     ...     return np.array(values, dtype=np.int64)
     >>> arm = ArmColumns(keys=("tool:fs:Read",), types=("tool",), prior_alpha_micro=ints(3_000_000),
     ...     prior_beta_micro=ints(1_000_000), base_alpha_micro=ints(3_000_000), base_beta_micro=ints(1_000_000),
     ...     success_micro=ints(80_000_000), failure_micro=ints(50_000_000), pulls=ints(130),
     ...     inclusions=ints(130), token_cost=ints(300), epoch=ints(0), last_at_ms=ints(0))
-    >>> sums = ArmDaySums(place=ints(0), day=ints(20_000), pulls=ints(30), success_micro=ints(0),
+    >>> sums = RecentDays(place=ints(0), day=ints(20_000), pulls=ints(30), success_micro=ints(0),
     ...     failure_micro=ints(30_000_000))
     >>> fall = changes(arm, sums).falls[0]
     >>> fall.since_day, fall.mean_before, fall.mean_after, fall.n_after
@@ -150,7 +126,7 @@ def changes(columns: ArmColumns, sums: ArmDaySums, *, false_alarm: float = FALSE
     return Changes(falls=tuple(alone), poisoned=poisoned, n_tests=n_tests)
 
 
-def _splits(columns: ArmColumns, sums: ArmDaySums) -> _Splits:
+def _splits(columns: ArmColumns, sums: RecentDays) -> _Splits:
     """The last days of the data; an earlier day than these counts as before, an unknown one not at all."""
     dated = sums.day != UNKNOWN
     end = int(sums.day.max(initial=UNKNOWN))
@@ -272,7 +248,7 @@ def _poisoned(columns: ArmColumns, group: Sequence[Fall], splits: _Splits) -> Po
     )
 
 
-def sharpened(group: Poisoned, hours: HourSums) -> Poisoned:
+def sharpened(group: Poisoned, hours: RecentHours) -> Poisoned:
     """The same, counted from the hour after the last reward, where most of the evidence lies since then.
 
     A day that was half healthy, or a reward given by hand since, leaves some reward in the whole days.

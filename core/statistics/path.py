@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.columns import UNKNOWN, Floats, Ints
+from core.columns import UNKNOWN, ArmDays, Floats, Ints
 from core.posterior.beta import interval
 from core.records.arm import MICRO
 from core.records.times import DAY_MS
@@ -55,13 +55,8 @@ class Path:
 
 
 def path(
+    gathered: ArmDays,
     *,
-    epoch: Ints,
-    day: Ints,
-    inclusions: Ints,
-    pulls: Ints,
-    success_micro: Ints,
-    failure_micro: Ints,
     boundaries: Sequence[Boundary],
     first_day: int,
     last_day: int,
@@ -69,21 +64,20 @@ def path(
 ) -> Path:
     """Belief at the end of each day from ``first_day`` to ``last_day``, epoch by epoch.
 
-    The rows say what one arm gathered by epoch and day (-1 = unknown), ordered by epoch and day. Of a day
-    counts the epoch of the latest boundary (by revision) before its end; in it everything up to that day, and
-    what has no day, which can't be said to have come later. So a day's belief equals the store's "as of" the
+    Of a day counts the epoch of the latest boundary (by revision) before its end; in it everything up to that
+    day, and what has no day, which can't be said to have come later. So a day's belief equals the store's "as of" the
     day's end. Means come from whole numbers of millionths; the interval is the exact equal-tailed one.
     """
     days = np.arange(first_day, max(last_day, first_day - 1) + 1, dtype=np.int64)
     standing, base_alpha, base_beta = _standing(days, boundaries)
     totals = np.zeros((4, len(days)), dtype=np.int64)
-    amounts = np.stack([inclusions, pulls, success_micro, failure_micro])
+    amounts = np.stack([gathered.inclusions, gathered.pulls, gathered.success_micro, gathered.failure_micro])
     for wanted in np.unique(standing):
-        within, own = standing == wanted, epoch == wanted
+        within, own = standing == wanted, gathered.epoch == wanted
         sums = np.concatenate(
             [np.zeros((4, 1), dtype=np.int64), np.cumsum(amounts[:, own], axis=1)], axis=1, dtype=np.int64
         )
-        totals[:, within] = sums[:, np.searchsorted(day[own], days[within], side="right")]
+        totals[:, within] = sums[:, np.searchsorted(gathered.day[own], days[within], side="right")]
     alpha_micro, beta_micro = base_alpha + totals[2], base_beta + totals[3]
     alpha, beta = alpha_micro / MICRO, beta_micro / MICRO
     lower, upper = interval(alpha, beta, prob)

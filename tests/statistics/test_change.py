@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.columns import UNKNOWN, ArmColumns, Floats, Ints
+from core.columns import UNKNOWN, ArmColumns, Floats, Ints, RecentDays, RecentHours
 from core.records.arm import MICRO
 from core.statistics.change import (
     FALSE_ALARM,
-    ArmDaySums,
     Changes,
-    HourSums,
     Poisoned,
     changes,
     sharpened,
@@ -38,7 +36,7 @@ def looked_at(pulls: Ints, good: Ints, *, day: int = DAY) -> Changes:
     place, at = np.nonzero(pulls)
     recent = at >= n_days - 14
     place, at = place[recent], at[recent]
-    sums = ArmDaySums(
+    sums = RecentDays(
         place=place,
         day=day + at,
         pulls=pulls[place, at],
@@ -142,7 +140,7 @@ def test_order_of_the_sums_and_shifts_of_the_calendar_change_nothing(data: st.Da
 
 def test_observations_without_a_time_are_neither_before_nor_after() -> None:
     columns = arms(["tool:fs:Read"], successes=[100], failures=[30])
-    sums = ArmDaySums(
+    sums = RecentDays(
         place=np.array([0, 0]),
         day=np.array([UNKNOWN, DAY]),
         pulls=np.array([100, 30]),
@@ -154,7 +152,7 @@ def test_observations_without_a_time_are_neither_before_nor_after() -> None:
 
 def test_nothing_is_found_in_nothing() -> None:
     none = np.array([], dtype=np.int64)
-    sums = ArmDaySums(place=none, day=none, pulls=none, success_micro=none, failure_micro=none)
+    sums = RecentDays(place=none, day=none, pulls=none, success_micro=none, failure_micro=none)
     assert changes(arms([]), sums) == Changes(falls=(), poisoned=(), n_tests=0)
 
 
@@ -162,8 +160,8 @@ def group(n_after: int = 40, reward: float = 3.0) -> Poisoned:
     return Poisoned(type="file", places=(0, 1), since_ms=DAY * 86_400_000, n_after=n_after, reward=reward)
 
 
-def hours(pulls: list[int], good: list[int]) -> HourSums:
-    return HourSums(
+def hours(pulls: list[int], good: list[int]) -> RecentHours:
+    return RecentHours(
         hour=np.arange(DAY * 24, DAY * 24 + len(pulls)),
         pulls=np.array(pulls),
         success_micro=np.array(good) * MICRO,

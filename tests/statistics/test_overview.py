@@ -5,11 +5,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from core.columns import UNKNOWN, ArmColumns
+from core.columns import UNKNOWN, ArmColumns, DayPulls
 from core.records.learner import LearnerSettings
 from core.statistics.overview import (
     AttentionKind,
-    DayPulls,
     FigureName,
     KeyFigure,
     Overview,

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.columns import Ints
+from core.columns import ArmDays, Ints
 from core.posterior.beta import interval
 from core.records.arm import MICRO
 from core.records.times import DAY_MS
@@ -26,12 +26,14 @@ def path_of(
     rows = sorted(rows)
     epoch, day, good, bad = (ints(*(row[at] for row in rows)) for at in range(4))
     return path(
-        epoch=epoch,
-        day=day,
-        inclusions=2 * (good + bad),
-        pulls=good + bad,
-        success_micro=good * MICRO,
-        failure_micro=bad * MICRO,
+        ArmDays(
+            epoch=epoch,
+            day=day,
+            inclusions=2 * (good + bad),
+            pulls=good + bad,
+            success_micro=good * MICRO,
+            failure_micro=bad * MICRO,
+        ),
         boundaries=boundaries,
         first_day=first_day,
         last_day=last_day,

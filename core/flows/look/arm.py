@@ -223,7 +223,7 @@ def _path(
     snapshot: Snapshot, arm_no: int, resets: Sequence[ArmReset], marks: Sequence[Mark], until_ms: int | None
 ) -> Path:
     """From the first day anything is known of, to that of the newest run or mark."""
-    rows = reads.arm_path(snapshot, arm_no)
+    gathered = reads.arm_path(snapshot, arm_no)
     alpha, beta = arm_start(snapshot, arm_no)
     first = Boundary(since_ms=0, epoch=0, alpha_micro=alpha, beta_micro=beta)
     later = [
@@ -233,13 +233,13 @@ def _path(
         for one in resets
         if not one.undone
     ]
-    days = {*rows.day[rows.day != UNKNOWN].tolist(), *(one.since_ms // DAY_MS for one in later)}
+    days = {*gathered.day[gathered.day != UNKNOWN].tolist(), *(one.since_ms // DAY_MS for one in later)}
     ends = [last_run_ms(snapshot) or 0, *(mark.at_ms for mark in marks)]
     last = max([*days, *(at_ms // DAY_MS for at_ms in ends)])
     if until_ms is not None:
         last = min(last, (until_ms - 1) // DAY_MS)
     return path(
-        **rows._asdict(),
+        gathered,
         boundaries=(first, *later),
         first_day=min(days) if days else last + 1,
         last_day=last,

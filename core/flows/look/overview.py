@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from core.columns import ArmColumns, Bools, Ints
+from core.columns import ArmColumns, Bools, Ints, RecentHours
 from core.flows.desk import Desk
 from core.flows.look.belief import belief_in
 from core.flows.look.imports import answer_of
@@ -36,8 +36,7 @@ def overview(desk: Desk, view: View = View()) -> overview_of.Overview:  # noqa: 
     with desk.reading() as snapshot:
         seen = belief_in(snapshot, view)
         usage = usage_in(snapshot, view)
-        days, pulls = reads.pulls_by_day(snapshot)
-        in_view = _days_in(days, view)
+        pulls = reads.pulls_by_day(snapshot)
         end_ms = reads.totals(snapshot).last_at_ms if view.until_ms is None else view.until_ms
         recent = None if end_ms is None else reads.inclusions_since(snapshot, end_ms - _RECENT_MS)
         return overview_of.overview(
@@ -46,7 +45,7 @@ def overview(desk: Desk, view: View = View()) -> overview_of.Overview:  # noqa: 
             usage,
             savings_in(snapshot, usage, len(seen.columns)),
             snapshot.settings,
-            pulls_by_day=overview_of.DayPulls(day=days[in_view], pulls=pulls[in_view]),
+            pulls_by_day=pulls.where(_days_in(pulls.day, view)),
             recent_inclusions=None if recent is None else _aligned(recent, seen.columns),
             happened=_happened(snapshot, seen.columns, view, end_ms),
         )
@@ -72,7 +71,7 @@ def _changes(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int) -
         until_ms=view.until_ms,
         min_pulls=change.MIN_BEFORE + change.MIN_AFTER,
     )
-    found = change.changes(columns, change.ArmDaySums(**days._asdict()))
+    found = change.changes(columns, days)
     if view.until_ms is not None:
         return found
     groups = [
@@ -84,11 +83,10 @@ def _changes(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int) -
     return replace(found, poisoned=tuple(groups))
 
 
-def _hours(snapshot: Snapshot, columns: ArmColumns, group: change.Poisoned, end_ms: int) -> change.HourSums:
+def _hours(snapshot: Snapshot, columns: ArmColumns, group: change.Poisoned, end_ms: int) -> RecentHours:
     keys = [columns.keys[place] for place in group.places]
     bounds = group.since_ms // HOUR_MS, end_ms // HOUR_MS + 1
-    hours = reads.recent_hours(snapshot, keys, since_hour=bounds[0], until_hour=bounds[1])
-    return change.HourSums(**hours._asdict())
+    return reads.recent_hours(snapshot, keys, since_hour=bounds[0], until_hour=bounds[1])
 
 
 def _passive_since(snapshot: Snapshot) -> int | None:

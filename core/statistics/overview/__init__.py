@@ -10,7 +10,7 @@ from core.statistics.overview.attention import (
 )
 from core.statistics.overview.key_figures import FigureName, KeyFigure
 from core.statistics.overview.ranked import RankedArm
-from core.statistics.overview.series import DayPulls, DaySeries
+from core.statistics.overview.series import DaySeries
 from core.statistics.overview.whole import Overview, overview
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "ArmEvidence",
     "Attention",
     "AttentionKind",
-    "DayPulls",
     "DaySeries",
     "FigureName",
     "Happened",

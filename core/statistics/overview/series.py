@@ -6,17 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.columns import UNKNOWN, Bools, Floats, Ints, UsageColumns
+from core.columns import UNKNOWN, Bools, DayPulls, Floats, Ints, UsageColumns
 from core.records.times import DAY_HOURS
 from core.statistics.savings import SavingsOverTime
-
-
-@dataclass(frozen=True, kw_only=True)
-class DayPulls:
-    """Pulls recorded on each day (days since 1970 UTC, ascending, no repeats)."""
-
-    day: Ints
-    pulls: Ints
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.columns import ArmColumns, Ints, UsageColumns
+from core.columns import ArmColumns, DayPulls, Ints, UsageColumns
 from core.records.learner import LearnerSettings
 from core.records.posterior import BANDS
 from core.statistics.overview.attention import NOTHING_HAPPENED, Attention, Happened, attention, data_end_ms
 from core.statistics.overview.key_figures import KeyFigure, key_figures
 from core.statistics.overview.ranked import RankedArm, extremes, pulls_that_tell, ranked_floor
-from core.statistics.overview.series import DayPulls, DaySeries, day_series
+from core.statistics.overview.series import DaySeries, day_series
 from core.statistics.savings import Comparison, Savings
 from core.statistics.summary import Summary
 

@@ -1,7 +1,6 @@
 """Reads: rows → records and arrays, one file per subject. Never a row leaves this package."""
 
 from core.store.reads.arms import (
-    ArmDays,
     arm_columns,
     arm_columns_until,
     arm_counts,
@@ -16,7 +15,7 @@ from core.store.reads.imports import ImportRow, SettingRow, import_rows, setting
 from core.store.reads.ledger import ledger_of_arm, observations, resets, standing_correction
 from core.store.reads.log import audit_entries, learners
 from core.store.reads.notes import notes
-from core.store.reads.recent import RecentDays, RecentHours, recent_days, recent_hours
+from core.store.reads.recent import recent_days, recent_hours
 from core.store.reads.runs import FoundRun, RunRow, find_run, numbered_runs, outcome_of, run_rows
 from core.store.reads.unread import REWARDS_READ, PullsHeld, RewardsRead, pulls_held, rewards_read
 from core.store.reads.usage import (
@@ -30,12 +29,9 @@ from core.store.reads.usage import (
 
 __all__ = [
     "REWARDS_READ",
-    "ArmDays",
     "FoundRun",
     "ImportRow",
     "PullsHeld",
-    "RecentDays",
-    "RecentHours",
     "RewardsRead",
     "RunRow",
     "SettingRow",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
-from core.columns import UNKNOWN, ArmColumns, Ints
+from core.columns import UNKNOWN, ArmColumns, ArmDays, Ints
 from core.records.arm import ARM_TYPES, ArmType
 from core.records.times import HOUR_MS
 from core.store.engine import Row
@@ -55,21 +55,6 @@ def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmT
     return _columns(snapshot, list(zip(*rows, strict=True)) or [()] * 13)
 
 
-class ArmDays(NamedTuple):
-    """What one arm gathered by day: aligned arrays, ordered by epoch and day; amounts in millionths.
-
-    ``day`` counts days since 1970 UTC, -1 = unknown, which comes first in its epoch. ``success_micro`` and
-    ``failure_micro`` of a day may be negative where a correction took away what an earlier day had given.
-    """
-
-    epoch: Ints
-    day: Ints
-    inclusions: Ints
-    pulls: Ints
-    success_micro: Ints
-    failure_micro: Ints
-
-
 def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
     """One arm, by number or id, day by day in every epoch; nothing for an arm that nobody knows."""
     arm_no = _numbered(snapshot, arm) if isinstance(arm, str) else arm
@@ -78,8 +63,14 @@ def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
         " WHERE learner_id = ? AND arm_no = ? ORDER BY epoch, day",
         [snapshot.learner_id, arm_no],
     )
-    return (
-        ArmDays(*(ints(column) for column in zip(*rows, strict=True))) if rows else ArmDays(*[ints([])] * 6)
+    epoch, day, inclusions, pulls, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 6)
+    return ArmDays(
+        epoch=epoch,
+        day=day,
+        inclusions=inclusions,
+        pulls=pulls,
+        success_micro=success,
+        failure_micro=failure,
     )
 
 

@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from core.columns import UNKNOWN, ArmColumns, Ints
+from core.columns import UNKNOWN, ArmColumns, RecentDays, RecentHours
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.reads.arms import places_by_number
 from core.store.reads.arrays import ints
 from core.store.transaction import Snapshot
-
-
-class RecentHours(NamedTuple):
-    """What several arms gathered together by hour (since 1970 UTC, ascending)."""
-
-    hour: Ints
-    pulls: Ints
-    success_micro: Ints
-
-
-class RecentDays(NamedTuple):
-    """Aligned arrays, one entry an arm and day; ``place`` is the arm's in its columns, amounts are in millionths.
-
-    ``day`` counts days since 1970 UTC; -1, unknown, stands for all observations without a time.
-    """
-
-    place: Ints
-    day: Ints
-    pulls: Ints
-    success_micro: Ints
-    failure_micro: Ints
-
 
 _DAYS: Final = (  # arms first: the days of each are one seek
     "SELECT d.arm_no, d.epoch, d.day, d.pulls, d.success_micro, d.failure_micro"
@@ -68,7 +46,10 @@ def recent_days(
     place = at[arm_no] if len(arm_no) else arm_no
     wanted = place != UNKNOWN
     wanted[wanted] = columns.epoch[place[wanted]] == epoch[wanted]
-    return RecentDays(place[wanted], day[wanted], *(amount[wanted] for amount in amounts))
+    pulls, success, failure = (amount[wanted] for amount in amounts)
+    return RecentDays(
+        place=place[wanted], day=day[wanted], pulls=pulls, success_micro=success, failure_micro=failure
+    )
 
 
 def recent_hours(snapshot: Snapshot, keys: Sequence[str], *, since_hour: int, until_hour: int) -> RecentHours:
@@ -92,7 +73,7 @@ def recent_hours(snapshot: Snapshot, keys: Sequence[str], *, since_hour: int, un
     sums = [np.zeros(len(known), dtype=np.int64) for _ in range(2)]
     for total, amount in zip(sums, (pulls, success), strict=True):
         np.add.at(total, at, amount)
-    return RecentHours(known, *sums)
+    return RecentHours(hour=known, pulls=sums[0], success_micro=sums[1])
 
 
 def _now(snapshot: Snapshot, since_day: int, min_pulls: int) -> list[list[list[int]]]:

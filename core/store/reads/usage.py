@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
-from core.columns import UNKNOWN, Ints, UsageColumns
+from core.columns import UNKNOWN, DayPulls, UsageColumns
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.reads.arrays import ints
@@ -133,14 +133,14 @@ def strata(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(models), tuple(sorted({channel for _, channel in rows if channel}))
 
 
-def pulls_by_day(snapshot: Snapshot) -> tuple[Ints, Ints]:
-    """Days since 1970 that saw pulls (all epochs), and how many."""
+def pulls_by_day(snapshot: Snapshot) -> DayPulls:
+    """Days that saw pulls, of all epochs."""
     rows = snapshot.link.rows(
         "SELECT day, sum(pulls) FROM arm_day WHERE learner_id = ? AND day >= 0 GROUP BY day"
         " HAVING sum(pulls) > 0 ORDER BY day",
         [snapshot.learner_id],
     )
-    return ints([day for day, _ in rows]), ints([pulls for _, pulls in rows])
+    return DayPulls(day=ints([day for day, _ in rows]), pulls=ints([pulls for _, pulls in rows]))
 
 
 def inclusions_since(snapshot: Snapshot, since_ms: int) -> dict[str, int]:

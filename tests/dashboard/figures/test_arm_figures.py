@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.columns import Ints
+from core.columns import ArmDays, Ints
 from core.flows.look import ArmPath, Mark
 from core.posterior import beta
 from core.records.arm import MICRO
@@ -37,12 +37,14 @@ def seen(*marks: Mark, n_days: int = 20, reset_day: int | None = None) -> ArmPat
     good = (day % 2) * MICRO
     ones = np.ones(n_days, dtype=np.int64)
     found = path(
-        epoch=epoch,
-        day=day,
-        inclusions=2 * ones,
-        pulls=ones,
-        success_micro=good,
-        failure_micro=MICRO - good,
+        ArmDays(
+            epoch=epoch,
+            day=day,
+            inclusions=2 * ones,
+            pulls=ones,
+            success_micro=good,
+            failure_micro=MICRO - good,
+        ),
         boundaries=boundaries,
         first_day=1_000,
         last_day=999 + n_days,

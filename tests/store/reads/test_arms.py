@@ -35,9 +35,9 @@ def test_the_last_point_of_a_path_is_the_arm_as_it_is(lively: Snapshot) -> None:
 
 
 def test_pulls_of_all_paths_are_those_of_the_days(lively: Snapshot) -> None:
-    days, pulls = reads.pulls_by_day(lively)
+    by_day = reads.pulls_by_day(lively)
     paths = [reads.arm_path(lively, key) for key in reads.arm_columns(lively).keys]
-    for day, n in zip(days, pulls, strict=True):
+    for day, n in zip(by_day.day, by_day.pulls, strict=True):
         assert sum(path.pulls[path.day == day].sum() for path in paths) == n
 
 
@@ -57,10 +57,11 @@ def test_a_path_is_ordered_by_epoch_and_day_and_knows_what_has_no_time(tmp_path:
         assert path.pulls.sum() == 6
         arm_no = reads.listed_arm(snapshot, "tool:other:a")
         assert arm_no is not None
-        assert all(np.array_equal(*both) for both in zip(path, reads.arm_path(snapshot, arm_no), strict=True))
+        by_number = reads.arm_path(snapshot, arm_no)
+        assert all(np.array_equal(vars(path)[name], vars(by_number)[name]) for name in vars(path))
 
 
 def test_an_arm_that_nobody_knows_has_no_path(lively: Snapshot) -> None:
     path = reads.arm_path(lively, "tool:other:nobody")
-    assert [len(column) for column in path] == [0] * 6
+    assert [len(column) for column in vars(path).values()] == [0] * 6
     assert path.day.dtype == np.int64
