@@ -153,6 +153,28 @@ def test_heavy_libraries_stay_at_home(path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("path", source_files("dashboard"), ids=module_of)
+def test_the_dashboard_knows_nothing_of_the_store(path: Path) -> None:
+    """It asks flows, and gets records: where and how something is kept is no page's business."""
+    for found in imports_of(path):
+        assert not is_within(found.imported, ("core.store",)), (
+            f"{found.module}:{found.line} imports {found.imported}"
+        )
+
+
+@pytest.mark.parametrize("path", OURS, ids=module_of)
+def test_only_the_store_talks_to_the_database(path: Path) -> None:
+    """Whoever else is handed a snapshot or a transaction asks it through the store, never by its link."""
+    talking = [
+        node.lineno
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute)
+        and node.attr == "link"
+        and not (isinstance(node.value, ast.Name) and node.value.id == "os")
+    ]
+    assert talking == [] or is_within(module_of(path), ("core.store",)), f"{module_of(path)}:{talking}"
+
+
 def test_what_a_page_shows_knows_no_other_page() -> None:
     """A folder of widgets stands on what all pages share, which stands on no folder; pages meet in addresses only."""
     pages = {path.stem for path in source_files("dashboard/app_pages")} - {"__init__"}

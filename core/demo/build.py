@@ -119,7 +119,7 @@ def _refuse_loss(path: Path) -> None:
     with _opened(path) as snapshot:
         if snapshot is None:
             return
-        others = [name for name in learners(snapshot.link) if name != LEARNER]
+        others = [name for name in learners(snapshot) if name != LEARNER]
         if snapshot.exists and not snapshot.origin.startswith(DEMO_ORIGIN):
             others.append(LEARNER)
     if others:

@@ -79,7 +79,7 @@ class Desk:
         authorise(self.actor, "read")
         with self.store.reading(self.learner) as snapshot:
             if not snapshot.exists and self.learner != DEFAULT_LEARNER:
-                raise unknown_learner(snapshot.link, self.learner)
+                raise unknown_learner(snapshot)
             yield snapshot
 
 

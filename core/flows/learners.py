@@ -28,7 +28,7 @@ def learners(desk: Desk) -> list[LearnerSummary]:
     """Every learner of the database, by name."""
     authorise(desk.actor, "read")
     with desk.store.reading(desk.learner) as snapshot:
-        names = reads.learners(snapshot.link)
+        names = reads.learners(snapshot)
     return [_summary(desk, name) for name in names]
 
 

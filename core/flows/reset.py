@@ -15,7 +15,7 @@ from core.records.observation import MAX_REASON_CHARS
 from core.records.reset import Target
 from core.store.reads import arm_columns, hidden_arm_nos
 from core.store.resets import add_reset
-from core.store.transaction import Snapshot, Transaction
+from core.store.transaction import Facts
 
 
 class ResetAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             parts.append(self.arms[0] if len(self.arms) == 1 else f"{len(self.arms)} named arms")
         return " and ".join(parts) or "all arms"
 
-    def keys(self, facts: Transaction | Snapshot, columns: ArmColumns) -> list[str]:
+    def keys(self, facts: Facts, columns: ArmColumns) -> list[str]:
         """Listed arms in scope; raises `UnknownArm` for a named one that is not listed."""
         listed = set(columns.keys)
         for key in self.arms:

@@ -25,7 +25,7 @@ from core.records.observation import (
 from core.store.ledger import Entry, add_observations
 from core.store.reads import FoundRun, arm_row, find_run, listed_arm, near_keys, outcome_of
 from core.store.replies import Reply, keep_reply, reply_of
-from core.store.transaction import DECLARED, Detail, Snapshot, Transaction
+from core.store.transaction import DECLARED, Detail, Facts, Transaction
 
 
 class RewardAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,7 +188,7 @@ def entry_of(txn: Transaction, order: RewardOrder, arm_nos: dict[str, int]) -> E
     )
 
 
-def unknown_arm(facts: Transaction | Snapshot, key: str) -> UnknownArm:
+def unknown_arm(facts: Facts, key: str) -> UnknownArm:
     """The error for an arm nobody has seen, with what may have been meant."""
     near = near_keys(facts, key)
     meant = f" Did you mean {', '.join(near)}?" if near else ""
@@ -281,7 +281,7 @@ def _arm_no(txn: Transaction, order: RewardOrder) -> int:
     return arm_no
 
 
-def standing_run(txn: Transaction | Snapshot, name: str) -> FoundRun:
+def standing_run(txn: Facts, name: str) -> FoundRun:
     """The run a reward names; raises `UnknownRun`."""
     run = find_run(txn, name)
     if run is None or not run.standing:
@@ -292,7 +292,7 @@ def standing_run(txn: Transaction | Snapshot, name: str) -> FoundRun:
     return run
 
 
-def admit(txn: Transaction | Snapshot, order: RewardOrder, run: FoundRun, arm_no: int) -> int:
+def admit(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) -> int:
     """Flags of the arm in the run, if the run says something about it; raises `NotApplicable` if not."""
     flags = outcome_of(txn, run.run_no, arm_no)
     if flags is None or not flags & INCLUDED:

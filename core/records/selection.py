@@ -10,6 +10,7 @@ Reason = Literal["seed", "under_explored", "draw", "baseline", "passive", "budge
 """Why an arm is in (first five) or out (``budget``: did not fit; ``k``: enough arms were in)."""
 
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
+LEFT_OUT: Final[frozenset[Reason]] = frozenset({"budget", "k"})
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

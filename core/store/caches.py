@@ -21,7 +21,7 @@ from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine import Row
 from core.store.tables import BY_ARM, BY_RUN
 from core.store.tally import RunFacts, Tally, hour_of
-from core.store.transaction import Snapshot, Transaction, rebase
+from core.store.transaction import Facts, Transaction, rebase
 from core.store.version import Choice
 
 CHUNK: Final = 2_000
@@ -44,8 +44,6 @@ _LEDGER_LOOSE_SQL: Final = (
 )
 _HOURS_OF_DAY: Final = ",".join("?" * DAY_HOURS)
 _CHOICE: Final = msgspec.json.Decoder(Choice)
-
-Facts = Transaction | Snapshot
 
 
 def tally_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int] = ()) -> Tally:

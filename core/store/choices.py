@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from core.records.learner import SEEDS, LearnerSettings
-from core.store.transaction import Snapshot, Transaction, rebase
+from core.store.transaction import Facts, Transaction, rebase
 
 
 def add_setting(txn: Transaction, name: str, value: object) -> int:
@@ -69,7 +69,7 @@ def enforce_settings(txn: Transaction) -> None:
         rebase(txn, [arm_no for (arm_no,) in arms])
 
 
-def folded_settings(txn: Snapshot | Transaction, *, until_revision: int | None = None) -> LearnerSettings:
+def folded_settings(txn: Facts, *, until_revision: int | None = None) -> LearnerSettings:
     """Defaults, then the standing changes in order; those an import told stand while it does.
 
     Seed arms that nobody chose are those of the detection mode in force. With ``until_revision`` only changes

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, get_args
 
 from core.records.arm import Prior
-from core.store.caches import CHUNK, Facts, shifting
-from core.store.transaction import DECLARED, TOLD, Transaction, rebase
+from core.store.caches import CHUNK, shifting
+from core.store.transaction import DECLARED, TOLD, Facts, Transaction, rebase
 from core.store.version import Version, keep, kept, put, shelve
 
 LedgerKind = Literal["observation", "reset", "note"]

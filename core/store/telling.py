@@ -1,8 +1,8 @@
-"""Telling: rows → the lines another learner can be told. Each stream comes by revision."""
+"""PlacedLine: rows → the lines another learner can be told. Each stream comes by revision."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -22,18 +22,17 @@ from core.records.ledger_lines import (
     digest_text,
 )
 from core.records.run import Inventory, Run, Usage
-from core.records.selection import Selection
 from core.store.engine import Row
 from core.store.reads import arm_columns
 from core.store.replies import HOLDS
 from core.store.transaction import Snapshot
-from core.store.version import COLUMNS, Choice, Version, read_version
+from core.store.version import COLUMNS, Version, read_version, selection_of
 
 Columns = dict[str, Any]
 """What the columns of a run hold, by name."""
 
-Told = tuple[tuple[int, int], LedgerLine]
-"""(revision, kind), line: runs come before rewards, rewards before resets, resets before notes of one revision."""
+PlacedLine = tuple[tuple[int, int], LedgerLine]
+"""A line and its place, (revision, kind): runs come before rewards, rewards before resets, resets before notes of one revision."""
 
 
 def told_arms(snapshot: Snapshot) -> Iterator[ArmLine]:
@@ -49,7 +48,7 @@ def told_arms(snapshot: Snapshot) -> Iterator[ArmLine]:
             yield ArmLine(key=key, label=label, token_cost=cost, prior=prior)
 
 
-def told_runs(snapshot: Snapshot) -> Iterator[Told]:
+def told_runs(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Standing runs with what was recorded of them."""
     tell = _Runs(snapshot)
     for run_no, uid, rank, revision in snapshot.link.each(
@@ -60,7 +59,7 @@ def told_runs(snapshot: Snapshot) -> Iterator[Told]:
         yield (revision, 0), tell.line(run_no, uid, rank, revision)
 
 
-def told_rewards(snapshot: Snapshot) -> Iterator[Told]:
+def told_rewards(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Ledger rows that stand or are undone, never before their run; with the keys they hold."""
     for row in snapshot.link.each(
         "SELECT max(b.revision, coalesce(r.revision, 0)) AS told, b.observation_no, b.uid, a.key, b.kind,"
@@ -77,7 +76,7 @@ def told_rewards(snapshot: Snapshot) -> Iterator[Told]:
         yield (row[0], 1), _reward_line(snapshot, row[1:])
 
 
-def told_resets(snapshot: Snapshot) -> Iterator[Told]:
+def told_resets(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Resets that stand or are undone."""
     for number, uid, revision, target, scope, actor, reason, at_ms, undone in snapshot.link.rows(
         "SELECT reset_no, uid, revision, target, scope, actor, reason, at_ms, undone FROM reset"
@@ -103,7 +102,7 @@ def told_resets(snapshot: Snapshot) -> Iterator[Told]:
         yield (revision, 2), line
 
 
-def told_notes(snapshot: Snapshot) -> Iterator[Told]:
+def told_notes(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Notes that stand or are undone."""
     for number, uid, revision, arm, text, actor, at_ms, undone, key in snapshot.link.rows(
         "SELECT n.note_no, n.uid, n.revision, a.key, n.text, n.actor, n.at_ms, n.undone, p.key FROM note n"
@@ -206,35 +205,9 @@ class _Runs:
                 "referenced": [key for key, flags, _ in outcomes if flags & REFERENCED],
                 "not_offered": msgspec.json.decode(str(columns["not_offered"] or "[]")),
                 "empty": columns["outcome"] == "empty",
-                "selection": self._selection(version, columns, keys),
+                "selection": selection_of(version, self._keys, {arm.key for arm in arms}),
             },
             Run,
-        )
-
-    def _selection(self, version: Version, columns: Columns, keys: Sequence[str]) -> Selection | None:
-        if columns["choice"] is None:
-            return None
-        choice = msgspec.json.decode(str(columns["choice"]), type=Choice)
-        included = {key for key, flags in zip(keys, version.flags, strict=True) if flags & INCLUDED}
-        decisions = [
-            {
-                "arm": self._keys[arm_no],
-                "included": self._keys[arm_no] in included,
-                "reason": reason,
-                "rank": rank,
-                "token_cost": cost,
-                "draw": draw,
-                "budget_left": left,
-            }
-            for arm_no, reason, rank, cost, draw, left in sorted(version.decisions, key=lambda row: row[2])
-        ]
-        return msgspec.convert(
-            {
-                **msgspec.structs.asdict(choice),
-                "run_class": columns["class"],
-                "decisions": decisions,
-            },
-            Selection,
         )
 
 

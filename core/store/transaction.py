@@ -62,12 +62,12 @@ def _settings(stored: str) -> LearnerSettings:
     return msgspec.json.decode(stored, type=LearnerSettings)
 
 
-def unknown_learner(link: Link, name: str) -> UnknownLearner:
+def unknown_learner(facts: Facts) -> UnknownLearner:
     """The error for a learner that nothing was ever recorded under."""
-    names = [known for (known,) in link.rows("SELECT name FROM learner ORDER BY name LIMIT 10")]
+    names = [known for (known,) in facts.link.rows("SELECT name FROM learner ORDER BY name LIMIT 10")]
     known = f"known are {', '.join(names)}" if names else "there is none yet"
     return UnknownLearner(
-        f"There is no learner {name!a}; {known}.",
+        f"There is no learner {facts.name!a}; {known}.",
         next_step="Name one with --learner, or import runs into it: that creates it.",
     )
 
@@ -154,6 +154,10 @@ class Snapshot:
     def exists(self) -> bool:
         return bool(self.learner_id)
 
+    def of(self, name: str) -> Snapshot:
+        """Another learner at the same moment."""
+        return Snapshot(self.link, name)
+
 
 class Transaction:
     """One write to one learner: its row is updated first, its counters and audit last.
@@ -180,7 +184,7 @@ class Transaction:
         self.created = row is None and origin is not None
         if row is None:
             if origin is None:
-                raise unknown_learner(link, name)
+                raise unknown_learner(self)
             _create(link, name, origin, now_ms)
             row = link.rows(_BEGIN, [name])[0]
         self.learner_id: int = row[0]
@@ -362,6 +366,10 @@ class Transaction:
             )
             rebase(self, [arm_no])
         del self._arms[arm.key]  # to be read again when it is asked for
+
+
+Facts = Transaction | Snapshot
+"""What can be read from: one moment, or the middle of a write."""
 
 
 def rebase(txn: Transaction, arm_nos: Sequence[int]) -> None:

@@ -6,7 +6,7 @@ kept, so that undoing an import leaves what the other imports say.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, repeat
@@ -19,7 +19,7 @@ from core.columns import UNKNOWN
 from core.errors import StoreUnusable
 from core.records.judged import OBSERVED, Judged
 from core.records.selection import Selection
-from core.store.transaction import Snapshot, Transaction
+from core.store.transaction import Facts, Transaction
 
 COLUMNS: Final = (
     "format",
@@ -214,6 +214,32 @@ def _digest(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
 
 
+def selection_of(version: Version, keys: Mapping[int, str], included: Container[str]) -> Selection | None:
+    """The selection a version was recorded with, in the order of ranks; None where nothing was chosen.
+
+    ``keys`` names its arms, ``included`` are those of them that it is to say went in.
+    """
+    columns = dict(zip(COLUMNS, version.columns, strict=True))
+    if columns["choice"] is None:
+        return None
+    choice = msgspec.json.decode(str(columns["choice"]), type=Choice)
+    decisions = [
+        {
+            "arm": keys[arm_no],
+            "included": keys[arm_no] in included,
+            "reason": reason,
+            "rank": rank,
+            "token_cost": cost,
+            "draw": draw,
+            "budget_left": left,
+        }
+        for arm_no, reason, rank, cost, draw, left in sorted(version.decisions, key=itemgetter(2))
+    ]
+    return msgspec.convert(
+        {**msgspec.structs.asdict(choice), "run_class": columns["class"], "decisions": decisions}, Selection
+    )
+
+
 # Versions ↔ rows
 
 _BESIDE: Final = ("outcome", "evidence", "decision")
@@ -275,7 +301,7 @@ def put(txn: Transaction, run_no: int, version: Version) -> None:
     write_parts(txn, [(run_no, version)])
 
 
-def read_version(facts: Transaction | Snapshot, run_no: int) -> Version:
+def read_version(facts: Facts, run_no: int) -> Version:
     """The version of a run that its rows hold."""
     place = [facts.learner_id, run_no]
     where = "WHERE learner_id = ? AND run_no = ?"

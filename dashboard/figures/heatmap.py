@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from core.records.run import RunClass
+from core.records.run_page import RunRow
 from core.records.verdict import Outcome
 from core.statistics.heatmap import CELL_STATES, CellState, Heatmap
-from core.store.reads import RunRow
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.drawn import Cell, Drawn, Trace, drawn, single

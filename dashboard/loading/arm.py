@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from core.flows import look
 from core.records.note import Note
+from core.records.run_page import Cursor
 from core.records.view import View
 from core.statistics.inclusion import Chance
-from core.store.reads.run_pages import Cursor
 from dashboard.loading.reading import asked, reading
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from core.flows import look
+from core.records.run_page import Cursor, Direction
 from core.records.view import RunFilter
 from core.statistics.heatmap import RowChoice
-from core.store.reads.run_pages import Cursor, Direction
 from dashboard.loading.reading import asked, reading
 
 

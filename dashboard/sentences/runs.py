@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.flows.look import RunsSeen
-from core.store.reads import RunRow
+from core.records.run_page import RunRow
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 

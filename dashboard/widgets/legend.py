@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.records.posterior import BANDS
-from core.store.reads import RunRow
+from core.records.run_page import RunRow
 from dashboard import wording
 from dashboard.figures.heatmap import CLASS_MARKS
 from dashboard.figures.theme import Tokens

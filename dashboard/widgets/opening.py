@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 
 import streamlit as st
 
-from core.store.reads import RunRow
+from core.records.run_page import RunRow
 from dashboard.figures import theme
 from dashboard.figures.drawn import Drawn
 from dashboard.widgets import address, ways

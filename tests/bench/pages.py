@@ -14,9 +14,10 @@ from streamlit.testing.v1 import AppTest
 from core.flows import look
 from core.flows.desk import Desk
 from core.flows.learn import record_all
+from core.records.run_page import Cursor
 from core.records.view import RunFilter, View
 from core.store.reads import arm_columns, pulls_by_day, totals, usage_columns
-from core.store.reads.run_pages import Cursor, run_page
+from core.store.reads.run_pages import run_page
 from core.store.transaction import Snapshot
 from tests.bench.harness import Row, Scale, pairs
 from tests.bench.worlds import MINUTE_MS, START_MS, desk_at, runs

@@ -19,8 +19,8 @@ from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
+from core.records.run_page import Cursor
 from core.records.view import View
-from core.store.reads.run_pages import Cursor
 from tests.flows.world import HOUR_MS, START_MS, desk_at, run_of
 from tests.store.worlds import lively_desk
 

@@ -14,12 +14,12 @@ from core.flows.learn import import_files, record_all
 from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import RUN_CLASSES, Call, Inventory, Run, Status
+from core.records.run_page import Cursor, Direction, RunRow
 from core.records.times import HOUR_MS
 from core.records.verdict import Outcome
 from core.records.view import RunFilter, View
 from core.store.reads import run_pages
-from core.store.reads.run_pages import Cursor, Direction, run_page, runs_counted
-from core.store.reads.runs import RunRow
+from core.store.reads.run_pages import run_page, runs_counted
 from tests.flows.world import START_MS, desk_at
 from tests.store.worlds import lines_file, run_line
 

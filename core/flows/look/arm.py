@@ -15,6 +15,7 @@ from core.records.arm import MICRO
 from core.records.evidence import Where
 from core.records.judged import INCLUDED, REFERENCED
 from core.records.observation import Observation
+from core.records.run_page import Cursor, RunRow
 from core.records.selection import REASONS, Reason
 from core.records.times import DAY_MS
 from core.records.view import RunFilter, View
@@ -32,8 +33,7 @@ from core.store.reads.arm_story import (
     parts_of_arm,
 )
 from core.store.reads.imports import SettingRow, setting_rows
-from core.store.reads.run_pages import Cursor, run_page
-from core.store.reads.runs import RunRow
+from core.store.reads.run_pages import run_page
 from core.store.transaction import Snapshot
 
 MarkKind = Literal["reset", "setting", "model"]

@@ -44,7 +44,7 @@ class Frame:
 def moment(desk: Desk) -> tuple[str, int, tuple[str, ...]]:
     """The learner's lasting identity and revision, and all learners' names: what tells that a frame is old."""
     with desk.reading() as snapshot:
-        return snapshot.origin, snapshot.revision, reads.learners(snapshot.link)
+        return snapshot.origin, snapshot.revision, reads.learners(snapshot)
 
 
 def pulse(desk: Desk) -> Pulse:
@@ -62,7 +62,7 @@ def frame(desk: Desk) -> Frame:
         models, channels = reads.strata(snapshot)
         return Frame(
             learner=desk.learner,
-            learners=reads.learners(snapshot.link),
+            learners=reads.learners(snapshot),
             database=str(desk.store.path),
             origin=snapshot.origin,
             revision=snapshot.revision,

@@ -17,16 +17,18 @@ from core.guidance import guidance
 from core.observe import reward_of_flag
 from core.policy import settings_hash
 from core.records.arm import ARM_TYPES, arm_type
-from core.records.evidence import Where
+from core.records.evidence import Reference, Where
 from core.records.judged import INCLUDED, REFERENCED
 from core.records.observation import Observation
-from core.records.selection import Decision, Reason, Selection
+from core.records.run_page import Cursor, Direction
+from core.records.selection import LEFT_OUT, Decision, Reason, Selection
 from core.records.view import RunFilter, View
 from core.statistics.flip import NO_RANK, Flips, flips, recorded
 from core.store.choices import folded_settings
 from core.store.reads import observations
-from core.store.reads.run_pages import Cursor, Direction, run_page
+from core.store.reads.run_pages import run_page
 from core.store.reads.run_story import (
+    Part,
     RecordedRun,
     RunFacts,
     Telling,
@@ -36,7 +38,6 @@ from core.store.reads.run_story import (
 )
 from core.store.transaction import Snapshot
 
-_LEFT_OUT: Final = frozenset({"budget", "k"})
 _LEDGER_ROWS: Final = 1_000
 
 
@@ -135,7 +136,7 @@ def run(desk: Desk, name: str) -> RunStory:
 
 def _story(snapshot: Snapshot, told: RecordedRun) -> RunStory:
     facts = told.facts
-    chosen = _selection(told)
+    chosen = told.selection
     k = None if chosen is None else _limit_in_force(snapshot, chosen)
     made = None if chosen is None else recorded(chosen, k=k)
     found = None if made is None else flips(made)
@@ -161,30 +162,6 @@ def _beside(snapshot: Snapshot, facts: RunFacts, direction: Direction) -> str | 
     return page.rows[0].uid if page.rows else None
 
 
-def _selection(told: RecordedRun) -> Selection | None:
-    """The selection as it was recorded, in the order of ranks; what was decided is told by the reasons."""
-    choice = told.choice
-    if choice is None:
-        return None
-    rows = sorted(told.version.decisions, key=lambda row: row[2])
-    decisions = [
-        {
-            "arm": told.keys[arm_no],
-            "included": reason not in _LEFT_OUT,
-            "reason": reason,
-            "rank": rank,
-            "token_cost": cost,
-            "draw": draw,
-            "budget_left": left,
-        }
-        for arm_no, reason, rank, cost, draw, left in rows
-    ]
-    return msgspec.convert(
-        {**msgspec.structs.asdict(choice), "run_class": told.facts.run_class, "decisions": decisions},
-        Selection,
-    )
-
-
 def _limit_in_force(snapshot: Snapshot, chosen: Selection) -> int | None:
     """The limit on arms a selection was made under: that of the settings whose hash it keeps, if they are found.
 
@@ -202,9 +179,8 @@ def _limit_in_force(snapshot: Snapshot, chosen: Selection) -> int | None:
 class _Seen(NamedTuple):
     """What is recorded of the arms of a run, by id."""
 
-    flags: dict[str, int]
-    costs: dict[str, int]
-    evidence: dict[str, tuple[Where, str | None]]
+    parts: dict[str, Part]
+    references: dict[str, Reference]
     by_hand: dict[str, list[Observation]]
 
 
@@ -220,23 +196,17 @@ def _arms(
         for at, row in enumerate(decided)
     ]
     known = {row.arm for row in decided}
-    others = [_arm(key, seen) for key in seen.flags if key not in known]
+    others = [_arm(key, seen) for key in seen.parts if key not in known]
     return (*ranked, *sorted(others, key=_by_part))
 
 
 def _seen(snapshot: Snapshot, told: RecordedRun) -> _Seen:
-    version, keys = told.version, told.keys
     by_hand: dict[str, list[Observation]] = {}
     for row in observations(snapshot, limit=_LEDGER_ROWS, run_no=told.facts.run_no):
         by_hand.setdefault(row.arm, []).append(row)
-    arms = [keys[arm_no] for arm_no in version.arm_nos]
     return _Seen(
-        flags=dict(zip(arms, version.flags, strict=True)),
-        costs=dict(zip(arms, version.costs, strict=True)),
-        evidence={
-            keys[arm_no]: (msgspec.convert(where, Where), excerpt)
-            for arm_no, where, excerpt in version.evidence
-        },
+        parts={part.arm: part for part in told.parts},
+        references={one.arm: one for one in told.references},
         by_hand=by_hand,
     )
 
@@ -253,23 +223,22 @@ def _arm(
     flip: ArmFlip | None = None,
     is_drawn: bool = False,
 ) -> RunArm:
-    flag, cost = seen.flags.get(key, 0), seen.costs.get(key, UNKNOWN)
+    _, flag, cost = seen.parts.get(key, Part(key, 0, None))
     referenced = bool(flag & REFERENCED)
-    where, excerpt = seen.evidence.get(key) or (usual_place(key), None) if referenced else (None, None)
-    known_cost = None if cost == UNKNOWN else cost
+    kept = seen.references.get(key, Reference(arm=key, where=usual_place(key))) if referenced else None
     return RunArm(
         arm=key,
         in_prompt=bool(flag & INCLUDED),
         reason=None if decision is None else decision.reason,
         rank=None if decision is None else decision.rank,
         draw=None if decision is None else decision.draw,
-        token_cost=known_cost if decision is None else decision.token_cost,
+        token_cost=cost if decision is None else decision.token_cost,
         budget_left=None if decision is None else decision.budget_left,
         is_drawn=is_drawn,
         flip=flip,
         referenced=referenced,
-        where=where,
-        excerpt=excerpt,
+        where=None if kept is None else kept.where,
+        excerpt=None if kept is None else kept.excerpt,
         reward=reward_of_flag(flag),
         by_hand=tuple(seen.by_hand.get(key, ())),
     )
@@ -301,5 +270,5 @@ def _flip(decision: Decision, at: int, found: Flips | None) -> ArmFlip | None:
 
 def _differing(arms: Sequence[RunArm]) -> tuple[str, ...]:
     return tuple(
-        arm.arm for arm in arms if arm.reason is not None and arm.in_prompt == (arm.reason in _LEFT_OUT)
+        arm.arm for arm in arms if arm.reason is not None and arm.in_prompt == (arm.reason in LEFT_OUT)
     )

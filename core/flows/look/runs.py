@@ -9,10 +9,11 @@ import numpy as np
 
 from core.columns import Ints
 from core.flows.desk import Desk
+from core.records.run_page import Cursor, Direction, RunPage, RunRow
 from core.records.view import RunFilter, View
 from core.statistics.heatmap import Heatmap, RowChoice, chosen_rows, grouped, heatmap
 from core.store import reads
-from core.store.reads.run_pages import Cursor, Direction, RunPage, run_page, runs_counted
+from core.store.reads.run_pages import run_page, runs_counted
 from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
 from core.store.transaction import Snapshot
 
@@ -33,7 +34,7 @@ class RunsSeen:
     cells: Heatmap
 
 
-def runs(desk: Desk, limit: int = 50) -> tuple[reads.RunRow, ...]:
+def runs(desk: Desk, limit: int = 50) -> tuple[RunRow, ...]:
     """The latest runs, newest first."""
     with desk.reading() as snapshot:
         return reads.run_rows(snapshot, limit=limit)

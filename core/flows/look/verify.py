@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from core.flows.desk import Desk
 from core.store import reads
 from core.store.check import Difference, damage, differences
-from core.store.transaction import Snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +24,9 @@ def verify(desk: Desk, *, limit: int = 100) -> Verification:
     found: list[tuple[str, Difference]] = []
     n_differences = 0
     with desk.reading() as snapshot:
-        names = reads.learners(snapshot.link)
+        names = reads.learners(snapshot)
         checks = [("", damage(snapshot))]
-        checks += [(name, differences(Snapshot(snapshot.link, name))) for name in names]
+        checks += [(name, differences(snapshot.of(name))) for name in names]
         for name, check in checks:
             for difference in check:
                 n_differences += 1

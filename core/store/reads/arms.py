@@ -13,7 +13,7 @@ from core.records.arm import ARM_TYPES, ArmType
 from core.records.times import HOUR_MS
 from core.store.engine import Row
 from core.store.reads.arrays import ints
-from core.store.transaction import Snapshot, Transaction, base_of
+from core.store.transaction import Facts, Snapshot, base_of
 
 _ARMS: Final = (
     "SELECT a.key, a.type, a.prior_alpha_micro, a.prior_beta_micro, coalesce(a.token_cost, -1), p.base_alpha_micro,"
@@ -23,7 +23,7 @@ _ARMS: Final = (
 )
 
 
-def arm_columns(facts: Snapshot | Transaction, *, types: Sequence[ArmType] = ()) -> ArmColumns:
+def arm_columns(facts: Facts, *, types: Sequence[ArmType] = ()) -> ArmColumns:
     """Every arm that is declared or that something stands for, in its present epoch."""
     of_type = f" AND a.type IN ({','.join('?' * len(types))})" if types else ""
     columns = facts.link.columns(_ARMS.replace("{of_type}", of_type), [facts.learner_id, *types])
@@ -114,7 +114,7 @@ def _boundaries_until(snapshot: Snapshot, until_ms: int) -> tuple[dict[int, int]
     }
 
 
-def _columns(facts: Snapshot | Transaction, columns: Sequence[Sequence[Any]]) -> ArmColumns:
+def _columns(facts: Facts, columns: Sequence[Sequence[Any]]) -> ArmColumns:
     """Columns in the order of ``_ARMS``."""
     keys, types, own_alpha, own_beta, *numbers = columns
     cost, base_alpha, base_beta, success, failure, pulls, inclusions, epoch, last = map(ints, numbers)
@@ -150,7 +150,7 @@ def places_by_number(snapshot: Snapshot, columns: ArmColumns) -> Ints:
     return at
 
 
-def near_keys(facts: Snapshot | Transaction, key: str, limit: int = 3) -> list[str]:
+def near_keys(facts: Facts, key: str, limit: int = 3) -> list[str]:
     """Listed ids that a mistyped one may have meant."""
     keys = facts.link.columns(_ARMS.replace("{of_type}", ""), [facts.learner_id])[0]
     name = key.rsplit(":", 1)[-1].lower()
@@ -159,7 +159,7 @@ def near_keys(facts: Snapshot | Transaction, key: str, limit: int = 3) -> list[s
     return list(dict.fromkeys([*named, *close]))[:limit]
 
 
-def arm_row(facts: Snapshot | Transaction, arm_no: int) -> tuple[int, int, int] | None:
+def arm_row(facts: Facts, arm_no: int) -> tuple[int, int, int] | None:
     """Alpha and beta in millionths, prior included, and pulls of a listed arm; None where it is hidden."""
     row = facts.link.row(
         "SELECT p.base_alpha_micro + p.success_micro, p.base_beta_micro + p.failure_micro, p.pulls"
@@ -170,7 +170,7 @@ def arm_row(facts: Snapshot | Transaction, arm_no: int) -> tuple[int, int, int] 
     return None if row is None else (row[0], row[1], row[2])
 
 
-def hidden_arm_nos(facts: Snapshot | Transaction, types: Sequence[ArmType]) -> set[int]:
+def hidden_arm_nos(facts: Facts, types: Sequence[ArmType]) -> set[int]:
     """Numbers of arms that are known but not listed: the imports that brought them are undone."""
     rows = facts.link.rows(
         "SELECT a.arm_no, a.type FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
@@ -180,7 +180,7 @@ def hidden_arm_nos(facts: Snapshot | Transaction, types: Sequence[ArmType]) -> s
     return {arm_no for arm_no, of in rows if not types or of in types}
 
 
-def listed_arm(facts: Snapshot | Transaction, key: str) -> int | None:
+def listed_arm(facts: Facts, key: str) -> int | None:
     """The number of an arm that is listed, None for any other."""
     row = facts.link.row(
         "SELECT a.arm_no FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"

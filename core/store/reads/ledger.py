@@ -11,7 +11,7 @@ from core.records.observation import Observation
 from core.records.reset import Reset
 from core.store.engine import Row
 from core.store.tables import BY_ARM, BY_RUN
-from core.store.transaction import Snapshot, Transaction
+from core.store.transaction import Facts, Snapshot
 
 _OBSERVATIONS: Final = (
     "SELECT b.observation_no, a.key, b.kind, b.success_micro, b.failure_micro, r.uid, b.run_no, b.reason,"
@@ -27,7 +27,7 @@ _OBSERVATIONS: Final = (
 
 
 def observations(
-    facts: Snapshot | Transaction,
+    facts: Facts,
     *,
     limit: int,
     actor: str | None = None,
@@ -77,7 +77,7 @@ def _observations_by(way: str) -> str:
     return _OBSERVATIONS.replace("{by}", way)
 
 
-def _posteriors(facts: Snapshot | Transaction, arm_nos: Sequence[int]) -> dict[int, Row]:
+def _posteriors(facts: Facts, arm_nos: Sequence[int]) -> dict[int, Row]:
     """Successes and failures with the base, and the epoch, of some arms."""
     rows = facts.link.rows_in(
         "SELECT arm_no, base_alpha_micro + success_micro, base_beta_micro + failure_micro, epoch FROM posterior"
@@ -88,7 +88,7 @@ def _posteriors(facts: Snapshot | Transaction, arm_nos: Sequence[int]) -> dict[i
     return {row[0]: row[1:] for row in rows}
 
 
-def _observation(facts: Snapshot | Transaction, row: Row, posterior: Row) -> Observation:
+def _observation(facts: Facts, row: Row, posterior: Row) -> Observation:
     number, key, kind, success, failure, uid, run_no, reason, actor, at_ms, undone, standing = row[:12]
     revision, arm_no, run_revision, run_standing, flags, latest = row[12:]
     epoch = facts.epochs.of(arm_no, revision if run_revision is None else run_revision)
@@ -150,7 +150,7 @@ def resets(snapshot: Snapshot) -> tuple[Reset, ...]:
     )
 
 
-def standing_correction(facts: Snapshot | Transaction, run_no: int, arm_no: int) -> tuple[int, int] | None:
+def standing_correction(facts: Facts, run_no: int, arm_no: int) -> tuple[int, int] | None:
     """Success and failure of the correction that counts for an arm in a run."""
     row = facts.link.row(
         f"SELECT success_micro, failure_micro FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ?"

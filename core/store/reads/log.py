@@ -5,13 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from core.records.audit import AuditEntry
-from core.store.engine import Link
 from core.store.transaction import Snapshot
 
 
-def learners(link: Link) -> tuple[str, ...]:
+def learners(snapshot: Snapshot) -> tuple[str, ...]:
     """Names of all learners, sorted."""
-    return tuple(name for (name,) in link.rows("SELECT name FROM learner ORDER BY name"))
+    return tuple(name for (name,) in snapshot.link.rows("SELECT name FROM learner ORDER BY name"))
 
 
 def audit_entries(snapshot: Snapshot, limit: int) -> tuple[AuditEntry, ...]:

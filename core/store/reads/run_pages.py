@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from core.columns import UNKNOWN
 from core.records.judged import INCLUDED
+from core.records.run_page import Cursor, Direction, RunPage
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import RunFilter, View
 from core.store.engine import Row
-from core.store.reads.runs import RunRow, rows_of
+from core.store.reads.runs import rows_of
 from core.store.tally import hour_of
 from core.store.transaction import Snapshot
 
@@ -29,28 +30,9 @@ LOOKED_AT_MOST: Final = 5_000
 _EVER: Final = 1 << 40
 """An hour that never comes."""
 
-Direction = Literal["older", "newer"]
 Place = Literal["day", "hour"]
 Kinds = tuple[str, list[Any]]
 """What keeps kinds of runs out, as SQL, and its values."""
-
-
-class Cursor(NamedTuple):
-    """The place of a run in the order of time; ``at_ms`` None = unknown, which comes last."""
-
-    at_ms: int | None
-    run_no: int
-
-
-class RunPage(NamedTuple):
-    """Runs newest first. ``onward`` is where the next page in this direction starts, None at the end.
-    ``cut_short``: looking stopped after ``n_looked_at`` runs, before the page was full.
-    """
-
-    rows: tuple[RunRow, ...]
-    onward: Cursor | None
-    n_looked_at: int
-    cut_short: bool
 
 
 def run_page(

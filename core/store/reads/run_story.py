@@ -6,10 +6,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from core.columns import UNKNOWN
+from core.records.evidence import Reference
 from core.records.run import InventoryKind, Phase, RunClass, Status, Unit
+from core.records.selection import LEFT_OUT, Selection
 from core.records.verdict import Outcome
+from core.store.reads.runs import named_run
 from core.store.transaction import Snapshot
-from core.store.version import COLUMNS, Choice, Version, read_version
+from core.store.version import COLUMNS, Version, read_version, selection_of
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,50 +61,68 @@ class Telling(NamedTuple):
     undone: bool
 
 
+class Part(NamedTuple):
+    """One arm's part in a run; ``token_cost`` None = unknown."""
+
+    arm: str
+    flags: int
+    token_cost: int | None
+
+
 class RecordedRun(NamedTuple):
-    """One run: facts, the parts of its arms, how its selection came about, and the ids of its arms."""
+    """One run: facts, the parts of its arms, the references that were kept, and its selection as it was made (what
+    it decided is told by the reasons; None where nothing was chosen).
+    """
 
     facts: RunFacts
-    version: Version
-    choice: Choice | None
-    keys: dict[int, str]
+    parts: tuple[Part, ...]
+    references: tuple[Reference, ...]
+    selection: Selection | None
 
 
 def run_number(snapshot: Snapshot, name: str) -> int | None:
     """The number of a run by its uid, or by its number where no uid says so; also of one that doesn't stand."""
-    sql = "SELECT run_no FROM run WHERE learner_id = ? AND {} = ?"
-    row = snapshot.link.row(sql.replace("{}", "uid"), [snapshot.learner_id, name])
-    digits = name.removeprefix("#").replace(",", "")
-    if row is None and digits.isascii() and digits.isdigit() and len(digits) < 18:
-        row = snapshot.link.row(sql.replace("{}", "run_no"), [snapshot.learner_id, int(digits)])
+    row = named_run(snapshot, name, "run_no")
     return None if row is None else int(row[0])
 
 
 def recorded_run(snapshot: Snapshot, run_no: int) -> RecordedRun:
     """Everything recorded of a run that exists."""
     version = read_version(snapshot, run_no)
-    columns: dict[str, Any] = dict(zip(COLUMNS, version.columns, strict=True))
-    choice = columns.pop("choice")
+    keys = _keys(snapshot, version)
+    chosen = {keys[row[0]] for row in version.decisions if row[1] not in LEFT_OUT}
+    parts = zip(version.arm_nos, version.flags, version.costs, strict=True)
+    return RecordedRun(
+        facts=_facts(snapshot, run_no, version),
+        parts=tuple(
+            Part(keys[arm_no], flags, None if cost == UNKNOWN else cost) for arm_no, flags, cost in parts
+        ),
+        references=tuple(
+            msgspec.convert({"arm": keys[arm_no], "where": where, "excerpt": excerpt}, Reference)
+            for arm_no, where, excerpt in version.evidence
+        ),
+        selection=selection_of(version, keys, chosen),
+    )
+
+
+def _keys(snapshot: Snapshot, version: Version) -> dict[int, str]:
+    """Ids of the arms that a version names, by number."""
     numbers = sorted({*version.arm_nos, *(row[0] for row in version.decisions)})
-    keys: dict[int, str] = dict(
+    return dict(
         snapshot.link.rows_in(
             "SELECT arm_no, key FROM arm WHERE learner_id = ? AND arm_no IN ({})",
             [snapshot.learner_id],
             numbers,
         )
     )
-    return RecordedRun(
-        facts=_facts(snapshot, run_no, columns),
-        version=version,
-        choice=None if choice is None else msgspec.json.decode(str(choice), type=Choice),
-        keys=keys,
-    )
 
 
 _HEAD: Final = "SELECT uid, import_no, revision, standing FROM run WHERE learner_id = ? AND run_no = ?"
 
 
-def _facts(snapshot: Snapshot, run_no: int, columns: dict[str, Any]) -> RunFacts:
+def _facts(snapshot: Snapshot, run_no: int, version: Version) -> RunFacts:
+    columns: dict[str, Any] = dict(zip(COLUMNS, version.columns, strict=True))
+    del columns["choice"]
     uid, import_no, revision, standing = snapshot.link.rows(_HEAD, [snapshot.learner_id, run_no])[0]
     missing = columns.pop("not_offered")
     return msgspec.convert(

@@ -6,25 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from core.records.judged import INCLUDED, REFERENCED
-from core.store.transaction import Snapshot, Transaction
-
-
-class RunRow(NamedTuple):
-    """One run for a list or a picker."""
-
-    run_no: int
-    uid: str
-    at_ms: int | None
-    model: str | None
-    channel: str | None
-    run_class: str
-    status: str
-    outcome: str
-    tokens: int | None
-    n_arms: int
-    n_referenced: int
-    duration_ms: int | None
-    n_calls: int
+from core.records.run_page import RunRow
+from core.store.engine import Row
+from core.store.transaction import Facts, Snapshot
 
 
 class FoundRun(NamedTuple):
@@ -36,17 +20,23 @@ class FoundRun(NamedTuple):
     standing: bool
 
 
-def find_run(facts: Snapshot | Transaction, name: str) -> FoundRun | None:
+def find_run(facts: Facts, name: str) -> FoundRun | None:
     """A run by its uid, or by its number where no uid says so."""
-    sql = "SELECT run_no, uid, revision, standing FROM run WHERE learner_id = ? AND {} = ? AND outcome <> 'empty'"
+    row = named_run(facts, name, "run_no, uid, revision, standing", "outcome <> 'empty'")
+    return None if row is None else FoundRun(row[0], row[1], row[2], bool(row[3]))
+
+
+def named_run(facts: Facts, name: str, columns: str, wanted: str = "1") -> Row | None:
+    """Columns of the run that has a uid, or the number it reads like (``#1,234``), among those wanted."""
+    sql = f"SELECT {columns} FROM run WHERE learner_id = ? AND {{}} = ? AND {wanted}"
     row = facts.link.row(sql.replace("{}", "uid"), [facts.learner_id, name])
     digits = name.removeprefix("#").replace(",", "")
     if row is None and digits.isascii() and digits.isdigit() and len(digits) < 18:
         row = facts.link.row(sql.replace("{}", "run_no"), [facts.learner_id, int(digits)])
-    return None if row is None else FoundRun(row[0], row[1], row[2], bool(row[3]))
+    return row
 
 
-def outcome_of(facts: Snapshot | Transaction, run_no: int, arm_no: int) -> int | None:
+def outcome_of(facts: Facts, run_no: int, arm_no: int) -> int | None:
     """Flags of an arm in a run, None where it had no part in it."""
     row = facts.link.row(
         "SELECT flags FROM outcome WHERE learner_id = ? AND run_no = ? AND arm_no = ?",

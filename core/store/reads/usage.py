@@ -10,7 +10,7 @@ from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.reads.arrays import ints
 from core.store.tally import joined
-from core.store.transaction import Snapshot, Transaction
+from core.store.transaction import Facts, Snapshot
 
 
 class Totals(NamedTuple):
@@ -89,7 +89,7 @@ def _newest_day(snapshot: Snapshot) -> int:
     return UNKNOWN if row is None else int(row[0])
 
 
-def totals(snapshot: Snapshot | Transaction) -> Totals:
+def totals(snapshot: Facts) -> Totals:
     """Counts for ``status`` and the frame."""
     rows = snapshot.link.rows(
         "SELECT outcome, sum(n), sum(tokens) FROM usage_day WHERE learner_id = ? GROUP BY outcome",
@@ -111,7 +111,7 @@ def totals(snapshot: Snapshot | Transaction) -> Totals:
     )
 
 
-def _span(snapshot: Snapshot | Transaction) -> tuple[int | None, int | None]:
+def _span(snapshot: Facts) -> tuple[int | None, int | None]:
     """When the first and the last standing run ended."""
     times = []
     for order in ("ASC", "DESC"):

@@ -15,7 +15,7 @@ import streamlit as st
 
 from core.doors import explained
 from core.flows.look import ArmInRun, ArmRuns
-from core.store.reads.run_pages import Cursor
+from core.records.run_page import Cursor
 from dashboard import loading, sentences, wording
 from dashboard.widgets.arm.paging import paging
 from dashboard.widgets.opening import fresh, open_clicked_run

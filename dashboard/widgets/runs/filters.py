@@ -13,10 +13,10 @@ from typing import Final, Literal
 import streamlit as st
 
 from core.records.run import RUN_CLASSES, Status
+from core.records.run_page import Cursor, Direction, RunPage
 from core.records.verdict import Outcome
 from core.records.view import RunFilter, View
 from core.statistics.heatmap import ROW_CHOICES, RowChoice
-from core.store.reads.run_pages import Cursor, Direction, RunPage
 from dashboard import loading, wording
 from dashboard.widgets.address import RUNS_ARM
 from dashboard.widgets.fold import fold, in_use

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import streamlit as st
 
-from core.store.reads import RunRow
+from core.records.run_page import RunRow
 from dashboard import loading, wording
 from dashboard.widgets.opening import clicked_row, fresh, open_run
 from dashboard.widgets.tables import ROW_PX, height

@@ -12,8 +12,8 @@ import pytest
 
 from core.columns import Bools
 from core.records.arm import ArmType, arm_type
+from core.records.run_page import RunRow
 from core.statistics.heatmap import Heatmap, heatmap
-from core.store.reads import RunRow
 from dashboard.figures import heatmap as figure
 from dashboard.figures.drawn import Drawn
 from dashboard.figures.theme import DARK, LIGHT, Tokens

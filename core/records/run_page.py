@@ -1,0 +1,43 @@
+"""Run page: some runs of a list, newest first, and where the list goes on."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Direction = Literal["older", "newer"]
+
+
+class RunRow(NamedTuple):
+    """One run for a list or a picker."""
+
+    run_no: int
+    uid: str
+    at_ms: int | None
+    model: str | None
+    channel: str | None
+    run_class: str
+    status: str
+    outcome: str
+    tokens: int | None
+    n_arms: int
+    n_referenced: int
+    duration_ms: int | None
+    n_calls: int
+
+
+class Cursor(NamedTuple):
+    """The place of a run in the order of time; ``at_ms`` None = unknown, which comes last."""
+
+    at_ms: int | None
+    run_no: int
+
+
+class RunPage(NamedTuple):
+    """Runs newest first. ``onward`` is where the next page in this direction starts, None at the end.
+    ``cut_short``: looking stopped after ``n_looked_at`` runs, before the page was full.
+    """
+
+    rows: tuple[RunRow, ...]
+    onward: Cursor | None
+    n_looked_at: int
+    cut_short: bool
