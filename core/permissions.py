@@ -1,4 +1,4 @@
-"""authorise(actor, action, owner): who may do what, decided once, for every door."""
+"""authorise(actor, action): who may do what, decided once, for every door."""
 
 from __future__ import annotations
 

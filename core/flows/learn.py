@@ -35,17 +35,18 @@ from core.records.ledger_lines import (
 from core.records.observation import Amount
 from core.records.run import Phase, Run, Unit
 from core.records.verdict import SKIP_REASONS, Outcome, SkipReason, Verdict
-from core.store.choices import tell_setting
 from core.store.claims import settle_arms, tell_arms
 from core.store.imports import begin_import, finish_import, present, reopen_import, standing_rewards
 from core.store.ledger import Entry as LedgerEntry
-from core.store.ledger import add_observations, claim_observation, mark_told_undone, tell_observation
-from core.store.notes import add_note, claim_note, mark_note, tell_note
+from core.store.ledger import add_observations, claim_observation, tell_observation
+from core.store.notes import add_note, claim_note, tell_note
 from core.store.reads import find_run, outcome_of
 from core.store.replies import ReplyKind, keep_reply, number_told, reply_of
-from core.store.resets import add_reset, mark_reset, tell_reset
+from core.store.resets import add_reset, tell_reset
 from core.store.runs import Told, add_runs
+from core.store.settings import tell_setting
 from core.store.transaction import TOLD, Transaction
+from core.store.undoing import tell_undone
 
 BATCH: Final = 1_000
 _IS_INCLUDED: Final = bytes(flag & INCLUDED for flag in range(256))
@@ -415,7 +416,7 @@ class _Import:
             self._refuse_later_state(line)
             number = add_observations(self.txn, [self._entry(line)], import_no=self.number)[0]
             if line.undone:
-                mark_told_undone(self.txn, "reward", number)
+                tell_undone(self.txn, "reward", number)
         if line.key is not None:
             keep_reply(self.txn, line.key, told_reply(self.txn, line, number))
 
@@ -503,8 +504,7 @@ class _Import:
         )
         self.txn.advance()
         if line.undone:
-            mark_told_undone(self.txn, "reset", number)
-            mark_reset(self.txn, number, undone=True)
+            tell_undone(self.txn, "reset", number)
 
     def _take_note(self, line: NoteLine) -> None:
         self.counts["ledger"] += 1
@@ -538,8 +538,7 @@ class _Import:
             import_no=self.number,
         )
         if line.undone:
-            mark_told_undone(self.txn, "note", number)
-            mark_note(self.txn, number, undone=True)
+            tell_undone(self.txn, "note", number)
         return number
 
     def _arm_no(self, key: str) -> int:

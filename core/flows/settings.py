@@ -10,7 +10,7 @@ import msgspec
 from core.errors import ArmscopeError, Conflict, InvalidSetting
 from core.flows.desk import Desk
 from core.records.learner import LearnerSettings
-from core.store.choices import add_setting
+from core.store.settings import add_setting
 from core.store.transaction import Transaction
 
 

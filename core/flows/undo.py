@@ -7,8 +7,9 @@ import msgspec
 from core.flows.desk import Desk
 from core.permissions import authorise
 from core.records.actor import Actor
+from core.store.tables import ActKind
 from core.store.transaction import Transaction
-from core.store.undoing import ActKind, find_act, standing_undos
+from core.store.undoing import find_act, standing_undos
 from core.store.undoing import undo as undo_act
 
 

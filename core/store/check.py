@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from core.records.judged import INCLUDED, OBSERVED
 from core.store.caches import CHUNK, newest_observations, tally_facts
-from core.store.choices import folded_settings
 from core.store.claims import LEDGER_KINDS, LedgerKind, plans, standings
 from core.store.reads import numbered_runs
+from core.store.settings import folded_settings
+from core.store.tables import ACT_TABLES
 from core.store.tally import ArmDay, ArmHour, Tally, UsageHour, merged
 from core.store.transaction import NUMBERS, TOLD, Snapshot, base_of
 
@@ -136,20 +137,10 @@ def _posteriors(snapshot: Snapshot, tally: Tally) -> dict[object, object]:
     return found
 
 
-_UNDOABLE: Final = {
-    "reward": "observation",
-    "reset": "reset",
-    "import": "import",
-    "setting": "setting",
-    "note": "note",
-    "undo": "undo",
-}
-
-
 def _marked(snapshot: Snapshot) -> dict[object, object]:
     """Acts that are marked as undone."""
     found: dict[object, object] = {}
-    for kind, table in _UNDOABLE.items():
+    for kind, table in ACT_TABLES.items():
         rows = snapshot.link.rows(
             f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1', [snapshot.learner_id]
         )

@@ -129,13 +129,3 @@ def _row(txn: Transaction, number: int, entry: Entry, import_no: int) -> tuple[i
         1,
         0,
     )
-
-
-def mark_told_undone(txn: Transaction, kind: str, number: int) -> None:
-    """Note that a fact came undone already, so that it can be redone here like any other."""
-    txn.link.run(
-        "INSERT INTO undo VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
-        [txn.learner_id, txn.number("undo"), kind, number, txn.actor.name, txn.now_ms, txn.revision],
-    )
-    if kind == "reward":
-        mark_observation(txn, number, undone=True)

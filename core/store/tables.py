@@ -7,7 +7,8 @@ because CHECK passes on NULL and SQLite stores NaN as NULL (0, '' and -1 stand f
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Literal
 
 from sqlalchemy import (
     BigInteger,
@@ -25,6 +26,20 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.schema import SchemaItem
+
+ActKind = Literal["reward", "reset", "import", "setting", "note", "undo"]
+ACT_TABLES: Final[Mapping[str, str]] = {
+    "reward": "observation",
+    "reset": "reset",
+    "import": "import",
+    "setting": "setting",
+    "note": "note",
+    "undo": "undo",
+}
+"""Where acts of each kind are kept: their table, which has their number as ``<table>_no``, and ``undone``."""
+
+LISTED: Final = "(a.declared > 0 OR p.seen > 0)"
+"""Whether an arm (``arm a``, ``posterior p``) is listed: made on purpose, named by an import, or seen in a run."""
 
 metadata: Final = MetaData(
     naming_convention={

@@ -32,7 +32,9 @@ Columns = dict[str, Any]
 """What the columns of a run hold, by name."""
 
 PlacedLine = tuple[tuple[int, int], LedgerLine]
-"""A line and its place, (revision, kind): runs come before rewards, rewards before resets, resets before notes of one revision."""
+"""A line and its place, (revision, kind): of one revision runs come before rewards, these before resets, and notes
+last.
+"""
 
 
 def told_arms(snapshot: Snapshot) -> Iterator[ArmLine]:

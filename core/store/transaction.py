@@ -20,6 +20,7 @@ from core.records.audit import ActionName
 from core.records.learner import LearnerSettings
 from core.records.run import Inventory
 from core.store.engine import Link
+from core.store.tables import LISTED
 
 Number = Literal["arm", "run", "observation", "reset", "import", "setting", "undo", "note", "audit"]
 Detail = dict[str, str | int | float | bool | None]
@@ -351,7 +352,7 @@ class Transaction:
         place = [self.learner_id, arm_no]
         hidden = self.link.row(
             "SELECT 1 FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
-            " WHERE a.learner_id = ? AND a.arm_no = ? AND a.declared = 0 AND p.seen = 0",
+            f" WHERE a.learner_id = ? AND a.arm_no = ? AND NOT {LISTED}",
             place,
         )
         self.link.run(

@@ -7,24 +7,16 @@ from typing import Final, Literal, NamedTuple, assert_never, get_args
 
 from core.errors import UnknownAct
 from core.store.caches import CHUNK
-from core.store.choices import enforce_settings, mark_setting
-from core.store.claims import settle_arms, settle_runs
+from core.store.claims import LedgerKind, settle_arms, settle_runs
 from core.store.ledger import mark_observation, settle_observation
 from core.store.notes import mark_note, settle_note
 from core.store.resets import mark_reset, settle_reset
+from core.store.settings import enforce_settings, mark_setting
+from core.store.tables import ACT_TABLES, ActKind
 from core.store.transaction import Transaction
 
-ActKind = Literal["reward", "reset", "import", "setting", "note", "undo"]
 _KINDS: Final[tuple[ActKind, ...]] = get_args(ActKind)
 _ID: Final = re.compile(r"([a-z]+)-([1-9][0-9]{0,17})")
-_TABLE: Final[dict[ActKind, str]] = {
-    "reward": "observation",
-    "reset": "reset",
-    "import": "import",
-    "setting": "setting",
-    "note": "note",
-    "undo": "undo",
-}
 
 
 class Act(NamedTuple):
@@ -50,7 +42,7 @@ def find_act(txn: Transaction, act_id: str) -> Act:
             f"got {act_id[:60]!a}.",
             next_step="Take it from the answer of the command that acted, or from the history.",
         )
-    table = _TABLE[kind]
+    table = ACT_TABLES[kind]
     row = txn.link.row(
         f'SELECT undone, actor FROM "{table}" WHERE learner_id = ? AND {table}_no = ?',
         [txn.learner_id, int(match[2])],
@@ -67,13 +59,22 @@ def undo(txn: Transaction, act: Act) -> str:
     """Undo an act; the id of the undo that stands for it (an earlier one, where it is undone already)."""
     if act.undone:
         return standing_undos(txn, act)[0].id
-    number = txn.number("undo")
+    return f"undo-{_add_undo(txn, act.kind, act.number)}"
+
+
+def tell_undone(txn: Transaction, kind: Literal["reward", "reset", "note"], number: int) -> None:
+    """Note that a fact came undone already, so that it can be redone here like any other."""
+    _add_undo(txn, kind, number)
+
+
+def _add_undo(txn: Transaction, kind: ActKind, number: int) -> int:
+    undo_no = txn.number("undo")
     txn.link.run(
         "INSERT INTO undo VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
-        [txn.learner_id, number, act.kind, act.number, txn.actor.name, txn.now_ms, txn.revision],
+        [txn.learner_id, undo_no, kind, number, txn.actor.name, txn.now_ms, txn.revision],
     )
-    _mark(txn, act.kind, act.number, undone=True)
-    return f"undo-{number}"
+    _mark(txn, kind, number, undone=True)
+    return undo_no
 
 
 def standing_undos(txn: Transaction, act: Act) -> list[Act]:
@@ -139,9 +140,7 @@ def _mark_import(txn: Transaction, number: int, *, undone: bool) -> None:
         settle_runs(txn, run_nos[start : start + CHUNK])
 
 
-def _told_by(
-    txn: Transaction, kind: Literal["run", "observation", "reset", "note"], import_no: int
-) -> list[int]:
+def _told_by(txn: Transaction, kind: Literal["run"] | LedgerKind, import_no: int) -> list[int]:
     """Facts of a kind that an import told, first or again."""
     rows = txn.link.rows(
         f"SELECT {kind}_no FROM {kind} WHERE learner_id = ? AND import_no = ?"

@@ -17,7 +17,7 @@ from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import redo, undo
 from core.records.reset import Target
-from core.store.undoing import ActKind
+from core.store.tables import ActKind
 from tests.flows.model import Model, Reset, Reward, Telling
 from tests.flows.world import START_MS, desk_at, run_of
 

@@ -25,7 +25,6 @@ from core.store import reads
 from core.store.reads.arm_story import (
     ArmPart,
     ArmReset,
-    arm_number,
     arm_resets,
     arm_start,
     first_of_models,
@@ -210,7 +209,7 @@ def near_arms(desk: Desk, arm: str, limit: int = 5) -> tuple[str, ...]:
 
 
 def _arm_no(snapshot: Snapshot, arm: str) -> int:
-    arm_no = arm_number(snapshot, arm)
+    arm_no = reads.arm_number(snapshot, arm)
     if arm_no is None:
         raise UnknownArm(
             f"There is no arm {arm[:80]!a} in learner {snapshot.name!a}.",

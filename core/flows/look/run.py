@@ -24,7 +24,6 @@ from core.records.run_page import Cursor, Direction
 from core.records.selection import LEFT_OUT, Decision, Reason, Selection
 from core.records.view import RunFilter, View
 from core.statistics.flip import NO_RANK, Flips, flips, recorded
-from core.store.choices import folded_settings
 from core.store.reads import observations
 from core.store.reads.run_pages import run_page
 from core.store.reads.run_story import (
@@ -36,6 +35,7 @@ from core.store.reads.run_story import (
     run_number,
     tellings,
 )
+from core.store.settings import folded_settings
 from core.store.transaction import Snapshot
 
 _LEDGER_ROWS: Final = 1_000

@@ -18,7 +18,7 @@ from core.records.learner import LearnerSettings
 from core.statistics.inclusion import Chances
 from core.statistics.summary import Summary, summarise
 from core.store import reads
-from core.store.choices import add_setting
+from core.store.settings import add_setting
 
 _FULL_ARMS: Final = 1_000
 _FULL_SIMULATIONS: Final = 2_800

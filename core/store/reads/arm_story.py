@@ -45,14 +45,6 @@ class ArmPart(NamedTuple):
     corrected: bool
 
 
-def arm_number(snapshot: Snapshot, key: str) -> int | None:
-    """The number of an arm, hidden ones too; None if nobody knows it."""
-    row = snapshot.link.row(
-        "SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [snapshot.learner_id, key]
-    )
-    return None if row is None else int(row[0])
-
-
 def arm_start(snapshot: Snapshot, arm_no: int) -> tuple[int, int]:
     """Alpha and beta in millionths that an arm started from before any reset: its own prior, or its type's."""
     key, alpha, beta = _arm(snapshot, arm_no)

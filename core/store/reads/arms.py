@@ -13,13 +13,14 @@ from core.records.arm import ARM_TYPES, ArmType
 from core.records.times import HOUR_MS
 from core.store.engine import Row
 from core.store.reads.arrays import ints
+from core.store.tables import LISTED
 from core.store.transaction import Facts, Snapshot, base_of
 
 _ARMS: Final = (
     "SELECT a.key, a.type, a.prior_alpha_micro, a.prior_beta_micro, coalesce(a.token_cost, -1), p.base_alpha_micro,"
     " p.base_beta_micro, p.success_micro, p.failure_micro, p.pulls, p.inclusions, p.epoch, p.last_at_ms"
     " FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
-    " WHERE a.learner_id = ? AND (a.declared > 0 OR p.seen > 0){of_type} ORDER BY a.key"
+    f" WHERE a.learner_id = ? AND {LISTED}{{of_type}} ORDER BY a.key"
 )
 
 
@@ -57,7 +58,7 @@ def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmT
 
 def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
     """One arm, by number or id, day by day in every epoch; nothing for an arm that nobody knows."""
-    arm_no = _numbered(snapshot, arm) if isinstance(arm, str) else arm
+    arm_no = arm_number(snapshot, arm) if isinstance(arm, str) else arm
     rows = snapshot.link.rows(
         "SELECT epoch, day, inclusions, pulls, success_micro, failure_micro FROM arm_day"
         " WHERE learner_id = ? AND arm_no = ? ORDER BY epoch, day",
@@ -74,7 +75,8 @@ def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
     )
 
 
-def _numbered(snapshot: Snapshot, key: str) -> int | None:
+def arm_number(snapshot: Snapshot, key: str) -> int | None:
+    """The number of an arm, hidden ones too; None if nobody knows it."""
     row = snapshot.link.row(
         "SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [snapshot.learner_id, key]
     )
@@ -85,7 +87,7 @@ def arm_counts(snapshot: Snapshot) -> dict[ArmType, int]:
     """How many arms of each type are listed."""
     rows = snapshot.link.rows(
         "SELECT a.type, count(*) FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
-        " WHERE a.learner_id = ? AND (a.declared > 0 OR p.seen > 0) GROUP BY a.type",
+        f" WHERE a.learner_id = ? AND {LISTED} GROUP BY a.type",
         [snapshot.learner_id],
     )
     counts: dict[ArmType, int] = dict(rows)
@@ -164,7 +166,7 @@ def arm_row(facts: Facts, arm_no: int) -> tuple[int, int, int] | None:
     row = facts.link.row(
         "SELECT p.base_alpha_micro + p.success_micro, p.base_beta_micro + p.failure_micro, p.pulls"
         " FROM posterior p JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no"
-        " WHERE p.learner_id = ? AND p.arm_no = ? AND (a.declared > 0 OR p.seen > 0)",
+        f" WHERE p.learner_id = ? AND p.arm_no = ? AND {LISTED}",
         [facts.learner_id, arm_no],
     )
     return None if row is None else (row[0], row[1], row[2])
@@ -174,7 +176,7 @@ def hidden_arm_nos(facts: Facts, types: Sequence[ArmType]) -> set[int]:
     """Numbers of arms that are known but not listed: the imports that brought them are undone."""
     rows = facts.link.rows(
         "SELECT a.arm_no, a.type FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
-        " WHERE a.learner_id = ? AND a.declared = 0 AND p.seen = 0",
+        f" WHERE a.learner_id = ? AND NOT {LISTED}",
         [facts.learner_id],
     )
     return {arm_no for arm_no, of in rows if not types or of in types}
@@ -184,7 +186,7 @@ def listed_arm(facts: Facts, key: str) -> int | None:
     """The number of an arm that is listed, None for any other."""
     row = facts.link.row(
         "SELECT a.arm_no FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
-        " WHERE a.learner_id = ? AND a.key = ? AND (a.declared > 0 OR p.seen > 0)",
+        f" WHERE a.learner_id = ? AND a.key = ? AND {LISTED}",
         [facts.learner_id, key],
     )
     return None if row is None else int(row[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from core.records.audit import AuditEntry
+from core.store.tables import ACT_TABLES
 from core.store.transaction import Snapshot
 
 
@@ -38,7 +39,9 @@ def _is_undone(snapshot: Snapshot, act: str | None) -> bool:
     if act is None:
         return False
     kind, _, number = act.partition("-")
-    table = "observation" if kind == "reward" else kind
+    table = ACT_TABLES.get(kind)
+    if table is None:
+        return False
     row = snapshot.link.row(
         f'SELECT undone FROM "{table}" WHERE learner_id = ? AND {table}_no = ?',
         [snapshot.learner_id, int(number)],

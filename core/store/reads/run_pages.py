@@ -20,6 +20,7 @@ from core.records.run_page import Cursor, Direction, RunPage
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import RunFilter, View
 from core.store.engine import Row
+from core.store.reads.arms import arm_number
 from core.store.reads.runs import rows_of
 from core.store.tally import hour_of
 from core.store.transaction import Snapshot
@@ -107,7 +108,7 @@ def _candidates(
     snapshot: Snapshot, wanted: RunFilter, view: View, cursor: Cursor | None, direction: Direction
 ) -> Iterator[Row]:
     """(time, number, whether it passes) of the runs of hours that hold some that do, in order."""
-    arm_no = None if wanted.arm is None else _arm_no(snapshot, wanted.arm)
+    arm_no = None if wanted.arm is None else arm_number(snapshot, wanted.arm)
     if wanted.arm is not None and arm_no is None:
         return
     in_prompt = arm_no if wanted.part == "in" else None
@@ -225,13 +226,6 @@ def _fits(wanted: RunFilter, view: View, arm_no: int | None) -> tuple[str, list[
         )
         values.append(arm_no)
     return sql, values
-
-
-def _arm_no(snapshot: Snapshot, key: str) -> int | None:
-    row = snapshot.link.row(
-        "SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [snapshot.learner_id, key]
-    )
-    return None if row is None else int(row[0])
 
 
 def _days_of(snapshot: Snapshot, arm_no: int) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from core.records.judged import INCLUDED, OBSERVED
-from core.store.tables import BY_RUN
+from core.store.tables import BY_RUN, LISTED
 from core.store.transaction import Snapshot
 
 Reader = Literal["present", "earlier", "replaced", "no_arm", "no_run", "no_observation"]
@@ -35,7 +35,7 @@ class PullsHeld(NamedTuple):
 
 REWARDS_READ: Final = (
     "SELECT coalesce(a.key, 'arm ' || b.arm_no), CASE\n"
-    " WHEN p.arm_no IS NULL OR NOT (a.declared > 0 OR p.seen > 0) THEN 'no_arm'\n"
+    f" WHEN p.arm_no IS NULL OR NOT {LISTED} THEN 'no_arm'\n"
     f" WHEN b.run_no > 0 AND (coalesce(r.standing, 0) = 0 OR coalesce(o.flags, 0) & {INCLUDED} = 0) THEN 'no_run'\n"
     " WHEN b.kind = 'correction' AND EXISTS (SELECT 1 FROM observation c"
     f" {BY_RUN} WHERE c.learner_id = b.learner_id AND c.run_no = b.run_no AND c.run_no <> 0"
@@ -55,7 +55,7 @@ REWARDS_READ: Final = (
 """An epoch is the revision of the reset that began it, so a fact of a later revision is in the present one."""
 
 _PULLS: Final = (
-    "SELECT (a.declared > 0 OR p.seen > 0), sum(p.pulls) FROM posterior p"
+    f"SELECT {LISTED}, sum(p.pulls) FROM posterior p"
     " JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no WHERE p.learner_id = ? GROUP BY 1"
 )
 

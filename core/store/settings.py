@@ -1,4 +1,4 @@
-"""Choices an operator made: settings as a log. The value in force is that of the latest change that stands."""
+"""Settings: what operators chose, as a log. The value in force is that of the latest change that stands."""
 
 from __future__ import annotations
 
