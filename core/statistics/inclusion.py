@@ -18,6 +18,11 @@ from core.records.learner import LearnerSettings
 from core.statistics.contest import Group, contest
 
 MIN_SIMULATIONS: Final = 20
+SIMULATIONS: Final = 2_800
+"""They keep the standard error at or below one point for every arm that a quarter of the runs offered."""
+
+_LEAST_AWAITED: Final = 100
+_FULL_ARMS: Final = 1_000
 _BLOCK_NUMBERS: Final = 1 << 19
 
 SimulatedClass = Literal["baseline", "selected"]
@@ -69,13 +74,22 @@ class Chance:
     seed: int
 
 
+def simulations_for(n_arms: int) -> int:
+    """How many simulations of so many arms a person can be kept waiting for; the errors tell of fewer.
+
+    >>> simulations_for(14), simulations_for(10_000), simulations_for(1_000_000)
+    (2800, 280, 100)
+    """
+    return max(SIMULATIONS * _FULL_ARMS // max(n_arms, _FULL_ARMS), _LEAST_AWAITED)
+
+
 def inclusion_chances(
     columns: ArmColumns,
     settings: LearnerSettings,
     *,
     seed: int,
     candidates: CandidateSets | None = None,
-    n_simulations: int = 2_800,
+    n_simulations: int = SIMULATIONS,
 ) -> Chances:
     """Chance of every arm to be in the prompt of a run that offers it: the mean over the candidate sets with it.
 
@@ -148,7 +162,7 @@ def inclusion_chance(
     *,
     seed: int,
     candidates: CandidateSets | None = None,
-    n_simulations: int = 2_800,
+    n_simulations: int = SIMULATIONS,
 ) -> Chance:
     """Chance of one arm, and its break-even mean.
 
@@ -411,5 +425,5 @@ def _check(n_simulations: int) -> None:
     if n_simulations < MIN_SIMULATIONS:
         raise InvalidInput(
             f"n_simulations must be {MIN_SIMULATIONS} or more, got {n_simulations}.",
-            next_step="2,800 keep the standard error near 0.01.",
+            next_step=f"{SIMULATIONS:,} keep the standard error near 0.01.",
         )

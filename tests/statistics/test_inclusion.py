@@ -10,7 +10,7 @@ from core.errors import InvalidInput, UnknownArm
 from core.policy import pack
 from core.posterior.beta import cumulative
 from core.records.learner import LearnerSettings
-from core.statistics.inclusion import inclusion_chance, inclusion_chances
+from core.statistics.inclusion import SIMULATIONS, inclusion_chance, inclusion_chances, simulations_for
 from tests.arms import arms
 from tests.statistics.luck import LEAST_PROB, prob_of_luck
 
@@ -202,3 +202,10 @@ def test_standard_errors_are_held_however_many_sets_there_are() -> None:
     assert found.standard_error[:8].max() <= 0.01
     assert found.standard_error[8:].max() <= 0.01 * np.sqrt(7 / 4)
     assert found.n_simulations <= 4 * 2_800
+
+
+def test_simulations_fall_with_the_arms_and_never_below_what_says_something() -> None:
+    counts = [simulations_for(n_arms) for n_arms in range(0, 60_000, 7)]
+    assert counts == sorted(counts, reverse=True)
+    assert (counts[0], counts[-1]) == (SIMULATIONS, 100)
+    assert simulations_for(1_000) == SIMULATIONS > simulations_for(1_001)

@@ -19,7 +19,7 @@ from core.records.run_page import Cursor, RunRow
 from core.records.selection import REASONS, Reason
 from core.records.times import DAY_MS
 from core.records.view import RunFilter, View
-from core.statistics.inclusion import Chance, inclusion_chance
+from core.statistics.inclusion import Chance, inclusion_chance, simulations_for
 from core.statistics.path import Boundary, Path, path
 from core.store import reads
 from core.store.reads.arm_story import (
@@ -41,8 +41,6 @@ _SETTINGS_AT_MOST: Final = 500
 _WHERES: Final[tuple[Where, ...]] = get_args(Where)
 _MATTERS_NOT: Final = frozenset({"prices"})
 """Settings that neither learning nor selection heeds."""
-_SIMULATED_ARMS: Final = 2_000_000
-"""Draws one break-even may cost; with thousands of arms fewer simulations do, and the error says so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,11 +192,10 @@ def arm_chance(desk: Desk, arm: str, *, seed: int = 0) -> Chance:
     """
     with desk.reading() as snapshot:
         columns = reads.arm_columns(snapshot)
-        n_simulations = min(2_800, max(100, _SIMULATED_ARMS // max(len(columns), 1)))
         candidates = reads.candidates(snapshot, columns)
         settings = snapshot.settings
     return inclusion_chance(
-        columns, settings, arm, seed=seed, candidates=candidates, n_simulations=n_simulations
+        columns, settings, arm, seed=seed, candidates=candidates, n_simulations=simulations_for(len(columns))
     )
 
 

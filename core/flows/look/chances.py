@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.columns import ArmColumns, CandidateRuns, CandidateSets, Floats
+from core.columns import ArmColumns, CandidateRuns, CandidateSets
 from core.flows.desk import Desk
 from core.records.learner import LearnerSettings
-from core.statistics.inclusion import Chances, inclusion_chances
+from core.statistics.inclusion import SIMULATIONS, Chances, inclusion_chances, simulations_for
 from core.store import reads
 
 _PREVIEW_SEED = 0
@@ -48,19 +48,21 @@ def chances(desk: Desk) -> dict[str, float]:
     return dict(inclusion(desk).chances)
 
 
-def chances_of(columns: ArmColumns, settings: LearnerSettings, candidates: CandidateSets) -> Floats:
-    """Chance of each of these arms, aligned; NaN where none of the runs behind the candidates offered it."""
-    return simulated(columns, settings, candidates).chance
-
-
 def simulated(
     columns: ArmColumns,
     settings: LearnerSettings,
     candidates: CandidateSets,
     *,
-    n_simulations: int = 2_800,
+    n_simulations: int = SIMULATIONS,
 ) -> Chances:
-    """The same with standard errors: at most one point where a quarter of the runs offered the arm."""
+    """Chance of each of these arms, aligned, with its standard error; NaN where none of the runs behind the
+    candidates offered it.
+    """
     return inclusion_chances(
         columns, settings, seed=_PREVIEW_SEED, candidates=candidates, n_simulations=n_simulations
     )
+
+
+def previewed(columns: ArmColumns, settings: LearnerSettings, candidates: CandidateSets) -> Chances:
+    """The same for a person who waits for it before and after: of very many arms, of fewer simulations."""
+    return simulated(columns, settings, candidates, n_simulations=simulations_for(len(columns)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from core.columns import ArmColumns, Bools, Floats, Ints
 from core.flows.desk import Desk
-from core.flows.look.chances import chances_of, simulated
+from core.flows.look.chances import previewed
 from core.flows.reset import Scope
 from core.flows.reward import RewardOrder, admit, standing_run, unknown_arm
 from core.posterior.beta import interval
@@ -98,7 +98,7 @@ def preview_reward(
     else:
         moved = columns
     before = summarise(columns)
-    now, then = (simulated(arms, settings, candidates) for arms in (columns, moved))
+    now, then = (previewed(arms, settings, candidates) for arms in (columns, moved))
     return RewardPreview(
         arm=arm,
         kind="correction" if correct else "feedback",
@@ -134,8 +134,8 @@ def preview_reset(
         mean=concerned.alpha / (concerned.alpha + concerned.beta),
         lower=lower,
         upper=upper,
-        chance_now=chances_of(columns, settings, candidates)[wanted],
-        chance_after=chances_of(after, settings, candidates)[wanted],
+        chance_now=previewed(columns, settings, candidates).chance[wanted],
+        chance_after=previewed(after, settings, candidates).chance[wanted],
     )
 
 

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
-from core.columns import ArmColumns, CandidateSets, Floats
+from core.columns import ArmColumns, Floats
 from core.flows.desk import Desk
-from core.flows.look.chances import simulated
+from core.flows.look.chances import previewed
 from core.flows.settings import changed_all
 from core.packing import counted_cost
 from core.permissions import authorise
 from core.records.learner import LearnerSettings
-from core.statistics.inclusion import Chances
 from core.statistics.summary import Summary, summarise
 from core.store import reads
 from core.store.settings import add_setting
-
-_FULL_ARMS: Final = 1_000
-_FULL_SIMULATIONS: Final = 2_800
-_LEAST_SIMULATIONS: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +82,7 @@ def preview_settings(desk: Desk, changes: Mapping[str, object]) -> SettingsPrevi
     if after.priors != before.priors or after.mode != before.mode:
         moved, after = _rehearsed(desk, after, changes)
     summary = summarise(columns)
-    now, then = _chances(columns, before, candidates), _chances(moved, after, candidates)
+    now, then = previewed(columns, before, candidates), previewed(moved, after, candidates)
     cost = np.asarray(counted_cost(columns.token_cost), dtype=np.float64)
     return SettingsPreview(
         before=before,
@@ -101,14 +95,6 @@ def preview_settings(desk: Desk, changes: Mapping[str, object]) -> SettingsPrevi
         n_arms=(float(now.expected.sum()), float(then.expected.sum())),
         n_tokens=(float(now.expected @ cost), float(then.expected @ cost)),
     )
-
-
-def _chances(columns: ArmColumns, settings: LearnerSettings, candidates: CandidateSets) -> Chances:
-    """As on every page, unless that would keep a person waiting: then of fewer simulations, the same ones twice."""
-    if len(columns) <= _FULL_ARMS:
-        return simulated(columns, settings, candidates)
-    n_simulations = max(_FULL_SIMULATIONS * _FULL_ARMS // len(columns), _LEAST_SIMULATIONS)
-    return simulated(columns, settings, candidates, n_simulations=n_simulations)
 
 
 def _rehearsed(
