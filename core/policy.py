@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from core.columns import ArmColumns, Bools, Floats, Ints
-from core.errors import Conflict, InvalidInput, NotApplicable
+from core.errors import InvalidInput
 from core.packing import counted_cost, fill, order_baseline, order_selected, seed_places
 from core.records.learner import LearnerSettings
 from core.records.selection import Decision, Reason, Selection
@@ -227,26 +227,6 @@ def selection_of(
         over_budget=packed.over_budget,
         truncated=packed.truncated,
     )
-
-
-def replay(selection: Selection, columns: ArmColumns, settings: LearnerSettings) -> Selection:
-    """The selection that these columns and settings give with the kept seed.
-
-    It equals ``selection`` (its guidance text apart) when columns and settings are the ones it was made with.
-    Raises `Conflict` when the settings are others, `NotApplicable` for a run nothing was selected for.
-    """
-    if selection.run_class == "fallback":
-        raise NotApplicable(
-            "A fallback run cannot be replayed: no selection was made for it.",
-            next_step="Choose a baseline or selected run.",
-        )
-    ours = settings_hash(settings)
-    if ours != selection.settings_hash:
-        raise Conflict(
-            f"Replayed settings must be the selection's ({selection.settings_hash}), got {ours}.",
-            next_step="Replay with the settings in force at that revision.",
-        )
-    return select(columns, settings, seed=int(selection.seed), revision=selection.revision)
 
 
 def settings_hash(settings: LearnerSettings) -> str:

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.columns import UNKNOWN, ArmColumns
-from core.errors import Conflict, InvalidInput, NotApplicable
+from core.errors import InvalidInput
 from core.packing import fill, fill_many, order_selected, seed_places
-from core.policy import pack, replay, select, settings_hash
+from core.policy import pack, select, settings_hash
 from core.records.learner import LearnerSettings
 from core.records.selection import Selection
 from tests.arms import arms
@@ -86,7 +86,7 @@ def test_a_selection_keeps_its_promises(seed: int, n_arms: int, budget: int, k: 
         assert chosen.tokens <= budget
     check_order(chosen, columns, k)
     check_budget(chosen, budget)
-    assert replay(chosen, columns, heeded) == chosen
+    assert select(columns, heeded, seed=int(chosen.seed), revision=chosen.revision) == chosen
     assert chosen.seed == str(seed)
 
 
@@ -175,18 +175,6 @@ def test_seeds_that_would_stand_at_the_same_place_are_both_found() -> None:
     keys = ("file:workspace:a", "tool:fs:Read")
     assert seed_places(keys, ("tool:exec:Bash", "tool:fs:Read", "tool:fs:Glob")).tolist() == [1]
     assert seed_places((), ("tool:exec:Bash",)).tolist() == []
-
-
-def test_replay_refuses_other_settings_and_fallback_runs() -> None:
-    columns = inventory(np.random.default_rng(1), 8)
-    chosen = select(columns, LearnerSettings(), seed=9)
-    with pytest.raises(Conflict, match="Replayed settings must be the selection's"):
-        replay(chosen, columns, LearnerSettings(budget_tokens=5))
-    fallback = Selection(
-        run_class="fallback", decisions=(), seed="0", baseline_prob=0.0, settings_hash="", revision=0
-    )
-    with pytest.raises(NotApplicable, match="fallback run cannot be replayed"):
-        replay(fallback, columns, LearnerSettings())
 
 
 def test_settings_hash_heeds_what_selection_heeds() -> None:

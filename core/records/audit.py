@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-ActionName = Literal["reward", "reset", "undo", "import", "setting", "note", "create", "upgrade"]
+ActionName = Literal["reward", "reset", "undo", "import", "setting", "note", "create"]
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
-"""How JavaScript counts, trims and writes: the terms in which OpenClaw's rules are stated.
+"""How JavaScript counts and writes: the terms in which OpenClaw's rules are stated.
 
-Its strings are sequences of 16-bit units, so a character outside the basic plane counts twice; its white
-space and its way of writing numbers are not Python's.
+Its strings are sequences of 16-bit units, so a character outside the basic plane counts twice; its way of
+writing numbers is not Python's.
 """
 
 from __future__ import annotations
@@ -11,10 +11,6 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
-WHITE_SPACE: Final = (
-    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000\ufeff"
-)
 _SHORT_ESCAPES: Final = frozenset('"\\\b\f\n\r\t')
 
 
@@ -40,16 +36,6 @@ def first_units(text: str, n_units: int) -> str:
     whole = kept[:-2] if is_cut else kept
     half = chr(int.from_bytes(kept[-2:], "little")) if is_cut else ""
     return whole.decode("utf-16-le", "surrogatepass") + half
-
-
-def trim(text: str) -> str:
-    r"""Without JavaScript's white space at both ends: the byte order mark is some, the separators U+001C to
-    U+001F and the next line U+0085 are none.
-
-    >>> trim("\ufeff\u00a0/learning\x1c")
-    '/learning\x1c'
-    """
-    return text.strip(WHITE_SPACE)
 
 
 def number(value: float) -> str:

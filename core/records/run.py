@@ -20,7 +20,6 @@ RunClass = Literal["baseline", "selected", "passive", "fallback", "imported"]
 Status = Literal["completed", "aborted", "error"]
 InventoryKind = Literal["declared", "supplied", "inferred"]
 Phase = Literal["active", "passive"]
-UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 RUN_CLASSES: Final[tuple[RunClass, ...]] = get_args(RunClass)
 
 METADATA_CHARS: Final = 200

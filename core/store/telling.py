@@ -26,7 +26,7 @@ from core.store.engine import Row
 from core.store.reads import arm_columns
 from core.store.replies import HOLDS
 from core.store.transaction import Snapshot
-from core.store.version import COLUMNS, Version, read_version, selection_of
+from core.store.version import COLUMNS, Version, read_version, recorded_selection
 
 Columns = dict[str, Any]
 """What the columns of a run hold, by name."""
@@ -207,7 +207,7 @@ class _Runs:
                 "referenced": [key for key, flags, _ in outcomes if flags & REFERENCED],
                 "not_offered": msgspec.json.decode(str(columns["not_offered"] or "[]")),
                 "empty": columns["outcome"] == "empty",
-                "selection": selection_of(version, self._keys, {arm.key for arm in arms}),
+                "selection": recorded_selection(version, self._keys, {arm.key for arm in arms}),
             },
             Run,
         )

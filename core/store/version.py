@@ -214,7 +214,9 @@ def _digest(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
 
 
-def selection_of(version: Version, keys: Mapping[int, str], included: Container[str]) -> Selection | None:
+def recorded_selection(
+    version: Version, keys: Mapping[int, str], included: Container[str]
+) -> Selection | None:
     """The selection a version was recorded with, in the order of ranks; None where nothing was chosen.
 
     ``keys`` names its arms, ``included`` are those of them that it is to say went in.

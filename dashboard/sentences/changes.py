@@ -48,8 +48,6 @@ def _deed(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911 - one per
         case "create":
             learner = detail.get("learner")
             return f"created {_arm_of(detail, marked) if learner is None else 'this learner'}"
-        case "upgrade":
-            return "upgraded the database"
         case _:
             assert_never(entry.action)
 

@@ -180,7 +180,7 @@ def test_arms_stand_in_every_band_and_some_are_stale(world: World) -> None:
 
 
 def test_selecting_leaves_arms_out(world: World) -> None:
-    chances = look.chances(world.desk)
+    chances = look.inclusion(world.desk).chances
     assert sum(chance < 0.5 for chance in chances.values()) >= 15
 
 
@@ -240,7 +240,7 @@ def test_a_tool_that_is_always_in_is_not_said_to_be_rarely_in(world: World) -> N
     """When all arms that ever were competed, its chance was said to be about a quarter."""
     columns = look.belief(world.desk).columns
     arm = "tool:web:web_search"
-    place, chance = columns.places[arm], look.chances(world.desk)[arm]
+    place, chance = columns.places[arm], look.inclusion(world.desk).chances[arm]
     was_in = [
         run.included[run.offered == place].item()
         for run in last_chosen(world.desk, columns)

@@ -207,7 +207,7 @@ def test_break_even_lies_where_the_chance_is_one_half(tmp_path: Path) -> None:
     assert 0 < found.break_even_mean < 1
     assert found.chance is not None
     assert found.standard_error is not None
-    chances = look.chances(desk)
+    chances = look.inclusion(desk).chances
     assert abs(chances[A] - found.chance) < 6 * (found.standard_error + 0.01)
     change(desk, "phase", "passive")
     assert look.arm_chance(desk, A).no_break_even == "always_in"

@@ -67,7 +67,6 @@ FLOWS: dict[str, tuple[Action, Flow]] = {
     "look.overview": ("read", lambda desk, _: look.overview(desk)),
     "look.confidence": ("read", lambda desk, _: look.confidence(desk)),
     "look.savings": ("read", lambda desk, _: look.savings(desk)),
-    "look.chances": ("read", lambda desk, _: look.chances(desk)),
     "look.inclusion": ("read", lambda desk, _: look.inclusion(desk)),
     "look.rewards": ("read", lambda desk, _: look.rewards(desk)),
     "look.resets": ("read", lambda desk, _: look.resets(desk)),

@@ -101,7 +101,9 @@ def test_settings_do_what_their_rehearsal_showed(desk: Desk, changes: dict[str, 
     change_all(desk, changes, seen=look.frame(desk).settings)
     assert look.frame(desk).settings == shown.after
     assert look.belief(desk).summary.mean.tolist() == shown.summary_after.mean.tolist()
-    assert look.chances(desk) == dict(zip(shown.columns.keys, shown.chance_after.tolist(), strict=True))
+    assert look.inclusion(desk).chances == dict(
+        zip(shown.columns.keys, shown.chance_after.tolist(), strict=True)
+    )
     with desk.reading() as snapshot:
         offered = reads.candidates(snapshot, shown.columns).n_offering(len(shown.columns)) / 7
     assert shown.n_arms[1] == pytest.approx(float(shown.chance_after @ offered))
@@ -151,7 +153,7 @@ def test_an_arm_that_was_not_offered_lately_has_no_chance_anywhere(tmp_path: Pat
     seen = look.inclusion(desk)
     assert (seen.n_runs, seen.of) == (25, "chosen")
     assert set(seen.chances) == {f"tool:other:{name}" for name in "abcd"}
-    assert look.chances(desk) == seen.chances
+    assert look.inclusion(desk).chances == seen.chances
     assert look.arm_chance(desk, z).chance is None
     assert look.arm_chance(desk, "tool:other:d").n_offering == 5
 

@@ -31,7 +31,7 @@ from core.records.ledger_lines import (
     RunLine,
 )
 from core.records.observation import Kind
-from core.records.run import RUN_CLASSES, UNITS, Call, Inventory, InventoryKind, Run, Status, Usage
+from core.records.run import RUN_CLASSES, Call, Inventory, InventoryKind, Run, Status, Unit, Usage
 from core.records.selection import REASONS, Decision, Selection
 from core.records.verdict import Outcome
 from tests.formats.builders import lines, offered, put, read, rejected, runs
@@ -103,7 +103,7 @@ def made_runs(draw: st.DrawFn) -> Run:
                 Inventory(kind=draw(st.sampled_from(get_args(InventoryKind))), arms=tuple(present))
             ),
             format=words,
-            unit=st.sampled_from(UNITS),
+            unit=st.sampled_from(get_args(Unit)),
             source=maybe(words),
             rank=counts,
             session=maybe(words),

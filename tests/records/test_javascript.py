@@ -1,4 +1,4 @@
-"""JavaScript's ways of counting, trimming and writing, against Python's where the two agree."""
+"""JavaScript's ways of counting and writing, against Python's where the two agree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.records.javascript import WHITE_SPACE, first_units, json_units, number, trim, units
+from core.records.javascript import first_units, json_units, number, units
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
 
@@ -28,15 +28,6 @@ def test_the_first_units_are_a_prefix_of_the_encoding(text: str, n_units: int) -
 @given(ANY_TEXT, st.integers(0, 45))
 def test_a_cut_is_never_longer_than_asked(text: str, n_units: int) -> None:
     assert units(first_units(text, n_units)) == min(units(text), n_units)
-
-
-@pytest.mark.parametrize(
-    "char", ["\ufeff", "\u00a0", "\u180e", "\u200b", "\x1c", "\x85", "\u3000", "\v", "x"]
-)
-def test_white_space_is_javascripts(char: str) -> None:
-    is_space = char not in {"\u180e", "\u200b", "\x1c", "\x85", "x"}
-    assert (char in WHITE_SPACE) is is_space
-    assert trim(f"{char}a{char}b{char}") == (f"a{char}b" if is_space else f"{char}a{char}b{char}")
 
 
 @pytest.mark.parametrize(

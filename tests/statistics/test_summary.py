@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from core.columns import ArmColumns
 from core.posterior import beta
-from core.posterior.bands import band_of
-from core.records.posterior import BANDS
+from core.records.posterior import BAND_FLOORS
 from core.statistics.summary import Summary, summarise
 from tests.arms import arms
 
@@ -40,7 +39,7 @@ def test_every_row_is_what_the_posterior_gives_for_it(counts: list[tuple[int, in
         assert (summary.normal_lower[place], summary.normal_upper[place]) == beta.normal_interval(a, b)
         assert summary.mean[place] == a / (a + b)
         assert summary.variance[place] == beta.variance(a, b)
-        assert BANDS[summary.band[place]] == band_of(good + bad)
+        assert summary.band[place] == sum(good + bad >= floor for floor in BAND_FLOORS) - 1
     assert (summary.width == summary.upper - summary.lower).all()
 
 

@@ -15,7 +15,7 @@ from core.flows.look.arm import (
     near_arms,
 )
 from core.flows.look.belief import Belief, belief, posteriors
-from core.flows.look.chances import Inclusion, chances, inclusion
+from core.flows.look.chances import Inclusion, inclusion
 from core.flows.look.confidence import confidence, pulls_needed
 from core.flows.look.frame import DEMO_ORIGIN, Frame, Pulse, frame, moment, pulse
 from core.flows.look.imports import PastImport, imports
@@ -67,7 +67,6 @@ __all__ = [
     "arm_path",
     "arm_runs",
     "belief",
-    "chances",
     "changes",
     "confidence",
     "frame",

@@ -43,11 +43,6 @@ def inclusion(desk: Desk) -> Inclusion:
     )
 
 
-def chances(desk: Desk) -> dict[str, float]:
-    """Chance of each arm to be in the prompt of a run that offers it; arms not offered lately are missing."""
-    return dict(inclusion(desk).chances)
-
-
 def simulated(
     columns: ArmColumns,
     settings: LearnerSettings,

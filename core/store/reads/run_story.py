@@ -13,7 +13,7 @@ from core.records.selection import LEFT_OUT, Selection
 from core.records.verdict import Outcome
 from core.store.reads.runs import named_run
 from core.store.transaction import Snapshot
-from core.store.version import COLUMNS, Version, read_version, selection_of
+from core.store.version import COLUMNS, Version, read_version, recorded_selection
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ def recorded_run(snapshot: Snapshot, run_no: int) -> RecordedRun:
             msgspec.convert({"arm": keys[arm_no], "where": where, "excerpt": excerpt}, Reference)
             for arm_no, where, excerpt in version.evidence
         ),
-        selection=selection_of(version, keys, chosen),
+        selection=recorded_selection(version, keys, chosen),
     )
 
 
