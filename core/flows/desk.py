@@ -71,12 +71,12 @@ class Desk:
             raise _Rehearsed
 
     @contextmanager
-    def reading(self) -> Iterator[Snapshot]:
+    def reading(self, action: Action = "read") -> Iterator[Snapshot]:
         """Authorise, then one moment of the learner.
 
         Raises `UnknownLearner` for a name nothing was ever recorded under; the default learner may be empty.
         """
-        authorise(self.actor, "read")
+        authorise(self.actor, action)
         with self.store.reading(self.learner) as snapshot:
             if not snapshot.exists and self.learner != DEFAULT_LEARNER:
                 raise unknown_learner(snapshot)

@@ -31,7 +31,7 @@ def select(
     """
     authorise(desk.actor, "select")
     # With arms on offer a learner may be new: it is made when its first run is recorded.
-    with desk.reading() if arms is None else desk.store.reading(desk.learner) as snapshot:
+    with desk.reading("select") if arms is None else desk.store.reading(desk.learner) as snapshot:
         columns = arm_columns(snapshot)
         settings, revision = snapshot.settings, snapshot.revision
     if arms is not None:
