@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
 import msgspec
 
@@ -45,11 +45,13 @@ from core.store.reads import find_run, outcome_of
 from core.store.replies import ReplyKind, keep_reply, number_told, reply_of
 from core.store.resets import add_reset, mark_reset, tell_reset
 from core.store.runs import Told, add_runs
-from core.store.transaction import TOLD, Transaction
+from core.store.transaction import TOLD, Detail, Transaction
 
 BATCH: Final = 1_000
+_T = TypeVar("_T")
 _IS_INCLUDED: Final = bytes(flag & INCLUDED for flag in range(256))
-SHOWN_REJECTED: Final = 100
+SHOWN: Final = 100
+"""Rejected lines, and likewise differences, that an answer lists; it counts them all."""
 _SAME: Final = 1e-6
 """Pseudo-counts by which two beliefs may differ and still be the same: exports round."""
 _OTHER_UNIT: Final[dict[Unit, tuple[Unit, ...]]] = {
@@ -95,8 +97,8 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ``runs`` = read and not empty = ``observed`` + ``skipped`` (``skipped_by`` reason); of them ``duplicates``
     were known and ``updated`` known and shorter. ``outside``: replies that belong to no turn; ``not_offered``:
     calls of tools that were not in the prompt, once a run and tool; ``ledger``: rewards, carried beliefs, resets
-    and notes about arms read; ``differences``: beliefs a file states that its own runs don't lead to; ``notes``:
-    what was done with it that one might not expect.
+    and notes about arms read, of them ``ledger_duplicates`` were known; ``differences``: beliefs a file states
+    that its own runs don't lead to; ``notes``: what was done with it that one might not expect.
     """
 
     id: str
@@ -115,11 +117,80 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     rejected_count: int
     skipped_by: dict[SkipReason, int] = {}
     ledger: int = 0
+    ledger_duplicates: int = 0
     ignored: tuple[RejectedLine, ...] = ()
     differences: tuple[Difference, ...] = ()
     differences_count: int = 0
     notes: tuple[str, ...] = ()
     hint: str | None = None
+
+    def after(self, earlier: ImportAnswer) -> ImportAnswer:
+        """Both as one answer: what an import that went on has told so far, of which this is the latest part.
+
+        Counts add up, so a file or run that was read again counts again (the runs among ``duplicates`` or
+        ``updated``). Lines, files and beliefs that were listed before are the same ones and count once; beyond
+        the first hundred, which are all that is kept of them, they can't be told apart and count again.
+        """
+        rejected = _new(earlier.rejected, self.rejected)
+        differences = _new(earlier.differences, self.differences)
+        totals = {name: getattr(earlier, name) + getattr(self, name) for name in _COUNTS}
+        skipped_by = Counter(earlier.skipped_by) + Counter(self.skipped_by)
+        return msgspec.structs.replace(
+            self,
+            **totals,
+            format=_names(earlier.format, self.format),
+            unit=_names(earlier.unit, self.unit),
+            skipped_by={reason: skipped_by[reason] for reason in SKIP_REASONS if skipped_by[reason]},
+            rejected=(*earlier.rejected, *rejected)[:SHOWN],
+            rejected_count=earlier.rejected_count + self.rejected_count - len(self.rejected) + len(rejected),
+            ignored=(*earlier.ignored, *_new(earlier.ignored, self.ignored)),
+            differences=(*earlier.differences, *differences)[:SHOWN],
+            differences_count=earlier.differences_count
+            + self.differences_count
+            - len(self.differences)
+            + len(differences),
+            notes=(*earlier.notes, *_new(earlier.notes, self.notes)),
+            hint=earlier.hint if self.hint is None else self.hint,
+        )
+
+
+_COUNTS: Final = (
+    "files",
+    "runs",
+    "observed",
+    "skipped",
+    "empty",
+    "outside",
+    "duplicates",
+    "updated",
+    "not_offered",
+    "ledger",
+    "ledger_duplicates",
+)
+
+
+def _new(earlier: Sequence[_T], later: Sequence[_T]) -> list[_T]:
+    """Those of ``later`` that are no repeats. Equal ones in one list are two, one in each is met again.
+
+    >>> _new("aab", "abbc")
+    ['b', 'c']
+    """
+    known = Counter(earlier)
+    found = []
+    for one in later:
+        if known[one]:
+            known[one] -= 1
+        else:
+            found.append(one)
+    return found
+
+
+def _names(earlier: str, later: str) -> str:
+    """
+    >>> _names("armscope", "claude-code, armscope"), _names("", "turn")
+    ('armscope, claude-code', 'turn')
+    """
+    return ", ".join(sorted({*earlier.split(", "), *later.split(", ")} - {""}))
 
 
 def judge(run: Run, settings: LearnerSettings, phase: Phase | None = None) -> Judged:
@@ -169,7 +240,8 @@ def import_files(
     """Read files and folders into the learner, in one transaction and as one act that `undo` takes back.
 
     ``continuing`` names an import that this one goes on with, under its id; one that was undone is not taken
-    up again. ``names`` says what files are called where that isn't their path.
+    up again. The answer is of what was read now, while the import is remembered by all it told so far.
+    ``names`` says what files are called where that isn't their path.
 
     Importing again changes nothing; a longer copy of a source updates its runs. Lines that can't be read are
     listed and never fatal. Raises `UnreadableSource` where nothing could be read at all.
@@ -178,22 +250,23 @@ def import_files(
     if not opened.sources:
         raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
     with desk.writing("ingest", create=True) as txn:
-        reader = _Import(txn=txn, number=_number(txn, continuing), phase=phase)
+        known = None if continuing is None else reopen_import(txn, continuing)
+        number = begin_import(txn) if known is None else known.number
+        reader = _Import(txn=txn, number=number, phase=phase)
         for source in opened.sources:
             reader.read(source, progress)
         ignored = tuple(RejectedLine(file=one.file, line=None, reason=one.reason) for one in opened.skipped)
         answer = reader.answer(opened.sources, ignored)
         if not (answer.runs or answer.ledger or answer.empty or reader.n_arms):
             raise _nothing_in(answer)
-        finish_import(txn, reader.number, msgspec.json.encode(answer).decode())
-        txn.audit("import", answer.id, {"runs": answer.runs, "format": answer.format, "files": answer.files})
+        if known is None:
+            so_far = answer
+            told: Detail = {"runs": answer.runs, "format": answer.format, "files": answer.files}
+            txn.audit("import", answer.id, told)
+        else:
+            so_far = answer.after(msgspec.json.decode(known.summary, type=ImportAnswer))
+        finish_import(txn, number, msgspec.json.encode(so_far).decode())
     return answer
-
-
-def _number(txn: Transaction, continuing: str | None) -> int:
-    """The number of the import that is continued, if it stands, or of a new one."""
-    known = None if continuing is None else reopen_import(txn, continuing)
-    return begin_import(txn) if known is None else known
 
 
 @dataclass
@@ -263,6 +336,7 @@ class _Import:
             rejected=tuple(self.rejected),
             rejected_count=counts["rejected"],
             ledger=counts["ledger"],
+            ledger_duplicates=counts["ledger_duplicate"],
             ignored=ignored,
             differences=tuple(self.differences),
             differences_count=counts["differences"],
@@ -328,7 +402,7 @@ class _Import:
             found = self._difference(stated)
             if found is not None:
                 self.counts["differences"] += 1
-                if len(self.differences) < SHOWN_REJECTED:
+                if len(self.differences) < SHOWN:
                     self.differences.append(found)
         self.stated.clear()
         self.folded.clear()
@@ -548,7 +622,7 @@ class _Import:
 
     def _reject(self, line: int | None, reason: str) -> None:
         self.counts["rejected"] += 1
-        if len(self.rejected) < SHOWN_REJECTED:
+        if len(self.rejected) < SHOWN:
             self.rejected.append(RejectedLine(file=self.file, line=line, reason=reason))
 
 

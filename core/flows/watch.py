@@ -82,7 +82,7 @@ class _Imports:
 
 def tells_news(answer: ImportAnswer) -> bool:
     """Whether an import brought anything that was not known."""
-    return answer.runs > answer.duplicates or answer.ledger > 0
+    return answer.runs > answer.duplicates or answer.ledger > answer.ledger_duplicates
 
 
 def _check_exist(paths: Sequence[Path]) -> None:

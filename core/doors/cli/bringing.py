@@ -135,7 +135,7 @@ def _say_watched(told: Iterable[learn.ImportAnswer | UnreadableSource], *, as_js
             elif isinstance(one, UnreadableSource):
                 say_error(one, as_json=False)
             elif tells_news(one):
-                say(f"{one.id}: {one.runs - one.duplicates - one.updated:,} new runs, {one.updated:,} grown")
+                say(_news(one))
     except KeyboardInterrupt:
         if not as_json:
             say(
@@ -143,6 +143,13 @@ def _say_watched(told: Iterable[learn.ImportAnswer | UnreadableSource], *, as_js
                 if act is None
                 else f"Stopped watching. Take it back with: armscope undo {act}"
             )
+
+
+def _news(one: learn.ImportAnswer) -> str:
+    """What was not known before, on one line."""
+    n_told = one.ledger - one.ledger_duplicates
+    ledger = f", {n_told:,} rewards, carried beliefs, resets and notes" if n_told else ""
+    return f"{one.id}: {one.runs - one.duplicates - one.updated:,} new runs, {one.updated:,} grown{ledger}"
 
 
 def _say_import(found: learn.ImportAnswer) -> None:
@@ -156,7 +163,8 @@ def _say_import(found: learn.ImportAnswer) -> None:
         "empty prompts": found.empty,
         "replies outside any turn": found.outside,
         "calls of tools that were not offered": found.not_offered,
-        "rewards, carried beliefs and resets": found.ledger,
+        "rewards, carried beliefs, resets and notes": found.ledger,
+        "of them known already": found.ledger_duplicates,
         "lines rejected": found.rejected_count,
     }
     for what, count in counts.items():
