@@ -14,7 +14,7 @@ from core.detect import detect
 from core.errors import ArmscopeError, UnreadableSource
 from core.flows.desk import Desk
 from core.flows.note import asked, note_reply
-from core.flows.reward import asked_by, taken, told_reply, unknown_arm
+from core.flows.reward import asked_by, not_in_prompt, taken, told_reply
 from core.formats import Entry, Limits, Note, Outside, Rejected, Source, Stated, open_sources
 from core.formats.armscope import NAME as OWN_FORMAT
 from core.guard import guard
@@ -539,16 +539,14 @@ class _Import:
         if line.context.run is None:
             return 0
         run = find_run(self.txn, line.context.run)
-        flags = None if run is None else outcome_of(self.txn, run.run_no, arm_no)
-        if run is None or flags is None or not flags & INCLUDED:
-            raise (
-                unknown_arm(self.txn, line.arm)
-                if run
-                else UnreadableSource(
-                    f"Reward {line.id[:60]!a} names run {line.context.run[:60]!a}, which is not here.",
-                    next_step="Import the runs first, or in the same file.",
-                )
+        if run is None:
+            raise UnreadableSource(
+                f"Reward {line.id[:60]!a} names run {line.context.run[:60]!a}, which is not here.",
+                next_step="Import the runs first, or in the same file.",
             )
+        flags = outcome_of(self.txn, run.run_no, arm_no)
+        if flags is None or not flags & INCLUDED:
+            raise not_in_prompt(line.arm, run.run_no)
         return run.run_no
 
     def _take_reset(self, line: ResetLine) -> None:

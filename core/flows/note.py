@@ -8,7 +8,8 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.flows.desk import Desk
-from core.flows.reward import taken, unknown_arm
+from core.flows.requests import unknown_arm
+from core.flows.reward import taken
 from core.records.note import check_text
 from core.records.observation import MAX_KEY_CHARS
 from core.store.notes import add_note

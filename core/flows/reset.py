@@ -9,7 +9,7 @@ import msgspec
 from core.columns import ArmColumns
 from core.errors import InvalidInput, NotApplicable
 from core.flows.desk import Desk
-from core.flows.reward import unknown_arm
+from core.flows.requests import unknown_arm
 from core.records.arm import ARM_TYPES, ArmType, check_key
 from core.records.observation import MAX_REASON_CHARS
 from core.records.reset import Target

@@ -8,8 +8,9 @@ from typing import Literal
 
 import msgspec
 
-from core.errors import Conflict, InvalidInput, InvalidReward, NotApplicable, UnknownArm, UnknownRun
+from core.errors import Conflict, InvalidInput, InvalidReward, NotApplicable, UnknownRun
 from core.flows.desk import Desk
+from core.flows.requests import OR_MAKE_IT, unknown_arm
 from core.records.arm import MICRO, Arm, check_key
 from core.records.judged import INCLUDED, OBSERVED
 from core.records.ledger_lines import RewardLine, RewardReply, digest_of, digest_text
@@ -23,7 +24,7 @@ from core.records.observation import (
     reward_of,
 )
 from core.store.ledger import Entry, add_observations
-from core.store.reads import FoundRun, arm_row, find_run, listed_arm, near_keys, outcome_of
+from core.store.reads import FoundRun, arm_row, find_run, listed_arm, outcome_of
 from core.store.replies import Reply, keep_reply, reply_of
 from core.store.transaction import DECLARED, Detail, Snapshot, Transaction
 
@@ -188,16 +189,6 @@ def entry_of(txn: Transaction, order: RewardOrder, arm_nos: dict[str, int]) -> E
     )
 
 
-def unknown_arm(facts: Transaction | Snapshot, key: str) -> UnknownArm:
-    """The error for an arm nobody has seen, with what may have been meant."""
-    near = near_keys(facts, key)
-    meant = f" Did you mean {', '.join(near)}?" if near else ""
-    return UnknownArm(
-        f"There is no arm {key!a} in learner {facts.name!a}.{meant}",
-        next_step="Use an id that armscope arms lists, or --create to make one on purpose.",
-    )
-
-
 def _repeated(txn: Transaction, order: RewardOrder) -> RewardAnswer | None:
     """The first answer, where this key has been answered already."""
     kept = None if order.key is None else reply_of(txn, order.key)
@@ -277,7 +268,7 @@ def _arm_no(txn: Transaction, order: RewardOrder) -> int:
     if arm_no is None and order.create:  # also where it is known but hidden
         arm_no = txn.ensure_arms([Arm(key=order.arm)], declared=DECLARED)[order.arm]
     if arm_no is None:
-        raise unknown_arm(txn, order.arm)
+        raise unknown_arm(txn, order.arm, OR_MAKE_IT)
     return arm_no
 
 
@@ -296,16 +287,21 @@ def admit(txn: Transaction | Snapshot, order: RewardOrder, run: FoundRun, arm_no
     """Flags of the arm in the run, if the run says something about it; raises `NotApplicable` if not."""
     flags = outcome_of(txn, run.run_no, arm_no)
     if flags is None or not flags & INCLUDED:
-        raise NotApplicable(
-            f"{order.arm} was not in the prompt of run {run.run_no}, so that run says nothing about it.",
-            next_step="Leave the run out to reward the arm by itself.",
-        )
+        raise not_in_prompt(order.arm, run.run_no)
     if order.correct and not flags & OBSERVED:
         raise NotApplicable(
             f"Run {run.run_no} was not observed, so there is no automatic reward of {order.arm} to correct.",
             next_step="Send it as feedback instead.",
         )
     return flags
+
+
+def not_in_prompt(arm: str, run_no: int) -> NotApplicable:
+    """The error for a reward of an arm that names a run which was without it."""
+    return NotApplicable(
+        f"{arm} was not in the prompt of run {run_no}, so that run says nothing about it.",
+        next_step="Leave the run out to reward the arm by itself.",
+    )
 
 
 def _answer(

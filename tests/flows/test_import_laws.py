@@ -474,6 +474,21 @@ def test_bad_lines_among_good_ones_are_listed_with_number_and_reason(tmp_path: P
     assert all(line.reason and line.file.endswith("mixed") for line in answer.rejected)
 
 
+def test_a_reward_of_an_arm_its_run_was_without_is_rejected_by_that_reason(tmp_path: Path) -> None:
+    run = {"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"], "excluded": ["tool:other:b"]}
+    told = {"kind": "reward", "observation": "feedback", "reward": 1.0}
+    rewards = [
+        {**told, "id": "1", "arm": "tool:other:b", "context": {"run": "r"}},
+        {**told, "id": "2", "arm": "tool:other:a", "context": {"run": "gone"}},
+    ]
+    (tmp_path / "mixed").write_bytes(lines([{"kind": "arm", "key": "tool:other:b"}, run, *rewards]))
+    answer = import_files(desk_at(tmp_path / "a.db"), [tmp_path / "mixed"])
+    assert [line.reason for line in answer.rejected] == [
+        "tool:other:b was not in the prompt of run 1, so that run says nothing about it.",
+        "Reward '2' names run 'gone', which is not here.",
+    ]
+
+
 def test_only_the_first_hundred_rejected_lines_are_listed(tmp_path: Path) -> None:
     good = {"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]}
     (tmp_path / "mixed").write_bytes(lines([good]) + b"{\n" * 150)

@@ -25,6 +25,7 @@ from core.errors import (
 from core.flows import look
 from core.flows.desk import Desk
 from core.flows.learn import import_files, record, record_all
+from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.reward import RewardOrder, reward, reward_all
 from core.flows.select import select
@@ -118,6 +119,19 @@ def test_an_unknown_arm_is_refused_with_what_may_have_been_meant(desk: Desk) -> 
     assert A in refused.value.problem
     assert "--create" in refused.value.next_step
     assert everything(desk) == before
+
+
+def test_only_the_verb_that_makes_arms_proposes_to_make_one(desk: Desk) -> None:
+    near = "tool:fs:a"
+    verbs: list[Callable[[], object]] = [
+        lambda: note(desk, near, "slow"),
+        lambda: reset(desk, arms=[near]),
+        lambda: look.arm_path(desk, near),
+    ]
+    for verb in verbs:
+        with pytest.raises(UnknownArm, match=f"Did you mean {A}") as refused:
+            verb()
+        assert refused.value.next_step == "Use an id that armscope arms lists."
 
 
 def test_an_arm_is_made_on_purpose(desk: Desk) -> None:
