@@ -62,7 +62,6 @@ class ArmLine(
     label: str | None = None
     token_cost: Tokens | None = None
     prior: Prior | None = None
-    retired: bool = False
 
     def __post_init__(self) -> None:
         check_key(self.key)
