@@ -22,10 +22,10 @@ def data(n_runs: int, n_arms: int, done: Sequence[PastImport]) -> Sentence:
     if not n_runs and not done:
         return ("Nothing is here yet. ", Phrase("Drop your agent’s sessions"), " to begin.")
     here = f"{wording.things(n_runs, 'run')} and {wording.things(n_arms, 'arm')}"
-    standing = [one for one in done if not one.undone and one.answer is not None]
+    standing = [one for one in done if not one.undone]
     if not standing:
         return (f"{here} are here, recorded directly; ", Phrase("no import stands"), ".")
-    rejected = sum(one.answer.rejected_count for one in standing if one.answer is not None)
+    rejected = sum(one.answer.rejected_count for one in standing)
     came = f"{here} are here; "
     imports = wording.things(len(standing), "import")
     stand = "stands" if len(standing) == 1 else "stand"

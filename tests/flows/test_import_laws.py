@@ -27,6 +27,7 @@ from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change
 from core.flows.undo import redo, undo
+from core.formats import Source
 from core.records.run import Unit
 from tests.flows.world import START_MS, desk_at
 from tests.formats.builders import Session, lines, reply, text, tool, trajectory, use, user
@@ -487,6 +488,26 @@ def test_a_reward_of_an_arm_its_run_was_without_is_rejected_by_that_reason(tmp_p
         "tool:other:b was not in the prompt of run 1, so that run says nothing about it.",
         "Reward '2' names run 'gone', which is not here.",
     ]
+
+
+def test_an_import_under_way_is_seen_by_nobody_and_one_cut_short_never_was(tmp_path: Path) -> None:
+    run = {"kind": "run", "arms": ["tool:other:a"], "calls": ["a"]}
+    (tmp_path / "long").write_bytes(lines([{**run, "uid": f"r{number}"} for number in range(5_000)]))
+    desk, other = desk_at(tmp_path / "a.db"), desk_at(tmp_path / "a.db")
+    n_bytes = (tmp_path / "long").stat().st_size
+    at: list[int] = []
+
+    def stop_half_way(_: Source, n_read: int) -> None:
+        assert look.imports(other) == ()
+        at.append(n_read)
+        if n_read > n_bytes / 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_files(desk, [tmp_path / "long"], progress=stop_half_way)
+    assert 0 < at[-1] < n_bytes
+    assert look.imports(desk) == ()
+    assert look.status(desk).runs == 0
 
 
 def test_only_the_first_hundred_rejected_lines_are_listed(tmp_path: Path) -> None:

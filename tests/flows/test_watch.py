@@ -194,7 +194,6 @@ def test_a_watch_is_remembered_by_all_it_told_and_as_one_change(tmp_path: Path) 
     parts = [answer for answer in answers if isinstance(answer, ImportAnswer)]
     assert [(part.runs, part.duplicates) for part in parts] == [(1, 0), (2, 0), (1, 1)]
     (past,) = look.imports(desk)
-    assert past.answer is not None
     assert (past.id, past.answer.format, past.answer.unit) == ("import-1", "armscope, pi-session", "prompt")
     assert (past.answer.files, past.answer.runs, past.answer.duplicates) == (3, 4, 1)
     assert (past.answer.ledger, past.answer.ledger_duplicates) == (2, 1)

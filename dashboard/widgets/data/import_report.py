@@ -17,9 +17,6 @@ def report(one: PastImport) -> None:
         f"{one.id.capitalize()}",
         f"{wording.moment(one.at_ms)} UTC, by {wording.literal(one.actor)}{'; undone' if one.undone else ''}",
     )
-    if one.answer is None:
-        muted("It has not ended: a watch goes on, or it was cut short.")
-        return
     left, right = st.columns([5, 7], gap="large")
     with left:
         st.markdown(sentences.import_line(one.answer))
