@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.errors import UnreadableSource
 from core.flows.desk import Desk
-from core.flows.learn import ImportAnswer, import_files
+from core.flows.importing import ImportAnswer, import_files
 from core.formats import files_in, recognise
 from core.formats.openclaw_report import session_of_report
 from core.formats.tools import NAME as TOOLS

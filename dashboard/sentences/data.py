@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.flows.learn import Difference, ImportAnswer, RejectedLine
+from core.flows.importing import BeliefDifference, ImportAnswer, RejectedLine
 from core.flows.look import MovedArm, PastImport, UndoPreview
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
@@ -83,7 +83,7 @@ def rejected_table(lines: Sequence[RejectedLine]) -> dict[str, list[object]]:
     }
 
 
-def differences_table(found: Sequence[Difference]) -> dict[str, list[object]]:
+def differences_table(found: Sequence[BeliefDifference]) -> dict[str, list[object]]:
     """Beliefs that a file states, beside what its own runs come to; text cells."""
     return {
         "arm": [wording.plain(one.arm) for one in found],

@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import look
-from core.flows.learn import import_files
+from core.flows.importing import import_files
 from core.records.actor import Actor
 from dashboard import acting
 from tests.dashboard.conftest import Open, check, texts, unfold

@@ -22,7 +22,7 @@ from core.errors import UnreadableSource
 from core.flows import look
 from core.flows.desk import Desk
 from core.flows.export import export_file
-from core.flows.learn import ImportAnswer, import_files
+from core.flows.importing import ImportAnswer, import_files
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change

@@ -17,7 +17,8 @@ from core.errors import Conflict
 from core.flows import look
 from core.flows.desk import Desk
 from core.flows.export import export_file
-from core.flows.learn import ImportAnswer, import_files, record_all
+from core.flows.importing import ImportAnswer, import_files
+from core.flows.learn import record_all
 from core.flows.learners import create_learner
 from core.flows.note import note
 from core.flows.passport import export_package

@@ -24,7 +24,8 @@ from core.errors import (
 )
 from core.flows import look
 from core.flows.desk import Desk
-from core.flows.learn import import_files, record, record_all
+from core.flows.importing import import_files
+from core.flows.learn import record, record_all
 from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.reward import RewardOrder, reward, reward_all

@@ -12,7 +12,7 @@ import pytest
 from core.errors import UnreadableSource
 from core.flows import look
 from core.flows.find import find_sessions
-from core.flows.learn import ImportAnswer, import_files
+from core.flows.importing import ImportAnswer, import_files
 from core.flows.undo import undo
 from core.flows.watch import tells_news, watch
 from tests.flows.test_import_laws import seen

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from core.flows.desk import Desk
-from core.flows.learn import ImportAnswer
+from core.flows.importing import ImportAnswer
 from core.store import reads
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.flows.learn import ImportAnswer
+from core.flows.importing import ImportAnswer
 from core.flows.look import PastImport
 from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.panel import panel
