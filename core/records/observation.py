@@ -110,7 +110,7 @@ def check_reason(reason: str | None) -> str | None:
     if reason is not None and len(reason) > MAX_REASON_CHARS:
         raise InvalidInput(
             f"A reason must have at most {MAX_REASON_CHARS:,} characters, got {len(reason):,}.",
-            next_step="Shorten it; nothing was recorded.",
+            next_step="Shorten it or leave it out.",
         )
     return reason
 

@@ -32,6 +32,9 @@ from core.records.run import Unit
 from tests.flows.world import START_MS, desk_at
 from tests.formats.builders import Session, lines, reply, text, tool, trajectory, use, user
 
+A = "tool:other:a"
+GONE = {"run": "gone"}
+
 
 @dataclass(frozen=True)
 class Growing:
@@ -446,6 +449,19 @@ def test_what_a_person_chose_here_is_not_overruled_by_a_file(tmp_path: Path) -> 
         b"just words\n",
         b'{"kind": "reward", "id": "1", "arm": "tool:a:b", "observation": "feedback", "reward": NaN}\n',
         b'{"kind": "reward", "id": "1", "arm": "tool:a:b", "observation": "feedback", "reward": 1.7}\n',
+        lines(
+            [
+                {"armscope": 1, "kind": "learner", "name": "x"},
+                {
+                    "kind": "reward",
+                    "id": "1",
+                    "arm": A,
+                    "observation": "feedback",
+                    "reward": 1,
+                    "context": GONE,
+                },
+            ]
+        ),
     ],
 )
 def test_a_file_that_holds_nothing_usable_changes_nothing(tmp_path: Path, content: bytes) -> None:

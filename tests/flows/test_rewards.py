@@ -33,6 +33,7 @@ from core.flows.select import select
 from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.records.arm import Arm
+from core.records.ledger_lines import NoteLine, ResetLine, RewardContext, RewardLine
 from core.records.run import Inventory, Run
 from tests.flows.world import START_MS, desk_at, run_of
 from tests.formats.builders import lines
@@ -111,6 +112,33 @@ def test_a_reason_and_a_key_have_a_length(desk: Desk) -> None:
         with pytest.raises(InvalidInput, match="characters"):
             reward(desk, A, 1.0, **wrong)
     assert reward(desk, A, 1.0, reason="x" * 2_000, key="x" * 200).id == "reward-1"
+
+
+def test_every_verb_refuses_a_long_reason_or_key_by_the_same_sentence(desk: Desk) -> None:
+    long = "x" * 2_001
+    reasons: list[Callable[[], object]] = [
+        lambda: reward(desk, A, reason=long),
+        lambda: reset(desk, reason=long),
+        lambda: ResetLine(id="1", arms=(), reason=long),
+        lambda: RewardLine(
+            id="1", arm=A, observation="feedback", reward=1, context=RewardContext(reason=long)
+        ),
+    ]
+    keys: list[Callable[[], object]] = [
+        lambda: reward(desk, A, key=""),
+        lambda: note(desk, A, "slow", key=""),
+        lambda: RewardLine(id="1", arm=A, observation="feedback", reward=1, key=""),
+        lambda: NoteLine(id="1", arm=A, text="slow", key=""),
+    ]
+    assert {said(verb) for verb in reasons} == {"A reason must have at most 2,000 characters, got 2,001."}
+    assert {said(verb) for verb in keys} == {"An idempotency key must have 1 to 200 characters, got 0."}
+
+
+def said(verb: Callable[[], object]) -> str:
+    """The problem a verb is refused with."""
+    with pytest.raises(InvalidInput) as refused:
+        verb()
+    return refused.value.problem
 
 
 def test_an_unknown_arm_is_refused_with_what_may_have_been_meant(desk: Desk) -> None:

@@ -39,8 +39,9 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ``runs`` = read and not empty = ``observed`` + ``skipped`` (``skipped_by`` reason); of them ``duplicates``
     were known and ``updated`` known and shorter. ``outside``: replies that belong to no turn; ``not_offered``:
     calls of tools that were not in the prompt, once a run and tool; ``ledger``: rewards, carried beliefs, resets
-    and notes about arms read, of them ``ledger_duplicates`` were known; ``differences``: beliefs a file states
-    that its own runs don't lead to; ``notes``: what was done with it that one might not expect.
+    and notes about arms that were read and not rejected, of them ``ledger_duplicates`` were known;
+    ``differences``: beliefs a file states that its own runs don't lead to; ``notes``: what was done with it
+    that one might not expect.
     """
 
     id: str

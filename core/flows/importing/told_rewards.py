@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.errors import UnreadableSource
 from core.flows.importing.known import arm_no_of, known_by_request
-from core.flows.requests import reply_to, unknown_arm
+from core.flows.requests import reply_to
 from core.flows.reward import RewardAnswer, RewardOrder, not_in_prompt
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED
@@ -34,16 +34,16 @@ class ToldRewards:
         """Tell a reward; whether it was new."""
         known = self._known(line)
         number = self._add(line) if known is None else known
-        if line.key is not None:
-            keep_reply(self._txn, line.key, _told_reply(self._txn, line, number))
+        reply = None if line.key is None else _told_reply(self._txn, line, number)
+        if line.key is not None and reply is not None:
+            keep_reply(self._txn, line.key, reply)
+        if known is None and line.undone:  # only now: its request was answered while it stood
+            mark_told_undone(self._txn, "reward", number)
         return known is None
 
     def _add(self, line: RewardLine) -> int:
         self._refuse_later_state(line)
-        number = add_observations(self._txn, [self._entry(line)], import_no=self._import_no)[0]
-        if line.undone:
-            mark_told_undone(self._txn, "reward", number)
-        return number
+        return add_observations(self._txn, [self._entry(line)], import_no=self._import_no)[0]
 
     def _known(self, line: RewardLine) -> int | None:
         """The reward that is here already: told under this id, or asked for by the same request."""
@@ -115,9 +115,14 @@ def _asked_by(line: RewardLine) -> int:
     return order.payload()
 
 
-def _told_reply(txn: Transaction, line: RewardLine, number: int) -> Reply:
-    """What the request that made a told reward is answered with here: as the first time, under this learner's id."""
+def _told_reply(txn: Transaction, line: RewardLine, number: int) -> Reply | None:
+    """What the request that made a told reward is answered with here: as the first time, under this learner's id.
+
+    None where neither the line nor the posterior says what that was.
+    """
     then = _present(txn, line) if line.reply is None else line.reply
+    if then is None:
+        return None
     answer = RewardAnswer(
         id=f"reward-{number}",
         arm=line.arm,
@@ -134,12 +139,15 @@ def _told_reply(txn: Transaction, line: RewardLine, number: int) -> Reply:
     return reply_to("reward", number, digest_of(then.asked), answer)
 
 
-def _present(txn: Transaction, line: RewardLine) -> RewardReply:
-    """Where the posterior stands, for a line that doesn't say where it stood."""
+def _present(txn: Transaction, line: RewardLine) -> RewardReply | None:
+    """Where the posterior stands, for a line that doesn't say where it stood; None if the arm is hidden.
+
+    That is the arm of a known reward that is undone: what its request was answered with is kept already.
+    """
     arm_no = txn.arm_no(line.arm)
     row = None if arm_no is None else arm_row(txn, arm_no)
     if row is None:
-        raise unknown_arm(txn, line.arm)
+        return None
     alpha, beta, pulls = row
     return RewardReply(
         asked=digest_text(_asked_by(line)),
