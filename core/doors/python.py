@@ -13,7 +13,8 @@ from core.errors import InvalidInput
 from core.flows import learn, look
 from core.flows.desk import Desk, open_desk
 from core.flows.export import ExportAnswer, export_file
-from core.flows.learn import ImportAnswer, RecordAnswer
+from core.flows.importing import ImportAnswer, import_files
+from core.flows.learn import RecordAnswer
 from core.flows.note import NoteAnswer, note
 from core.flows.reset import ResetAnswer, reset
 from core.flows.reward import RewardAnswer, reward
@@ -168,7 +169,7 @@ class Learner:
         phase: Phase | None = None,
     ) -> ImportAnswer:
         """Read transcripts, recognised by their content; again changes nothing."""
-        return learn.import_files(
+        return import_files(
             self.desk,
             [Path(path) for path in paths],
             format=format,

@@ -15,7 +15,7 @@ from typing import IO, Final
 
 from core.errors import InvalidInput
 from core.flows.desk import Desk
-from core.flows.learn import ImportAnswer, Progress, import_files
+from core.flows.importing import ImportAnswer, Progress, import_files
 from core.permissions import authorise
 from core.records.run import Phase, Unit
 

@@ -9,9 +9,9 @@ import msgspec
 from core.columns import ArmColumns
 from core.errors import InvalidInput, NotApplicable
 from core.flows.desk import Desk
-from core.flows.reward import unknown_arm
+from core.flows.requests import unknown_arm
 from core.records.arm import ARM_TYPES, ArmType, check_key
-from core.records.observation import MAX_REASON_CHARS
+from core.records.observation import check_reason
 from core.records.reset import Target
 from core.store.reads import arm_columns, hidden_arm_nos
 from core.store.resets import add_reset
@@ -119,8 +119,4 @@ def _check(target: str, reason: str | None) -> None:
             f"A reset's target must be uniform or prior, got {target[:40]!a}.",
             next_step="uniform is Beta(1, 1), prior is each arm's own; nothing was reset.",
         )
-    if reason is not None and len(reason) > MAX_REASON_CHARS:
-        raise InvalidInput(
-            f"A reason may have at most {MAX_REASON_CHARS} characters, got {len(reason)}.",
-            next_step="Shorten it; nothing was reset.",
-        )
+    check_reason(reason)

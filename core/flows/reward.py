@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Literal
 
 import msgspec
 
-from core.errors import Conflict, InvalidInput, InvalidReward, NotApplicable, UnknownArm, UnknownRun
+from core.errors import InvalidInput, InvalidReward, NotApplicable, UnknownRun
 from core.flows.desk import Desk
+from core.flows.requests import OR_MAKE_IT, digest, repeated, reply_to, unknown_arm
 from core.records.arm import MICRO, Arm, check_key
 from core.records.judged import INCLUDED, OBSERVED
-from core.records.ledger_lines import RewardLine, RewardReply, digest_of, digest_text
 from core.records.observation import (
-    MAX_KEY_CHARS,
-    MAX_REASON_CHARS,
     OUTCOME_REWARDS,
     Amount,
     RewardOutcome,
+    check_reason,
+    check_request_key,
     check_reward,
     reward_of,
 )
 from core.store.ledger import Entry, add_observations
-from core.store.reads import FoundRun, arm_row, find_run, listed_arm, near_keys, outcome_of
-from core.store.replies import Reply, keep_reply, reply_of
+from core.store.reads import FoundRun, arm_row, find_run, listed_arm, outcome_of
+from core.store.replies import keep_reply
 from core.store.transaction import DECLARED, Detail, Facts, Transaction
 
 
@@ -71,10 +70,8 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
                 next_step="Correct it, or send a number from 0 to 1; nothing was recorded.",
             )
         reward_of(self.value, self.outcome)
-        _check_length("A reason", self.reason, 0, MAX_REASON_CHARS, "Shorten it.")
-        _check_length(
-            "An idempotency key", self.key, 1, MAX_KEY_CHARS, "Use a short unique text such as a UUID."
-        )
+        check_reason(self.reason)
+        check_request_key(self.key)
         if self.correct and self.run is None:
             raise InvalidInput(
                 "A correction must name the run it corrects, got none.",
@@ -88,8 +85,11 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
     def payload(self) -> int:
         """Digest of what the caller said, times left out; 1 and 1.0 say the same."""
         value = None if self.value is None else check_reward(self.value)
-        said = msgspec.json.encode(msgspec.structs.replace(self, key=None, value=value))
-        return int.from_bytes(blake2b(said, digest_size=8).digest(), "big", signed=True)
+        return digest(msgspec.structs.replace(self, key=None, value=value))
+
+    def first_answer(self, txn: Transaction) -> RewardAnswer | None:
+        """What it was answered with before, under its key."""
+        return None if self.key is None else repeated(txn, self.key, self.payload(), RewardAnswer)
 
 
 def reward(
@@ -139,7 +139,7 @@ def _answered(
     txn: Transaction, orders: Sequence[RewardOrder], indexes: Sequence[int]
 ) -> dict[int, RewardAnswer]:
     """Answers to orders of different keys: as the first time, or fresh."""
-    repeated = {index: _repeated(txn, orders[index]) for index in indexes}
+    repeated = {index: orders[index].first_answer(txn) for index in indexes}
     made = iter(_record(txn, [orders[index] for index, answer in repeated.items() if answer is None]))
     return {index: next(made) if answer is None else answer for index, answer in repeated.items()}
 
@@ -159,7 +159,7 @@ def _record(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswe
     txn.audit_all("reward", changes)
     for number, order, answer in zip(numbers, orders, answers, strict=True):
         if order.key is not None:
-            keep_reply(txn, order.key, _reply(number, order.payload(), answer))
+            keep_reply(txn, order.key, reply_to("reward", number, order.payload(), answer))
     return answers
 
 
@@ -188,96 +188,12 @@ def entry_of(txn: Transaction, order: RewardOrder, arm_nos: dict[str, int]) -> E
     )
 
 
-def unknown_arm(facts: Facts, key: str) -> UnknownArm:
-    """The error for an arm nobody has seen, with what may have been meant."""
-    near = near_keys(facts, key)
-    meant = f" Did you mean {', '.join(near)}?" if near else ""
-    return UnknownArm(
-        f"There is no arm {key!a} in learner {facts.name!a}.{meant}",
-        next_step="Use an id that armscope arms lists, or --create to make one on purpose.",
-    )
-
-
-def _repeated(txn: Transaction, order: RewardOrder) -> RewardAnswer | None:
-    """The first answer, where this key has been answered already."""
-    kept = None if order.key is None else reply_of(txn, order.key)
-    if order.key is None or kept is None:
-        return None
-    if kept.payload != order.payload():
-        raise taken(order.key, kept)
-    return msgspec.json.decode(kept.answer, type=RewardAnswer)
-
-
-def taken(key: str, kept: Reply) -> Conflict:
-    """The error for a key that stands for other content."""
-    first = msgspec.json.decode(kept.answer)  # of any verb that takes keys
-    what = f": {first['reward']:g} for {first['arm']}" if "reward" in first else ""
-    return Conflict(
-        f"The idempotency key {key!a} already stands for {first['id']}{what}.",
-        next_step=f"Use a new key for a new {kept.kind}.",
-    )
-
-
-def _reply(number: int, payload: int, answer: RewardAnswer) -> Reply:
-    return Reply("reward", number, payload, msgspec.json.encode(answer).decode())
-
-
-def asked_by(line: RewardLine) -> int:
-    """Digest of the request that made a told reward; by hand it is the one that says what the line says."""
-    if line.reply is not None:
-        return digest_of(line.reply.asked)
-    order = RewardOrder(
-        arm=line.arm,
-        value=line.reward,
-        reason=line.context.reason,
-        run=line.context.run,
-        correct=line.observation == "correction",
-    )
-    return order.payload()
-
-
-def told_reply(txn: Transaction, line: RewardLine, number: int) -> Reply:
-    """What the request that made a told reward is answered with here: as the first time, under this learner's id."""
-    then = _present(txn, line) if line.reply is None else line.reply
-    answer = RewardAnswer(
-        id=f"reward-{number}",
-        arm=line.arm,
-        kind="correction" if line.observation == "correction" else "feedback",
-        reward=reward_of(line.reward, None),
-        run=then.run,
-        lagged=True,
-        alpha=then.alpha,
-        beta=then.beta,
-        mean=then.mean,
-        pulls=then.pulls,
-        rounded=then.rounded,
-    )
-    return _reply(number, digest_of(then.asked), answer)
-
-
-def _present(txn: Transaction, line: RewardLine) -> RewardReply:
-    """Where the posterior stands, for a line that doesn't say where it stood."""
-    arm_no = txn.arm_no(line.arm)
-    row = None if arm_no is None else arm_row(txn, arm_no)
-    if row is None:
-        raise unknown_arm(txn, line.arm)
-    alpha, beta, pulls = row
-    return RewardReply(
-        asked=digest_text(asked_by(line)),
-        alpha=alpha / MICRO,
-        beta=beta / MICRO,
-        mean=alpha / (alpha + beta),
-        pulls=pulls,
-        run=line.context.run,
-    )
-
-
 def _arm_no(txn: Transaction, order: RewardOrder) -> int:
     arm_no = listed_arm(txn, order.arm)
     if arm_no is None and order.create:  # also where it is known but hidden
         arm_no = txn.ensure_arms([Arm(key=order.arm)], declared=DECLARED)[order.arm]
     if arm_no is None:
-        raise unknown_arm(txn, order.arm)
+        raise unknown_arm(txn, order.arm, OR_MAKE_IT)
     return arm_no
 
 
@@ -296,16 +212,21 @@ def admit(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) -> int:
     """Flags of the arm in the run, if the run says something about it; raises `NotApplicable` if not."""
     flags = outcome_of(txn, run.run_no, arm_no)
     if flags is None or not flags & INCLUDED:
-        raise NotApplicable(
-            f"{order.arm} was not in the prompt of run {run.run_no}, so that run says nothing about it.",
-            next_step="Leave the run out to reward the arm by itself.",
-        )
+        raise not_in_prompt(order.arm, run.run_no)
     if order.correct and not flags & OBSERVED:
         raise NotApplicable(
             f"Run {run.run_no} was not observed, so there is no automatic reward of {order.arm} to correct.",
             next_step="Send it as feedback instead.",
         )
     return flags
+
+
+def not_in_prompt(arm: str, run_no: int) -> NotApplicable:
+    """The error for a reward of an arm that names a run which was without it."""
+    return NotApplicable(
+        f"{arm} was not in the prompt of run {run_no}, so that run says nothing about it.",
+        next_step="Leave the run out to reward the arm by itself.",
+    )
 
 
 def _answer(
@@ -339,10 +260,3 @@ def _detail(order: RewardOrder, answer: RewardAnswer) -> Detail:
         "reason": order.reason,
         "lagged": True,
     }
-
-
-def _check_length(what: str, text: str | None, lowest: int, highest: int, next_step: str) -> None:
-    if text is not None and not lowest <= len(text) <= highest:
-        raise InvalidInput(
-            f"{what} may have {lowest} to {highest} characters, got {len(text)}.", next_step=next_step
-        )

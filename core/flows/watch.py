@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.errors import UnreadableSource
 from core.flows.desk import Desk
-from core.flows.learn import ImportAnswer, import_files
+from core.flows.importing import ImportAnswer, import_files
 from core.formats import files_in, recognise
 from core.formats.openclaw_report import session_of_report
 from core.formats.tools import NAME as TOOLS
@@ -82,7 +82,7 @@ class _Imports:
 
 def tells_news(answer: ImportAnswer) -> bool:
     """Whether an import brought anything that was not known."""
-    return answer.runs > answer.duplicates or answer.ledger > 0
+    return answer.runs > answer.duplicates or answer.ledger > answer.ledger_duplicates
 
 
 def _check_exist(paths: Sequence[Path]) -> None:

@@ -21,7 +21,6 @@ left out.
 ``label``       a name for people
 ``token_cost``  tokens it takes in the prompt
 ``prior``       ``{"alpha_micro", "beta_micro"}``: its own prior in millionths
-``retired``     true = no longer in use
 ==============  =========================================================================================
 
 ``{"kind": "run", "uid": "r1", "arms": ["tool:fs:Read", "tool:exec:Bash"], "calls": ["Read"]}`` - a run.

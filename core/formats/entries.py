@@ -67,7 +67,7 @@ class Stated:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Note:
+class Remark:
     """What the person should know of how a file was read."""
 
     file: str
@@ -85,7 +85,7 @@ Entry = (
     | Rejected
     | Outside
     | Stated
-    | Note
+    | Remark
 )
 Progress = Callable[[int], None]
 """Called with the bytes read of a file so far, as it lies on disk (compressed, if it is)."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from core.errors import InvalidInput, UnreadableSource
 from core.formats.carried import Belief, beyond, carried
-from core.formats.entries import Entry, Note, Progress, Rejected
+from core.formats.entries import Entry, Progress, Rejected, Remark
 from core.formats.moments import moment
 from core.formats.reading import Format, Head, Reading
 from core.formats.stream import Bytes
@@ -55,7 +55,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
         yield from _told(reading, arm_id, gathered)
     n_merged = sum(gathered.n_contexts > 1 for gathered in arms.values())
     if n_merged:
-        yield Note(
+        yield Remark(
             file=reading.file,
             text=f"{n_merged:,} arms had beliefs in several contexts, which were added up: there is one "
             "posterior per arm here.",

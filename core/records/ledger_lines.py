@@ -16,12 +16,13 @@ from core.records.arm import MICRO, Prior, check_key
 from core.records.evidence import Reference
 from core.records.learner import LearnerSettings
 from core.records.note import check_text
-from core.records.observation import MAX_KEY_CHARS, MAX_REASON_CHARS, Kind, check_reward
+from core.records.observation import Kind, check_reason, check_request_key, check_reward
 from core.records.reset import Target
 from core.records.run import Phase, Run
 from core.records.verdict import Outcome
 
 LINES_VERSION: Final = 1
+MAX_ID_CHARS: Final = 200
 _MAX_COUNT: Final = 10**15
 
 # What JSON may put into a database: 64-bit columns must never be handed more.
@@ -62,7 +63,6 @@ class ArmLine(
     label: str | None = None
     token_cost: Tokens | None = None
     prior: Prior | None = None
-    retired: bool = False
 
     def __post_init__(self) -> None:
         check_key(self.key)
@@ -136,9 +136,9 @@ class RewardLine(
 
     def __post_init__(self) -> None:
         check_key(self.arm)
-        _check_length("id", self.id, MAX_KEY_CHARS, lowest=1)
-        _check_length("key", self.key, MAX_KEY_CHARS, lowest=1)
-        _check_length("reason", self.context.reason, MAX_REASON_CHARS)
+        _check_id(self.id)
+        check_request_key(self.key)
+        check_reason(self.context.reason)
         _check_number("weight_micro", self.weight_micro, lowest=1)
         self._check_asked()
         if self.observation == "carried":
@@ -197,8 +197,8 @@ class ResetLine(
     undone: bool = False
 
     def __post_init__(self) -> None:
-        _check_length("id", self.id, MAX_KEY_CHARS, lowest=1)
-        _check_length("reason", self.reason, MAX_REASON_CHARS)
+        _check_id(self.id)
+        check_reason(self.reason)
         for key in self.arms:
             check_key(key)
 
@@ -230,8 +230,8 @@ class NoteLine(
     def __post_init__(self) -> None:
         check_key(self.arm)
         check_text(self.text)
-        _check_length("id", self.id, MAX_KEY_CHARS, lowest=1)
-        _check_length("key", self.key, MAX_KEY_CHARS, lowest=1)
+        _check_id(self.id)
+        check_request_key(self.key)
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -280,11 +280,11 @@ def carried_prefix(arm: str) -> str:
 LedgerLine = LearnerLine | ArmLine | RewardLine | ResetLine | NoteLine | RunLine
 
 
-def _check_length(name: str, text: str | None, highest: int, lowest: int = 0) -> None:
-    if text is not None and not lowest <= len(text) <= highest:
+def _check_id(text: str) -> None:
+    if not 1 <= len(text) <= MAX_ID_CHARS:
         raise InvalidInput(
-            f"{name} must have {lowest} to {highest} characters, got {len(text)}.",
-            next_step="Shorten it or leave it out.",
+            f"An id must have 1 to {MAX_ID_CHARS} characters, got {len(text):,}.",
+            next_step="Give the line a short unique one.",
         )
 
 

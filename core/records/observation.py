@@ -11,13 +11,13 @@ from typing import Final, Literal
 
 import msgspec
 
-from core.errors import InvalidReward
+from core.errors import InvalidInput, InvalidReward
 from core.records.arm import MICRO
 
 Kind = Literal["feedback", "correction", "evaluation", "episode", "carried"]
 RewardOutcome = Literal["accepted", "partial", "rejected"]
 OUTCOME_REWARDS: Final[dict[RewardOutcome, float]] = {"accepted": 1.0, "partial": 0.5, "rejected": 0.0}
-MAX_KEY_CHARS: Final = 200
+MAX_REQUEST_KEY_CHARS: Final = 200
 MAX_REASON_CHARS: Final = 2_000
 
 
@@ -99,3 +99,31 @@ def reward_of(value: float | None, outcome: RewardOutcome | None) -> float:
     if value is not None:
         return check_reward(value)
     return OUTCOME_REWARDS["accepted" if outcome is None else outcome]
+
+
+def check_reason(reason: str | None) -> str | None:
+    """Return the reason if it has at most 2,000 characters; None = none was given.
+
+    >>> check_reason("half an answer")
+    'half an answer'
+    """
+    if reason is not None and len(reason) > MAX_REASON_CHARS:
+        raise InvalidInput(
+            f"A reason must have at most {MAX_REASON_CHARS:,} characters, got {len(reason):,}.",
+            next_step="Shorten it or leave it out.",
+        )
+    return reason
+
+
+def check_request_key(key: str | None) -> str | None:
+    """Return the idempotency key if it has 1 to 200 characters; None = none was given.
+
+    >>> check_request_key("order-7")
+    'order-7'
+    """
+    if key is not None and not 1 <= len(key) <= MAX_REQUEST_KEY_CHARS:
+        raise InvalidInput(
+            f"An idempotency key must have 1 to {MAX_REQUEST_KEY_CHARS} characters, got {len(key):,}.",
+            next_step="Use a short unique text such as a UUID, or leave it out.",
+        )
+    return key

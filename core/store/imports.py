@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from core.store.transaction import Transaction
 
 _AFTER_EVERY_TEXT = "\U0010ffff"
+
+
+class Reopened(NamedTuple):
+    """An import that goes on: its number, and what it answered so far, as JSON."""
+
+    number: int
+    summary: bytes
 
 
 def begin_import(txn: Transaction) -> int:
@@ -19,16 +27,16 @@ def begin_import(txn: Transaction) -> int:
     return number
 
 
-def reopen_import(txn: Transaction, act: str) -> int | None:
-    """The number of an import that goes on; None if there is none of that id, or it was undone."""
+def reopen_import(txn: Transaction, act: str) -> Reopened | None:
+    """An import that goes on; None if there is none of that id, or it was undone."""
     kind, _, number = act.partition("-")
     if kind != "import" or not number.isdecimal():
         return None
     row = txn.link.row(
-        "SELECT import_no FROM import WHERE learner_id = ? AND import_no = ? AND undone = 0",
+        "SELECT import_no, summary FROM import WHERE learner_id = ? AND import_no = ? AND undone = 0",
         [txn.learner_id, int(number)],
     )
-    return None if row is None else int(row[0])
+    return None if row is None else Reopened(int(row[0]), row[1].encode())
 
 
 def standing_rewards(txn: Transaction, prefix: str) -> bool:

@@ -17,7 +17,7 @@ import streamlit as st
 from core.errors import ArmscopeError
 from core.flows.desk import Desk
 from core.flows.drop import Dropped, import_dropped
-from core.flows.learn import ImportAnswer
+from core.flows.importing import ImportAnswer
 from core.formats import Source
 from core.records.run import Phase, Unit
 from dashboard import loading, wording

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.flows.learn import Difference, ImportAnswer, RejectedLine
+from core.flows.importing import BeliefDifference, ImportAnswer, RejectedLine
 from core.flows.look import MovedArm, PastImport, UndoPreview
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
@@ -22,10 +22,10 @@ def data(n_runs: int, n_arms: int, done: Sequence[PastImport]) -> Sentence:
     if not n_runs and not done:
         return ("Nothing is here yet. ", Phrase("Drop your agent’s sessions"), " to begin.")
     here = f"{wording.things(n_runs, 'run')} and {wording.things(n_arms, 'arm')}"
-    standing = [one for one in done if not one.undone and one.answer is not None]
+    standing = [one for one in done if not one.undone]
     if not standing:
         return (f"{here} are here, recorded directly; ", Phrase("no import stands"), ".")
-    rejected = sum(one.answer.rejected_count for one in standing if one.answer is not None)
+    rejected = sum(one.answer.rejected_count for one in standing)
     came = f"{here} are here; "
     imports = wording.things(len(standing), "import")
     stand = "stands" if len(standing) == 1 else "stand"
@@ -83,7 +83,7 @@ def rejected_table(lines: Sequence[RejectedLine]) -> dict[str, list[object]]:
     }
 
 
-def differences_table(found: Sequence[Difference]) -> dict[str, list[object]]:
+def differences_table(found: Sequence[BeliefDifference]) -> dict[str, list[object]]:
     """Beliefs that a file states, beside what its own runs come to; text cells."""
     return {
         "arm": [wording.plain(one.arm) for one in found],

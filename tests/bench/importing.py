@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from core.flows.learn import import_files
+from core.flows.importing import import_files
 from tests.bench.worlds import desk_at
 
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from core.flows.desk import Desk
-from core.flows.learn import import_files, record_all
+from core.flows.importing import import_files
+from core.flows.learn import record_all
 from tests.bench import bare
 from tests.bench.harness import Row, Scale, pairs
 from tests.bench.worlds import N_ARMS, desk_at, runs, write_lines, write_session

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import look
 from core.flows.desk import Desk
-from core.flows.learn import import_files
+from core.flows.importing import import_files
 from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.reward import reward

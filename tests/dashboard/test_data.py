@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import look
-from core.flows.learn import import_files
+from core.flows.importing import import_files
 from core.records.actor import Actor
 from dashboard import acting
 from tests.dashboard.conftest import Open, check, texts, unfold
@@ -38,7 +38,6 @@ def drop(page: AppTest, *files: tuple[str, bytes]) -> AppTest:
 def test_dropped_files_are_imported_and_reported(open_page: Open, database: Path) -> None:
     page = drop(open_page("data"), ("runs.jsonl", lines([run_line("a"), run_line("b")]) + b"broken\n"))
     (done,) = look.imports(desk_at(database))
-    assert done.answer is not None
     assert (done.answer.runs, done.answer.rejected_count) == (2, 1)
     assert [one.file for one in done.answer.rejected] == ["runs.jsonl"]
     assert page.toast[0].value.startswith("2 new runs")
@@ -59,7 +58,6 @@ def test_the_same_again_changes_nothing(open_page: Open, database: Path) -> None
 def test_a_broken_file_takes_nothing_with_it(open_page: Open, database: Path) -> None:
     page = drop(open_page("data"), ("notes.txt", b"shopping list"), ("runs.jsonl", lines([run_line("a")])))
     (done,) = look.imports(desk_at(database))
-    assert done.answer is not None
     assert [one.file for one in done.answer.ignored] == ["notes.txt"]
     assert done.answer.runs == 1
     assert any("Files not read" in text for text in texts(page))

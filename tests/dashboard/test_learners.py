@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from core.errors import Conflict, InvalidSetting
 from core.flows import look
 from core.flows.export import export_file
-from core.flows.learn import import_files
+from core.flows.importing import import_files
 from core.flows.learners import create_learner, learners
 from core.records.actor import Actor
 from tests.dashboard.conftest import Open, check, texts, unfold

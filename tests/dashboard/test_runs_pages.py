@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.flows.learn import import_files, record
+from core.flows.importing import import_files
+from core.flows.learn import record
 from core.flows.reward import reward
 from core.flows.select import select
 from core.flows.settings import change

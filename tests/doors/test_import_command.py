@@ -100,6 +100,24 @@ def test_watching_for_people(shell: Shell, home: Path, monkeypatch: pytest.Monke
     assert shell("import", home / "nope", "--watch")[0] == 1
 
 
+def test_watching_says_ledger_lines_once(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    note = b'{"kind": "note", "id": "n1", "arm": "tool:other:a", "text": "slow"}\n'
+    path = put(home, b'{"armscope": 1, "kind": "learner", "name": "x"}\n' + note, "own.jsonl")
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 2:
+            raise KeyboardInterrupt
+        path.write_bytes(path.read_bytes() + note)
+
+    monkeypatch.setattr(time, "sleep", nap)
+    out = shell("import", path, "--watch")[1]
+    assert out.splitlines()[:-1] == [
+        "import-1: 0 new runs, 0 grown, 1 rewards, carried beliefs, resets and notes"
+    ]
+
+
 @pytest.mark.parametrize("name", ["json", "csv", "jsonl"])
 def test_export_formats(filled: Shell, tmp_path: Path, name: str) -> None:
     found = document(filled("export", tmp_path / f"out.{name}", "--format", name, "--json"))

@@ -12,7 +12,8 @@ import msgspec
 from core.errors import Conflict, NotApplicable
 from core.flows import look
 from core.flows.desk import Desk
-from core.flows.learn import import_files, record
+from core.flows.importing import import_files
+from core.flows.learn import record
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import redo, undo

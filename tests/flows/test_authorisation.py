@@ -15,7 +15,7 @@ import pytest
 
 import core.flows
 from core.errors import Denied
-from core.flows import export, keep, learn, look
+from core.flows import export, importing, keep, learn, look
 from core.flows.desk import Desk
 from core.flows.drop import Dropped, import_dropped
 from core.flows.learners import create_learner, learners
@@ -93,7 +93,10 @@ FLOWS: dict[str, tuple[Action, Flow]] = {
     "keep.backup": ("settings", lambda desk, folder: keep.backup(desk, folder / "copy.db")),
     "learn.record": ("ingest", lambda desk, _: learn.record(desk, run_of("x"))),
     "learn.record_all": ("ingest", lambda desk, _: learn.record_all(desk, [run_of("x")])),
-    "learn.import_files": ("ingest", lambda desk, folder: learn.import_files(desk, [folder / "runs"])),
+    "importing.import_files": (
+        "ingest",
+        lambda desk, folder: importing.import_files(desk, [folder / "runs"]),
+    ),
     "drop.import_dropped": ("ingest", lambda desk, folder: dropped(desk, folder / "runs")),
     "watch.watch": ("ingest", lambda desk, folder: next(watch(desk, [folder / "runs"], lambda: None))),
     "look.arm_path": ("read", lambda desk, _: look.arm_path(desk, A)),

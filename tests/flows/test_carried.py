@@ -12,7 +12,8 @@ from core.errors import UnreadableSource
 from core.flows import look
 from core.flows.desk import Desk
 from core.flows.export import export_file
-from core.flows.learn import import_files, record
+from core.flows.importing import import_files
+from core.flows.learn import record
 from core.flows.undo import redo, undo
 from tests.flows.test_import_laws import seen
 from tests.flows.world import desk_at, run_of

@@ -14,7 +14,7 @@ import pytest
 
 from core.errors import ArmscopeError
 from core.flows import look
-from core.flows.learn import import_files
+from core.flows.importing import import_files
 from tests.flows.world import desk_at
 
 _ROOM = 120_000

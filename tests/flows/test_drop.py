@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from core.errors import InvalidInput, UnreadableSource
 from core.flows import look
 from core.flows.drop import Dropped, import_dropped
-from core.flows.learn import import_files
+from core.flows.importing import import_files
 from core.flows.undo import undo
 from tests.flows.world import desk_at
 from tests.formats.builders import lines

@@ -18,7 +18,8 @@ from core.errors import InvalidInput, UnreadableSource
 from core.flows import look
 from core.flows.desk import Desk
 from core.flows.export import export_file, export_into
-from core.flows.learn import import_files, record
+from core.flows.importing import import_files
+from core.flows.learn import record
 from core.flows.reward import reward
 from core.flows.undo import undo
 from core.formats.openclaw_shape import (

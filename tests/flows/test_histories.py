@@ -10,7 +10,7 @@ import pytest
 
 from core.flows import look
 from core.flows.export import export_file
-from core.flows.learn import import_files
+from core.flows.importing import import_files
 from core.records.posterior import Posterior
 from tests.flows.history import History
 from tests.flows.world import desk_at

@@ -22,14 +22,18 @@ from core.errors import UnreadableSource
 from core.flows import look
 from core.flows.desk import Desk
 from core.flows.export import export_file
-from core.flows.learn import ImportAnswer, import_files
+from core.flows.importing import ImportAnswer, import_files
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change
 from core.flows.undo import redo, undo
+from core.formats import Source
 from core.records.run import Unit
 from tests.flows.world import START_MS, desk_at
 from tests.formats.builders import Session, lines, reply, text, tool, trajectory, use, user
+
+A = "tool:other:a"
+GONE = {"run": "gone"}
 
 
 @dataclass(frozen=True)
@@ -445,6 +449,19 @@ def test_what_a_person_chose_here_is_not_overruled_by_a_file(tmp_path: Path) -> 
         b"just words\n",
         b'{"kind": "reward", "id": "1", "arm": "tool:a:b", "observation": "feedback", "reward": NaN}\n',
         b'{"kind": "reward", "id": "1", "arm": "tool:a:b", "observation": "feedback", "reward": 1.7}\n',
+        lines(
+            [
+                {"armscope": 1, "kind": "learner", "name": "x"},
+                {
+                    "kind": "reward",
+                    "id": "1",
+                    "arm": A,
+                    "observation": "feedback",
+                    "reward": 1,
+                    "context": GONE,
+                },
+            ]
+        ),
     ],
 )
 def test_a_file_that_holds_nothing_usable_changes_nothing(tmp_path: Path, content: bytes) -> None:
@@ -472,6 +489,41 @@ def test_bad_lines_among_good_ones_are_listed_with_number_and_reason(tmp_path: P
     assert (answer.runs, answer.rejected_count) == (1, len(bad))
     assert [line.line for line in answer.rejected] == [2, 3, 4, 5, 6, 7]
     assert all(line.reason and line.file.endswith("mixed") for line in answer.rejected)
+
+
+def test_a_reward_of_an_arm_its_run_was_without_is_rejected_by_that_reason(tmp_path: Path) -> None:
+    run = {"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"], "excluded": ["tool:other:b"]}
+    told = {"kind": "reward", "observation": "feedback", "reward": 1.0}
+    rewards = [
+        {**told, "id": "1", "arm": "tool:other:b", "context": {"run": "r"}},
+        {**told, "id": "2", "arm": "tool:other:a", "context": {"run": "gone"}},
+    ]
+    (tmp_path / "mixed").write_bytes(lines([{"kind": "arm", "key": "tool:other:b"}, run, *rewards]))
+    answer = import_files(desk_at(tmp_path / "a.db"), [tmp_path / "mixed"])
+    assert [line.reason for line in answer.rejected] == [
+        "tool:other:b was not in the prompt of run 1, so that run says nothing about it.",
+        "Reward '2' names run 'gone', which is not here.",
+    ]
+
+
+def test_an_import_under_way_is_seen_by_nobody_and_one_cut_short_never_was(tmp_path: Path) -> None:
+    run = {"kind": "run", "arms": ["tool:other:a"], "calls": ["a"]}
+    (tmp_path / "long").write_bytes(lines([{**run, "uid": f"r{number}"} for number in range(5_000)]))
+    desk, other = desk_at(tmp_path / "a.db"), desk_at(tmp_path / "a.db")
+    n_bytes = (tmp_path / "long").stat().st_size
+    at: list[int] = []
+
+    def stop_half_way(_: Source, n_read: int) -> None:
+        assert look.imports(other) == ()
+        at.append(n_read)
+        if n_read > n_bytes / 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_files(desk, [tmp_path / "long"], progress=stop_half_way)
+    assert 0 < at[-1] < n_bytes
+    assert look.imports(desk) == ()
+    assert look.status(desk).runs == 0
 
 
 def test_only_the_first_hundred_rejected_lines_are_listed(tmp_path: Path) -> None:

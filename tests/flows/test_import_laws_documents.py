@@ -14,7 +14,7 @@ import pytest
 
 from core.errors import UnreadableSource
 from core.flows import look
-from core.flows.learn import import_files
+from core.flows.importing import import_files
 from core.flows.undo import redo, undo
 from core.records.run import Unit
 from tests.flows.test_import_laws import Growing, check_growth, check_undo, seen

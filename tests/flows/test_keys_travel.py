@@ -17,7 +17,8 @@ from core.errors import Conflict
 from core.flows import look
 from core.flows.desk import Desk
 from core.flows.export import export_file
-from core.flows.learn import ImportAnswer, import_files, record_all
+from core.flows.importing import ImportAnswer, import_files
+from core.flows.learn import record_all
 from core.flows.learners import create_learner
 from core.flows.note import note
 from core.flows.passport import export_package
@@ -275,3 +276,15 @@ def _answer(desk: Desk, order: RewardOrder) -> RewardAnswer | None:
         return reward_all(desk, [order])[0]
     except Conflict:
         return None
+
+
+def test_a_reward_that_came_undone_keeps_its_key_and_is_no_rejected_line(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    line = {"kind": "reward", "id": "1", "arm": "tool:other:new", "observation": "feedback", "reward": 0.0}
+    for n_known in (0, 1):
+        answer = told(desk, {**line, "key": "k", "undone": True})
+        assert (answer.ledger, answer.ledger_duplicates, answer.rejected) == (1, n_known, ())
+    redo(desk, "reward-1")
+    again = reward(desk, "tool:other:new", 0.0, key="k")
+    assert (again.id, again.alpha, again.beta, again.pulls) == ("reward-1", 3, 2, 1)
+    assert look.verify(desk).clean

@@ -26,7 +26,8 @@ from hypothesis.stateful import (
 
 from core.errors import ArmscopeError, Conflict, NotApplicable, UnknownArm, UnknownRun
 from core.flows import look
-from core.flows.learn import import_files, record
+from core.flows.importing import import_files
+from core.flows.learn import record
 from core.flows.reset import reset
 from core.flows.reward import RewardAnswer, reward
 from core.flows.undo import redo, undo

@@ -9,7 +9,8 @@ import pytest
 from core.errors import InvalidSetting
 from core.flows import look
 from core.flows.export import export_file
-from core.flows.learn import import_files, record
+from core.flows.importing import import_files
+from core.flows.learn import record
 from core.flows.select import select
 from core.flows.settings import change
 from core.flows.undo import undo

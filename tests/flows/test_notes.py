@@ -12,7 +12,8 @@ from core.errors import ArmscopeError, Conflict, InvalidInput, UnknownArm
 from core.flows import look
 from core.flows.desk import Desk
 from core.flows.export import export_file
-from core.flows.learn import import_files, record
+from core.flows.importing import import_files
+from core.flows.learn import record
 from core.flows.note import note
 from core.flows.reward import reward
 from core.flows.undo import redo, undo

@@ -14,7 +14,8 @@ from core.errors import InvalidInput, UnreadableSource
 from core.flows import look
 from core.flows.desk import Desk
 from core.flows.export import EXPORT_FORMATS, ExportFormat
-from core.flows.learn import import_files, record_all
+from core.flows.importing import import_files
+from core.flows.learn import record_all
 from core.flows.learners import create_learner
 from core.flows.passport import export_package
 from core.flows.reset import reset

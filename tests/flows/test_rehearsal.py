@@ -10,7 +10,8 @@ import pytest
 from core.errors import Conflict, Denied, InvalidSetting, UnknownAct
 from core.flows import look
 from core.flows.desk import Desk
-from core.flows.learn import import_files, record, record_all
+from core.flows.importing import import_files
+from core.flows.learn import record, record_all
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change, change_all

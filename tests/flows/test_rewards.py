@@ -24,13 +24,16 @@ from core.errors import (
 )
 from core.flows import look
 from core.flows.desk import Desk
-from core.flows.learn import import_files, record, record_all
+from core.flows.importing import import_files
+from core.flows.learn import record, record_all
+from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.reward import RewardOrder, reward, reward_all
 from core.flows.select import select
 from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.records.arm import Arm
+from core.records.ledger_lines import NoteLine, ResetLine, RewardContext, RewardLine
 from core.records.run import Inventory, Run
 from tests.flows.world import START_MS, desk_at, run_of
 from tests.formats.builders import lines
@@ -111,6 +114,33 @@ def test_a_reason_and_a_key_have_a_length(desk: Desk) -> None:
     assert reward(desk, A, 1.0, reason="x" * 2_000, key="x" * 200).id == "reward-1"
 
 
+def test_every_verb_refuses_a_long_reason_or_key_by_the_same_sentence(desk: Desk) -> None:
+    long = "x" * 2_001
+    reasons: list[Callable[[], object]] = [
+        lambda: reward(desk, A, reason=long),
+        lambda: reset(desk, reason=long),
+        lambda: ResetLine(id="1", arms=(), reason=long),
+        lambda: RewardLine(
+            id="1", arm=A, observation="feedback", reward=1, context=RewardContext(reason=long)
+        ),
+    ]
+    keys: list[Callable[[], object]] = [
+        lambda: reward(desk, A, key=""),
+        lambda: note(desk, A, "slow", key=""),
+        lambda: RewardLine(id="1", arm=A, observation="feedback", reward=1, key=""),
+        lambda: NoteLine(id="1", arm=A, text="slow", key=""),
+    ]
+    assert {said(verb) for verb in reasons} == {"A reason must have at most 2,000 characters, got 2,001."}
+    assert {said(verb) for verb in keys} == {"An idempotency key must have 1 to 200 characters, got 0."}
+
+
+def said(verb: Callable[[], object]) -> str:
+    """The problem a verb is refused with."""
+    with pytest.raises(InvalidInput) as refused:
+        verb()
+    return refused.value.problem
+
+
 def test_an_unknown_arm_is_refused_with_what_may_have_been_meant(desk: Desk) -> None:
     before = everything(desk)
     with pytest.raises(UnknownArm, match="Did you mean") as refused:
@@ -118,6 +148,19 @@ def test_an_unknown_arm_is_refused_with_what_may_have_been_meant(desk: Desk) -> 
     assert A in refused.value.problem
     assert "--create" in refused.value.next_step
     assert everything(desk) == before
+
+
+def test_only_the_verb_that_makes_arms_proposes_to_make_one(desk: Desk) -> None:
+    near = "tool:fs:a"
+    verbs: list[Callable[[], object]] = [
+        lambda: note(desk, near, "slow"),
+        lambda: reset(desk, arms=[near]),
+        lambda: look.arm_path(desk, near),
+    ]
+    for verb in verbs:
+        with pytest.raises(UnknownArm, match=f"Did you mean {A}") as refused:
+            verb()
+        assert refused.value.next_step == "Use an id that armscope arms lists."
 
 
 def test_an_arm_is_made_on_purpose(desk: Desk) -> None:

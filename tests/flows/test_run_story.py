@@ -12,7 +12,8 @@ from core.doors import explained
 from core.errors import UnknownRun
 from core.flows import look
 from core.flows.desk import Desk
-from core.flows.learn import import_files, record
+from core.flows.importing import import_files
+from core.flows.learn import record
 from core.flows.look import RunArm, RunStory
 from core.flows.reward import reward
 from core.flows.select import select

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.flows import look
-from core.flows.learn import import_files
+from core.flows.importing import import_files
 from core.flows.undo import undo
 from tests.flows.test_import_laws import Growing, check_growth, check_undo, seen
 from tests.flows.world import desk_at

@@ -8,7 +8,8 @@ import pytest
 
 from core.flows import look
 from core.flows.desk import Desk
-from core.flows.learn import import_files, record
+from core.flows.importing import import_files
+from core.flows.learn import record
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import undo

@@ -12,16 +12,19 @@ import pytest
 from core.errors import UnreadableSource
 from core.flows import look
 from core.flows.find import find_sessions
-from core.flows.learn import ImportAnswer, import_files
+from core.flows.importing import ImportAnswer, import_files
 from core.flows.undo import undo
 from core.flows.watch import tells_news, watch
 from tests.flows.test_import_laws import seen
 from tests.flows.world import desk_at
 from tests.formats import builders
+from tests.formats.builders import lines
 from tests.formats.test_pi_session import Session, call, report
 
 Step = Callable[[], object]
 CLAUDE = builders.Session().prompt("go").reply(builders.use("Read", "t1"))
+RUN = {"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]}
+NOTE = {"kind": "note", "id": "n1", "arm": "tool:other:a", "text": "slow"}
 PI = Session().prompt().reply(call("read")).prompt().reply(call("bash"))
 
 
@@ -163,6 +166,54 @@ def test_nothing_new_is_no_news(tmp_path: Path) -> None:
     assert isinstance(news, ImportAnswer)
     assert isinstance(none, ImportAnswer)
     assert (tells_news(news), tells_news(none)) == (True, False)
+
+
+def test_repeated_ledger_lines_are_no_news(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    path = builders.put(tmp_path, lines([RUN, NOTE]), "own.jsonl")
+    steps: list[Step] = [
+        lambda: path.write_bytes(lines([RUN, NOTE]) + b"\n"),
+        lambda: path.write_bytes(lines([RUN, NOTE, {**NOTE, "id": "n2"}])),
+    ]
+    answers = told(watch(desk, [path], pausing(steps)))
+    found = [answer for answer in answers if isinstance(answer, ImportAnswer)]
+    assert [(one.ledger, one.ledger_duplicates) for one in found] == [(1, 0), (1, 1), (2, 1)]
+    assert [tells_news(one) for one in found] == [True, False, True]
+
+
+def test_a_watch_is_remembered_by_all_it_told_and_as_one_change(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    path = builders.put(folder, lines([RUN, NOTE]) + b"{\n", "own.jsonl")
+    steps: list[Step] = [
+        lambda: builders.put(folder, PI.bytes(), "s.jsonl"),
+        lambda: path.write_bytes(lines([RUN, NOTE]) + b"{\n\n"),
+    ]
+    answers = told(watch(desk, [folder], pausing(steps)))
+    parts = [answer for answer in answers if isinstance(answer, ImportAnswer)]
+    assert [(part.runs, part.duplicates) for part in parts] == [(1, 0), (2, 0), (1, 1)]
+    (past,) = look.imports(desk)
+    assert (past.id, past.answer.format, past.answer.unit) == ("import-1", "armscope, pi-session", "prompt")
+    assert (past.answer.files, past.answer.runs, past.answer.duplicates) == (3, 4, 1)
+    assert (past.answer.ledger, past.answer.ledger_duplicates) == (2, 1)
+    assert [line.line for line in past.answer.rejected] == [3], "the same line, read again, is one"
+    assert past.answer.rejected_count == 1
+    assert [one.count for one in look.overview(desk).attention if one.kind == "rejected_lines"] == [1]
+    assert [(entry.action, entry.act) for entry in look.changes(desk)] == [("import", "import-1")]
+
+
+def test_answers_of_one_import_add_up(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    builders.put(folder, lines([RUN]) + b"{\n" * 150, "many.jsonl")
+    first = import_files(desk_at(tmp_path / "a.db"), [folder])
+    builders.put(folder, lines([{**RUN, "calls": []}]) + b"{\n" * 2, "few.jsonl")
+    second = import_files(desk_at(tmp_path / "b.db"), [folder / "few.jsonl"])
+    both = second.after(first)
+    assert (both.runs, both.observed, both.skipped_by) == (2, 1, {"conversational": 1})
+    assert (len(both.rejected), both.rejected_count) == (100, 152)
+    assert both.after(first).rejected_count == 202, "fifty of them are kept nowhere"
 
 
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:

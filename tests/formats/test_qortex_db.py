@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidInput, UnreadableSource
-from core.formats import Entry, Note, Rejected, open_sources, recognise
+from core.formats import Entry, Rejected, Remark, open_sources, recognise
 from core.records.arm import UNIFORM
 from core.records.ledger_lines import ArmLine, RewardLine
 from tests.formats.builders import put, read, rejected
@@ -66,7 +66,7 @@ def test_contexts_of_an_arm_are_added_up_and_a_note_says_so(tmp_path: Path) -> N
     skill, tool = rows_of(entries)
     assert (tool.success_micro, tool.failure_micro, tool.pulls) == (2_750_000, 1_500_000, 4)
     assert (skill.success_micro, skill.pulls) == (2_500_000, 3)
-    assert [entry.text[:40] for entry in entries if isinstance(entry, Note)] == [
+    assert [entry.text[:40] for entry in entries if isinstance(entry, Remark)] == [
         "1 arms had beliefs in several contexts, w"[:40]
     ]
 
@@ -135,7 +135,7 @@ def test_a_belief_that_can_be_none_is_rejected_and_the_rest_read(
 
 def test_one_bad_context_leaves_the_whole_arm_out(tmp_path: Path) -> None:
     entries = read(database(tmp_path, [state(), state(context="other", alpha=0.1)]))
-    assert [type(entry) for entry in entries] == [Rejected, Note]
+    assert [type(entry) for entry in entries] == [Rejected, Remark]
 
 
 @pytest.mark.parametrize(

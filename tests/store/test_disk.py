@@ -19,7 +19,8 @@ from core.errors import StoreBusy, StoreError, StoreFull, StoreUnusable
 from core.flows import keep, look
 from core.flows.desk import Desk
 from core.flows.export import export_file
-from core.flows.learn import import_files, record, record_all
+from core.flows.importing import import_files
+from core.flows.learn import record, record_all
 from core.flows.reward import reward
 from core.store.engine import Database, refuse_network
 from core.store.store import Store

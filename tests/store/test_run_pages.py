@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.flows.desk import Desk
-from core.flows.learn import import_files, record_all
+from core.flows.importing import import_files
+from core.flows.learn import record_all
 from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import RUN_CLASSES, Call, Inventory, Run, Status

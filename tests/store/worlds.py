@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from core.flows.desk import Desk
-from core.flows.learn import import_files, record
+from core.flows.importing import import_files
+from core.flows.learn import record
 from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.reward import reward

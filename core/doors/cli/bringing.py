@@ -19,8 +19,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from core.doors.cli.line import Json, answer, app, desk_of
 from core.doors.terminal import literal, say, say_error, say_json_line, say_table
 from core.errors import UnreadableSource
-from core.flows import learn
 from core.flows.find import USUAL, Found, find_sessions
+from core.flows.importing import ImportAnswer, import_files
 from core.flows.watch import tells_news, watch
 from core.formats import Source
 from core.records.run import Phase, Unit
@@ -72,7 +72,7 @@ def import_(
         _say_watched(told, as_json=as_json)
         return
     with _progress(quiet=as_json) as follow:
-        found = learn.import_files(
+        found = import_files(
             desk,
             named,
             format=format_name,
@@ -125,7 +125,7 @@ def _nothing_named(found: Sequence[Found], folders: Sequence[Path]) -> dict[str,
     return {**told, "found": [msgspec.to_builtins(one) for one in found]} if found else told
 
 
-def _say_watched(told: Iterable[learn.ImportAnswer | UnreadableSource], *, as_json: bool) -> None:
+def _say_watched(told: Iterable[ImportAnswer | UnreadableSource], *, as_json: bool) -> None:
     """Say what watching brings until it is stopped; with ``--json`` one document a line."""
     act: str | None = None
     try:
@@ -136,7 +136,7 @@ def _say_watched(told: Iterable[learn.ImportAnswer | UnreadableSource], *, as_js
             elif isinstance(one, UnreadableSource):
                 say_error(one, as_json=False)
             elif tells_news(one):
-                say(f"{one.id}: {one.runs - one.duplicates - one.updated:,} new runs, {one.updated:,} grown")
+                say(_news(one))
     except KeyboardInterrupt:
         if not as_json:
             say(
@@ -146,7 +146,14 @@ def _say_watched(told: Iterable[learn.ImportAnswer | UnreadableSource], *, as_js
             )
 
 
-def _say_import(found: learn.ImportAnswer) -> None:
+def _news(one: ImportAnswer) -> str:
+    """What was not known before, on one line."""
+    n_told = one.ledger - one.ledger_duplicates
+    ledger = f", {n_told:,} rewards, carried beliefs, resets and notes" if n_told else ""
+    return f"{one.id}: {one.runs - one.duplicates - one.updated:,} new runs, {one.updated:,} grown{ledger}"
+
+
+def _say_import(found: ImportAnswer) -> None:
     say(
         f"{found.id}: {found.runs:,} runs ({found.unit}) from {found.files:,} files ({found.format}): "
         f"{found.observed:,} observed, {found.skipped:,} skipped{_reasons(found)}."
@@ -157,7 +164,8 @@ def _say_import(found: learn.ImportAnswer) -> None:
         "empty prompts": found.empty,
         "replies outside any turn": found.outside,
         "calls of tools that were not offered": found.not_offered,
-        "rewards, carried beliefs and resets": found.ledger,
+        "rewards, carried beliefs, resets and notes": found.ledger,
+        "of them known already": found.ledger_duplicates,
         "lines rejected": found.rejected_count,
     }
     for what, count in counts.items():
@@ -175,12 +183,12 @@ def _say_import(found: learn.ImportAnswer) -> None:
     say(f"Take it back with: armscope undo {found.id}")
 
 
-def _reasons(found: learn.ImportAnswer) -> str:
+def _reasons(found: ImportAnswer) -> str:
     said = ", ".join(f"{count:,} {reason}" for reason, count in found.skipped_by.items())
     return f" ({said})" if said else ""
 
 
-def _say_differences(found: learn.ImportAnswer) -> None:
+def _say_differences(found: ImportAnswer) -> None:
     if not found.differences_count:
         return
     say(f"  {found.differences_count:,} posteriors in the file differ from what its own runs come to:")

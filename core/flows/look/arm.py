@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from core.columns import UNKNOWN
-from core.errors import UnknownArm
 from core.flows.desk import Desk
 from core.flows.look.run import usual_place
+from core.flows.requests import unknown_arm
 from core.observe import reward_of_flag
 from core.records.arm import MICRO
 from core.records.evidence import Where
@@ -208,10 +208,7 @@ def near_arms(desk: Desk, arm: str, limit: int = 5) -> tuple[str, ...]:
 def _arm_no(snapshot: Snapshot, arm: str) -> int:
     arm_no = reads.arm_number(snapshot, arm)
     if arm_no is None:
-        raise UnknownArm(
-            f"There is no arm {arm[:80]!a} in learner {snapshot.name!a}.",
-            next_step="Use an id that armscope arms lists.",
-        )
+        raise unknown_arm(snapshot, arm)
     return arm_no
 
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 import msgspec
 
 from core.flows.desk import Desk
-from core.flows.learn import ImportAnswer
+from core.flows.importing import ImportAnswer
 from core.store import reads
 
 
 @dataclass(frozen=True, kw_only=True)
 class PastImport:
-    """``answer`` is what the import said when it ended; None while it goes on."""
+    """``answer`` is what the import said; of one that went on, all that it said so far."""
 
     id: str
     at_ms: int
     actor: str
     undone: bool
-    answer: ImportAnswer | None
+    answer: ImportAnswer
 
 
 def imports(desk: Desk, *, limit: int = 100) -> tuple[PastImport, ...]:
@@ -38,6 +38,6 @@ def imports(desk: Desk, *, limit: int = 100) -> tuple[PastImport, ...]:
     )
 
 
-def answer_of(summary: bytes) -> ImportAnswer | None:
-    """What an import said when it ended, from its stored summary; None while it goes on."""
-    return None if summary == b"{}" else msgspec.json.decode(summary, type=ImportAnswer)
+def answer_of(summary: bytes) -> ImportAnswer:
+    """What an import said, from its stored summary."""
+    return msgspec.json.decode(summary, type=ImportAnswer)

@@ -57,7 +57,7 @@ def _happened(
     answers = [answer_of(row.summary) for row in reads.import_rows(snapshot, _IMPORTS) if not row.undone]
     return overview_of.Happened(
         changes=None if end_ms is None else _changes(snapshot, columns, view, end_ms),
-        n_rejected=sum(answer.rejected_count for answer in answers if answer is not None),
+        n_rejected=sum(answer.rejected_count for answer in answers),
         passive_since_ms=_passive_since(snapshot),
     )
 

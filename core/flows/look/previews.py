@@ -10,8 +10,9 @@ import numpy as np
 from core.columns import ArmColumns, Bools, Floats, Ints
 from core.flows.desk import Desk
 from core.flows.look.chances import previewed
+from core.flows.requests import unknown_arm
 from core.flows.reset import Scope
-from core.flows.reward import RewardOrder, admit, standing_run, unknown_arm
+from core.flows.reward import RewardOrder, admit, standing_run
 from core.posterior.beta import interval
 from core.records.arm import MICRO, ArmType
 from core.records.judged import REFERENCED

@@ -10,7 +10,7 @@ from core.store.transaction import Snapshot
 
 
 class ImportRow(NamedTuple):
-    """``summary`` is what the import answered, as JSON; ``{}`` where it has not ended."""
+    """``summary`` is what the import answered, as JSON."""
 
     number: int
     at_ms: int

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from core.flows.drop import Dropped
-from core.flows.learn import ImportAnswer
+from core.flows.importing import ImportAnswer
 from core.formats import FORMATS
 from core.records.run import Phase, Unit
 from dashboard import acting, loading, wording

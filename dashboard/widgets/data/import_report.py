@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.flows.learn import ImportAnswer
+from core.flows.importing import ImportAnswer
 from core.flows.look import PastImport
 from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.panel import panel
@@ -17,9 +17,6 @@ def report(one: PastImport) -> None:
         f"{one.id.capitalize()}",
         f"{wording.moment(one.at_ms)} UTC, by {wording.literal(one.actor)}{'; undone' if one.undone else ''}",
     )
-    if one.answer is None:
-        muted("It has not ended: a watch goes on, or it was cut short.")
-        return
     left, right = st.columns([5, 7], gap="large")
     with left:
         st.markdown(sentences.import_line(one.answer))

@@ -8,7 +8,8 @@ import pytest
 
 from core.columns import CandidateSets
 from core.flows.desk import Desk
-from core.flows.learn import import_files, record, record_all
+from core.flows.importing import import_files
+from core.flows.learn import record, record_all
 from core.flows.reward import reward
 from core.flows.undo import undo
 from core.records.arm import Arm

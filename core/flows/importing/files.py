@@ -1,0 +1,146 @@
+"""Files: files and folders → runs, ledger lines and remarks → the store, as one act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from core.errors import UnreadableSource
+from core.flows.desk import Desk
+from core.flows.importing.answer import ImportAnswer, RejectedLine
+from core.flows.importing.comparing import Comparison
+from core.flows.importing.runs import RunBatches
+from core.flows.importing.tally import Tally
+from core.flows.importing.told_lines import ToldLines
+from core.flows.learn import judge, judged_line
+from core.formats import Entry, Limits, Outside, Rejected, Remark, Source, Stated, open_sources
+from core.formats.armscope import NAME as OWN_FORMAT
+from core.records.judged import Judged
+from core.records.ledger_lines import LearnerLine, RunLine
+from core.records.run import Phase, Run, Unit
+from core.store.imports import begin_import, finish_import, reopen_import
+from core.store.transaction import Detail, Transaction
+
+Progress = Callable[[Source, int], None]
+"""Called with the file being read and its bytes read so far."""
+
+
+def import_files(
+    desk: Desk,
+    paths: Iterable[Path],
+    *,
+    format: str | None = None,
+    unit: Unit | None = None,
+    tools_file: Path | None = None,
+    phase: Phase | None = None,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+    continuing: str | None = None,
+    names: Mapping[Path, str] | None = None,
+) -> ImportAnswer:
+    """Read files and folders into the learner, in one transaction and as one act that `undo` takes back.
+
+    ``continuing`` names an import that this one goes on with, under its id; one that was undone is not taken
+    up again. The answer is of what was read now, while the import is remembered by all it told so far.
+    ``names`` says what files are called where that isn't their path.
+
+    Importing again changes nothing; a longer copy of a source updates its runs. Lines that can't be read are
+    listed and never fatal. Raises `UnreadableSource` where nothing could be read at all.
+    """
+    opened = open_sources(paths, format=format, unit=unit, tools_file=tools_file, limits=limits, names=names)
+    if not opened.sources:
+        raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
+    with desk.writing("ingest", create=True) as txn:
+        known = None if continuing is None else reopen_import(txn, continuing)
+        number = begin_import(txn) if known is None else known.number
+        reader = _Reader(txn, number, phase)
+        for source in opened.sources:
+            reader.read(source, progress)
+        ignored = tuple(RejectedLine(file=one.file, line=None, reason=one.reason) for one in opened.skipped)
+        answer = reader.tally.answer(number, opened.sources, ignored)
+        if not (answer.runs or answer.ledger or answer.empty or reader.tally.n_arms):
+            raise _nothing_in(answer)
+        if known is None:
+            so_far = answer
+            told: Detail = {"runs": answer.runs, "format": answer.format, "files": answer.files}
+            txn.audit("import", answer.id, told)
+        else:
+            so_far = answer.after(msgspec.json.decode(known.summary, type=ImportAnswer))
+        finish_import(txn, number, msgspec.json.encode(so_far).decode())
+    return answer
+
+
+class _Reader:
+    """One import under way: hands on what the files hold, each to who knows what to do with it."""
+
+    def __init__(self, txn: Transaction, number: int, phase: Phase | None) -> None:
+        self.tally = Tally()
+        self._txn = txn
+        self._phase = phase
+        self._runs = RunBatches(txn, number, self.tally)
+        self._lines = ToldLines(txn, number, self.tally)
+        self._comparison = Comparison()
+
+    def read(self, source: Source, progress: Progress | None) -> None:
+        """Take all that a file holds."""
+        self.tally.file = source.file
+        self._comparison = Comparison()
+        entries = source.entries(None if progress is None else lambda n_bytes: progress(source, n_bytes))
+        try:
+            for entry in entries:
+                self._refuse_own_view(source, entry)
+                self._take(entry)
+        except UnreadableSource as problem:
+            self.tally.reject(None, problem.problem)
+        self._runs.flush()
+        for difference in self._comparison.differences(self._txn.settings):
+            self.tally.differ(difference)
+
+    def _refuse_own_view(self, source: Source, entry: Entry) -> None:
+        """What this learner wrote for other programs names its runs anew, so they would count twice."""
+        if not isinstance(entry, LearnerLine) or source.format == OWN_FORMAT:
+            return
+        if self._txn.origin and entry.origin == self._txn.origin:
+            raise UnreadableSource(
+                f"An export for other programs can't go back into the learner it is from ({source.file}).",
+                next_step="Use armscope export --format jsonl, which is loss-free and counts nothing twice.",
+            )
+
+    def _take(self, entry: Entry) -> None:
+        if isinstance(entry, Run):
+            self._take_run(judge(entry, self._txn.settings, self._phase))
+        elif isinstance(entry, RunLine):
+            self._take_run(judged_line(entry))
+        elif isinstance(entry, Rejected):
+            self.tally.reject(entry.line, entry.reason)
+        elif isinstance(entry, Outside):
+            self.tally.counts["outside"] += entry.n_replies
+            self.tally.no_user_text |= entry.no_user_text
+        elif isinstance(entry, Stated):
+            self._comparison.state(entry)
+        elif isinstance(entry, Remark):
+            self.tally.remarks.append(entry.text)
+        else:
+            self._runs.flush()
+            self._lines.take(entry)
+
+    def _take_run(self, judged: Judged) -> None:
+        self._comparison.fold(judged)
+        self._runs.add(judged)
+
+
+def _nothing_to_read(reason: str | None) -> UnreadableSource:
+    return UnreadableSource(
+        f"There is nothing to import there{'' if reason is None else f': {reason}'}",
+        next_step="Name files or folders that hold agent transcripts; the README lists the formats.",
+    )
+
+
+def _nothing_in(answer: ImportAnswer) -> UnreadableSource:
+    first = answer.rejected[0].reason if answer.rejected else "no run was found in it."
+    return UnreadableSource(
+        f"Nothing could be read, and what was there was rejected ({answer.rejected_count}). The first: {first}",
+        next_step=answer.hint or "Check the file; nothing was recorded.",
+    )

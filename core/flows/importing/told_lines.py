@@ -1,0 +1,76 @@
+"""Told lines: what our own format tells besides runs: settings, arms, rewards, resets and notes → the store."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from core.errors import ArmscopeError, UnreadableSource
+from core.flows.importing.tally import Tally
+from core.flows.importing.told_notes import ToldNotes
+from core.flows.importing.told_resets import ToldResets
+from core.flows.importing.told_rewards import ToldRewards
+from core.records.arm import Arm
+from core.records.ledger_lines import ArmLine, LearnerLine, NoteLine, ResetLine, RewardLine
+from core.store.claims import settle_arms, tell_arms
+from core.store.settings import tell_setting
+from core.store.transaction import TOLD, Transaction
+
+
+class ToldLines:
+    """Lines of one import; one that can't be taken is rejected with its reason."""
+
+    def __init__(self, txn: Transaction, import_no: int, tally: Tally) -> None:
+        self._txn = txn
+        self._import_no = import_no
+        self._tally = tally
+        self._rewards = ToldRewards(txn, import_no)
+        self._resets = ToldResets(txn, import_no)
+        self._notes = ToldNotes(txn, import_no)
+        self._since = txn.revision
+        self._settings_told = False
+
+    def take(self, line: LearnerLine | ArmLine | RewardLine | ResetLine | NoteLine) -> None:
+        """Take a line; what came before it is in the store."""
+        try:
+            if isinstance(line, LearnerLine):
+                self._take_settings(line)
+            elif isinstance(line, ArmLine):
+                self._take_arm(line)
+            else:
+                self._tally.fact(is_new=not self._is_own(line.id) and self._take_fact(line))
+        except ArmscopeError as problem:
+            self._tally.reject(None, problem.problem)
+
+    def _is_own(self, uid: str) -> bool:
+        """Whether an exported id names a fact of this very learner."""
+        return uid.startswith(f"{self._txn.origin}/")
+
+    def _take_fact(self, line: RewardLine | ResetLine | NoteLine) -> bool:
+        """Whether it was new."""
+        if isinstance(line, RewardLine):
+            return self._rewards.take(line)
+        if isinstance(line, ResetLine):
+            return self._resets.take(line)
+        if isinstance(line, NoteLine):
+            return self._notes.take(line)
+        assert_never(line)
+
+    def _take_settings(self, line: LearnerLine) -> None:
+        """A learner that an import makes takes over the settings of the one it was exported from."""
+        if line.settings is None or self._settings_told:
+            return
+        if self._txn.revision != self._since:
+            raise UnreadableSource(
+                "A learner line must come before every reset, got one after it; its settings were left out.",
+                next_step="Put it first.",
+            )
+        self._settings_told = True
+        for name in line.settings.__struct_fields__:
+            tell_setting(self._txn, name, getattr(line.settings, name))
+
+    def _take_arm(self, line: ArmLine) -> None:
+        arm = Arm(key=line.key, label=line.label, token_cost=line.token_cost)
+        numbers = list(self._txn.ensure_arms([arm], declared=TOLD).values())
+        tell_arms(self._txn, numbers, self._import_no, line.prior)
+        settle_arms(self._txn, numbers)
+        self._tally.n_arms += 1

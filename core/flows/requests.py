@@ -1,0 +1,67 @@
+"""Requests: what all verbs do alike: tell repeats from conflicts, keep replies, refuse unknown arms."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final, TypeVar
+
+import msgspec
+
+from core.errors import Conflict, UnknownArm
+from core.store.reads import near_keys
+from core.store.replies import Reply, ReplyKind, reply_of
+from core.store.transaction import Snapshot, Transaction
+
+_A = TypeVar("_A")
+_SHOWN_CHARS: Final = 80
+USE_A_LISTED_ARM: Final = "Use an id that armscope arms lists."
+OR_MAKE_IT: Final = "Use an id that armscope arms lists, or --create to make one on purpose."
+
+
+def unknown_arm(facts: Transaction | Snapshot, key: str, next_step: str = USE_A_LISTED_ARM) -> UnknownArm:
+    """The error for an arm nobody has seen, with what may have been meant.
+
+    ``next_step`` is `OR_MAKE_IT` for the one verb that makes arms.
+    """
+    near = near_keys(facts, key)
+    meant = f" Did you mean {', '.join(near)}?" if near else ""
+    return UnknownArm(
+        f"There is no arm {key[:_SHOWN_CHARS]!a} in learner {facts.name!a}.{meant}", next_step=next_step
+    )
+
+
+def digest(said: object) -> int:
+    """Signed 64 bits that stand for what a caller said.
+
+    >>> digest(("note", "tool:fs:Read", "slow")) == digest(["note", "tool:fs:Read", "slow"])
+    True
+    """
+    return int.from_bytes(blake2b(msgspec.json.encode(said), digest_size=8).digest(), "big", signed=True)
+
+
+def reply_to(kind: ReplyKind, number: int, payload: int, answer: msgspec.Struct) -> Reply:
+    """What the request of this digest, which made this fact, is answered with, now and when it is repeated."""
+    return Reply(kind, number, payload, msgspec.json.encode(answer).decode())
+
+
+def repeated(txn: Transaction, key: str, payload: int, answer: type[_A]) -> _A | None:
+    """The first answer, where this key has been answered already.
+
+    Raises `Conflict` where it was given to a request of another digest.
+    """
+    kept = reply_of(txn, key)
+    if kept is None:
+        return None
+    if kept.payload != payload:
+        raise taken(key, kept)
+    return msgspec.json.decode(kept.answer, type=answer)
+
+
+def taken(key: str, kept: Reply) -> Conflict:
+    """The error for a key that stands for other content."""
+    first = msgspec.json.decode(kept.answer)  # of any verb that takes keys
+    what = f": {first['reward']:g} for {first['arm']}" if "reward" in first else ""
+    return Conflict(
+        f"The idempotency key {key!a} already stands for {first['id']}{what}.",
+        next_step=f"Use a new key for a new {kept.kind}.",
+    )
