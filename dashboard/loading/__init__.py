@@ -36,6 +36,7 @@ from dashboard.loading.questions import (
     rewards,
     savings,
     truth,
+    undoers,
 )
 from dashboard.loading.reading import (
     Reading,
@@ -93,5 +94,6 @@ __all__ = [
     "setting_changes",
     "settings",
     "truth",
+    "undoers",
     "unread",
 ]
