@@ -17,7 +17,6 @@ from core.statistics.overview import Overview
 from core.statistics.savings import Savings
 from dashboard.loading.reading import asked, belief_view, reading
 
-
 _UNDOS_READ: Final = 1_000
 """Longer ago, the page offers no redo to who may undo their own only; the command line does."""
 

@@ -1,4 +1,4 @@
-"""Earlier resets: when, what, by whom, whether it is in force; each can be undone and done again."""
+"""Earlier resets: when, what, by whom, whether it stands; each can be undone and done again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def table() -> None:
         "scope": [f"{_scope(one)} → {_target(one)}" for one in done],
         "by": [wording.plain(one.actor) for one in done],
         "why": [wording.plain(one.reason or wording.MISSING) for one in done],
-        "state": ["undone" if one.undone else "in force" for one in done],
+        "state": ["undone" if one.undone else "stands" for one in done],
         **acts_column(done),
     }
     act_table(cells, _WIDTHS, key="earlier resets", alt="Earlier resets", on_click=taking_back(done))
