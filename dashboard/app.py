@@ -80,19 +80,10 @@ def main() -> None:
 
 def _pages(actor: Actor) -> dict[str, list[Page]]:
     """What is in the navigation; hiding is not permission, the flows decide."""
-    open_to_all: tuple[ways.PageName, ...] = (
-        "overview",
-        "posteriors",
-        "arm",
-        "confidence",
-        "savings",
-        "runs",
-        "run",
-    )
-    shown = [ways.page(name) for name in open_to_all]
+    shown = [ways.page(name) for name in ways.OPEN_TO_ALL]
     if role.presenting():
         # An address copied from somebody at work is none the less one of ours.
-        hidden = [ways.left_out(name) for name in get_args(ways.PageName) if name not in open_to_all]
+        hidden = [ways.left_out(name) for name in get_args(ways.PageName) if name not in ways.OPEN_TO_ALL]
         return {"": [*shown, *hidden]}
     if may(actor, "reward"):
         shown.append(ways.page("rewards"))
