@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import streamlit as st
 
-from core.doors import explained
+from core import explained
 from core.flows.look import ArmLedger, Learned, LedgerPlace
 from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.arm.paging import paging
