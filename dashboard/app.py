@@ -24,7 +24,7 @@ from core.records.actor import Actor  # noqa: E402
 from dashboard import acting, loading, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
 from dashboard.widgets import address, ways  # noqa: E402
-from dashboard.widgets.frame import brand, filters, role  # noqa: E402
+from dashboard.widgets.frame import brand, filters, role, window  # noqa: E402
 from dashboard.widgets.frame.flash import show_flashes, undo_last  # noqa: E402
 from dashboard.widgets.frame.status import status  # noqa: E402
 from dashboard.widgets.frame.style import FRAME, style  # noqa: E402
@@ -53,7 +53,7 @@ def main() -> None:
     page = st.navigation(_pages(desk.actor), position="top")
     address.put_back(page.url_path)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key=FRAME):
-        may_create = may(desk.actor, "settings") and not role.presenting()
+        may_create = may(desk.actor, "settings") and not window.presenting()
         filters.learner_picker(first, default, may_create=may_create)
         span = filters.span_picker(first)
         view = filters.view_of(span, filters.filter_picker(first))
@@ -63,36 +63,27 @@ def main() -> None:
                 frame=first,
                 view=view,
                 tokens=look,
-                compact=role.compact(),
-                presenting=role.presenting(),
+                compact=window.compact(),
+                presenting=window.presenting(),
             )
         )
         _standing(desk.actor, first)
-    style(look, presenting=role.presenting())
+    style(look, presenting=window.presenting())
     show_flashes()
     tour(page.url_path or "overview")
     with panel("This page", still="the other pages still work"):
         page.run()
-    if not role.presenting():
+    if not window.presenting():
         _footer(first)
     acting.page_is_drawn()
 
 
 def _pages(actor: Actor) -> dict[str, list[Page]]:
     """What is in the navigation; hiding is not permission, the flows decide."""
-    open_to_all: tuple[ways.PageName, ...] = (
-        "overview",
-        "posteriors",
-        "arm",
-        "confidence",
-        "savings",
-        "runs",
-        "run",
-    )
-    shown = [ways.page(name) for name in open_to_all]
-    if role.presenting():
+    shown = [ways.page(name) for name in ways.OPEN_TO_ALL]
+    if window.presenting():
         # An address copied from somebody at work is none the less one of ours.
-        hidden = [ways.left_out(name) for name in get_args(ways.PageName) if name not in open_to_all]
+        hidden = [ways.left_out(name) for name in get_args(ways.PageName) if name not in ways.OPEN_TO_ALL]
         return {"": [*shown, *hidden]}
     if may(actor, "reward"):
         shown.append(ways.page("rewards"))
@@ -102,7 +93,7 @@ def _pages(actor: Actor) -> dict[str, list[Page]]:
 
 def _standing(actor: Actor, frame: Frame) -> None:
     """The way back, how old the data are, and who looks: at the right of the row, or as rows on a phone."""
-    if role.compact():
+    if window.compact():
         role.role_badge(actor, frame)
         undo_last()
         status()

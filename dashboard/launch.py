@@ -11,9 +11,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from core.doors.cli import Json, Where, app, desk_of
+from core.doors.cli import Json, Where, answer, app, desk_of
 from core.doors.cli import main as run
-from core.doors.terminal import say, say_json
+from core.doors.terminal import say
 from core.errors import InvalidInput
 from core.flows.export import new_file
 from core.records.view import View
@@ -70,10 +70,8 @@ def demo(
     path = demo_database() if where.database is None else database_path(where.database)
     made = build(path, fresh=fresh)
     if build_only:
-        if as_json:
-            say_json(made)
-        else:
-            say(f"{made.runs:,} runs of {made.arms:,} arms in {made.database}.")
+        words = f"{made.runs:,} runs of {made.arms:,} arms in {made.database}."
+        answer(made, as_json=as_json, words=lambda: say(words))
         return
     settings = Settings.from_environment(database=str(made.database), learner=LEARNER)
     _serve(settings, address=address, port=port, browser=browser, as_json=as_json)
@@ -93,12 +91,10 @@ def report(
     document = rendered(report(facts))
     with new_file(file) as opened:
         opened.write(document)
-    answer = Reported(file=str(file), size_bytes=len(document), revision=facts.frame.revision)
-    if as_json:
-        say_json(answer)
-    else:
-        size = f"{answer.size_bytes / 1e6:.1f} MB"
-        say(f"{answer.file}: revision {answer.revision:,}, {size}, opens without a network.")
+    written = Reported(file=str(file), size_bytes=len(document), revision=facts.frame.revision)
+    size = f"{written.size_bytes / 1e6:.1f} MB"
+    words = f"{written.file}: revision {written.revision:,}, {size}, opens without a network."
+    answer(written, as_json=as_json, words=lambda: say(words))
 
 
 def _serve(settings: Settings, *, address: str, port: int, browser: bool, as_json: bool) -> None:
@@ -106,11 +102,9 @@ def _serve(settings: Settings, *, address: str, port: int, browser: bool, as_jso
     chosen = _claimable_port(address, port)
     os.environ.update(settings.as_environment())
     host = f"[{address}]" if ":" in address else address
-    answer = Serving(url=f"http://{host}:{chosen}", database=str(settings.database), learner=settings.learner)
-    if as_json:
-        say_json(answer)
-    else:
-        say(f"armscope serves {answer.learner} from {answer.database} at {answer.url} (stop: Ctrl+C).")
+    at = Serving(url=f"http://{host}:{chosen}", database=str(settings.database), learner=settings.learner)
+    words = f"armscope serves {at.learner} from {at.database} at {at.url} (stop: Ctrl+C)."
+    answer(at, as_json=as_json, words=lambda: say(words))
     from dashboard.server import serve as serve_app  # noqa: PLC0415 - Streamlit takes a second to import
 
     serve_app(address=address, port=chosen, open_browser=browser)

@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.runtime import app_session
 
 from dashboard.configuration import PACKAGE, options
-from dashboard.widgets.frame.role import WIDTH_COOKIE
+from dashboard.widgets.frame.window import WIDTH_COOKIE
 
 
 def _inline_scripts() -> str:

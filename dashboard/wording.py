@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from core.records.arm import ArmType, arm_type
-from core.records.posterior import BAND_FLOORS, BANDS, Band
+from core.records.posterior import BANDS, Band
 from core.records.times import instant
 
 MISSING: Final = "–"
@@ -382,18 +382,6 @@ def band(name: Band) -> str:
     '●●○○ medium'
     """
     return f"{BAND_DOTS[name]} {BAND_WORDS[name]}"
-
-
-def next_band(pulls: int) -> tuple[int, Band] | None:
-    """Pulls still needed for the next band, and that band; None in the highest.
-
-    >>> next_band(17), next_band(50) is None
-    ((3, 'high'), True)
-    """
-    for floor, name in zip(BAND_FLOORS, BANDS, strict=True):
-        if pulls < floor:
-            return floor - pulls, name
-    return None
 
 
 def size(n_bytes: int) -> str:

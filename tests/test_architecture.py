@@ -27,7 +27,7 @@ STAGES: list[set[str]] = [
     {"core.posterior", "core.detect", "core.guard", "core.observe", "core.packing"},
     {"core.store", "core.formats", "core.statistics", "core.policy", "core.guidance"},
     {"core.flows"},
-    {"core.demo"},
+    {"core.demo", "core.explained"},
     {"core.doors"},
     {"core"},
     {"dashboard"},

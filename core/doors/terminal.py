@@ -74,6 +74,16 @@ def literal(text: str) -> Text:
     return Text("".join(char if char.isprintable() else ascii(char)[1:-1] for char in text))
 
 
+def said_mean(mean: float) -> str:
+    """A posterior mean with three decimals; it is never quite 0 or 1.
+
+    >>> said_mean(0.5166), said_mean(0.9996), said_mean(0.0004)
+    ('0.517', '> 0.999', '< 0.001')
+    """
+    written = f"{mean:.3f}"
+    return {"1.000": "> 0.999", "0.000": "< 0.001"}.get(written, written)
+
+
 def _console(stream: IO[str]) -> Console:
     """A console that wraps at the terminal's width, and never where the output is read by a program."""
     return Console(file=stream, width=None if stream.isatty() else 200, markup=False, emoji=False)

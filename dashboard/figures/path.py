@@ -15,6 +15,7 @@ from core.records.times import DAY_MS
 from core.statistics.path import Path
 from dashboard import wording
 from dashboard.figures import theme
+from dashboard.figures.days import day_axis
 from dashboard.figures.drawn import Cell, Drawn, Trace, drawn, joined, single
 from dashboard.figures.theme import Tokens
 
@@ -22,7 +23,6 @@ MAX_LETTERS: Final = 8
 _HEIGHT_PX: Final = 326
 _MARGIN: Final = (44, 56, 30, 46)
 _MAX_DAYS: Final = 400
-_TICKS: Final = 4
 _APART: Final = 0.035
 """Marks closer than this part of the days shown share a letter."""
 _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -69,7 +69,7 @@ def arm_path(seen: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, compac
         look,
         height=_HEIGHT_PX,
         margin=(34, 52, *_MARGIN[2:]) if compact else _MARGIN,
-        xaxis=_day_axis(look, seen.path),
+        xaxis=day_axis(look, seen.path.day),
         yaxis=theme.axis(
             look,
             grid=True,
@@ -170,20 +170,6 @@ def _end(path: Path, mark: str, look: Tokens) -> Trace:
         "hoverinfo": "text",
         "cliponaxis": False,
     }
-
-
-def _day_axis(look: Tokens, path: Path) -> dict[str, Any]:
-    first, last = int(path.day[0]), int(path.day[-1])
-    ticks = np.unique(np.linspace(first, last, min(_TICKS, last - first + 1)).astype(np.int64))
-    room = 0.02 * (last - first) + 0.5
-    return theme.axis(
-        look,
-        title="day, UTC",
-        range=[first - room, last + room],
-        tickmode="array",
-        tickvals=[int(tick) for tick in ticks],
-        ticktext=[wording.day(int(tick) * DAY_MS, year_of_ms=last * DAY_MS) for tick in ticks],
-    )
 
 
 def _upright(one: Lettered, look: Tokens) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from core.records.times import DAY_MS
 from core.statistics.savings import SavingsOverTime, TotalSaved
 from dashboard import wording
 from dashboard.figures import theme
+from dashboard.figures.days import day_axis
 from dashboard.figures.distributions import thousands
 from dashboard.figures.drawn import Drawn, Trace, drawn, single
 from dashboard.figures.theme import Tokens
 
 _MAX_DAYS: Final = 400
-_TICKS: Final = 4
 _HEIGHT_PX: Final = 252
 _ROOMY: Final = 1_000
 
@@ -129,7 +129,7 @@ def _drawing(path: _Path, look: Tokens, compact: bool) -> Drawn:
         look,
         height=_HEIGHT_PX,
         margin=(52, 60, 12, 44) if compact else (62, 70, 12, 44),
-        xaxis=_day_axis(look, path.day[shown]),
+        xaxis=day_axis(look, path.day[shown]),
         yaxis=theme.axis(
             look,
             grid=True,
@@ -185,21 +185,6 @@ def _ticks(low: float, high: float) -> list[float]:
     step = float(power * next(factor for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999))
     first = int(np.ceil(low / step - 1e-9))
     return [at * step for at in range(first, int(np.floor(high / step + 1e-9)) + 1)]
-
-
-def _day_axis(look: Tokens, days: Ints) -> dict[str, Any]:
-    if not len(days):
-        return theme.axis(look, title="day, UTC")
-    first, last = int(days[0]), int(days[-1])
-    ticks = np.unique(np.linspace(first, last, min(_TICKS, last - first + 1)).astype(np.int64))
-    return theme.axis(
-        look,
-        title="day, UTC",
-        range=[first - 0.02 * (last - first) - 0.5, last + 0.02 * (last - first) + 0.5],
-        tickmode="array",
-        tickvals=[int(tick) for tick in ticks],
-        ticktext=[wording.day(int(tick) * DAY_MS, year_of_ms=last * DAY_MS) for tick in ticks],
-    )
 
 
 def _zero(look: Tokens) -> dict[str, Any]:

@@ -14,15 +14,8 @@ from dashboard.loading.arm import (
     as_of,
     near_arms,
 )
-from dashboard.loading.bringing import (
-    imports,
-    place,
-    preview_settings,
-    preview_undo,
-    problem_with,
-    setting_changes,
-)
-from dashboard.loading.knowing import pulls_needed, unread
+from dashboard.loading.confidence_page import pulls_needed, unread
+from dashboard.loading.data_page import imports, place, preview_undo
 from dashboard.loading.questions import (
     belief,
     changes,
@@ -36,6 +29,7 @@ from dashboard.loading.questions import (
     rewards,
     savings,
     truth,
+    undoers,
 )
 from dashboard.loading.reading import (
     Reading,
@@ -50,6 +44,7 @@ from dashboard.loading.reading import (
     settings,
 )
 from dashboard.loading.runs import run, seen_runs
+from dashboard.loading.settings_page import preview_settings, problem_with, setting_changes
 from dashboard.loading.shelf import Answer, Shelf
 
 __all__ = [
@@ -93,5 +88,6 @@ __all__ = [
     "setting_changes",
     "settings",
     "truth",
+    "undoers",
     "unread",
 ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from core import demo
 from core.flows import look
 from core.records.arm import ArmType
@@ -13,6 +16,9 @@ from core.statistics.confidence import Confidence
 from core.statistics.overview import Overview
 from core.statistics.savings import Savings
 from dashboard.loading.reading import asked, belief_view, reading
+
+_UNDOS_READ: Final = 1_000
+"""Longer ago, the page offers no redo to who may undo their own only; the command line does."""
 
 
 def belief() -> look.Belief:
@@ -74,6 +80,21 @@ def changes(limit: int = 5) -> tuple[AuditEntry, ...]:
     """The last entries of the audit log."""
     here = reading()
     return asked(("changes", limit), None, lambda: look.changes(here.desk, limit=limit))
+
+
+def undoers() -> dict[str, frozenset[str]]:
+    """Who undid what is undone, by the act's id, among the last changes: they may let it stand again."""
+    here = reading()
+    return asked("undoers", None, lambda: _undoers(look.changes(here.desk, limit=_UNDOS_READ)))
+
+
+def _undoers(entries: Sequence[AuditEntry]) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for entry in entries:
+        act = entry.detail.get("undone")
+        if entry.action == "undo" and not entry.undone and isinstance(act, str):
+            found[act] = found.get(act, frozenset()) | {entry.actor}
+    return found
 
 
 def preview_reward(arm: str, value: float, *, run: str | None, correct: bool) -> look.RewardPreview:

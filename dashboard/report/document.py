@@ -20,7 +20,7 @@ from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
 from dashboard.figures.theme import LIGHT
 from dashboard.figures.width_pulls import width_pulls
-from dashboard.report.facts import Facts, Query
+from dashboard.report.facts import Facts, Query, opening
 from dashboard.sentences import Sentence
 
 MAX_ARMS: Final = 1_000
@@ -68,6 +68,7 @@ class Report:
     subtitle: str
     about: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
+    opening: str
     queries: tuple[Query, ...]
 
 
@@ -80,6 +81,7 @@ def report(facts: Facts) -> Report:
         subtitle=sentences.savings_line(seen.savings),
         about=_about(facts),
         sections=_sections(facts) if known else (),
+        opening=opening(facts.frame.learner),
         queries=tuple(facts.queries.values()),
     )
 
@@ -203,13 +205,24 @@ def _beliefs(facts: Facts) -> Section:
         ),
         figures=(
             Figure(
-                title="Densities of nine arms from the best to the worst",
+                title=_densities_of(len(chosen)),
                 note="",
                 drawn=densities(chosen, others, LIGHT, n_others=int(rest.sum())),
             ),
         ),
         table=table(listed),
     )
+
+
+def _densities_of(n_arms: int) -> str:
+    """What a figure of so many arms shows.
+
+    >>> _densities_of(1), _densities_of(9)
+    ('Density of 1 arm', 'Densities of 9 arms from the best to the worst')
+    """
+    if n_arms == 1:
+        return "Density of 1 arm"
+    return f"Densities of {wording.things(n_arms, 'arm')} from the best to the worst"
 
 
 def _confidence(facts: Facts) -> Section:

@@ -10,7 +10,6 @@ from core.errors import StoreBusy
 from core.flows import look
 from core.flows.desk import Desk
 from core.records.audit import AuditEntry
-from core.records.times import iso
 from core.records.view import View
 from core.statistics.confidence import Confidence
 from core.statistics.overview import Overview
@@ -21,16 +20,20 @@ Answer = TypeVar("Answer")
 
 _TRIES: Final = 5
 _CHANGES: Final = 20
+_COMMAND: Final = "armscope posteriors"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """One question to the learner; ``number`` is how the report refers to it."""
+    """One question to the learner; ``number`` is how the report refers to it.
+
+    ``expression`` answers it in Python, after what `opening` says; ``command`` at the command line, if one does.
+    """
 
     number: int
     question: str
-    reads: str
-    again: str
+    expression: str
+    command: str
     asked_at_ms: int
 
 
@@ -65,66 +68,84 @@ def gather(desk: Desk, view: View) -> Facts:
 def _asked(desk: Desk, view: View) -> Facts:
     queries: dict[str, Query] = {}
 
-    def ask(name: str, question: str, reads: str, again: str, answer: Callable[[], Answer]) -> Answer:
+    def ask(
+        name: str, question: str, expression: str, answer: Callable[[], Answer], command: str = ""
+    ) -> Answer:
         queries[name] = Query(
-            number=len(queries) + 1, question=question, reads=reads, again=again, asked_at_ms=desk.clock()
+            number=len(queries) + 1,
+            question=question,
+            expression=expression,
+            command=command,
+            asked_at_ms=desk.clock(),
         )
         return answer()
 
+    told = told_view(view)
+    is_present = view.until_ms is None and not view.types
     return Facts(
-        frame=ask("frame", "What is there?", "look.frame()", "armscope status", lambda: look.frame(desk)),
+        frame=ask("frame", "What is there?", "look.frame(desk)", lambda: look.frame(desk)),
         view=view,
         overview=ask(
             "overview",
             "Key figures, best and worst arms, what needs a look",
-            f"look.overview({_told(view)})",
-            "armscope status",
+            f"look.overview(desk, {told})",
             lambda: look.overview(desk, view),
         ),
         savings=ask(
             "savings",
             "Baseline against selected runs",
-            f"look.savings({_told(view)})",
-            "armscope status",
+            f"look.savings(desk, {told})",
             lambda: look.savings(desk, view),
         ),
         confidence=ask(
             "confidence",
             "How much is known of each arm",
-            f"look.confidence({_told(view)})",
-            "armscope posteriors",
+            f"look.confidence(desk, {told})",
             lambda: look.confidence(desk, view),
         ),
         belief=ask(
             "belief",
             "What is believed of every arm",
-            f"look.belief({_told(view)})",
-            "armscope posteriors",
+            f"look.belief(desk, {told})",
             lambda: look.belief(desk, view),
+            _COMMAND if is_present else "",
         ),
         changes=ask(
             "changes",
             f"The last {_CHANGES} changes",
-            f"look.changes(limit={_CHANGES})",
-            "armscope export - --format jsonl",
-            lambda: look.changes(desk, limit=_CHANGES),
+            f"look.changes(desk, {_CHANGES})",
+            lambda: look.changes(desk, _CHANGES),
         ),
         made_at_ms=desk.clock(),
         queries=queries,
     )
 
 
-def _told(view: View) -> str:
-    """The filters that are set, as one would pass them on.
+def opening(learner: str) -> str:
+    """What precedes the expressions in Python, where ``file`` is the path of the database.
 
-    >>> _told(View(since_ms=0, models=("large",)))
-    "since=1970-01-01T00:00:00.000Z, models=('large',)"
+    >>> print(opening("support-agent"))
+    from core import View, open_learner
+    from core.flows import look
+    desk = open_learner(file, 'support-agent').desk
     """
-    parts = {
-        "since": iso(view.since_ms),
-        "until": iso(view.until_ms),
-        "models": view.models,
-        "channels": view.channels,
-        "types": view.types,
-    }
-    return ", ".join(f"{name}={wording.plain(str(value))}" for name, value in parts.items() if value)
+    return "\n".join(
+        (
+            "from core import View, open_learner",
+            "from core.flows import look",
+            f"desk = open_learner(file, {learner!a}).desk",
+        )
+    )
+
+
+def told_view(view: View) -> str:
+    """A view as Python has it, with the filters that are set, in ASCII.
+
+    >>> told_view(View(since_ms=0, models=("large",)))
+    "View(since_ms=0, models=('large',))"
+    """
+    unset = View()
+    chosen = ((name, getattr(view, name)) for name in View.__struct_fields__)
+    return (
+        f"View({', '.join(f'{name}={value!a}' for name, value in chosen if value != getattr(unset, name))})"
+    )

@@ -34,7 +34,7 @@ h2 {{ font-size: 1.25rem; font-weight: 600; margin: 2.5rem 0 .25rem; }}
 h3 {{ font-size: 1.0625rem; font-weight: 600; margin: 1.5rem 0 .25rem; }}
 p {{ margin: .4rem 0; }} .lead {{ font-size: 1.25rem; }} .key {{ color: {LIGHT.accent_text}; }}
 .muted, small, figcaption, sup {{ color: {LIGHT.muted}; font-size: .8125rem; }}
-a {{ color: {LIGHT.accent_text}; text-decoration: none; }} figure {{ margin: 0; overflow-x: auto; }}
+a {{ color: {LIGHT.accent_text}; text-decoration: none; }} figure {{ margin: 0; }} figure, pre {{ overflow-x: auto; }}
 .cards {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(160px, 1fr)); gap: .5rem; margin: 1rem 0; }}
 .cards div {{ border: 1px solid {LIGHT.border}; border-radius: 6px; padding: .6rem .9rem; }}
 .cards b {{ display: block; font-size: 1.6rem; font-weight: 600; line-height: 1.3; }}
@@ -65,7 +65,7 @@ def rendered(made: Report) -> bytes:
         f"<title>armscope: {escape(_words(made.title))}</title><style>{_STYLE}</style></head><body>",
         f"<main><h1>{_sentence(made.title)}</h1><p>{_line(made.subtitle)}</p>{_about(made.about)}",
         *_numbered(made.sections),
-        _queries(made.queries),
+        _queries(made.queries, made.opening),
         f"</main><script>{library}</script><script>{offline.SHOW}</script></body></html>\n",
     ]
     return "".join(parts).encode("utf-8", "replace")
@@ -144,17 +144,19 @@ def _reference(query: Query) -> str:
     return f' <sup><a href="#query-{query.number}">[{query.number}]</a></sup>'
 
 
-def _queries(queries: Iterable[Query]) -> str:
+def _queries(queries: Iterable[Query], opening: str) -> str:
     rows = "".join(
         f'<tr id="query-{query.number}"><td class="number">{query.number}</td><td>{escape(query.question)}</td>'
-        f"<td><code>{escape(query.reads)}</code></td><td><code>{escape(query.again)}</code></td>"
+        f'<td class="long"><code>{escape(query.expression)}</code></td><td><code>{escape(query.command)}</code></td>'
         f"<td>{instant(query.asked_at_ms):%Y-%m-%d %H:%M:%S}</td></tr>"
         for query in queries
     )
     return (
         "<section><h2>Where the numbers come from</h2><p>The number in brackets beside a figure names its "
-        "question. All of them were answered from the same revision.</p><table><thead><tr><th>no.</th><th>question"
-        f"</th><th>asked</th><th>again, at the command line</th><th>when, UTC</th></tr></thead><tbody>{rows}</tbody>"
+        "question. All of them were answered from the same revision; until something is written, Python answers "
+        "them again, where <code>file</code> is the path of the database:</p>"
+        f"<pre><code>{escape(opening)}</code></pre><table><thead><tr><th>no.</th><th>question"
+        f"</th><th>in Python</th><th>at the command line</th><th>when, UTC</th></tr></thead><tbody>{rows}</tbody>"
         "</table></section>"
     )
 

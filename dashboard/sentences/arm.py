@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from core.doors import explained
+from core import explained
 from core.flows.look import ArmInRun, ArmPath, Inclusion, Learned, Mark
 from core.records.observation import Kind
 from core.records.posterior import Band

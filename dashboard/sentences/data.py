@@ -10,9 +10,9 @@ from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 
 _SKIPPED = {
-    "conversational": "no tool was called",
-    "aborted": "stopped before a tool was called",
-    "error": "failed before a tool was called",
+    "conversational": "no real tool was called",
+    "aborted": "stopped before a real tool was called",
+    "error": "failed before a real tool was called",
     "passive": "passive phase: recorded only",
 }
 
@@ -38,7 +38,10 @@ def data(n_runs: int, n_arms: int, done: Sequence[PastImport]) -> Sentence:
 def import_line(answer: ImportAnswer) -> str:
     """An import in one line, in Markdown."""
     if answer.runs == 0:
-        return f"No runs; {wording.things(answer.ledger, 'reward, belief or reset', 'rewards, beliefs and resets')}."
+        told = wording.things(
+            answer.ledger, "reward, belief, reset or note", "rewards, beliefs, resets and notes"
+        )
+        return f"No runs; {told}."
     new = answer.runs - answer.duplicates - answer.updated
     return (
         f"**{wording.things(new, 'new run')}**, {wording.count(answer.updated)} grown, "
@@ -56,12 +59,12 @@ def report(answer: ImportAnswer) -> dict[str, list[object]]:
     ]
     rows += [("skipped", n, _SKIPPED[reason]) for reason, n in answer.skipped_by.items()]
     if answer.skipped and not answer.skipped_by:
-        rows.append(("skipped", answer.skipped, "no tool was called, or passive"))
+        rows.append(("skipped", answer.skipped, "no real tool was called, or passive"))
     more = [
         ("empty", answer.empty, "neither reply nor call"),
         ("replies outside any turn", answer.outside, "nobody had asked yet"),
         ("calls of tools that were not offered", answer.not_offered, "they get no arm"),
-        ("rewards, beliefs and resets", answer.ledger, "told by the files"),
+        ("rewards, beliefs, resets and notes", answer.ledger, "told by the files"),
     ]
     rows += [row for row in more if row[1]]
     rows.append(

@@ -24,7 +24,8 @@ def runs(seen: RunsSeen, *, newest: bool, narrowed: bool) -> Sentence:
     n_arms = sum(row.n_arms for row in rows) / len(rows)
     silent = [row for row in rows if row.outcome != "observed"]
     parts: list[str | Phrase] = [_which(len(rows), newest=newest, narrowed=narrowed), Phrase(_arms(n_arms))]
-    parts.append(" were in on average; " if len(rows) > 1 else " were in; ")
+    were = "was" if round(n_arms) == 1 else "were"
+    parts.append(f" {were} in on average; " if len(rows) > 1 else f" {were} in; ")
     if not silent:
         return (*parts, "every run taught something." if len(rows) > 1 else "it taught something.")
     n_silent = "it" if len(rows) == 1 else wording.things(len(silent), "run")
@@ -50,8 +51,8 @@ def _why(silent: Sequence[RunRow]) -> str:
     if reasons == {"passive"}:
         return "fell into the passive phase"
     if "passive" in reasons:
-        return "made no tool call or fell into the passive phase"
-    return "made no tool call"
+        return "made no real tool call or fell into the passive phase"
+    return "made no real tool call"
 
 
 def runs_counted(seen: RunsSeen, *, newest: bool, narrowed: bool, year_of_ms: int | None) -> str:

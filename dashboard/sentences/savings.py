@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Final
 
@@ -323,4 +322,4 @@ def amount_limits(estimate: Estimate, *, negative: bool = False, percent: bool =
         low, high = -high, -low
     if percent:
         return wording.percent_interval(low, high)
-    return f"{wording.count(math.floor(low))} to {wording.count(math.ceil(high))}"
+    return wording.count_interval(low, high)

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.flows.look import SettingsPreview
 from core.records.arm import ARM_TYPES
-from core.records.learner import LearnerSettings, Priors
+from core.records.learner import MAX_PRICE, LearnerSettings, Priors
 from dashboard import wording
 from dashboard.figures.theme import Tokens
 from dashboard.sentences.phrase import Phrase, Sentence
@@ -82,7 +82,7 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         label="Prices, one model a line",
         explains="What a million tokens cost, as `model = price`, so that savings can be told in money. "
         "Selection does not heed them.",
-        allowed="0 to 1,000,000 each",
+        allowed=f"0 to {wording.count(int(MAX_PRICE))} each",
     ),
 }
 SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {

@@ -25,6 +25,16 @@ PageName = Literal[
     "settings",
 ]
 
+OPEN_TO_ALL: Final[tuple[PageName, ...]] = (
+    "overview",
+    "posteriors",
+    "arm",
+    "confidence",
+    "savings",
+    "runs",
+    "run",
+)
+"""Pages without administration, in the order of the navigation; a presentation has these and no others."""
 _HIDDEN: Final = frozenset({"arm", "run"})
 """Pages one comes to by a link only: they need to be told what to show."""
 _FOLDER: Final = PACKAGE / "app_pages"

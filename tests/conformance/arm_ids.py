@@ -22,9 +22,3 @@ def is_arm_id(key: str) -> bool:
 def _is_no_character(point: int) -> bool:
     is_control = point < 0x20 or 0x7F <= point < 0xA0
     return is_control or 0xD800 <= point < 0xE000
-
-
-NO_ARM: Final = (
-    "§2: Id `type:category:name`; everything after the second colon is the name. Types: tool, skill, file, memory, "
-    "section; another type is a rejected line. 1 to 512 characters, no control characters."
-)

@@ -18,7 +18,8 @@ from core.records.candidate import file_candidate, skill_candidate, tool_candida
 from core.records.javascript import units
 from core.records.learner import SEEDS, LearnerSettings
 from core.records.run import Inventory, Run
-from tests.conformance.arm_ids import NO_ARM, is_arm_id
+from tests.conformance import rules
+from tests.conformance.arm_ids import is_arm_id
 from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, compare, load
 
 # Ids
@@ -29,7 +30,9 @@ def test_an_id_is_put_together_of_its_parts(vector: Vector) -> None:
     given = vector.input
     built = _arm(lambda: Arm(key=f"{given['type']}:{given['category']}:{given['id']}"))
     deviations = [
-        Deviation(NO_ARM, "Each of the three parts must be there.", lambda case: not is_arm_id(case.theirs))
+        Deviation(
+            rules.NO_ARM, "Each of the three parts must be there.", lambda case: not is_arm_id(case.theirs)
+        )
     ]
     compare(vector, {"id": built.key if built else ABSENT}, {"id": vector.output}, deviations)
 
@@ -40,7 +43,7 @@ def test_an_id_is_taken_apart(vector: Vector) -> None:
     parts = {"type": arm.type, "category": arm.category, "id": arm.name} if arm else None
     deviations = [
         Deviation(
-            NO_ARM,
+            rules.NO_ARM,
             "A name must be there and hold no control character.",
             lambda case: case.theirs is not None and not is_arm_id(case.vector.input),
         )
@@ -52,12 +55,12 @@ def test_an_id_is_taken_apart(vector: Vector) -> None:
 
 CANDIDATES: Final = (
     Deviation(
-        NO_ARM,
+        rules.NO_ARM,
         "A tool or file without a name is refused as a candidate.",
         lambda case: isinstance(case.theirs, Mapping) and not is_arm_id(case.theirs["id"]),
     ),
     Deviation(
-        "§2: Id `type:category:name`; everything after the second colon is the name.",
+        rules.ARM_ID,
         "The category of a skill whose name holds a colon ends at that colon.",
         lambda case: case.name.startswith("category") and ":" in case.theirs["category"],
     ),
@@ -120,22 +123,22 @@ _FALLBACK: Final = ("error", "unavailable")
 SELECTION: Final = (
     *CANDIDATES,
     Deviation(
-        "§8: Budget 0 or absent = unlimited",
+        rules.NO_BUDGET,
         "OpenClaw asks for 8,000 tokens where no budget is set.",
         lambda case: case.name == "token_budget" and "tokenBudget" not in case.vector.input["config"],
     ),
     Deviation(
-        "§8: then arms under `min_pulls` (5)",
+        rules.EXPLORED,
         "OpenClaw asks for no exploration unless told to.",
         lambda case: case.name == "min_pulls" and "minPulls" not in case.vector.input["config"],
     ),
     Deviation(
-        "§2: Set per learner and per arm (of priors)",
+        rules.OWN_PRIOR,
         "There is no boost for seeds: an arm's own prior says how good it is thought to be.",
         lambda case: case.name == "seed_boost",
     ),
     Deviation(
-        "§4: Class of a run: ... `fallback` (selector unavailable) ... Only baseline and selected are compared.",
+        rules.CLASSES,
         "OpenClaw marks runs of an outage as baseline, which is what they are compared against.",
         lambda case: case.name == "is_baseline" and case.vector.input["backend"] in _FALLBACK,
     ),
@@ -174,7 +177,7 @@ def _would_ask(given: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _chosen(told: Mapping[str, Any], *, is_fallback: bool) -> dict[str, object]:
-    """What went in; names that are empty are no arms of ours (see `NO_ARM`)."""
+    """What went in; names that are empty are no arms of ours (see `rules.NO_ARM`)."""
     selection = told["selection"]
     parts: dict[str, object] = {"is_baseline": selection["isBaseline"]}
     for kind in ("selected_tools", "selected_skills", "selected_files"):
@@ -216,12 +219,12 @@ _NAMED_UNITS: Final = 64
 
 GUIDANCE: Final = (
     Deviation(
-        "§8: a short guidance text for the system prompt names them, so that the agent can say what is missing",
+        rules.GUIDANCE,
         "OpenClaw cuts a name after 64 UTF-16 units; ours keeps it whole to 80 characters, then both its ends.",
         lambda case: any(units(key.split(":", 2)[2]) > _NAMED_UNITS for key in _tools(case)),
     ),
     Deviation(
-        NO_ARM,
+        rules.NO_ARM,
         "OpenClaw strips control characters from a name; with us no id holds one, and text shows them escaped.",
         lambda case: not all(map(is_arm_id, _tools(case))),
     ),

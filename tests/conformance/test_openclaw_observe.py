@@ -12,19 +12,22 @@ from core.observe import observe, outcome_arms, reward_of_flag
 from core.records.arm import Arm
 from core.records.observation import OUTCOME_REWARDS
 from core.records.run import Call, Inventory, Run
-from tests.conformance.arm_ids import NO_ARM, is_arm_id
+from tests.conformance import rules
+from tests.conformance.arm_ids import is_arm_id
 from tests.conformance.vectors import Deviation, Vector, compare, load
 
 _CONTEXT: Final = "context"
 
 DEVIATIONS: Final = (
     Deviation(
-        "§6: There is one posterior per learner and arm, and the selector reads it; context is metadata.",
+        rules.ONE_POSTERIOR,
         "An automatic observation carries no context of its own: its run knows phase, model and session.",
         lambda case: case.name == _CONTEXT,
     ),
     Deviation(
-        NO_ARM, "Such an id gets no arm, so nothing is observed of it.", lambda case: not is_arm_id(case.name)
+        rules.NO_ARM,
+        "Such an id gets no arm, so nothing is observed of it.",
+        lambda case: not is_arm_id(case.name),
     ),
 )
 

@@ -10,7 +10,8 @@ from core.detect import detect
 from core.errors import InvalidArm
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
-from tests.conformance.arm_ids import NO_ARM, is_arm_id
+from tests.conformance import rules
+from tests.conformance.arm_ids import is_arm_id
 from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, compare, load
 
 
@@ -19,7 +20,9 @@ def _is_no_arm(case: Case) -> bool:
     return given["armType"] != "memory" and not is_arm_id(given["armId"])
 
 
-DEVIATIONS: Final = (Deviation(NO_ARM, "Such an id is refused before anything is looked for.", _is_no_arm),)
+DEVIATIONS: Final = (
+    Deviation(rules.NO_ARM, "Such an id is refused before anything is looked for.", _is_no_arm),
+)
 
 
 @pytest.mark.parametrize("vector", load("openclaw_reference"))

@@ -25,6 +25,7 @@ from core.records.arm import ARM_TYPES, MICRO, Arm, Prior
 from core.records.observation import OUTCOME_REWARDS
 from core.store.store import Store
 from core.store.transaction import DECLARED
+from tests.conformance import rules
 from tests.conformance.arm_ids import is_arm_id
 from tests.conformance.vectors import ABSENT, Deviation, Vector, close, compare, load
 from tests.flows.world import desk_at
@@ -38,37 +39,37 @@ Answer = Any  # whatever JSON can hold
 
 RULES: Final = {
     "contexts": (
-        "§6: There is one posterior per learner and arm, and the selector reads it; context is metadata.",
+        rules.ONE_POSTERIOR,
         "A reward given with a context would go where nobody reads.",
     ),
     "decay": (
-        "§3: Any order of the same facts gives the same posterior, bit for bit.",
+        rules.ANY_ORDER,
         "A posterior that decays depends on when each fact came.",
     ),
     "credit": (
-        "§10: an episode's normalised reward to the arms of its runs as lagged fractional observations",
+        rules.OBSERVED_ONLY,
         "Parameters are moved by observations only, never by a difference that may be negative.",
     ),
     "range": (
-        "§6: Outside [0,1], NaN, infinite: refused.",
+        rules.WITHIN_0_1,
         "One reward of 2 or -1 leaves a parameter of 0, which breaks every later selection.",
     ),
-    "zero": ("§6: an explicit number wins over the outcome", "qortex takes a reward of 0 for a missing one."),
-    "neither": ("§6: neither = accepted", "qortex takes silence for a rejection."),
+    "zero": (rules.NUMBER_FIRST, "qortex takes a reward of 0 for a missing one."),
+    "neither": (rules.ACCEPTED, "qortex takes silence for a rejection."),
     "outcome": (
-        "§6: Outcome accepted 1, partial 0.5, rejected 0",
+        rules.OUTCOMES,
         "Another word is refused, where qortex takes it for a rejection.",
     ),
-    "unknown": ("§6: Unknown arm: refused with near matches", "So is a reset of one; qortex counts 0."),
+    "unknown": (rules.KNOWN_ARMS, "So is a reset of one; qortex counts 0."),
     "nothing": (
-        "§11: a reset that silently does nothing",
+        rules.NO_SILENT_RESET,
         "A reset with no arm in scope is refused; qortex answers 0.",
     ),
     "kept": (
-        "§6: Nothing is deleted.",
+        rules.NOTHING_DELETED,
         "An arm that was reset stays listed, at Beta(1,1) and zero pulls; qortex forgets it.",
     ),
-    "ties": ("§8: Rank = by posterior mean, ties by id.", "qortex ranks equal means as they came."),
+    "ties": (rules.RANKS, "qortex ranks equal means as they came."),
 }
 
 

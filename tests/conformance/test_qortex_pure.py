@@ -13,6 +13,7 @@ from core.posterior import beta
 from core.records.arm import MICRO, UNIFORM, Prior
 from core.records.observation import OUTCOME_REWARDS, Amount, RewardOutcome
 from core.settings import check_learner
+from tests.conformance import rules
 from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, close, compare, load
 
 TOLERANCE: Final = 1.001e-12  # their 1e-12, with room for the last digit of 1 + 1e-12
@@ -26,13 +27,12 @@ def _reward(case: Case) -> float:
 
 UPDATES: Final = (
     Deviation(
-        "§6: Outside [0,1], NaN, infinite: refused.",
+        rules.WITHIN_0_1,
         "qortex adds whatever it is given, and a posterior may end with a parameter of 0 or less.",
         lambda case: not 0 <= _reward(case) <= 1,
     ),
     Deviation(
-        "§3: Integers in millionths: `success = round_half_even(w*r)` per observation ...; finer rewards are rounded "
-        "and the answer says so.",
+        rules.MILLIONTHS,
         "The reward, or what it is added to, is finer than a millionth.",
         lambda case: (
             case.name != "pulls" and abs(_rounded_off(case)) > TOLERANCE * max(1.0, abs(case.theirs))
@@ -85,8 +85,7 @@ def test_the_mean_is_qortexs(vector: Vector) -> None:
 
 STATES: Final = (
     Deviation(
-        "§5: Beta(1,1) becomes the arm's prior and the rest one ledger row of kind `carried` (success, failure, "
-        "pulls) per arm",
+        rules.CARRIED,
         "The sum of rewards is the success that is carried; qortex keeps one apart, which may be another.",
         lambda case: case.name == "total_reward" and case.theirs != case.vector.input.get("alpha", 1) - 1,
     ),
@@ -113,7 +112,7 @@ def test_a_carried_state_starts_from_the_uniform_prior(vector: Vector) -> None:
 
 OUTCOMES: Final = (
     Deviation(
-        "§6: Outcome accepted 1, partial 0.5, rejected 0",
+        rules.OUTCOMES,
         "Ours has three outcomes; another word is refused, where qortex takes it for a rejection.",
         lambda case: case.vector.input not in OUTCOME_REWARDS,
     ),
@@ -121,7 +120,7 @@ OUTCOMES: Final = (
 BINARY: Final = (
     *OUTCOMES,
     Deviation(
-        "§6: Outcome accepted 1, partial 0.5, rejected 0",
+        rules.OUTCOMES,
         "There is one way to read an outcome; the binary one has no half.",
         lambda case: case.vector.input == "partial",
     ),
@@ -146,7 +145,7 @@ def _worth(outcome: RewardOutcome) -> object:
 
 CONTEXTS: Final = (
     Deviation(
-        "§6: There is one posterior per learner and arm, and the selector reads it; context is metadata.",
+        rules.ONE_POSTERIOR,
         "No posterior is kept per context, so none needs a name.",
         lambda case: case.name == "hash",
     ),
@@ -163,12 +162,12 @@ _UNPRINTABLE: Final = "\n\r\t\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 NAMES: Final = (
     Deviation(
-        "§2: An id is data: never a path",
+        rules.NO_PATH,
         "qortex makes a file's name of it; ours is a value in a column, where a slash or a dot does no harm.",
         lambda case: case.theirs == "refused" and _is_harmless(case.vector.input),
     ),
     Deviation(
-        "§2: 1 to 512 characters, no control characters",
+        rules.PRINTABLE,
         "qortex lets a final line break through.",
         lambda case: case.theirs == "valid" and case.vector.input.endswith(tuple(_UNPRINTABLE)),
     ),

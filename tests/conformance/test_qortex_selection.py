@@ -15,6 +15,7 @@ import pytest
 
 from core.columns import Bools, Floats, Ints
 from core.packing import fill, fill_many, order_selected
+from tests.conformance import rules
 from tests.conformance.vectors import Case, Deviation, Vector, compare, load
 
 ERRORS: Final = 4
@@ -100,24 +101,22 @@ def _explores_as_listed(case: Case) -> bool:
 
 DEVIATIONS: Final = (
     Deviation(
-        "§8: Baseline = seeds, then all other arms in random order, skipping what doesn't fit, up to the token "
-        "budget",
+        rules.BASELINE,
         "A baseline run shows what the prompt would be without us, so k does not hold it back.",
         _baseline_ignores_k,
     ),
     Deviation(
-        "§8: then arms under `min_pulls` (5), fewest pulls first, then by Thompson draw; what doesn't fit is skipped "
-        "and the next tried",
+        rules.SELECTED,
         "qortex puts all under-explored arms in, past budget and k.",
         _forces_under_explored,
     ),
     Deviation(
-        "§8: Baseline = seeds, then all other arms in random order",
+        rules.BASELINE,
         "qortex puts under-explored arms first in baseline runs too.",
         _explores_in_baseline,
     ),
     Deviation(
-        "§8: then arms under `min_pulls` (5), fewest pulls first",
+        rules.EXPLORED,
         "qortex takes under-explored arms as they are listed.",
         _explores_as_listed,
     ),

@@ -50,7 +50,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Deviation:
-    """Where we answer otherwise on purpose: the sentence of the rules that decides it, and why it applies."""
+    """Where we answer otherwise on purpose: the rule of ours that decides it, and why it applies."""
 
     rule: str
     reason: str

@@ -12,7 +12,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import look
+from core.flows.export import export_file
 from core.flows.importing import import_files
+from core.flows.note import note
 from core.records.actor import Actor
 from dashboard import acting
 from tests.dashboard.conftest import Open, check, texts, unfold
@@ -45,6 +47,27 @@ def test_dropped_files_are_imported_and_reported(open_page: Open, database: Path
     rejected = next(table.value for table in page.dataframe if "reason" in table.value)
     assert list(rejected["line"]) == ["3"]
     assert not page.file_uploader(key="dropped 1").value, "the files are let go"
+
+
+def test_a_call_of_a_meta_tool_is_no_real_call(open_page: Open, database: Path) -> None:
+    page = drop(open_page("data"), ("runs.jsonl", lines([run_line("a") | {"calls": ["message"]}])))
+    counts = next(table.value for table in page.table if "what" in table.value)
+    assert [row[" "] for _, row in counts.iterrows() if row["what"] == "skipped"] == [
+        "no real tool was called"
+    ]
+    said = str(open_page("runs").title[0].value)
+    assert " was in; " in said
+    assert said.endswith(" made no real tool call and taught nothing.")
+
+
+def test_notes_are_counted_among_what_the_files_told(open_page: Open, database: Path, tmp_path: Path) -> None:
+    elsewhere = world(tmp_path / "elsewhere.db", keys(2), 1)
+    note(elsewhere, keys(2)[0], "slow on Mondays")
+    export_file(elsewhere, tmp_path / "told.jsonl")
+    page = drop(open_page("data"), ("told.jsonl", (tmp_path / "told.jsonl").read_bytes()))
+    counts = next(table.value for table in page.table if "what" in table.value)
+    told = dict(zip(counts["what"], counts["how many"], strict=True))
+    assert told["rewards, beliefs, resets and notes"] == 1
 
 
 def test_the_same_again_changes_nothing(open_page: Open, database: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -15,8 +16,10 @@ from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Usage
+from core.statistics.overview import AttentionKind
 from dashboard import wording
-from dashboard.widgets import address
+from dashboard.widgets import address, ways
+from dashboard.widgets.overview import attention
 from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, desk_at, world
 
@@ -110,6 +113,24 @@ def test_imported_runs_alone_say_what_is_known_and_claim_nothing(open_page: Open
     title = open_page().title[0].value
     assert "4 of 4 arms" in title
     assert "savings cannot be claimed without baseline runs" in title
+
+
+def test_whatever_needs_a_look_has_a_page() -> None:
+    assert set(attention.PAGES) == set(get_args(AttentionKind))
+    assert set(attention.PAGES.values()) <= set(get_args(ways.PageName))
+
+
+def test_a_presentation_links_to_its_own_pages_only(open_page: Open, database: Path) -> None:
+    desk = sick(database)
+    change(desk, "phase", "passive")
+    for presenting in (False, True):
+        page = open_page("overview", present="true") if presenting else open_page()
+        assert "The learner is passive since " in said(page)
+        labels = {str(link.proto.label) for link in page.get("page_link")}
+        assert "Check evidence" in labels
+        assert labels & {"Reset them", "See settings"} == (
+            set() if presenting else {"Reset them", "See settings"}
+        )
 
 
 def test_one_run_and_nothing_at_all(open_page: Open, database: Path) -> None:

@@ -20,7 +20,8 @@ from core.flows.learn import record_all
 from core.records.view import View
 from dashboard import launch, sentences, wording
 from dashboard.report import gather, rendered, report
-from tests.dashboard.worlds import HOSTILE, desk_at, keys, runs, world
+from dashboard.report.facts import opening
+from tests.dashboard.worlds import HOSTILE, NOON_MS, desk_at, keys, runs, world
 
 
 class Reader(HTMLParser):
@@ -71,6 +72,43 @@ def test_every_section_names_its_question(tmp_path: Path) -> None:
     assert set(asked) <= known
     n_sections = sum(tag == "section" for tag, _ in read.elements)
     assert len(asked) >= n_sections - 1, "all but the list of the questions itself"
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        View(),
+        View(since_ms=NOON_MS - 30 * 3_600_000, until_ms=NOON_MS, models=("large",), types=("tool", "file")),
+        View(channels=("<b>cron</b>", "caf\u00e9 \u202e")),
+    ],
+    ids=["everything", "filtered", "hostile"],
+)
+def test_every_number_can_be_had_again_as_the_report_says(tmp_path: Path, view: View) -> None:
+    desk = world(tmp_path / "a.db", keys(6), 60)
+    facts = gather(desk, view)
+    read = Reader(rendered(report(facts)))
+    names: dict[str, object] = {"file": tmp_path / "a.db"}
+    assert opening(desk.learner) in read.text
+    exec(opening(desk.learner), names)
+    for name, query in facts.queries.items():
+        assert query.expression in read.text
+        assert repr(eval(query.expression, names)) == repr(getattr(facts, name))
+
+
+def test_a_command_is_named_only_where_it_answers(tmp_path: Path) -> None:
+    desk = world(tmp_path / "a.db", keys(6), 60)
+    everything, tools = gather(desk, View()), gather(desk, View(types=("tool",)))
+    commands = {name: query.command for name, query in everything.queries.items() if query.command}
+    assert commands == {"belief": "armscope posteriors"}
+    assert not [query for query in tools.queries.values() if query.command]
+    done = CliRunner().invoke(app, ["--database", str(tmp_path / "a.db"), "posteriors", "--json"])
+    assert [one["arm"] for one in json.loads(done.output)] == [one.arm for one in look.posteriors(desk)]
+    assert len(everything.belief.columns) == len(json.loads(done.output))
+
+
+def test_the_figure_of_densities_names_how_many_it_shows(tmp_path: Path) -> None:
+    read = Reader(rendered(report(gather(world(tmp_path / "a.db", keys(4), 60), View()))))
+    assert "Densities of 4 arms from the best to the worst" in read.text
 
 
 def test_it_loads_nothing_and_runs_two_scripts(tmp_path: Path) -> None:

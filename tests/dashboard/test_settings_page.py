@@ -65,6 +65,19 @@ def test_every_setting_is_on_the_page_with_its_meaning(open_page: Open, database
         assert page.button(key="send settings").disabled
 
 
+def test_the_highest_price_that_the_page_names_is_taken(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 5)
+    highest = (
+        sentences.SETTING_WORDS["prices"].allowed.removeprefix("0 to ").partition(" ")[0].replace(",", "")
+    )
+    page = open_page("settings", part=part("prices"))
+    page.text_area(key=key("prices")).set_value(f"large = {int(highest) * 10}").run()
+    assert page.button(key="send settings").disabled
+    page.text_area(key=key("prices")).set_value(f"large = {highest}").run()
+    page.button(key="send settings").click().run()
+    assert settings_of(database).prices == {"large": float(highest)}
+
+
 def test_a_draft_stays_while_another_group_is_open(open_page: Open, database: Path) -> None:
     world(database, keys(5), 5)
     page = open_page("settings")

@@ -95,18 +95,6 @@ def test_minus_is_a_minus(value: float) -> None:
         assert not re.fullmatch(r"[−+]0(\.0+)?%?", said)
 
 
-@given(st.integers(0, 10**6))
-def test_the_next_band_is_reached(pulls: int) -> None:
-    needed = wording.next_band(pulls)
-    if needed is None:
-        assert pulls >= 50
-    else:
-        more, band = needed
-        assert more > 0
-        assert wording.next_band(pulls + more) != needed
-        assert band in wording.BAND_WORDS
-
-
 @given(st.floats(-1, 1), st.floats(-1, 1))
 def test_means_that_differ_look_different(one: float, other: float) -> None:
     before, after = abs(one), abs(other)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core.doors import explained
+from core import explained
 from core.doors.cli import main
 from core.flows import look
 from core.flows.learn import record

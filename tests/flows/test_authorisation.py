@@ -46,7 +46,7 @@ TABLE: dict[Action, set[Role]] = {
     "ingest": {"operator", "ingest"},
     "select": {"operator", "ingest"},
 }
-"""The table of the design, once more."""
+"""Which roles include an action, written a second time by hand, so that a change of `core.permissions` is meant."""
 
 Flow = Callable[[Desk, Path], object]
 

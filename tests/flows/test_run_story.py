@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core.doors import explained
+from core import explained
 from core.errors import UnknownRun
 from core.flows import look
 from core.flows.desk import Desk

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dashboard.widgets.frame.role import WIDTH_COOKIE
+from dashboard.widgets.frame.window import WIDTH_COOKIE
 from tests.journeys.server import Served
 
 _KNOCK = {

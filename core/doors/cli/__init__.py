@@ -4,11 +4,12 @@ One file per group of commands; a command is known once its file is imported, in
 """
 
 from core.doors.cli import showing, explaining, bringing, taking, choosing, changing, keeping  # isort: skip - the order of --help
-from core.doors.cli.line import Json, Where, app, desk_of, main
+from core.doors.cli.line import Json, Where, answer, app, desk_of, main
 
 __all__ = [
     "Json",
     "Where",
+    "answer",
     "app",
     "bringing",
     "changing",

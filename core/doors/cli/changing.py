@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
 import typer
 
 from core.doors.cli.line import Json, answer, app, desk_of, types_of
-from core.doors.terminal import say, say_table
+from core.doors.terminal import said_mean, say, say_table
 from core.flows import look
+from core.flows.desk import Desk
 from core.flows.note import note as note_arm
 from core.flows.reset import reset as reset_arms
 from core.flows.reward import reward as reward_arm
 from core.flows.settings import change
 from core.flows.undo import undo as undo_act
+from core.records.arm import ArmType
 from core.records.observation import RewardOutcome
 from core.records.reset import Target
 
@@ -60,9 +63,7 @@ def reward(
     context: typer.Context,
     arm: Annotated[str, typer.Argument(help="The arm's id, type:category:name.")],
     value: Annotated[float | None, typer.Argument(help="0 to 1; wins over --outcome.")] = None,
-    outcome: Annotated[
-        Literal["accepted", "partial", "rejected"] | None, typer.Option("--outcome", help="1, 0.5 or 0.")
-    ] = None,
+    outcome: Annotated[RewardOutcome | None, typer.Option("--outcome", help="1, 0.5 or 0.")] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="Why.")] = None,
     run: Annotated[str | None, typer.Option("--run", help="The run it is about: uid or number.")] = None,
     correct: Annotated[bool, typer.Option("--correct", help="Replace that run's automatic reward.")] = False,
@@ -73,12 +74,11 @@ def reward(
     as_json: Json = False,
 ) -> None:
     """Give a lagged reward by hand."""
-    chosen: RewardOutcome | None = outcome
     found = reward_arm(
         desk_of(context),
         arm,
         value,
-        outcome=chosen,
+        outcome=outcome,
         reason=reason,
         run=run,
         correct=correct,
@@ -86,7 +86,7 @@ def reward(
         create=create,
     )
     words = (
-        f"{found.arm} rewarded {found.reward:g} ({found.kind}); its mean is now {found.mean:.3f} after "
+        f"{found.arm} rewarded {found.reward:g} ({found.kind}); its mean is now {said_mean(found.mean)} after "
         f"{found.pulls:,} pulls. Take it back with: armscope undo {found.id}"
     )
     answer(found, as_json=as_json, words=lambda: say(words))
@@ -115,36 +115,30 @@ def reset(
     arm_type: Annotated[
         list[str] | None, typer.Option("--type", help="All arms of this type; repeatable.")
     ] = None,
-    to: Annotated[
-        Literal["uniform", "prior"], typer.Option("--to", help="Beta(1, 1), or each own prior.")
-    ] = "uniform",
+    to: Annotated[Target, typer.Option("--to", help="Beta(1, 1), or each own prior.")] = "uniform",
     reason: Annotated[str | None, typer.Option("--reason", help="Why.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
     as_json: Json = False,
 ) -> None:
     """Start arms again (all of them, if none are named); nothing is deleted."""
     desk = desk_of(context)
-    types, target = types_of(arm_type or []), _target(to)
-    preview = look.preview_reset(desk, arms=arm or (), types=types, target=target)
+    types = types_of(arm_type or [])
     if not yes:
-        _confirm(preview)
-    found = reset_arms(desk, arms=arm or (), types=types, target=target, reason=reason)
+        _confirm(desk, arm or (), types, to)
+    found = reset_arms(desk, arms=arm or (), types=types, target=to, reason=reason)
     words = f"{found.reset_count:,} arms reset to {found.to}. Take it back with: armscope undo {found.id}"
     answer(found, as_json=as_json, words=lambda: say(words))
 
 
-def _confirm(preview: look.ResetPreview) -> None:
+def _confirm(desk: Desk, arms: Sequence[str], types: tuple[ArmType, ...], target: Target) -> None:
     if not sys.stdin.isatty():
         raise typer.BadParameter("a reset without a terminal to ask on needs --yes; nothing was reset")
+    preview = look.preview_reset(desk, arms=arms, types=types, target=target)
     say(
         f"Reset {len(preview.columns):,} arms ({preview.scope}) to {preview.target}. "
         f"Their {int(preview.columns.pulls.sum()):,} pulls stay readable, and you can undo it."
     )
     typer.confirm("Go on?", abort=True)
-
-
-def _target(to: Literal["uniform", "prior"]) -> Target:
-    return to
 
 
 @app.command()

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from core.doors import explained
+from core import explained
 from core.doors.cli.line import Json, answer, app, desk_of
 from core.doors.terminal import say, say_table
 from core.flows import look

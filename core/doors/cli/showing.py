@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from core.doors.cli.line import Json, answer, app, desk_of, types_of
-from core.doors.terminal import say, say_table
+from core.doors.terminal import said_mean, say, say_table
 from core.flows import look
 from core.flows.learners import create_learner
 from core.flows.learners import learners as learners_of
@@ -72,7 +72,7 @@ def posteriors(
     rows = [
         (
             one.arm,
-            f"{one.mean:.3f}",
+            said_mean(one.mean),
             f"{one.interval.lower:.3f} to {one.interval.upper:.3f}",
             f"{one.pulls:,}",
             f"{one.inclusions:,}",

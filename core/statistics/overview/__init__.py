@@ -6,7 +6,6 @@ from core.statistics.overview.attention import (
     Attention,
     AttentionKind,
     Happened,
-    Page,
 )
 from core.statistics.overview.key_figures import FigureName, KeyFigure
 from core.statistics.overview.ranked import RankedArm
@@ -23,7 +22,6 @@ __all__ = [
     "Happened",
     "KeyFigure",
     "Overview",
-    "Page",
     "RankedArm",
     "overview",
 ]

@@ -31,8 +31,6 @@ AttentionKind = Literal[
     "passive",
 ]
 
-Page = Literal["savings", "confidence", "posteriors", "settings", "arm", "reset", "data", "runs"]
-
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 
 STALE_DAYS: Final = 14
@@ -49,7 +47,7 @@ MAX_FALLS: Final = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """Something that needs a look, on ``page``.
+    """Something that needs a look.
 
     ``count`` is of arms where ``arms`` names them (all that are concerned, most urgent first), else of runs
     (compared ones, those of unknown usage, decided ones with a probability, passive ones) or rejected lines.
@@ -59,7 +57,6 @@ class Attention:
     kind: AttentionKind
     severity: Severity
     count: int
-    page: Page
     arms: tuple[str, ...] = ()
     evidence: ArmEvidence | None = None
     since_ms: int | None = None
@@ -131,7 +128,6 @@ def _about_poison(columns: ArmColumns, changed: Changes | None) -> list[Attentio
             kind="poisoned",
             severity="critical",
             count=len(group.places),
-            page="reset",
             arms=tuple(columns.keys[place] for place in group.places),
             evidence=ArmEvidence(
                 n=group.n_after, reward=group.reward, since_ms=group.since_ms, type=group.type
@@ -147,7 +143,7 @@ def _about_falls(columns: ArmColumns, changed: Changes | None) -> list[Attention
     if len(falls) <= MAX_FALLS:
         return [_fell(columns, fall) for fall in falls]
     keys = tuple(columns.keys[fall.place] for fall in falls)
-    return [Attention(kind="fell", severity="warning", count=len(keys), page="posteriors", arms=keys)]
+    return [Attention(kind="fell", severity="warning", count=len(keys), arms=keys)]
 
 
 def _fell(columns: ArmColumns, fall: Fall) -> Attention:
@@ -155,7 +151,6 @@ def _fell(columns: ArmColumns, fall: Fall) -> Attention:
         kind="fell",
         severity="warning",
         count=1,
-        page="arm",
         arms=(columns.keys[fall.place],),
         evidence=ArmEvidence(
             n=fall.n_after,
@@ -172,7 +167,7 @@ def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | Non
     overall = saved.overall
     n_compared = overall.baseline.n_known + overall.selected.n_known
     if overall.verdict == "costs_more":
-        return Attention(kind="costs_more", severity="critical", count=n_compared, page="savings")
+        return Attention(kind="costs_more", severity="critical", count=n_compared)
     if overall.verdict == "proven" or settings.phase == "passive":
         return None
     if overall.baseline.n_runs == 0:
@@ -181,14 +176,14 @@ def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | Non
         if n_other == 0:
             return None
         severity: Severity = "notice" if overall.selected.n_runs else "info"
-        return Attention(kind="no_baseline_runs", severity=severity, count=n_other, page="savings")
-    return Attention(kind="savings_not_proven", severity="notice", count=n_compared, page="savings")
+        return Attention(kind="no_baseline_runs", severity=severity, count=n_other)
+    return Attention(kind="savings_not_proven", severity="notice", count=n_compared)
 
 
 def _about_share(saved: Savings) -> Attention | None:
     if not saved.share.off:
         return None
-    return Attention(kind="baseline_share_off", severity="warning", count=saved.share.n_runs, page="savings")
+    return Attention(kind="baseline_share_off", severity="warning", count=saved.share.n_runs)
 
 
 def _about_stale(columns: ArmColumns, included: Ints, end_ms: int | None) -> Attention | None:
@@ -200,7 +195,7 @@ def _about_stale(columns: ArmColumns, included: Ints, end_ms: int | None) -> Att
     if not len(stale):
         return None
     keys = _keys(columns, stale[np.argsort(last[stale], kind="stable")])
-    return Attention(kind="stale_arms", severity="warning", count=len(keys), page="posteriors", arms=keys)
+    return Attention(kind="stale_arms", severity="warning", count=len(keys), arms=keys)
 
 
 def _about_under_explored(columns: ArmColumns, min_pulls: int) -> Attention | None:
@@ -208,7 +203,7 @@ def _about_under_explored(columns: ArmColumns, min_pulls: int) -> Attention | No
     if not len(under):
         return None
     keys = _keys(columns, under[np.argsort(columns.pulls[under], kind="stable")])
-    return Attention(kind="under_explored", severity="notice", count=len(keys), page="confidence", arms=keys)
+    return Attention(kind="under_explored", severity="notice", count=len(keys), arms=keys)
 
 
 def _about_never(columns: ArmColumns, changed: Changes | None) -> Attention | None:
@@ -229,7 +224,6 @@ def _about_never(columns: ArmColumns, changed: Changes | None) -> Attention | No
         kind="never_referenced",
         severity="notice",
         count=len(keys),
-        page="posteriors",
         arms=keys,
         evidence=evidence,
     )
@@ -238,7 +232,7 @@ def _about_never(columns: ArmColumns, changed: Changes | None) -> Attention | No
 def _about_rejected(happened: Happened) -> Attention | None:
     if happened.n_rejected == 0:
         return None
-    return Attention(kind="rejected_lines", severity="notice", count=happened.n_rejected, page="data")
+    return Attention(kind="rejected_lines", severity="notice", count=happened.n_rejected)
 
 
 def _about_usage(saved: Savings) -> Attention | None:
@@ -248,14 +242,14 @@ def _about_usage(saved: Savings) -> Attention | None:
     if n_unknown == 0:
         return None
     severity: Severity = "warning" if n_unknown > MANY_UNKNOWN * n_completed else "info"
-    return Attention(kind="unknown_usage", severity=severity, count=n_unknown, page="savings")
+    return Attention(kind="unknown_usage", severity=severity, count=n_unknown)
 
 
 def _about_phase(usage: UsageColumns, settings: LearnerSettings, since_ms: int | None) -> Attention | None:
     if settings.phase != "passive":
         return None
     n_passive = int(usage.n[np.array(usage.run_class, dtype=np.str_) == "passive"].sum())
-    return Attention(kind="passive", severity="info", count=n_passive, page="settings", since_ms=since_ms)
+    return Attention(kind="passive", severity="info", count=n_passive, since_ms=since_ms)
 
 
 def _keys(columns: ArmColumns, places: Ints) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import streamlit as st
 
-from core.doors import explained
+from core import explained
 from core.flows.look import ArmInRun, ArmRuns
 from core.records.run_page import Cursor
 from dashboard import loading, sentences, wording

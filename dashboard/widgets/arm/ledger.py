@@ -13,12 +13,13 @@ from typing import Any, Final
 import pyarrow as pa
 import streamlit as st
 
-from core.doors import explained
+from core import explained
 from core.flows.look import ArmLedger, Learned, LedgerPlace
 from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.arm.paging import paging
 from dashboard.widgets.opening import fresh, open_clicked_run
 from dashboard.widgets.tables import ROW_PX, height
+from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import as_table, muted, section
 
 LEDGER: Final = "ledger"
@@ -43,7 +44,7 @@ def _table(arm: str, page: ArmLedger) -> None:
     rows = page.rows
     text = st.column_config.TextColumn
     frame = loading.drawn_once(
-        ("arm ledger", arm, rows[0], len(rows), here.presenting), lambda: _sent(arm, rows)
+        ("arm ledger", arm, rows[0], len(rows), here.presenting, here.desk.actor), lambda: _sent(arm, rows)
     )
     config: dict[str, Any] = {
         "when, UTC": text("when, UTC", width=124),
@@ -86,7 +87,7 @@ def _sent(arm: str, rows: Sequence[Learned]) -> pa.Table:
         "evidence": [sentences.learned_by(one, arm) for one in rows],
         "mean moved": [sentences.mean_moved(one) for one in rows],
     }
-    acts = [_act(one) for one in rows]
+    acts = [_act(one) or "" for one in rows]
     if any(acts):
         cells["act"] = acts
     return pa.table({name: pa.array(column, type=pa.string()) for name, column in cells.items()})
@@ -94,19 +95,13 @@ def _sent(arm: str, rows: Sequence[Learned]) -> pa.Table:
 
 def _act(one: Learned) -> str | None:
     """What the last column offers: automatic observations go with their run or import, not by themselves."""
-    here = loading.reading()
-    if one.given is None:
-        return None
-    own = here.may("undo_own") and one.given.actor == here.desk.actor.name
-    if not (own or here.may("undo")):
-        return None
-    return "Redo" if one.given.undone else "Undo"
+    return None if one.given is None else way_back(one.given)
 
 
 def _take_back(clicked: str, rows: Sequence[Learned]) -> None:
     click = st.session_state.get(clicked)
     given = rows[int(click["row"])].given if click is not None and int(click["row"]) < len(rows) else None
-    if given is not None:
+    if given is not None and way_back(given) is not None:
         acting.take_back(given.id, again=given.undone)
 
 

@@ -13,6 +13,7 @@ import streamlit as st
 from core.records.note import MAX_NOTE_CHARS
 from dashboard import acting, loading, wording
 from dashboard.widgets.fold import fold
+from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import muted, section, small
 
 _TEXT: Final = "note text"
@@ -70,9 +71,10 @@ def read(arm: str) -> None:
                     muted(wording.literal(one.text))
                 else:
                     st.text(wording.plain(one.text))
-            if here.may("undo") or (here.may("undo_own") and one.actor == here.desk.actor.name):
+            back = way_back(one)
+            if back is not None:
                 st.button(
-                    "Redo" if one.undone else "Undo",
+                    back,
                     type="tertiary",
                     key=f"take back {one.id}",
                     on_click=acting.take_back,

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.records.times import instant
 from core.statistics.change import FALSE_ALARM, MIN_FALL, NOTHING, TOGETHER_DAYS, WINDOW_DAYS
-from core.statistics.overview import Attention, Overview, Page
+from core.statistics.overview import Attention, AttentionKind, Overview
 from dashboard import loading, sentences, wording
 from dashboard.figures.densities import MAX_CHOSEN
 from dashboard.figures.theme import Severity
@@ -22,8 +22,21 @@ _ICONS: Final[dict[Severity, str]] = {
     "notice": "info",
     "info": "check_circle",
 }
-_PUBLIC: Final[frozenset[Page]] = frozenset({"savings", "confidence", "runs"})
-"""Pages without administration, which a presentation links to."""
+PAGES: Final[dict[AttentionKind, ways.PageName]] = {
+    "poisoned": "reset",
+    "fell": "posteriors",
+    "never_referenced": "posteriors",
+    "rejected_lines": "data",
+    "costs_more": "savings",
+    "savings_not_proven": "savings",
+    "no_baseline_runs": "savings",
+    "baseline_share_off": "savings",
+    "stale_arms": "posteriors",
+    "under_explored": "confidence",
+    "unknown_usage": "savings",
+    "passive": "settings",
+}
+"""Where each is seen in full, or put right."""
 
 _MOST_IN_ADDRESS: Final = 100
 
@@ -77,15 +90,15 @@ def _row(item: Attention, place: int) -> None:
 
 def _ways(item: Attention, words: str) -> None:
     """To the page where it is seen in full, with what is concerned in the address; poison has its cure too."""
-    shown = item.arms[:MAX_CHOSEN]
+    page, shown = PAGES[item.kind], item.arms[:MAX_CHOSEN]
     if item.kind == "poisoned":
         with st.container(width="content", gap=None):
             ways.way("posteriors", "Check evidence", **{address.POSTERIORS_ARMS: shown})
             if loading.reading().may("reset"):
                 ways.way("reset", words, **address.reset(item.arms[:_MOST_IN_ADDRESS]))
-    elif item.page == "arm":
+    elif item.kind == "fell" and item.count == 1:
         ways.way("arm", words, **{address.ARM: item.arms[0]})
-    elif item.page == "posteriors":
+    elif page == "posteriors":
         ways.way("posteriors", words, **{address.POSTERIORS_ARMS: shown} if shown else {})
-    elif not loading.reading().presenting or item.page in _PUBLIC:
-        ways.way(item.page, words)
+    elif not loading.reading().presenting or page in ways.OPEN_TO_ALL:
+        ways.way(page, words)

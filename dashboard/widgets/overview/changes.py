@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import streamlit as st
 
@@ -11,6 +11,7 @@ from core.records.audit import AuditEntry
 from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.fold import fold
 from dashboard.widgets.tables import act_table
+from dashboard.widgets.way_back import Back, way_back
 from dashboard.widgets.words import both_ends, small
 
 _ALL: Final = 200
@@ -57,15 +58,22 @@ def _entry(entry: AuditEntry, place: int) -> None:
             )
 
 
-def _way_back(entry: AuditEntry) -> str | None:
-    """What can be done about an entry by this person: nothing, Undo or Redo."""
-    here = loading.reading()
-    own = entry.actor == here.desk.actor.name
-    if entry.act is None or not here.may("undo_own" if own else "undo"):
+class _LoggedAct(NamedTuple):
+    """The act that an entry tells of."""
+
+    id: str
+    actor: str
+    undone: bool
+
+
+def _way_back(entry: AuditEntry) -> Back | None:
+    """What can be done about an entry by this person; undoing an undo lets its act stand again."""
+    is_undo = entry.action == "undo"
+    if entry.act is None or (is_undo and entry.undone):
         return None
-    if entry.action == "undo":
-        return None if entry.undone else "Redo"
-    return "Redo" if entry.undone else "Undo"
+    back = way_back(_LoggedAct(entry.act, entry.actor, entry.undone))
+    lets_stand = is_undo and entry.detail.get("kind") != "undo"
+    return "Redo" if back is not None and lets_stand else back
 
 
 def _all() -> None:

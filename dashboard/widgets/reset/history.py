@@ -1,4 +1,4 @@
-"""Earlier resets: when, what, by whom, whether it is in force; each can be undone and done again."""
+"""Earlier resets: when, what, by whom, whether it stands; each can be undone and done again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Final
 import streamlit as st
 
 from core.records.reset import Reset
-from dashboard import acting, loading, wording
+from dashboard import loading, wording
 from dashboard.widgets.tables import act_table
+from dashboard.widgets.way_back import acts_column, taking_back
 
 _WIDTHS: Final = {"when, UTC": 140, "scope": 230, "by": 110, "why": 430, "state": 120}
 
@@ -27,16 +28,10 @@ def table() -> None:
         "scope": [f"{_scope(one)} → {_target(one)}" for one in done],
         "by": [wording.plain(one.actor) for one in done],
         "why": [wording.plain(one.reason or wording.MISSING) for one in done],
-        "state": ["undone" if one.undone else "in force" for one in done],
+        "state": ["undone" if one.undone else "stands" for one in done],
+        **acts_column(done),
     }
-    if loading.reading().may("undo"):
-        cells["act"] = ["Redo" if one.undone else "Undo" for one in done]
-
-    def clicked(row: int) -> None:
-        if row < len(done):
-            acting.take_back(done[row].id, again=done[row].undone)
-
-    act_table(cells, _WIDTHS, key="earlier resets", alt="Earlier resets", on_click=clicked)
+    act_table(cells, _WIDTHS, key="earlier resets", alt="Earlier resets", on_click=taking_back(done))
 
 
 def _target(one: Reset) -> str:

@@ -8,8 +8,9 @@ from typing import Final, Literal
 import streamlit as st
 
 from core.records.observation import Observation
-from dashboard import acting, loading, wording
+from dashboard import loading, wording
 from dashboard.widgets.tables import act_table
+from dashboard.widgets.way_back import acts_column, taking_back
 
 SHOWN: Final = 20
 WHOSE: Final = "rewards_of"
@@ -58,17 +59,11 @@ def table(chosen: Whose) -> None:
         "kind": ["undone" if one.undone else one.kind for one in given],
         "why": [wording.plain(one.reason or wording.MISSING) for one in given],
         "mean moved": [_moved(one) for one in given],
+        **acts_column(given),
     }
     if chosen == "mine":
         del cells["by"]
-    if loading.reading().may("undo" if chosen == "everyone" else "undo_own"):
-        cells["act"] = ["Redo" if one.undone else "Undo" for one in given]
-
-    def clicked(row: int) -> None:
-        if row < len(given):
-            acting.take_back(given[row].id, again=given[row].undone)
-
-    act_table(cells, _WIDTHS, key="last rewards", alt="Last rewards", on_click=clicked)
+    act_table(cells, _WIDTHS, key="last rewards", alt="Last rewards", on_click=taking_back(given))
 
 
 def _moved(one: Observation) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import streamlit as st
 
-from core.doors import explained
+from core import explained
 from core.flows.look import RunStory
 from dashboard import loading, wording
 from dashboard.widgets.opening import clicked_row, fresh, open_arm

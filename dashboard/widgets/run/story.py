@@ -6,7 +6,7 @@ from typing import Final
 
 import streamlit as st
 
-from core.doors import explained
+from core import explained
 from core.errors import UnknownRun
 from core.flows.look import RunStory
 from dashboard import loading, sentences, wording

@@ -7,8 +7,9 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import acting, loading, sentences, wording
+from dashboard import loading, sentences, wording
 from dashboard.widgets.tables import act_table
+from dashboard.widgets.way_back import acts_column, taking_back
 
 _WIDTHS: Final = {"when, UTC": 140, "by": 120, "setting": 150, "before": 250, "after": 250, "state": 100}
 
@@ -27,14 +28,12 @@ def table() -> None:
         "before": [wording.plain(sentences.setting_text(one.name, one.before)) for one in done],
         "after": [wording.plain(sentences.setting_text(one.name, one.value)) for one in done],
         "state": ["undone" if one.undone else "stands" for one in done],
+        **acts_column(done),
     }
-    if loading.reading().may("undo"):
-        cells["act"] = ["Redo" if one.undone else "Undo" for one in done]
-
-    def clicked(row: int) -> None:
-        if row < len(done):
-            acting.take_back(done[row].id, again=done[row].undone)
-
     act_table(
-        cells, _WIDTHS, key="setting changes", alt="Changes of settings, newest first", on_click=clicked
+        cells,
+        _WIDTHS,
+        key="setting changes",
+        alt="Changes of settings, newest first",
+        on_click=taking_back(done),
     )

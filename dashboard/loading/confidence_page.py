@@ -1,4 +1,4 @@
-"""Knowing: what the confidence page asks besides the belief."""
+"""Confidence page: what it asks besides the belief."""
 
 from __future__ import annotations
 

@@ -1,0 +1,49 @@
+"""Window: how wide it is, and the two ways of showing that the address or a switch asks for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from dashboard.widgets.address import COMPACT, PRESENT
+
+WIDTH_COOKIE: Final = "armscope-width"
+NARROW_PX: Final = 700
+_NARROW: Final = "armscope narrow"
+
+
+def presenting() -> bool:
+    """Whether the page is shown to an audience: read-only, no administration."""
+    return _switched_on(PRESENT)
+
+
+def compact() -> bool:
+    """Narrow drawing: by the switch, else by the window."""
+    if COMPACT in st.session_state or COMPACT in st.query_params:
+        return _switched_on(COMPACT)
+    return is_narrow()
+
+
+def is_narrow() -> bool:
+    """Whether the window is a phone's: by its width where the browser says it, else by its word for itself.
+
+    Both came with the connection, so they are read once in a session.
+    """
+    if _NARROW not in st.session_state:
+        st.session_state[_NARROW] = _says_narrow()
+    return bool(st.session_state[_NARROW])
+
+
+def _says_narrow() -> bool:
+    width = st.context.cookies.get(WIDTH_COOKIE, "")
+    if width.isdecimal():
+        return int(width) < NARROW_PX
+    headers = st.context.headers
+    return headers.get("Sec-Ch-Ua-Mobile") == "?1" or "Mobile" in (headers.get("User-Agent") or "")
+
+
+def _switched_on(key: str) -> bool:
+    if key in st.session_state:
+        return bool(st.session_state[key])
+    return st.query_params.get(key, "").lower() == "true"

@@ -1,0 +1,62 @@
+"""Rules of ours that decide where we answer otherwise than the public systems; each deviation cites one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Arms and learners
+
+ARM_ID: Final = "An arm's id reads type:category:name, and all that follows the second colon is its name."
+NO_ARM: Final = (
+    f"{ARM_ID} The type is tool, skill, file, memory or section; the whole has 1 to 512 characters, none of them a "
+    "control character. Anything else is no arm."
+)
+NO_PATH: Final = "An id or a name is a value in a column, and is never made into a path."
+PRINTABLE: Final = "A learner's name has 1 to 128 printable characters."
+OWN_PRIOR: Final = (
+    "Priors are set per type, and an arm may have one of its own; nothing else tells arms apart."
+)
+
+# Belief
+
+MILLIONTHS: Final = (
+    "Counts are whole millionths: each observation is rounded half to even, and an answer says where it was."
+)
+ANY_ORDER: Final = "The same facts in any order give the same posterior, to the last bit."
+ONE_POSTERIOR: Final = (
+    "An arm of a learner has one posterior, which the selector reads; a context is only written down."
+)
+RANKS: Final = "Arms rank by posterior mean, equal ones by id."
+
+# Rewards and resets
+
+WITHIN_0_1: Final = "A reward is a number from 0 to 1; anything else is refused."
+NUMBER_FIRST: Final = "A number counts before an outcome, 0 like any other."
+ACCEPTED: Final = "A reward with neither number nor outcome is an acceptance."
+OUTCOMES: Final = "The outcomes are accepted for 1, partial for 0.5 and rejected for 0."
+KNOWN_ARMS: Final = "A reward or reset of an arm nobody knows is refused, and similar ids are named."
+NO_SILENT_RESET: Final = "A reset that would reset nothing is an error, not an answer of 0."
+NOTHING_DELETED: Final = "What was recorded stays: undo and reset take an effect away, never a fact."
+CARRIED: Final = (
+    "Beliefs from elsewhere become a prior of Beta(1, 1) and one carried row per arm with the rest."
+)
+OBSERVED_ONLY: Final = (
+    "Beliefs move by observations with a reward from 0 to 1, an episode's share among them."
+)
+
+# Runs and selection
+
+CLASSES: Final = (
+    "A run without a working selector is a fallback run; only baseline and selected runs are compared."
+)
+NO_BUDGET: Final = "A budget of 0, or none, is no limit."
+EXPLORED: Final = (
+    "After the seeds come arms with fewer than min_pulls pulls, 5 unless set, those with the fewest first."
+)
+SELECTED: Final = f"{EXPLORED} Then the others by draw; what does not fit is skipped, and the next is tried."
+BASELINE: Final = (
+    "A baseline run takes the seeds, then all other arms in random order, as far as the budget goes."
+)
+GUIDANCE: Final = (
+    "A short text in the system prompt names the tools left out, so that the agent can say what it lacks."
+)

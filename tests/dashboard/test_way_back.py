@@ -1,0 +1,162 @@
+"""What each page offers to take back, to an operator, a reviewer and a viewer: what the flows would allow them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.errors import Denied
+from core.flows import look
+from core.flows.desk import Desk
+from core.flows.note import note
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.settings import change
+from core.flows.undo import undo
+from core.records.actor import Actor
+from tests.dashboard.conftest import Open, check, unfold
+from tests.dashboard.worlds import keys, world
+
+ARM: Final = "tool:fs:t0"
+REVIEWER: Final = Actor(name="rev", role="reviewer")
+ACTORS: Final = (Actor(name="op", role="operator"), REVIEWER, Actor(name="vi", role="viewer"))
+REWARDS: Final = ("reward-4", "reward-3", "reward-2", "reward-1")
+NOTES: Final = ("note-2", "note-1")
+UNDOS: Final = ("undo-2", "undo-1")
+
+everybody = pytest.mark.parametrize("actor", ACTORS, ids=lambda actor: actor.role)
+
+
+@pytest.fixture
+def desk(database: Path) -> Desk:
+    """Acts of the reviewer and of the operator, standing and undone, some undone by the other."""
+    made = world(database, keys(6), 10)
+    mine, others = replace(made, actor=REVIEWER), replace(made, actor=ACTORS[0])
+    for given in (reward(mine, ARM, 1.0), reward(mine, ARM, 0.5), reward(mine, ARM, 0.0)):
+        assert given.id in REWARDS
+    reward(others, ARM, 1.0)
+    undo(mine, "reward-2")
+    undo(others, "reward-3")
+    note(mine, ARM, "slow on Mondays")
+    note(others, ARM, "slow on Tuesdays")
+    reset(others, arms=["tool:fs:t5"])
+    change(others, "k", 3)
+    return made
+
+
+def allowed(desk: Desk, act: str, *, undone: bool = False) -> str:
+    """What the flows let the actor do about an act, by having it rehearsed."""
+    try:
+        look.preview_undo(desk, act, again=undone)
+    except Denied:
+        return ""
+    return "Redo" if undone else "Undo"
+
+
+def opened(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch, actor: Actor, name: str, **query: str
+) -> AppTest:
+    monkeypatch.setattr("core.settings.local_operator", lambda: actor)
+    return open_page(name, **query)
+
+
+def offered(page: AppTest, *, having: str) -> list[str]:
+    """Cells of the last column of the table that has a column of this name."""
+    rows = next(table.value for table in page.dataframe if having in table.value)
+    return ["" if cell is None else str(cell) for cell in rows["act"]] if "act" in rows else [""] * len(rows)
+
+
+def rewards_allowed(desk: Desk, actor: Actor) -> list[str]:
+    own = replace(desk, actor=actor)
+    return [allowed(own, act, undone=act in {"reward-2", "reward-3"}) for act in REWARDS]
+
+
+def test_the_flows_let_a_reviewer_take_back_what_is_theirs(desk: Desk) -> None:
+    assert rewards_allowed(desk, REVIEWER) == ["", "", "Redo", "Undo"]
+    assert rewards_allowed(desk, ACTORS[0]) == ["Undo", "Redo", "Redo", "Undo"]
+    assert rewards_allowed(desk, ACTORS[2]) == [""] * 4
+
+
+@pytest.mark.parametrize("actor", ACTORS[:2], ids=lambda actor: actor.role)
+def test_rewards_of_everyone(
+    open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch, actor: Actor
+) -> None:
+    page = opened(open_page, monkeypatch, actor, "rewards", rewards_of="Everyone")
+    assert offered(page, having="mean moved") == rewards_allowed(desk, actor)
+
+
+def test_ones_own_rewards(open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(open_page, monkeypatch, REVIEWER, "rewards", rewards_of="Mine")
+    assert offered(page, having="mean moved") == ["", "Redo", "Undo"]
+
+
+@everybody
+def test_the_ledger_of_an_arm(
+    open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch, actor: Actor
+) -> None:
+    page = opened(open_page, monkeypatch, actor, "arm", arm=ARM)
+    cells = offered(page, having="evidence")
+    assert cells[: len(REWARDS)] == rewards_allowed(desk, actor)
+    assert set(cells[len(REWARDS) :]) == {""}
+
+
+@everybody
+def test_notes(open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch, actor: Actor) -> None:
+    page = opened(open_page, monkeypatch, actor, "arm", arm=ARM)
+    labels = {str(button.key): button.label for button in page.button}
+    own = replace(desk, actor=actor)
+    assert [labels.get(f"take back {act}", "") for act in NOTES] == [allowed(own, act) for act in NOTES]
+
+
+def test_resets(open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(open_page, monkeypatch, ACTORS[0], "reset")
+    assert offered(page, having="scope") == ["Undo"]
+
+
+@everybody
+def test_settings(open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch, actor: Actor) -> None:
+    page = opened(open_page, monkeypatch, actor, "settings")
+    assert offered(page, having="setting") == [allowed(replace(desk, actor=actor), "setting-1")]
+
+
+@everybody
+def test_all_changes(open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch, actor: Actor) -> None:
+    page = unfold(opened(open_page, monkeypatch, actor, "overview"), "all changes")
+    entries = look.changes(desk, 200)
+    own = replace(desk, actor=actor)
+    expected = [
+        "" if entry.act is None else allowed(own, entry.act, undone=entry.undone) for entry in entries
+    ]
+    redoing = [
+        "Redo" if back and entry.action == "undo" else back
+        for back, entry in zip(expected, entries, strict=True)
+    ]
+    assert offered(page, having="what") == redoing
+    assert {entry.act for entry in entries} >= {*REWARDS, *NOTES, *UNDOS}
+
+
+def test_a_redo_in_the_log_is_taken_back_by_its_undo(
+    open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undo(replace(desk, actor=REVIEWER), "undo-1")
+    page = opened(open_page, monkeypatch, REVIEWER, "overview")
+    assert page.button(key="take back undo-3").label == "Undo"
+    page.button(key="take back undo-3").click().run()
+    check(page)
+    assert {one.id: one.undone for one in look.rewards(desk)}["reward-2"]
+
+
+def test_a_reviewer_takes_back_their_reward_among_everyones(
+    open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = opened(open_page, monkeypatch, REVIEWER, "overview")
+    assert "take back reward-4" not in {button.key for button in page.button}
+    page = opened(open_page, monkeypatch, REVIEWER, "rewards", rewards_of="Everyone")
+    assert offered(page, having="mean moved")[-1] == "Undo"
+    undo(replace(desk, actor=REVIEWER), "reward-1")
+    page = opened(open_page, monkeypatch, REVIEWER, "rewards", rewards_of="Everyone")
+    assert offered(page, having="mean moved")[-1] == "Redo"
