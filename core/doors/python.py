@@ -124,7 +124,8 @@ class Learner:
         selections of this object; a program that selects in one process and records in another gives these
         ``arms`` with the ``selection``, else a memory's content can't be recognised in the run's texts.
         ``calls`` are the tools called, ``texts`` what the agent wrote: read by the detectors, not stored.
-        ``ended_at`` is an aware time, now if left out.
+        ``ended_at`` is an aware time; left out, it is when the run was first recorded. Sent again with the same
+        ``uid`` it changes nothing, with other content it is a `Conflict`.
         """
         run = Run(
             uid=uid,
@@ -136,13 +137,13 @@ class Learner:
             texts=tuple(texts),
             usage=usage,
             status=status,
-            ended_at_ms=self.desk.clock() if ended_at is None else _utc_ms(ended_at),
+            ended_at_ms=None if ended_at is None else _utc_ms(ended_at),
             duration_ms=duration_ms,
             session=session,
             model=model,
             channel=channel,
         )
-        return learn.record(self.desk, run)
+        return learn.record(self.desk, run, ended_now=ended_at is None)
 
     def _inventory(self, selection: Selection | None, arms: Iterable[Arm | str] | None) -> Inventory:
         said = [_arm(arm) for arm in arms or ()]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from core.detect import detect
 from core.flows.desk import Desk
@@ -17,7 +18,9 @@ from core.records.learner import LearnerSettings
 from core.records.ledger_lines import RunLine
 from core.records.run import Phase, Run
 from core.records.verdict import Outcome, Verdict
+from core.store.reads import run_of_uid
 from core.store.runs import Told, add_runs
+from core.store.transaction import Transaction
 
 _IS_INCLUDED: Final = bytes(flag & INCLUDED for flag in range(256))
 
@@ -53,19 +56,31 @@ def judged_line(line: RunLine) -> Judged:
     return Judged(run=run, evidence=evidence, verdict=verdict, flags=observe(run, evidence, verdict))
 
 
-def record(desk: Desk, run: Run) -> RecordAnswer:
+def record(desk: Desk, run: Run, *, ended_now: bool = False) -> RecordAnswer:
     """Record one run; it is on disk when this returns. The same run again changes nothing.
 
-    Raises `Conflict` for a uid that stands for other content.
+    ``ended_now``: it ended when it was first sent, so that a caller who sends it again need not know when that
+    was. Raises `Conflict` for a uid that stands for other content.
     """
-    return record_all(desk, [run])[0]
+    with desk.writing("ingest", create=True) as txn:
+        return _record(txn, [_timed(txn, run) if ended_now else run])[0]
 
 
 def record_all(desk: Desk, runs: Sequence[Run]) -> list[RecordAnswer]:
     """Record many runs in one transaction: all of them or none."""
     with desk.writing("ingest", create=True) as txn:
-        batch = [judge(run, txn.settings) for run in runs]
-        told = add_runs(txn, batch)
+        return _record(txn, runs)
+
+
+def _timed(txn: Transaction, run: Run) -> Run:
+    known = run_of_uid(txn, run.uid)
+    first = None if known is None else known.at_ms
+    return replace(run, ended_at_ms=txn.now_ms if first is None else first)
+
+
+def _record(txn: Transaction, runs: Sequence[Run]) -> list[RecordAnswer]:
+    batch = [judge(run, txn.settings) for run in runs]
+    told = add_runs(txn, batch)
     return [
         RecordAnswer(
             uid=judged.run.uid,

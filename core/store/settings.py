@@ -30,7 +30,7 @@ def add_setting(txn: Transaction, name: str, value: object) -> int:
 
 
 def tell_setting(txn: Transaction, name: str, value: object) -> None:
-    """Log a setting that an import tells of a learner made here by that import or an earlier one.
+    """Log a setting that an import tells of a learner that nothing was recorded of before that import.
 
     The import's revision ties them together. A choice somebody made here is never overruled.
     """
@@ -41,7 +41,7 @@ def tell_setting(txn: Transaction, name: str, value: object) -> None:
         [txn.learner_id, name],
     )
     told = msgspec.json.encode(value).decode()
-    news = not logged and txn.created and value != getattr(txn.settings, name)
+    news = not logged and txn.was_empty and value != getattr(txn.settings, name)
     if news or (logged and all(by_import and was == told for was, by_import in logged)):
         add_setting(txn, name, value)
 

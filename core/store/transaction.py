@@ -201,6 +201,11 @@ class Transaction:
             self._arms, self._present = memory.arms, memory.epochs
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
 
+    @property
+    def was_empty(self) -> bool:
+        """Whether nothing had been recorded of the learner before, though somebody may have made it."""
+        return all(first == 1 for name, first in self._first_next.items() if name != "audit")
+
     def number(self, name: Number, count: int = 1) -> int:
         """Take the next ``count`` numbers of a kind; the first of them."""
         first = self._next[name]

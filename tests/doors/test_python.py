@@ -12,7 +12,9 @@ from core import Arm, Call, Prior, Usage, open_learner
 from core.columns import UNKNOWN
 from core.errors import Conflict, InvalidArm, InvalidInput, InvalidReward, UnknownArm, UnknownLearner
 from core.flows import look
+from core.flows.learners import create_learner
 from core.records.arm import MICRO
+from core.records.view import View
 
 READ, SEARCH = "tool:fs:Read", "tool:web:search"
 
@@ -180,6 +182,65 @@ def test_an_empty_scope_resets_nothing(tmp_path: Path) -> None:
         assert [one.pulls for one in learner.posteriors()] == [1]
         learner.reset()
         assert [one.pulls for one in learner.posteriors()] == [0]
+
+
+def test_a_run_sent_again_later_is_the_same_run(tmp_path: Path) -> None:
+    moments = iter((5_000, 6_000, 7_000))
+    with open_learner(tmp_path / "a.db", clock=lambda: next(moments)) as learner:
+        assert learner.record("r", arms=[READ], calls=["Read"]).told == "new"
+        assert learner.record("r", arms=[READ], calls=["Read"]).told == "duplicate"
+        assert learner.status().last_run == "1970-01-01T00:00:05.000Z"
+        with pytest.raises(Conflict):
+            learner.record("r", arms=[READ], calls=["Write"])
+
+
+def test_a_reward_of_a_file_is_about_the_run_of_that_uid_and_no_other(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as here:
+        here.record("1", arms=[READ], calls=["Read"])
+        here.record("2", arms=[READ], calls=["Read"])
+        here.reward(READ, 0, run="2", correct=True)
+        here.export(tmp_path / "all.jsonl")
+    lines = (tmp_path / "all.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "some.jsonl").write_text(
+        "".join(line for line in lines if '"kind":"run"' not in line or '"uid":"1"' in line)
+    )
+    with open_learner(tmp_path / "b.db") as there:
+        for uid in ("alpha", "beta"):  # runs number 1 and 2
+            there.record(uid, arms=[READ], calls=["Read"])
+        told = there.import_files(tmp_path / "some.jsonl")
+        assert [one.reason for one in told.rejected] == [
+            "Reward " + told.rejected[0].reason.split()[1] + " names run '2', which is not here."
+        ]
+        assert [one.alpha for one in there.posteriors()] == [6]  # 3 + three runs
+
+
+def test_settings_come_along_into_a_learner_made_for_them(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as here:
+        here.record("r", arms=[READ], calls=["Read"])
+        here.change("baseline_rate", 0.3)
+        here.export(tmp_path / "all.jsonl")
+    with open_learner(tmp_path / "b.db") as there:
+        create_learner(there.desk, "made")
+    with open_learner(tmp_path / "b.db", "made") as made:
+        made.import_files(tmp_path / "all.jsonl")
+        assert made.settings.baseline_rate == 0.3
+    with open_learner(tmp_path / "b.db", "used") as used:
+        used.record("q", arms=[READ], calls=["Read"])
+        used.import_files(tmp_path / "all.jsonl")
+        assert used.settings.baseline_rate == 0.1  # what is chosen here is not overruled
+
+
+def test_a_view_of_the_past_knows_nothing_of_what_came_after(tmp_path: Path) -> None:
+    day = timedelta(days=1)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    with open_learner(tmp_path / "a.db") as learner:
+        learner.record("r0", arms=[SEARCH], calls=["search"], ended_at=start)
+        learner.record("r1", arms=[READ], calls=["Read"], ended_at=start + 25 * day)
+        then = View(until_ms=round((start + 26 * day).timestamp() * 1000))
+        before = look.overview(learner.desk, then).attention
+        learner.record("r2", arms=[SEARCH, READ], calls=["Read"], ended_at=start + 40 * day)
+        assert look.overview(learner.desk, then).attention == before
+        assert "stale_arms" not in {item.kind for item in before}
 
 
 def test_a_learner_nobody_knows_has_nothing_to_choose_from(tmp_path: Path) -> None:

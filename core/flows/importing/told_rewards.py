@@ -17,7 +17,7 @@ from core.store.ledger import (
     claim_observation,
     tell_observation,
 )
-from core.store.reads import arm_row, find_run, outcome_of
+from core.store.reads import arm_row, outcome_of, run_of_uid
 from core.store.replies import Reply, keep_reply
 from core.store.transaction import Transaction
 from core.store.undoing import tell_undone
@@ -82,7 +82,7 @@ class ToldRewards:
     def _run_no(self, line: RewardLine, arm_no: int) -> int:
         if line.context.run is None:
             return 0
-        run = find_run(self._txn, line.context.run)
+        run = run_of_uid(self._txn, line.context.run)
         if run is None:
             raise UnreadableSource(
                 f"Reward {line.id[:60]!a} names run {line.context.run[:60]!a}, which is not here.",

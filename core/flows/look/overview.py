@@ -38,7 +38,7 @@ def overview(desk: Desk, view: View = View()) -> overview_of.Overview:  # noqa: 
         usage = usage_in(snapshot, view)
         pulls = reads.pulls_by_day(snapshot)
         end_ms = reads.totals(snapshot).last_at_ms if view.until_ms is None else view.until_ms
-        recent = None if end_ms is None else reads.inclusions_since(snapshot, end_ms - _RECENT_MS)
+        recent = None if end_ms is None else _recent(snapshot, view, end_ms)
         return overview_of.overview(
             seen.columns,
             seen.summary,
@@ -49,6 +49,12 @@ def overview(desk: Desk, view: View = View()) -> overview_of.Overview:  # noqa: 
             recent_inclusions=None if recent is None else _aligned(recent, seen.columns),
             happened=_happened(snapshot, seen.columns, view, end_ms),
         )
+
+
+def _recent(snapshot: Snapshot, view: View, end_ms: int) -> dict[str, int]:
+    """Inclusions of the last days, those of the newest hour among them where the view has no end of its own."""
+    until_ms = end_ms + HOUR_MS if view.until_ms is None else end_ms
+    return reads.inclusions_between(snapshot, end_ms - _RECENT_MS, until_ms)
 
 
 def _happened(

@@ -10,6 +10,9 @@ from core.records.run_page import RunRow
 from core.store.engine import Row
 from core.store.transaction import Facts, Snapshot
 
+_FOUND: Final = "run_no, uid, revision, standing, at_ms"
+_ANSWERED: Final = "outcome <> 'empty'"
+
 
 class FoundRun(NamedTuple):
     """What a reward that names a run needs of it."""
@@ -18,12 +21,25 @@ class FoundRun(NamedTuple):
     uid: str
     revision: int
     standing: bool
+    at_ms: int | None
 
 
 def find_run(facts: Facts, name: str) -> FoundRun | None:
     """A run by its uid, or by its number where no uid says so."""
-    row = named_run(facts, name, "run_no, uid, revision, standing", "outcome <> 'empty'")
-    return None if row is None else FoundRun(row[0], row[1], row[2], bool(row[3]))
+    row = named_run(facts, name, _FOUND, _ANSWERED)
+    return None if row is None else _found(row)
+
+
+def run_of_uid(facts: Facts, uid: str) -> FoundRun | None:
+    """A run by nothing but its uid: what a program names, or a file of another learner, whose numbers differ."""
+    row = facts.link.row(
+        f"SELECT {_FOUND} FROM run WHERE learner_id = ? AND uid = ? AND {_ANSWERED}", [facts.learner_id, uid]
+    )
+    return None if row is None else _found(row)
+
+
+def _found(row: Row) -> FoundRun:
+    return FoundRun(row[0], row[1], row[2], bool(row[3]), row[4])
 
 
 def named_run(facts: Facts, name: str, columns: str, wanted: str = "1") -> Row | None:

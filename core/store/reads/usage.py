@@ -143,13 +143,13 @@ def pulls_by_day(snapshot: Snapshot) -> DayPulls:
     return DayPulls(day=ints([day for day, _ in rows]), pulls=ints([pulls for _, pulls in rows]))
 
 
-def inclusions_since(snapshot: Snapshot, since_ms: int) -> dict[str, int]:
-    """How often each arm was in a prompt from the hour of a time on."""
+def inclusions_between(snapshot: Snapshot, since_ms: int, until_ms: int) -> dict[str, int]:
+    """How often each arm was in a prompt, from the hour of a time up to, without it, the hour of another."""
     return dict(
         snapshot.link.rows(
             "SELECT a.key, sum(h.inclusions) FROM arm_hour h"
             " JOIN arm a ON a.learner_id = h.learner_id AND a.arm_no = h.arm_no"
-            " WHERE h.learner_id = ? AND h.hour >= ? GROUP BY h.arm_no",
-            [snapshot.learner_id, since_ms // HOUR_MS],
+            " WHERE h.learner_id = ? AND h.hour >= ? AND h.hour < ? GROUP BY h.arm_no",
+            [snapshot.learner_id, since_ms // HOUR_MS, until_ms // HOUR_MS],
         )
     )
