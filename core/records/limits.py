@@ -143,7 +143,7 @@ def texts(name: str, value: object, highest: int | None = None, *, where: str = 
     ('tool:fs:Read',)
     """
     found = several(name, value, str, where=where)
-    if all([type(each) is str and (highest is None or len(each) <= highest) for each in found]):
+    if all(type(each) is str and (highest is None or len(each) <= highest) for each in found):
         return found
     return tuple([text(name, each, highest, where=where) for each in found])
 
@@ -154,7 +154,7 @@ def several(name: str, value: object, kind: type[T], *, where: str = "") -> tupl
     >>> several("texts", ["a", "b"], str)
     ('a', 'b')
     """
-    if not isinstance(value, (tuple, list)) or not all(isinstance(each, kind) for each in value):
+    if not isinstance(value, (tuple, list)) or any(not isinstance(each, kind) for each in value):
         raise InvalidInput(
             f"{name} must be a tuple of {kind.__name__}, got {shown(value)}{where}.",
             next_step="Put even a single one into a tuple.",
@@ -179,8 +179,8 @@ def one(name: str, value: object, kind: type[T], *, where: str = "") -> T:
 def shown(value: object) -> str:
     """A foreign value for a message: on one line, escaped, never long.
 
-    >>> shown("a" + chr(10)), shown(10**30), shown(-7), len(shown("x" * 900))
-    ("'a\\\\n'", 'a huge whole number', '-7', 66)
+    >>> shown("a"), shown(10**30), shown(-7), len(shown("x" * 900))
+    ("'a'", 'a huge whole number', '-7', 66)
     """
     if isinstance(value, int) and not -(MAX_COUNT**2) < value < MAX_COUNT**2:
         return "a huge whole number"  # thousands of digits could not even be written

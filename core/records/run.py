@@ -23,7 +23,6 @@ from core.records.limits import (
     Duration,
     Label,
     Millis,
-    Tokens,
     flag,
     number,
     one,
@@ -194,9 +193,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             force_setattr(self, "rank", whole("rank", self.rank, MAX_COUNT, where=self._where))
         if self.reward is not None:
             force_setattr(self, "reward", number("A run's reward", self.reward, where=self._where))
-        if type(self.naive_time) is not bool or type(self.empty) is not bool:
-            flag("naive_time", self.naive_time, where=self._where)
-            flag("empty", self.empty, where=self._where)
+        for name in ("naive_time", "empty"):
+            value = getattr(self, name)
+            if type(value) is not bool:
+                flag(name, value, where=self._where)
 
     def _check_parts(self) -> None:
         for name, kind in _PARTS:
@@ -241,16 +241,16 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 next_step="Name it once.",
             )
         if self.selection is not None:
-            self._check_selection(self.selection, included)
+            self._check_selection(self.selection, included.union(self.excluded))
 
-    def _check_selection(self, selection: Selection, included: set[str]) -> None:
+    def _check_selection(self, selection: Selection, known: set[str]) -> None:
         if selection.run_class != self.run_class:
             raise InvalidInput(
                 f"A run's class must be its selection's, {selection.run_class}, got {self.run_class} "
                 f"(run {shown(self.uid)}).",
                 next_step=f"Give it class {selection.run_class}, or leave the selection out.",
             )
-        selection.check_decisions(included)
+        selection.check_decisions(known)
 
     @property
     def tokens(self) -> int | None:

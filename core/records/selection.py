@@ -57,8 +57,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """What goes into the next prompt, and why; enough to replay it.
 
-    ``seed`` is the generator's, a whole number below 2^128, as text because it may exceed 64 bits. ``over_budget``: seed arms alone
-    exceed it. ``truncated``: a baseline run left arms out for lack of budget.
+    ``seed`` is the generator's, a whole number below 2^128, as text because it may exceed 64 bits.
+    ``over_budget``: seed arms alone exceed it. ``truncated``: a baseline run left arms out for lack of budget.
     """
 
     run_class: SelectedClass
@@ -89,8 +89,10 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         for name, value in sound.items():
             force_setattr(self, name, value)
 
-    def check_decisions(self, prompt: Collection[str]) -> None:
-        """Raise `InvalidInput` unless every decision can be, each arm once, and what is in is in the prompt.
+    def check_decisions(self, known: Collection[str]) -> None:
+        """Raise `InvalidInput` unless every decision can be, each arm once, and whatever is in is ``known``.
+
+        Those are the arms that the run had in its prompt or out of it: a prompt may differ from its selection.
 
         >>> one = Decision(arm="tool:fs:Read", included=True, reason="draw", rank=1, token_cost=0, draw=0.5)
         >>> chosen = Selection(
@@ -101,11 +103,11 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         for decision in self.decisions:
             if not _is_plain(decision):
                 _make_plain(decision)
-            if decision.included != (decision.arm in prompt):
+            if flag("A decision's included", decision.included) and decision.arm not in known:
                 raise InvalidInput(
-                    f"An arm must be in a run's prompt where its selection has it in, and only there, got "
-                    f"{shown(decision.arm)} {'chosen and not in it' if decision.included else 'left out and in it'}.",
-                    next_step="Name as the run's arms those that were chosen.",
+                    "An arm that a selection has in must be among its run's arms, in the prompt or excluded, got "
+                    f"{shown(decision.arm)}, which is neither.",
+                    next_step="Name it there, or take the decision out.",
                 )
             if decision.arm in seen:
                 raise InvalidInput(
@@ -144,7 +146,6 @@ def _is_plain(decision: Decision) -> bool:
     draw, left = decision.draw, decision.budget_left
     return (
         check_key(decision.arm) is decision.arm
-        and type(decision.included) is bool
         and type(decision.reason) is str
         and decision.reason in REASONS
         and type(decision.rank) is int
@@ -162,7 +163,6 @@ def _make_plain(decision: Decision) -> None:
     where = f" (arm {shown(arm)})"
     sound = {
         "arm": arm,
-        "included": flag("A decision's included", decision.included, where=where),
         "reason": one_of("A decision's reason", decision.reason, REASONS, where=where),
         "rank": whole("A decision's rank", decision.rank, MAX_COUNT, where=where),
         "token_cost": whole("A decision's token_cost", decision.token_cost, MAX_TOKENS, where=where),

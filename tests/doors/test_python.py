@@ -72,8 +72,11 @@ def test_times_are_aware(tmp_path: Path) -> None:
 
 def test_a_time_before_1970_or_beyond_reason_does_no_harm(tmp_path: Path) -> None:
     with open_learner(tmp_path / "a.db") as learner:
+        for moment in (datetime(1969, 12, 31, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)):
+            with pytest.raises(InvalidInput, match="ended_at_ms"):
+                learner.record("r", arms=[READ], calls=["Read"], ended_at=moment)
         for number, moment in enumerate(
-            (datetime(1900, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
+            (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
         ):
             learner.record(f"r{number}", arms=[READ], calls=["Read"], ended_at=moment)
         assert learner.status().runs == 2
