@@ -171,7 +171,7 @@ def one(name: str, value: object, kind: type[T], *, where: str = "") -> T:
     if not isinstance(value, kind):
         raise InvalidInput(
             f"{name} must be of type {kind.__name__}, got {shown(value)}{where}.",
-            next_step=f"Make one: from core import {kind.__name__}.",
+            next_step=f"Make it a {kind.__name__}.",
         )
     return value
 
