@@ -449,14 +449,14 @@ def test_an_arm_that_no_line_could_tell_is_refused(name: str, value: object) -> 
 
 @pytest.mark.parametrize("value", [12.0, "12", True, math.nan])
 def test_usage_is_counted_in_whole_tokens(value: float) -> None:
-    with pytest.raises(InvalidInput, match="usage.total must be a whole number"):
+    with pytest.raises(InvalidInput, match=r"usage.total must be a whole number"):
         Usage(total=value)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="usage.input must be a whole number"):
+    with pytest.raises(InvalidInput, match=r"usage.input must be a whole number"):
         Usage(input=None)  # type: ignore[arg-type]
 
 
 def test_a_priors_parts_are_whole_millionths() -> None:
-    with pytest.raises(InvalidArm, match="alpha_micro must be a whole number from 1 to 10\\^15, got 1.5"):
+    with pytest.raises(InvalidArm, match=r"alpha_micro must be a whole number from 1 to 10\^15, got 1.5"):
         Prior(alpha_micro=1.5, beta_micro=1)  # type: ignore[arg-type]
 
 

@@ -28,7 +28,6 @@ from tests.formats.builders import (
     text,
     tool,
     trajectory,
-    use,
     user,
 )
 
@@ -69,25 +68,6 @@ def test_a_bad_line_is_rejected_with_place_and_reason_and_the_rest_is_read(tmp_p
     (line,) = rejected(entries)
     assert line.line == 2
     assert reason in line.reason
-
-
-def test_a_record_that_makes_no_run_is_rejected_alone(tmp_path: Path) -> None:
-    """A name longer than ours may be is found when the run is made, after the record was decoded."""
-    records = [{"messages": [user("a"), reply(None, name)]} for name in ("short", "x" * 600, "other")]
-    entries = read(put(tmp_path, lines(records)))
-    assert [run.calls[0].name for run in runs(entries)] == ["short", "other"]
-    (line,) = rejected(entries)
-    assert line.line == 2
-    assert "A call's name must have 0 to 512 characters, got 600" in line.reason
-
-
-def test_a_prompt_that_makes_no_run_is_rejected_alone(tmp_path: Path) -> None:
-    session = Session()
-    for number, name in enumerate(("Read", "x" * 600, "Bash")):
-        session.prompt("go").reply(use(name, f"t{number}"), id=f"m{number}")
-    entries = read(put(tmp_path, session.bytes()))
-    assert [run.calls[0].name for run in runs(entries)] == ["Read", "Bash"]
-    assert ["512 characters, got 600" in line.reason for line in rejected(entries)] == [True]
 
 
 def test_pairs_of_surrogates_and_brackets_in_strings_are_fine(tmp_path: Path) -> None:
