@@ -542,7 +542,7 @@ def test_a_decisions_numbers_become_plain_ones() -> None:
         arm="tool:fs:Read",
         included=True,
         reason="draw",
-        rank=np.int64(1),
+        rank=np.int64(1),  # type: ignore[arg-type]
         token_cost=0,
         draw=np.float32(0.5),  # type: ignore[arg-type]
     )

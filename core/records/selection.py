@@ -146,7 +146,6 @@ def _is_plain(decision: Decision) -> bool:
     draw, left = decision.draw, decision.budget_left
     return (
         check_key(decision.arm) is decision.arm
-        and type(decision.reason) is str
         and decision.reason in REASONS
         and type(decision.rank) is int
         and 0 <= decision.rank <= MAX_COUNT

@@ -198,7 +198,7 @@ def test_whatever_may_be_recorded_can_be_exported_and_imported(tmp_path: Path) -
     with open_learner(tmp_path / "a.db") as learner:
         for wrong in ({"duration_ms": 1.5}, {"status": "failed"}, {"model": longest + "x"}):
             with pytest.raises(InvalidInput):
-                learner.record("wrong", arms=[READ], calls=["Read"], **wrong)  # type: ignore[arg-type]
+                learner.record("wrong", arms=[READ], calls=["Read"], **wrong)
         learner.record(
             longest,
             arms=[arm],
