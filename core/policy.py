@@ -25,9 +25,8 @@ from core.columns import ArmColumns, Bools, Floats, Ints
 from core.errors import InvalidInput
 from core.packing import counted_cost, fill, order_baseline, order_selected, seed_places
 from core.records.learner import LearnerSettings
-from core.records.selection import Decision, Reason, Selection
+from core.records.selection import MAX_SEED_BITS, Decision, Reason, Selection
 
-MAX_SEED_BITS: Final = 128
 LEADING: Final = 1_024
 """Arms put in order at first; more only if more could go in. The outcome does not depend on it."""
 

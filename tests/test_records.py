@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -369,3 +370,181 @@ def test_a_selection_tells_what_is_in_what_is_out_and_what_it_costs() -> None:
     )
     assert (chosen.included, chosen.excluded, chosen.tokens) == (("tool:a:a", "tool:a:c"), ("tool:a:b",), 7)
     assert chosen.decisions[1].draw == 0, "a draw of zero is a draw"
+
+
+# What callers make is checked as lines are
+
+FS = Inventory(kind="declared", arms=(Arm(key="tool:fs:Read"),))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("uid", 5, "text"),
+        ("inventory", ["tool:fs:Read"], "Inventory"),
+        ("format", None, "text"),
+        ("format", "x" * 513, "512 characters"),
+        ("unit", "day", "prompt, turn, episode"),
+        ("unit", [], "prompt, turn, episode"),
+        ("source", "x" * 513, "512 characters"),
+        ("rank", None, "whole number"),
+        ("rank", -1, "0 to 10\\^15"),
+        ("session", 7, "text"),
+        ("session", "x" * 513, "512 characters"),
+        ("ended_at_ms", -1, "whole number from 0"),
+        ("ended_at_ms", 253_402_300_800_000, "to 253402300799999"),
+        ("ended_at_ms", 5.0, "got 5.0"),
+        ("naive_time", 1, "True or False"),
+        ("provider", b"x", "text"),
+        ("model", 0, "got 0"),
+        ("model", "x" * 513, "512 characters"),
+        ("channel", "x" * 513, "512 characters"),
+        ("run_class", "chosen", "baseline, selected"),
+        ("status", "failed", "completed, aborted, error, got 'failed'"),
+        ("status", None, "completed, aborted, error"),
+        ("usage", {"input": 5}, "Usage"),
+        ("duration_ms", 1.5, "whole number from 0 to 10\\^12, got 1.5"),
+        ("duration_ms", True, "whole number"),
+        ("duration_ms", "5", "whole number"),
+        ("duration_ms", 10**4_000, "a huge whole number"),
+        ("prompt_chars", 10**15 + 1, "10\\^15"),
+        ("reward", "high", "finite number"),
+        ("reward", 10**400, "a huge whole number"),
+        ("calls", "Read", "tuple of Call"),
+        ("calls", ("Read",), "of type Call"),
+        ("calls", None, "tuple of Call"),
+        ("calls", (Call(name="x" * 513),), "512 characters"),
+        ("calls", (Call(name=5),), "text"),  # type: ignore[arg-type]
+        ("calls", (Call(name="a", metadata=5),), "text"),  # type: ignore[arg-type]
+        ("texts", "hello", "tuple of str"),
+        ("texts", None, "tuple of str"),
+        ("excluded", "tool:fs:Read", "tuple of str"),
+        ("excluded", ("tool:a:b", "tool:a:b"), "twice"),
+        ("referenced", (5,), "tuple of str"),
+        ("not_offered", ("x" * 513,), "512 characters"),
+        ("empty", 0, "True or False"),
+        ("selection", "all", "Selection"),
+    ],
+)
+def test_a_run_that_no_line_could_tell_is_refused(name: str, value: object, allowed: str) -> None:
+    with pytest.raises(InvalidInput, match=allowed):
+        Run(**{"uid": "r", "inventory": FS, name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("token_cost", 1.5),
+        ("token_cost", True),
+        ("label", 5),
+        ("content", b"x"),
+        ("prior", 3.0),
+        ("key", None),
+    ],
+)
+def test_an_arm_that_no_line_could_tell_is_refused(name: str, value: object) -> None:
+    with pytest.raises(InvalidInput, match="must be"):
+        Arm(**{"key": "tool:fs:Read", name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [12.0, "12", True, math.nan])
+def test_usage_is_counted_in_whole_tokens(value: float) -> None:
+    with pytest.raises(InvalidInput, match=r"usage.total must be a whole number"):
+        Usage(total=value)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"usage.input must be a whole number"):
+        Usage(input=None)  # type: ignore[arg-type]
+
+
+def test_a_priors_parts_are_whole_millionths() -> None:
+    with pytest.raises(InvalidArm, match=r"alpha_micro must be a whole number from 1 to 10\^15, got 1.5"):
+        Prior(alpha_micro=1.5, beta_micro=1)  # type: ignore[arg-type]
+
+
+def test_an_inventory_has_a_known_kind_and_arms() -> None:
+    with pytest.raises(InvalidInput, match="declared, supplied, inferred"):
+        Inventory(kind="guessed", arms=())  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="tuple of Arm"):
+        Inventory(kind="declared", arms=("tool:fs:Read",))  # type: ignore[arg-type]
+
+
+def test_whole_numbers_and_texts_of_other_classes_become_plain_ones() -> None:
+    run = Run(
+        uid=np.str_("r"),
+        inventory=Inventory(kind="declared", arms=[Arm(key="tool:fs:Read", token_cost=np.int64(7))]),  # type: ignore[arg-type]
+        ended_at_ms=np.int64(5),  # type: ignore[arg-type]
+        duration_ms=np.uint8(6),  # type: ignore[arg-type]
+        model=np.str_("large"),
+        reward=np.float32(0.5),  # type: ignore[arg-type]
+        usage=Usage(input=np.int32(3), total=np.int64(4)),  # type: ignore[arg-type]
+        calls=[Call(name=np.str_("Read"))],  # type: ignore[arg-type]
+        texts=["hello"],  # type: ignore[arg-type]
+    )
+    plain = Run(
+        uid="r",
+        inventory=Inventory(kind="declared", arms=(Arm(key="tool:fs:Read", token_cost=7),)),
+        ended_at_ms=5,
+        duration_ms=6,
+        model="large",
+        reward=0.5,
+        usage=Usage(input=3, total=4),
+        calls=(Call(name="Read"),),
+        texts=("hello",),
+    )
+    assert msgspec.json.encode(run) == msgspec.json.encode(plain)
+
+
+def chosen_with(**changed: object) -> Selection:
+    sound = {"run_class": "selected", "decisions": (), "seed": "1", "baseline_prob": 0.1}
+    return Selection(**{**sound, "settings_hash": "h", "revision": 0, **changed})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("run_class", "imported"),
+        ("decisions", ("tool:fs:Read",)),
+        ("seed", 7),
+        ("seed", "٣"),
+        ("baseline_prob", math.nan),
+        ("settings_hash", None),
+        ("revision", 0.0),
+        ("budget_tokens", 8000.0),
+        ("over_budget", None),
+        ("guidance", 5),
+    ],
+)
+def test_a_selection_that_no_line_could_tell_is_refused(name: str, value: object) -> None:
+    with pytest.raises(InvalidInput, match=f"A selection's {name} must"):
+        chosen_with(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("arm", 5),
+        ("included", 1),
+        ("reason", "luck"),
+        ("rank", 1.0),
+        ("token_cost", None),
+        ("draw", 1.5),
+        ("budget_left", 0.5),
+    ],
+)
+def test_a_decision_that_no_line_could_tell_is_refused_with_its_run(name: str, value: object) -> None:
+    sound = {"arm": "tool:fs:Read", "included": True, "reason": "draw", "rank": 1, "token_cost": 0}
+    decision = Decision(**{**sound, name: value})  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="must"):
+        Run(uid="r", inventory=FS, run_class="selected", selection=chosen_with(decisions=(decision,)))
+
+
+def test_a_decisions_numbers_become_plain_ones() -> None:
+    decision = Decision(
+        arm="tool:fs:Read",
+        included=True,
+        reason="draw",
+        rank=np.int64(1),  # type: ignore[arg-type]
+        token_cost=0,
+        draw=np.float32(0.5),  # type: ignore[arg-type]
+    )
+    run = Run(uid="r", inventory=FS, run_class="selected", selection=chosen_with(decisions=(decision,)))
+    assert b'"rank":1,"token_cost":0,"draw":0.5' in msgspec.json.encode(run)

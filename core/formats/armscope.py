@@ -85,7 +85,7 @@ for another is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -101,17 +101,14 @@ from core.records.evidence import Reference
 from core.records.ledger_lines import (
     LINES_VERSION,
     ArmLine,
-    Count,
-    Label,
     LearnerLine,
     LedgerLine,
-    Millis,
     NoteLine,
     ResetLine,
     RewardLine,
     RunLine,
-    Tokens,
 )
+from core.records.limits import Count, Duration, Label, Millis, Tokens, shown
 from core.records.run import Call, Inventory, InventoryKind, Phase, Run, RunClass, Status, Unit, Usage
 from core.records.selection import Selection
 from core.records.verdict import Outcome
@@ -141,7 +138,7 @@ class _Run(
     uid: str
     arms: msgspec.Raw
     excluded: tuple[str, ...] = ()
-    calls: tuple[str | Call, ...] = ()
+    calls: tuple[Label | Call, ...] = ()
     texts: tuple[str, ...] = ()
     referenced: tuple[str, ...] | None = None
     not_offered: tuple[Label, ...] = ()
@@ -152,7 +149,7 @@ class _Run(
     ended_at: str | None = None
     naive_time: bool = False
     usage: Usage | None = None
-    duration_ms: Count | None = None
+    duration_ms: Duration | None = None
     prompt_chars: Count | None = None
     reward: float | None = None
     provider: Label | None = None
@@ -186,15 +183,22 @@ _ENCODER: Final = msgspec.json.Encoder()
 # --- in ---------------------------------------------------------------------------------------------------
 
 
-def _claims(head: Head) -> bool:
-    return (
-        is_package(head)
-        or "armscope" in head.keys
-        or any(
-            bytes(line.get("kind", b"")) == b'"run"' and "uid" in line and "arms" in line
-            for line in head.lines
-        )
+_REQUIRED: Final[dict[bytes, frozenset[str]]] = {
+    msgspec.json.encode(record.__struct_config__.tag): frozenset(
+        field.encode_name for field in msgspec.structs.fields(record) if field.required
     )
+    for record in (LearnerLine, ArmLine, RewardLine, ResetLine, NoteLine, _Run)
+}
+"""Kinds of line as JSON writes them, and the fields that none of the kind goes without."""
+
+
+def _claims(head: Head) -> bool:
+    return is_package(head) or "armscope" in head.keys or any(_is_ours(line) for line in head.lines)
+
+
+def _is_ours(line: Mapping[str, msgspec.Raw]) -> bool:
+    required = _REQUIRED.get(bytes(line.get("kind", b"")))
+    return required is not None and required <= line.keys()
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
@@ -273,6 +277,8 @@ def _run_entry(line: _Run, inventories: _Inventories) -> Run | RunLine:
     run = _run(line, inventories.inventory(bytes(line.arms), line.inventory))
     if line.outcome is None:
         return run
+    if line.references:
+        _check_references(line.references, run.inventory)
     return RunLine(
         run=run,
         outcome=line.outcome,
@@ -285,10 +291,6 @@ def _run_entry(line: _Run, inventories: _Inventories) -> Run | RunLine:
 
 
 def _run(line: _Run, inventory: Inventory) -> Run:
-    if line.excluded:
-        _check_excluded(line.excluded, inventory)
-    if line.selection is not None:
-        _check_selection(line.selection)
     ended_at_ms, naive_time = line.ended_at_ms, line.naive_time
     if line.ended_at is not None:
         ended_at_ms, naive_time = _ended(line.ended_at)
@@ -328,20 +330,14 @@ def _ended(text: str) -> tuple[int, bool]:
     return ended_at_ms, is_naive
 
 
-def _check_excluded(excluded: tuple[str, ...], inventory: Inventory) -> None:
-    left_out = set(excluded)
-    if len(left_out) != len(excluded):
-        raise Flaw("names an excluded arm twice")
-    if any(arm.key in left_out for arm in inventory.arms):
-        raise Flaw("has an arm both in the prompt and excluded")
-
-
-def _check_selection(selection: Selection) -> None:
-    numbers = [selection.revision, selection.budget_tokens]
-    for decision in selection.decisions:
-        numbers += (decision.rank, decision.token_cost, decision.budget_left or 0)
-    if any(abs(number) > 10**15 for number in numbers):
-        raise Flaw("has a selection with a number beyond 10^15")
+def _check_references(references: Sequence[Reference], inventory: Inventory) -> None:
+    """What was recognised was in the prompt, and what is kept of it is one place."""
+    named = [reference.arm for reference in references]
+    foreign = set(named).difference([arm.key for arm in inventory.arms])
+    if foreign:
+        raise Flaw(f"has a reference to an arm that was not in the prompt, {shown(min(foreign))}")
+    if len(set(named)) != len(named):
+        raise Flaw("has two references to the same arm")
 
 
 # --- out --------------------------------------------------------------------------------------------------

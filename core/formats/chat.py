@@ -18,7 +18,7 @@ from core.formats.moments import moment
 from core.formats.reading import Reading
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import inferred
-from core.records.ledger_lines import Label
+from core.records.limits import Label
 from core.records.run import METADATA_CHARS, Call, Inventory, Run, Status, Usage
 
 

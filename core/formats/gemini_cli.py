@@ -25,7 +25,7 @@ from core.formats.moments import moment
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import inferred
-from core.records.ledger_lines import Label, Tokens
+from core.records.limits import Label, Tokens
 from core.records.run import Call, Inventory, Run, Status, Usage
 
 NAME: Final = "gemini-cli"

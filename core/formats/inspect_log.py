@@ -24,7 +24,7 @@ from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import DeclaredLists
 from core.records.arm import Arm
-from core.records.ledger_lines import Label, Tokens
+from core.records.limits import Label, Tokens
 from core.records.run import Inventory, Status, Usage
 
 NAME: Final = "inspect-ai"

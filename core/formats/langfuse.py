@@ -28,7 +28,7 @@ from core.formats.reading import Format, Head, Reading
 from core.formats.spans import Span, attributes_of, offered, texts, tool_called
 from core.formats.strict import UNDECODABLE, Flaw
 from core.formats.tools import inferred, inventory_of
-from core.records.ledger_lines import Label
+from core.records.limits import Label
 from core.records.run import Call, Inventory, Run, Usage
 
 NAME: Final = "langfuse"

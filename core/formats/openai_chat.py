@@ -16,7 +16,7 @@ from core.formats.chat import Message, Record, read
 from core.formats.entries import Entry, Progress
 from core.formats.reading import Format, Head, Reading, first_keys
 from core.formats.tools import DeclaredLists
-from core.records.ledger_lines import Label
+from core.records.limits import Label
 from core.records.run import Usage
 
 NAME: Final = "openai-chat"

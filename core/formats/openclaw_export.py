@@ -20,7 +20,8 @@ from core.formats.moments import moment
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import UNDECODABLE, Flaw
 from core.records.arm import Arm, check_key
-from core.records.ledger_lines import Count, Label, LearnerLine, Tokens
+from core.records.ledger_lines import LearnerLine
+from core.records.limits import Count, Label, Tokens
 from core.records.run import Inventory, Run, RunClass, Status, Usage
 
 NAME: Final = "openclaw-export"

@@ -21,7 +21,7 @@ from core.formats.reading import Reading
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, Flaw, check, reason
 from core.records.arm import Arm, file_key, skill_key, tool_key
-from core.records.ledger_lines import Count, Label, Tokens
+from core.records.limits import Count, Label, Tokens
 from core.records.run import Inventory
 
 _SESSION: Final = (".jsonl", ".jsonl.gz")

@@ -29,7 +29,7 @@ from core.formats.openclaw_report import Report, report_beside
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import inferred
-from core.records.ledger_lines import Label, Tokens
+from core.records.limits import Label, Tokens
 from core.records.run import Call, Inventory, Run, Status, Usage
 
 NAME: Final = "pi-session"

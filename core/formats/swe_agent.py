@@ -20,7 +20,7 @@ from core.formats.entries import Entry, Progress
 from core.formats.identity import digest_of
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import Flaw
-from core.records.ledger_lines import Label, Tokens
+from core.records.limits import Label, Tokens
 from core.records.run import Status, Usage
 
 NAME: Final = "swe-agent"

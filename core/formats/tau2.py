@@ -20,7 +20,7 @@ from core.formats.identity import plain
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import inventory_of
-from core.records.ledger_lines import Label, Tokens
+from core.records.limits import Label, Tokens
 from core.records.run import Inventory, Status, Usage
 
 NAME: Final = "tau2"

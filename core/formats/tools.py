@@ -20,7 +20,7 @@ from core.formats.entries import Limits
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, check, reason
 from core.records.arm import Arm, token_cost_of, tool_key
-from core.records.ledger_lines import Tokens
+from core.records.limits import Tokens
 from core.records.run import Inventory, InventoryKind
 
 NAME: Final = "tools"

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from core.errors import InvalidArm
+from core.records.limits import MAX_TOKENS, Tokens, one, shown, text, whole
 
 ArmType = Literal["tool", "skill", "file", "memory", "section"]
 ARM_TYPES: Final[tuple[ArmType, ...]] = get_args(ArmType)
@@ -19,7 +21,6 @@ MICRO: Final = 1_000_000
 """One whole pseudo-count, in the integers that everything inside is kept in."""
 
 MAX_KEY_CHARS: Final = 512
-MAX_TOKENS: Final = 10**12
 _MAX_PRIOR_MICRO: Final = 10**15
 """More would, with what is observed, pass the 64 bits of a column."""
 
@@ -43,6 +44,10 @@ class Prior(msgspec.Struct, frozen=True, kw_only=True):
     beta_micro: int
 
     def __post_init__(self) -> None:
+        if type(self.alpha_micro) is not int or type(self.beta_micro) is not int:
+            for part in ("alpha_micro", "beta_micro"):
+                found = whole(part, getattr(self, part), _MAX_PRIOR_MICRO, lowest=1, error=InvalidArm)
+                force_setattr(self, part, found)
         if not (0 < self.alpha_micro <= _MAX_PRIOR_MICRO and 0 < self.beta_micro <= _MAX_PRIOR_MICRO):
             raise InvalidArm(
                 f"A Beta prior's parts must be above 0 and at most 10^9, got {self.alpha_micro / MICRO:g} and "
@@ -80,18 +85,29 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     label: str | None = None
-    token_cost: int | None = None
+    token_cost: Tokens | None = None
     content: str | None = None
     prior: Prior | None = None
 
     def __post_init__(self) -> None:
-        check_key(self.key)
-        if self.token_cost is not None and not 0 <= self.token_cost <= MAX_TOKENS:
-            raise InvalidArm(
-                f"token_cost must be a whole number from 0 to {MAX_TOKENS}, got {self.token_cost} "
-                f"(arm {self.key!a}).",
-                next_step="Leave it out when the cost is unknown.",
+        if check_key(self.key) is not self.key:
+            force_setattr(self, "key", check_key(self.key))
+        cost = self.token_cost
+        if cost is not None and (type(cost) is not int or not 0 <= cost <= MAX_TOKENS):
+            where = f" (arm {shown(self.key)})"
+            force_setattr(
+                self, "token_cost", whole("token_cost", cost, MAX_TOKENS, where=where, error=InvalidArm)
             )
+        if self.label is not None or self.content is not None or self.prior is not None:
+            self._check_texts(f" (arm {shown(self.key)})")
+
+    def _check_texts(self, where: str) -> None:
+        for name in ("label", "content"):
+            value = getattr(self, name)
+            if value is not None and type(value) is not str:
+                force_setattr(self, name, text(name, value, where=where, error=InvalidArm))
+        if self.prior is not None:
+            one("prior", self.prior, Prior, where=where)
 
     @property
     def type(self) -> ArmType:
@@ -112,21 +128,23 @@ def check_key(key: str) -> str:
     >>> check_key("tool:fs:Read")
     'tool:fs:Read'
     """
+    if type(key) is not str:
+        key = text("An arm id", key, error=InvalidArm)
     parts = key.split(":", 2)
     if len(parts) != 3 or not parts[1] or not parts[2] or parts[0] not in ARM_TYPES:
         raise InvalidArm(
             f"An arm id must read type:category:name with type one of {', '.join(ARM_TYPES)}, "
-            f"got {_shown(key)}.",
+            f"got {shown(key)}.",
             next_step="Write it like tool:fs:Read.",
         )
     if len(key) > MAX_KEY_CHARS:
         raise InvalidArm(
-            f"An arm id may have 1 to {MAX_KEY_CHARS} characters, got {len(key)} ({_shown(key)}).",
+            f"An arm id may have 1 to {MAX_KEY_CHARS} characters, got {len(key)} ({shown(key)}).",
             next_step="Shorten the name.",
         )
     if not key.isprintable() and any(_is_control(char) for char in key):
         raise InvalidArm(
-            f"An arm id may not hold control characters or lone surrogates, got {_shown(key)}.",
+            f"An arm id may not hold control characters or lone surrogates, got {shown(key)}.",
             next_step="Remove them from the name.",
         )
     return key
@@ -139,7 +157,7 @@ def arm_type(key: str) -> ArmType:
         if head == known:
             return known
     raise InvalidArm(
-        f"An arm's type must be one of {', '.join(ARM_TYPES)}, got {_shown(head)}.",
+        f"An arm's type must be one of {', '.join(ARM_TYPES)}, got {shown(head)}.",
         next_step="Write the id like tool:fs:Read.",
     )
 
@@ -206,8 +224,3 @@ def quarter_up(n_chars: int) -> int:
 def _is_control(char: str) -> bool:
     point = ord(char)
     return point < 0x20 or 0x7F <= point < 0xA0 or 0xD800 <= point < 0xE000
-
-
-def _shown(text: str) -> str:
-    """A foreign string for a message: quoted, escaped, never longer than a line."""
-    return ascii(text if len(text) <= 60 else f"{text[:40]}…{text[-18:]}")

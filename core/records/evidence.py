@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 Where = Literal["call", "metadata", "text", "given", "always"]
 EXCERPT_CHARS: Final = 160
+Excerpt = Annotated[str, msgspec.Meta(max_length=EXCERPT_CHARS)]
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -15,7 +16,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     arm: str
     where: Where
-    excerpt: str | None = None
+    excerpt: Excerpt | None = None
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, gc=False):

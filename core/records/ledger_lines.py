@@ -15,6 +15,7 @@ from core.errors import InvalidInput
 from core.records.arm import MICRO, Prior, check_key
 from core.records.evidence import Reference
 from core.records.learner import LearnerSettings
+from core.records.limits import MAX_COUNT, Count, Label, Millis, Tokens
 from core.records.note import check_text
 from core.records.observation import Kind, check_reason, check_request_key, check_reward
 from core.records.reset import Target
@@ -23,18 +24,9 @@ from core.records.verdict import Outcome
 
 LINES_VERSION: Final = 1
 MAX_ID_CHARS: Final = 200
-_MAX_COUNT: Final = 10**15
-
-# What JSON may put into a database: 64-bit columns must never be handed more.
-Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_COUNT)]
-Label = Annotated[str, msgspec.Meta(max_length=512)]
-"""A name of a model, tool, session: longer ones are no names."""
-Tokens = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
-Millis = Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800_000)]
-"""Milliseconds since 1970 UTC, up to the year 9999."""
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
 """64 bits in hexadecimal: as a number, readers that know only floats would round them."""
-Pseudocount = Annotated[float, msgspec.Meta(gt=0, le=_MAX_COUNT)]
+Pseudocount = Annotated[float, msgspec.Meta(gt=0, le=MAX_COUNT)]
 
 
 class LearnerLine(
@@ -289,7 +281,7 @@ def _check_id(text: str) -> None:
 
 
 def _check_number(name: str, value: int, lowest: int = 0) -> None:
-    if not lowest <= value <= _MAX_COUNT:
+    if not lowest <= value <= MAX_COUNT:
         raise InvalidInput(
             f"{name} must be a whole number from {lowest} to 10^15, got {value}.",
             next_step="Correct the number in the line.",

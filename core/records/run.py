@@ -6,13 +6,33 @@ not stored; everything else is.
 
 from __future__ import annotations
 
-import math
 from typing import Final, Literal, get_args
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from core.errors import InvalidInput
-from core.records.arm import MAX_TOKENS, Arm, check_key
+from core.records.arm import Arm, check_key
+from core.records.limits import (
+    LAST_MS,
+    MAX_COUNT,
+    MAX_DURATION_MS,
+    MAX_LABEL_CHARS,
+    MAX_TOKENS,
+    Count,
+    Duration,
+    Label,
+    Millis,
+    flag,
+    number,
+    one,
+    one_of,
+    several,
+    shown,
+    text,
+    texts,
+    whole,
+)
 from core.records.selection import Selection
 
 Unit = Literal["prompt", "turn", "episode"]
@@ -20,15 +40,18 @@ RunClass = Literal["baseline", "selected", "passive", "fallback", "imported"]
 Status = Literal["completed", "aborted", "error"]
 InventoryKind = Literal["declared", "supplied", "inferred"]
 Phase = Literal["active", "passive"]
+UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 RUN_CLASSES: Final[tuple[RunClass, ...]] = get_args(RunClass)
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
+INVENTORY_KINDS: Final[tuple[InventoryKind, ...]] = get_args(InventoryKind)
 
 METADATA_CHARS: Final = 200
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A tool call: its exact name and at most 200 characters of its arguments."""
+    """A tool call: its exact name and at most 200 characters of its arguments; checked with its run."""
 
-    name: str
+    name: Label
     metadata: str = ""
 
 
@@ -52,11 +75,10 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def __post_init__(self) -> None:
         for name in ("input", "output", "cache_read", "cache_write", "total"):
             value = getattr(self, name)
-            if value is not None and not 0 <= value <= MAX_TOKENS:
-                raise InvalidInput(
-                    f"usage.{name} must be a whole number from 0 to {MAX_TOKENS}, got {value}.",
-                    next_step="Leave it out when it is unknown.",
-                )
+            if (type(value) is not int or not 0 <= value <= MAX_TOKENS) and not (
+                value is None and name == "total"
+            ):
+                force_setattr(self, name, whole(f"usage.{name}", value, MAX_TOKENS))
 
     @property
     def tokens(self) -> int | None:
@@ -75,6 +97,8 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     arms: tuple[Arm, ...]
 
     def __post_init__(self) -> None:
+        force_setattr(self, "kind", one_of("An inventory's kind", self.kind, INVENTORY_KINDS))
+        force_setattr(self, "arms", several("An inventory's arms", self.arms, Arm))
         keys = [arm.key for arm in self.arms]
         if len(set(keys)) != len(keys):
             twice = next(key for key in keys if keys.count(key) > 1)
@@ -82,6 +106,18 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
                 f"An arm may stand once in an inventory, got {twice!r} twice.",
                 next_step="List every arm once.",
             )
+
+
+_LABELS: Final = ("source", "session", "provider", "model", "channel")
+_WORDS: Final = (("unit", UNITS), ("run_class", RUN_CLASSES), ("status", STATUSES))
+_COUNTS: Final = (("ended_at_ms", LAST_MS), ("duration_ms", MAX_DURATION_MS), ("prompt_chars", MAX_COUNT))
+_PARTS: Final = (("inventory", Inventory), ("usage", Usage), ("selection", Selection))
+_TEXTS: Final = (
+    ("texts", None),
+    ("excluded", None),
+    ("referenced", None),
+    ("not_offered", MAX_LABEL_CHARS),
+)
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -100,58 +136,121 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     uid: str
     inventory: Inventory
-    format: str = "armscope"
+    format: Label = "armscope"
     unit: Unit = "prompt"
-    source: str | None = None
-    rank: int = 0
-    session: str | None = None
-    ended_at_ms: int | None = None
+    source: Label | None = None
+    rank: Count = 0
+    session: Label | None = None
+    ended_at_ms: Millis | None = None
     naive_time: bool = False
-    provider: str | None = None
-    model: str | None = None
-    channel: str | None = None
+    provider: Label | None = None
+    model: Label | None = None
+    channel: Label | None = None
     run_class: RunClass = "imported"
     status: Status = "completed"
     usage: Usage | None = None
-    duration_ms: int | None = None
-    prompt_chars: int | None = None
+    duration_ms: Duration | None = None
+    prompt_chars: Count | None = None
     reward: float | None = None
     calls: tuple[Call, ...] = ()
     texts: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     referenced: tuple[str, ...] | None = None
-    not_offered: tuple[str, ...] = ()
+    not_offered: tuple[Label, ...] = ()
     empty: bool = False
     selection: Selection | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.uid) <= 512:
-            raise InvalidInput(
-                f"A run's uid must have 1 to 512 characters, got {len(self.uid)}.",
-                next_step="Use the id your agent gives the request.",
-            )
-        if self.reward is not None and not math.isfinite(self.reward):
-            raise InvalidInput(
-                f"A run's reward must be a finite number, got {self.reward} (run {self.uid!r}).",
-                next_step="Leave it out when there was none; 0 is a value.",
-            )
-        if self.duration_ms is not None and not 0 <= self.duration_ms <= 10**12:
-            raise InvalidInput(
-                f"duration_ms must be 0 to 10^12, got {self.duration_ms} (run {self.uid!r}).",
-                next_step="Leave it out when it is unknown.",
-            )
-        if self.excluded:
-            self._check_excluded()
+        self._check_names()
+        self._check_numbers()
+        self._check_parts()
+        if self.excluded or self.selection is not None:
+            self._check_arms()
 
-    def _check_excluded(self) -> None:
+    # Three methods, one pass: each value is asked for its exact type and limits, and only what is out of the
+    # ordinary goes through a check, for there may be hundreds of thousands of runs.
+
+    def _check_names(self) -> None:
+        if type(self.uid) is not str or not 1 <= len(self.uid) <= MAX_LABEL_CHARS:
+            force_setattr(self, "uid", text("A run's uid", self.uid, MAX_LABEL_CHARS, lowest=1))
+        for name in _LABELS:
+            value = getattr(self, name)
+            if value is not None and (type(value) is not str or len(value) > MAX_LABEL_CHARS):
+                force_setattr(self, name, text(name, value, MAX_LABEL_CHARS, where=self._where))
+        if type(self.format) is not str or len(self.format) > MAX_LABEL_CHARS:
+            force_setattr(self, "format", text("format", self.format, MAX_LABEL_CHARS, where=self._where))
+        for name, allowed in _WORDS:
+            value = getattr(self, name)
+            if type(value) is not str or value not in allowed:
+                force_setattr(self, name, one_of(name, value, allowed, where=self._where))
+
+    def _check_numbers(self) -> None:
+        for name, highest in _COUNTS:
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or not 0 <= value <= highest):
+                force_setattr(self, name, whole(name, value, highest, where=self._where))
+        if type(self.rank) is not int or not 0 <= self.rank <= MAX_COUNT:
+            force_setattr(self, "rank", whole("rank", self.rank, MAX_COUNT, where=self._where))
+        if self.reward is not None:
+            force_setattr(self, "reward", number("A run's reward", self.reward, where=self._where))
+        for name in ("naive_time", "empty"):
+            value = getattr(self, name)
+            if type(value) is not bool:
+                flag(name, value, where=self._where)
+
+    def _check_parts(self) -> None:
+        for name, kind in _PARTS:
+            value = getattr(self, name)
+            if type(value) is not kind and not (value is None and name != "inventory"):
+                one(name, value, kind, where=self._where)
+        if self.calls != ():
+            self._check_calls()
+        for name, highest in _TEXTS:
+            value = getattr(self, name)
+            if value != () and not (value is None and name == "referenced"):
+                force_setattr(self, name, texts(name, value, highest, where=self._where))
+
+    def _check_calls(self) -> None:
+        if type(self.calls) is not tuple:
+            force_setattr(self, "calls", several("calls", self.calls, Call, where=self._where))
+        for call in self.calls:
+            if type(call) is not Call:
+                one("A call", call, Call, where=self._where)
+            name = call.name
+            if type(name) is not str or len(name) > MAX_LABEL_CHARS:
+                force_setattr(call, "name", text("A call's name", name, MAX_LABEL_CHARS, where=self._where))
+            if type(call.metadata) is not str:
+                force_setattr(call, "metadata", text("A call's metadata", call.metadata, where=self._where))
+
+    @property
+    def _where(self) -> str:
+        return f" (run {shown(self.uid)})"
+
+    def _check_arms(self) -> None:
         included = {arm.key for arm in self.inventory.arms}
         for key in self.excluded:
             check_key(key)
             if key in included:
                 raise InvalidInput(
-                    f"An arm must be in a run's prompt or left out, got both for {key!a} (run {self.uid!a}).",
+                    f"An arm must be in a run's prompt or left out, got both for {key!a} (run {shown(self.uid)}).",
                     next_step="Name it once.",
                 )
+        if len(set(self.excluded)) != len(self.excluded):
+            raise InvalidInput(
+                f"An arm must be excluded once, got one twice (run {shown(self.uid)}).",
+                next_step="Name it once.",
+            )
+        if self.selection is not None:
+            self._check_selection(self.selection, included.union(self.excluded))
+
+    def _check_selection(self, selection: Selection, known: set[str]) -> None:
+        if selection.run_class != self.run_class:
+            raise InvalidInput(
+                f"A run's class must be its selection's, {selection.run_class}, got {self.run_class} "
+                f"(run {shown(self.uid)}).",
+                next_step=f"Give it class {selection.run_class}, or leave the selection out.",
+            )
+        selection.check_decisions(known)
 
     @property
     def tokens(self) -> int | None:

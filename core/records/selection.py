@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, Literal, get_args
 
 import msgspec
+from msgspec.structs import force_setattr
+
+from core.errors import InvalidInput
+from core.records.arm import check_key
+from core.records.limits import (
+    MAX_COUNT,
+    MAX_LABEL_CHARS,
+    MAX_TOKENS,
+    Count,
+    Label,
+    Share,
+    Tokens,
+    flag,
+    number,
+    one_of,
+    several,
+    shown,
+    text,
+    whole,
+)
 
 Reason = Literal["seed", "under_explored", "draw", "baseline", "passive", "budget", "k"]
 """Why an arm is in (first five) or out (``budget``: did not fit; ``k``: enough arms were in)."""
 
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 LEFT_OUT: Final[frozenset[Reason]] = frozenset({"budget", "k"})
+SelectedClass = Literal["baseline", "selected", "passive", "fallback"]
+_CLASSES: Final = get_args(SelectedClass)
+MAX_SEED_BITS: Final = 128
+_MAX_SEED_DIGITS: Final = len(str(1 << MAX_SEED_BITS))
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """One arm of a selection.
+    """One arm of a selection; checked with the run it is recorded with, for a selection may have thousands.
 
     ``draw`` is the number drawn from its posterior (None where none was drawn), ``rank`` its place in the
     order the budget was filled, from 1; ``budget_left`` what was left when its turn came (None = unlimited).
@@ -23,29 +48,73 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     arm: str
     included: bool
     reason: Reason
-    rank: int
-    token_cost: int
-    draw: float | None = None
+    rank: Count
+    token_cost: Tokens
+    draw: Share | None = None
     budget_left: int | None = None
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """What goes into the next prompt, and why; enough to replay it.
 
-    ``seed`` is the generator's, as text because it may exceed 64 bits. ``over_budget``: seed arms alone
-    exceed it. ``truncated``: a baseline run left arms out for lack of budget.
+    ``seed`` is the generator's, a whole number below 2^128, as text because it may exceed 64 bits.
+    ``over_budget``: seed arms alone exceed it. ``truncated``: a baseline run left arms out for lack of budget.
     """
 
-    run_class: Literal["baseline", "selected", "passive", "fallback"]
+    run_class: SelectedClass
     decisions: tuple[Decision, ...]
     seed: str
-    baseline_prob: float
-    settings_hash: str
-    revision: int
-    budget_tokens: int = 0
+    baseline_prob: Share
+    settings_hash: Label
+    revision: Count
+    budget_tokens: Tokens = 0
     over_budget: bool = False
     truncated: bool = False
     guidance: str | None = None
+
+    def __post_init__(self) -> None:
+        sound = {
+            "run_class": one_of("A selection's run_class", self.run_class, _CLASSES),
+            "decisions": several("A selection's decisions", self.decisions, Decision),
+            "seed": _seed(self.seed),
+            "baseline_prob": number("A selection's baseline_prob", self.baseline_prob, lowest=0, highest=1),
+            "settings_hash": text("A selection's settings_hash", self.settings_hash, MAX_LABEL_CHARS),
+            "revision": whole("A selection's revision", self.revision, MAX_COUNT),
+            "budget_tokens": whole("A selection's budget_tokens", self.budget_tokens, MAX_TOKENS),
+            "over_budget": flag("A selection's over_budget", self.over_budget),
+            "truncated": flag("A selection's truncated", self.truncated),
+        }
+        if self.guidance is not None:
+            sound["guidance"] = text("A selection's guidance", self.guidance)
+        for name, value in sound.items():
+            force_setattr(self, name, value)
+
+    def check_decisions(self, known: Collection[str]) -> None:
+        """Raise `InvalidInput` unless every decision can be, each arm once, and whatever is in is ``known``.
+
+        Those are the arms that the run had in its prompt or out of it: a prompt may differ from its selection.
+
+        >>> one = Decision(arm="tool:fs:Read", included=True, reason="draw", rank=1, token_cost=0, draw=0.5)
+        >>> chosen = Selection(
+        ...     run_class="selected", decisions=(one,), seed="1", baseline_prob=0.1, settings_hash="", revision=0)
+        >>> chosen.check_decisions({"tool:fs:Read"})
+        """
+        seen: set[str] = set()
+        for decision in self.decisions:
+            if not _is_plain(decision):
+                _make_plain(decision)
+            if flag("A decision's included", decision.included) and decision.arm not in known:
+                raise InvalidInput(
+                    "An arm that a selection has in must be among its run's arms, in the prompt or excluded, got "
+                    f"{shown(decision.arm)}, which is neither.",
+                    next_step="Name it there, or take the decision out.",
+                )
+            if decision.arm in seen:
+                raise InvalidInput(
+                    f"A selection must decide an arm once, got {shown(decision.arm)} twice.",
+                    next_step="Keep one of the two decisions.",
+                )
+            seen.add(decision.arm)
 
     @property
     def included(self) -> tuple[str, ...]:
@@ -58,3 +127,50 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tokens(self) -> int:
         return sum(decision.token_cost for decision in self.decisions if decision.included)
+
+
+def _seed(seed: object) -> str:
+    """The seed, if a generator can start from it."""
+    found = text("A selection's seed", seed)
+    is_number = found.isascii() and found.isdigit() and len(found) <= _MAX_SEED_DIGITS
+    if not is_number or int(found) >= 1 << MAX_SEED_BITS:
+        raise InvalidInput(
+            f"A selection's seed must be a whole number from 0 to 2^{MAX_SEED_BITS} - 1, as text, got {shown(seed)}.",
+            next_step="Keep the one that the selection was made with.",
+        )
+    return found
+
+
+def _is_plain(decision: Decision) -> bool:
+    """Whether nothing is to be mended or refused; nearly always so, and there may be thousands."""
+    draw, left = decision.draw, decision.budget_left
+    return (
+        check_key(decision.arm) is decision.arm
+        and decision.reason in REASONS
+        and type(decision.rank) is int
+        and 0 <= decision.rank <= MAX_COUNT
+        and type(decision.token_cost) is int
+        and 0 <= decision.token_cost <= MAX_TOKENS
+        and (draw is None or (type(draw) is float and 0 <= draw <= 1))
+        and (left is None or (type(left) is int and -MAX_COUNT <= left <= MAX_COUNT))
+    )
+
+
+def _make_plain(decision: Decision) -> None:
+    """Put plain values in place, or raise for what no decision can be."""
+    arm = check_key(decision.arm)
+    where = f" (arm {shown(arm)})"
+    sound = {
+        "arm": arm,
+        "reason": one_of("A decision's reason", decision.reason, REASONS, where=where),
+        "rank": whole("A decision's rank", decision.rank, MAX_COUNT, where=where),
+        "token_cost": whole("A decision's token_cost", decision.token_cost, MAX_TOKENS, where=where),
+    }
+    if decision.draw is not None:
+        sound["draw"] = number("A decision's draw", decision.draw, lowest=0, highest=1, where=where)
+    if decision.budget_left is not None:  # below 0 where the seeds alone exceed the budget
+        sound["budget_left"] = whole(
+            "A decision's budget_left", decision.budget_left, MAX_COUNT, lowest=-MAX_COUNT, where=where
+        )
+    for name, value in sound.items():
+        force_setattr(decision, name, value)

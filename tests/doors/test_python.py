@@ -74,8 +74,11 @@ def test_times_are_aware(tmp_path: Path) -> None:
 
 def test_a_time_before_1970_or_beyond_reason_does_no_harm(tmp_path: Path) -> None:
     with open_learner(tmp_path / "a.db") as learner:
+        for moment in (datetime(1969, 12, 31, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)):
+            with pytest.raises(InvalidInput, match="ended_at_ms"):
+                learner.record("r", arms=[READ], calls=["Read"], ended_at=moment)
         for number, moment in enumerate(
-            (datetime(1900, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
+            (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
         ):
             learner.record(f"r{number}", arms=[READ], calls=["Read"], ended_at=moment)
         assert learner.status().runs == 2
@@ -246,3 +249,31 @@ def test_a_view_of_the_past_knows_nothing_of_what_came_after(tmp_path: Path) -> 
 def test_a_learner_nobody_knows_has_nothing_to_choose_from(tmp_path: Path) -> None:
     with open_learner(tmp_path / "a.db", "nope") as learner, pytest.raises(UnknownLearner):
         learner.select()
+
+
+def test_whatever_may_be_recorded_can_be_exported_and_imported(tmp_path: Path) -> None:
+    """The largest values that records take are ones that lines take."""
+    longest = "x" * 512
+    largest = Usage(input=10**12, output=10**12, cache_read=10**12, cache_write=10**12, total=10**12)
+    arm = Arm(key=f"tool:fs:{'x' * 504}", token_cost=10**12, label="x" * 9_999)
+    with open_learner(tmp_path / "a.db") as learner:
+        for wrong in ({"duration_ms": 1.5}, {"status": "failed"}, {"model": longest + "x"}):
+            with pytest.raises(InvalidInput):
+                learner.record("wrong", arms=[READ], calls=["Read"], **wrong)
+        learner.record(
+            longest,
+            arms=[arm],
+            calls=["Read", longest],
+            usage=largest,
+            duration_ms=10**12,
+            session=longest,
+            model=longest,
+            channel=longest,
+            ended_at=datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
+        )
+        learner.export(tmp_path / "a.jsonl")
+    with open_learner(tmp_path / "b.db") as other:
+        answer = other.import_files(tmp_path / "a.jsonl")
+        assert (answer.runs, answer.rejected) == (1, ())
+        assert other.status().last_run == "9999-12-31T23:59:59.000Z"
+        assert other.verify().clean

@@ -288,7 +288,14 @@ def test_an_arm_that_was_only_ever_left_out_can_be_made_on_purpose(desk: Desk) -
     chosen = select(desk, offered, budget_tokens=100)
     (out,) = chosen.excluded
     inventory = Inventory(kind="declared", arms=tuple(arm for arm in offered if arm.key in chosen.included))
-    record(desk, Run(uid="chosen", inventory=inventory, excluded=chosen.excluded, selection=chosen))
+    told = Run(
+        uid="chosen",
+        inventory=inventory,
+        excluded=chosen.excluded,
+        selection=chosen,
+        run_class=chosen.run_class,
+    )
+    record(desk, told)
     assert reward(desk, out, 1.0, create=True).pulls == 1
 
 

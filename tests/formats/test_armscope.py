@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core import open_learner
 from core.detect import detect
 from core.errors import InvalidInput, UnreadableSource
-from core.formats import Entry, open_sources
+from core.flows import look
+from core.formats import Entry, open_sources, recognise
 from core.formats.armscope import write
 from core.records.arm import ARM_TYPES, Arm, Prior
 from core.records.evidence import Reference
@@ -31,7 +33,7 @@ from core.records.ledger_lines import (
     RunLine,
 )
 from core.records.observation import Kind
-from core.records.run import RUN_CLASSES, Call, Inventory, InventoryKind, Run, Status, Unit, Usage
+from core.records.run import RUN_CLASSES, Call, Inventory, InventoryKind, Run, RunClass, Status, Unit, Usage
 from core.records.selection import REASONS, Decision, Selection
 from core.records.verdict import Outcome
 from tests.formats.builders import lines, offered, put, read, rejected, runs
@@ -66,35 +68,44 @@ arms = st.builds(
 usages = st.builds(
     Usage, input=counts, output=counts, cache_read=counts, cache_write=counts, total=maybe(counts)
 )
-decisions = st.builds(
-    Decision,
-    arm=keys,
-    included=st.booleans(),
-    reason=st.sampled_from(REASONS),
-    rank=counts,
-    token_cost=counts,
-    draw=maybe(rewards),
-    budget_left=maybe(counts),
-)
-selections = st.builds(
-    Selection,
-    run_class=st.sampled_from(["baseline", "selected", "passive", "fallback"]),
-    decisions=tuples_of(decisions),
-    seed=words,
-    baseline_prob=rewards,
-    settings_hash=words,
-    revision=counts,
-    budget_tokens=counts,
-    over_budget=st.booleans(),
-    guidance=maybe(words),
-)
+
+
+def decided(arm: str, *, included: bool) -> st.SearchStrategy[Decision]:
+    return st.builds(
+        Decision,
+        arm=st.just(arm),
+        included=st.just(included),
+        reason=st.sampled_from(REASONS),
+        rank=counts,
+        token_cost=counts,
+        draw=maybe(rewards),
+        budget_left=maybe(counts),
+    )
+
+
+def selections(run_class: RunClass, present: list[str], left_out: list[str]) -> st.SearchStrategy[Selection]:
+    decisions = [decided(arm, included=True) for arm in present]
+    decisions += [decided(arm, included=False) for arm in left_out]
+    return st.builds(
+        Selection,
+        run_class=st.just(run_class),
+        decisions=st.tuples(*decisions),
+        seed=st.integers(0, 2**128 - 1).map(str),
+        baseline_prob=rewards,
+        settings_hash=words,
+        revision=counts,
+        budget_tokens=counts,
+        over_budget=st.booleans(),
+        guidance=maybe(words),
+    )
 
 
 @st.composite
 def made_runs(draw: st.DrawFn) -> Run:
     present = draw(st.lists(arms, max_size=4, unique_by=lambda arm: arm.key))
-    left_out = draw(st.lists(keys, max_size=3, unique=True))
-    here = {arm.key for arm in present}
+    here = [arm.key for arm in present]
+    left_out = [key for key in draw(st.lists(keys, max_size=3, unique=True)) if key not in here]
+    run_class = draw(st.sampled_from(RUN_CLASSES))
     return draw(
         st.builds(
             Run,
@@ -112,7 +123,7 @@ def made_runs(draw: st.DrawFn) -> Run:
             provider=maybe(words),
             model=maybe(words),
             channel=maybe(words),
-            run_class=st.sampled_from(RUN_CLASSES),
+            run_class=st.just(run_class),
             status=st.sampled_from(get_args(Status)),
             usage=maybe(usages),
             duration_ms=maybe(counts),
@@ -120,29 +131,39 @@ def made_runs(draw: st.DrawFn) -> Run:
             reward=maybe(finite),
             calls=tuples_of(st.builds(Call, name=words, metadata=words)),
             texts=tuples_of(words),
-            excluded=st.just(tuple(key for key in left_out if key not in here)),
+            excluded=st.just(tuple(left_out)),
             referenced=maybe(tuples_of(keys)),
             not_offered=tuples_of(words),
             empty=st.booleans(),
-            selection=maybe(selections),
+            selection=st.none() if run_class == "imported" else maybe(selections(run_class, here, left_out)),
         )
     )
 
 
-run_lines = st.builds(
-    RunLine,
-    run=made_runs(),
-    outcome=st.sampled_from(get_args(Outcome)),
-    phase=st.sampled_from(["active", "passive"]),
-    references=tuples_of(
+@st.composite
+def run_lines(draw: st.DrawFn) -> RunLine:
+    run = draw(made_runs())
+    recognised = [arm.key for arm in run.inventory.arms if draw(st.booleans())]
+    places = st.sampled_from(["text", "metadata", "given"])
+    return draw(
         st.builds(
-            Reference, arm=keys, where=st.sampled_from(["text", "metadata", "given"]), excerpt=maybe(words)
+            RunLine,
+            run=st.just(run),
+            outcome=st.sampled_from(get_args(Outcome)),
+            phase=st.sampled_from(["active", "passive"]),
+            references=st.tuples(
+                *[
+                    st.builds(Reference, arm=st.just(arm), where=places, excerpt=maybe(words))
+                    for arm in recognised
+                ]
+            ),
+            n_calls=counts,
+            n_real_calls=counts,
+            revision=maybe(counts),
         )
-    ),
-    n_calls=counts,
-    n_real_calls=counts,
-    revision=maybe(counts),
-)
+    )
+
+
 contexts = st.builds(
     RewardContext, lagged=st.booleans(), reason=maybe(words), by=maybe(words), run=maybe(words)
 )
@@ -220,7 +241,7 @@ note_lines = st.builds(
     key=maybe(names),
     undone=st.booleans(),
 )
-any_line = made_runs() | run_lines | reward_lines | reset_lines | arm_lines | note_lines
+any_line = made_runs() | run_lines() | reward_lines | reset_lines | arm_lines | note_lines
 
 HEADER = LearnerLine(armscope=1, name="default", origin="here", settings=LearnerSettings(baseline_rate=0.25))
 
@@ -287,8 +308,8 @@ def test_a_time_may_be_written_as_people_do(tmp_path: Path) -> None:
         ({"arms": ["tool:fs:x", "tool:fs:x"]}, "twice"),
         ({"arms": [{"key": "tool:fs:x", "token_cost": -1}]}, "token_cost"),
         ({"arms": "tool:fs:x"}, "Expected `array`"),
-        ({"excluded": ["tool:fs:Read"]}, "both in the prompt and excluded"),
-        ({"excluded": ["tool:fs:a", "tool:fs:a"]}, "excluded arm twice"),
+        ({"excluded": ["tool:fs:Read"]}, "in a run's prompt or left out"),
+        ({"excluded": ["tool:fs:a", "tool:fs:a"]}, "excluded once"),
         ({"excluded": ["nonsense"]}, "type:category:name"),
         ({"uid": ""}, "uid"),
         ({"uid": 7}, "Expected `str`"),
@@ -300,6 +321,10 @@ def test_a_time_may_be_written_as_people_do(tmp_path: Path) -> None:
         ({"ended_at": "yesterday"}, "ISO 8601"),
         ({"ended_at_ms": -1}, "ended_at_ms"),
         ({"reward": "high"}, "reward"),
+        ({"calls": ["x" * 513]}, "length <= 512"),
+        ({"calls": [{"name": "x" * 513}]}, "length <= 512"),
+        ({"not_offered": ["x" * 513]}, "length <= 512"),
+        ({"model": "x" * 513}, "length <= 512"),
     ],
 )
 def test_what_cannot_be_is_rejected_with_its_line_and_reason(
@@ -348,12 +373,112 @@ def test_numbers_beyond_a_database_are_refused_when_made_too() -> None:
         RewardLine(id="o", arm="tool:fs:x", observation="episode", reward=1.0, key="k")
 
 
-def test_a_selection_of_impossible_size_is_rejected(tmp_path: Path) -> None:
-    selection = Selection(
-        run_class="baseline", decisions=(), seed="1", baseline_prob=0.1, settings_hash="h", revision=10**18
-    )
-    (line,) = rejected(by_hand(tmp_path, selection=msgspec.to_builtins(selection)))
-    assert "10^15" in line.reason
+READ = {"arm": "tool:fs:Read", "included": True, "reason": "draw", "rank": 1, "token_cost": 0}
+CHOSEN = {
+    "run_class": "selected",
+    "decisions": [READ],
+    "seed": "1",
+    "baseline_prob": 0.1,
+    "settings_hash": "h",
+    "revision": 0,
+}
+
+
+def amid_sound_lines(folder: Path, **fields: object) -> str:
+    """Why a line is rejected; the one before it and the one after it count."""
+    sound = {"kind": "run", "arms": ["tool:fs:Read"], "calls": ["Read"]}
+    told = [{**sound, "uid": "a"}, {**sound, "uid": "wrong", **fields}, {**sound, "uid": "b"}]
+    database = folder / "runs.db"
+    with open_learner(database) as learner:
+        answer = learner.import_files(put(folder, lines(told)))
+        assert answer.runs == 2
+        assert [row.uid for row in look.runs(learner.desk)] == ["b", "a"]
+    (line,) = answer.rejected
+    assert line.line == 2
+    return line.reason
+
+
+def test_a_sound_selection_is_read(tmp_path: Path) -> None:
+    entries = by_hand(tmp_path, selection=CHOSEN, **{"class": "selected"})
+    assert [run.selection is not None for run in runs(entries)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"revision": 10**18}, "selection.revision"),
+        ({"budget_tokens": -1}, "budget_tokens"),
+        ({"baseline_prob": 1e300}, "baseline_prob"),
+        ({"baseline_prob": 7}, "baseline_prob"),
+        ({"baseline_prob": -3}, "baseline_prob"),
+        ({"seed": "abc"}, "seed must be a whole number"),
+        ({"seed": str(2**128)}, "2^128 - 1"),
+        ({"seed": "9" * 5_000}, "2^128 - 1"),
+        ({"run_class": "baseline"}, "class must be its selection's"),
+        ({"decisions": [{**READ, "arm": "tool:web:x"}]}, "'tool:web:x', which is neither"),
+        ({"decisions": [READ, {**READ, "rank": 2}]}, "decide an arm once"),
+        ({"decisions": [READ, {**READ, "arm": "bad key", "included": False}]}, "type:category:name"),
+        ({"decisions": [{**READ, "token_cost": -5}]}, "token_cost"),
+        ({"decisions": [{**READ, "token_cost": 10**13}]}, "token_cost"),
+        ({"decisions": [{**READ, "draw": 55.5}]}, "draw"),
+        ({"decisions": [{**READ, "rank": -1}]}, "rank"),
+        ({"decisions": [{**READ, "budget_left": 10**16}]}, "budget_left"),
+    ],
+)
+def test_a_selection_that_cannot_be_is_one_rejected_line(
+    tmp_path: Path, changed: dict[str, object], reason: str
+) -> None:
+    fields = {"class": "selected", "selection": {**CHOSEN, **changed}}
+    assert reason in amid_sound_lines(tmp_path, **fields)
+
+
+SEEN = {"arm": "tool:fs:Read", "where": "text", "excerpt": "a"}
+
+
+@pytest.mark.parametrize(
+    ("references", "reason"),
+    [
+        ([{**SEEN, "arm": "skill:x:main"}], "not in the prompt, 'skill:x:main'"),
+        ([SEEN, {**SEEN, "excerpt": "b"}], "two references to the same arm"),
+        ([{**SEEN, "excerpt": "x" * 161}], "length <= 160"),
+    ],
+)
+def test_a_reference_that_cannot_be_is_one_rejected_line(
+    tmp_path: Path, references: list[object], reason: str
+) -> None:
+    fields = {"outcome": "observed", "referenced": ["tool:fs:Read"], "references": references}
+    assert reason in amid_sound_lines(tmp_path, **fields)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"kind": "reward", "id": "o1", "arm": "tool:fs:Read", "observation": "feedback", "reward": 1.0},
+        {"kind": "reward", "id": "o1", "arm": "tool:fs:Read", "observation": "feedback", "reward": 1.7},
+        {"kind": "reset", "id": "x1", "arms": ["tool:fs:Read"]},
+        {"kind": "note", "id": "n1", "arm": "tool:fs:Read", "text": "slow on Mondays"},
+        {"kind": "arm", "key": "tool:fs:Read"},
+        {"kind": "learner", "armscope": 1, "name": "default"},
+    ],
+    ids=["reward", "reward that is wrong", "reset", "note", "arm", "learner"],
+)
+def test_a_file_without_a_run_is_recognised_by_any_kind_of_line(
+    tmp_path: Path, record: dict[str, object]
+) -> None:
+    assert recognise(put(tmp_path, lines([record]))) == "armscope"
+
+
+def test_many_arms_before_the_first_run_are_recognised(tmp_path: Path) -> None:
+    declared = [{"kind": "arm", "key": f"tool:fs:t{number}"} for number in range(100)]
+    run = {"kind": "run", "uid": "r", "arms": ["tool:fs:t1"]}
+    assert len(runs(read(put(tmp_path, lines([*declared, run]))))) == 1
+
+
+@pytest.mark.parametrize(
+    "record", [{"kind": "arm", "id": 7}, {"kind": "event", "id": "x", "arms": []}, {"id": "o", "arm": "x"}]
+)
+def test_another_kind_of_line_is_not_claimed(tmp_path: Path, record: dict[str, object]) -> None:
+    assert recognise(put(tmp_path, lines([record]))) is None
 
 
 def test_a_newer_version_is_refused_with_the_next_step(tmp_path: Path) -> None:

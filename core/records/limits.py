@@ -1,0 +1,215 @@
+"""Limits: what a record may hold, so that it fits its columns and another learner can be told it.
+
+Said once: as types, by which JSON is decoded, and as checks of the same limits for records that callers make. A
+check returns the plain value, for a caller's whole number or text may be of a class of its own (NumPy's, say), or
+raises `InvalidInput`. Most records are sound, so what makes them asks for the exact type first and calls a check
+only for the rest.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Collection
+from typing import Annotated, Final, TypeVar
+
+import msgspec
+
+from core.errors import InvalidInput
+
+MAX_COUNT: Final = 10**15
+MAX_LABEL_CHARS: Final = 512
+MAX_TOKENS: Final = 10**12
+MAX_DURATION_MS: Final = 10**12
+LAST_MS: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+_SHOWN_CHARS: Final = 60
+
+T = TypeVar("T")
+
+# What JSON may put into a database: 64-bit columns must never be handed more.
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
+Label = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_CHARS)]
+"""A name of a model, tool, session: longer ones are no names."""
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS)]
+Millis = Annotated[int, msgspec.Meta(ge=0, le=LAST_MS)]
+"""Milliseconds since 1970 UTC, up to the year 9999."""
+Duration = Annotated[int, msgspec.Meta(ge=0, le=MAX_DURATION_MS)]
+"""Milliseconds that something took."""
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+"""A probability, or a number drawn from a posterior."""
+
+
+def whole(
+    name: str,
+    value: object,
+    highest: int,
+    *,
+    lowest: int = 0,
+    where: str = "",
+    error: type[InvalidInput] = InvalidInput,
+) -> int:
+    """Return ``value`` as a plain whole number, if it is one within the limits.
+
+    >>> whole("duration_ms", 5, MAX_DURATION_MS)
+    5
+    >>> whole("duration_ms", 1.5, MAX_DURATION_MS, where=" (run 'r1')")
+    Traceback (most recent call last):
+    core.errors.InvalidInput: duration_ms must be a whole number from 0 to 10^12, got 1.5 (run 'r1'). Round it, \
+or leave it out when it is unknown.
+    """
+    found = _index(value)
+    if found is None or not lowest <= found <= highest:
+        raise error(
+            f"{name} must be a whole number from {_power(lowest)} to {_power(highest)}, got {shown(value)}{where}.",
+            next_step="Round it, or leave it out when it is unknown.",
+        )
+    return found
+
+
+def number(
+    name: str, value: object, *, lowest: float = -math.inf, highest: float = math.inf, where: str = ""
+) -> float:
+    """Return ``value`` as a plain finite float, if it is a number within the limits.
+
+    >>> number("reward", 1)
+    1.0
+    """
+    found = _float(value)
+    if found is None or not (math.isfinite(found) and lowest <= found <= highest):
+        allowed = "a finite number" if lowest == -math.inf else f"a number from {lowest:g} to {highest:g}"
+        raise InvalidInput(
+            f"{name} must be {allowed}, got {shown(value)}{where}.",
+            next_step="Leave it out when there was none; 0 is a value.",
+        )
+    return found
+
+
+def text(
+    name: str,
+    value: object,
+    highest: int | None = None,
+    *,
+    lowest: int = 0,
+    where: str = "",
+    error: type[InvalidInput] = InvalidInput,
+) -> str:
+    """Return ``value`` as a plain text, if it is one of an allowed length (None = any).
+
+    >>> text("model", "large", MAX_LABEL_CHARS)
+    'large'
+    """
+    if not isinstance(value, str):
+        raise error(f"{name} must be text, got {shown(value)}{where}.", next_step="Write it as text.")
+    if highest is not None and not lowest <= len(value) <= highest:
+        raise error(
+            f"{name} must have {lowest} to {highest} characters, got {len(value):,}{where}.",
+            next_step="Shorten it, or leave it out." if value else "Name it.",
+        )
+    return str.__str__(value)
+
+
+def one_of(name: str, value: object, allowed: Collection[str], *, where: str = "") -> str:
+    """Return ``value`` if it is one of the texts that are allowed.
+
+    >>> one_of("status", "error", ("completed", "aborted", "error"))
+    'error'
+    """
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidInput(
+            f"{name} must be one of {', '.join(allowed)}, got {shown(value)}{where}.",
+            next_step=f"Use one of them, for example {next(iter(allowed))}.",
+        )
+    return str.__str__(value)
+
+
+def flag(name: str, value: object, *, where: str = "") -> bool:
+    """Return ``value`` if it is True or False.
+
+    >>> flag("empty", False)
+    False
+    """
+    if not isinstance(value, bool):
+        raise InvalidInput(
+            f"{name} must be True or False, got {shown(value)}{where}.", next_step="Use one of the two."
+        )
+    return value
+
+
+def texts(name: str, value: object, highest: int | None = None, *, where: str = "") -> tuple[str, ...]:
+    """Return ``value`` as a tuple of plain texts, if it is a tuple or list of texts of an allowed length.
+
+    >>> texts("excluded", ["tool:fs:Read"])
+    ('tool:fs:Read',)
+    """
+    found = several(name, value, str, where=where)
+    if all(type(each) is str and (highest is None or len(each) <= highest) for each in found):
+        return found
+    return tuple([text(name, each, highest, where=where) for each in found])
+
+
+def several(name: str, value: object, kind: type[T], *, where: str = "") -> tuple[T, ...]:
+    """Return ``value`` as a tuple, if it is a tuple or list of nothing but one kind of thing.
+
+    >>> several("texts", ["a", "b"], str)
+    ('a', 'b')
+    """
+    if not isinstance(value, (tuple, list)) or any(not isinstance(each, kind) for each in value):
+        raise InvalidInput(
+            f"{name} must be a tuple of {kind.__name__}, got {shown(value)}{where}.",
+            next_step="Put even a single one into a tuple.",
+        )
+    return tuple(value)
+
+
+def one(name: str, value: object, kind: type[T], *, where: str = "") -> T:
+    """Return ``value`` if it is of a kind.
+
+    >>> one("usage", 5, int)
+    5
+    """
+    if not isinstance(value, kind):
+        raise InvalidInput(
+            f"{name} must be of type {kind.__name__}, got {shown(value)}{where}.",
+            next_step=f"Make it a {kind.__name__}.",
+        )
+    return value
+
+
+def shown(value: object) -> str:
+    """A foreign value for a message: on one line, escaped, never long.
+
+    >>> shown("a"), shown(10**30), shown(-7), len(shown("x" * 900))
+    ("'a'", 'a huge whole number', '-7', 66)
+    """
+    if isinstance(value, int) and not -(MAX_COUNT**2) < value < MAX_COUNT**2:
+        return "a huge whole number"  # thousands of digits could not even be written
+    if isinstance(value, str):
+        return ascii(value if len(value) <= _SHOWN_CHARS else f"{value[:40]}…{value[-18:]}")
+    found = ascii(value)
+    return found if len(found) <= _SHOWN_CHARS else f"{found[:40]}...{found[-16:]}"
+
+
+def _index(value: object) -> int | None:
+    """A whole number of whatever class; no truth value is one, and no fraction."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return int(operator.index(value))  # type: ignore[arg-type]  # a TypeError is the answer
+    except TypeError:
+        return None
+
+
+def _float(value: object) -> float | None:
+    """A number of whatever class that is neither text nor a truth value."""
+    if isinstance(value, (bool, str, bytes)):
+        return None
+    try:
+        return float(value)  # type: ignore[arg-type]  # a TypeError is the answer
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _power(limit: int) -> str:
+    digits = str(limit)
+    return f"10^{len(digits) - 1}" if limit > 10**6 and digits.strip("0") == "1" else digits
