@@ -94,7 +94,9 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 def _record(raw: bytes) -> Record:
     file = _FILE.decode(raw)
-    told = file.history if file.history is not None else file.messages or []
+    told = file.messages if file.history is None else file.history
+    if told is None:
+        raise Flaw("holds neither a history nor messages")
     messages = _own([_MESSAGE.decode(message) for message in told])
     replies = [message for message in messages if message.role == "assistant"]
     if replies and not any(message.calls for message in replies) and _WITH_FUNCTIONS not in raw:

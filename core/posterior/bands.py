@@ -1,6 +1,6 @@
-"""Pulls → confidence band: the source's five words for how much is known of an arm.
+"""Pulls → confidence band: five words for how much is known of an arm, as OpenClaw's learning layer documents them.
 
-A band counts pulls and nothing else. The widths the source calls typical hold only for means near 0 or 1;
+A band counts pulls and nothing else. The widths documented as typical hold only for means near 0 or 1;
 `TYPICAL_WIDTHS` keeps them so that a measured width can stand beside them.
 """
 
@@ -22,7 +22,7 @@ TYPICAL_WIDTHS: Final[dict[Band, tuple[float, float] | None]] = {
     "high": (0.08, 0.15),
     "very_high": (0.0, 0.08),
 }
-"""Width of the 95 % interval the source expects in each band, from (inclusive) to (exclusive)."""
+"""Width of the 95 % interval that is documented for each band, from (inclusive) to (exclusive)."""
 
 _FLOORS: Final = np.array(BAND_FLOORS, dtype=np.int64)
 _NEXT_FLOORS: Final = np.append(_FLOORS[1:], 0)
@@ -55,7 +55,7 @@ def pulls_to_next(pulls: Ints) -> Ints:
 
 
 def typical_width_below(band: Ints) -> Floats:
-    """Width each band stays below according to the source; infinite where it names no limit.
+    """Width each band stays below as documented; infinite where no limit is.
 
     >>> typical_width_below(np.array([0, 1, 2, 4])).tolist()
     [inf, inf, 0.4, 0.08]

@@ -23,7 +23,7 @@ from core.columns import Bools, Floats, Ints
 from core.errors import InvalidInput
 
 NORMAL_Z: Final = 1.96
-"""Half-width of the source's normal approximation, in standard deviations."""
+"""Half-width of the usual normal approximation of 95 %, in standard deviations."""
 
 _HALF_LOG_2PI: Final = math.log(2 * math.pi) / 2
 _STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
@@ -206,7 +206,7 @@ class IntervalTable:
 
 
 def normal_interval(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats]:
-    """The source's 95 % approximation, mean ± 1.96 standard deviations, clamped to [0, 1].
+    """The normal approximation that OpenClaw shows: mean ± 1.96 standard deviations, clamped to [0, 1].
 
     >>> lower, upper = normal_interval(3, 1)
     >>> round(float(lower), 3), float(upper)

@@ -48,7 +48,7 @@ class Confidence:
     """How much is known of the arms. Arrays without another word are aligned with the columns.
 
     ``counts``, ``n_wider`` and ``median_width`` follow `BANDS`. ``wider``: the measured width is at or above
-    what the source calls typical for the band. ``pulls_to_next`` is 0 in the highest band.
+    what is documented as typical for the band. ``pulls_to_next`` is 0 in the highest band.
     ``under_explored`` and ``next_in_line`` hold places in the columns: arms below ``min_pulls``, fewest pulls
     first; and arms not yet in the highest band, fewest missing pulls first (ties by id).
     """

@@ -147,16 +147,16 @@ def _migrate(database: Database) -> None:
                 ) from problem
 
 
-class _unwrapped:  # noqa: N801 - reads like the other contexts here
+@contextmanager
+def _unwrapped() -> Iterator[None]:
     """Hand the driver's own error on, so that it is translated like everywhere else."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+    try:
+        yield
+    except Exception as problem:
         origin = getattr(problem, "orig", None)
         if isinstance(origin, sqlite3.Error):
             raise origin from problem
+        raise
 
 
 def _turn_on_log(path: Path) -> None:

@@ -157,7 +157,7 @@ def savings_numbers(saved: Savings) -> str:
     if means[0] is not None and means[1] is not None:
         line = (
             f"{wording.count(means[0])} tokens with everything in, "
-            f"{wording.count(means[1])} with the selection. "
+            f"{wording.count(means[1])} with the selection{_other_mix(overall)}. "
         )
     groups = (
         f"{wording.count(overall.baseline.n_known)} baseline and "
@@ -168,6 +168,18 @@ def savings_numbers(saved: Savings) -> str:
     left = f"{wording.listed(kinds)} {noun} left out" if kinds else "none is left out"
     unknown = "" if out.unknown_usage else ", no run had unknown usage"
     return f"{line}{groups}{left}{unknown}."
+
+
+def _other_mix(overall: Comparison) -> str:
+    """Why the two means do not give the savings, where they don't: each group met another mix of runs."""
+    plain, value = overall.plain_percent, overall.saved_percent.value
+    if plain is None or value is None or wording.percent(plain / 100) == wording.percent(value / 100):
+        return ""
+    less, of = ("less", plain) if plain >= 0 else ("more", -plain)
+    return (
+        f", {wording.percent(of / 100)} {less} as the runs came; the savings compare both at the same mix of "
+        "models and channels"
+    )
 
 
 def left_out(saved: Savings) -> list[tuple[str, int, str]]:

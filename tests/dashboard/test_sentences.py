@@ -14,7 +14,7 @@ from core.statistics.savings import Savings, savings
 from dashboard import sentences
 from dashboard.figures.arms import ArmRow
 from dashboard.sentences import Phrase, Sentence
-from tests.usage import Counted, usage_of
+from tests.usage import Counted, group, usage_of
 
 
 def _said(parts: Sentence) -> str:
@@ -125,6 +125,25 @@ def test_every_run_is_either_compared_or_left_out_with_its_reason() -> None:
     numbers = [int(str(number)) for number in table["number"]]
     assert numbers == [1, 0, 1, 1, 1, 1, 24]
     assert sum(numbers) == len(runs)
+
+
+def test_means_that_do_not_give_the_savings_say_why() -> None:
+    """Half is saved with either model, yet the selection met the costly one more often."""
+    one_mix = _saved([1_000, 1_020] * 20, [500, 510] * 20)
+    assert "same mix" not in sentences.savings_numbers(one_mix)
+    usage = usage_of(
+        [
+            *group("baseline", [1_000, 1_010] * 45, model="small"),
+            *group("baseline", [10_000, 10_100] * 5, model="large"),
+            *group("selected", [500, 505] * 50, model="small"),
+            *group("selected", [5_000, 5_050] * 450, model="large"),
+        ]
+    )
+    found = savings(usage, baseline_rate=0.1, n_arms=10)
+    assert sentences.savings_numbers(found).startswith(
+        "1,910 tokens with everything in, 4,573 with the selection, 139.5% more as the runs came; the savings "
+        "compare both at the same mix of models and channels. "
+    )
 
 
 def test_the_comparison_tells_differences_with_their_intervals() -> None:

@@ -195,6 +195,30 @@ def test_reward(filled: Shell) -> None:
     assert document(filled("reward", "skill:new:main", "--create", "--json"))["pulls"] == 1
 
 
+def test_what_was_rounded_is_said(filled: Shell) -> None:
+    assert "(feedback, rounded to millionths)" in filled("reward", A, "0.123456789")[1]
+    assert "rewarded 0.25 (feedback);" in filled("reward", A, "0.25")[1]
+
+
+def test_settings_are_said_as_they_are_set(filled: Shell) -> None:
+    said = filled("settings", "set", "meta_tools", '["message", "say"]')[1]
+    assert said.startswith('meta_tools: ["message"] -> ["message","say"].')
+    code, _, problem = filled("settings", "set", "phase", "Passive")
+    assert (code, problem.splitlines()[0].split(":")[:2]) == (
+        1,
+        ["error", " phase must be active or passive, got 'Passive'"],
+    )
+    problem = filled("settings", "set", "priors", '{"tool": 5}')[2]
+    assert "got \"{'tool': 5}\"" in problem  # what was sent, not what it was merged with
+
+
+def test_guidance_is_said_line_by_line(filled: Shell, tmp_path: Path) -> None:
+    (tmp_path / "arms.json").write_text(json.dumps([A, {"key": "tool:web:s", "token_cost": 500}]))
+    said = filled("select", "--arms", tmp_path / "arms.json", "--budget", "100")[1]
+    assert 'Left out: "s".' in said.splitlines()
+    assert "\\n" not in said
+
+
 def test_note(filled: Shell) -> None:
     found = document(filled("note", A, "slow on Mondays", "--key", "k", "--json"))
     assert found == {"id": "note-1", "arm": A, "text": "slow on Mondays"}

@@ -11,7 +11,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.errors import UnreadableSource
@@ -101,6 +101,7 @@ def test_depth_counts_brackets_outside_strings(value: object) -> None:
 
 
 @given(st.binary(max_size=200))
+@example(b"{}")
 def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = put(tmp_path_factory.getbasetemp(), content, "any")
     for name in (None, *FORMATS):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,7 +24,6 @@ from core.flows.find import USUAL, Found, find_sessions
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.watch import tells_news, watch
 from core.formats import Source
-from core.records.run import Phase, Unit
 from core.records.times import iso
 
 
@@ -57,17 +57,15 @@ def import_(
     """Read agent transcripts; again changes nothing."""
     named = paths or _found_sessions(as_json=as_json)
     desk = desk_of(context)
-    chosen_unit: Unit | None = unit
-    chosen_phase: Phase | None = phase
     if watched:
         told = watch(
             desk,
             named,
             partial(time.sleep, every_s),
             format=format_name,
-            unit=chosen_unit,
+            unit=unit,
             tools_file=tools,
-            phase=chosen_phase,
+            phase=phase,
         )
         _say_watched(told, as_json=as_json)
         return
@@ -76,9 +74,9 @@ def import_(
             desk,
             named,
             format=format_name,
-            unit=chosen_unit,
+            unit=unit,
             tools_file=tools,
-            phase=chosen_phase,
+            phase=phase,
             progress=follow,
         )
     answer(found, as_json=as_json, words=lambda: _say_import(found))
@@ -216,27 +214,18 @@ class _Following:
         self._bar.update(self._tasks[source.file], completed=n_bytes)
 
 
-class _progress:  # noqa: N801 - reads like a context
-    def __init__(self, *, quiet: bool) -> None:
-        console = Console(stderr=True)
-        self._bar = (
-            None
-            if quiet or not console.is_terminal
-            else Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                DownloadColumn(),
-                TimeRemainingColumn(),
-                console=console,
-                transient=True,
-            )
-        )
-
-    def __enter__(self) -> _Following:
-        if self._bar is not None:
-            self._bar.start()
-        return _Following(self._bar)
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[_Following]:
+    """A bar for each file being read, on a terminal and nowhere else."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield _Following(None)
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield _Following(bar)

@@ -43,10 +43,11 @@ def settings(
     if name is None or value is None:
         raise typer.BadParameter("set takes a name and a value, for example: settings set baseline_rate 0.1")
     changed = change(desk, name, _setting_value(value))
+    before, now = (msgspec.json.encode(one).decode() for one in (changed.before, changed.value))
     words = (
-        f"{changed.name} is {changed.value} already."
+        f"{changed.name} is {now} already."
         if changed.id is None
-        else f"{changed.name}: {changed.before} -> {changed.value}. Take it back with: armscope undo {changed.id}"
+        else f"{changed.name}: {before} -> {now}. Take it back with: armscope undo {changed.id}"
     )
     answer(changed, as_json=as_json, words=lambda: say(words))
 
@@ -85,9 +86,10 @@ def reward(
         key=key,
         create=create,
     )
+    rounded = ", rounded to millionths" if found.rounded else ""
     words = (
-        f"{found.arm} rewarded {found.reward:g} ({found.kind}); its mean is now {said_mean(found.mean)} after "
-        f"{found.pulls:,} pulls. Take it back with: armscope undo {found.id}"
+        f"{found.arm} rewarded {found.reward:g} ({found.kind}{rounded}); its mean is now "
+        f"{said_mean(found.mean)} after {found.pulls:,} pulls. Take it back with: armscope undo {found.id}"
     )
     answer(found, as_json=as_json, words=lambda: say(words))
 

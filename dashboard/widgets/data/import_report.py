@@ -8,6 +8,7 @@ from core.flows.importing import ImportAnswer
 from core.flows.look import PastImport
 from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.panel import panel
+from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import as_table, muted, section, small_table
 
 
@@ -58,9 +59,9 @@ def _left_out(answer: ImportAnswer) -> None:
 
 def _undoing(one: PastImport) -> None:
     """The way back (or forth), and on request what it would change: finding that out is as much work as doing it."""
-    if not loading.reading().may("undo"):
+    verb = way_back(one)
+    if verb is None:
         return
-    verb = "Redo" if one.undone else "Undo"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             f"{verb} {one.id}",
