@@ -181,18 +181,19 @@ class RecentHours:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DayPulls:
-    """Pulls recorded on each day (days since 1970 UTC, ascending, no repeats)."""
+class DayCounts:
+    """Pulls recorded on each day (days since 1970 UTC, ascending, no repeats), and how many arms were in a prompt."""
 
     day: Ints
     pulls: Ints
+    arms_in_use: Ints
 
-    def where(self, wanted: Bools) -> DayPulls:
+    def where(self, wanted: Bools) -> DayCounts:
         """The days that ``wanted`` (one flag a day) keeps."""
-        return DayPulls(**_kept(self, wanted))
+        return DayCounts(**_kept(self, wanted))
 
 
-def _kept(columns: ArmColumns | UsageColumns | DayPulls, wanted: Bools) -> dict[str, Any]:
+def _kept(columns: ArmColumns | UsageColumns | DayCounts, wanted: Bools) -> dict[str, Any]:
     places = np.flatnonzero(wanted).tolist()
     values = {name: getattr(columns, name) for name in columns.__dataclass_fields__}
     return {

@@ -211,7 +211,8 @@ def figure_words(figure: KeyFigure, n_arms: int) -> tuple[str, str, str | None]:
             return figure.name.capitalize(), _whole(value), new
         case "arms_in_use":
             shown = wording.MISSING if value is None else f"{wording.count(value)} of {wording.count(n_arms)}"
-            return "Arms in use", shown, None if change is None else wording.change(change)
+            a_day = None if figure.last_week is None else f"{wording.count(round(figure.last_week))} a day"
+            return "Arms in use", shown, a_day
         case "tokens_per_selected_run":
             relative = None
             if change is not None and figure.week_before:

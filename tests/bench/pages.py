@@ -16,7 +16,7 @@ from core.flows.desk import Desk
 from core.flows.learn import record_all
 from core.records.run_page import Cursor
 from core.records.view import RunFilter, View
-from core.store.reads import arm_columns, pulls_by_day, totals, usage_columns
+from core.store.reads import arm_columns, counts_by_day, totals, usage_columns
 from core.store.reads.run_pages import run_page
 from core.store.transaction import Snapshot
 from tests.bench.harness import Row, Scale, pairs
@@ -45,12 +45,15 @@ _ARMS: Final = (
     " ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no WHERE a.learner_id = 1 ORDER BY a.key"
 )
 _USAGE: Final = "SELECT * FROM usage_day WHERE learner_id = 1 ORDER BY day"
-_DAYS: Final = "SELECT day, sum(pulls) FROM arm_day WHERE learner_id = 1 GROUP BY day"
+_DAYS: Final = (
+    "SELECT day, sum(pulls), count(DISTINCT CASE WHEN inclusions > 0 THEN arm_no END) FROM arm_day"
+    " WHERE learner_id = 1 GROUP BY day"
+)
 _TOTALS: Final = "SELECT outcome, sum(n), sum(tokens) FROM usage_day WHERE learner_id = 1 GROUP BY outcome"
 _READS: Final[tuple[tuple[str, _Read, str], ...]] = (
     ("arms", arm_columns, _ARMS),
     ("usage", usage_columns, _USAGE),
-    ("pulls by day", pulls_by_day, _DAYS),
+    ("counts by day", counts_by_day, _DAYS),
     ("totals", totals, _TOTALS),
 )
 _QUESTIONS: Final[tuple[tuple[str, Callable[[Desk], object]], ...]] = (

@@ -5,7 +5,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from core.columns import UNKNOWN, ArmColumns, DayPulls
+from core.columns import UNKNOWN, ArmColumns, DayCounts
 from core.records.learner import LearnerSettings
 from core.statistics.overview import (
     AttentionKind,
@@ -28,7 +28,7 @@ def seen(
     runs: list[Counted],
     columns: ArmColumns | None = None,
     settings: LearnerSettings | None = None,
-    pulls: DayPulls | None = None,
+    pulls: DayCounts | None = None,
     recent: list[int] | None = None,
 ) -> Overview:
     heeded = LearnerSettings() if settings is None else settings
@@ -37,7 +37,7 @@ def seen(
     saved = savings(usage, baseline_rate=heeded.baseline_rate, n_arms=len(held))
     included = None if recent is None else np.array(recent, dtype=np.int64)
     return overview(
-        held, summarise(held), usage, saved, heeded, pulls_by_day=pulls, recent_inclusions=included
+        held, summarise(held), usage, saved, heeded, counts_by_day=pulls, recent_inclusions=included
     )
 
 
@@ -77,7 +77,8 @@ def test_days_without_runs_are_zero_and_unknown_is_not() -> None:
         Counted(hour=HOUR + 71, run_class="baseline", tokens=None),
         Counted(hour=UNKNOWN),
     ]
-    page = seen(runs, pulls=DayPulls(day=np.array([DAY - 1, DAY + 2]), pulls=np.array([9, 4])))
+    counts = DayCounts(day=np.array([DAY - 1, DAY + 2]), pulls=np.array([9, 4]), arms_in_use=np.array([3, 2]))
+    page = seen(runs, pulls=counts)
     assert page.n_runs == 3
     assert page.series.day.tolist() == [DAY, DAY + 1, DAY + 2]
     assert page.series.runs.tolist() == [1, 0, 1]
@@ -87,6 +88,9 @@ def test_days_without_runs_are_zero_and_unknown_is_not() -> None:
     assert np.isnan(page.series.tokens_per_selected_run[1:]).all()
     assert page.series.pulls is not None
     assert page.series.pulls.tolist() == [0, 0, 4]
+    assert page.series.arms_in_use is not None
+    assert page.series.arms_in_use.tolist() == [0, 0, 2]
+    assert figure(page, "arms_in_use").last_week == 2
     assert seen(runs).series.pulls is None
 
 

@@ -36,7 +36,7 @@ def overview(desk: Desk, view: View = View()) -> overview_of.Overview:  # noqa: 
     with desk.reading() as snapshot:
         seen = belief_in(snapshot, view)
         usage = usage_in(snapshot, view)
-        pulls = reads.pulls_by_day(snapshot)
+        pulls = reads.counts_by_day(snapshot)
         end_ms = reads.totals(snapshot).last_at_ms if view.until_ms is None else view.until_ms
         recent = None if end_ms is None else _recent(snapshot, view, end_ms)
         return overview_of.overview(
@@ -45,7 +45,7 @@ def overview(desk: Desk, view: View = View()) -> overview_of.Overview:  # noqa: 
             usage,
             savings_in(snapshot, usage, len(seen.columns)),
             snapshot.settings,
-            pulls_by_day=pulls.where(_days_in(pulls.day, view)),
+            counts_by_day=pulls.where(_days_in(pulls.day, view)),
             recent_inclusions=None if recent is None else _aligned(recent, seen.columns),
             happened=_happened(snapshot, seen.columns, view, end_ms),
         )

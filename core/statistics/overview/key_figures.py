@@ -20,7 +20,10 @@ Week = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class KeyFigure:
-    """A figure, and how it did in the last seven days of the data and the seven before (None = unknown)."""
+    """A figure, and how it did in the last seven days of the data and the seven before (None = unknown).
+
+    ``arms_in_use`` did so many a day, over the days with runs.
+    """
 
     name: FigureName
     value: float | None
@@ -50,8 +53,8 @@ def key_figures(
         KeyFigure(
             name="arms_in_use",
             value=float((columns.inclusions > 0).sum()),
-            last_week=None,
-            week_before=None,
+            last_week=_mean_in(series.day, series.arms_in_use, last),
+            week_before=_mean_in(series.day, series.arms_in_use, before),
         ),
         KeyFigure(
             name="pulls",
@@ -87,6 +90,14 @@ def _sum_in(day: Ints, amount: Ints | None, week: Week | None) -> float | None:
     if week is None or amount is None:
         return None
     return float(amount[(day >= week[0]) & (day <= week[1])].sum())
+
+
+def _mean_in(day: Ints, amount: Ints | None, week: Week | None) -> float | None:
+    """Over the days on which anything happened."""
+    if week is None or amount is None:
+        return None
+    seen = amount[(day >= week[0]) & (day <= week[1]) & (amount > 0)]
+    return float(seen.mean()) if len(seen) else None
 
 
 def _rows_in(usage: UsageColumns, week: Week) -> UsageColumns:

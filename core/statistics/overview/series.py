@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.columns import UNKNOWN, Bools, DayPulls, Floats, Ints, UsageColumns
+from core.columns import UNKNOWN, Bools, DayCounts, Floats, Ints, UsageColumns
 from core.records.times import DAY_HOURS
 from core.statistics.savings import SavingsOverTime
 
@@ -17,7 +17,7 @@ class DaySeries:
 
     Counts are of that day and 0 where nothing happened; ``tokens_per_selected_run`` is that day's mean over
     completed runs with known usage (NaN where none); ``saved_percent`` is cumulative (NaN where none).
-    ``pulls`` is None where the daily pulls were not supplied.
+    ``pulls`` and ``arms_in_use`` are None where the daily counts were not supplied.
     """
 
     day: Ints
@@ -27,9 +27,10 @@ class DaySeries:
     tokens_per_selected_run: Floats
     saved_percent: Floats
     pulls: Ints | None
+    arms_in_use: Ints | None
 
 
-def day_series(usage: UsageColumns, saved: SavingsOverTime, pulls_by_day: DayPulls | None) -> DaySeries:
+def day_series(usage: UsageColumns, saved: SavingsOverTime, counts_by_day: DayCounts | None) -> DaySeries:
     """What happened on each day, from the first to the last with dated runs."""
     dated = usage.hour != UNKNOWN
     days = usage.hour[dated] // DAY_HOURS
@@ -51,7 +52,10 @@ def day_series(usage: UsageColumns, saved: SavingsOverTime, pulls_by_day: DayPul
         baseline_runs=count(usage.n, classes == "baseline"),
         tokens_per_selected_run=np.where(n_known > 0, tokens / np.maximum(n_known, 1), np.nan),
         saved_percent=_latest(day, saved.day, saved.saved_percent),
-        pulls=None if pulls_by_day is None else _spread(day, pulls_by_day),
+        pulls=None if counts_by_day is None else _spread(day, counts_by_day.day, counts_by_day.pulls),
+        arms_in_use=None
+        if counts_by_day is None
+        else _spread(day, counts_by_day.day, counts_by_day.arms_in_use),
     )
 
 
@@ -61,9 +65,9 @@ def _latest(day: Ints, known_day: Ints, value: Floats) -> Floats:
     return np.append(np.nan, value)[place]
 
 
-def _spread(day: Ints, pulls: DayPulls) -> Ints:
-    """Daily pulls on our days; days without any are 0, days outside ours are left out."""
+def _spread(day: Ints, known_day: Ints, count: Ints) -> Ints:
+    """Daily counts on our days; days without any are 0, days outside ours are left out."""
     spread = np.zeros(len(day), dtype=np.int64)
-    inside = np.isin(pulls.day, day)
-    spread[pulls.day[inside] - (day[0] if len(day) else 0)] = pulls.pulls[inside]
+    inside = np.isin(known_day, day)
+    spread[known_day[inside] - (day[0] if len(day) else 0)] = count[inside]
     return spread

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.columns import ArmColumns, DayPulls, Ints, UsageColumns
+from core.columns import ArmColumns, DayCounts, Ints, UsageColumns
 from core.records.learner import LearnerSettings
 from core.records.posterior import BANDS
 from core.statistics.overview.attention import NOTHING_HAPPENED, Attention, Happened, attention, data_end_ms
@@ -49,7 +49,7 @@ def overview(
     saved: Savings,
     settings: LearnerSettings,
     *,
-    pulls_by_day: DayPulls | None = None,
+    counts_by_day: DayCounts | None = None,
     recent_inclusions: Ints | None = None,
     happened: Happened = NOTHING_HAPPENED,
 ) -> Overview:
@@ -58,7 +58,7 @@ def overview(
     ``recent_inclusions`` counts, aligned with the columns, how often each arm was in a prompt during the last
     14 days of the data; without it an arm counts as still included when it ever was.
     """
-    by_day = day_series(usage, saved.over_time, pulls_by_day)
+    by_day = day_series(usage, saved.over_time, counts_by_day)
     ranked_pulls = pulls_that_tell(columns)
     floor = ranked_floor(ranked_pulls)
     top, bottom = extremes(columns, summary, np.flatnonzero(ranked_pulls >= floor))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
-from core.columns import UNKNOWN, DayPulls, UsageColumns
+from core.columns import UNKNOWN, DayCounts, UsageColumns
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.reads.arrays import ints
@@ -133,14 +133,15 @@ def strata(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(models), tuple(sorted({channel for _, channel in rows if channel}))
 
 
-def pulls_by_day(snapshot: Snapshot) -> DayPulls:
-    """Days that saw pulls, of all epochs."""
-    rows = snapshot.link.rows(
-        "SELECT day, sum(pulls) FROM arm_day WHERE learner_id = ? AND day >= 0 GROUP BY day"
-        " HAVING sum(pulls) > 0 ORDER BY day",
+def counts_by_day(snapshot: Snapshot) -> DayCounts:
+    """Days since 1970 on which arms were in a prompt or pulled, in any epoch: how many were in, and the pulls."""
+    columns = snapshot.link.columns(
+        "SELECT day, sum(pulls), count(DISTINCT CASE WHEN inclusions > 0 THEN arm_no END) FROM arm_day"
+        " WHERE learner_id = ? AND day >= 0 GROUP BY day HAVING sum(pulls) > 0 OR sum(inclusions) > 0 ORDER BY day",
         [snapshot.learner_id],
     )
-    return DayPulls(day=ints([day for day, _ in rows]), pulls=ints([pulls for _, pulls in rows]))
+    day, pulls, in_use = map(ints, columns)
+    return DayCounts(day=day, pulls=pulls, arms_in_use=in_use)
 
 
 def inclusions_between(snapshot: Snapshot, since_ms: int, until_ms: int) -> dict[str, int]:

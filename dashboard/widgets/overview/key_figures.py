@@ -40,6 +40,7 @@ def _spark(seen: Overview, name: FigureName) -> Sequence[float] | None:
     """Daily values behind a figure; None where there are none to draw."""
     series = {
         "runs": seen.series.runs,
+        "arms_in_use": seen.series.arms_in_use,
         "pulls": seen.series.pulls,
         "tokens_per_selected_run": seen.series.tokens_per_selected_run,
         "saved_percent": seen.series.saved_percent,

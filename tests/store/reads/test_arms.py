@@ -34,11 +34,12 @@ def test_the_last_point_of_a_path_is_the_arm_as_it_is(lively: Snapshot) -> None:
             assert getattr(path, name)[present].sum() == getattr(columns, name)[place]
 
 
-def test_pulls_of_all_paths_are_those_of_the_days(lively: Snapshot) -> None:
-    by_day = reads.pulls_by_day(lively)
+def test_all_paths_together_are_the_days(lively: Snapshot) -> None:
+    by_day = reads.counts_by_day(lively)
     paths = [reads.arm_path(lively, key) for key in reads.arm_columns(lively).keys]
-    for day, n in zip(by_day.day, by_day.pulls, strict=True):
-        assert sum(path.pulls[path.day == day].sum() for path in paths) == n
+    for day, pulls, in_use in zip(by_day.day, by_day.pulls, by_day.arms_in_use, strict=True):
+        assert sum(path.pulls[path.day == day].sum() for path in paths) == pulls
+        assert sum(path.inclusions[path.day == day].sum() > 0 for path in paths) == in_use
 
 
 def test_a_path_is_ordered_by_epoch_and_day_and_knows_what_has_no_time(tmp_path: Path) -> None:
