@@ -61,7 +61,7 @@ def test_zero_is_a_reward(open_page: Open, database: Path) -> None:
     world(database, keys(4), 20)
     page = open_page("rewards", reward_arm=ARM)
     before = _mean(database)
-    page.button_group(key="outcome").set_value("rejected").run()
+    page.button_group(key="reward_outcome").set_value("rejected").run()
     _send(page)
     assert _mean(database) < before
 

@@ -180,11 +180,14 @@ def test_previous_and_next_write_the_address(open_page: Open, database: Path) ->
     assert page.button(key="Next run").disabled
 
 
-def test_rewards_and_runs_share_words_in_the_session_without_harm(open_page: Open, database: Path) -> None:
+def test_an_outcome_on_the_form_of_rewards_is_no_filter_of_runs(open_page: Open, database: Path) -> None:
     world(database, keys(5), 8)
     page = open_page("rewards")
+    page.button_group(key="reward_outcome").set_value("rejected").run()
     page.switch_page("app_pages/runs.py").run()
     check(page)
+    unfold(page, "run filter popover")
+    assert page.multiselect(key="outcome").value == []
     page.multiselect(key="outcome").set_value(["observed"]).run()
     check(page)
     page.switch_page("app_pages/rewards.py").run()

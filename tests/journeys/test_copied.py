@@ -129,6 +129,9 @@ def on_runs(visit: Visit) -> None:
 def on_rewards(visit: Visit) -> None:
     pick(visit, "Arm", "web:search")
     fill(visit, "Run, optional", "3")
+    press(visit, "radio", "Correction")
+    press(visit, "radio", "A number")
+    fill(visit, "Reward, 0 to 1", "0.25")
     press(visit, "radio", "Mine")
 
 

@@ -28,9 +28,9 @@ from dashboard.widgets.words import muted, small_table
 
 Outcome = Literal["accepted", "partial", "rejected", "number"]
 
-OUTCOME: Final = "outcome"
-NUMBER: Final = "reward number"
-KIND: Final = "reward kind"
+OUTCOME: Final = "reward_outcome"
+NUMBER: Final = "reward"
+KIND: Final = "reward_kind"
 WHY: Final = "reward reason"
 _KEY: Final = "reward form key"
 _LAST: Final = "reward form as it was left"
@@ -73,9 +73,12 @@ def _value_field() -> None:
         required=True,
         format_func=lambda name: _OUTCOME_WORDS[name],
         key=OUTCOME,
+        bind="query-params",
     )
     if outcome == "number":
-        st.number_input("Reward, 0 to 1", 0.0, 1.0, value=0.5, step=0.05, format="%.2f", key=NUMBER)
+        st.number_input(
+            "Reward, 0 to 1", 0.0, 1.0, value=0.5, step=0.05, format="%.2f", key=NUMBER, bind="query-params"
+        )
 
 
 def _run_fields() -> None:
@@ -87,6 +90,7 @@ def _run_fields() -> None:
         default="Feedback",
         required=True,
         key=KIND,
+        bind="query-params",
         disabled=not _run_of(run),
         help="Feedback adds an observation; a correction replaces the automatic one of that run.",
     )
