@@ -50,7 +50,7 @@ def _add_distinct(
 ) -> None:
     uids = [batch[index].run.uid for index in indexes]
     known = {row[0]: row[1:] for row in txn.link.rows_in(_FOUND, [txn.learner_id], uids)}
-    versions = {index: _version(txn, batch[index]) for index in indexes}
+    versions = {index: _version(txn, batch[index], import_no) for index in indexes}
     fresh = [index for index in indexes if batch[index].run.uid not in known]
     _insert(txn, [(batch[index], versions[index]) for index in fresh], import_no)
     told.update((index, "new") for index in fresh)
@@ -59,8 +59,8 @@ def _add_distinct(
         told.update(_tell_again(txn, batch, versions, again, import_no))
 
 
-def _version(txn: Transaction, judged: Judged) -> Version:
-    arm_nos, costs = txn.inventory(judged.run.inventory)
+def _version(txn: Transaction, judged: Judged, import_no: int) -> Version:
+    arm_nos, costs = txn.inventory(judged.run.inventory, import_no)
     return version_of(judged, arm_nos, costs, _others(txn, judged))
 
 
