@@ -27,6 +27,7 @@ from hypothesis.stateful import (
 
 from core.errors import ArmscopeError, Conflict, NotApplicable, UnknownArm, UnknownRun
 from core.flows import look
+from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.reset import reset
@@ -302,9 +303,21 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         verification = look.verify(self.desk)
+        self._read_its_export()
         self.desk.store.close()
         self.folder.cleanup()
         assert verification.clean, verification.found
+
+    def _read_its_export(self) -> None:
+        """A learner that reads what this one writes says the same of every arm."""
+        if not self.model.posteriors():
+            return
+        export_file(self.desk, self.place / "export")
+        other = desk_at(self.place / "other.db")
+        import_files(other, [self.place / "export"])
+        told, here = described(other), described(self.desk)
+        other.store.close()
+        assert told == here
 
 
 def test_whatever_is_done_the_posteriors_are_what_the_rules_say() -> None:
