@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from core.records.judged import INCLUDED, OBSERVED
 from core.store.caches import CHUNK, newest_observations, tally_facts
-from core.store.claims import LEDGER_KINDS, LedgerKind, plans, standings
+from core.store.claims import LEDGER_KINDS, LedgerKind, descriptions, plans, standings
 from core.store.reads import numbered_runs
 from core.store.settings import folded_settings
 from core.store.tables import ACT_TABLES
@@ -43,6 +43,7 @@ def differences(snapshot: Snapshot) -> Iterator[Difference]:
     for kind in LEDGER_KINDS:
         yield from _told(snapshot, kind)
     yield from _listed(snapshot)
+    yield from _described(snapshot)
     yield from _counters(snapshot)
 
 
@@ -214,6 +215,22 @@ def _listed(snapshot: Snapshot) -> Iterator[Difference]:
         [snapshot.learner_id],
     ):
         yield Difference("arm", key, f"declared {declared}", f"declared {declared ^ TOLD}")
+
+
+def _described(snapshot: Snapshot) -> Iterator[Difference]:
+    """Arms have the cost and label that the imports that are not undone say."""
+    rows = snapshot.link.rows(
+        "SELECT arm_no, key, token_cost, label FROM arm WHERE learner_id = ?", [snapshot.learner_id]
+    )
+    said = descriptions(snapshot, [row[0] for row in rows])
+    for arm_no, key, *now in rows:
+        if tuple(now) != said[arm_no][:2]:
+            yield Difference("arm", key, _words(*now), _words(*said[arm_no][:2]))
+
+
+def _words(token_cost: int | None, label: str | None) -> str:
+    cost = "no known cost" if token_cost is None else f"{token_cost} tokens"
+    return f"{cost}, {'no label' if label is None else f'label {label!a}'}"
 
 
 def _counters(snapshot: Snapshot) -> Iterator[Difference]:

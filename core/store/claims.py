@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from core.records.arm import Prior
 from core.store.caches import CHUNK, shifting
+from core.store.descriptions import Description, last_said
 from core.store.transaction import DECLARED, TOLD, Facts, Transaction, rebase
 from core.store.version import Version, keep, kept, put, shelve
 
@@ -164,6 +165,23 @@ def _with_told_priors(txn: Transaction, arm_nos: Sequence[int]) -> list[int]:
         arm_nos,
     )
     return sorted(arm_no for (arm_no,) in rows)
+
+
+def settle_descriptions(txn: Transaction, arm_nos: Sequence[int]) -> None:
+    """Let arms have the cost and label that the standing imports say."""
+    txn.link.many(
+        "UPDATE arm SET token_cost = ?, label = ? WHERE learner_id = ? AND arm_no = ?",
+        [
+            (said.token_cost, said.label, txn.learner_id, arm_no)
+            for arm_no, said in descriptions(txn, arm_nos).items()
+        ],
+    )
+
+
+def descriptions(facts: Facts, arm_nos: Sequence[int]) -> dict[int, Description]:
+    """What the standing imports say of each of the arms."""
+    said = last_said(facts.link, facts.learner_id, arm_nos, _undone_imports(facts))
+    return {arm_no: said.get(arm_no, Description()) for arm_no in arm_nos}
 
 
 def settle_runs(txn: Transaction, run_nos: Sequence[int]) -> set[int]:

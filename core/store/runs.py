@@ -36,31 +36,36 @@ def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -
     run grew (its rank is higher).
     """
     told: dict[int, Told] = {}
+    versions = [_version(txn, judged, import_no) for judged in batch]
     rest = list(range(len(batch)))
     while rest:
         first: dict[str, int] = {}
         later = [index for index in rest if first.setdefault(batch[index].run.uid, index) != index]
-        _add_distinct(txn, batch, list(first.values()), import_no, told)
+        told |= _add_distinct(txn, batch, versions, list(first.values()), import_no)
         rest = later
     return [told[index] for index in range(len(batch))]
 
 
 def _add_distinct(
-    txn: Transaction, batch: Sequence[Judged], indexes: list[int], import_no: int, told: dict[int, Told]
-) -> None:
+    txn: Transaction,
+    batch: Sequence[Judged],
+    versions: Sequence[Version],
+    indexes: list[int],
+    import_no: int,
+) -> dict[int, Told]:
     uids = [batch[index].run.uid for index in indexes]
     known = {row[0]: row[1:] for row in txn.link.rows_in(_FOUND, [txn.learner_id], uids)}
-    versions = {index: _version(txn, batch[index]) for index in indexes}
     fresh = [index for index in indexes if batch[index].run.uid not in known]
     _insert(txn, [(batch[index], versions[index]) for index in fresh], import_no)
-    told.update((index, "new") for index in fresh)
+    told: dict[int, Told] = dict.fromkeys(fresh, "new")
     if known:
         again = {index: known[batch[index].run.uid] for index in indexes if batch[index].run.uid in known}
-        told.update(_tell_again(txn, batch, versions, again, import_no))
+        told |= _tell_again(txn, batch, versions, again, import_no)
+    return told
 
 
-def _version(txn: Transaction, judged: Judged) -> Version:
-    arm_nos, costs = txn.inventory(judged.run.inventory)
+def _version(txn: Transaction, judged: Judged, import_no: int) -> Version:
+    arm_nos, costs = txn.inventory(judged.run.inventory, import_no)
     return version_of(judged, arm_nos, costs, _others(txn, judged))
 
 
@@ -126,7 +131,7 @@ _usage_row: Final = itemgetter(*(COLUMNS.index(name) for name in _USAGE))
 def _tell_again(
     txn: Transaction,
     batch: Sequence[Judged],
-    versions: dict[int, Version],
+    versions: Sequence[Version],
     again: dict[int, Row],
     import_no: int,
 ) -> dict[int, Told]:

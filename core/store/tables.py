@@ -124,7 +124,7 @@ arm = _clustered(
     _key("arm_no"),
     _text("key"),
     _text("type"),
-    _maybe_text("label"),
+    _maybe_text("label"),  # as `description` says
     _maybe_int("token_cost"),
     _int("declared"),  # bits: 1 made on purpose, 2 named by a standing import; 0: listed while it is seen
     _maybe_int("prior_alpha_micro"),  # NULL: the learner's prior of the type
@@ -213,6 +213,17 @@ sighting = _clustered(
     _int("trace"),
     _int("digest"),
     _int("revision"),
+)
+
+description = _clustered(
+    "description",  # what each import says last of an arm; NULL and revision 0: nothing
+    _learner(),
+    _key("arm_no"),
+    _key("import_no"),  # 0: recorded directly
+    _maybe_int("token_cost"),
+    _int("cost_revision"),
+    _maybe_text("label"),
+    _int("label_revision"),
 )
 
 version = _clustered(

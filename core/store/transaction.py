@@ -19,6 +19,7 @@ from core.records.arm import Arm, Prior, arm_type
 from core.records.audit import ActionName
 from core.records.learner import LearnerSettings
 from core.records.run import Inventory
+from core.store.descriptions import Description, Descriptions
 from core.store.engine import Link
 from core.store.tables import LISTED
 
@@ -111,22 +112,14 @@ class Epochs:
 
 
 class _Known(NamedTuple):
-    """What is stored of an arm, as far as a run that names it could say otherwise."""
+    """What is stored of an arm, as far as naming it could change how it is listed and its prior."""
 
     arm_no: int
-    label: str | None
-    token_cost: int | None
     declared: int
     own_alpha_micro: int | None
 
     def differs(self, arm: Arm, declared: int) -> bool:
-        return (
-            arm.token_cost not in {None, self.token_cost}
-            or arm.label not in {None, self.label}
-            or declared & ~self.declared != 0
-            or arm.prior is not None
-            or self.own_alpha_micro is not None
-        )
+        return declared & ~self.declared != 0 or arm.prior is not None or self.own_alpha_micro is not None
 
 
 class Memory(NamedTuple):
@@ -138,6 +131,7 @@ class Memory(NamedTuple):
     revision: int
     arms: dict[str, _Known]
     epochs: dict[int, int]
+    descriptions: dict[int, Description]
 
 
 class Snapshot:
@@ -197,8 +191,10 @@ class Transaction:
         self.epochs = Epochs(link, self.learner_id)
         self._arms: dict[str, _Known] = {}
         self._present: dict[int, int] = {}
+        self._descriptions = Descriptions(link, self.learner_id, {})
         if memory is not None and memory[:2] == (self.origin, self.revision - 1):
             self._arms, self._present = memory.arms, memory.epochs
+            self._descriptions.known = memory.descriptions
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
 
     @property
@@ -226,8 +222,8 @@ class Transaction:
     def memory(self) -> Memory:
         """What the next write may still know, once this one is on disk."""
         if len(self._arms) > _MAX_REMEMBERED:
-            self._arms, self._present = {}, {}
-        return Memory(self.origin, self.revision, self._arms, self._present)
+            self._arms, self._present, self._descriptions.known = {}, {}, {}
+        return Memory(self.origin, self.revision, self._arms, self._present, self._descriptions.known)
 
     def forget(self) -> None:
         """Read again what is known of arms and their epochs: they were changed."""
@@ -270,25 +266,28 @@ class Transaction:
         wanted = list(dict.fromkeys(keys))
         missing = [key for key in wanted if key not in self._arms]
         for key, *known in self.link.rows_in(
-            "SELECT key, arm_no, label, token_cost, declared, prior_alpha_micro FROM arm"
-            " WHERE learner_id = ? AND key IN ({})",
+            "SELECT key, arm_no, declared, prior_alpha_micro FROM arm WHERE learner_id = ? AND key IN ({})",
             [self.learner_id],
             missing,
         ):
             self._arms[key] = _Known(*known)
         return {key: self._arms[key].arm_no for key in wanted if key in self._arms}
 
-    def ensure_arms(self, arms: Sequence[Arm], *, declared: int = SEEN) -> dict[str, int]:
+    def ensure_arms(self, arms: Sequence[Arm], *, declared: int = SEEN, import_no: int = 0) -> dict[str, int]:
         """Numbers of the arms; those that don't exist are made, with the posterior their prior gives.
 
-        An arm that is listed keeps its prior; label and cost follow the latest that names them.
+        An arm that is listed keeps its prior; label and cost follow the latest that names them, which is
+        remembered as said by this import (0 = recorded directly).
         """
         found = self.arm_nos(arm.key for arm in arms)
         for arm in arms:
             if arm.key not in found:
                 found[arm.key] = self._make_arm(arm, declared=declared)
             elif self._arms[arm.key].differs(arm, declared):
-                self._describe_arm(found[arm.key], arm, declared=declared)
+                self._relist_arm(found[arm.key], arm, declared=declared)
+        said = [(found[arm.key], arm) for arm in arms if (arm.token_cost, arm.label) != (None, None)]
+        if said:
+            self._descriptions.tell(said, import_no, self.revision)
         return found
 
     def ensure_keys(self, keys: Sequence[str]) -> dict[str, int]:
@@ -298,14 +297,14 @@ class Transaction:
             return found
         return self.ensure_arms([Arm(key=key) for key in dict.fromkeys(keys)])
 
-    def inventory(self, inventory: Inventory) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Arm numbers and token costs of an inventory, looked up once per object."""
+    def inventory(self, inventory: Inventory, import_no: int = 0) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Arm numbers and token costs of an inventory that an import tells, looked up once per object."""
         known = self._inventories.get(id(inventory))
         if known is not None:
             return known[1], known[2]
         if len(self._inventories) >= _MAX_INVENTORIES:
             self._inventories.clear()
-        numbers = self.ensure_arms(inventory.arms)
+        numbers = self.ensure_arms(inventory.arms, import_no=import_no)
         arm_nos = tuple(numbers[arm.key] for arm in inventory.arms)
         costs = tuple(UNKNOWN if arm.token_cost is None else arm.token_cost for arm in inventory.arms)
         self._inventories[id(inventory)] = (inventory, arm_nos, costs)
@@ -335,8 +334,8 @@ class Transaction:
                 arm_no,
                 arm.key,
                 arm.type,
-                arm.label,
-                arm.token_cost,
+                None,
+                None,
                 declared,
                 own and own.alpha_micro,
                 own and own.beta_micro,
@@ -347,12 +346,10 @@ class Transaction:
             " VALUES (?, ?, ?, ?)",
             [self.learner_id, arm_no, prior.alpha_micro, prior.beta_micro],
         )
-        self._arms[arm.key] = _Known(
-            arm_no, arm.label, arm.token_cost, declared, None if own is None else own.alpha_micro
-        )
+        self._arms[arm.key] = _Known(arm_no, declared, None if own is None else own.alpha_micro)
         return arm_no
 
-    def _describe_arm(self, arm_no: int, arm: Arm, *, declared: int) -> None:
+    def _relist_arm(self, arm_no: int, arm: Arm, *, declared: int) -> None:
         own = arm.prior
         place = [self.learner_id, arm_no]
         hidden = self.link.row(
@@ -361,9 +358,7 @@ class Transaction:
             place,
         )
         self.link.run(
-            "UPDATE arm SET token_cost = coalesce(?, token_cost), label = coalesce(?, label),"
-            " declared = declared | ? WHERE learner_id = ? AND arm_no = ?",
-            [arm.token_cost, arm.label, declared, *place],
+            "UPDATE arm SET declared = declared | ? WHERE learner_id = ? AND arm_no = ?", [declared, *place]
         )
         if hidden is not None:
             self.link.run(

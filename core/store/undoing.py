@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, assert_never, get_args
 
 from core.errors import UnknownAct
 from core.store.caches import CHUNK
-from core.store.claims import LedgerKind, settle_arms, settle_runs
+from core.store.claims import LedgerKind, settle_arms, settle_descriptions, settle_runs
 from core.store.ledger import mark_observation, settle_observation
 from core.store.notes import mark_note, settle_note
 from core.store.resets import mark_reset, settle_reset
@@ -135,6 +135,7 @@ def _mark_import(txn: Transaction, number: int, *, undone: bool) -> None:
     for note_no in _told_by(txn, "note", number):
         settle_note(txn, note_no)
     settle_arms(txn, _named_by(txn, number))
+    settle_descriptions(txn, _described_by(txn, number))
     run_nos = _told_by(txn, "run", number)
     for start in range(0, len(run_nos), CHUNK):
         settle_runs(txn, run_nos[start : start + CHUNK])
@@ -154,5 +155,12 @@ def _named_by(txn: Transaction, import_no: int) -> list[int]:
     rows = txn.link.rows(
         "SELECT no FROM sighting WHERE learner_id = ? AND kind = 'arm' AND import_no = ?",
         [txn.learner_id, import_no],
+    )
+    return [arm_no for (arm_no,) in rows]
+
+
+def _described_by(txn: Transaction, import_no: int) -> list[int]:
+    rows = txn.link.rows(
+        "SELECT arm_no FROM description WHERE learner_id = ? AND import_no = ?", [txn.learner_id, import_no]
     )
     return [arm_no for (arm_no,) in rows]

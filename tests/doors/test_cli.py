@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from core.doors.cli import app, main
+from core.store.schema import HEAD
 from dashboard import launch
 from tests.conftest import ROOT
 from tests.flows.world import empty_database
@@ -267,7 +268,7 @@ def test_runs_arms_settings_verify_backup_upgrade_export(filled: Shell, tmp_path
     }
     assert document(filled("backup", tmp_path / "copy.db", "--json"))["size_bytes"] > 0
     assert document(filled("--database", tmp_path / "copy.db", "status", "--json"))["runs"] == 2
-    assert document(filled("upgrade", "--json"))["after"] == "0001"
+    assert document(filled("upgrade", "--json"))["after"] == HEAD
     assert document(filled("export", tmp_path / "out.jsonl", "--json"))["runs"] == 2
     code, out, _ = filled("export", "-")
     assert (code, out) == (0, (tmp_path / "out.jsonl").read_text(encoding="utf-8"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -17,9 +17,12 @@ from core.flows.learn import record
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import redo, undo
+from core.records.arm import Arm
 from core.records.reset import Target
+from core.records.run import Inventory, Run
 from core.store.tables import ActKind
-from tests.flows.model import Model, Reset, Reward, Telling
+from core.store.telling import told_arms
+from tests.flows.model import Model, Reset, Reward, Saying, Telling
 from tests.flows.world import START_MS, desk_at, run_of
 
 ARMS = [f"tool:other:{letter}" for letter in "abcdef"]
@@ -60,21 +63,18 @@ class History:
     def record_run(self) -> None:
         """Record a run directly; it may be one that an import told, or will tell."""
         uid, rank = f"run-{self.random.randrange(8)}", self.random.randrange(4)
-        included, used = shape_of(uid, rank)
         standing = self.model.standing(uid)
         clashes = (
-            standing is not None and rank <= standing[0].rank and (included, used) != told_by(standing[0])
+            standing is not None and rank <= standing[0].rank and told_as(uid, rank) != told_by(standing[0])
         )
         try:
-            record(
-                self.desk,
-                run_of(uid, names_of(included), names_of(used), rank=rank, at_ms=time_of(uid), tokens=None),
-            )
+            record(self.desk, made_of(uid, rank))
         except Conflict:
             assert clashes
             return
         assert not clashes
         self._tell(uid, 0, rank)
+        self.model.sayings += sayings_of([(uid, rank)], 0)
 
     def import_runs(self) -> None:
         """A file that tells a few runs, some of them again and longer."""
@@ -88,6 +88,7 @@ class History:
         self.imports.append(answer.id)
         for uid, rank in told:
             self._tell(uid, len(self.imports), rank)
+        self.model.sayings += sayings_of(told, len(self.imports))
 
     def give_reward(self) -> None:
         columns = look.belief(self.desk).columns
@@ -141,6 +142,7 @@ class History:
             for arm, (alpha, beta, pulls, inclusions) in self.model.posteriors().items()
         }
         assert said(self.desk) == expected
+        assert described(self.desk) == self.model.descriptions()
         verification = look.verify(self.desk)
         assert verification.clean, verification.found
 
@@ -159,10 +161,10 @@ class History:
             self.rewards[act].undone = undone
 
     def _tell(self, uid: str, import_no: int, rank: int) -> None:
-        included, used = shape_of(uid, rank)
         revision = look.pulse(self.desk).revision
-        telling = Telling(import_no, revision, rank, frozenset(included), frozenset(used))
-        self.model.tellings.setdefault(uid, []).append(telling)
+        self.model.tellings.setdefault(uid, []).append(
+            Telling(import_no, revision, rank, *told_as(uid, rank))
+        )
 
     def _some(self, values: list[str], at_least: int = 0) -> list[str]:
         return sorted(self.random.sample(values, self.random.randrange(at_least, len(values) + 1)))
@@ -175,6 +177,31 @@ def shape_of(uid: str, rank: int) -> tuple[list[str], list[str]]:
     return included, sorted(shape.sample(included, shape.randrange(len(included) + 1)))
 
 
+def words_of(uid: str, rank: int, arm: str) -> tuple[int | None, str | None]:
+    """Cost and label that a run says of an arm, or says nothing of."""
+    words = Random(f"{uid} {rank} {arm}")
+    return words.choice([None, 10, 20]), words.choice([None, None, "One", "Other"])
+
+
+def arms_of(uid: str, rank: int) -> tuple[Arm, ...]:
+    """The arms in a run's prompt, as it describes them."""
+    words = {arm: words_of(uid, rank, arm) for arm in shape_of(uid, rank)[0]}
+    return tuple(Arm(key=arm, token_cost=cost, label=label) for arm, (cost, label) in words.items())
+
+
+def made_of(uid: str, rank: int) -> Run:
+    """The run of that id and length."""
+    inventory = Inventory(kind="declared", arms=arms_of(uid, rank))
+    calls = names_of(shape_of(uid, rank)[1])
+    return run_of(uid, calls=calls, rank=rank, at_ms=time_of(uid), tokens=None, inventory=inventory)
+
+
+def sayings_of(told: Iterable[tuple[str, int]], import_no: int) -> list[Saying]:
+    """What runs told together say of their arms: a prompt that is told again says it once."""
+    prompts = dict.fromkeys(arms_of(uid, rank) for uid, rank in told)
+    return [Saying(import_no, arm.key, arm.token_cost, arm.label) for prompt in prompts for arm in prompt]
+
+
 def time_of(uid: str) -> int | None:
     """When a run ended; every fourth doesn't say."""
     number = int(uid.removeprefix("run-"))
@@ -185,8 +212,24 @@ def said(desk: Desk) -> dict[str, tuple[float, float, int, int]]:
     return {one.arm: (one.alpha, one.beta, one.pulls, one.inclusions) for one in look.posteriors(desk)}
 
 
-def told_by(telling: Telling) -> tuple[list[str], list[str]]:
-    return sorted(telling.included), sorted(telling.referenced)
+def described(desk: Desk) -> dict[str, tuple[int | None, str | None]]:
+    """Cost and label of every listed arm."""
+    with desk.reading() as snapshot:
+        return {line.key: (line.token_cost, line.label) for line in told_arms(snapshot)}
+
+
+Content = tuple[frozenset[str], frozenset[str], frozenset[tuple[str, int]]]
+
+
+def told_as(uid: str, rank: int) -> Content:
+    """What is remembered of a run: the arms it had in, those it used, and what they cost."""
+    included, used = shape_of(uid, rank)
+    costs = [(arm.key, arm.token_cost) for arm in arms_of(uid, rank) if arm.token_cost is not None]
+    return frozenset(included), frozenset(used), frozenset(costs)
+
+
+def told_by(telling: Telling) -> Content:
+    return telling.included, telling.referenced, telling.costs
 
 
 def names_of(arms: list[str]) -> list[str]:
@@ -194,8 +237,8 @@ def names_of(arms: list[str]) -> list[str]:
 
 
 def line_of(uid: str, rank: int) -> bytes:
-    included, used = shape_of(uid, rank)
-    line = {"kind": "run", "uid": uid, "arms": included, "calls": names_of(used), "rank": rank}
+    arms = [{"key": arm.key, "token_cost": arm.token_cost, "label": arm.label} for arm in arms_of(uid, rank)]
+    line = {"kind": "run", "uid": uid, "arms": arms, "calls": names_of(shape_of(uid, rank)[1]), "rank": rank}
     if time_of(uid) is not None:
         line |= {"ended_at_ms": time_of(uid)}
     return msgspec.json.encode(line) + b"\n"

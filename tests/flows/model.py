@@ -21,6 +21,7 @@ class Telling:
     rank: int
     included: frozenset[str]
     referenced: frozenset[str]
+    costs: frozenset[tuple[str, int]] = frozenset()
 
     @property
     def observed(self) -> bool:
@@ -46,13 +47,40 @@ class Reset:
 
 
 @dataclass
+class Saying:
+    """What an import (0 = recorded directly) said of an arm; None = nothing. By a line of its own it is named."""
+
+    import_no: int
+    arm: str
+    token_cost: int | None
+    label: str | None
+    named: bool = False
+
+
+@dataclass
 class Model:
     """All facts, in the order they were recorded."""
 
     tellings: dict[str, list[Telling]] = field(default_factory=dict)
     rewards: list[Reward] = field(default_factory=list)
     resets: list[Reset] = field(default_factory=list)
+    sayings: list[Saying] = field(default_factory=list)
     undone_imports: set[int] = field(default_factory=set)
+
+    def descriptions(self) -> dict[str, tuple[int | None, str | None]]:
+        """Cost and label of every arm that something stands for: each as said last by those that stand."""
+        found: dict[str, tuple[int | None, str | None]] = dict.fromkeys(self.posteriors(), (None, None))
+        for said in self._standing_sayings():
+            if said.arm in found:
+                cost, label = found[said.arm]
+                found[said.arm] = (
+                    cost if said.token_cost is None else said.token_cost,
+                    label if said.label is None else said.label,
+                )
+        return found
+
+    def _standing_sayings(self) -> list[Saying]:
+        return [said for said in self.sayings if said.import_no not in self.undone_imports]
 
     def standing(self, uid: str) -> tuple[Telling, int] | None:
         """The version that stands and the revision the run counts from."""
@@ -77,6 +105,7 @@ class Model:
         """alpha, beta, pulls and inclusions of every arm that something stands for."""
         arms = {arm for uid in self.tellings for arm in self._included(uid)}
         arms |= {reward.arm for reward in self.rewards if self._counts(reward)}
+        arms |= {said.arm for said in self._standing_sayings() if said.named}
         return {arm: self._posterior(arm) for arm in sorted(arms)}
 
     def _included(self, uid: str) -> frozenset[str]:

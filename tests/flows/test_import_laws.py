@@ -23,13 +23,16 @@ from core.flows import look
 from core.flows.desk import Desk
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
+from core.flows.learn import record
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.formats import Source
-from core.records.run import Unit
-from tests.flows.world import START_MS, desk_at
+from core.records.arm import Arm
+from core.records.run import Inventory, Unit
+from tests.flows.history import described
+from tests.flows.world import START_MS, desk_at, run_of
 from tests.formats.builders import Session, lines, reply, text, tool, trajectory, use, user
 
 A = "tool:other:a"
@@ -51,7 +54,10 @@ class Growing:
         return import_files(desk, [file], unit=self.unit, tools_file=self.tools)
 
 
-def seen(desk: Desk) -> tuple[bytes, dict[str, object]]:
+Seen = tuple[bytes, dict[str, object], dict[str, tuple[int | None, str | None]]]
+
+
+def seen(desk: Desk) -> Seen:
     """Everything the learner says of what it knows.
 
     How often it was written to is not part of that: neither its revision nor the revisions epochs are named by.
@@ -61,7 +67,7 @@ def seen(desk: Desk) -> tuple[bytes, dict[str, object]]:
     status = msgspec.to_builtins(look.status(desk))
     del status["revision"], status["database"]
     beliefs = [msgspec.structs.replace(one, epoch=min(one.epoch, 1)) for one in look.posteriors(desk)]
-    return msgspec.json.encode(beliefs), status
+    return msgspec.json.encode(beliefs), status, described(desk)
 
 
 # Sources
@@ -233,7 +239,7 @@ def _into(growing: Growing, desk: Desk, folder: Path, stage: int) -> ImportAnswe
         return None
 
 
-def _only(growing: Growing, folder: Path, stage: int) -> tuple[bytes, dict[str, object]]:
+def _only(growing: Growing, folder: Path, stage: int) -> Seen:
     desk = desk_at(folder / f"{growing.name}-only-{stage}.db")
     _into(growing, desk, folder, stage)
     found = seen(desk)
@@ -395,6 +401,52 @@ def test_an_import_of_several_formats_is_one_act(shared_data: Path, tmp_path: Pa
     assert answer.runs == 39 + 37
     undo(desk, answer.id)
     assert seen(desk) == before
+
+
+def test_cost_and_label_are_what_those_who_stand_said_last(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+
+    def tell(name: str, **words: object) -> str:
+        run = {"kind": "run", "uid": name, "arms": [{"key": A, "token_cost": 1}], "calls": ["a"]}
+        (tmp_path / name).write_bytes(lines([{"kind": "arm", "key": A, **words}, run]))
+        return import_files(desk, [tmp_path / name]).id
+
+    both, cost, label = (
+        tell("both", token_cost=5, label="A"),
+        tell("cost", token_cost=7),
+        tell("l", label="B"),
+    )
+    assert described(desk) == {A: (1, "B")}, "what runs say is all that the last import says of the cost"
+    for act, left in ((label, (7, "A")), (cost, (5, "A"))):
+        undo(desk, act)
+        assert described(desk) == {A: left}
+    redo(desk, label)
+    undo(desk, both)
+    assert described(desk) == {A: (1, "B")}
+    undo(desk, label)
+    record(desk, run_of("r", calls="a", inventory=Inventory(kind="declared", arms=(Arm(key=A),))))
+    assert described(desk) == {A: (None, None)}, "as if none of them had ever been read"
+    redo(desk, both)
+    assert described(desk) == {A: (5, "A")}
+
+
+def test_what_a_direct_run_says_again_is_not_written_again(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+
+    def say(uid: str, cost: int) -> list[tuple[int, int, int]]:
+        priced = Inventory(kind="declared", arms=(Arm(key=A, token_cost=cost),))
+        record(desk, run_of(uid, calls="a", inventory=priced))
+        with desk.reading() as snapshot:
+            return snapshot.link.rows("SELECT import_no, token_cost, cost_revision FROM description")
+
+    first = say("r1", 5)
+    assert first == say("r2", 5) != say("r3", 6)
+    (tmp_path / "told").write_bytes(lines([{"kind": "arm", "key": A, "token_cost": 6}]))
+    act = import_files(desk, [tmp_path / "told"], format="armscope").id
+    assert [row[:2] for row in say("r4", 6)] == [(0, 6), (1, 6)]
+    undo(desk, act)
+    assert say("r5", 6) == say("r6", 6)
+    assert described(desk) == {A: (6, None)}
 
 
 def test_settings_come_and_go_with_the_import_that_made_the_learner(tmp_path: Path) -> None:

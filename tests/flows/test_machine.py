@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from hypothesis.stateful import (
 
 from core.errors import ArmscopeError, Conflict, NotApplicable, UnknownArm, UnknownRun
 from core.flows import look
+from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.reset import reset
@@ -33,9 +35,9 @@ from core.flows.reward import RewardAnswer, reward
 from core.flows.undo import redo, undo
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 from core.records.reset import Target
-from tests.flows.history import ARMS, line_of, names_of, said, shape_of, time_of, told_by
-from tests.flows.model import Model, Reset, Reward, Telling, Undos, in_millionths
-from tests.flows.world import desk_at, memory_folder, run_of
+from tests.flows.history import ARMS, described, line_of, made_of, said, sayings_of, told_as, told_by
+from tests.flows.model import Model, Reset, Reward, Saying, Telling, Undos, in_millionths
+from tests.flows.world import desk_at, memory_folder
 
 UIDS = st.sampled_from([f"run-{number}" for number in range(5)])
 RANKS = st.integers(0, 3)
@@ -44,11 +46,22 @@ VALUES = st.none() | st.sampled_from([0.0, 1.0, 0.5, 0.0000005, 0.0000015]) | st
 OUTCOMES: st.SearchStrategy[RewardOutcome | None] = st.none() | st.sampled_from(sorted(OUTCOME_REWARDS))
 TARGETS: st.SearchStrategy[Target] = st.sampled_from(["uniform", "prior"])
 
+Words = tuple[str, int | None, str | None]
+WORDS: st.SearchStrategy[Words] = st.tuples(
+    st.sampled_from(ARMS), st.none() | st.sampled_from([10, 30]), st.none() | st.sampled_from(["One", "Name"])
+)
+TOLD_RUNS = st.lists(st.tuples(UIDS, RANKS), min_size=1, max_size=4)
 
 Content = tuple[str, float | None, RewardOutcome | None, str | None, bool]
 
 Made = str | MultipleResults[str]
 """The act that a rule made; none where it was refused, or a repeat."""
+
+
+def arm_line(words: Words) -> bytes:
+    """An arm's own line, with its cost and label."""
+    arm, cost, label = words
+    return msgspec.json.encode({"kind": "arm", "key": arm, "token_cost": cost, "label": label}) + b"\n"
 
 
 class Machine(RuleBasedStateMachine):
@@ -65,6 +78,7 @@ class Machine(RuleBasedStateMachine):
         self.rewards: dict[str, Reward] = {}
         self.resets: dict[str, Reset] = {}
         self.imports: dict[str, int] = {}
+        self.n_files = 0
         self.answers: dict[str, tuple[Content, RewardAnswer]] = {}
 
     # Runs
@@ -80,16 +94,16 @@ class Machine(RuleBasedStateMachine):
         """A run that is new, known, longer, shorter, or told otherwise before: then it is refused."""
         standing = self.model.standing(uid)
         clashes = (
-            standing is not None and rank <= standing[0].rank and told_by(standing[0]) != shape_of(uid, rank)
+            standing is not None and rank <= standing[0].rank and told_by(standing[0]) != told_as(uid, rank)
         )
-        included, used = (names_of(arms) for arms in shape_of(uid, rank))
-        run = run_of(uid, included, used, rank=rank, at_ms=time_of(uid), tokens=None)
+        run = made_of(uid, rank)
         if clashes:
             with pytest.raises(Conflict):
                 record(self.desk, run)
             return
         record(self.desk, run)
         self._tell(uid, rank, import_no=0)
+        self.model.sayings += sayings_of([(uid, rank)], 0)
 
     @precondition(lambda self: self.model.tellings)
     @rule(data=st.data(), more=st.integers(1, 2))
@@ -100,19 +114,24 @@ class Machine(RuleBasedStateMachine):
         if standing is not None:
             self.record(uid, standing[0].rank + more)
 
-    @rule(target=acts, told=st.lists(st.tuples(UIDS, RANKS), min_size=1, max_size=4))
-    def import_runs(self, told: list[tuple[str, int]]) -> str:
-        file = self.place / f"{len(self.imports)}.jsonl"
-        file.write_bytes(b"".join(line_of(uid, rank) for uid, rank in told))
-        act = import_files(self.desk, [file]).id
-        self.imports[act] = int(act.removeprefix("import-"))
+    @rule(target=acts, told=TOLD_RUNS, named=st.lists(WORDS, max_size=2), goes_on=st.booleans())
+    def import_runs(self, told: list[tuple[str, int]], named: list[Words], goes_on: bool) -> Made:
+        """Runs, after lines about arms, which count before what the runs say of them."""
+        self.n_files += 1
+        file = self.place / f"{self.n_files}.jsonl"
+        file.write_bytes(b"".join([*map(arm_line, named), *(line_of(uid, rank) for uid, rank in told)]))
+        latest = next(reversed(self.imports), None) if goes_on else None
+        act = import_files(self.desk, [file], continuing=latest).id
+        assert (act == latest) == (latest is not None and not self.undos.is_undone(latest))
+        number = self.imports[act] = int(act.removeprefix("import-"))
         for uid, rank in told:
-            self._tell(uid, rank, import_no=self.imports[act])
-        return act
+            self._tell(uid, rank, import_no=number)
+        self.model.sayings += sayings_of(told, number)
+        self.model.sayings += [Saying(number, *words, named=True) for words in named]
+        return multiple() if act == latest else act
 
     def _tell(self, uid: str, rank: int, *, import_no: int) -> None:
-        included, used = (frozenset(arms) for arms in shape_of(uid, rank))
-        telling = Telling(import_no, look.pulse(self.desk).revision, rank, included, used)
+        telling = Telling(import_no, look.pulse(self.desk).revision, rank, *told_as(uid, rank))
         self.model.tellings.setdefault(uid, []).append(telling)
 
     # Rewards
@@ -223,6 +242,7 @@ class Machine(RuleBasedStateMachine):
                 reset(self.desk, target=to)
             return multiple()
         known = {arm for told in self.model.tellings.values() for one in told for arm in one.included}
+        known |= {said.arm for said in self.model.sayings}
         return self._was_reset(reset(self.desk, target=to).id, known, to)
 
     def _was_reset(self, act: str, arms: set[str], to: Target) -> str:
@@ -277,11 +297,27 @@ class Machine(RuleBasedStateMachine):
             for arm, (alpha, beta, pulls, inclusions) in self.model.posteriors().items()
         }
 
+    @invariant()
+    def every_arm_is_described_as_those_say_who_stand(self) -> None:
+        assert described(self.desk) == self.model.descriptions()
+
     def teardown(self) -> None:
         verification = look.verify(self.desk)
+        self._read_its_export()
         self.desk.store.close()
         self.folder.cleanup()
         assert verification.clean, verification.found
+
+    def _read_its_export(self) -> None:
+        """A learner that reads what this one writes says the same of every arm."""
+        if not self.model.posteriors():
+            return
+        export_file(self.desk, self.place / "export")
+        other = desk_at(self.place / "other.db")
+        import_files(other, [self.place / "export"])
+        told, here = described(other), described(self.desk)
+        other.store.close()
+        assert told == here
 
 
 def test_whatever_is_done_the_posteriors_are_what_the_rules_say() -> None:

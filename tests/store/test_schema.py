@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -16,13 +18,19 @@ from sqlalchemy.pool import NullPool
 import core.store
 from core.errors import SchemaMismatch, StoreUnusable
 from core.flows import keep, look
+from core.flows.desk import Desk
+from core.flows.importing import import_files
 from core.flows.learn import record
+from core.flows.undo import undo
 from core.store.schema import HEAD
 from core.store.store import Store
 from core.store.tables import metadata
+from tests.flows.history import described
 from tests.flows.world import desk_at, run_of
+from tests.store.worlds import lines_file, run_line
 
 MIGRATIONS = Path(core.store.__path__[0]) / "migrations"
+OLD = sorted((Path(__file__).parent / "schemas").glob("*.db.gz"))
 
 
 @pytest.fixture
@@ -41,13 +49,18 @@ def execute(path: Path, *statements: str) -> None:
 
 
 def test_migrations_end_where_the_tables_are(fresh: Path) -> None:
-    engine = create_engine(f"sqlite:///{fresh}", poolclass=NullPool)
+    assert _differences(fresh) == []
+
+
+def _differences(path: Path) -> list[Any]:
+    """Where a database has other tables than ours."""
+    engine = create_engine(f"sqlite:///{path}", poolclass=NullPool)
     with engine.connect() as connection:
         context = MigrationContext.configure(
             connection, opts={"compare_type": True, "compare_server_default": True}
         )
-        assert compare_metadata(context, metadata) == []
         assert context.get_current_revision() == HEAD
+        return list(compare_metadata(context, metadata))
 
 
 def test_head_is_the_newest_script() -> None:
@@ -126,6 +139,54 @@ def test_a_schema_nobody_here_knows_is_left_as_it_is(fresh: Path) -> None:
         keep.upgrade(fresh)
     assert "newer armscope" in refused.value.next_step
     assert fresh.read_bytes() == before
+
+
+@pytest.mark.parametrize("old", OLD, ids=lambda old: old.name)
+def test_an_old_database_is_upgraded_and_used(old: Path, tmp_path: Path) -> None:
+    """Each was written by the version of armscope that had its schema (`tests.store.schemas.make`)."""
+    path = tmp_path / "old.db"
+    path.write_bytes(gzip.decompress(old.read_bytes()))
+    before = _dump(path)
+    with pytest.raises(SchemaMismatch, match="needs") as refused:
+        Store(path)
+    assert "armscope upgrade" in refused.value.next_step
+    assert _dump(path) == before
+    assert keep.upgrade(path).before == old.name.removesuffix(".db.gz")
+    assert _differences(path) == []
+    after = _dump(path)
+    assert {name: after[name] for name in before if name != "alembic_version"} == {
+        name: rows for name, rows in before.items() if name != "alembic_version"
+    }, "what is remembered stays as it is"
+    _use(desk_at(path), tmp_path)
+
+
+def _use(desk: Desk, folder: Path) -> None:
+    """What an upgraded learner knew it knows, and it goes on; what is told now can be taken back."""
+    assert look.verify(desk).clean
+    known, beliefs, n_runs = described(desk), look.posteriors(desk), look.status(desk).runs
+    assert known["tool:other:priced"] == (70, None)
+    assert known["tool:other:named"] == (30, "Named")
+    assert "tool:other:left" not in known
+    more: list[dict[str, object]] = [
+        {"kind": "arm", "key": "tool:other:named", "label": "Other"},
+        run_line("more"),
+    ]
+    told = import_files(desk, [lines_file(folder / "more.jsonl", *more)])
+    assert described(desk)["tool:other:named"] == (30, "Other")
+    undo(desk, told.id)
+    assert (described(desk), look.posteriors(desk)) == (known, beliefs)
+    record(desk, run_of("later"))
+    assert look.status(desk).runs == n_runs + 1
+    assert look.verify(desk).clean
+
+
+def _dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Every row of every table."""
+    driver = sqlite3.connect(path)
+    names = [name for (name,) in driver.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    found = {name: driver.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}
+    driver.close()
+    return found
 
 
 def test_upgrading_what_is_up_to_date_changes_nothing(fresh: Path) -> None:

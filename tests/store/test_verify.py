@@ -149,6 +149,14 @@ FACTS = {
     "the counter of changes": "UPDATE learner SET revision = 3",
     "the counter of rewards": "UPDATE learner SET next_observation_no = 1",
     "an arm's listing": "UPDATE arm SET declared = declared | 2 WHERE key = 'tool:other:a'",
+    "an arm's cost": "UPDATE arm SET token_cost = token_cost + 1 WHERE token_cost IS NOT NULL",
+    "a cost that nobody said": "UPDATE arm SET token_cost = 1 WHERE key = 'tool:other:a'",
+    "an arm's label": "UPDATE arm SET label = 'x' WHERE key = 'tool:other:a'",
+    "what was said of an arm": "DELETE FROM description",
+    "a cost that was said": "UPDATE description SET token_cost = NULL",
+    "a label that was said": "UPDATE description SET label = 'x'",
+    "who said a cost": "UPDATE description SET import_no ="
+    " (SELECT import_no FROM import WHERE undone = 1) WHERE import_no = 0",
     "a parent": "DELETE FROM learner",
 }
 

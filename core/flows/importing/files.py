@@ -58,6 +58,7 @@ def import_files(
         reader = _Reader(txn, number, phase)
         for source in opened.sources:
             reader.read(source, progress)
+        reader.finish()
         ignored = tuple(RejectedLine(file=one.file, line=None, reason=one.reason) for one in opened.skipped)
         answer = reader.tally.answer(number, opened.sources, ignored)
         if not (answer.runs or answer.ledger or answer.empty or reader.tally.n_arms):
@@ -97,6 +98,10 @@ class _Reader:
         self._runs.flush()
         for difference in self._comparison.differences(self._txn.settings):
             self.tally.differ(difference)
+
+    def finish(self) -> None:
+        """What is to be said once all files were read."""
+        self._lines.finish()
 
     def _refuse_own_view(self, source: Source, entry: Entry) -> None:
         """What this learner wrote for other programs names its runs anew, so they would count twice."""

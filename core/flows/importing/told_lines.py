@@ -28,6 +28,7 @@ class ToldLines:
         self._notes = ToldNotes(txn, import_no)
         self._since = txn.revision
         self._settings_told = False
+        self._described: dict[str, Arm] = {}
 
     def take(self, line: LearnerLine | ArmLine | RewardLine | ResetLine | NoteLine) -> None:
         """Take a line; what came before it is in the store."""
@@ -40,6 +41,10 @@ class ToldLines:
                 self._tally.fact(is_new=not self._is_own(line.id) and self._take_fact(line))
         except ArmscopeError as problem:
             self._tally.reject(None, problem.problem)
+
+    def finish(self) -> None:
+        """Say of arms once more what lines of their own said: runs after them tell what a prompt had then."""
+        self._txn.ensure_arms(list(self._described.values()), import_no=self._import_no)
 
     def _is_own(self, uid: str) -> bool:
         """Whether an exported id names a fact of this very learner."""
@@ -70,7 +75,13 @@ class ToldLines:
 
     def _take_arm(self, line: ArmLine) -> None:
         arm = Arm(key=line.key, label=line.label, token_cost=line.token_cost)
-        numbers = list(self._txn.ensure_arms([arm], declared=TOLD).values())
+        numbers = list(self._txn.ensure_arms([arm], declared=TOLD, import_no=self._import_no).values())
+        earlier = self._described.get(arm.key, arm)
+        self._described[arm.key] = Arm(
+            key=arm.key,
+            label=earlier.label if arm.label is None else arm.label,
+            token_cost=earlier.token_cost if arm.token_cost is None else arm.token_cost,
+        )
         tell_arms(self._txn, numbers, self._import_no, line.prior)
         settle_arms(self._txn, numbers)
         self._tally.n_arms += 1

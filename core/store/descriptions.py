@@ -1,0 +1,121 @@
+"""Descriptions: who said what of an arm's token cost and label.
+
+Every import is remembered by what it says last of an arm, recording directly as import 0. What counts is what
+was said last by those that stand, of cost and label each for itself; so undoing an import leaves exactly what
+the others say. A file says an arm's cost with every run: only what is new is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from core.records.arm import Arm
+from core.store.engine import Link
+
+_NOBODY: Final = -1
+
+
+class Description(NamedTuple):
+    """What counts of an arm, and the imports that said it; None and -1 where nobody says anything."""
+
+    token_cost: int | None = None
+    label: str | None = None
+    cost_by: int = _NOBODY
+    label_by: int = _NOBODY
+
+    def told(self, arm: Arm, import_no: int) -> Description:
+        """The same after an import has said something.
+
+        >>> Description(token_cost=9, cost_by=0).told(Arm(key="tool:fs:Read", label="Read"), 2)
+        Description(token_cost=9, label='Read', cost_by=0, label_by=2)
+        """
+        cost = (self.token_cost, self.cost_by) if arm.token_cost is None else (arm.token_cost, import_no)
+        label = (self.label, self.label_by) if arm.label is None else (arm.label, import_no)
+        return Description(cost[0], label[0], cost[1], label[1])
+
+
+_NOTHING: Final = Description()
+_UPSERT: Final = (
+    "INSERT INTO description VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner_id, arm_no, import_no) DO UPDATE"
+    " SET token_cost = coalesce(excluded.token_cost, token_cost),"
+    " cost_revision = max(excluded.cost_revision, cost_revision),"
+    " label = coalesce(excluded.label, label), label_revision = max(excluded.label_revision, label_revision)"
+)
+
+
+class Descriptions:
+    """What was said last of each arm, by imports that stand and such that don't; loaded for those asked about.
+
+    ``known`` is what was loaded before. Undoing changes nothing of it: it is about what was said.
+    """
+
+    def __init__(self, link: Link, learner_id: int, known: dict[int, Description]) -> None:
+        self._link = link
+        self._learner_id = learner_id
+        self.known = known
+
+    def tell(self, said: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
+        """Note what an import that stands says of arms (by number): it counts from now on."""
+        missing = [arm_no for arm_no, _ in said if arm_no not in self.known]
+        if missing:
+            found = last_said(self._link, self._learner_id, missing)
+            self.known.update((arm_no, found.get(arm_no, _NOTHING)) for arm_no in missing)
+        news = []
+        for arm_no, arm in said:
+            now = self.known[arm_no].told(arm, import_no)
+            if now != self.known[arm_no]:
+                self.known[arm_no] = now
+                news.append((arm_no, arm))
+        if news:
+            self._write(news, import_no, revision)
+
+    def _write(self, news: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
+        self._link.many(
+            _UPSERT,
+            [
+                (
+                    self._learner_id,
+                    arm_no,
+                    import_no,
+                    arm.token_cost,
+                    0 if arm.token_cost is None else revision,
+                    arm.label,
+                    0 if arm.label is None else revision,
+                )
+                for arm_no, arm in news
+            ],
+        )
+        self._link.many(
+            "UPDATE arm SET token_cost = coalesce(?, token_cost), label = coalesce(?, label)"
+            " WHERE learner_id = ? AND arm_no = ?",
+            [(arm.token_cost, arm.label, self._learner_id, arm_no) for arm_no, arm in news],
+        )
+
+
+def last_said(
+    link: Link, learner_id: int, arm_nos: Iterable[int], undone: Container[int] = ()
+) -> dict[int, Description]:
+    """What was said last of arms by imports that are not ``undone``; arms nobody speaks of are left out."""
+    costs: dict[int, tuple[int, int, int]] = {}
+    labels: dict[int, tuple[int, int, str]] = {}
+    for arm_no, import_no, cost, cost_revision, label, label_revision in link.rows_in(
+        "SELECT arm_no, import_no, token_cost, cost_revision, label, label_revision FROM description"
+        " WHERE learner_id = ? AND arm_no IN ({})",
+        [learner_id],
+        list(arm_nos),
+    ):
+        if import_no in undone:
+            continue
+        if cost is not None:
+            said_cost = (cost_revision, import_no, cost)
+            costs[arm_no] = max(costs.get(arm_no, said_cost), said_cost)
+        if label is not None:
+            said_label = (label_revision, import_no, label)
+            labels[arm_no] = max(labels.get(arm_no, said_label), said_label)
+    found = {}
+    for arm_no in costs.keys() | labels.keys():
+        _, cost_by, token_cost = costs.get(arm_no, (0, _NOBODY, None))
+        _, label_by, name = labels.get(arm_no, (0, _NOBODY, None))
+        found[arm_no] = Description(token_cost, name, cost_by, label_by)
+    return found

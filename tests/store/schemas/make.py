@@ -1,0 +1,44 @@
+"""Makes the tiny database of the present schema that the next migration is tested on.
+
+Run it before a new migration is added, and keep what it makes: ``python -m tests.store.schemas.make``.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from core.flows import keep, look
+from core.flows.importing import import_files
+from core.flows.learn import record
+from core.flows.undo import undo
+from core.records.arm import Arm
+from core.records.run import Inventory
+from core.store.schema import HEAD
+from tests.flows.world import run_of
+from tests.store.worlds import lines_file, lively_desk, tell_twice
+
+FOLDER = Path(__file__).parent
+
+
+def make(target: Path) -> None:
+    """A learner that has seen everything; arms with costs and labels, said directly, by imports, and taken back."""
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        desk = lively_desk(folder)
+        tell_twice(desk, folder)
+        cost = Arm(key="tool:other:priced", token_cost=70)
+        record(desk, run_of("priced", inventory=Inventory(kind="declared", arms=(cost,)), calls=["priced"]))
+        named = {"kind": "arm", "key": "tool:other:named", "label": "Named", "token_cost": 30}
+        import_files(desk, [lines_file(folder / "named.jsonl", named)], format="armscope")
+        left = {"kind": "arm", "key": "tool:other:left", "label": "Left", "token_cost": 20}
+        undo(desk, import_files(desk, [lines_file(folder / "left.jsonl", left)], format="armscope").id)
+        assert look.verify(desk).clean
+        keep.backup(desk, folder / "copy.db")
+        desk.store.close()
+        target.write_bytes(gzip.compress((folder / "copy.db").read_bytes(), mtime=0))
+
+
+if __name__ == "__main__":
+    make(FOLDER / f"{HEAD}.db.gz")
