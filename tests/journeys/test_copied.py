@@ -97,11 +97,17 @@ def on_posteriors(visit: Visit) -> None:
     fill(visit, "Search", "e")
 
 
+def turn(visit: Visit, button: Locator) -> None:
+    """Turn a page of a list: the address is copied next, so it has to have followed."""
+    before = visit.page.url
+    button.click()
+    visit.until(lambda: visit.page.url != before)
+    visit.settle()
+
+
 def on_arm(visit: Visit) -> None:
-    visit.page.get_by_role("button", name="Older").first.click()
-    visit.settle()
-    visit.page.get_by_role("button", name="Older").last.click()
-    visit.settle()
+    turn(visit, visit.page.get_by_role("button", name="Older").first)
+    turn(visit, visit.page.get_by_role("button", name="Older").last)
 
 
 def on_confidence(visit: Visit) -> None:
@@ -122,8 +128,7 @@ def on_runs(visit: Visit) -> None:
     pick(visit, "Status", "completed")
     visit.page.keyboard.press("Escape")
     press(visit, "radio", "Last used")
-    visit.page.get_by_role("button", name="Older").click()
-    visit.settle()
+    turn(visit, visit.page.get_by_role("button", name="Older"))
 
 
 def on_rewards(visit: Visit) -> None:
