@@ -17,8 +17,9 @@ import msgspec
 from core.demo.agent import run_id
 from core.demo.play import Progress, play
 from core.demo.world import LEARNER, N_RUNS
-from core.errors import ArmscopeError, Conflict, StoreBusy, StoreUnusable
+from core.errors import ArmscopeError, Conflict, SchemaMismatch, StoreBusy, StoreUnusable
 from core.flows.desk import Desk
+from core.flows.keep import upgrade
 from core.flows.look import DEMO_ORIGIN, frame
 from core.records.actor import Actor
 from core.store.engine import Database
@@ -78,11 +79,22 @@ def build(
     StoreUnusable
         The folder can't be written, or the file is no database of ours.
     """
+    _bring_up_to_date(path)
     if fresh or not _is_complete(path, seed, n_runs):
         _refuse_loss(path)
         _build(path, seed, n_runs, progress)
         return _answer(path, seed, built=True)
     return _answer(path, seed, built=False)
+
+
+def _bring_up_to_date(path: Path) -> None:
+    """A demo that an older armscope made is upgraded like any database, with whatever was done in it."""
+    if not path.exists():
+        return
+    try:
+        Store(path).close()
+    except SchemaMismatch:
+        upgrade(path)
 
 
 def _build(path: Path, seed: int, n_runs: int, progress: Progress | None) -> None:

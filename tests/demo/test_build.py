@@ -103,6 +103,17 @@ def test_an_interrupted_build_leaves_the_old_one_as_it_was(demo: Path) -> None:
     assert is_tidy(demo)
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_world_of_an_older_schema_is_upgraded(demo: Path, fresh: bool) -> None:
+    mark(demo)
+    with sqlite3.connect(demo) as driver:  # as it was before descriptions were kept
+        driver.execute("DROP TABLE description")
+        driver.execute("UPDATE alembic_version SET version_num = '0001'")
+    driver.close()
+    assert build_small(demo, fresh=fresh).built == fresh
+    assert is_marked(demo) != fresh
+
+
 def test_never_replaces_other_learners(demo: Path) -> None:
     with closing(Store(demo)) as store:
         change(desk_at(store, "default"), "k", 3)
