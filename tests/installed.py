@@ -1,0 +1,220 @@
+"""The wheel as a stranger has it: ``python -m tests.installed``.
+
+It is built, installed with the lowest versions that pyproject.toml declares into an environment of its own for
+each Python that is found, and used there in an empty folder, far from the sources: demo, import, verify, the
+usual mistakes, a page of the dashboard, and the server over HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from tests.conftest import ROOT
+
+PYTHONS: Final = ("3.11", "3.12", "3.13")
+_RUN: Final = (
+    '{"kind": "run", "uid": "r1", "arms": ["tool:fs:Read", "tool:fs:Edit"], "calls": ["Read"],'
+    ' "ended_at_ms": 1790000000000, "usage": {"total": 1200}}\n'
+)
+_PAGES: Final = """
+from pathlib import Path
+import dashboard
+from streamlit.testing.v1 import AppTest
+package = Path(dashboard.__file__).parent
+app = AppTest.from_file(str(package / "app.py"), default_timeout=60).run()
+for page in sorted((package / "app_pages").glob("[!_]*.py")):
+    app.switch_page(f"app_pages/{page.name}").run()
+    assert not app.exception, (page, app.exception)
+    assert not [one.value for one in app.markdown if "could not be shown" in one.value], page
+print(app.title[0].value)
+"""
+_MISTAKES: Final = (
+    (("nonsense",), 2, "usage"),
+    (("status", "--nonsense"), 2, "usage"),
+    (("reward", "tool:fs:Raed", "1"), 1, "unknown_arm"),
+    (("reward", "tool:fs:Read", "much"), 2, "usage"),
+    (("import", "nowhere.jsonl"), 1, "unreadable_source"),
+    (("--learner", "nobody", "status"), 1, "unknown_learner"),
+)
+_PATIENCE_S: Final = 120
+
+
+def main() -> None:
+    """Build, install and use it under every Python there is; say which they were."""
+    found = {version: python for version in PYTHONS if (python := find_python(version)) is not None}
+    with TemporaryDirectory(prefix="armscope-installed-") as folder, ThreadPoolExecutor(2) as two:
+        wheel = built(Path(folder))
+        for said in two.map(lambda one: used(wheel, Path(folder), *one), found.items()):
+            _say(said)
+    for version in PYTHONS:
+        if version not in found:
+            _say(f"Python {version}: not found here, so not tried")
+
+
+def find_python(version: str) -> str | None:
+    """An interpreter of this version that runs: on the path, or one that pyenv keeps."""
+    named = f"python{version}"
+    kept = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    places = [shutil.which(named), *map(str, sorted(kept.glob(f"{version}.*/bin/{named}"), reverse=True))]
+    if sys.version.startswith(f"{version}."):
+        places.insert(0, sys.executable)
+    return next((place for place in places if place is not None and _is_python(place, version)), None)
+
+
+def _is_python(place: str, version: str) -> bool:
+    """A name on the path may be a stand-in for one that is not installed."""
+    done = subprocess.run([place, "--version"], capture_output=True, text=True, check=False)
+    return done.returncode == 0 and done.stdout.startswith(f"Python {version}.")
+
+
+def built(folder: Path) -> Path:
+    """The wheel, made from the source distribution as whoever builds from that would make it."""
+    _uv("build", "--quiet", "--out-dir", str(folder), str(ROOT))
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def used(wheel: Path, folder: Path, version: str, python: str) -> str:
+    """Install the wheel with its lowest versions, use it, and say how that went."""
+    began = time.monotonic()
+    environment = folder / version
+    floors = folder / f"floors-{version}.txt"
+    # A floor that has no wheel for this Python gives way to the lowest version that has one.
+    lowest = ("--resolution", "lowest-direct", "--no-build", "--python", python)
+    _uv("pip", "compile", "--quiet", *lowest, "--output-file", str(floors), str(ROOT / "pyproject.toml"))
+    _uv("venv", "--quiet", "--python", python, str(environment))
+    into = ("pip", "install", "--quiet", "--no-deps", "--python", str(environment / "bin" / "python"))
+    _uv(*into, "--requirement", str(floors), str(wheel))
+    installed_s = time.monotonic() - began
+    empty = folder / f"empty-{version}"
+    empty.mkdir()
+    Installed(environment, empty).check()
+    used_s = time.monotonic() - began - installed_s
+    return f"Python {version}: lowest versions installed in {installed_s:.0f} s, used for {used_s:.0f} s, all well"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment with armscope in it, and the empty folder it is used in."""
+
+    environment: Path
+    folder: Path
+
+    def check(self) -> None:
+        """Do what people do first, and what they do wrong."""
+        (self.folder / "runs.jsonl").write_text(_RUN + _RUN.replace("r1", "r2"), encoding="utf-8")
+        assert self.answer("demo", "--build-only")["runs"] > 1_000
+        assert self.answer("import", "runs.jsonl")["runs"] == 2
+        assert self.answer("verify")["ok"] is True
+        assert self.answer("status")["runs"] == 2
+        assert "tool:fs:Read" in self.said("posteriors")
+        for arguments, code, kind in _MISTAKES:
+            assert self.answer(*arguments, code=code)["code"] == kind
+        assert "Usage" in self.said("--help")
+        self.answer("report", "report.html")
+        assert self.run([str(self.environment / "bin" / "python"), "-c", _PAGES])
+        with self.serving() as url, urllib.request.urlopen(url, timeout=_PATIENCE_S) as page:
+            assert page.status == 200
+            assert b"<!doctype html>" in page.read().lower()
+
+    def answer(self, *arguments: str, code: int = 0) -> Any:  # noqa: ANN401 - whatever JSON it is
+        """The one JSON document that a command answers."""
+        return json.loads(self.run([self._command, *arguments, "--json"], code=code))
+
+    def said(self, *arguments: str) -> str:
+        """What a command says to a person."""
+        return self.run([self._command, *arguments])
+
+    def run(self, command: Sequence[str], *, code: int = 0) -> str:
+        """Run it to its end; whatever came of it, a traceback is a failure."""
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self._variables,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+        assert done.returncode == code, (command, done)
+        assert "Traceback" not in done.stderr, (command, done)
+        return done.stdout
+
+    @contextmanager
+    def serving(self) -> Iterator[str]:
+        """The dashboard's address, once it answers."""
+        command = [self._command, "serve", "--port", "0", "--no-browser"]
+        with (
+            (self.folder / "serve.log").open("w+b") as log,
+            subprocess.Popen(command, cwd=self.folder, env=self._variables, stdout=log, stderr=log) as server,
+        ):
+            try:
+                yield self._address(server, self.folder / "serve.log")
+            finally:
+                server.terminate()
+
+    def _address(self, server: subprocess.Popen[bytes], log: Path) -> str:
+        end = time.monotonic() + _PATIENCE_S
+        while server.poll() is None and time.monotonic() < end:
+            at = re.search(r"http://127\.0\.0\.1:\d+", log.read_text(errors="replace"))
+            if at is not None and _answers(at[0]):
+                return at[0]
+            time.sleep(0.1)
+        raise AssertionError(log.read_text(errors="replace"))
+
+    @property
+    def _command(self) -> str:
+        return str(self.environment / "bin" / "armscope")
+
+    @property
+    def _variables(self) -> dict[str, str]:
+        """Nothing of the sources, and a home of its own."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("ARMSCOPE_", "STREAMLIT_", "PYTHON", "XDG_", "VIRTUAL_ENV"))
+        }
+        return {**kept, "HOME": str(self.folder), "PYTHONWARNINGS": "default"}
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def _uv(*arguments: str) -> None:
+    command = [sys.executable, "-m", "uv", *arguments]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "UV_PYTHON_DOWNLOADS": "never"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (arguments, done.stderr)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
