@@ -13,7 +13,7 @@ from typing import Final
 from core.errors import SchemaMismatch, StoreUnusable
 from core.store.engine import Database, Link, from_os, make_folder, translated
 
-HEAD: Final = "0002"
+HEAD: Final = "0003"
 """The newest migration; a test holds it against the scripts."""
 
 

@@ -30,7 +30,11 @@ class Store:
     def __init__(self, path: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
         self.database = Database(path, lock_timeout_s=lock_timeout_s)
         self._memories: dict[str, Memory] = {}
-        prepare(self.database)
+        try:
+            prepare(self.database)
+        except BaseException:
+            self.database.close()  # not some time later: a reader that stays open keeps the log of the file
+            raise
 
     @property
     def path(self) -> Path:

@@ -107,6 +107,7 @@ learner = Table(
     _int("created_at_ms"),
     _text("settings"),
     _int("revision", default=0),
+    _int("token", default=0),  # drawn by each write
     _int("next_arm_no", default=1),
     _int("next_run_no", default=1),
     _int("next_observation_no", default=1),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from secrets import randbits
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -48,13 +49,14 @@ _NEXT: Final = ", ".join(f"next_{name}_no" for name in NUMBERS)
 
 
 _MAX_REMEMBERED: Final = 50_000
+_TOKEN_BITS: Final = 63
 _END: Final = (
-    f"UPDATE learner SET revision = ?, {', '.join(f'next_{name}_no = ?' for name in NUMBERS)}"
+    f"UPDATE learner SET revision = ?, token = ?, {', '.join(f'next_{name}_no = ?' for name in NUMBERS)}"
     " WHERE learner_id = ?"
 )
 _BEGIN: Final = (
     "UPDATE learner SET revision = revision + 1 WHERE name = ?"
-    f" RETURNING learner_id, origin, settings, revision, {_NEXT}"
+    f" RETURNING learner_id, origin, settings, revision, token, {_NEXT}"
 )
 
 
@@ -122,13 +124,24 @@ class _Known(NamedTuple):
         return declared & ~self.declared != 0 or arm.prior is not None or self.own_alpha_micro is not None
 
 
-class Memory(NamedTuple):
-    """What a write left known of a learner. It is true for the next write only if nobody wrote in between,
-    which the revision tells: every write makes one.
+class Moment(NamedTuple):
+    """One state of a learner, told from every other: whatever is kept of it is true for this moment only.
+
+    The revision alone would not tell: after a restored backup, or a failover that lost a transaction, other facts
+    are written under a revision that there has been. So each write draws a token, which comes back with the facts.
     """
 
     origin: str
     revision: int
+    token: int
+
+
+class Memory(NamedTuple):
+    """What a write left known of a learner. It is true for the next write only if nothing happened in between,
+    which the moment tells.
+    """
+
+    moment: Moment
     arms: dict[str, _Known]
     epochs: dict[int, int]
     descriptions: dict[int, Description]
@@ -140,8 +153,12 @@ class Snapshot:
     def __init__(self, link: Link, name: str) -> None:
         self.link = link
         self.name = name
-        row = link.row("SELECT learner_id, origin, settings, revision FROM learner WHERE name = ?", [name])
-        self.learner_id, self.origin, settings, self.revision = row or (0, "", "{}", 0)
+        row = link.row(
+            "SELECT learner_id, settings, origin, revision, token FROM learner WHERE name = ?", [name]
+        )
+        self.learner_id, settings, *moment = row or (0, "{}", "", 0, 0)
+        self.moment = Moment(*moment)
+        self.origin, self.revision = self.moment.origin, self.moment.revision
         self.settings = _settings(settings)
         self.epochs = Epochs(link, self.learner_id)
 
@@ -186,13 +203,14 @@ class Transaction:
         self.origin: str = row[1]
         self.settings = _settings(row[2])
         self.revision: int = row[3]
-        self._next: dict[Number, int] = dict(zip(NUMBERS, row[4:], strict=True))
-        self._first_revision, self._first_next = self.revision, dict(self._next)
+        self._token = randbits(_TOKEN_BITS)
+        self._next: dict[Number, int] = dict(zip(NUMBERS, row[5:], strict=True))
+        self._first_next = dict(self._next)
         self.epochs = Epochs(link, self.learner_id)
         self._arms: dict[str, _Known] = {}
         self._present: dict[int, int] = {}
         self._descriptions = Descriptions(link, self.learner_id, {})
-        if memory is not None and memory[:2] == (self.origin, self.revision - 1):
+        if memory is not None and memory.moment == (self.origin, self.revision - 1, row[4]):
             self._arms, self._present = memory.arms, memory.epochs
             self._descriptions.known = memory.descriptions
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
@@ -214,16 +232,16 @@ class Transaction:
         return self.revision
 
     def finish(self) -> None:
-        """Write the counters back."""
-        if self._next != self._first_next or self.revision != self._first_revision:
-            self.link.run(_END, [self.revision, *self._next.values(), self.learner_id])
+        """Write the counters back, and what tells this state from every other."""
+        self.link.run(_END, [self.revision, self._token, *self._next.values(), self.learner_id])
 
     @property
     def memory(self) -> Memory:
         """What the next write may still know, once this one is on disk."""
         if len(self._arms) > _MAX_REMEMBERED:
             self._arms, self._present, self._descriptions.known = {}, {}, {}
-        return Memory(self.origin, self.revision, self._arms, self._present, self._descriptions.known)
+        moment = Moment(self.origin, self.revision, self._token)
+        return Memory(moment, self._arms, self._present, self._descriptions.known)
 
     def forget(self) -> None:
         """Read again what is known of arms and their epochs: they were changed."""

@@ -1,7 +1,7 @@
-"""Reads: what a page asks the flows, once per revision.
+"""Reads: what a page asks the flows, once per moment of the learner.
 
-Each rerun reads the learner's frame (and with it the revision) first. Every answer is then kept under database,
-learner, revision, question and view, so thirty people on one page cost one read; a write makes a new revision
+Each rerun reads the learner's frame (and with it the moment) first. Every answer is then kept under database,
+learner, moment, question and view, so thirty people on one page cost one read; a write makes a new moment
 and with it new keys. The shelf is bounded, the oldest answers go first.
 """
 

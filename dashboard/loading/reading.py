@@ -115,13 +115,13 @@ def pictured_once(question: Hashable, make: Callable[[], Answer]) -> Answer:
 
 
 def asked(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> Answer:
-    """An answer of the frame's revision; one that a write overtook meanwhile is shown, but not kept as if it were."""
+    """An answer of the frame's moment; one that a write overtook meanwhile is shown, but not kept as if it were."""
     here = reading()
     return _answers.kept(
-        _key(question, view), ask, still=lambda: look.moment(here.desk)[1] == here.frame.revision
+        _key(question, view), ask, still=lambda: look.moment(here.desk)[0] == here.frame.moment
     )
 
 
 def _key(question: Hashable, view: View | None) -> Hashable:
     seen = reading().frame
-    return (seen.database, seen.origin, seen.learner, seen.revision, question, view)
+    return (seen.database, seen.learner, seen.moment, question, view)

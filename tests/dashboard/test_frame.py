@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
-from core.flows import look
+from streamlit.testing.v1 import AppTest
+
+from core.flows import keep, look
+from core.flows.reward import reward
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, keys, world
 
@@ -56,3 +61,28 @@ def test_presenting_offers_neither_steps_nor_keys_nor_undo(database: Path, open_
     world(database, keys(5), 20)
     page = open_page(present="true")
     assert not {"keys", "tour on"} & {one.key for one in page.button}
+
+
+def test_a_restored_backup_is_shown_and_nothing_that_was_kept_of_what_it_replaced(
+    database: Path, open_page: Open
+) -> None:
+    """What comes after it has the very revisions that were shown before."""
+    desk = world(database, keys(5), 20)
+    keep.backup(desk, database.with_name("copy.db"))
+    reward(desk, "tool:fs:replaced", 1.0, create=True)
+    assert "tool:fs:replaced" in shown_arms(open_page("posteriors"))
+    restore_in_place(database.with_name("copy.db"), database)
+    reward(desk, "tool:fs:restored", 1.0, create=True)
+    shown = shown_arms(open_page("posteriors"))
+    assert "tool:fs:restored" in shown
+    assert "tool:fs:replaced" not in shown
+
+
+def shown_arms(page: AppTest) -> set[str]:
+    """Arms in the page's tables."""
+    return {str(cell) for table in page.dataframe for cell in table.value.to_numpy().flat}
+
+
+def restore_in_place(backup: Path, path: Path) -> None:
+    with closing(sqlite3.connect(backup)) as source, closing(sqlite3.connect(path)) as target:
+        source.backup(target)

@@ -9,26 +9,31 @@ from core.records.arm import ArmType
 from core.records.learner import LearnerSettings
 from core.records.run import Phase
 from core.store import reads
+from core.store.transaction import Moment
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pulse:
     """The cheapest thing to ask: has anything changed?"""
 
-    revision: int
+    moment: Moment
     n_runs: int
     last_at_ms: int | None
+
+    @property
+    def revision(self) -> int:
+        """How many changes there have been."""
+        return self.moment.revision
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """What surrounds every page. ``origin`` is the learner's lasting identity ("" before its first write)."""
+    """What surrounds every page."""
 
     learner: str
     learners: tuple[str, ...]
     database: str
-    origin: str
-    revision: int
+    moment: Moment
     settings: LearnerSettings
     phase: Phase
     n_runs: int
@@ -40,18 +45,28 @@ class Frame:
     types: tuple[ArmType, ...]
     is_demo: bool
 
+    @property
+    def origin(self) -> str:
+        """The learner's lasting identity, "" before its first write."""
+        return self.moment.origin
 
-def moment(desk: Desk) -> tuple[str, int, tuple[str, ...]]:
-    """The learner's lasting identity and revision, and all learners' names: what tells that a frame is old."""
+    @property
+    def revision(self) -> int:
+        """How many changes there have been."""
+        return self.moment.revision
+
+
+def moment(desk: Desk) -> tuple[Moment, tuple[str, ...]]:
+    """The learner's present moment and all learners' names: what tells that a frame is old."""
     with desk.reading() as snapshot:
-        return snapshot.origin, snapshot.revision, reads.learners(snapshot)
+        return snapshot.moment, reads.learners(snapshot)
 
 
 def pulse(desk: Desk) -> Pulse:
-    """Revision, runs and newest run: asked every few seconds."""
+    """Moment, runs and newest run: asked every few seconds."""
     with desk.reading() as snapshot:
         totals = reads.totals(snapshot)
-        return Pulse(revision=snapshot.revision, n_runs=totals.runs, last_at_ms=totals.last_at_ms)
+        return Pulse(moment=snapshot.moment, n_runs=totals.runs, last_at_ms=totals.last_at_ms)
 
 
 def frame(desk: Desk) -> Frame:
@@ -64,8 +79,7 @@ def frame(desk: Desk) -> Frame:
             learner=desk.learner,
             learners=reads.learners(snapshot),
             database=str(desk.store.path),
-            origin=snapshot.origin,
-            revision=snapshot.revision,
+            moment=snapshot.moment,
             settings=snapshot.settings,
             phase=snapshot.settings.phase,
             n_runs=totals.runs,

@@ -67,7 +67,7 @@ def _waiting() -> str | None:
     except ArmscopeError as problem:
         log.warning("the status line could not read: %s", problem)
         return None
-    if now.revision == shown.revision:
+    if now.moment == shown.moment:
         return None
     more = now.n_runs - shown.n_runs
     return f"{wording.things(more, 'new run')}" if more > 0 else "New data: refresh"
