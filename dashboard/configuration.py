@@ -31,6 +31,17 @@ def options() -> dict[str, Option]:
         return flatten(tomllib.load(file))
 
 
+def own_names(address: str) -> list[str]:
+    """What this machine may be called by whoever asks the server at an address of it.
+
+    >>> own_names("127.0.0.2")
+    ['127.0.0.1', 'localhost', '::1', '127.0.0.2']
+    """
+    listed = options()["server.allowedHosts"]
+    names = [str(name) for name in listed] if isinstance(listed, list) else []
+    return list(dict.fromkeys([*names, address.lower()]))
+
+
 def flatten(tables: dict[str, object], prefix: str = "") -> dict[str, Option]:
     """Nested tables as one level of dotted names.
 

@@ -133,7 +133,7 @@ def _claimable_port(address: str, port: int) -> int:
             probe.bind((address, port))
         except OSError as problem:
             raise InvalidInput(
-                f"Port {port} can't be had: {problem.strerror or problem}.",
+                f"Port {port} of {address} can't be had: {problem.strerror or problem}.",
                 next_step="Use --port with another number, or --port 0 for any free one.",
             ) from problem
         return int(probe.getsockname()[1])

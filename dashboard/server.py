@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
@@ -27,7 +26,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.runtime import app_session
 
-from dashboard.configuration import PACKAGE, options
+from dashboard.configuration import PACKAGE, options, own_names
 from dashboard.widgets.frame.window import WIDTH_COOKIE
 
 
@@ -58,43 +57,63 @@ _SCRIPTS: Final = ("dashboard.app", "dashboard.launch")
 """What runs when it is imported: the router, its pages, the command."""
 
 
+_HOST: Final = re.compile(r"(\[[0-9a-f:]+\]|[^\s:/?#@\[\]]+)(:[0-9]{1,5})?", re.IGNORECASE)
+_LOOKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_CLOSED: Final = "/_stcore/metrics"
+"""How many sessions there are is told to nobody: no page of ours asks."""
+_PLAIN: Final = {"ws": "http", "wss": "https"}
+
+
 def names_this_machine(host: str) -> bool:
-    """Whether a Host header names this machine itself.
+    """Whether a Host header names this machine itself, and says nothing else.
 
     >>> [names_this_machine(host) for host in ("localhost:8501", "127.0.0.1", "[::1]:8501", "evil.example")]
     [True, True, True, False]
+    >>> [names_this_machine(host) for host in ("localhost.", "me@127.0.0.1", "127.0.0.1:80.evil.example")]
+    [False, False, False]
     """
-    try:
-        name = urlsplit(f"//{host}").hostname
-    except ValueError:
-        return False
-    return name in _own_names()
+    parts = _HOST.fullmatch(host)
+    return parts is not None and parts[1].strip("[]").lower() in st.get_option("server.allowedHosts")
 
 
-@cache
-def _own_names() -> frozenset[str]:
-    listed = options()["server.allowedHosts"]
-    return frozenset(str(name) for name in listed) if isinstance(listed, list) else frozenset()
+class OwnPages:
+    """Answers only requests that name this machine, and lets only pages that it served itself act and listen.
 
-
-class OwnHosts:
-    """Answers only requests that name this machine.
-
-    There is no sign-in, so a foreign page whose name is bound to this address must not reach it
-    (Streamlit checks its web socket only).
+    There is no sign-in, so no foreign page may get through: neither one whose name is bound to this address, nor
+    one of another server of this machine, which differs in the port alone. A page says where it is from with
+    every web socket and every write, and where it reads across origins. What it says must be scheme, name and
+    port of the very address it asks: so a tunnel from another port works, and another server doesn't.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not names_this_machine(Headers(scope=scope).get("host", "")):
-            refusal = PlainTextResponse(
-                "armscope answers this machine only: use localhost.\n", status_code=421
-            )
+        refusal = _refusal(scope) if scope["type"] in {"http", "websocket"} else None
+        if refusal is None:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send(
+                {"type": "websocket.close", "code": 1008}
+            )  # before it was accepted: answered with a 403
+        else:
             await refusal(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+
+
+def _refusal(scope: Scope) -> PlainTextResponse | None:
+    """What a stranger is told; None for the machine's own pages."""
+    headers = Headers(scope=scope)
+    host = ",".join(headers.getlist("host"))
+    if not names_this_machine(host):
+        return PlainTextResponse("armscope answers this machine only: use localhost.\n", status_code=421)
+    origins = headers.getlist("origin")
+    scheme = _PLAIN.get(scope["scheme"], scope["scheme"])
+    may_be_silent = scope["type"] == "http" and scope["method"] in _LOOKING
+    if origins != [f"{scheme}://{host}"] and not (may_be_silent and not origins):
+        return PlainTextResponse("armscope answers its own pages only.\n", status_code=403)
+    if scope["path"].rstrip("/") == _CLOSED:
+        return PlainTextResponse("There is nothing here.\n", status_code=404)
+    return None
 
 
 class SafeHeaders:
@@ -213,7 +232,7 @@ def make_app() -> st.App:
         PACKAGE / "app.py",
         lifespan=warm,
         routes=[Route("/overview", _to_the_start)],
-        middleware=[Middleware(Promptly), Middleware(SafeHeaders), Middleware(OwnHosts), Middleware(Width)],
+        middleware=[Middleware(Promptly), Middleware(SafeHeaders), Middleware(OwnPages), Middleware(Width)],
     )
 
 
@@ -222,6 +241,7 @@ def serve(*, address: str, port: int, open_browser: bool) -> None:
     config: dict[str, Any] = {
         **options(),
         "server.address": address,
+        "server.allowedHosts": own_names(address),
         "server.port": port,
         "server.headless": not open_browser,
     }

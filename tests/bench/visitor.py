@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import connect
-from websockets.typing import Subprotocol
+from websockets.typing import Origin, Subprotocol
 
 
 class Visitor:
@@ -23,6 +23,7 @@ class Visitor:
         self._kept: dict[str, None] = {}
         self._connecting = connect(
             f"ws://{urlsplit(url).netloc}/_stcore/stream",
+            origin=Origin(f"http://{urlsplit(url).netloc}"),
             subprotocols=[Subprotocol("streamlit")],
             max_size=None,
         )

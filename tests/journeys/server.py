@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from core import open_learner
 from tests.conftest import ROOT
@@ -85,9 +87,24 @@ def run(arguments: Sequence[str]) -> object:
     return answer
 
 
+def ask(served: Served, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str]]:
+    """Status and headers of the answer; the connection is closed at once."""
+    place = urlsplit(served.url).netloc
+    connection = http.client.HTTPConnection(place, timeout=20)
+    try:
+        connection.putrequest(method, path, skip_host=True)
+        for name, value in {"Host": place, **headers}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}
+    finally:
+        connection.close()
+
+
 @contextmanager
-def serving(folder: Path, content: bytes | None = None) -> Iterator[Served]:
-    """Serve a new database, with these lines in it if any are given; stopped afterwards."""
+def serving(folder: Path, content: bytes | None = None, *more: str) -> Iterator[Served]:
+    """Serve a new database, with these lines in it if any are given; stopped afterwards. ``more`` options."""
     database = folder / "journey.db"
     if content is not None:
         lines = folder / "first.jsonl"
@@ -96,7 +113,7 @@ def serving(folder: Path, content: bytes | None = None) -> Iterator[Served]:
     said, log = folder / "serve.json", folder / "serve.log"
     with said.open("wb") as out, log.open("wb") as err:
         process = subprocess.Popen(
-            [*_COMMAND, "--database", str(database), "serve", "--port", "0", "--no-browser", "--json"],
+            [*_COMMAND, "--database", str(database), "serve", "--port", "0", "--no-browser", "--json", *more],
             cwd=ROOT,
             env=_environment(),
             stdout=out,
