@@ -1,16 +1,47 @@
 """armscope: what a Thompson-sampling learner believes of the components of an agent's prompt, and why.
 
 >>> from core import open_learner
+
+Its names are imported when they are first asked for: the command's help needs none of them.
 """
 
-from core.doors.python import Learner, open_learner
-from core.errors import ArmscopeError
-from core.records.arm import Arm, Prior
-from core.records.candidate import file_candidate, skill_candidate, tool_candidate
-from core.records.posterior import Posterior
-from core.records.run import Call, Inventory, Run, Usage
-from core.records.selection import Selection
-from core.records.view import View
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from core.version import __version__
+
+if TYPE_CHECKING:
+    from core.doors.python import Learner, open_learner
+    from core.errors import ArmscopeError
+    from core.records.arm import Arm, Prior
+    from core.records.candidate import file_candidate, skill_candidate, tool_candidate
+    from core.records.posterior import Posterior
+    from core.records.run import Call, Inventory, Run, Usage
+    from core.records.selection import Selection
+    from core.records.view import View
+else:
+    _HOMES = {
+        "core.doors.python": ("Learner", "open_learner"),
+        "core.errors": ("ArmscopeError",),
+        "core.records.arm": ("Arm", "Prior"),
+        "core.records.candidate": ("file_candidate", "skill_candidate", "tool_candidate"),
+        "core.records.posterior": ("Posterior",),
+        "core.records.run": ("Call", "Inventory", "Run", "Usage"),
+        "core.records.selection": ("Selection",),
+        "core.records.view": ("View",),
+    }
+    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+    def __getattr__(name: str) -> object:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(home), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "Arm",
@@ -24,6 +55,7 @@ __all__ = [
     "Selection",
     "Usage",
     "View",
+    "__version__",
     "file_candidate",
     "open_learner",
     "skill_candidate",

@@ -15,8 +15,10 @@
     ├── Conflict                  "conflict"           same key, other content
     │   └── NotApplicable         "not_applicable"     well-formed, but the record does not admit it
     ├── Denied                    "denied"
+    ├── NotInstalled              "not_installed"      a part that is needed for this, and only for this
     ├── UnreadableSource          "unreadable_source"  a file that is none of our formats, or damaged
     └── StoreError                "store"
+        ├── NoDatabase            "no_database"        nothing has been recorded where it should be
         ├── SchemaMismatch        "schema_mismatch"
         ├── StoreBusy             "store_busy"
         ├── StoreReadOnly         "store_read_only"
@@ -101,12 +103,20 @@ class Denied(ArmscopeError):
     code = "denied"
 
 
+class NotInstalled(ArmscopeError):
+    code = "not_installed"
+
+
 class UnreadableSource(ArmscopeError):
     code = "unreadable_source"
 
 
 class StoreError(ArmscopeError):
     code = "store"
+
+
+class NoDatabase(StoreError):
+    code = "no_database"
 
 
 class SchemaMismatch(StoreError):

@@ -18,18 +18,18 @@ _SQLITE = "sqlite:///"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which database, which learner, which person.
+    """Which database, which learner (None = nobody named one), which person.
 
     ``database`` is the path of an SQLite file; `from_environment` fills what the caller leaves out (None) from
-    ``ARMSCOPE_DATABASE`` and ``ARMSCOPE_LEARNER``, then from the defaults. An empty variable counts as unset;
-    an empty name that the caller gives is an error, never a silent default.
+    ``ARMSCOPE_DATABASE`` and ``ARMSCOPE_LEARNER``, and the database then from its default. An empty variable counts
+    as unset; an empty name that the caller gives is an error, never a silent default.
 
     >>> Settings.from_environment({}, database="sqlite:///runs.db").database
     PosixPath('runs.db')
     """
 
     database: Path
-    learner: str = DEFAULT_LEARNER
+    learner: str | None = None
     actor: Actor
 
     @classmethod
@@ -40,19 +40,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         database: str | None = None,
         learner: str | None = None,
     ) -> Settings:
+        named = (environment.get("ARMSCOPE_LEARNER") or None) if learner is None else learner
         return cls(
             database=database_path(
                 (environment.get("ARMSCOPE_DATABASE") or None) if database is None else database
             ),
-            learner=check_learner(
-                (environment.get("ARMSCOPE_LEARNER") or DEFAULT_LEARNER) if learner is None else learner
-            ),
+            learner=None if named is None else check_learner(named),
             actor=local_operator(),
         )
 
     def as_environment(self) -> dict[str, str]:
         """What a child process needs to find the same data."""
-        return {"ARMSCOPE_DATABASE": str(self.database), "ARMSCOPE_LEARNER": self.learner}
+        return {"ARMSCOPE_DATABASE": str(self.database), "ARMSCOPE_LEARNER": self.learner or ""}
 
 
 def default_database() -> Path:
@@ -102,6 +101,27 @@ def check_learner(name: str) -> str:
             next_step="Use a short name such as support-agent.",
         )
     return name
+
+
+def variable(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
+    """A variable of the environment; None where it is not set."""
+    return environment.get(name)
+
+
+def set_variables(values: Mapping[str, str]) -> None:
+    """Hand variables to what this process starts, or asks next."""
+    os.environ.update(values)
+
+
+def wants_colours(environment: Mapping[str, str] = os.environ, *, is_terminal: bool) -> bool:
+    """Whether what is written may be coloured: on a terminal, unless the variables everybody knows say otherwise.
+
+    >>> wants_colours({"NO_COLOR": "1"}, is_terminal=True), wants_colours({"FORCE_COLOR": "1"}, is_terminal=False)
+    (False, True)
+    """
+    if environment.get("NO_COLOR"):
+        return False
+    return bool(environment.get("FORCE_COLOR")) or (is_terminal and environment.get("TERM") != "dumb")
 
 
 def local_operator() -> Actor:

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import ipaddress
-import os
+import shlex
 import socket
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
 
-from core.doors.cli import Json, Where, answer, app, desk_of
+from core.doors.cli import asked, command, desk_of, done, following
 from core.doors.cli import main as run
+from core.doors.progress import counted
 from core.doors.terminal import say
-from core.errors import InvalidInput
-from core.flows.export import new_file
-from core.records.view import View
-from core.settings import Settings, database_path, demo_database
+from core.errors import InvalidInput, NotInstalled
+from core.settings import Settings, database_path, demo_database, set_variables
 
 DEFAULT_PORT = 8501
 
-Port = Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 = any free one.")]
-Address = Annotated[str, typer.Option("--address", help="Loopback only: there is no sign-in.")]
+NEEDED: Final = {
+    "streamlit": "streamlit",
+    "plotly": "plotly",
+    "pandas": "pandas",
+    "pyarrow": "pyarrow",
+    "starlette": "starlette",
+    "markdown_it": "markdown-it-py",
+}
+"""What the dashboard imports and core does not, by the name it is installed under."""
+
+Port = Annotated[
+    int, typer.Option("--port", metavar="N", min=0, max=65_535, help="0 = any free one.", show_default=True)
+]
+Address = Annotated[
+    str, typer.Option("--address", metavar="A", help="Loopback only: there is no sign-in.", show_default=True)
+]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")]
 
 
@@ -38,22 +52,21 @@ class Reported(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
 
 
-@app.command()
+@command(examples=["serve", "serve --database demo.db --port 0 --no-browser"])
 def serve(
     context: typer.Context,
     port: Port = DEFAULT_PORT,
     address: Address = "127.0.0.1",
     browser: Browser = True,
-    as_json: Json = False,
 ) -> None:
     """Open the dashboard."""
-    desk = desk_of(context)
+    _refuse_without("serve")
+    desk = desk_of(context, create=True)  # runs come in through its pages, too
     desk.store.close()
-    where = Settings.from_environment(database=str(desk.store.path), learner=desk.learner)
-    _serve(where, address=address, port=port, browser=browser, as_json=as_json)
+    _serve(context, str(desk.store.path), desk.learner, address=address, port=port, browser=browser)
 
 
-@app.command()
+@command(examples=["demo", "demo --build-only", "demo --database ./demo.db --fresh"])
 def demo(
     context: typer.Context,
     port: Port = DEFAULT_PORT,
@@ -61,53 +74,89 @@ def demo(
     browser: Browser = True,
     fresh: Annotated[bool, typer.Option("--fresh", help="Build it anew.")] = False,
     build_only: Annotated[bool, typer.Option("--build-only", help="Don't open the dashboard.")] = False,
-    as_json: Json = False,
 ) -> None:
-    """Build a world whose truth is known, in a file of its own, and open the dashboard on it."""
-    from core.demo import LEARNER, build  # noqa: PLC0415 - only this command needs it
+    """Build a world whose truth is known, and open it.
 
-    where = context.obj if isinstance(context.obj, Where) else Where(database=None, learner=None)
-    path = demo_database() if where.database is None else database_path(where.database)
-    made = build(path, fresh=fresh)
+    It has a database of its own: your data stay as they are.
+    """
+    from core.demo import LEARNER, build
+
+    if not build_only:
+        _refuse_without("demo")
+    given = asked(context).database
+    path = demo_database() if given is None else database_path(given)
+    with following(context) as bar:
+        made = build(path, fresh=fresh, progress=counted(bar, "runs"))
+    look = f"armscope --database {shlex.quote(made.database)} --learner {LEARNER} status"
+    to_copy = f"The same data on the command line: {look}"
     if build_only:
-        words = f"{made.runs:,} runs of {made.arms:,} arms in {made.database}."
-        answer(made, as_json=as_json, words=lambda: say(words))
-        return
-    settings = Settings.from_environment(database=str(made.database), learner=LEARNER)
-    _serve(settings, address=address, port=port, browser=browser, as_json=as_json)
+        done(
+            context,
+            made,
+            lambda: say(f"{made.runs:,} runs of {made.arms:,} arms in {made.database}.", to_copy),
+        )
+    else:
+        _serve(context, made.database, LEARNER, to_copy, address=address, port=port, browser=browser)
 
 
-@app.command()
+@command(examples=["report november.html"])
 def report(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="Where to write it; must not exist yet.")],
-    as_json: Json = False,
 ) -> None:
-    """Freeze what the dashboard says now into one HTML file that opens anywhere, offline."""
-    from dashboard.report import gather, rendered, report  # noqa: PLC0415 - only this command draws
+    """Freeze what the dashboard says now into one HTML file.
+
+    It opens anywhere, offline.
+    """
+    _refuse_without("report")
+    from core.flows.export import new_file
+    from core.records.view import View
+    from dashboard.report import gather, rendered, report
 
     desk = desk_of(context)
     facts = gather(desk, View())
     document = rendered(report(facts))
     with new_file(file) as opened:
         opened.write(document)
-    written = Reported(file=str(file), size_bytes=len(document), revision=facts.frame.revision)
-    size = f"{written.size_bytes / 1e6:.1f} MB"
-    words = f"{written.file}: revision {written.revision:,}, {size}, opens without a network."
-    answer(written, as_json=as_json, words=lambda: say(words))
+    made = Reported(file=str(file), size_bytes=len(document), revision=facts.frame.revision)
+    size = f"{made.size_bytes / 1e6:.1f} MB"
+    done(
+        context,
+        made,
+        lambda: say(f"{made.file}: revision {made.revision:,}, {size}, opens without a network."),
+    )
 
 
-def _serve(settings: Settings, *, address: str, port: int, browser: bool, as_json: bool) -> None:
+def _serve(
+    context: typer.Context,
+    database: str,
+    learner: str,
+    *more: str,
+    address: str,
+    port: int,
+    browser: bool,
+) -> None:
     _refuse_strangers(address)
     chosen = _claimable_port(address, port)
-    os.environ.update(settings.as_environment())
+    set_variables(Settings.from_environment(database=database, learner=learner).as_environment())
     host = f"[{address}]" if ":" in address else address
-    at = Serving(url=f"http://{host}:{chosen}", database=str(settings.database), learner=settings.learner)
+    at = Serving(url=f"http://{host}:{chosen}", database=database, learner=learner)
     words = f"armscope serves {at.learner} from {at.database} at {at.url} (stop: Ctrl+C)."
-    answer(at, as_json=as_json, words=lambda: say(words))
-    from dashboard.server import serve as serve_app  # noqa: PLC0415 - Streamlit takes a second to import
+    done(context, at, lambda: say(words, *more))
+    from dashboard.server import serve as serve_app  # Streamlit takes a second to import
 
     serve_app(address=address, port=chosen, open_browser=browser)
+
+
+def _refuse_without(command: str) -> None:
+    """An agent's process needs no dashboard, and may have been installed without what draws it."""
+    missing = [package for module, package in NEEDED.items() if find_spec(module) is None]
+    if missing:
+        raise NotInstalled(
+            f"armscope {command} needs what draws the dashboard, and {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} not installed here.",
+            next_step=f"Install with: pip install {' '.join(missing)}",
+        )
 
 
 def _refuse_strangers(address: str) -> None:

@@ -21,7 +21,7 @@ from core.errors import ArmscopeError
 from tests.conftest import ROOT
 
 STAGES: list[set[str]] = [
-    {"core.errors"},
+    {"core.errors", "core.version"},
     {"core.records"},
     {"core.settings", "core.permissions", "core.columns"},
     {"core.posterior", "core.detect", "core.guard", "core.observe", "core.packing"},
@@ -40,7 +40,6 @@ AT_HOME = {
     "sqlite3": ("core.store", "core.formats.qortex_db"),  # that reads databases of others
     "filelock": ("core.store",),
     "typer": ("core.doors", "dashboard.launch"),
-    "rich": ("core.doors",),
     "plotly": ("dashboard.figures",),
     "pandas": ("dashboard",),
     "streamlit": (
@@ -57,7 +56,7 @@ AT_HOME = {
 }
 """Which modules may import a library that is shut in one place."""
 
-LAZY = {"dashboard.launch", "core.formats", "core.store.schema"}
+LAZY = ("dashboard.launch", "core.doors.cli", "core.formats", "core.store.schema")
 """Modules whose functions may import: what only one command, one format or one migration needs."""
 
 STRICT_RECORDS = {"numpy", "scipy", "time", "random", "os", "pathlib", "io", "logging"}
@@ -191,7 +190,7 @@ def test_what_a_page_shows_knows_no_other_page() -> None:
 
 def test_functions_import_only_where_it_is_agreed() -> None:
     inside = [found for path in OURS for found in imports_of(path) if found.inside]
-    strangers = [f"{found.module}:{found.line}" for found in inside if found.module not in LAZY]
+    strangers = [f"{found.module}:{found.line}" for found in inside if not is_within(found.module, LAZY)]
     assert strangers == []
     assert {found.module for found in inside} >= {"dashboard.launch", "core.store.schema"}
 
@@ -214,11 +213,7 @@ def test_the_environment_is_read_in_one_place() -> None:
             }
             if is_read or (isinstance(node, ast.ImportFrom) and node.module == "os"):
                 readers.add(module_of(path))
-    assert readers <= {"core.settings", "dashboard.launch"}
-    launch = (ROOT / "dashboard" / "launch.py").read_text(encoding="utf-8")
-    assert set(re.findall(r"\benviron\b\.?\w*", launch)) <= {"environ.update"}, (
-        "launch hands over, and never reads"
-    )
+    assert readers == {"core.settings"}
 
 
 def test_every_folder_of_core_is_on_the_map() -> None:
@@ -278,7 +273,7 @@ def test_tests_skip_only_for_the_shared_data_and_the_browser() -> None:
 def test_public_names_are_sorted_and_there() -> None:
     assert core.__all__ == sorted(core.__all__)
     assert len(set(core.__all__)) == len(core.__all__)
-    for name in core.__all__:
+    for name in set(core.__all__) - {"__version__"}:
         assert getattr(core, name).__module__.startswith("core."), name
 
 

@@ -18,7 +18,7 @@ def test_an_argument_goes_before_a_variable_and_that_before_the_default() -> Non
     assert (found.database, found.learner) == (Path("/data/env.db"), "env")
     for unset in ({}, {"ARMSCOPE_DATABASE": "", "ARMSCOPE_LEARNER": ""}):
         found = Settings.from_environment(unset)
-        assert (found.database, found.learner) == (default_database(), "default")
+        assert (found.database, found.learner) == (default_database(), None)
 
 
 def test_a_child_process_finds_the_same_data() -> None:

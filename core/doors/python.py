@@ -40,7 +40,8 @@ def open_learner(
     clock: Callable[[], int] | None = None,
     entropy: Callable[[], int] | None = None,
 ) -> Learner:
-    """Open a learner in a database file (None = the default one); both are made when first written to.
+    """Open a learner in a database file (None = the default one). The file is made here where there is none, the
+    learner when it is first written to.
 
     ``clock`` gives UTC milliseconds and ``entropy`` a seed for each selection; leave them out for the
     machine's own. Raises a `StoreError` where the file can't be used.

@@ -1,19 +1,31 @@
-"""Terminal: an answer as one JSON document, or as words and tables for people."""
+"""Terminal: an answer as one JSON document, as lines for programs, or as words and tables for people."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterable, Sequence
-from typing import IO
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
+from shutil import get_terminal_size
+from typing import Final, Literal, TextIO
 
 import msgspec
 import orjson
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from core.doors import layout
 from core.errors import ArmscopeError
+from core.records.cells import Cell, csv_line, defused
+from core.settings import wants_colours
+
+_BOLD: Final = "1"
+_BOLD_RED: Final = "1;31"
+
+
+def take_any_encoding() -> None:
+    """Have what an encoding can't say replaced, on standard output, instead of ending in the middle of an answer."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")
 
 
 def say_json(answer: object) -> None:
@@ -26,8 +38,13 @@ def say_json_line(answer: object) -> None:
     _write(answer, orjson.OPT_APPEND_NEWLINE)
 
 
+def as_plain(answer: object) -> object:
+    """An answer as JSON knows it: objects, lists, text, numbers."""
+    return msgspec.to_builtins(answer, enc_hook=_plain)
+
+
 def _write(answer: object, option: int) -> None:
-    plain = msgspec.to_builtins(answer, enc_hook=_plain)
+    plain = as_plain(answer)
     try:
         document = orjson.dumps(plain, option=option)
     except orjson.JSONEncodeError:  # a lone surrogate, say from a file name that is no UTF-8
@@ -38,20 +55,35 @@ def _write(answer: object, option: int) -> None:
 
 def say(*lines: str) -> None:
     """Write lines for a person."""
-    console = _console(sys.stdout)
-    for line in lines:
-        console.print(literal(line), highlight=False, soft_wrap=True)
+    _say(sys.stdout, (printable(line) for line in lines))
 
 
-def say_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()) -> None:
+def say_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[int] = ()) -> None:
     """Write a table for a person; columns of ``numbers`` are set to the right."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, head in enumerate(heads):
-        right = place in numbers
-        table.add_column(head, justify="right" if right else "left", overflow="fold", no_wrap=right)
-    for row in rows:
-        table.add_row(*[literal(cell) for cell in row])
-    _console(sys.stdout).print(table)
+    shown = [[printable(cell) for cell in row] for row in rows]
+    bold = partial(_styled, sys.stdout, _BOLD)
+    _say(sys.stdout, layout.table(heads, shown, numbers=numbers, columns=_columns(), styled=bold))
+
+
+def say_rows(rows: Sequence[object], form: Literal["csv", "tsv", "nl"]) -> None:
+    """Write rows for a program: a JSON object a line, or cells with the names of all columns above them."""
+    if form == "nl":
+        for row in rows:
+            say_json_line(row)
+        return
+    flat = [dict(_flat(as_plain(row))) for row in rows]
+    lines: list[list[Cell]] = (
+        [list(flat[0]), *[[_cell(value) for value in row.values()] for row in flat]] if flat else []
+    )
+    _say(
+        sys.stdout,
+        [csv_line(line)[:-1] if form == "csv" else "\t".join(map(defused, line)) for line in lines],
+    )
+
+
+def say_facts(rows: Iterable[tuple[str, str]]) -> None:
+    """Write names and what is said of each, for a person."""
+    _say(sys.stdout, layout.facts([(name, printable(said)) for name, said in rows], columns=_columns()))
 
 
 def say_error(error: ArmscopeError | dict[str, object], *, as_json: bool) -> None:
@@ -60,18 +92,19 @@ def say_error(error: ArmscopeError | dict[str, object], *, as_json: bool) -> Non
     if as_json:
         say_json(answer)
         return
-    console = _console(sys.stderr)
-    console.print(Text("error: ", style="bold red") + literal(str(answer["error"])), soft_wrap=True)
-    console.print(literal(f"{answer['next']}"), soft_wrap=True)
+    head = _styled(sys.stderr, _BOLD_RED, "error:")
+    _say(sys.stderr, [f"{head} {printable(str(answer['error']))}", printable(str(answer["next"]))])
 
 
-def literal(text: str) -> Text:
-    r"""Foreign text as nothing but text: no markup, and control characters shown instead of obeyed.
+def printable(text: str) -> str:
+    r"""Foreign text as nothing but text: control characters are shown instead of obeyed.
 
-    >>> print(literal("a\x1b[31mb").plain)
+    >>> print(printable("a\x1b[31mb"))
     a\x1b[31mb
     """
-    return Text("".join(char if char.isprintable() else ascii(char)[1:-1] for char in text))
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def said_mean(mean: float) -> str:
@@ -84,9 +117,35 @@ def said_mean(mean: float) -> str:
     return {"1.000": "> 0.999", "0.000": "< 0.001"}.get(written, written)
 
 
-def _console(stream: IO[str]) -> Console:
-    """A console that wraps at the terminal's width, and never where the output is read by a program."""
-    return Console(file=stream, width=None if stream.isatty() else 200, markup=False, emoji=False)
+def _flat(row: object, before: str = "") -> Iterator[tuple[str, object]]:
+    """Fields of an object, those of objects in it under both names."""
+    if not isinstance(row, dict):
+        yield before, row
+        return
+    for name, value in row.items():
+        yield from _flat(value, f"{before}_{name}" if before else str(name))
+
+
+def _cell(value: object) -> Cell:
+    """A value as a number, or as text that no terminal obeys."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return printable(value if isinstance(value, str) else orjson.dumps(value).decode())
+
+
+def _say(stream: TextIO, lines: Iterable[str]) -> None:
+    text = "".join(f"{line}\n" for line in lines)
+    stream.write(text)
+    stream.flush()
+
+
+def _styled(stream: TextIO, code: str, text: str) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if wants_colours(is_terminal=stream.isatty()) else text
+
+
+def _columns() -> int | None:
+    """How wide the terminal is; None where a program reads, for whom no line is ever folded."""
+    return get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _whole(value: object) -> object:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Final
 
+from core.errors import UnknownLearner
 from core.permissions import Action, authorise
 from core.records.actor import Actor
-from core.settings import DEFAULT_LEARNER, Settings, check_learner
+from core.settings import DEFAULT_LEARNER, Settings
+from core.store import reads
 from core.store.store import Store
 from core.store.transaction import Snapshot, Transaction, unknown_learner
+
+_MOST_LISTED: Final = 10
 
 
 def utc_now_ms() -> int:
@@ -38,11 +44,13 @@ class _Rehearsed(Exception):
 @dataclass(frozen=True, kw_only=True)
 class Desk:
     """What a flow needs. ``clock`` gives UTC milliseconds, ``entropy`` a seed for each selection, ``identity``
-    the lasting name of a learner that is made.
+    the lasting name of a learner that is made. ``is_named`` False: nobody said which learner; it is the one there
+    was, and no second one is made by guessing.
     """
 
     store: Store
     learner: str = DEFAULT_LEARNER
+    is_named: bool = True
     actor: Actor
     clock: Callable[[], int] = utc_now_ms
     entropy: Callable[[], int] = fresh_seed
@@ -50,14 +58,21 @@ class Desk:
 
     def of(self, learner: str) -> Desk:
         """The same desk for another learner."""
-        return replace(self, learner=learner)
+        return replace(self, learner=learner, is_named=True)
 
     @contextmanager
     def writing(self, action: Action, *, create: bool = False) -> Iterator[Transaction]:
-        """Authorise, then one transaction. The default learner is made when first written to."""
+        """Authorise, then one transaction. The default learner is made when first written to.
+
+        Raises `UnknownLearner` where a learner would be made (``create``) beside another that nobody named.
+        """
         authorise(self.actor, action)
+        if create and not self.is_named and self.learner != DEFAULT_LEARNER:
+            raise _whose(self)
         origin = self.identity() if create or self.learner == DEFAULT_LEARNER else None
-        with self.store.writing(self.learner, actor=self.actor, now_ms=self.clock(), origin=origin) as txn:
+        with self.store.writing(
+            self.learner, actor=self.actor, now_ms=self.clock(), origin=origin, only=not self.is_named
+        ) as txn:
             yield txn
 
     @contextmanager
@@ -83,7 +98,56 @@ class Desk:
             yield snapshot
 
 
-def open_desk(settings: Settings, *, learner: str | None = None) -> Desk:
-    """Open the database the settings name; an empty one is made where there is none."""
-    name = settings.learner if learner is None else check_learner(learner)
-    return Desk(store=Store(settings.database), learner=name, actor=settings.actor)
+def open_desk(settings: Settings, *, create: bool = True, whole: bool = False) -> Desk:
+    """Open the database the settings name; with ``create`` an empty one is made where there is none.
+
+    Where they name no learner it is the default one, if there is one or nobody else, or the only one there is.
+
+    Raises
+    ------
+    NoDatabase
+        There is none, and none is to be made.
+    UnknownLearner
+        Nobody said which of several learners; what is about the ``whole`` database does not ask.
+    """
+    store = Store(settings.database, create=create)
+    if settings.learner is not None:
+        return Desk(store=store, learner=settings.learner, actor=settings.actor)
+    try:
+        name = _only(store, whole=whole)
+    except BaseException:
+        store.close()
+        raise
+    return Desk(store=store, learner=name, is_named=False, actor=settings.actor)
+
+
+def _only(store: Store, *, whole: bool) -> str:
+    """The learner that is meant where none is named."""
+    with store.reading(DEFAULT_LEARNER) as snapshot:
+        names = reads.learners(snapshot)
+    if whole or not names or DEFAULT_LEARNER in names:
+        return names[0] if len(names) == 1 else DEFAULT_LEARNER
+    if len(names) == 1:
+        return names[0]
+    raise UnknownLearner(
+        f"A learner must be named where there are several, got none; {store.path.name} has {_listed(names)}.",
+        next_step=f"Name one, for example: --learner {shlex.quote(names[0])}",
+    )
+
+
+def _whose(desk: Desk) -> UnknownLearner:
+    name = shlex.quote(desk.learner)
+    return UnknownLearner(
+        f"Whose runs these are must be said: {desk.store.path.name} has learner {desk.learner!a} only, and none was "
+        "named; nothing was recorded.",
+        next_step=f"Add --learner {name} to record them there, or --learner {DEFAULT_LEARNER} to make another one.",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """
+    >>> _listed(["a", "b"])
+    "'a', 'b'"
+    """
+    more = f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(ascii(name) for name in names[:_MOST_LISTED]) + more

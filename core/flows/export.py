@@ -22,6 +22,7 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.flows.desk import Desk
+from core.flows.steps import Progress, Steps
 from core.formats.armscope import write
 from core.formats.openclaw_shape import (
     Metrics,
@@ -38,7 +39,7 @@ from core.permissions import authorise
 from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
 from core.records.times import iso
 from core.store.engine import sync_names
-from core.store.reads import arm_columns
+from core.store.reads import arm_columns, totals
 from core.store.telling import told_arms, told_notes, told_resets, told_rewards, told_runs
 from core.store.transaction import Snapshot
 
@@ -61,22 +62,24 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     observations_file: str | None = None
 
 
-def export_file(desk: Desk, target: Path, format: ExportFormat = "jsonl") -> ExportAnswer:
+def export_file(
+    desk: Desk, target: Path, format: ExportFormat = "jsonl", *, progress: Progress | None = None
+) -> ExportAnswer:
     """Write a learner into a new file. Raises `InvalidInput` for a name that is taken.
 
-    With ``csv`` the observations go into a second new file, ``NAME.observations.csv``.
+    With ``csv`` the observations go into a second new file, ``NAME.observations.csv``. ``progress`` is told of runs.
     """
     authorise(desk.actor, "read")
     if format == "csv":
-        return _export_tables(desk, target)
-    with new_file(target) as file:
-        return export_into(desk, file, str(target), format)
+        return _export_tables(desk, target, progress)
+    with new_file(target) as file, desk.reading() as snapshot:
+        return write_into(snapshot, file.write, str(target), format, progress)
 
 
-def _export_tables(desk: Desk, target: Path) -> ExportAnswer:
+def _export_tables(desk: Desk, target: Path, progress: Progress | None) -> ExportAnswer:
     beside = target.with_name(f"{target.name.removesuffix('.csv')}.observations.csv")
     with new_file(target) as file, new_file(beside) as second, desk.reading() as snapshot:
-        view = View(snapshot)
+        view = View(snapshot, progress)
         for line in posteriors_as_csv(view.posteriors):
             file.write(line.encode())
         for line in observations_as_csv(view.observations()):
@@ -122,16 +125,20 @@ def export_into(desk: Desk, file: IO[bytes], name: str, format: ExportFormat = "
 
 
 def write_into(
-    snapshot: Snapshot, write_bytes: Callable[[bytes], object], name: str, format: ExportFormat
+    snapshot: Snapshot,
+    write_bytes: Callable[[bytes], object],
+    name: str,
+    format: ExportFormat,
+    progress: Progress | None = None,
 ) -> ExportAnswer:
     """The same of a snapshot that is open."""
     if format != "jsonl":
-        view = View(snapshot)
+        view = View(snapshot, progress, n_passes=2)
         for piece in view.json() if format == "json" else posteriors_as_csv(view.posteriors):
             write_bytes(piece.encode())
         return view.answer(name, format)
     counts: Counter[str] = Counter()
-    for line in write(_counted(lines(snapshot), counts)):
+    for line in write(_counted(lines(snapshot, progress), counts)):
         write_bytes(line)
     return ExportAnswer(
         file=name,
@@ -145,20 +152,26 @@ def write_into(
     )
 
 
-def lines(snapshot: Snapshot) -> Iterator[LedgerLine]:
+def lines(snapshot: Snapshot, progress: Progress | None = None) -> Iterator[LedgerLine]:
     """Learner, arms, then runs, rewards, resets and notes by revision (a reward never before its run)."""
     yield LearnerLine(
         armscope=1, name=snapshot.name, origin=snapshot.origin or None, settings=snapshot.settings
     )
     yield from told_arms(snapshot)
     streams = (
-        told_runs(snapshot),
+        _steps(snapshot, progress).each(told_runs(snapshot)),
         told_rewards(snapshot),
         told_resets(snapshot),
         told_notes(snapshot),
     )
     for _, line in heapq.merge(*streams, key=itemgetter(0)):
         yield line
+
+
+def _steps(snapshot: Snapshot, progress: Progress | None, n_passes: int = 1) -> Steps:
+    """A step for each run, as often as they are read."""
+    known = totals(snapshot)
+    return Steps(n_passes * (known.runs + known.empty), progress)
 
 
 def _counted(lines: Iterable[LedgerLine], counts: Counter[str]) -> Iterator[LedgerLine]:
@@ -170,8 +183,9 @@ def _counted(lines: Iterable[LedgerLine], counts: Counter[str]) -> Iterator[Ledg
 class View:
     """A learner at one moment as OpenClaw's export shows it; what is undone is not in it."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, progress: Progress | None = None, *, n_passes: int = 1) -> None:
         self._snapshot = snapshot
+        self._steps = _steps(snapshot, progress, n_passes)
         self._counts: Counter[str] = Counter()
         self.posteriors = list(_posteriors(snapshot))
 
@@ -188,7 +202,7 @@ class View:
     def observations(self) -> Iterator[Observed]:
         """Automatic ones and the ledger's, by revision."""
         corrected = self._corrected()
-        streams = (told_runs(self._snapshot), told_rewards(self._snapshot))
+        streams = (self._steps.each(told_runs(self._snapshot)), told_rewards(self._snapshot))
         for _, line in heapq.merge(*streams, key=itemgetter(0)):
             if isinstance(line, RunLine):
                 found: Iterable[Observed] = automatic(line, corrected.get(line.run.uid, frozenset()))
@@ -225,7 +239,7 @@ class View:
         )
 
     def _traces(self) -> Iterator[object]:
-        for _, line in told_runs(self._snapshot):
+        for _, line in self._steps.each(told_runs(self._snapshot)):
             if isinstance(line, RunLine) and line.outcome != "empty":
                 self._counts["runs"] += 1
                 yield trace_of(line.run)

@@ -10,6 +10,7 @@ import msgspec
 
 from core.errors import InvalidInput, StoreFull
 from core.flows.desk import Desk
+from core.flows.steps import Progress
 from core.permissions import authorise
 from core.store.engine import Database, make_folder, sync_file, sync_names
 from core.store.schema import HEAD
@@ -47,7 +48,7 @@ def place(desk: Desk) -> Place:
     return Place(file=str(path), size_bytes=size_bytes, schema=HEAD)
 
 
-def backup(desk: Desk, target: Path) -> BackupAnswer:
+def backup(desk: Desk, target: Path, *, progress: Progress | None = None) -> BackupAnswer:
     """Write a copy of the whole database as it is at one moment, while others use it.
 
     The copy appears under its name only when it is complete and on disk. Raises `InvalidInput` for a name that
@@ -64,7 +65,7 @@ def backup(desk: Desk, target: Path) -> BackupAnswer:
         revision = snapshot.revision
     try:
         make_folder(target.parent)
-        desk.store.database.backup(partial)
+        desk.store.database.backup(partial, progress)
         sync_file(partial)
         os.link(partial, target)  # unlike a rename, refuses to replace a file that appeared meanwhile
         sync_names(target.parent)

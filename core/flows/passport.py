@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
@@ -19,6 +18,7 @@ import msgspec
 
 from core.flows.desk import Desk
 from core.flows.export import ExportAnswer, ExportFormat, View, new_file, write_into
+from core.flows.steps import Progress
 from core.formats.openclaw_shape import observations_as_csv, posteriors_as_csv
 from core.permissions import authorise
 from core.records.learner import LearnerSettings
@@ -26,6 +26,7 @@ from core.records.times import iso
 from core.store.reads import totals
 from core.store.schema import HEAD
 from core.store.transaction import Snapshot
+from core.version import __version__
 
 MANIFEST: Final = "manifest.json"
 _FIRST_DAY_MS: Final = 315_532_800_000
@@ -73,12 +74,14 @@ class PackageAnswer(msgspec.Struct, frozen=True, kw_only=True):
     manifest: Manifest
 
 
-def export_package(desk: Desk, target: Path, format: ExportFormat = "jsonl") -> PackageAnswer:
+def export_package(
+    desk: Desk, target: Path, format: ExportFormat = "jsonl", *, progress: Progress | None = None
+) -> PackageAnswer:
     """Write a learner, all of one moment, and its manifest into a new zip. Raises `InvalidInput` for a name taken."""
     authorise(desk.actor, "read")
     with new_file(target) as file, desk.reading() as snapshot, ZipFile(file, "w", ZIP_DEFLATED) as zipped:
         packer = _Packer(zipped, desk.clock())
-        answer = _pack(snapshot, packer, format)
+        answer = _pack(snapshot, packer, format, progress)
         manifest = _manifest(desk, snapshot, answer, packer)
         with packer.file(MANIFEST) as put:
             put(msgspec.json.format(msgspec.json.encode(manifest), indent=2))
@@ -87,11 +90,13 @@ def export_package(desk: Desk, target: Path, format: ExportFormat = "jsonl") -> 
     )
 
 
-def _pack(snapshot: Snapshot, packer: _Packer, format: ExportFormat) -> ExportAnswer:
+def _pack(
+    snapshot: Snapshot, packer: _Packer, format: ExportFormat, progress: Progress | None
+) -> ExportAnswer:
     if format != "csv":
         with packer.file(f"export.{format}") as put:
-            return write_into(snapshot, put, f"export.{format}", format)
-    view = View(snapshot)
+            return write_into(snapshot, put, f"export.{format}", format, progress)
+    view = View(snapshot, progress)
     with packer.file("export.csv") as put:
         for line in posteriors_as_csv(view.posteriors):
             put(line.encode())
@@ -131,7 +136,7 @@ class _Packer:
 def _manifest(desk: Desk, snapshot: Snapshot, answer: ExportAnswer, packer: _Packer) -> Manifest:
     known = totals(snapshot)
     return Manifest(
-        armscope=_version(),
+        armscope=__version__,
         schema=HEAD,
         format=answer.format,
         made_at=iso(packer.now_ms),
@@ -150,13 +155,6 @@ def _manifest(desk: Desk, snapshot: Snapshot, answer: ExportAnswer, packer: _Pac
         settings=snapshot.settings,
         files=tuple(packer.files),
     )
-
-
-def _version() -> str:
-    try:
-        return version("armscope")
-    except PackageNotFoundError:  # run from a copy of the project that nobody installed
-        return "not installed"
 
 
 def _hash_of(path: Path) -> str:

@@ -10,19 +10,16 @@ In CSV a text that a spreadsheet would take for a formula gets an apostrophe bef
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
 import msgspec
 
+from core.records.cells import csv_line
 from core.records.ledger_lines import RewardContext, RewardLine, RunLine
 from core.records.run import Run
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-_SPECIAL: Final = re.compile(r'[,"\r\n]')
-_NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 _POSTERIOR_HEADS: Final = ("armId", "alpha", "beta", "mean", "pulls", "lastUpdated")
 _OBSERVATION_HEADS: Final = (
     "armId",
@@ -37,7 +34,6 @@ _OBSERVATION_HEADS: Final = (
     "run",
 )
 
-Cell = str | int | float | bool | None
 Json = dict[str, object]
 
 
@@ -203,18 +199,18 @@ def _plain(value: object) -> object:
 
 def posteriors_as_csv(posteriors: Iterable[Stored]) -> Iterator[str]:
     """A table of posteriors, line by line, numbers with four decimals."""
-    yield _line(_POSTERIOR_HEADS)
+    yield csv_line(_POSTERIOR_HEADS)
     for one in posteriors:
         numbers = (_fixed(one.alpha), _fixed(one.beta), _fixed(one.mean))
-        yield _line((one.arm_id, *numbers, one.pulls, one.last_updated))
+        yield csv_line((one.arm_id, *numbers, one.pulls, one.last_updated))
 
 
 def observations_as_csv(observations: Iterable[Observed]) -> Iterator[str]:
     """A table of observations with their contexts, line by line."""
-    yield _line(_OBSERVATION_HEADS)
+    yield csv_line(_OBSERVATION_HEADS)
     for one in observations:
         context = one.context
-        yield _line(
+        yield csv_line(
             (
                 one.arm_id,
                 one.kind,
@@ -228,32 +224,6 @@ def observations_as_csv(observations: Iterable[Observed]) -> Iterator[str]:
                 context.run,
             )
         )
-
-
-def defused(cell: Cell) -> str:
-    """A cell that no spreadsheet takes for a formula.
-
-    >>> defused("=1+1"), defused("-0.5"), defused(-0.5), defused(None), defused(True)
-    ("'=1+1", '-0.5', '-0.5', '', 'true')
-    """
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if not isinstance(cell, str):
-        return repr(cell)
-    return f"'{cell}" if cell.startswith(_FORMULA) and not _NUMBER.fullmatch(cell) else cell
-
-
-def _line(cells: Iterable[Cell]) -> str:
-    return ",".join([_quoted(defused(cell)) for cell in cells]) + "\n"
-
-
-def _quoted(cell: str) -> str:
-    """Quoted where it must be; Python's own writer leaves a lone carriage return bare."""
-    if _SPECIAL.search(cell) is None:
-        return cell
-    return '"' + cell.replace('"', '""') + '"'
 
 
 def _fixed(number: float) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 from core.records.judged import INCLUDED, OBSERVED
 from core.store.caches import CHUNK, newest_observations, tally_facts
@@ -16,6 +16,8 @@ from core.store.tally import ArmDay, ArmHour, Tally, UsageHour, merged
 from core.store.transaction import NUMBERS, TOLD, Snapshot, base_of
 
 Key = TypeVar("Key")
+PASSES: Final = 2
+"""How often a check goes through a learner's runs."""
 
 
 class Difference(NamedTuple):
@@ -27,9 +29,9 @@ class Difference(NamedTuple):
     recomputed: str
 
 
-def differences(snapshot: Snapshot) -> Iterator[Difference]:
-    """Everything in one learner that is not what its facts say."""
-    tally = merged(_tallies(snapshot))
+def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: None) -> Iterator[Difference]:
+    """Everything in one learner that is not what its facts say; ``taken`` hears of the runs it has gone through."""
+    tally = merged(_tallies(snapshot, taken))
     arm_hours = {place: sums for place, sums in tally.arms.items() if any(sums)}
     yield from _compare("arm_hour", _stored_arm_hours(snapshot), arm_hours)
     yield from _compare("arm_day", _stored_arm_days(snapshot), tally.arm_days())
@@ -39,7 +41,7 @@ def differences(snapshot: Snapshot) -> Iterator[Difference]:
     yield from _compare("learner", {"settings": snapshot.settings}, {"settings": folded_settings(snapshot)})
     yield from _compare("undone", _marked(snapshot), _undone(snapshot))
     yield from _flags(snapshot)
-    yield from _claimed(snapshot)
+    yield from _claimed(snapshot, taken)
     for kind in LEDGER_KINDS:
         yield from _told(snapshot, kind)
     yield from _listed(snapshot)
@@ -56,9 +58,10 @@ def damage(snapshot: Snapshot) -> Iterator[Difference]:
         yield Difference(table, str(row), "a missing parent", parent)
 
 
-def _tallies(snapshot: Snapshot) -> Iterator[Tally]:
+def _tallies(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Tally]:
     for run_nos in numbered_runs(snapshot, CHUNK):
         yield tally_facts(snapshot, run_nos)
+        taken(len(run_nos))
     loose = snapshot.link.rows(
         "SELECT observation_no FROM observation WHERE learner_id = ? AND run_no = 0", [snapshot.learner_id]
     )
@@ -170,7 +173,7 @@ def _flags(snapshot: Snapshot) -> Iterator[Difference]:
         )
 
 
-def _claimed(snapshot: Snapshot) -> Iterator[Difference]:
+def _claimed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Difference]:
     """Runs stand, in the version and epoch, as the imports that are not undone say."""
     for run_nos in numbered_runs(snapshot, CHUNK):
         now = {
@@ -186,6 +189,7 @@ def _claimed(snapshot: Snapshot) -> Iterator[Difference]:
             said = (int(plan.standing), plan.rank, plan.trace, plan.digest, plan.revision)
             if said != now[plan.run_no]:
                 yield Difference("run", str(plan.run_no), str(now[plan.run_no]), str(said))
+        taken(len(run_nos))
 
 
 def _told(snapshot: Snapshot, kind: LedgerKind) -> Iterator[Difference]:

@@ -11,7 +11,7 @@ import errno
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import islice
@@ -46,6 +46,7 @@ _NO_ROOM: Final = frozenset(
 )
 """What SQLite makes of a quota or a size limit; only a full disk has a code of its own."""
 _KEPT_READERS: Final = 8
+_PAGES_PER_REPORT: Final = 1_024
 _MAX_VARIABLES: Final = 500
 _ROWS_PER_STATEMENT: Final = 64
 _ROWS_TURNED: Final = 256
@@ -202,12 +203,20 @@ class Database:
             next_step="Try again; if it lasts, look for an armscope process that hangs.",
         )
 
-    def backup(self, target: Path) -> None:
-        """Copy the database as it is at one moment into ``target``, while others read and write."""
+    def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+        """Copy the database as it is at one moment into ``target``, while others read and write.
+
+        ``progress`` is told how many pages are copied, of how many.
+        """
+
+        def told(_: int, remaining: int, total: int) -> None:
+            if progress is not None:
+                progress(total - remaining, total)
+
         with translated(self.path), self.reading() as link:
             copy = sqlite3.connect(target, isolation_level=None)
             try:
-                link._driver.backup(copy)
+                link._driver.backup(copy, pages=_PAGES_PER_REPORT, progress=told)
                 copy.execute("PRAGMA journal_mode=DELETE")
             finally:
                 copy.close()

@@ -10,19 +10,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from core.errors import SchemaMismatch, StoreUnusable
+from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
 from core.store.engine import Database, Link, from_os, make_folder, translated
 
 HEAD: Final = "0003"
 """The newest migration; a test holds it against the scripts."""
 
 
-def prepare(database: Database) -> None:
-    """Make sure the file holds our newest schema; create it where there is nothing yet.
+def prepare(database: Database, *, create: bool) -> None:
+    """Make sure the file holds our newest schema; with ``create`` it is made where there is nothing yet.
 
-    Raises `SchemaMismatch` for another schema, `StoreUnusable` for a foreign file.
+    Raises `NoDatabase` where there is nothing, `SchemaMismatch` for another schema, `StoreUnusable` for a foreign
+    file.
     """
     found = _version(database)
+    if found is None and not create:
+        raise NoDatabase(
+            f"There is no database at {database.path}.",
+            next_step="Make it with: armscope import FILES (or name another with --database).",
+        )
     if found is None:
         with _making(database):
             if _version(database) is None:  # nobody was quicker

@@ -22,16 +22,17 @@ _MAX_MEMORIES: Final = 8
 
 
 class Store:
-    """One database, opened; created silently where there is none.
+    """One database, opened; with ``create`` it is made silently where there is none.
 
-    Raises `SchemaMismatch` for an older schema and `StoreUnusable` for what is no database of ours.
+    Raises `NoDatabase` where there is none to be made, `SchemaMismatch` for an older schema and `StoreUnusable` for
+    what is no database of ours.
     """
 
-    def __init__(self, path: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+    def __init__(self, path: Path, *, create: bool = True, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
         self.database = Database(path, lock_timeout_s=lock_timeout_s)
         self._memories: dict[str, Memory] = {}
         try:
-            prepare(self.database)
+            prepare(self.database, create=create)
         except BaseException:
             self.database.close()  # not some time later: a reader that stays open keeps the log of the file
             raise
@@ -42,12 +43,17 @@ class Store:
 
     @contextmanager
     def writing(
-        self, learner: str, *, actor: Actor, now_ms: int, origin: str | None = None
+        self, learner: str, *, actor: Actor, now_ms: int, origin: str | None = None, only: bool = False
     ) -> Iterator[Transaction]:
-        """One write to one learner; where there is none it is made with this origin, or `UnknownLearner` raised."""
+        """One write to one learner; where there is none it is made with this origin, or `UnknownLearner` raised.
+
+        With ``only`` it is made only where there is no other.
+        """
         with self.database.writing() as link:
             memory = self._memories.pop(learner, None)
-            txn = Transaction(link, learner, actor=actor, now_ms=now_ms, origin=origin, memory=memory)
+            txn = Transaction(
+                link, learner, actor=actor, now_ms=now_ms, origin=origin, only=only, memory=memory
+            )
             yield txn
             txn.finish()
         # Only now it is on disk: a write that fails leaves nothing behind.

@@ -174,7 +174,8 @@ class Snapshot:
 class Transaction:
     """One write to one learner: its row is updated first, its counters and audit last.
 
-    ``origin`` is the identity a learner gets that doesn't exist yet; None = it must exist.
+    ``origin`` is the identity a learner gets that doesn't exist yet; None = it must exist, and with ``only`` also
+    where there is another.
     ``memory`` is what the last write of this process left, be it outdated.
     """
 
@@ -186,6 +187,7 @@ class Transaction:
         actor: Actor,
         now_ms: int,
         origin: str | None,
+        only: bool = False,
         memory: Memory | None = None,
     ) -> None:
         self.link = link
@@ -195,7 +197,7 @@ class Transaction:
         row = link.row(_BEGIN, [name])
         self.created = row is None and origin is not None
         if row is None:
-            if origin is None:
+            if origin is None or (only and link.row("SELECT learner_id FROM learner LIMIT 1") is not None):
                 raise unknown_learner(self)
             _create(link, name, origin, now_ms)
             row = link.rows(_BEGIN, [name])[0]

@@ -18,7 +18,7 @@ from core.errors import ArmscopeError
 from core.flows.desk import Desk
 from core.flows.drop import Dropped, import_dropped
 from core.flows.importing import ImportAnswer
-from core.formats import Source
+from core.formats import Opened, Source
 from core.records.run import Phase, Unit
 from dashboard import loading, wording
 from dashboard.acting.flashes import Flash, failure, say
@@ -52,7 +52,7 @@ class ImportJob:
     problem: ArmscopeError | None = None
     ended: threading.Event = field(default_factory=threading.Event)
 
-    def follow(self, source: Source, n_bytes: int) -> None:
+    def follow(self, _: Opened, source: Source, n_bytes: int) -> None:
         """What the importer calls as it reads."""
         self.file = source.file
         self.read_bytes[f"{source.path}"] = n_bytes

@@ -222,7 +222,7 @@ def test_guidance_is_said_line_by_line(filled: Shell, tmp_path: Path) -> None:
 
 def test_note(filled: Shell) -> None:
     found = document(filled("note", A, "slow on Mondays", "--key", "k", "--json"))
-    assert found == {"id": "note-1", "arm": A, "text": "slow on Mondays"}
+    assert found == {"id": "note-1", "arm": A, "text": "slow on Mondays", "learner": "default"}
     assert document(filled("note", A, "slow on Mondays", "--key", "k", "--json")) == found
     assert document(filled("undo", "note-1", "--json"))["kind"] == "note"
     assert "armscope undo note-2" in filled("note", A, "fast on Tuesdays")[1]
@@ -233,7 +233,7 @@ def test_reset_and_undo(filled: Shell) -> None:
     assert list(found) == ["id", "learner", "reset_count", "arm_ids", "to"]
     assert (found["reset_count"], found["to"], found["learner"]) == (2, "prior", "default")
     taken = document(filled("undo", found["id"], "--json"))
-    assert taken == {"id": "undo-1", "undone": found["id"], "kind": "reset"}
+    assert taken == {"id": "undo-1", "undone": found["id"], "kind": "reset", "learner": "default"}
     assert document(filled("reset", "--arm", A, "--yes", "--json"))["arm_ids"] == [A]
     assert document(filled("reset", "--yes", "--json"))["reset_count"] == 2
 
@@ -295,15 +295,15 @@ def test_the_database_is_a_path_a_url_or_a_variable(
 ) -> None:
     for database in (tmp_path / "a.db", f"sqlite:///{tmp_path}/a.db", "a.db", "sqlite:///a.db"):
         assert document(filled("--database", database, "status", "--json"))["runs"] == 2
-    assert document(filled("--database", "other.db", "status", "--json"))["runs"] == 0
     monkeypatch.setenv("ARMSCOPE_DATABASE", f"sqlite:///{tmp_path}/a.db")
     assert document(filled("status", "--json"))["runs"] == 2
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home" / "data"))
     monkeypatch.setenv("ARMSCOPE_DATABASE", "")
-    assert document(filled("status", "--json"))["database"] == str(
-        tmp_path / "home" / "data" / "armscope" / "armscope.db"
-    )
+    usual = tmp_path / "home" / "data" / "armscope" / "armscope.db"
+    assert str(usual) in error(filled("status", "--json"), 1, "no_database")["error"]
+    document(filled("import", tmp_path / "runs.jsonl", "--json"))
+    assert document(filled("status", "--json"))["database"] == str(usual)
 
 
 @pytest.mark.parametrize("database", ["", "postgresql://host/db", "sqlite:///", "~nobody-of-that-name/a.db"])
@@ -418,20 +418,15 @@ def test_bad_input_is_a_clear_error_and_changes_nothing(filled: Shell, tmp_path:
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        (b"", None),
+        (b"", "no_database"),
         (b"Dear diary,\n" * 99, "store_unusable"),
         (b"SQLite format 3\x00" + b"\x01" * 9_000, "store_unusable"),
     ],
 )
-def test_the_database_named_is_none_of_ours(
-    shell: Shell, tmp_path: Path, content: bytes, kind: str | None
-) -> None:
+def test_the_database_named_is_none_of_ours(shell: Shell, tmp_path: Path, content: bytes, kind: str) -> None:
     (tmp_path / "b.db").write_bytes(content)
-    found = shell("--database", "b.db", "status", "--json")
-    if kind is None:
-        assert document(found)["runs"] == 0
-        return
-    for command in (("status",), ("verify",), ("upgrade",), ("reward", A, "1"), ("import", tmp_path)):
+    making = () if kind == "no_database" else (("upgrade",), ("import", tmp_path))
+    for command in (("status",), ("verify",), ("reward", A, "1"), *making):
         error(shell("--database", "b.db", *command, "--json"), 1, kind)
     assert (tmp_path / "b.db").read_bytes() == content
 

@@ -94,8 +94,10 @@ def test_watching_for_people(shell: Shell, home: Path, monkeypatch: pytest.Monke
     code, out, _ = shell("import", home, "--watch")
     assert code == 0
     assert out.splitlines() == [
+        f"Watching {home} for learner default; stop with Ctrl+C.",
         "import-1: 2 new runs, 0 grown",
-        "Stopped watching. Take it back with: armscope undo import-1",
+        "Stopped watching.",
+        "Written to learner default. Take it back with: armscope undo import-1",
     ]
     assert shell("import", home / "nope", "--watch")[0] == 1
 
@@ -113,7 +115,7 @@ def test_watching_says_ledger_lines_once(shell: Shell, home: Path, monkeypatch: 
 
     monkeypatch.setattr(time, "sleep", nap)
     out = shell("import", path, "--watch")[1]
-    assert out.splitlines()[:-1] == [
+    assert out.splitlines()[1:-2] == [
         "import-1: 0 new runs, 0 grown, 1 rewards, carried beliefs, resets and notes"
     ]
 

@@ -15,7 +15,7 @@ import pytest
 
 import core.flows
 from core.errors import Denied
-from core.flows import export, importing, keep, learn, look
+from core.flows import export, importing, keep, learn, look, names
 from core.flows.desk import Desk
 from core.flows.drop import Dropped, import_dropped
 from core.flows.learners import create_learner, learners
@@ -89,6 +89,8 @@ FLOWS: dict[str, tuple[Action, Flow]] = {
     "passport.export_package": ("read", lambda desk, folder: export_package(desk, folder / "out.zip")),
     "learners.learners": ("read", lambda desk, _: learners(desk)),
     "learners.create_learner": ("settings", lambda desk, _: create_learner(desk, "new")),
+    "names.arm_ids": ("read", lambda desk, _: names.arm_ids(desk)),
+    "names.learner_names": ("read", lambda desk, _: names.learner_names(desk)),
     "keep.place": ("read", lambda desk, _: keep.place(desk)),
     "keep.backup": ("settings", lambda desk, folder: keep.backup(desk, folder / "copy.db")),
     "learn.record": ("ingest", lambda desk, _: learn.record(desk, run_of("x"))),

@@ -27,10 +27,10 @@ from core.formats.openclaw_shape import (
     Observed,
     Stored,
     as_json,
-    defused,
     observations_as_csv,
     posteriors_as_csv,
 )
+from core.records.cells import defused
 from core.records.ledger_lines import RewardContext
 from tests.flows.world import desk_at, run_of
 from tests.formats.test_qortex_db import database, state

@@ -28,7 +28,7 @@ from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change
 from core.flows.undo import redo, undo
-from core.formats import Source
+from core.formats import Opened, Source
 from core.records.arm import Arm
 from core.records.run import Inventory, Unit
 from tests.flows.history import described
@@ -565,7 +565,7 @@ def test_an_import_under_way_is_seen_by_nobody_and_one_cut_short_never_was(tmp_p
     n_bytes = (tmp_path / "long").stat().st_size
     at: list[int] = []
 
-    def stop_half_way(_: Source, n_read: int) -> None:
+    def stop_half_way(_: Opened, __: Source, n_read: int) -> None:
         assert look.imports(other) == ()
         at.append(n_read)
         if n_read > n_bytes / 2:

@@ -4,18 +4,21 @@ One file per group of commands; a command is known once its file is imported, in
 """
 
 from core.doors.cli import showing, explaining, bringing, taking, choosing, changing, keeping  # isort: skip - the order of --help
-from core.doors.cli.line import Json, Where, answer, app, desk_of, main
+from core.doors.cli.line import Asked, answer, app, asked, command, desk_of, done, following, main
 
 __all__ = [
-    "Json",
-    "Where",
+    "Asked",
     "answer",
     "app",
+    "asked",
     "bringing",
     "changing",
     "choosing",
+    "command",
     "desk_of",
+    "done",
     "explaining",
+    "following",
     "keeping",
     "main",
     "showing",

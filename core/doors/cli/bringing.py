@@ -5,29 +5,35 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.filesize import decimal
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from core.doors.cli.line import Json, answer, app, desk_of
-from core.doors.terminal import literal, say, say_error, say_json_line, say_table
+from core.doors.cli.line import asked, command, desk_of, done, following, written_words
+from core.doors.progress import Bar
+from core.doors.terminal import say, say_error, say_json_line, say_table
 from core.errors import UnreadableSource
-from core.flows.find import USUAL, Found, find_sessions
-from core.flows.importing import ImportAnswer, import_files
-from core.flows.watch import tells_news, watch
-from core.formats import Source
 from core.records.times import iso
 
+if TYPE_CHECKING:
+    from core.flows.desk import Desk
+    from core.flows.find import Found
+    from core.flows.importing import ImportAnswer
+    from core.formats import Opened, Source
 
-@app.command("import")
+
+@command(
+    "import",
+    examples=[
+        "import ~/.claude/projects",
+        "import runs.jsonl --tools tools.json --unit turn",
+        "import ~/.claude/projects --watch --every 10",
+    ],
+)
 def import_(
     context: typer.Context,
     paths: Annotated[
@@ -36,12 +42,17 @@ def import_(
             help="Files and folders with transcripts; none: what the usual agents keep here, after asking."
         ),
     ] = None,
-    format_name: Annotated[str | None, typer.Option("--format", help="Instead of recognising it.")] = None,
+    format_name: Annotated[
+        str | None, typer.Option("--format", metavar="NAME", help="Instead of recognising it.")
+    ] = None,
     unit: Annotated[
         Literal["prompt", "turn", "episode"] | None, typer.Option("--unit", help="What counts as a run.")
     ] = None,
     tools: Annotated[
-        Path | None, typer.Option("--tools", help="The tools that were offered, where the runs don't say.")
+        Path | None,
+        typer.Option(
+            "--tools", metavar="FILE", help="The tools that were offered, where the runs don't say."
+        ),
     ] = None,
     phase: Annotated[
         Literal["passive", "active"] | None, typer.Option("--phase", help="For this import.")
@@ -50,13 +61,18 @@ def import_(
         bool, typer.Option("--watch", help="Go on and import what grows, until Ctrl+C; all of it is one act.")
     ] = False,
     every_s: Annotated[
-        float, typer.Option("--every", min=0.1, max=86_400, help="With --watch: seconds between two looks.")
+        float,
+        typer.Option(
+            "--every", metavar="S", min=0.1, max=86_400, help="With --watch: seconds between two looks."
+        ),
     ] = 2.0,
-    as_json: Json = False,
 ) -> None:
     """Read agent transcripts; again changes nothing."""
-    named = paths or _found_sessions(as_json=as_json)
-    desk = desk_of(context)
+    from core.flows.importing import import_files
+    from core.flows.watch import watch
+
+    named = paths or _found_sessions(as_json=asked(context).as_json)
+    desk = desk_of(context, create=True)
     if watched:
         told = watch(
             desk,
@@ -67,9 +83,9 @@ def import_(
             tools_file=tools,
             phase=phase,
         )
-        _say_watched(told, as_json=as_json)
+        _say_watched(context, desk, named, told)
         return
-    with _progress(quiet=as_json) as follow:
+    with following(context) as bar:
         found = import_files(
             desk,
             named,
@@ -77,13 +93,20 @@ def import_(
             unit=unit,
             tools_file=tools,
             phase=phase,
-            progress=follow,
+            progress=None if bar is None else _Following(bar),
         )
-    answer(found, as_json=as_json, words=lambda: _say_import(found))
+    done(context, _told(found, desk), lambda: _say_import(context, desk, found))
+
+
+def _told(found: ImportAnswer, desk: Desk) -> dict[str, object]:
+    """An import's answer for programs, with whose runs they are."""
+    return {**msgspec.to_builtins(found), "learner": desk.learner}
 
 
 def _found_sessions(*, as_json: bool) -> list[Path]:
     """Folders where the usual agents keep sessions, once the person has agreed; else the list and exit code 2."""
+    from core.flows.find import find_sessions
+
     found = find_sessions(Path.home())
     folders = list(dict.fromkeys(Path(one.folder) for one in found))
     if not as_json and found:
@@ -96,13 +119,13 @@ def _found_sessions(*, as_json: bool) -> list[Path]:
 
 
 def _say_found(found: Sequence[Found]) -> None:
-    heads = ("agent", "format", "files", "size", "newest", "folder")
+    heads = ("agent", "format", "files", "MB", "newest", "folder")
     rows = [
         (
             one.agent,
             one.format,
             f"{one.files:,}",
-            decimal(one.size_bytes),
+            _megabytes(one.size_bytes),
             (iso(one.newest_ms) or "unknown")[:16].replace("T", " "),
             one.folder,
         )
@@ -112,6 +135,8 @@ def _say_found(found: Sequence[Found]) -> None:
 
 
 def _nothing_named(found: Sequence[Found], folders: Sequence[Path]) -> dict[str, object]:
+    from core.flows.find import USUAL
+
     if not found:
         places = ", ".join(f"~/{place}" for _, place in USUAL)
         error = f"Nothing was named to import, and there are no sessions where the usual agents keep them ({places})."
@@ -123,25 +148,31 @@ def _nothing_named(found: Sequence[Found], folders: Sequence[Path]) -> dict[str,
     return {**told, "found": [msgspec.to_builtins(one) for one in found]} if found else told
 
 
-def _say_watched(told: Iterable[ImportAnswer | UnreadableSource], *, as_json: bool) -> None:
+def _say_watched(
+    context: typer.Context,
+    desk: Desk,
+    named: Sequence[Path],
+    told: Iterable[ImportAnswer | UnreadableSource],
+) -> None:
     """Say what watching brings until it is stopped; with ``--json`` one document a line."""
+    from core.flows.watch import tells_news
+
+    as_json, is_talkative = asked(context).as_json, not (asked(context).as_json or asked(context).quiet)
     act: str | None = None
+    if is_talkative:
+        say(f"Watching {', '.join(map(str, named))} for learner {desk.learner}; stop with Ctrl+C.")
     try:
         for one in told:
             act = act if isinstance(one, UnreadableSource) else one.id
             if as_json:
-                say_json_line(one.as_answer() if isinstance(one, UnreadableSource) else one)
+                say_json_line(one.as_answer() if isinstance(one, UnreadableSource) else _told(one, desk))
             elif isinstance(one, UnreadableSource):
                 say_error(one, as_json=False)
-            elif tells_news(one):
+            elif is_talkative and tells_news(one):
                 say(_news(one))
     except KeyboardInterrupt:
-        if not as_json:
-            say(
-                "Stopped watching."
-                if act is None
-                else f"Stopped watching. Take it back with: armscope undo {act}"
-            )
+        if is_talkative:
+            say("Stopped watching.", *(() if act is None else written_words(context, desk, act)))
 
 
 def _news(one: ImportAnswer) -> str:
@@ -151,7 +182,7 @@ def _news(one: ImportAnswer) -> str:
     return f"{one.id}: {one.runs - one.duplicates - one.updated:,} new runs, {one.updated:,} grown{ledger}"
 
 
-def _say_import(found: ImportAnswer) -> None:
+def _say_import(context: typer.Context, desk: Desk, found: ImportAnswer) -> None:
     say(
         f"{found.id}: {found.runs:,} runs ({found.unit}) from {found.files:,} files ({found.format}): "
         f"{found.observed:,} observed, {found.skipped:,} skipped{_reasons(found)}."
@@ -178,7 +209,7 @@ def _say_import(found: ImportAnswer) -> None:
         say(f"  {note}")
     if found.hint:
         say(found.hint)
-    say(f"Take it back with: armscope undo {found.id}")
+    say(*written_words(context, desk, found.id))
 
 
 def _reasons(found: ImportAnswer) -> str:
@@ -198,34 +229,40 @@ def _say_differences(found: ImportAnswer) -> None:
 
 
 class _Following:
-    """A progress bar over the files of an import, on a terminal only."""
+    """What an import reports, on one bar over the bytes of all its files."""
 
-    def __init__(self, bar: Progress | None) -> None:
+    def __init__(self, bar: Bar) -> None:
         self._bar = bar
-        self._tasks: dict[str, Any] = {}
+        self._source: Source | None = None
+        self._n_files = 0
+        self._before_bytes = 0
+        self._total_bytes = 0
 
-    def __call__(self, source: Source, n_bytes: int) -> None:
-        if self._bar is None:
-            return
-        if source.file not in self._tasks:
-            self._tasks[source.file] = self._bar.add_task(
-                literal(Path(source.file).name[:40]).plain, total=source.size_bytes
+    def __call__(self, opened: Opened, source: Source, n_bytes: int) -> None:
+        if source is not self._source:
+            self._begin(opened, source)
+        read_bytes = self._before_bytes + n_bytes
+
+        def words() -> str:
+            return (
+                f"{self._n_files:,} of {len(opened.sources):,} files, "
+                f"{_megabytes(read_bytes)} of {_megabytes(self._total_bytes)} MB"
             )
-        self._bar.update(self._tasks[source.file], completed=n_bytes)
+
+        self._bar.show(read_bytes, self._total_bytes, words, at=source.path.name)
+
+    def _begin(self, opened: Opened, source: Source) -> None:
+        if self._source is None:
+            self._total_bytes = opened.size_bytes
+        else:
+            self._before_bytes += self._source.size_bytes
+        self._source = source
+        self._n_files += 1
 
 
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[_Following]:
-    """A bar for each file being read, on a terminal and nowhere else."""
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield _Following(None)
-        return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        yield _Following(bar)
+def _megabytes(n_bytes: int) -> str:
+    """
+    >>> _megabytes(4_123_000), _megabytes(16_000_000)
+    ('4.1', '16')
+    """
+    return f"{n_bytes / 1e6:,.1f}" if n_bytes < 10_000_000 else f"{n_bytes / 1e6:,.0f}"

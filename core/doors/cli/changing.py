@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
 
-from core.doors.cli.line import Json, answer, app, desk_of, types_of
+from core.doors.cli.completing import arm_ids
+from core.doors.cli.line import answer, command, desk_of, types_of, written
 from core.doors.terminal import said_mean, say, say_table
-from core.flows import look
-from core.flows.desk import Desk
-from core.flows.note import note as note_arm
-from core.flows.reset import reset as reset_arms
-from core.flows.reward import reward as reward_arm
-from core.flows.settings import change
-from core.flows.undo import undo as undo_act
 from core.records.arm import ArmType
 from core.records.observation import RewardOutcome
 from core.records.reset import Target
 
+if TYPE_CHECKING:
+    from core.flows.desk import Desk
 
-@app.command()
+ArmId = Annotated[str, typer.Argument(help="The arm's id, type:category:name.", autocompletion=arm_ids)]
+Key = Annotated[
+    str | None,
+    typer.Option("--key", metavar="KEY", help="Idempotency key: the same act sent again counts once."),
+]
+Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.")]
+
+
+@command(examples=["settings", "settings set baseline_rate 0.1", "settings set prices '{\"MODEL\": 3}'"])
 def settings(
     context: typer.Context,
     action: Annotated[
@@ -31,25 +35,26 @@ def settings(
     ] = None,
     name: Annotated[str | None, typer.Argument(help="Which setting.")] = None,
     value: Annotated[str | None, typer.Argument(help="Its value, as JSON or plain text.")] = None,
-    as_json: Json = False,
 ) -> None:
-    """List the settings, or change one: armscope settings set baseline_rate 0.1."""
-    desk = desk_of(context)
+    """List the settings, or change one."""
+    from core.flows import look
+    from core.flows.settings import change
+
     if action is None:
+        desk = desk_of(context)
         found = msgspec.to_builtins(look.frame(desk).settings)
         rows = [(key, msgspec.json.encode(one).decode()) for key, one in found.items()]
-        answer(found, as_json=as_json, words=lambda: say_table(("setting", "value"), rows))
+        answer(context, found, lambda: say_table(("setting", "value"), rows))
         return
     if name is None or value is None:
         raise typer.BadParameter("set takes a name and a value, for example: settings set baseline_rate 0.1")
+    desk = desk_of(context, create=True)
     changed = change(desk, name, _setting_value(value))
     before, now = (msgspec.json.encode(one).decode() for one in (changed.before, changed.value))
     words = (
-        f"{changed.name} is {now} already."
-        if changed.id is None
-        else f"{changed.name}: {before} -> {now}. Take it back with: armscope undo {changed.id}"
+        f"{changed.name} is {now} already." if changed.id is None else f"{changed.name}: {before} -> {now}."
     )
-    answer(changed, as_json=as_json, words=lambda: say(words))
+    written(context, desk, changed, words, act=changed.id)
 
 
 def _setting_value(text: str) -> object:
@@ -59,24 +64,31 @@ def _setting_value(text: str) -> object:
         return text
 
 
-@app.command()
+@command(
+    examples=[
+        "reward tool:web:search 1",
+        'reward tool:web:search --outcome rejected --reason "wrong page" --run request-1 --correct',
+    ]
+)
 def reward(
     context: typer.Context,
-    arm: Annotated[str, typer.Argument(help="The arm's id, type:category:name.")],
+    arm: ArmId,
     value: Annotated[float | None, typer.Argument(help="0 to 1; wins over --outcome.")] = None,
     outcome: Annotated[RewardOutcome | None, typer.Option("--outcome", help="1, 0.5 or 0.")] = None,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why.")] = None,
-    run: Annotated[str | None, typer.Option("--run", help="The run it is about: uid or number.")] = None,
-    correct: Annotated[bool, typer.Option("--correct", help="Replace that run's automatic reward.")] = False,
-    key: Annotated[
-        str | None, typer.Option("--key", help="Idempotency key: sent again, it counts once.")
+    reason: Reason = None,
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="ID", help="The run it is about: uid or number.")
     ] = None,
+    correct: Annotated[bool, typer.Option("--correct", help="Replace that run's automatic reward.")] = False,
+    key: Key = None,
     create: Annotated[bool, typer.Option("--create", help="Make the arm if there is none.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Give a lagged reward by hand."""
+    from core.flows.reward import reward as reward_arm
+
+    desk = desk_of(context, create=create)
     found = reward_arm(
-        desk_of(context),
+        desk,
         arm,
         value,
         outcome=outcome,
@@ -89,50 +101,60 @@ def reward(
     rounded = ", rounded to millionths" if found.rounded else ""
     words = (
         f"{found.arm} rewarded {found.reward:g} ({found.kind}{rounded}); its mean is now "
-        f"{said_mean(found.mean)} after {found.pulls:,} pulls. Take it back with: armscope undo {found.id}"
+        f"{said_mean(found.mean)} after {found.pulls:,} pulls."
     )
-    answer(found, as_json=as_json, words=lambda: say(words))
+    written(context, desk, found, words, act=found.id)
 
 
-@app.command()
+@command(examples=['note tool:web:search "slow on Mondays"'])
 def note(
     context: typer.Context,
-    arm: Annotated[str, typer.Argument(help="The arm's id, type:category:name.")],
+    arm: ArmId,
     text: Annotated[str, typer.Argument(help="What to keep about it, up to 2,000 characters.")],
-    key: Annotated[
-        str | None, typer.Option("--key", help="Idempotency key: sent again, it is written once.")
-    ] = None,
-    as_json: Json = False,
+    key: Key = None,
 ) -> None:
     """Write a note about an arm; it moves no number."""
-    found = note_arm(desk_of(context), arm, text, key=key)
-    words = f"Noted about {found.arm}. Take it back with: armscope undo {found.id}"
-    answer(found, as_json=as_json, words=lambda: say(words))
+    from core.flows.note import note as note_arm
+
+    desk = desk_of(context)
+    found = note_arm(desk, arm, text, key=key)
+    written(context, desk, found, f"Noted about {found.arm}.", act=found.id)
 
 
-@app.command()
+@command(
+    examples=['reset --type tool --to prior --reason "detector repaired"', "reset --arm tool:fs:Read --yes"]
+)
 def reset(
     context: typer.Context,
-    arm: Annotated[list[str] | None, typer.Option("--arm", help="This arm; repeatable.")] = None,
+    arm: Annotated[
+        list[str] | None,
+        typer.Option("--arm", metavar="ID", help="This arm; repeatable.", autocompletion=arm_ids),
+    ] = None,
     arm_type: Annotated[
-        list[str] | None, typer.Option("--type", help="All arms of this type; repeatable.")
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="All arms of this type; repeatable.")
     ] = None,
     to: Annotated[Target, typer.Option("--to", help="Beta(1, 1), or each own prior.")] = "uniform",
-    reason: Annotated[str | None, typer.Option("--reason", help="Why.")] = None,
+    reason: Reason = None,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
-    as_json: Json = False,
 ) -> None:
-    """Start arms again (all of them, if none are named); nothing is deleted."""
+    """Start arms again; nothing is deleted.
+
+    Without --arm and --type it is all of them.
+    """
+    from core.flows.reset import reset as reset_arms
+
     desk = desk_of(context)
     types = types_of(arm_type or [])
     if not yes:
         _confirm(desk, arm or (), types, to)
     found = reset_arms(desk, arms=arm or (), types=types, target=to, reason=reason)
-    words = f"{found.reset_count:,} arms reset to {found.to}. Take it back with: armscope undo {found.id}"
-    answer(found, as_json=as_json, words=lambda: say(words))
+    words = f"{found.reset_count:,} arms reset to {found.to}."
+    written(context, desk, found, words, act=found.id)
 
 
 def _confirm(desk: Desk, arms: Sequence[str], types: tuple[ArmType, ...], target: Target) -> None:
+    from core.flows import look
+
     if not sys.stdin.isatty():
         raise typer.BadParameter("a reset without a terminal to ask on needs --yes; nothing was reset")
     preview = look.preview_reset(desk, arms=arms, types=types, target=target)
@@ -143,13 +165,15 @@ def _confirm(desk: Desk, arms: Sequence[str], types: tuple[ArmType, ...], target
     typer.confirm("Go on?", abort=True)
 
 
-@app.command()
+@command(examples=["undo reward-12", "undo import-1"])
 def undo(
     context: typer.Context,
     act: Annotated[str, typer.Argument(help="Its id, like reward-12, reset-3, import-1, setting-2, note-1.")],
-    as_json: Json = False,
 ) -> None:
     """Take a reward, reset, import, setting, note or undo back."""
-    found = undo_act(desk_of(context), act)
-    words = f"{found.undone} is undone; nothing was deleted. Redo with: armscope undo {found.id}"
-    answer(found, as_json=as_json, words=lambda: say(words))
+    from core.flows.undo import undo as undo_act
+
+    desk = desk_of(context)
+    found = undo_act(desk, act)
+    words = f"{found.undone} is undone; nothing was deleted."
+    written(context, desk, found, words, act=found.id, way="Redo")

@@ -9,26 +9,37 @@ from typing import Annotated
 import msgspec
 import typer
 
-from core.doors.cli.line import Json, answer, app, desk_of
+from core.doors.cli.line import answer, command, desk_of
 from core.doors.terminal import say, say_table
 from core.errors import InvalidInput
-from core.flows.select import select as select_arms
 from core.records.arm import Arm
 
 
-@app.command()
+@command(examples=["select --budget 8000", "select --arms arms.json --k 12 --json"])
 def select(
     context: typer.Context,
     arms: Annotated[
         Path | None,
-        typer.Option("--arms", help="JSON list of ids or {key, token_cost}; default: all known arms."),
+        typer.Option(
+            "--arms", metavar="FILE", help="JSON list of ids or {key, token_cost}; default: all known arms."
+        ),
     ] = None,
-    budget: Annotated[int | None, typer.Option("--budget", min=0, help="Tokens; 0 = unlimited.")] = None,
-    k: Annotated[int | None, typer.Option("--k", min=0, help="Arms at most; 0 = unlimited.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="To draw the same again.")] = None,
-    as_json: Json = False,
+    budget: Annotated[
+        int | None, typer.Option("--budget", metavar="N", min=0, help="Tokens; 0 = unlimited.")
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", metavar="N", min=0, help="Arms at most; 0 = unlimited.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", min=0, help="To draw the same again.")
+    ] = None,
 ) -> None:
-    """Choose the arms of the next prompt, with draw, rank, reason and cost of each."""
+    """Choose the arms of the next prompt.
+
+    Each is told with its draw, rank, reason and cost. Nothing is recorded.
+    """
+    from core.flows.select import select as select_arms
+
     desk = desk_of(context)
     if seed is not None:
         desk = replace(desk, entropy=lambda: seed)
@@ -51,7 +62,7 @@ def select(
         if found.guidance:
             say(*found.guidance.splitlines())
 
-    answer(found, as_json=as_json, words=words)
+    answer(context, found, words)
 
 
 def _read_arms(file: Path) -> list[Arm]:

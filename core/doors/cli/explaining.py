@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from core import explained
-from core.doors.cli.line import Json, answer, app, desk_of
+from core.doors.cli.line import answer, command, desk_of
 from core.doors.terminal import say, say_table
-from core.flows import look
 from core.records.times import iso
 
+if TYPE_CHECKING:
+    from core.flows import look
 
-@app.command(name="run")
+
+@command("run", examples=["run request-1", "run 3012 --json"])
 def explain_run(
     context: typer.Context,
     uid: Annotated[str, typer.Argument(help="The run's uid or number.")],
-    as_json: Json = False,
 ) -> None:
-    """Why each arm was in a run's prompt or left out, and what would have flipped it."""
+    """Why each arm was in a run's prompt or left out.
+
+    Beside each arm stands what was seen of it, and what would have flipped it.
+    """
+    from core.flows import look
+
     story = look.run(desk_of(context), uid)
-    answer(_document(story), as_json=as_json, words=lambda: _say(story))
+    answer(context, _document(story), lambda: _say(story))
 
 
 def _document(story: look.RunStory) -> dict[str, object]:
     """The story with the words that the page says, for programs."""
+    from core import explained
+
     facts = msgspec.to_builtins(story.facts)
     chosen = story.selection
     return {
@@ -66,6 +73,8 @@ def _document(story: look.RunStory) -> dict[str, object]:
 
 
 def _say(story: look.RunStory) -> None:
+    from core import explained
+
     facts = story.facts
     tokens = "unknown" if facts.tokens is None else f"{facts.tokens:,}"
     say(

@@ -7,15 +7,22 @@ from typing import Annotated
 
 import typer
 
-from core.doors.cli.line import Json, answer, app, desk_of
+from core.doors.cli.line import answer, asked, command, desk_of, done, following
+from core.doors.progress import counted
 from core.doors.terminal import say, say_table
-from core.flows import keep, look
 
 
-@app.command()
-def verify(context: typer.Context, as_json: Json = False) -> None:
-    """Recompute every cache from the recorded facts; exit 1 with the differences if there are any."""
-    found = look.verify(desk_of(context))
+@command(examples=["verify", "verify --quiet || echo damaged"])
+def verify(context: typer.Context) -> None:
+    """Recompute every cache from the recorded facts, and compare.
+
+    Exits with 1 and the differences, if there are any.
+    """
+    from core.flows import look
+
+    desk = desk_of(context, whole=True)
+    with following(context) as bar:
+        found = look.verify(desk, progress=counted(bar, "runs"))
     listed = [{"learner": name, **difference._asdict()} for name, difference in found.found]
     result = {
         "ok": found.clean,
@@ -32,26 +39,32 @@ def verify(context: typer.Context, as_json: Json = False) -> None:
         heads = ("learner", "table", "key", "stored", "recomputed")
         say_table(heads, [[str(value) for value in one.values()] for one in listed])
 
-    answer(result, as_json=as_json, words=words)
+    tell = done if found.clean else answer
+    tell(context, result, words)
     if not found.clean:
         raise typer.Exit(1)
 
 
-@app.command()
+@command(examples=["backup /backups/armscope-2026-11-22.db"])
 def backup(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A new file.")],
-    as_json: Json = False,
 ) -> None:
     """Copy the database as it is at this moment, while it is in use."""
-    found = keep.backup(desk_of(context), file)
+    from core.flows import keep
+
+    desk = desk_of(context, whole=True)
+    with following(context) as bar:
+        found = keep.backup(desk, file, progress=counted(bar, "pages"))
     words = f"{found.size_bytes:,} bytes written to {found.file}; open it with --database {found.file}."
-    answer(found, as_json=as_json, words=lambda: say(words))
+    done(context, found, lambda: say(words))
 
 
-@app.command()
-def upgrade(context: typer.Context, as_json: Json = False) -> None:
+@command(examples=["upgrade", "upgrade --database old.db"])
+def upgrade(context: typer.Context) -> None:
     """Bring a database of an older armscope up to date."""
-    found = keep.upgrade(context.obj.settings().database)
+    from core.flows import keep
+
+    found = keep.upgrade(asked(context).settings().database)
     words = f"{found.database} has schema {found.after} (it had {found.before or 'none'})."
-    answer(found, as_json=as_json, words=lambda: say(words))
+    done(context, found, lambda: say(words))

@@ -1,64 +1,162 @@
-"""Line: the program itself: options before the command, exit codes, the one shape of answers and errors.
+"""Line: the program itself: the options every command takes, exit codes, the one shape of answers and errors.
 
 Exit codes: 0 done, 1 failed (also: verify found differences), 2 the command line was wrong.
 """
 
 from __future__ import annotations
 
+import inspect
+import shlex
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, NoReturn
+from contextlib import AbstractContextManager
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeVar
 
 import msgspec
 import typer
 
-from core.doors.terminal import say_error, say_json
+from core.doors.cli.completing import complete_bash, learner_names
+from core.doors.progress import Bar, progress_bar
+from core.doors.terminal import as_plain, say, say_error, say_json, say_rows, take_any_encoding
 from core.errors import ArmscopeError
-from core.flows.desk import Desk, open_desk
 from core.records.arm import ARM_TYPES, ArmType
 from core.settings import Settings
+from core.version import __version__
+
+if TYPE_CHECKING:
+    from core.flows.desk import Desk
 
 app = typer.Typer(
     name="armscope",
     help="The desk for Thompson-sampled prompt components: what the learner believes, why, and how to put it right.",
+    epilog="Examples of each command: armscope COMMAND --help",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON document.")]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="FILE",
+        help="File or sqlite:/// URL [ARMSCOPE_DATABASE]; default: the user's data folder.",
+    ),
+]
+Learner = Annotated[
+    str | None,
+    typer.Option(
+        "--learner",
+        metavar="NAME",
+        help="Whose data [ARMSCOPE_LEARNER]; default: default, or the only one there is.",
+        autocompletion=learner_names,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON document.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="No progress, and no word of what was done; errors are still told."),
+]
+
+RowFormat = Literal["csv", "tsv", "nl"]
+Format = Annotated[
+    RowFormat | None, typer.Option("--format", help="A row a line, for programs; nl: one JSON object a line.")
+]
+
+Function = TypeVar("Function", bound=Callable[..., None])
 
 
-class Where(msgspec.Struct, frozen=True, kw_only=True):
-    """What the options before the command said."""
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the options said that every command takes, before the command or after it."""
 
-    database: str | None
-    learner: str | None
+    database: str | None = None
+    learner: str | None = None
+    as_json: bool = False
+    quiet: bool = False
+
+    def and_then(self, later: Asked) -> Asked:
+        """What is said after the command goes before what was said ahead of it."""
+        return Asked(
+            database=self.database if later.database is None else later.database,
+            learner=self.learner if later.learner is None else later.learner,
+            as_json=self.as_json or later.as_json,
+            quiet=self.quiet or later.quiet,
+        )
+
+    def again(self) -> str:
+        """The command with the same data named, to be copied."""
+        named = (("--database", self.database), ("--learner", self.learner))
+        return shlex.join(
+            ["armscope", *[word for name, said in named if said is not None for word in (name, said)]]
+        )
 
     def settings(self) -> Settings:
         return Settings.from_environment(database=self.database, learner=self.learner)
 
 
+def _said_version(wanted: bool) -> None:
+    if wanted:
+        say(f"armscope {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _before(
     context: typer.Context,
-    database: Annotated[
-        str | None,
+    database: Database = None,
+    learner: Learner = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    _version: Annotated[
+        bool,
         typer.Option(
-            "--database", help="File or sqlite:/// URL [ARMSCOPE_DATABASE]; default: the user's data folder."
+            "--version", "-V", help="Say which version this is.", callback=_said_version, is_eager=True
         ),
-    ] = None,
-    learner: Annotated[
-        str | None, typer.Option("--learner", help="Whose data [ARMSCOPE_LEARNER]; default: default.")
-    ] = None,
+    ] = False,
 ) -> None:
-    context.obj = Where(database=database, learner=learner)
+    context.obj = Asked(database=database, learner=learner, as_json=as_json, quiet=quiet)
+
+
+def _everywhere(
+    *, database: Database = None, learner: Learner = None, as_json: AsJson = False, quiet: Quiet = False
+) -> Asked:
+    """The options that every command takes, after its own."""
+    return Asked(database=database, learner=learner, as_json=as_json, quiet=quiet)
+
+
+_EVERYWHERE: Final = inspect.signature(_everywhere, eval_str=True).parameters
+
+
+def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Function], Function]:
+    """Make a function a command, with the options that every command takes and examples in its help."""
+
+    def registered(function: Function) -> Function:
+        own = inspect.signature(function, eval_str=True)
+
+        @wraps(function)
+        def run(context: typer.Context, **given: Any) -> None:  # noqa: ANN401 - each command's own options
+            later = _everywhere(**{name: given.pop(name) for name in _EVERYWHERE})
+            context.obj = asked(context).and_then(later)
+            function(context, **given)
+
+        whole = own.replace(parameters=[*own.parameters.values(), *_EVERYWHERE.values()])
+        run.__signature__ = whole  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in whole.parameters.values()}
+        shown = "\n".join(f"  armscope {example}" for example in examples)
+        app.command(name, epilog=f"\b\nExamples:\n{shown}")(run)
+        return function
+
+    return registered
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit with its code; every error has the one shape."""
+    take_any_encoding()
+    complete_bash(app)
     given = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = "--json" in given
+    as_json = "--json" in given[: given.index("--")] if "--" in given else "--json" in given
     try:
         code = app(args=given, standalone_mode=False, prog_name="armscope")
     except ArmscopeError as problem:
@@ -82,11 +180,12 @@ def _usage(problem: typer.TyperException, *, as_json: bool) -> NoReturn:
     message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
     if not message:  # the program alone: its help has been written
         sys.exit(getattr(problem, "exit_code", 2))
+    where = getattr(getattr(problem, "ctx", None), "command_path", "armscope")
     answer = {
         "ok": False,
         "error": message,
         "code": "usage",
-        "next": "Run the command with --help to see what it takes; nothing was changed.",
+        "next": f"Run {where} --help to see what it takes; nothing was changed.",
     }
     say_error(answer, as_json=as_json)
     sys.exit(getattr(problem, "exit_code", 2))
@@ -101,22 +200,76 @@ def _aborted() -> dict[str, object]:
     }
 
 
-def desk_of(context: typer.Context) -> Desk:
-    """The desk that the options before the command name."""
-    where = context.obj
-    if not isinstance(where, Where):
+def asked(context: typer.Context) -> Asked:
+    """What the options said that every command takes."""
+    found = context.obj
+    if not isinstance(found, Asked):
         raise TypeError("a command runs below the callback that says where the data are")
-    desk = open_desk(where.settings())
+    return found
+
+
+def desk_of(context: typer.Context, *, create: bool = False, whole: bool = False) -> Desk:
+    """The desk that the options name; ``create`` makes a database, ``whole`` asks for no learner in particular."""
+    from core.flows.desk import open_desk
+
+    desk = open_desk(asked(context).settings(), create=create, whole=whole)
     context.call_on_close(desk.store.close)  # under the lock; at the interpreter's end nobody would hold it
     return desk
 
 
-def answer(value: object, *, as_json: bool, words: Callable[[], None]) -> None:
-    """Give an answer in the form that was asked for."""
-    if as_json:
+def answer(context: typer.Context, value: object, words: Callable[[], None]) -> None:
+    """Give what was asked for, in the form that was asked for."""
+    if asked(context).as_json:
         say_json(value)
     else:
         words()
+
+
+def rows_or(
+    context: typer.Context, form: RowFormat | None, rows: Sequence[object], words: Callable[[], None]
+) -> None:
+    """Give rows in the form for programs that was asked for, or as any answer."""
+    if form is None:
+        answer(context, rows, words)
+        return
+    if asked(context).as_json:
+        raise typer.BadParameter("--format and --json are two forms of one answer; leave one of them out")
+    say_rows(rows, form)
+
+
+def done(context: typer.Context, value: object, words: Callable[[], None]) -> None:
+    """Say what was done: not to a person who wanted quiet."""
+    if asked(context).as_json or not asked(context).quiet:
+        answer(context, value, words)
+
+
+def written(
+    context: typer.Context,
+    desk: Desk,
+    value: object,
+    words: str,
+    *,
+    act: str | None,
+    way: str = "Take it back",
+) -> None:
+    """Say what was written, whose learner it was written to, and the way back."""
+    told = as_plain(value)
+    if isinstance(told, dict):
+        told.setdefault("learner", desk.learner)
+    done(context, told, lambda: say(words, *written_words(context, desk, act, way)))
+
+
+def written_words(
+    context: typer.Context, desk: Desk, act: str | None, way: str = "Take it back"
+) -> list[str]:
+    """The lines that end what is said of an act."""
+    whose = f"Written to learner {desk.learner}."
+    return [whose if act is None else f"{whose} {way} with: {asked(context).again()} undo {act}"]
+
+
+def following(context: typer.Context) -> AbstractContextManager[Bar | None]:
+    """A progress bar, where a person may want one."""
+    return progress_bar(wanted=not (asked(context).as_json or asked(context).quiet))
 
 
 def types_of(names: Sequence[str]) -> tuple[ArmType, ...]:

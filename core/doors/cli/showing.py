@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.line import Json, answer, app, desk_of, types_of
-from core.doors.terminal import said_mean, say, say_table
-from core.flows import look
-from core.flows.learners import create_learner
-from core.flows.learners import learners as learners_of
+from core.doors.cli.line import Format, answer, command, desk_of, done, rows_or, types_of
+from core.doors.terminal import said_mean, say, say_facts, say_table
 from core.records.times import iso
 
+if TYPE_CHECKING:
+    from core.flows import look
 
-@app.command()
-def status(context: typer.Context, as_json: Json = False) -> None:
+
+@command(examples=["status", "--database demo.db status --json"])
+def status(context: typer.Context) -> None:
     """Where the data are, and what they hold."""
+    from core.flows import look
+
     found = look.status(desk_of(context))
-    answer(found, as_json=as_json, words=lambda: _say_status(found))
+    answer(context, found, lambda: _say_status(found))
 
 
 def _say_status(found: look.Status) -> None:
@@ -37,36 +39,45 @@ def _say_status(found: look.Status) -> None:
     ]
     if interval is not None:
         rows[-1] = ("savings", f"{saved:.1f}%, 95% interval {interval[0]:.1f}% to {interval[1]:.1f}%")
-    say_table(("", ""), rows)
+    say_facts(rows)
     if not found.runs:
         say("", "Nothing is recorded yet. Next: armscope import <files or folders>, or armscope demo.")
 
 
-@app.command()
+@command(examples=["learners", "learners --create support"])
 def learners(
     context: typer.Context,
-    create: Annotated[str | None, typer.Option("--create", help="Make one of this name, empty.")] = None,
-    as_json: Json = False,
+    create: Annotated[
+        str | None, typer.Option("--create", metavar="NAME", help="Make one of this name, empty.")
+    ] = None,
 ) -> None:
     """Every learner of the database, or a new one."""
-    desk = desk_of(context)
+    from core.flows.learners import create_learner
+    from core.flows.learners import learners as learners_of
+
+    desk = desk_of(context, create=create is not None, whole=True)
     found = learners_of(desk) if create is None else [create_learner(desk, create)]
     rows = [
         (one.name, one.phase, f"{one.runs:,}", f"{one.arms:,}", one.last_run or "none dated") for one in found
     ]
     heads = ("learner", "phase", "runs", "arms", "last run")
-    answer(found, as_json=as_json, words=lambda: say_table(heads, rows, numbers=(2, 3)))
+    tell = answer if create is None else done
+    tell(context, found, lambda: say_table(heads, rows, numbers=(2, 3)))
 
 
-@app.command()
+@command(
+    examples=["posteriors", "posteriors --type skill --type file", "posteriors --format csv > beliefs.csv"]
+)
 def posteriors(
     context: typer.Context,
     arm_type: Annotated[
-        list[str] | None, typer.Option("--type", help="Only arms of this type; repeatable.")
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only arms of this type; repeatable.")
     ] = None,
-    as_json: Json = False,
+    format_name: Format = None,
 ) -> None:
     """What is believed of every arm."""
+    from core.flows import look
+
     types = types_of(arm_type or [])
     found = [one for one in look.posteriors(desk_of(context)) if not types or one.type in types]
     rows = [
@@ -81,12 +92,14 @@ def posteriors(
         for one in sorted(found, key=lambda one: (-one.mean, one.arm))
     ]
     heads = ("arm", "mean", "95% interval, exact", "pulls", "in runs", "confidence")
-    answer(found, as_json=as_json, words=lambda: say_table(heads, rows, numbers=(1, 2, 3, 4)))
+    rows_or(context, format_name, found, lambda: say_table(heads, rows, numbers=(1, 2, 3, 4)))
 
 
-@app.command()
-def arms(context: typer.Context, as_json: Json = False) -> None:
+@command(examples=["arms", "arms --format tsv | cut -f 1"])
+def arms(context: typer.Context, format_name: Format = None) -> None:
     """Every arm with its cost and prior."""
+    from core.flows import look
+
     columns = look.belief(desk_of(context)).columns
     found = [
         {
@@ -111,20 +124,21 @@ def arms(context: typer.Context, as_json: Json = False) -> None:
         )
         for place, one in enumerate(found)
     ]
-    answer(
-        found,
-        as_json=as_json,
-        words=lambda: say_table(("arm", "tokens", "prior", "pulls"), rows, numbers=(1, 3)),
-    )
+    heads = ("arm", "tokens", "prior", "pulls")
+    rows_or(context, format_name, found, lambda: say_table(heads, rows, numbers=(1, 3)))
 
 
-@app.command()
+@command(examples=["runs --limit 10", "runs --limit 1000 --format nl"])
 def runs(
     context: typer.Context,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, newest first.")] = 50,
-    as_json: Json = False,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="How many, newest first.")
+    ] = 50,
+    format_name: Format = None,
 ) -> None:
     """The latest runs."""
+    from core.flows import look
+
     found = [
         {
             "run": one.run_no,
@@ -155,4 +169,4 @@ def runs(
         )
         for one in found
     ]
-    answer(found, as_json=as_json, words=lambda: say_table(heads, rows, numbers=(0, 4, 5, 6)))
+    rows_or(context, format_name, found, lambda: say_table(heads, rows, numbers=(0, 4, 5, 6)))

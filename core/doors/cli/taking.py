@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from core.doors.cli.line import Json, answer, app, desk_of
+from core.doors.cli.line import asked, command, desk_of, done, following
+from core.doors.progress import counted
 from core.doors.terminal import say, say_table
 from core.errors import InvalidInput
-from core.flows.export import ExportAnswer, export_file, export_into
-from core.flows.passport import PackageAnswer, export_package
+
+if TYPE_CHECKING:
+    from core.flows.export import ExportAnswer
+    from core.flows.passport import PackageAnswer
 
 
-@app.command()
+@command(
+    examples=[
+        "export all.jsonl",
+        "export handover.zip --manifest",
+        "export beliefs.csv --format csv",
+        "export - | gzip > all.jsonl.gz",
+    ]
+)
 def export(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A new file, or - for standard output.")],
@@ -29,12 +39,17 @@ def export(
         bool,
         typer.Option("--manifest", help="One zip: the export, and whose, when, how much, hashes, settings."),
     ] = False,
-    as_json: Json = False,
 ) -> None:
-    """Write everything as lines of armscope's own format, loss-free, or a view of it for other programs."""
+    """Write everything into a new file.
+
+    As lines of armscope's own format it is loss-free; json and csv are views of it for other programs.
+    """
+    from core.flows.export import export_file, export_into
+    from core.flows.passport import export_package
+
     desk = desk_of(context)
     if str(file) == "-":
-        if as_json:
+        if asked(context).as_json:
             raise InvalidInput(
                 "Standard output can hold the lines or the JSON answer, got both (- and --json).",
                 next_step="Name a file, or leave --json out.",
@@ -46,12 +61,16 @@ def export(
             )
         export_into(desk, sys.stdout.buffer, "-", format_name)
         return
+    with following(context) as bar:
+        follow = counted(bar, "runs")
+        if with_manifest:
+            packed = export_package(desk, file, format_name, progress=follow)
+        else:
+            found = export_file(desk, file, format_name, progress=follow)
     if with_manifest:
-        packed = export_package(desk, file, format_name)
-        answer(packed, as_json=as_json, words=lambda: _say_package(packed))
-        return
-    found = export_file(desk, file, format_name)
-    answer(found, as_json=as_json, words=lambda: say(_export_words(found)))
+        done(context, packed, lambda: _say_package(packed))
+    else:
+        done(context, found, lambda: say(_export_words(found)))
 
 
 def _say_package(packed: PackageAnswer) -> None:

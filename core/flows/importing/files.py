@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ from core.flows.importing.runs import RunBatches
 from core.flows.importing.tally import Tally
 from core.flows.importing.told_lines import ToldLines
 from core.flows.learn import judge, judged_line
-from core.formats import Entry, Limits, Outside, Rejected, Remark, Source, Stated, open_sources
+from core.formats import Entry, Limits, Opened, Outside, Rejected, Remark, Source, Stated, open_sources
 from core.formats.armscope import NAME as OWN_FORMAT
 from core.records.judged import Judged
 from core.records.ledger_lines import LearnerLine, RunLine
@@ -23,8 +24,8 @@ from core.records.run import Phase, Run, Unit
 from core.store.imports import begin_import, finish_import, reopen_import
 from core.store.transaction import Detail, Transaction
 
-Progress = Callable[[Source, int], None]
-"""Called with the file being read and its bytes read so far."""
+Progress = Callable[[Opened, Source, int], None]
+"""Called with all that is to be read, the file being read and its bytes read so far."""
 
 
 def import_files(
@@ -57,7 +58,7 @@ def import_files(
         number = begin_import(txn) if known is None else known.number
         reader = _Reader(txn, number, phase)
         for source in opened.sources:
-            reader.read(source, progress)
+            reader.read(source, None if progress is None else partial(progress, opened, source))
         reader.finish()
         ignored = tuple(RejectedLine(file=one.file, line=None, reason=one.reason) for one in opened.skipped)
         answer = reader.tally.answer(number, opened.sources, ignored)
@@ -84,11 +85,11 @@ class _Reader:
         self._lines = ToldLines(txn, number, self.tally)
         self._comparison = Comparison()
 
-    def read(self, source: Source, progress: Progress | None) -> None:
+    def read(self, source: Source, progress: Callable[[int], None] | None) -> None:
         """Take all that a file holds."""
         self.tally.file = source.file
         self._comparison = Comparison()
-        entries = source.entries(None if progress is None else lambda n_bytes: progress(source, n_bytes))
+        entries = source.entries(progress)
         try:
             for entry in entries:
                 self._refuse_own_view(source, entry)

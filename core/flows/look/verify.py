@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.flows.desk import Desk
+from core.flows.steps import Progress, Steps
 from core.store import reads
-from core.store.check import Difference, damage, differences
+from core.store.check import PASSES, Difference, damage, differences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,14 +20,16 @@ class Verification:
     found: tuple[tuple[str, Difference], ...]
 
 
-def verify(desk: Desk, *, limit: int = 100) -> Verification:
-    """Recompute every cache of every learner from the facts, and compare."""
+def verify(desk: Desk, *, limit: int = 100, progress: Progress | None = None) -> Verification:
+    """Recompute every cache of every learner from the facts, and compare; ``progress`` is told of runs."""
     found: list[tuple[str, Difference]] = []
     n_differences = 0
     with desk.reading() as snapshot:
         names = reads.learners(snapshot)
+        learners = [snapshot.of(name) for name in names]
+        steps = Steps(PASSES * sum(reads.run_count(learner) for learner in learners), progress)
         checks = [("", damage(snapshot))]
-        checks += [(name, differences(snapshot.of(name))) for name in names]
+        checks += [(learner.name, differences(learner, steps.take)) for learner in learners]
         for name, check in checks:
             for difference in check:
                 n_differences += 1

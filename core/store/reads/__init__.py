@@ -17,7 +17,15 @@ from core.store.reads.ledger import ledger_of_arm, observations, resets, standin
 from core.store.reads.log import audit_entries, learners
 from core.store.reads.notes import notes
 from core.store.reads.recent import recent_days, recent_hours
-from core.store.reads.runs import FoundRun, find_run, numbered_runs, outcome_of, run_of_uid, run_rows
+from core.store.reads.runs import (
+    FoundRun,
+    find_run,
+    numbered_runs,
+    outcome_of,
+    run_count,
+    run_of_uid,
+    run_rows,
+)
 from core.store.reads.unread import REWARDS_READ, PullsHeld, RewardsRead, pulls_held, rewards_read
 from core.store.reads.usage import (
     Totals,
@@ -62,6 +70,7 @@ __all__ = [
     "recent_hours",
     "resets",
     "rewards_read",
+    "run_count",
     "run_of_uid",
     "run_rows",
     "setting_rows",

@@ -89,6 +89,12 @@ def rows_of(snapshot: Snapshot, run_nos: Sequence[int]) -> tuple[RunRow, ...]:
     return tuple(RunRow._make(row) for row in rows)
 
 
+def run_count(snapshot: Snapshot) -> int:
+    """How many runs were ever numbered: what a check goes through."""
+    row = snapshot.link.row("SELECT max(run_no) FROM run WHERE learner_id = ?", [snapshot.learner_id])
+    return 0 if row is None or row[0] is None else int(row[0])
+
+
 def numbered_runs(snapshot: Snapshot, chunk: int) -> Iterator[list[int]]:
     """Numbers of all runs, in chunks."""
     last = 0

@@ -1,0 +1,90 @@
+"""Completing: what a shell offers after a tab: arms and learners of the database that the line names.
+
+Offered is only what a shell takes as it stands: an id may come from a stranger, and would be obeyed by whoever
+presses return on it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import closing, redirect_stdout, suppress
+from io import StringIO
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from core.errors import ArmscopeError
+from core.settings import Settings, set_variables, variable
+
+if TYPE_CHECKING:
+    from core.flows.desk import Desk
+
+_ASKED: Final = "_ARMSCOPE_COMPLETE"
+_PLAIN: Final = re.compile(r"[\w./:@%+,=-]+", re.ASCII)
+_MOST: Final = 200
+
+
+def arm_ids(context: typer.Context, incomplete: str) -> list[str]:
+    """Arms whose ids begin so."""
+    from core.flows.names import arm_ids as ids
+
+    return _found(context, incomplete, ids)
+
+
+def learner_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Learners whose names begin so."""
+    from core.flows.names import learner_names as names
+
+    return _found(context, incomplete, names)
+
+
+def _found(context: typer.Context, incomplete: str, find: Callable[[Desk], Sequence[str]]) -> list[str]:
+    """Never an error, and never a database that was not there."""
+    from core.flows.desk import open_desk
+
+    said = {} if context.parent is None else dict(context.parent.params)
+    said |= {name: value for name, value in context.params.items() if value is not None}
+    try:
+        settings = Settings.from_environment(database=said.get("database"), learner=said.get("learner"))
+        desk = open_desk(settings, create=False, whole=True)
+        with closing(desk.store):
+            found = find(desk)
+    except ArmscopeError:
+        return []
+    return [name for name in found if name.startswith(incomplete) and _PLAIN.fullmatch(name)][:_MOST]
+
+
+def complete_bash(app: typer.Typer) -> None:
+    """Answer bash, which cuts words at colons: an arm's id comes in pieces, and its last piece is what it puts in."""
+    if variable(_ASKED) != "complete_bash":
+        return
+    pieces = (variable("COMP_WORDS") or "").split("\n")
+    head = ""
+    if len(pieces) > 1:
+        words, head = joined(pieces, int(variable("COMP_CWORD") or 0))
+        set_variables({"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)})
+    with redirect_stdout(StringIO()) as said, suppress(SystemExit):
+        app(args=[], prog_name="armscope")
+    sys.stdout.write("".join(f"{line.removeprefix(head)}\n" for line in said.getvalue().splitlines()))
+    sys.exit(0)
+
+
+def joined(pieces: Sequence[str], place: int) -> tuple[list[str], str]:
+    """Words up to the one under the cursor, as they were typed, and what of that one lies before what bash replaces.
+
+    >>> joined(["armscope", "reward", "tool", ":", "fs", ":", "Re"], 6)
+    (['armscope', 'reward', 'tool:fs:Re'], 'tool:fs:')
+    >>> joined(["armscope", "reward", "tool", ":"], 3)
+    (['armscope', 'reward', 'tool:'], 'tool:')
+    """
+    words, head = list[str](), ""
+    for piece in pieces[: place + 1]:
+        if len(words) > 1 and piece and (piece.startswith(":") or words[-1].endswith(":")):
+            head = words[-1] + (piece if piece.startswith(":") else "")
+            words[-1] += piece
+        else:
+            head = ""
+            words.append(piece)
+    return words, head

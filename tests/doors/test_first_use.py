@@ -1,0 +1,357 @@
+"""What people try first: the version, help, options wherever they stand, the one learner there is, a typo."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.demo import LEARNER
+from core.demo.build import build
+from core.doors.cli import app
+from core.version import __version__
+from tests.conftest import ROOT
+from tests.doors.test_cli import COMMANDS, RUN, A, Shell, document, error, filled, program, shell
+from tests.formats.builders import lines
+
+__all__ = ["filled", "shell"]
+
+READING = (
+    ("status",),
+    ("posteriors",),
+    ("arms",),
+    ("runs",),
+    ("run", "r1"),
+    ("learners",),
+    ("verify",),
+    ("settings",),
+    ("select",),
+    ("export", "out.jsonl"),
+    ("backup", "copy.db"),
+    ("report", "report.html"),
+    ("reward", A, "1"),
+    ("note", A, "hm"),
+    ("undo", "reward-1"),
+    ("reset", "--yes"),
+)
+"""Commands that need something to be there."""
+
+
+def two_learners(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").write_bytes(lines([RUN]))
+    for name in ("support", "sales"):
+        document(shell("--learner", name, "import", tmp_path / "runs.jsonl", "--json"))
+
+
+# Version and help
+
+
+def test_it_says_which_version_it_is(shell: Shell) -> None:
+    for option in ("--version", "-V"):
+        assert shell(option) == (0, f"armscope {__version__}\n", "")
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_an_example_that_its_own_options_allow(name: str, shell: Shell) -> None:
+    code, out, _ = shell(name, "-h")
+    assert code == 0
+    examples = out.split("Examples:\n", 1)[1].splitlines()
+    assert examples
+    assert all(re.match(rf"    armscope (.* )?{name}\b", example) for example in examples), examples
+    for option in re.findall(r" (--[a-z-]+)", "\n".join(examples)):
+        assert option in out.split("Examples:")[0], option
+    assert "<bool>" not in out
+
+
+def test_help_names_a_switch_without_a_value(shell: Shell) -> None:
+    assert re.search(r"^  --correct  +Replace", shell("reward", "--help")[1], re.MULTILINE)
+    assert shell("-h") == shell("--help")
+
+
+def test_a_wrong_command_line_names_the_help_that_helps(shell: Shell) -> None:
+    assert "armscope reward --help" in error(shell("reward", "--json"), 2, "usage")["next"]
+
+
+@pytest.mark.parametrize("asked", [["--help"], ["--version"], ["import", "--help"], ["status", "-h"]])
+def test_help_and_version_wait_for_neither_scipy_nor_the_store(asked: list[str], tmp_path: Path) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:] = {asked!r}\n"
+        "from dashboard.launch import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'scipy', 'numpy', 'sqlalchemy', 'sqlite3', 'core.store', 'core.flows', 'core.formats', 'rich'}\n"
+        "print('loaded:', sorted(heavy & sys.modules.keys()))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert found.stdout.endswith("loaded: []\n")
+
+
+# Options
+
+
+def test_options_stand_before_the_command_or_after_it(filled: Shell, tmp_path: Path) -> None:
+    plain = document(filled("status", "--json"))
+    assert document(filled("--json", "status")) == plain
+    copy = tmp_path / "copy.db"
+    filled("backup", copy)
+    for arguments in (("--database", copy, "status"), ("status", "--database", copy)):
+        assert document(filled(*arguments, "--json"))["database"] == str(copy)
+    assert document(filled("--database", "nowhere.db", "status", "--database", copy, "--json"))["runs"] == 2
+    assert document(filled("posteriors", "--learner", "default", "--json")) == document(
+        filled("--learner", "default", "--json", "posteriors")
+    )
+
+
+def test_a_text_that_looks_like_an_option_stays_a_text(filled: Shell) -> None:
+    code, out, _ = filled("note", A, "--", "--json")
+    assert code == 0
+    assert out.startswith("Noted about")
+
+
+def test_quiet_says_nothing_but_what_was_asked_for_and_what_is_wrong(filled: Shell, tmp_path: Path) -> None:
+    told = [
+        filled("import", tmp_path / "runs.jsonl", "-q"),
+        filled("-q", "reward", A, "1"),
+        filled("verify", "--quiet"),
+        filled("export", tmp_path / "out.jsonl", "-q"),
+        filled("backup", tmp_path / "copy.db", "-q"),
+        filled("settings", "set", "k", "3", "-q"),
+    ]
+    assert told == [(0, "", "")] * len(told)
+    assert A in filled("posteriors", "-q")[1]
+    code, out, err = filled("reward", "tool:x:nope", "1", "-q")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+
+
+# Whose data
+
+
+def test_the_only_learner_is_the_one_that_is_meant(tmp_path: Path, shell: Shell) -> None:
+    demo = tmp_path / "demo.db"
+    build(demo, n_runs=40)
+    (tmp_path / "runs.jsonl").write_bytes(lines([RUN]))
+    on = ("--database", demo)
+    assert document(shell(*on, "status", "--json"))["learner"] == LEARNER
+    arm = document(shell(*on, "posteriors", "--json"))[0]["arm"]
+    given = document(shell(*on, "reward", arm, "1", "--json"))
+    assert given["learner"] == LEARNER
+    assert f"Written to learner {LEARNER}." in shell(*on, "undo", given["id"])[1]
+    refused = error(shell(*on, "import", tmp_path / "runs.jsonl", "--json"), 1, "unknown_learner")
+    assert f"--learner {LEARNER}" in refused["next"]
+    assert "--learner default" in refused["next"]
+    assert [one["name"] for one in document(shell(*on, "learners", "--json"))] == [LEARNER]
+    told = document(shell(*on, "--learner", "mine", "import", tmp_path / "runs.jsonl", "--json"))
+    assert (told["learner"], told["runs"]) == ("mine", 1)
+
+
+def test_several_learners_are_named_and_none_is_guessed(shell: Shell, tmp_path: Path) -> None:
+    two_learners(shell, tmp_path)
+    for command in (("status",), ("posteriors",), ("reward", A, "1"), ("import", tmp_path / "runs.jsonl")):
+        refused = error(shell(*command, "--json"), 1, "unknown_learner")
+        assert "'sales', 'support'" in refused["error"]
+        assert "--learner sales" in refused["next"]
+    assert len(document(shell("learners", "--json"))) == 2
+    assert document(shell("verify", "--json"))["learners"] == ["sales", "support"]
+    assert document(shell("backup", tmp_path / "copy.db", "--json"))["size_bytes"] > 0
+    document(shell("learners", "--create", "default", "--json"))
+    assert document(shell("status", "--json"))["learner"] == "default"
+
+
+def test_the_way_back_names_the_same_data(shell: Shell, tmp_path: Path) -> None:
+    two_learners(shell, tmp_path)
+    out = shell("reward", A, "1", "--learner", "sales")[1]
+    assert out.splitlines()[-1].endswith("armscope --learner sales undo reward-1")
+
+
+def test_the_demo_prints_what_to_copy(shell: Shell, tmp_path: Path) -> None:
+    build(tmp_path / "my demo.db")
+    out = shell("demo", "--build-only", "--database", tmp_path / "my demo.db")[1]
+    assert out.splitlines()[-1].endswith(
+        f"armscope --database '{tmp_path / 'my demo.db'}' --learner {LEARNER} status"
+    )
+
+
+# Nothing there
+
+
+@pytest.mark.parametrize("command", READING, ids=lambda command: command[0])
+def test_what_only_reads_makes_nothing(shell: Shell, tmp_path: Path, command: tuple[str, ...]) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    for database in ("typo.db", "no/such/folder/x.db"):
+        refused = error(shell("--database", database, *command, "--json"), 1, "no_database")
+        assert database in refused["error"]
+        assert "armscope import" in refused["next"]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+# Forms for programs
+
+
+def test_rows_come_as_csv_tsv_and_lines(filled: Shell) -> None:
+    for command in ("posteriors", "arms", "runs"):
+        rows = document(filled(command, "--json"))
+        as_lines = [json.loads(line) for line in filled(command, "--format", "nl")[1].splitlines()]
+        assert as_lines == rows
+        heads, *cells = list(csv.reader(io.StringIO(filled(command, "--format", "csv")[1])))
+        assert len(cells) == len(rows)
+        assert heads == list(dict.fromkeys(heads))
+        tabbed = [line.split("\t") for line in filled(command, "--format", "tsv")[1].splitlines()]
+        assert tabbed == [heads, *cells]
+    heads, first, *_ = list(csv.reader(io.StringIO(filled("posteriors", "--format", "csv")[1])))
+    told = dict(zip(heads, first, strict=True))
+    assert (told["arm"], told["alpha"], told["prior_beta"]) == (A, "4.0", "1.0")
+    error(filled("arms", "--format", "csv", "--json"), 2, "usage")
+
+
+def test_no_cell_is_a_formula_or_an_order_to_a_terminal(shell: Shell, tmp_path: Path) -> None:
+    run = {**RUN, "uid": "=cmd|' /C calc'!A0", "model": 'a\x1b[2Jb,"c"'}
+    (tmp_path / "runs.jsonl").write_bytes(lines([run]))
+    shell("import", tmp_path / "runs.jsonl")
+    for form in ("csv", "tsv"):
+        out = shell("runs", "--format", form)[1]
+        assert "\x1b" not in out
+        assert "'=cmd|" in out
+    _, row = list(csv.reader(io.StringIO(shell("runs", "--format", "csv")[1])))
+    assert 'a\\x1b[2Jb,"c"' in row
+
+
+# Where it is read
+
+
+def on_terminal(columns: int, *arguments: str | Path, cwd: Path) -> str:
+    """What a terminal of so many columns shows."""
+    code = (
+        "import sys, os; sys.stdout.isatty = lambda: True\n"
+        f"sys.path.insert(0, {str(ROOT)!r}); from dashboard.launch import main; main()"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return found.stdout
+
+
+LONG = f"tool:messaging:{'long_name_' * 3}"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """Three arms with long names, one run."""
+    arms = [f"{LONG}{number}" for number in range(3)]
+    run = {**RUN, "arms": arms, "calls": [arms[0].split(":")[2]]}
+    (tmp_path / "runs.jsonl").write_bytes(lines([run]))
+    assert program("--database", "a.db", "import", "runs.jsonl", cwd=tmp_path).returncode == 0
+    return tmp_path / "a.db"
+
+
+@pytest.mark.parametrize("columns", [60, 80, 99, 100, 160])
+@pytest.mark.parametrize("command", [("posteriors",), ("arms",), ("runs",), ("run", "r1"), ("status",)])
+def test_a_narrow_terminal_is_enough(
+    database: Path, tmp_path: Path, columns: int, command: tuple[str, ...]
+) -> None:
+    out = on_terminal(columns, "--database", database, *command, cwd=tmp_path)
+    table = out.split("\n\n", 1)[1] if command[0] == "run" else out  # sentences are left to the terminal
+    assert max(map(len, table.splitlines())) <= columns
+    if command[0] in {"posteriors", "arms", "run"}:
+        assert all(f"{LONG}{number}" in out for number in range(3)), "an id is never cut"
+    if command[0] == "run" and columns < 100:
+        assert "why: " in out
+        assert "what would have flipped it: " in out
+
+
+def test_where_a_program_reads_nothing_is_folded_or_padded(database: Path, tmp_path: Path) -> None:
+    for command in (("posteriors",), ("run", "r1"), ("runs",), ("status",)):
+        found = program("--database", database, *command, cwd=tmp_path)
+        assert all(line == line.rstrip() for line in found.stdout.splitlines())
+    said = program("--database", database, "run", "r1", cwd=tmp_path).stdout
+    assert len([line for line in said.splitlines() if "tool:messaging:" in line]) == 3
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "iso-8859-1", "cp437"])
+def test_any_encoding_will_do(tmp_path: Path, encoding: str) -> None:
+    run = {**RUN, "arms": ["tool:x:日本", A]}
+    (tmp_path / "runs.jsonl").write_bytes(lines([run]))
+    program("--database", "a.db", "import", "runs.jsonl", cwd=tmp_path)
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from dashboard.launch import main; main()"
+    for command in (["run", "r1"], ["posteriors"], ["posteriors", "--format", "csv"], ["run", "--help"]):
+        found = subprocess.run(
+            [sys.executable, "-c", code, "--database", "a.db", *command],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+            capture_output=True,
+            check=False,
+        )
+        assert (found.returncode, found.stderr) == (0, b""), command
+
+
+# Completion
+
+
+def completed(typed: str, cwd: Path) -> list[str]:
+    """What bash offers after ``typed`` and a tab: it cuts words at colons, and puts in the last piece."""
+    bash = shutil.which("bash")
+    assert bash is not None
+    folder = cwd / "bin"
+    folder.mkdir(exist_ok=True)
+    script = folder / "armscope"
+    script.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+        "from dashboard.launch import main\nmain()\n"
+    )
+    script.chmod(0o755)
+    pieces = [piece for piece in re.split(r"(:)|\s", typed) if piece]
+    if typed.endswith(" "):
+        pieces.append("")
+    words = " ".join(f"'{piece}'" for piece in pieces)
+    asked = (
+        'eval "$(armscope --show-completion bash)"; '
+        f"COMP_WORDS=({words}); COMP_CWORD={len(pieces) - 1}; "
+        "_armscope_completion armscope; printf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    found = subprocess.run(
+        [bash, "--norc", "-c", asked],
+        cwd=cwd,
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "ARMSCOPE_DATABASE": str(cwd / "a.db")}
+        | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stderr == ""
+    return [line for line in found.stdout.splitlines() if line]
+
+
+def test_a_tab_completes_commands_options_and_arms(tmp_path: Path) -> None:
+    hostile = "tool:x:$(touch gone)"
+    run = {**RUN, "arms": [A, "tool:other:b", "skill:review:main", hostile]}
+    (tmp_path / "runs.jsonl").write_bytes(lines([run]))
+    program("--database", "a.db", "import", "runs.jsonl", cwd=tmp_path)
+    assert completed("armscope rew", tmp_path) == ["reward"]
+    assert "--outcome" in completed("armscope reward --o", tmp_path)
+    assert completed("armscope reward sk", tmp_path) == ["skill:review:main"]
+    assert completed("armscope reward tool:ot", tmp_path) == ["other:a", "other:b"]
+    assert completed("armscope reward tool:other:", tmp_path) == ["a", "b"]
+    assert completed("armscope reset --arm tool:x", tmp_path) == [], "what a shell would obey is not offered"
+    assert completed("armscope --learner ", tmp_path) == ["default"]
+    (tmp_path / "a.db").unlink()
+    assert completed("armscope reward tool:ot", tmp_path) == []
+    assert not (tmp_path / "a.db").exists()
+
+
+def test_the_program_knows_itself_by_name() -> None:
+    assert app.info.name == "armscope"
