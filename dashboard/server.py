@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import gc
-import hashlib
 import importlib
 import pkgutil
 import re
@@ -14,32 +12,26 @@ from asyncio.trsock import TransportSocket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import cache
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.runtime import app_session
 
 from dashboard.configuration import PACKAGE, options, own_names
+from dashboard.start_page import start_page
 from dashboard.widgets.frame.window import WIDTH_COOKIE
+from dashboard.widgets.ways import PageName
 
-
-def _inline_scripts() -> str:
-    """Hashes of the scripts inside Streamlit's own page, which the policy lets run and no other."""
-    page = (Path(st.__file__).parent / "static" / "index.html").read_bytes()
-    scripts = re.findall(rb"<script>(.*?)</script>", page, re.DOTALL)
-    digests = (base64.b64encode(hashlib.sha256(script).digest()).decode() for script in scripts)
-    return "".join(f" 'sha256-{digest}'" for digest in digests)
-
-
+_INLINE: Final = " ".join(f"'sha256-{digest}'" for digest in start_page().scripts)
+"""The scripts inside the page itself, which the policy lets run and no other."""
 _POLICY: Final = (
-    f"default-src 'self'; script-src 'self'{_inline_scripts()}; style-src 'self' 'unsafe-inline'; "
+    f"default-src 'self'; script-src 'self' {_INLINE}; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' ws: wss: data: blob:; "
     "worker-src 'self' blob:; frame-ancestors 'none'; object-src 'none'; base-uri 'self'; form-action 'self'"
 )
@@ -196,6 +188,18 @@ def _to_the_start(request: Request) -> RedirectResponse:
     return RedirectResponse(f"/?{request.url.query}" if request.url.query else "/", status_code=308)
 
 
+def _start(request: Request) -> Response:
+    """What every page begins with; the browser asks each time whether it is still the same."""
+    page = start_page()
+    known = page.tag in request.headers.get("if-none-match", "")
+    return Response(
+        b"" if known else page.html,
+        status_code=304 if known else 200,
+        media_type=None if known else "text/html",
+        headers={"etag": page.tag, "cache-control": "no-cache"},
+    )
+
+
 @asynccontextmanager
 async def warm(_: object) -> AsyncIterator[None]:
     """Import what pages need before the first visitor, and leave all of it out of later collections.
@@ -231,7 +235,10 @@ def make_app() -> st.App:
     return st.App(
         PACKAGE / "app.py",
         lifespan=warm,
-        routes=[Route("/overview", _to_the_start)],
+        routes=[
+            Route("/overview", _to_the_start),
+            *(Route(f"/{name}", _start) for name in ("", *get_args(PageName)) if name != "overview"),
+        ],
         middleware=[Middleware(Promptly), Middleware(SafeHeaders), Middleware(OwnPages), Middleware(Width)],
     )
 

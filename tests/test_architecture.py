@@ -50,6 +50,7 @@ AT_HOME = {
         "dashboard.acting",
         "dashboard.launch",
         "dashboard.server",
+        "dashboard.start_page",
         "dashboard.configuration",
     ),
     "starlette": ("dashboard.server",),

@@ -107,7 +107,7 @@ def _table(
     before: tuple[float, float], after: tuple[float, float], means: tuple[float, float]
 ) -> dict[str, list[str | int | float]]:
     return {
-        "": ["belief", "mean"],
+        "what": ["belief", "mean"],
         "before": [wording.beta(*before), wording.mean(means[0], 3)],
         "after": [wording.beta(*after), wording.mean(means[1], 3)],
     }

@@ -213,7 +213,7 @@ def _table(row: ArmRow, earlier: Earlier | None, ghost: str) -> dict[str, Sequen
     beliefs.append((ghost, row.prior_alpha, row.prior_beta))
     limits = [beta.interval(a, b) for _, a, b in beliefs]
     return {
-        "": [name for name, _, _ in beliefs],
+        "when": [name for name, _, _ in beliefs],
         "belief": [wording.beta(a, b) for _, a, b in beliefs],
         "mean": [wording.mean(a / (a + b), 3) for _, a, b in beliefs],
         "95% interval": [wording.interval(float(low), float(high)) for low, high in limits],

@@ -94,7 +94,7 @@ def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, lis
     else:
         rows.append(("chance of inclusion", wording.NOT_OFFERED, wording.NOT_OFFERED, "none"))
     return {
-        " ": [row[0] for row in rows],
+        "what": [row[0] for row in rows],
         "before": [row[1] for row in rows],
         "after": [row[2] if row[1] == row[2] else f"**{row[2]}**" for row in rows],
         "change": [row[3] for row in rows],

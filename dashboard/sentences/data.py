@@ -73,7 +73,7 @@ def report(answer: ImportAnswer) -> dict[str, list[object]]:
     return {
         "what": [row[0] for row in rows],
         "how many": [row[1] for row in rows],
-        " ": [row[2] for row in rows],
+        "which means": [row[2] for row in rows],
     }
 
 

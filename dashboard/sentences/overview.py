@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from core.statistics.overview import ArmEvidence, Attention, KeyFigure, Overview
+from core.statistics.overview import ArmEvidence, Attention, FigureName, KeyFigure, Overview
 from core.statistics.savings import Comparison, Savings
 from dashboard import wording
 from dashboard.sentences.phrase import ENOUGH_PULLS, Phrase, Sentence
@@ -221,6 +221,26 @@ def figure_words(figure: KeyFigure, n_arms: int) -> tuple[str, str, str | None]:
         case "saved_percent":
             shown = wording.MISSING if value is None else wording.percent(value / 100)
             return "Savings", shown, None
+
+
+def by_day(name: FigureName, values: Sequence[float]) -> str:
+    """What the line under a key figure shows, for those who can't see it.
+
+    >>> by_day("runs", [80.0, 104.0, 96.0])
+    'Runs by day, the last 3 days: between 80 and 104, 96 on the last.'
+    """
+    label = {
+        "runs": "Runs",
+        "arms_in_use": "Arms in use",
+        "pulls": "Pulls",
+        "tokens_per_selected_run": "Tokens per selected run",
+        "saved_percent": "Savings up to then",
+    }[name]
+    low, high, last = (
+        wording.percent(value / 100) if name == "saved_percent" else wording.count(value)
+        for value in (min(values), max(values), values[-1])
+    )
+    return f"{label} by day, the last {len(values)} days: between {low} and {high}, {last} on the last."
 
 
 def saved_between(saved: Comparison) -> tuple[str, str] | None:

@@ -213,7 +213,7 @@ def comparison_table(saved: Savings) -> dict[str, list[object]]:
     base, chosen = overall.baseline, overall.selected
     tokens, duration, errors = overall.tokens_saved, overall.duration_saved_ms, overall.error_difference
     return {
-        "": ["tokens per run", "duration, s", "error rate"],
+        "what": ["tokens per run", "duration, s", "error rate"],
         "baseline": [_count(base.mean_tokens), _seconds(base.mean_duration_ms), _rate(base.error_rate)],
         "selected": [_count(chosen.mean_tokens), _seconds(chosen.mean_duration_ms), _rate(chosen.error_rate)],
         "difference": [

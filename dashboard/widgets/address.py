@@ -1,14 +1,17 @@
 """Address: under which names choices stand in a page's address, where others than the page itself write or keep them.
 
-Each page has a name of its own for its arms: a link to one page would lose what a widget of another is bound to.
+Each page has names of its own, also for the same thing: a name that a widget of one page is bound to is taken out of
+the address of every other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import parse_qs
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 # The frame's, which go along from page to page
 
@@ -28,10 +31,10 @@ _PAGE: Final = "armscope page"
 
 ARM: Final = "arm"
 RUN: Final = "run"
-"""Of the page of a run, and of the form of rewards, which may be about one."""
 POSTERIORS_ARMS: Final = "arms"
 RUNS_ARM: Final = "of_arm"
 REWARDS_ARM: Final = "reward_arm"
+REWARDS_RUN: Final = "reward_run"
 RESET_SCOPE: Final = "scope"
 RESET_ARMS: Final = "reset_arm"
 NAMED_ARMS: Final = "Named arms"
@@ -53,12 +56,23 @@ def kept() -> dict[str, list[str]]:
 
 
 def put_back(page: str) -> None:
-    """Put the filters back into the address after a change of page, whose link carries none.
+    """Put the filters back into the address after a change of page.
 
-    A bound parameter can't be set directly; setting its widget's state again sends it anew.
+    A link carries none: a bound parameter can't be set directly; setting its widget's state again sends it anew. Back
+    and Forward carry those of their step, of which Streamlit forgets what is folded away.
     """
-    if st.session_state.get(_PAGE) != page:
-        st.session_state[_PAGE] = page
-        for name in _KEPT:
-            if name in st.session_state:
-                st.session_state[name] = st.session_state[name]
+    if st.session_state.get(_PAGE) == page:
+        return
+    st.session_state[_PAGE] = page
+    asked = _asked_for()
+    for name in _KEPT:
+        if name in asked and name not in st.query_params:
+            st.query_params[name] = asked[name]
+        elif name in st.session_state:
+            st.session_state[name] = st.session_state[name]
+
+
+def _asked_for() -> dict[str, list[str]]:
+    """The address as the browser sent it with this rerun."""
+    here = get_script_run_ctx()
+    return {} if here is None else parse_qs(here.query_string)

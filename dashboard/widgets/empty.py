@@ -57,7 +57,7 @@ def no_arms(page_needs: str) -> None:
         rows={
             "needed": ["runs", "arms"],
             "now": [str(frame.n_runs), str(frame.n_arms)],
-            "": [_verdict(frame.n_runs), _verdict(frame.n_arms)],
+            "which is": [_verdict(frame.n_runs), _verdict(frame.n_arms)],
         },
         to_do="**Widen the filters** in the row above."
         if filtered

@@ -17,6 +17,8 @@ from dashboard import wording
 from dashboard.figures.theme import LIGHT
 
 ROW_PX: Final = 34
+TAKE_BACK: Final = "take back"
+"""Head of the column of acts' ways back."""
 ALL_AT_ONCE: Final = 2_000
 """Longer tables load as one scrolls, and can't be clicked."""
 _MANY_ROWS: Final = 15
@@ -75,8 +77,9 @@ def act_table(
     key: str,
     alt: str,
     on_click: Callable[[int], None] | None = None,
+    act: str = TAKE_BACK,
 ) -> None:
-    """Acts with their way back in the last column ("Undo", "Redo" or nothing)."""
+    """Acts with their way back in the last column ("Undo", "Redo" or nothing), which is called ``act``."""
     frame = pd.DataFrame({head: list(column) for head, column in cells.items()})
     config: dict[str, Any] = {
         head: st.column_config.TextColumn(head, width=width, alignment="right" if head in _RIGHT else None)
@@ -86,7 +89,7 @@ def act_table(
     clicked = f"{key} clicked"
     if on_click is not None and "act" in cells:
         config["act"] = st.column_config.ButtonColumn(
-            "", type="tertiary", width=90, key=clicked, on_click=_clicked, args=(clicked, on_click)
+            act, type="tertiary", width=90, key=clicked, on_click=_clicked, args=(clicked, on_click)
         )
     st.dataframe(
         frame,

@@ -52,7 +52,7 @@ def test_dropped_files_are_imported_and_reported(open_page: Open, database: Path
 def test_a_call_of_a_meta_tool_is_no_real_call(open_page: Open, database: Path) -> None:
     page = drop(open_page("data"), ("runs.jsonl", lines([run_line("a") | {"calls": ["message"]}])))
     counts = next(table.value for table in page.table if "what" in table.value)
-    assert [row[" "] for _, row in counts.iterrows() if row["what"] == "skipped"] == [
+    assert [row["which means"] for _, row in counts.iterrows() if row["what"] == "skipped"] == [
         "no real tool was called"
     ]
     said = str(open_page("runs").title[0].value)

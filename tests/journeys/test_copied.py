@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser, Locator
 
 from tests.journeys.conftest import Come
-from tests.journeys.everywhere import ADDRESSES, open_page
 from tests.journeys.server import Served, serving
 from tests.journeys.visit import Visit
 from tests.journeys.world import ARMS, run_lines
@@ -194,48 +192,3 @@ def test_another_browser_shows_the_same(come: Come, many_runs: Served, name: str
     there.until(lambda: seen(there) == seen(here))
     assert there.page.url == here.page.url
     there.check()
-
-
-@pytest.mark.long
-def test_every_link_keeps_what_it_says(come: Come, many_runs: Served) -> None:
-    """Whatever a link puts into the address is still there when its page has been drawn: nothing was dropped."""
-    visit = come(many_runs)
-    links: dict[tuple[str, ...], str] = {}
-    for name in ADDRESSES:
-        for link in links_of(open_page(visit, name, type="tool")):
-            links.setdefault(shape(link), link)
-    for link in tour_links(visit.open(type="tool")):
-        links.setdefault(shape(link), link)
-    assert len(links) > 5
-    for link in links.values():
-        visit.page.goto(f"{many_runs.url}/{link}")
-        visit.settle()
-        wanted = parse_qs(urlsplit(link).query)
-        shown = parse_qs(urlsplit(visit.page.url).query)
-        assert (link, shown) == (link, wanted)
-        visit.check()
-
-
-def links_of(visit: Visit) -> list[str]:
-    links = visit.page.get_by_test_id("stPageLink-NavLink").all()
-    return [found for link in links if (found := link.get_attribute("href")) is not None]
-
-
-def tour_links(visit: Visit) -> list[str]:
-    """The links of the first steps, which a person begins behind the role."""
-    unfold(visit, "Operator")
-    visit.page.get_by_role("button", name="First steps").click()
-    visit.settle()
-    visit.page.keyboard.press("Escape")
-    found = []
-    for step in range(2, 7):
-        visit.page.get_by_role("button", name="Next", exact=True).click()
-        expect(visit.page.get_by_text(f"First steps, {step} of 6.")).to_be_visible()
-        found += links_of(visit.settle())
-    return found
-
-
-def shape(link: str) -> tuple[str, ...]:
-    """The page of a link and the names in its address: of those that are alike one is followed."""
-    parts = urlsplit(link)
-    return parts.path, *sorted(parse_qs(parts.query))

@@ -104,4 +104,4 @@ def reset_button(visit: Visit, n_arms: int) -> Locator:
 def history(visit: Visit) -> list[tuple[str, str, str]]:
     """Scope, state and way back of the earlier resets, newest first."""
     rows = visit.rows(1) if visit.tables().count() > 1 else []
-    return [(row["scope"], row["state"], row[""]) for row in rows] or [("", "", "")]
+    return [(row["scope"], row["state"], row["take back"]) for row in rows] or [("", "", "")]

@@ -48,9 +48,9 @@ def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(
     assert (row["arm"], float(row["mean"]), row["pulls"]) == ("exec:Bash", mean_of(after[_BASH]), "41")
 
     visit.go("rewards")
-    visit.until(lambda: visit.rows()[0][""] == "Undo")
+    visit.until(lambda: visit.rows()[0]["take back"] == "Undo")
     visit.press_in_row(0, 0)
-    visit.until(lambda: visit.rows()[0][""] == "Redo")
+    visit.until(lambda: visit.rows()[0]["take back"] == "Redo")
     assert visit.rows()[0]["kind"] == "undone"
     visit.go("posteriors")
     visit.until(lambda: visit.plotted() == plotted)
@@ -84,9 +84,9 @@ def test_a_double_click_on_undo_undoes_once(come: Come, changing: Served, gap_ms
     visit.press_in_row(0, 0)
     visit.page.wait_for_timeout(gap_ms)
     visit.press_in_row(0, 0)
-    visit.until(lambda: visit.rows()[0][""] == "Redo")
+    visit.until(lambda: visit.rows()[0]["take back"] == "Redo")
     visit.page.wait_for_timeout(1_000)  # a redo would follow
-    assert visit.rows()[0][""] == "Redo"
+    assert visit.rows()[0]["take back"] == "Redo"
     assert changing.posteriors()[_RULES] == before
 
 

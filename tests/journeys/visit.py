@@ -19,9 +19,6 @@ SETTLED: Final = (
 PATIENCE_MS: Final = 15_000
 _ROW_PX: Final = 34
 
-_MISSING: Final = "the server responded with a status of 404"
-_LOOKED_FOR: Final = ("/_stcore/health", "/_stcore/host-config")
-
 _READ_TABLE: Final = """
 grid => {
   const read = (row, cell) => Array.from(row.querySelectorAll(cell), one => one.textContent);
@@ -55,12 +52,7 @@ class Visit:
         page.on("dialog", self._asked)
 
     def _heard(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and not self._is_known(message):
-            self.complaints.append(f"console: {message.text} ({message.location})")
-
-    def _is_known(self, message: ConsoleMessage) -> bool:
-        """Two paths that Streamlit looks for below the address of a page before it finds them at the root."""
-        return _MISSING in message.text and message.location["url"].endswith(_LOOKED_FOR)
+        self.complaints.append(f"console: {message.type}: {message.text} ({message.location})")
 
     def _asked(self, dialog: Dialog) -> None:
         self.complaints.append(f"dialog: {dialog.message}")

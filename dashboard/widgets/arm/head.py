@@ -37,7 +37,11 @@ def _not_yet(name: str) -> None:
     empty(
         ("Nothing was known of this arm by then.",),
         f"{wording.literal(wording.short_name(name))} was first seen after the end of the span.",
-        rows={"needed": ["a later end"], "now": ["earlier"], "": [":yellow[:material/warning:] too early"]},
+        rows={
+            "needed": ["a later end"],
+            "now": ["earlier"],
+            "which is": [":yellow[:material/warning:] too early"],
+        },
         to_do="**Widen the time span** in the row above.",
         shell=None,
     )
@@ -54,7 +58,7 @@ def _no_such_arm(name: str) -> None:
         rows={
             "needed": ["the id of an arm"],
             "now": ["another name" if name else "none"],
-            "": [":yellow[:material/warning:] missing"],
+            "which is": [":yellow[:material/warning:] missing"],
         },
         to_do="**Choose an arm** in the table of all arms, or list them.",
         shell=command("arms"),

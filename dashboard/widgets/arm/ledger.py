@@ -18,7 +18,7 @@ from core.flows.look import ArmLedger, Learned, LedgerPlace
 from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.arm.paging import paging
 from dashboard.widgets.opening import fresh, open_clicked_run
-from dashboard.widgets.tables import ROW_PX, height
+from dashboard.widgets.tables import ROW_PX, TAKE_BACK, height
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import as_table, muted, section
 
@@ -57,7 +57,7 @@ def _table(arm: str, page: ArmLedger) -> None:
     if "act" in frame.column_names:
         clicked = "arm ledger act"
         config["act"] = st.column_config.ButtonColumn(
-            "", type="tertiary", width=84, key=clicked, on_click=_take_back, args=(clicked, rows)
+            TAKE_BACK, type="tertiary", width=84, key=clicked, on_click=_take_back, args=(clicked, rows)
         )
     event = st.dataframe(
         frame,

@@ -72,4 +72,4 @@ def table() -> None:
         if row < len(done):
             st.session_state[IMPORT] = done[row].id
 
-    act_table(cells, _WIDTHS, key="imports", alt="Imports, newest first", on_click=clicked)
+    act_table(cells, _WIDTHS, key="imports", alt="Imports, newest first", on_click=clicked, act="report")

@@ -53,7 +53,7 @@ _HOW: Final = (
 def head() -> None:
     """The section's head, with how claims about arms are found behind a button."""
     with both_ends():
-        st.subheader("Needs attention", anchor=False, width="content")
+        st.header("Needs attention", anchor=False, width="content")
         behind = fold("How it is found", key="how found")
         if behind is not None:
             behind.markdown(_HOW)

@@ -22,7 +22,7 @@ _WIDTHS: Final = {"when, UTC": 130, "by": 120, "what": 420, "state": 90}
 def head() -> None:
     """The section's head, with all changes behind a button."""
     with both_ends():
-        st.subheader("What changed", anchor=False, width="content")
+        st.header("What changed", anchor=False, width="content")
         every = fold("All changes", key="all changes")
         if every is not None:
             with every, st.container(width=_ALL_PX):

@@ -1,4 +1,4 @@
-"""Key figures: five cards with value, change and a neutral sparkline; green and red never mean better."""
+"""Key figures: five cards with value, change and a neutral line by day; green and red never mean better."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import streamlit as st
 
 from core.statistics.overview import FigureName, Overview
-from dashboard import sentences
+from dashboard import loading, sentences
+from dashboard.figures.spark import spark
 
 _LAST_DAYS: Final = 60
 
@@ -23,21 +24,20 @@ def row(seen: Overview) -> None:
         if between is not None:
             change, name = between
             label = f"{label}, {name}"
-        cards.metric(
-            label,
-            value,
-            change,
-            delta_color="off",
-            delta_arrow="off",
-            delta_description="this week" if change is not None and between is None else None,
-            border=True,
-            chart_data=_spark(seen, figure.name),
-            height="stretch",
-        )
+        with cards.container(border=True, height="stretch", gap="small", key=f"figure {figure.name}"):
+            st.metric(
+                label,
+                value,
+                change,
+                delta_color="off",
+                delta_arrow="off",
+                delta_description="this week" if change is not None and between is None else None,
+            )
+            _line(seen, figure.name)
 
 
-def _spark(seen: Overview, name: FigureName) -> Sequence[float] | None:
-    """Daily values behind a figure; None where there are none to draw."""
+def _line(seen: Overview, name: FigureName) -> None:
+    """The values by day behind a figure; nothing where there are none to draw."""
     series = {
         "runs": seen.series.runs,
         "arms_in_use": seen.series.arms_in_use,
@@ -46,7 +46,9 @@ def _spark(seen: Overview, name: FigureName) -> Sequence[float] | None:
         "saved_percent": seen.series.saved_percent,
     }.get(name)
     if series is None:
-        return None
+        return
     known = np.asarray(series, dtype=np.float64)[-_LAST_DAYS:]
     known = known[np.isfinite(known)]
-    return [round(float(value), 3) for value in known] if len(known) > 1 else None
+    if len(known) > 1:
+        values: Sequence[float] = known.tolist()
+        st.html(spark(values, loading.reading().tokens, alt=sentences.by_day(name, values)))

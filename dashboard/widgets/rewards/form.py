@@ -20,7 +20,7 @@ from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS
 from dashboard import acting, loading, sentences, wording
 from dashboard.acting import RewardForm
 from dashboard.figures.before_after import before_after
-from dashboard.widgets.address import REWARDS_ARM, RUN
+from dashboard.widgets.address import REWARDS_ARM, REWARDS_RUN
 from dashboard.widgets.chart import chart
 from dashboard.widgets.keys import SEND
 from dashboard.widgets.picker import one_arm
@@ -83,7 +83,7 @@ def _value_field() -> None:
 
 def _run_fields() -> None:
     left, right = st.columns(2)
-    run = left.text_input("Run, optional", key=RUN, bind="query-params", placeholder="number or id")
+    run = left.text_input("Run, optional", key=REWARDS_RUN, bind="query-params", placeholder="number or id")
     right.segmented_control(
         "This is",
         _KINDS,
@@ -118,7 +118,7 @@ def _as_it_stands() -> RewardForm | None:
     value = state.get(NUMBER) if outcome == "number" else OUTCOME_REWARDS[outcome]
     if arm is None or value is None:
         return None
-    run = _run_of(state.get(RUN))
+    run = _run_of(state.get(REWARDS_RUN))
     return RewardForm(
         arm=arm,
         value=value,
@@ -184,13 +184,15 @@ def _begin_again() -> None:
     """A new form: a new key, no reason, no run; the arm and the outcome stay."""
     st.session_state[_KEY] = uuid.uuid4().hex
     st.session_state[WHY] = ""
-    st.session_state[RUN] = ""
+    st.session_state[REWARDS_RUN] = ""
     st.session_state[_LAST] = _fields_now()
 
 
 def _fields_now() -> tuple[object, ...]:
     """What the person has filled in."""
-    return tuple(st.session_state.get(field) for field in (REWARDS_ARM, OUTCOME, NUMBER, RUN, KIND, WHY))
+    return tuple(
+        st.session_state.get(field) for field in (REWARDS_ARM, OUTCOME, NUMBER, REWARDS_RUN, KIND, WHY)
+    )
 
 
 def effect(filled: Filled) -> None:

@@ -40,7 +40,7 @@ def _no_run(said: str, why: str, now: str) -> None:
         rows={
             "needed": ["the uid or number of a run"],
             "now": [now],
-            "": [":yellow[:material/warning:] missing"],
+            "which is": [":yellow[:material/warning:] missing"],
         },
         to_do="**Choose a run** on the page of runs, or list them.",
         shell=command("runs"),
@@ -56,7 +56,7 @@ def ways_on(story: RunStory) -> None:
         ways.way("runs", "All runs")
         st.space("stretch")
         if loading.reading().may("reward") and story.facts.standing and story.facts.outcome != "empty":
-            ways.way("rewards", "Give a reward about this run", **{address.RUN: story.facts.uid})
+            ways.way("rewards", "Give a reward about this run", **{address.REWARDS_RUN: story.facts.uid})
 
 
 def _step(words: str, icon: str, run: str | None) -> None:

@@ -29,7 +29,7 @@ def what_is_missing(saved: Savings) -> None:
                 wording.count(overall.selected.n_known),
                 wording.count(overall.baseline.n_known),
             ],
-            "": [
+            "which is": [
                 _FINE if settings.phase == "active" else _warning("nothing is selected while passive"),
                 _FINE if settings.baseline_rate > 0 else _warning("no run can become a baseline run"),
                 _group(overall.selected.n_known),

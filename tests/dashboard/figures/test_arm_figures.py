@@ -151,7 +151,7 @@ def test_the_line_under_the_path_says_what_happened_with_foreign_words_as_text()
 def test_densities_hold_the_belief_the_earlier_one_and_the_prior() -> None:
     drawn = then_now(row(), (9.0, 3.0, "7 days ago"), LIGHT)
     table = drawn.table
-    assert list(table[""]) == ["now", "7 days ago", "prior"]
+    assert list(table["when"]) == ["now", "7 days ago", "prior"]
     assert list(table["mean"]) == ["0.600", "0.750", "0.500"]
     shade = drawn.figure.data[0]
     assert (shade.x[0], shade.x[-1]) == pytest.approx((row().lower, row().upper), abs=1e-6)

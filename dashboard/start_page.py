@@ -1,0 +1,47 @@
+"""Start page: Streamlit's own, with our script before its scripts; what every address begins with."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import streamlit as st
+
+from dashboard.configuration import PACKAGE
+
+_STREAMLITS: Final = Path(st.__file__).parent / "static" / "index.html"
+_OURS: Final = PACKAGE / "browser.js"
+_HEAD: Final = b"<head>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartPage:
+    """The page as it is sent, what it is known by, and what a policy names its scripts by."""
+
+    html: bytes
+    tag: str
+    scripts: tuple[str, ...]
+
+
+@cache
+def start_page() -> StartPage:
+    """Made once in a process.
+
+    >>> page = start_page()
+    >>> page.html.index(b"Back, once") < page.html.index(b"prerenderReady"), len(page.scripts)
+    (True, 2)
+    """
+    before, head, after = _STREAMLITS.read_bytes().partition(_HEAD)
+    html = b"".join((before, head, b"<script>", _OURS.read_bytes(), b"</script>", after))
+    return StartPage(html=html, tag=f'"{hashlib.sha256(html).hexdigest()[:32]}"', scripts=_digests(html))
+
+
+def _digests(html: bytes) -> tuple[str, ...]:
+    """The scripts that stand in the page itself, by their hashes."""
+    scripts = re.findall(rb"<script>(.*?)</script>", html, re.DOTALL)
+    return tuple(base64.b64encode(hashlib.sha256(script).digest()).decode() for script in scripts)

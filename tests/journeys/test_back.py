@@ -1,0 +1,177 @@
+"""Back, once, from wherever a link leads, to the page one left, with everything that was chosen there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, get_args
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from dashboard.widgets.ways import PageName
+from tests.journeys.conftest import Come
+from tests.journeys.server import Served
+from tests.journeys.visit import Visit
+from tests.journeys.world import ARMS
+
+pytestmark = pytest.mark.browser
+
+_FILTERS: Final = {"span": "7 days", "type": ["tool", "memory"]}
+_CHOSEN: Final[dict[str, dict[str, str | list[str]]]] = {
+    "overview": {},
+    "posteriors": {"sort": "Width", "find": "e", "arms": [ARMS[0], ARMS[4]]},
+    "arm": {"arm": "tool:fs:Read", "then": "2025-11-20"},
+    "confidence": {"need": "Given width"},
+    "savings": {"unit": "Tokens"},
+    "runs": {"class": "selected", "rows": "Last used"},
+    "run": {"run": "run-7"},
+    "rewards": {
+        "reward_arm": "tool:fs:Read",
+        "reward_outcome": "Partial",
+        "reward_run": "3",
+        "rewards_of": "Mine",
+    },
+    "reset": {"scope": "Named arms", "reset_arm": [ARMS[0], ARMS[4]]},
+    "data": {"import": "import-1"},
+    "settings": {},
+}
+"""Of each page something else than it shows by itself."""
+_SEEN: Final = """
+() => [
+  document.querySelector('[data-testid=stMain]').innerText,
+  ...Array.from(document.querySelectorAll('.js-plotly-plot'), figure => JSON.stringify(figure.data)),
+  ...Array.from(document.querySelectorAll('[data-testid=stMain] input'), field => field.value),
+].join('\\n')
+"""
+
+
+def test_every_page_is_left() -> None:
+    assert set(_CHOSEN) == set(get_args(PageName))
+
+
+def test_back_from_every_link(come: Come, served: Served) -> None:
+    """Each kind of link of each page, and one of the navigation's: the others are alike."""
+    visit = come(served)
+    n_links = 0
+    for place, (name, chosen) in enumerate(_CHOSEN.items()):
+        visit.open(name, **_FILTERS, **chosen)
+        for link in kinds_of_links(visit):
+            n_links += 1
+            there_and_back(visit, page_link(visit, link).click, link)
+        in_navigation = visit.page.get_by_test_id("stTopNavLink").all()
+        others = [one for one in in_navigation if path_of(one) != urlsplit(visit.page.url).path]
+        there_and_back(visit, others[place % len(others)].click, None)
+    assert n_links >= 5
+
+
+@pytest.mark.long
+def test_back_from_the_navigation(come: Come, served: Served) -> None:
+    """From every page to every other."""
+    visit = come(served)
+    for name, chosen in _CHOSEN.items():
+        visit.open(name, **_FILTERS, **chosen)
+        for link in visit.page.get_by_test_id("stTopNavLink").all():
+            if path_of(link) != urlsplit(visit.page.url).path:
+                there_and_back(visit, link.click, None)
+
+
+@pytest.mark.long
+def test_back_from_the_first_steps(come: Come, served: Served) -> None:
+    """Begun behind the role; each of their links is followed, and the step one was at is still there."""
+    visit = come(served).open("confidence", **_FILTERS, **_CHOSEN["confidence"])
+    visit.page.get_by_test_id("stPopoverButton").filter(has_text="Operator").click()
+    visit.page.get_by_role("button", name="First steps").click()
+    visit.settle()
+    visit.page.keyboard.press("Escape")
+    for step in range(2, 7):
+        visit.page.get_by_role("button", name="Next", exact=True).click()
+        expect(visit.page.get_by_text(f"First steps, {step} of 6.")).to_be_visible()
+        for link in kinds_of_links(visit):
+            there_and_back(visit, page_link(visit, link).click, link)
+
+
+_ROWS: Final = {"posteriors": "arm?", "runs": "run?", "run": "arm?"}
+"""Pages whose first table opens something, and what."""
+
+
+@pytest.mark.parametrize("name", _ROWS)
+def test_back_from_a_row(come: Come, served: Served, name: str) -> None:
+    visit = come(served).open(name, **_FILTERS, **_CHOSEN[name])
+
+    def open_row() -> None:
+        visit.until(lambda: len(visit.rows()) > 1)
+        grid = visit.page.locator("[data-testid=stDataFrame] .dvn-scroller").first
+        grid.scroll_into_view_if_needed()
+        grid.click(position={"x": 300, "y": 85})
+        visit.page.wait_for_url(f"**/{_ROWS[name]}*")
+
+    there_and_back(visit, open_row, None)
+
+
+def test_back_through_runs_one_after_the_other(come: Come, served: Served) -> None:
+    """Another run of the same page is a step too, and no more than one."""
+    visit = come(served).open("run", **_FILTERS, run="run-7")
+    for expected in ("run-8", "run-9"):
+        visit.page.get_by_role("button", name="Next run").click()
+        visit.until(partial(shows_run, visit, expected))
+    for expected in ("run-8", "run-7"):
+        visit.page.go_back()
+        visit.until(partial(shows_run, visit, expected))
+        expect(visit.title()).to_contain_text(f"Run {int(expected[4:]) + 1} ")
+
+
+def shows_run(visit: Visit, run: str) -> bool:
+    return address(visit.settle().page.url)[1]["run"] == [run]
+
+
+def there_and_back(visit: Visit, leave: Callable[[], None], link: str | None) -> None:
+    """Leave, find there what the link says, and come back to what one left."""
+    left, told = address(visit.page.url), at_rest(visit)
+    leave()
+    visit.until(lambda: address(visit.page.url)[0] != left[0])
+    visit.settle().check()
+    if link is not None:
+        wanted = parse_qs(urlsplit(link).query)
+        visit.until(lambda: wanted.items() <= address(visit.page.url)[1].items())
+    visit.page.go_back()
+    visit.until(lambda: address(visit.page.url) == left)
+    visit.until(lambda: at_rest(visit) == told)
+    assert address(visit.page.url) == left
+
+
+def at_rest(visit: Visit) -> str:
+    """What the page shows once nothing more is drawn."""
+    seen: list[str] = [""]
+
+    def rests() -> bool:
+        seen.append(visit.settle().page.evaluate(_SEEN))
+        return seen[-1] == seen[-2]
+
+    visit.until(rests)
+    return seen[-1]
+
+
+def kinds_of_links(visit: Visit) -> list[str]:
+    """The links on the page, of those that are alike one: by the page they lead to and the names they say."""
+    found: dict[tuple[str, ...], str] = {}
+    for link in visit.page.get_by_test_id("stPageLink-NavLink").all():
+        to = link.get_attribute("href") or ""
+        parts = urlsplit(to)
+        found.setdefault((parts.path, *sorted(parse_qs(parts.query))), to)
+    return list(found.values())
+
+
+def page_link(visit: Visit, to: str) -> Locator:
+    return visit.page.locator(f"[data-testid=stPageLink-NavLink][href={to!r}]").first
+
+
+def path_of(link: Locator) -> str:
+    return urlsplit(link.get_attribute("href") or "").path
+
+
+def address(url: str) -> tuple[str, dict[str, list[str]]]:
+    """The page of an address, and what is chosen there."""
+    parts = urlsplit(url)
+    return parts.path, parse_qs(parts.query)
