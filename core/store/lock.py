@@ -1,19 +1,31 @@
 """Lock: whoever holds the lock file is the one writer, in this process and against all others.
 
-The file stays open from hold to hold: opening it each time costs twenty times what locking it does. So each
-hold first asks whether the file it locked is still the one at the path, and whether this is still the process
-that opened it: a child made by fork shares what its parent opened, the lock included.
+**In turn.** There is a turnstile before the lock, a file of its own: who wants the lock goes in there, waits for
+the lock inside and leaves the turnstile when it has it. So who gives the lock back finds somebody in the turnstile
+who comes first, and those behind wait in the kernel, which serves them as they came. The lock alone would go to
+who asks most often, which is who has just given it back. The turnstile is made by the first who ever has to wait:
+while there is none, nobody waits.
+
+**Open.** The files stay open from hold to hold: opening one each time costs twenty times what locking it does. So
+each hold asks whether the file it locked is still the one at the path, and a child made by fork, which shares what
+its parent opened, the lock included, begins anew.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
-from typing import Final, NamedTuple
+from collections import deque
+from queue import Empty, SimpleQueue
+from typing import Final
 
 from filelock import lock_descriptor, unlock_descriptor
+
+if sys.platform != "win32":
+    import fcntl
 
 _POLL_S: Final = 0.01
 _MODE: Final = 0o644
@@ -26,79 +38,246 @@ class WritersLock:
     def __init__(self, path: str, *, timeout_s: float) -> None:
         self._path = path
         self._timeout_s = timeout_s
-        self._threads = threading.RLock()
+        self._threads = _Threads()
+        self._owner: int | None = None
         self._depth = 0
-        self._open: _Open | None = None
+        self._files: Files | None = None
+        _LOCKS.add(self)
 
     def acquire(self) -> bool:
-        """Wait for the lock; False where somebody else kept it for the whole timeout.
+        """Wait for the lock; False where others kept it for the whole timeout.
 
         Raises ``OSError`` where the file can't be made, opened or locked.
         """
-        if not self._threads.acquire(timeout=self._timeout_s):
+        if self._owner == threading.get_ident():
+            self._depth += 1
+            return True
+        deadline = time.monotonic() + self._timeout_s
+        if not self._threads.pass_in_turn(deadline):
             return False
         taken = False
         try:
-            self._leave_what_is_inherited()
-            taken = self._depth > 0 or self._take()
+            taken = self._take(deadline)
         finally:
             if not taken:
-                self._threads.release()
-        self._depth += taken
+                self._threads.next()
+        if taken:
+            self._owner, self._depth = threading.get_ident(), 1
         return taken
 
     def release(self) -> None:
         """Give back what was taken last."""
         self._depth -= 1
+        if self._depth:
+            return
+        self._owner = None
         try:
-            if self._depth == 0 and self._open is not None:
-                unlock_descriptor(self._open.descriptor)
+            if self._files is not None:
+                unlock_descriptor(self._files.lock)
         finally:
-            self._threads.release()
+            self._threads.next()
 
     def close(self) -> None:
-        """Close the file, if nobody holds it; the next hold opens it again."""
-        with self._threads:
-            if self._depth == 0:
+        """Close the files, if nobody holds the lock or waits for it; the next hold opens them again."""
+        if self._threads.pass_in_turn(time.monotonic()):
+            try:
                 self._forget()
+            finally:
+                self._threads.next()
 
-    def _take(self) -> bool:
-        deadline = time.monotonic() + self._timeout_s
+    def begin_in_child(self) -> None:
+        """In a child made by fork: what the parent holds or waits for is not held here."""
+        self._threads = _Threads()
+        self._owner, self._depth = None, 0
+        self._forget()
+
+    def _take(self, deadline: float) -> bool:
         while True:
-            descriptor = self._opened()
-            if not lock_descriptor(descriptor, blocking=False):
-                if time.monotonic() >= deadline:
-                    return False
-                time.sleep(_POLL_S)
-            elif _is_at(descriptor, self._path):
+            files = self._opened()
+            if not (files.taken_at_once() or self._taken_in_turn(files, deadline)):
+                return False
+            if _is_at(files.lock, self._path):
                 return True
-            else:
-                self._forget()
-
-    def _leave_what_is_inherited(self) -> None:
-        """In a child made by fork: what the parent holds is not held here."""
-        if self._open is not None and self._open.process != os.getpid():
             self._forget()
-            self._depth = 0
 
-    def _opened(self) -> int:
-        if self._open is None:
-            descriptor = _opened(self._path)
-            self._open = _Open(descriptor, os.getpid(), weakref.finalize(self, os.close, descriptor))
-        return self._open.descriptor
+    def _taken_in_turn(self, files: Files, deadline: float) -> bool:
+        taken = False
+        try:
+            taken = files.taken_in_turn(deadline)
+        finally:
+            if not taken:  # too late, or Ctrl+C; these files are still being waited for
+                self._forget()
+        return taken
+
+    def _opened(self) -> Files:
+        if self._files is None:
+            self._files = Files(self._path)
+            self._closing = weakref.finalize(self, self._files.close)
+        return self._files
 
     def _forget(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+        if self._files is not None:
+            self._closing()
+            self._files = None
 
 
-class _Open(NamedTuple):
-    """An open lock file; it is closed by hand, or with the lock it belongs to."""
+_LOCKS: Final[weakref.WeakSet[WritersLock]] = weakref.WeakSet()
 
-    descriptor: int
-    process: int
-    close: weakref.finalize[[int], WritersLock]
+
+def _begin_in_child() -> None:
+    for lock in list(_LOCKS):
+        lock.begin_in_child()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_begin_in_child)
+
+
+class _Threads:
+    """The threads of this process that want the lock: one at a time passes, in the order they came."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._is_taken = False
+        self._line: deque[threading.Lock] = deque()
+
+    def pass_in_turn(self, deadline: float) -> bool:
+        """Wait until it is this thread's turn; False if it got too late."""
+        with self._guard:
+            if not self._is_taken:
+                self._is_taken = True
+                return True
+            turn = threading.Lock()
+            turn.acquire()
+            self._line.append(turn)
+        passed = False
+        try:
+            passed = turn.acquire(timeout=_left(deadline))
+        finally:
+            if not passed:
+                passed = self._step_out(turn)
+        return passed
+
+    def next(self) -> None:
+        """Let the next one pass."""
+        with self._guard:
+            if self._line:
+                self._line.popleft().release()
+            else:
+                self._is_taken = False
+
+    def _step_out(self, turn: threading.Lock) -> bool:
+        """Leave the line; whether the turn came at the very last moment."""
+        with self._guard:
+            if turn in self._line:
+                self._line.remove(turn)
+                return False
+        return True
+
+
+class Files:
+    """The open lock file, that of the turnstile once there is one, and who waits for them once somebody had to."""
+
+    def __init__(self, path: str) -> None:
+        self.lock = _opened(path)
+        self._turnstile_path = f"{path}.turn"
+        self._turnstile: int | None = None
+        self._is_inside = False
+        self._waiter: _Waiter | None = None
+        self._process = os.getpid()
+
+    def taken_at_once(self) -> bool:
+        """Whether the lock is free and nobody waits for it; who finds it taken may be the first to wait."""
+        if self._turnstile is None and os.path.exists(self._turnstile_path):  # noqa: PTH110 - at every write
+            self._turnstile = _opened(self._turnstile_path)
+        if self._turnstile is not None and not lock_descriptor(self._turnstile, blocking=False):
+            return False
+        self._is_inside = True
+        if not lock_descriptor(self.lock, blocking=False):
+            return False
+        self._go_out()
+        return True
+
+    def taken_in_turn(self, deadline: float) -> bool:
+        """Wait behind those who came before; False if it got too late, and then these files are to be closed."""
+        if self._turnstile is None:
+            self._turnstile, self._is_inside = _opened(self._turnstile_path), False
+        if self._waiter is None:
+            self._waiter = _Waiter(self)
+        return self._waiter.waited(_left(deadline))
+
+    def take_in_turn(self) -> None:
+        """Wait for as long as it takes."""
+        if self._turnstile is not None and not self._is_inside:
+            _wait_for(self._turnstile)
+            self._is_inside = True
+        _wait_for(self.lock)
+        self._go_out()
+
+    def close(self) -> None:
+        """Close both files, which gives back what is held of them; whoever waits for them does so afterwards."""
+        if self._waiter is not None and self._process == os.getpid():
+            self._waiter.end()
+        else:
+            self.close_now()
+
+    def close_now(self) -> None:
+        os.close(self.lock)
+        if self._turnstile is not None:
+            os.close(self._turnstile)
+
+    def _go_out(self) -> None:
+        if self._turnstile is not None:
+            unlock_descriptor(self._turnstile)
+        self._is_inside = False
+
+
+class _Waiter:
+    """Waits in the kernel, which serves in turn but can't be told until when: so a thread of its own does it,
+    which can be left to it, and gives back what it gets then.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self._asked: SimpleQueue[bool] = SimpleQueue()
+        self._answered: SimpleQueue[OSError | None] = SimpleQueue()
+        self._files = files
+        threading.Thread(target=self._wait, name="armscope-waits-for-lock", daemon=True).start()
+
+    def waited(self, timeout_s: float) -> bool:
+        """Whether both files were passed in time."""
+        self._asked.put(True)
+        try:
+            problem = self._answered.get(timeout=timeout_s)
+        except Empty:
+            return False
+        if problem is not None:
+            raise problem
+        return True
+
+    def end(self) -> None:
+        self._asked.put(False)
+
+    def _wait(self) -> None:
+        while self._asked.get():
+            try:
+                self._files.take_in_turn()
+            except OSError as problem:
+                self._answered.put(problem)
+            else:
+                self._answered.put(None)
+        self._files.close_now()
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
+
+
+def _wait_for(descriptor: int) -> None:
+    """Lock a file; who came first gets it first, where the system knows."""
+    if sys.platform == "win32":
+        lock_descriptor(descriptor, poll_interval=_POLL_S)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def _opened(path: str) -> int:

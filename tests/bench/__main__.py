@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from tests.bench import durable, ingest, neighbours, numbers, pages, served, whole
+from tests.bench import durable, ingest, neighbours, numbers, pages, served, whole, writers
 from tests.bench.harness import FULL, QUICK, Benchmark, Row, Scale, machine
 
 BENCHMARKS: Final[dict[str, Benchmark]] = {
@@ -25,6 +25,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "run": durable.one_run,
     "reward": durable.one_reward,
     "batch": durable.batch_of_rewards,
+    "writers": writers.many_writers,
     "summary": numbers.summary,
     "selection": numbers.selection,
     "inclusion": numbers.inclusion,

@@ -60,6 +60,9 @@ class Scale:
     n_durable_pairs: int
     n_batch_rewards: int
     n_batch_pairs: int
+    n_writers: int
+    n_writes: int
+    n_writer_rounds: int
     n_summary_arms: int
     n_select_arms: int
     n_number_pairs: int
@@ -82,6 +85,9 @@ TINY: Final = Scale(
     n_durable_pairs=2,
     n_batch_rewards=20,
     n_batch_pairs=1,
+    n_writers=2,
+    n_writes=3,
+    n_writer_rounds=1,
     n_summary_arms=300,
     n_select_arms=300,
     n_number_pairs=1,
@@ -103,6 +109,9 @@ QUICK: Final = Scale(
     n_durable_pairs=200,
     n_batch_rewards=10_000,
     n_batch_pairs=7,
+    n_writers=30,
+    n_writes=40,
+    n_writer_rounds=5,
     n_summary_arms=100_000,
     n_select_arms=10_000,
     n_number_pairs=15,
@@ -124,6 +133,9 @@ FULL: Final = Scale(
     n_durable_pairs=1_000,
     n_batch_rewards=10_000,
     n_batch_pairs=15,
+    n_writers=30,
+    n_writes=100,
+    n_writer_rounds=9,
     n_summary_arms=100_000,
     n_select_arms=10_000,
     n_number_pairs=51,

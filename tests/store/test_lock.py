@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 import os
 import threading
+import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -24,17 +25,22 @@ def lock_at(path: Path, *, timeout_s: float = 0.05) -> WritersLock:
     return WritersLock(str(path), timeout_s=timeout_s)
 
 
+def patient(path: Path) -> WritersLock:
+    """One that gets it as soon as it is free, however busy the machine is."""
+    return lock_at(path, timeout_s=60)
+
+
 def test_one_holds_it_and_the_other_waits_in_vain(path: Path) -> None:
-    one, other = lock_at(path), lock_at(path)
+    one, other, third = lock_at(path), lock_at(path), patient(path)
     assert one.acquire()
     assert not other.acquire()
     one.release()
-    assert other.acquire()
-    other.release()
+    assert third.acquire()
+    third.release()
 
 
 def test_whoever_waits_gets_it_when_it_is_free(path: Path) -> None:
-    one, other = lock_at(path), lock_at(path, timeout_s=30)
+    one, other = lock_at(path), patient(path)
     assert one.acquire()
     free = threading.Timer(0.05, os.unlink, [path])  # even if the file goes meanwhile
     free.start()
@@ -57,14 +63,14 @@ def test_threads_of_one_process_wait_for_each_other(path: Path) -> None:
 
 
 def test_who_holds_it_may_take_it_again_and_gives_it_back_as_often(path: Path) -> None:
-    lock, other = lock_at(path), lock_at(path)
+    lock, other, third = lock_at(path), lock_at(path), patient(path)
     assert lock.acquire()
     assert lock.acquire()
     lock.release()
     assert not other.acquire()
     lock.release()
-    assert other.acquire()
-    other.release()
+    assert third.acquire()
+    third.release()
 
 
 @pytest.mark.parametrize("put_another", [True, False])
@@ -142,3 +148,55 @@ def _is_open(descriptor: int, path: Path) -> bool:
 def test_a_folder_that_is_not_there_is_said_by_the_system(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         lock_at(path / "nowhere" / "a.lock").acquire()
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["threads of one lock", "locks of their own"])
+def test_whoever_gives_it_back_comes_after_those_who_wait(path: Path, shared: bool) -> None:
+    n_writers, n_holds = 8, 12
+    one = patient(path)
+    locks = [one if shared else patient(path) for _ in range(n_writers)]
+    begun = threading.Barrier(n_writers)
+    held: list[int] = []
+    overtaken: list[int] = []
+
+    def write(number: int) -> None:
+        begun.wait()
+        for _ in range(n_holds):
+            before = len(held)
+            assert locks[number].acquire()
+            overtaken.append(len(held) - before)
+            held.append(number)
+            time.sleep(0.002)  # the work of a writer, while others come
+            locks[number].release()
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(n_writers)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(overtaken) == n_writers * n_holds
+    assert max(overtaken) <= 3 * n_writers
+
+
+def test_who_gives_up_waiting_holds_nothing_and_may_wait_again(path: Path) -> None:
+    one, other, third = lock_at(path), lock_at(path), patient(path)
+    assert one.acquire()
+    assert not other.acquire()
+    assert not other.acquire()
+    one.release()
+    assert third.acquire()
+    assert not other.acquire()
+    third.release()
+    assert third.acquire()
+    third.release()
+
+
+def test_the_turnstile_is_made_by_the_first_who_waits(path: Path) -> None:
+    one = lock_at(path)
+    for _ in range(3):
+        assert one.acquire()
+        one.release()
+    assert list(path.parent.iterdir()) == [path]
+    with filelock.FileLock(path):
+        assert not one.acquire()
+    assert sorted(path.parent.iterdir()) == [path, Path(f"{path}.turn")]
