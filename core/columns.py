@@ -5,10 +5,12 @@ All arrays of one object are aligned and one-dimensional; counts and amounts are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,13 +107,14 @@ class CandidateSets:
 
 @dataclass(frozen=True, kw_only=True)
 class UsageColumns:
-    """Runs added up by time, class, model, channel, status, outcome and size.
+    """Runs added up by time, class, model, channel, status, outcome, baseline probability and size.
 
-    ``hour`` counts hours since 1970 UTC, -1 = unknown time; that of a whole day is its first. ``bucket`` is the
-    size class of the tokens (`token_bucket`), -1 = unknown usage; ``tokens`` and ``tokens_squared`` are sums over
-    the row's ``n`` runs (0 where unknown). ``n_timed`` runs have a known duration, summed in ``duration_ms`` and
-    its squares.
-    ``model`` and ``channel`` are "" where unknown.
+    ``hour`` counts hours since 1970 UTC, -1 = unknown time; that of a whole day is its first. ``prob_micro`` is the
+    probability with which the coin made a baseline run, in millionths, -1 where none was stored. ``bucket`` is the
+    size class of the tokens (`token_bucket`), -1 = unknown usage; ``tokens`` and ``tokens_squared``, and the sums of
+    their natural logarithms and of the squares of these, are over the row's ``n`` runs (0 where unknown).
+    ``n_truncated`` of them left arms out though they were baseline runs. ``n_timed`` have a known duration, summed in
+    ``duration_ms`` and its squares. ``model`` and ``channel`` are "" where unknown.
     """
 
     hour: Ints
@@ -120,17 +123,17 @@ class UsageColumns:
     channel: tuple[str, ...]
     status: tuple[str, ...]
     outcome: tuple[str, ...]
+    prob_micro: Ints
     bucket: Ints
     n: Ints
+    n_truncated: Ints
     tokens: Ints
     tokens_squared: Floats
+    log: Floats
+    log_squared: Floats
     n_timed: Ints
     duration_ms: Ints
     duration_squared: Floats
-    baseline_prob: Floats
-    """Sum of the stored baseline probabilities of the row's runs (runs without one add 0)."""
-    n_prob: Ints
-    """Runs with a stored baseline probability."""
 
     def __len__(self) -> int:
         return len(self.run_class)
@@ -213,6 +216,23 @@ def token_bucket(tokens: int | None) -> int:
     power = tokens.bit_length() - 1
     fraction = (tokens << 3 >> power) & 7
     return power * 8 + fraction
+
+
+_UNSURE: Final = 1e-6
+"""So near to the middle of two millionths that another machine's logarithm might round the other way."""
+_EXACT: Final = Context(prec=40)
+
+
+def log_micro(tokens: int) -> int:
+    """Natural logarithm of a token count in millionths, the same on every machine: sums of it are recomputed.
+
+    >>> log_micro(1), log_micro(1000)
+    (0, 6907755)
+    """
+    micro = math.log(tokens) * 1e6
+    if abs(micro % 1 - 0.5) > _UNSURE:
+        return round(micro)
+    return int((_EXACT.ln(Decimal(tokens)) * 1_000_000).to_integral_value())
 
 
 def bucket_bounds(bucket: int) -> tuple[float, float]:

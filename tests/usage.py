@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.columns import UNKNOWN, UsageColumns, token_bucket
+from core.columns import UNKNOWN, UsageColumns, log_micro, token_bucket
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +22,13 @@ class Counted:
     status: str = "completed"
     duration_ms: int | None = None
     prob: float | None = None
+    truncated: bool = False
 
 
 def usage_of(runs: Sequence[Counted]) -> UsageColumns:
     """The columns of these runs."""
     tokens = [0 if run.tokens is None else run.tokens for run in runs]
+    logs = np.array([0 if run.tokens is None else log_micro(run.tokens) for run in runs]) / 1e6
     durations = [0 if run.duration_ms is None else run.duration_ms for run in runs]
     return UsageColumns(
         hour=_ints([run.hour for run in runs]),
@@ -35,15 +37,17 @@ def usage_of(runs: Sequence[Counted]) -> UsageColumns:
         channel=tuple(run.channel for run in runs),
         status=tuple(run.status for run in runs),
         outcome=tuple("observed" for _ in runs),
+        prob_micro=_ints([UNKNOWN if run.prob is None else round(1e6 * run.prob) for run in runs]),
         bucket=_ints([UNKNOWN if run.tokens is None else token_bucket(run.tokens) for run in runs]),
         n=np.ones(len(runs), dtype=np.int64),
+        n_truncated=_ints([int(run.truncated) for run in runs]),
         tokens=_ints(tokens),
         tokens_squared=np.array(tokens, dtype=np.float64) ** 2,
+        log=logs,
+        log_squared=logs**2,
         n_timed=_ints([int(run.duration_ms is not None) for run in runs]),
         duration_ms=_ints(durations),
         duration_squared=np.array(durations, dtype=np.float64) ** 2,
-        baseline_prob=np.array([0.0 if run.prob is None else run.prob for run in runs], dtype=np.float64),
-        n_prob=_ints([int(run.prob is not None) for run in runs]),
     )
 
 

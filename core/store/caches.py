@@ -20,7 +20,7 @@ from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine import Row
 from core.store.tables import BY_ARM, BY_RUN
-from core.store.tally import RunFacts, Tally, hour_of
+from core.store.tally import USAGE_SUMS, RunFacts, Tally, hour_of, prob_micro
 from core.store.transaction import Facts, Transaction, rebase
 from core.store.version import Choice
 
@@ -58,11 +58,21 @@ def tally_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int] 
     return tally
 
 
+def tally_usage(facts: Facts, run_nos: Sequence[int]) -> Tally:
+    """What standing runs add to the rollups of usage alone."""
+    tally = Tally()
+    for row in facts.link.rows_in(_RUN_SQL, [facts.learner_id], run_nos):
+        tally.add_run(run_facts(row[2:]))
+    return tally
+
+
 def run_facts(row: Row) -> RunFacts:
     """(at, class, model, channel, status, outcome, tokens, duration, choice) → what the usage rollup needs."""
-    *plain, choice = row
-    prob = None if choice is None else round(_CHOICE.decode(choice).baseline_prob * MICRO)
-    return RunFacts._make((*plain, prob))
+    *plain, stored = row
+    if stored is None:
+        return RunFacts._make((*plain, UNKNOWN, False))
+    choice = _CHOICE.decode(stored)
+    return RunFacts._make((*plain, prob_micro(choice.baseline_prob), choice.truncated))
 
 
 def _tally_runs(tally: Tally, facts: Facts, run_nos: Sequence[int]) -> None:
@@ -169,7 +179,7 @@ def apply(txn: Transaction, tally: Tally) -> None:
     _apply_arms(txn, "arm_hour", tally.arms, add=_ADD_TO_HOUR, drop=_DROP_HOUR)
     _apply_arms(txn, "arm_day", tally.arm_days(), add=_ADD_TO_DAY, drop=_DROP_DAY)
     _apply_posteriors(txn, tally)
-    _apply_usage(txn, tally)
+    apply_usage(txn, tally)
 
 
 def _apply_arms(
@@ -206,38 +216,30 @@ def _apply_posteriors(txn: Transaction, tally: Tally) -> None:
     )
 
 
-_USAGE_SUMS: Final = (
-    "n",
-    "tokens",
-    "tokens_squared_high",
-    "tokens_squared_low",
-    "n_timed",
-    "duration_ms",
-    "duration_squared_high",
-    "duration_squared_low",
-    "n_prob",
-    "prob_micro",
-)
+_USAGE_KEY: Final = "learner_id, {0}, class, model, channel, status, outcome, prob_micro, bucket"
+_USAGE: Final = f"usage_{{0}} ({_USAGE_KEY}, {', '.join(USAGE_SUMS)})"
 _ADD_USAGE: Final = (
-    f"INSERT INTO usage_{{0}} VALUES ({', '.join('?' * 18)})"
-    " ON CONFLICT (learner_id, {0}, class, model, channel, status, outcome, bucket)"
-    f" DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _USAGE_SUMS)}"
+    f"ON CONFLICT ({_USAGE_KEY})"
+    f" DO UPDATE SET {', '.join(f'{name} = usage_{{0}}.{name} + excluded.{name}' for name in USAGE_SUMS)}"
 )
+_USAGE_WIDTH: Final = 8 + len(USAGE_SUMS)
 _DROP_USAGE: Final = (
     "DELETE FROM usage_{0} WHERE learner_id = ? AND {0} = ? AND class = ? AND model = ? AND channel = ?"
-    " AND status = ? AND outcome = ? AND bucket = ? AND n = 0"
+    " AND status = ? AND outcome = ? AND prob_micro = ? AND bucket = ? AND n = 0"
 )
 
 
-def _apply_usage(txn: Transaction, tally: Tally) -> None:
+def apply_usage(facts: Facts, tally: Tally) -> None:
+    """Add a tally to the rollups of usage."""
     if not tally.usage:
         return
     for place, usage in (("hour", tally.usage), ("day", tally.usage_days())):
-        rows = [(txn.learner_id, *kind, *usage[kind]) for kind in sorted(usage)]
-        txn.link.many(_ADD_USAGE.format(place), rows)
-        emptied = [(txn.learner_id, *kind) for kind, sums in usage.items() if sums[0] < 0]
+        flat = (value for kind in sorted(usage) for value in (*kind, *usage[kind]))
+        into, upsert = _USAGE.format(place), _ADD_USAGE.format(place)
+        facts.link.insert(into, facts.learner_id, flat, width=_USAGE_WIDTH, upsert=upsert)
+        emptied = [(facts.learner_id, *kind) for kind, sums in usage.items() if sums[0] < 0]
         if emptied:
-            txn.link.many(_DROP_USAGE.format(place), emptied)
+            facts.link.many(_DROP_USAGE.format(place), emptied)
 
 
 def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:

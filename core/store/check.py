@@ -14,6 +14,7 @@ from core.store.settings import folded_settings
 from core.store.tables import ACT_TABLES
 from core.store.tally import ArmDay, ArmHour, Tally, UsageHour, merged
 from core.store.transaction import NUMBERS, TOLD, Snapshot, base_of
+from core.store.version import session_key
 
 Key = TypeVar("Key")
 PASSES: Final = 2
@@ -41,6 +42,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
     yield from _compare("learner", {"settings": snapshot.settings}, {"settings": folded_settings(snapshot)})
     yield from _compare("undone", _marked(snapshot), _undone(snapshot))
     yield from _flags(snapshot)
+    yield from _in_sessions(snapshot)
     yield from _claimed(snapshot, taken)
     for kind in LEDGER_KINDS:
         yield from _told(snapshot, kind)
@@ -97,7 +99,7 @@ def _stored_arm_days(snapshot: Snapshot) -> dict[ArmDay, list[int]]:
 
 def _stored_usage(snapshot: Snapshot, table: str) -> dict[UsageHour, list[int]]:
     rows = snapshot.link.rows(f"SELECT * FROM {table} WHERE learner_id = ?", [snapshot.learner_id])
-    return {row[1:8]: list(row[8:]) for row in rows}
+    return {row[1:9]: list(row[9:]) for row in rows}
 
 
 def _stored_posteriors(snapshot: Snapshot) -> dict[object, object]:
@@ -171,6 +173,16 @@ def _flags(snapshot: Snapshot) -> Iterator[Difference]:
         yield Difference(
             "outcome", f"run {run_no}, arm {arm_no}", f"flags {flags}", f"a run that is {outcome}"
         )
+
+
+def _in_sessions(snapshot: Snapshot) -> Iterator[Difference]:
+    """Runs are kept under the number of their session."""
+    for run_no, run_class, session, stored in snapshot.link.each(
+        "SELECT run_no, class, session, session_key FROM run WHERE learner_id = ?", [snapshot.learner_id]
+    ):
+        key = session_key(run_no, run_class, session)
+        if key != stored:
+            yield Difference("run", str(run_no), f"session key {stored}", f"session key {key}")
 
 
 def _claimed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Difference]:

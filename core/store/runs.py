@@ -24,8 +24,8 @@ _FOUND: Final = (
     " WHERE learner_id = ? AND uid IN ({})"
 )
 _INSERT: Final = (
-    f"INSERT INTO run (learner_id, run_no, uid, rank, trace, digest, import_no, revision, standing,"
-    f" {', '.join(COLUMNS)}) VALUES ({', '.join('?' * (9 + len(COLUMNS)))})"
+    f"INSERT INTO run (learner_id, run_no, uid, rank, trace, digest, import_no, revision, standing, session_key,"
+    f" {', '.join(COLUMNS)}) VALUES ({', '.join('?' * (10 + len(COLUMNS)))})"
 )
 
 
@@ -84,8 +84,8 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], import_no
     for run_no, (judged, version) in enumerate(fresh, first):
         trace, digest = version.digests()
         run = judged.run
-        head = (txn.learner_id, run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1)
-        rows.append(head + version.columns)
+        told = (txn.learner_id, run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1)
+        rows.append((*told, version.session_key(run_no), *version.columns))
     txn.link.many(_INSERT, rows)
     write_parts(txn, [(first + offset, version) for offset, (_, version) in enumerate(fresh)])
     apply(txn, _tally_new(txn, fresh))

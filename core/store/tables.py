@@ -170,8 +170,16 @@ run = _clustered(
     _int("import_no"),  # 0: recorded directly
     _int("revision"),
     _int("standing"),  # 0: every import that brought it is undone
+    _maybe_int("session_key"),  # its session as a number that says nothing of it; NULL: no coin decided
     UniqueConstraint("learner_id", "uid"),
     Index("ix_run_time", "learner_id", "at_ms"),
+    Index(
+        "ix_run_session",
+        "learner_id",
+        "session_key",
+        sqlite_where=text("session_key IS NOT NULL"),
+        postgresql_where=text("session_key IS NOT NULL"),
+    ),
 )
 
 outcome = _clustered(
@@ -429,17 +437,19 @@ def _usage(name: str, place: str) -> Table:
         Column("channel", Text, primary_key=True, nullable=False),
         Column("status", Text, primary_key=True, nullable=False),
         Column("outcome", Text, primary_key=True, nullable=False),
+        _key("prob_micro"),  # with which the coin made a baseline run; -1: none was stored
         _key("bucket"),
         _int("n"),
+        _int("n_truncated"),
         _int("tokens"),
         _int("tokens_squared_high"),  # sums of squares in two parts of 2**32: one would pass 2**63
         _int("tokens_squared_low"),
+        _int("log_micro"),
+        _int("log_squared_micro"),
         _int("n_timed"),
         _int("duration_ms"),
         _int("duration_squared_high"),
         _int("duration_squared_low"),
-        _int("n_prob"),
-        _int("prob_micro"),
     )
 
 

@@ -12,12 +12,15 @@ from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from core.columns import UNKNOWN, Floats, Ints, token_bucket
+from core.columns import UNKNOWN, Floats, Ints, log_micro, token_bucket
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.times import DAY_HOURS, HOUR_MS
 
-_PART: Final = 1 << 32
+_PART_BITS: Final = 32
+_PART: Final = 1 << _PART_BITS
+_PART_MASK: Final = _PART - 1
+_HALF: Final = MICRO // 2
 
 Place = TypeVar("Place")
 
@@ -27,8 +30,23 @@ ArmHour = tuple[int, int, int]
 ArmDay = tuple[int, int, int]
 """arm number, epoch, day"""
 
-UsageHour = tuple[int, str, str, str, str, str, int]
-"""hour (or day), class, model, channel, status, outcome, bucket"""
+UsageHour = tuple[int, str, str, str, str, str, int, int]
+"""hour (or day), class, model, channel, status, outcome, baseline probability in millionths, bucket"""
+
+USAGE_SUMS: Final = (
+    "n",
+    "n_truncated",
+    "tokens",
+    "tokens_squared_high",
+    "tokens_squared_low",
+    "log_micro",
+    "log_squared_micro",
+    "n_timed",
+    "duration_ms",
+    "duration_squared_high",
+    "duration_squared_low",
+)
+"""What a row of usage adds up, in the order of its columns."""
 
 
 class RunFacts(NamedTuple):
@@ -42,7 +60,8 @@ class RunFacts(NamedTuple):
     outcome: str
     tokens: int | None
     duration_ms: int | None
-    prob_micro: int | None
+    prob_micro: int
+    truncated: bool
 
 
 class Tally:
@@ -99,27 +118,37 @@ class Tally:
 
     def add_run(self, run: RunFacts) -> None:
         """Add one run to the usage rollup (a prompt that nothing answered too, under its own outcome)."""
+        # One pass with few calls: there may be hundreds of thousands of runs.
+        at_ms, run_class, model, channel, status, outcome, tokens, duration_ms, prob, truncated = run
+        hour = UNKNOWN if at_ms is None else at_ms // HOUR_MS
         place = (
-            hour_of(run.at_ms),
-            run.run_class,
-            run.model or "",
-            run.channel or "",
-            run.status,
-            run.outcome,
-            token_bucket(run.tokens),
+            hour,
+            run_class,
+            model or "",
+            channel or "",
+            status,
+            outcome,
+            prob,
+            token_bucket(tokens),
         )
-        sums = self.usage.setdefault(place, [0] * 10)
+        sums = self.usage.get(place)
+        if sums is None:
+            sums = self.usage[place] = [0] * len(USAGE_SUMS)
         sums[0] += 1
-        if run.tokens is not None:
-            sums[1] += run.tokens
-            _add_square(sums, 2, run.tokens)
-        if run.duration_ms is not None:
-            sums[4] += 1
-            sums[5] += run.duration_ms
-            _add_square(sums, 6, run.duration_ms)
-        if run.prob_micro is not None:
-            sums[8] += 1
-            sums[9] += run.prob_micro
+        sums[1] += truncated
+        if tokens is not None:
+            square, log = tokens * tokens, log_micro(tokens)
+            sums[2] += tokens
+            sums[3] += square >> _PART_BITS
+            sums[4] += square & _PART_MASK
+            sums[5] += log
+            sums[6] += (log * log + _HALF) // MICRO
+        if duration_ms is not None:
+            square = duration_ms * duration_ms
+            sums[7] += 1
+            sums[8] += duration_ms
+            sums[9] += square >> _PART_BITS
+            sums[10] += square & _PART_MASK
 
     def arm_days(self) -> dict[ArmDay, list[int]]:
         """``arms`` by day instead of hour; days whose hours cancel out vanish."""
@@ -176,10 +205,13 @@ def hour_of(at_ms: int | None) -> int:
     return UNKNOWN if at_ms is None else at_ms // HOUR_MS
 
 
-def _add_square(sums: list[int], index: int, value: int) -> None:
-    high, low = divmod(value * value, _PART)
-    sums[index] += high
-    sums[index + 1] += low
+def prob_micro(prob: float) -> int:
+    """A probability in millionths, to the nearest.
+
+    >>> prob_micro(0.05)
+    50000
+    """
+    return round(prob * MICRO)
 
 
 def joined(high: Ints, low: Ints) -> Floats:
@@ -207,7 +239,7 @@ def merged(tallies: Iterable[Tally]) -> Tally:
         for place, amounts in tally.arms.items():
             whole.add(place, *amounts)
         for usage_place, amounts in tally.usage.items():
-            sums = whole.usage.setdefault(usage_place, [0] * 10)
+            sums = whole.usage.setdefault(usage_place, [0] * len(USAGE_SUMS))
             for index, amount in enumerate(amounts):
                 sums[index] += amount
         for (arm_no, epoch), at_ms in tally.last.items():

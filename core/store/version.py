@@ -51,6 +51,8 @@ COLUMNS: Final = (
 _N_SETTINGS_DEPENDENT: Final = 3
 """The last columns also say what the learner's settings made of the run."""
 
+_CLASS: Final = COLUMNS.index("class")
+_SESSION: Final = COLUMNS.index("session")
 _WITHOUT_OBSERVED: Final = bytes(byte & ~OBSERVED for byte in range(256))
 
 
@@ -99,6 +101,10 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
         made = _ENCODER.encode((self.columns[-_N_SETTINGS_DEPENDENT:], self.flags))
         trace = _digest(said)
         return trace, _digest(trace.to_bytes(8, "big", signed=True) + made)
+
+    def session_key(self, run_no: int) -> int | None:
+        """What stands in its run's row beside the columns."""
+        return session_key(run_no, self.columns[_CLASS], self.columns[_SESSION])
 
     def encode(self) -> bytes:
         return _ENCODER.encode(self)
@@ -210,6 +216,34 @@ def _decisions(
     return tuple(sorted(rows, key=itemgetter(0)))
 
 
+def session_key(run_no: int, run_class: object, session: object) -> int | None:
+    """The session of a run whose class a coin decided, as a number; one of no session is a session by itself.
+
+    Numbers lie anywhere from 0 to 2**63 - 1, whatever the names: the lowest of them are sessions drawn at random.
+
+    >>> session_key(1, "imported", "a") is None, session_key(1, "selected", "a") == session_key(2, "baseline", "a")
+    (True, True)
+    """
+    if run_class not in _DECIDED:
+        return None
+    return _spread(run_no) if session in (None, "") else _named_key(str(session))
+
+
+_DECIDED: Final = frozenset({"baseline", "selected"})
+_KEYS: Final = (1 << 63) - 1
+_GOLDEN: Final = 0x9E3779B97F4A7C15
+
+
+def _spread(run_no: int) -> int:
+    """Runs in a row as far from each other as can be (multiplicative hashing, D. Knuth, TAOCP 3, 6.4)."""
+    return run_no * _GOLDEN & _KEYS
+
+
+@lru_cache(maxsize=1 << 12)
+def _named_key(session: str) -> int:
+    return _digest(session.encode("utf-8", "surrogatepass")) & _KEYS
+
+
 def _digest(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
 
@@ -296,9 +330,10 @@ def put(txn: Transaction, run_no: int, version: Version) -> None:
     place = [txn.learner_id, run_no]
     for table in _BESIDE:
         txn.link.run(f"DELETE FROM {table} WHERE learner_id = ? AND run_no = ?", place)
-    assignments = ", ".join(f"{name} = ?" for name in COLUMNS)
+    assignments = ", ".join(f"{name} = ?" for name in (*COLUMNS, "session_key"))
     txn.link.run(
-        f"UPDATE run SET {assignments} WHERE learner_id = ? AND run_no = ?", [*version.columns, *place]
+        f"UPDATE run SET {assignments} WHERE learner_id = ? AND run_no = ?",
+        [*version.columns, version.session_key(run_no), *place],
     )
     write_parts(txn, [(run_no, version)])
 

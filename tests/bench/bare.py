@@ -13,6 +13,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from core.columns import log_micro
+from core.store.tally import USAGE_SUMS
+
 Row = tuple[Any, ...]
 
 _HOUR_MS: Final = 3_600_000
@@ -173,20 +176,18 @@ _ADD: Final = (
 _PUT: Final = "INSERT INTO {} VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT"
 _ADD_HOUR: Final = f"{_PUT.format('arm_hour')} (learner_id, hour, arm_no, epoch){_ADD}"
 _ADD_DAY: Final = f"{_PUT.format('arm_day')} (learner_id, arm_no, epoch, day){_ADD}"
-_SUMS: Final = (
-    "n", "tokens", "tokens_squared_high", "tokens_squared_low", "n_timed", "duration_ms",
-    "duration_squared_high", "duration_squared_low", "n_prob", "prob_micro",
-)  # fmt: skip
+_KEY: Final = "learner_id, {0}, class, model, channel, status, outcome, prob_micro, bucket"
 _USAGE: Final = (
-    f"INSERT INTO usage_{{0}} VALUES ({', '.join('?' * 18)})"
-    " ON CONFLICT (learner_id, {0}, class, model, channel, status, outcome, bucket) DO UPDATE SET "
-    + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
+    f"INSERT INTO usage_{{0}} ({_KEY}, {', '.join(USAGE_SUMS)})"
+    f" VALUES ({', '.join('?' * (9 + len(USAGE_SUMS)))}) ON CONFLICT ({_KEY}) DO UPDATE SET "
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in USAGE_SUMS)
 )
 
 
 def _act_of_run(run: Row, at: dict[str, int], outcomes: list[Row]) -> Act:
     at_ms, tokens, duration = run[at["at_ms"]], run[at["tokens"]], run[at["duration_ms"]]
     hour = at_ms // _HOUR_MS
+    log = log_micro(tokens)
     hours, days, arms = [], [], []
     for learner_id, _, arm_no, flags, _ in outcomes:
         if flags & 1:
@@ -197,8 +198,9 @@ def _act_of_run(run: Row, at: dict[str, int], outcomes: list[Row]) -> Act:
             arms.append((*amounts, 2, at_ms, learner_id, arm_no))
     usage = (
         run[0], hour, *(run[at[name]] for name in ("class", "model", "channel", "status", "outcome")),
-        (tokens.bit_length() - 1) * 8 + ((tokens << 3 >> tokens.bit_length() - 1) & 7),
-        1, tokens, *divmod(tokens**2, 1 << 32), 1, duration, *divmod(duration**2, 1 << 32), 0, 0,
+        -1, (tokens.bit_length() - 1) * 8 + ((tokens << 3 >> tokens.bit_length() - 1) & 7),
+        1, 0, tokens, *divmod(tokens**2, 1 << 32), log, (log**2 + 500_000) // 1_000_000,
+        1, duration, *divmod(duration**2, 1 << 32),
     )  # fmt: skip
     return Act(
         (run[1] + 1, run[0]),

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+import tests.store.schemas
 from core.demo import LEARNER, DemoAnswer, build
+from core.demo.agent import run_id
 from core.errors import Conflict, StoreBusy, StoreUnusable
 from core.flows import look
 from core.flows.desk import Desk
+from core.flows.look import DEMO_ORIGIN
 from core.flows.reward import reward
 from core.flows.settings import change
 from core.records.actor import Actor
 from core.store.store import Store
 
 N_RUNS = 40
+MARK = "seen by a visitor"
+OLDEST = Path(tests.store.schemas.__path__[0]) / "0001.db.gz"
 
 
 class Interrupted(BaseException):
@@ -43,12 +49,12 @@ def demo(tmp_path: Path) -> Path:
 def mark(path: Path) -> None:
     """Do something in the demo that a rebuilt one would not hold."""
     with closing(Store(path)) as store:
-        reward(desk_at(store), "tool:fs:Read", 0.25, reason="seen by a visitor")
+        reward(desk_at(store), "tool:fs:Read", 0.25, reason=MARK)
 
 
 def is_marked(path: Path) -> bool:
     with closing(Store(path)) as store:
-        return any(one.reason == "seen by a visitor" for one in look.rewards(desk_at(store), limit=1_000))
+        return any(one.reason == MARK for one in look.rewards(desk_at(store), limit=1_000))
 
 
 def is_tidy(path: Path) -> bool:
@@ -107,11 +113,11 @@ def test_an_interrupted_build_leaves_the_old_one_as_it_was(demo: Path) -> None:
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_world_of_an_older_schema_is_upgraded(demo: Path, fresh: bool) -> None:
     """Whatever opened it meanwhile has closed it by itself: no collector comes by in time."""
-    mark(demo)
-    with sqlite3.connect(demo) as driver:  # as it was before descriptions were kept
-        driver.execute("DROP TABLE description")
-        driver.execute("ALTER TABLE learner DROP COLUMN token")
-        driver.execute("UPDATE alembic_version SET version_num = '0001'")
+    demo.write_bytes(gzip.decompress(OLDEST.read_bytes()))
+    with sqlite3.connect(demo) as driver:
+        driver.execute("UPDATE learner SET name = ?, origin = ?", [LEARNER, f"{DEMO_ORIGIN}7"])
+        driver.execute("UPDATE run SET uid = ? WHERE run_no = 1", [run_id(N_RUNS)])
+        driver.execute("UPDATE observation SET reason = ? WHERE observation_no = 1", [MARK])
     driver.close()
     gc.disable()
     try:

@@ -154,7 +154,7 @@ def test_an_old_database_is_upgraded_and_used(old: Path, tmp_path: Path) -> None
     assert keep.upgrade(path).before == old.name.removesuffix(".db.gz")
     assert _differences(path) == []
     after = _dump(path)
-    for name in before.keys() - {"alembic_version"}:
+    for name in before.keys() - {"alembic_version", "usage_hour", "usage_day"}:  # folded anew; verified below
         both = zip(before[name], after[name], strict=True)
         kept = [{column: later[column] for column in earlier} for earlier, later in both]
         assert kept == before[name], f"what is remembered stays as it is ({name})"

@@ -11,6 +11,7 @@ import pytest
 from core.errors import StoreUnusable
 from core.flows import look
 from core.flows.desk import Desk
+from core.store.tally import USAGE_SUMS
 from tests.flows.world import desk_at
 from tests.store.worlds import lively_desk, tell_twice
 
@@ -38,18 +39,7 @@ def tampered(lively: Path, folder: Path, sql: str) -> Desk:
     return desk_at(copy)
 
 
-USAGE = [
-    "n",
-    "tokens",
-    "tokens_squared_high",
-    "tokens_squared_low",
-    "n_timed",
-    "duration_ms",
-    "duration_squared_high",
-    "duration_squared_low",
-    "n_prob",
-    "prob_micro",
-]
+USAGE = list(USAGE_SUMS)
 NUMBERS = {
     "posterior": [
         "base_alpha_micro",
@@ -106,6 +96,8 @@ FACTS = {
     "unknown tokens": "UPDATE run SET tokens = NULL WHERE uid = 'run-1'",
     "a time": "UPDATE run SET at_ms = at_ms + 3600000 WHERE uid = 'run-1'",
     "a revision": "UPDATE run SET revision = revision + 900 WHERE uid = 'run-1'",
+    "a session": "UPDATE run SET session_key = session_key + 1 WHERE uid = 'chosen'",
+    "a stored probability": "UPDATE run SET choice = replace(choice, '0.1', '0.2') WHERE uid = 'chosen'",
     "a rank": "UPDATE run SET rank = rank + 1 WHERE uid = 'grows'",
     "a verdict": "UPDATE run SET outcome = 'conversational' WHERE uid = 'run-1'",
     "a class": "UPDATE run SET class = 'baseline' WHERE uid = 'run-1'",

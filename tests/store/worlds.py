@@ -91,22 +91,35 @@ def _record(desk: Desk) -> None:
         record(desk, run_of(f"run-{number}", calls="ab"[: number % 3], at_ms=START_MS + number * HOUR_MS))
     record(desk, run_of("timeless", at_ms=None, tokens=None))
     record(desk, run_of("aborted", calls=(), status="aborted", run_class="baseline"))
+    record(desk, chosen_run(desk, "chosen"))
+
+
+def chosen_run(desk: Desk, uid: str, *, session: str | None = None, model: str | None = None) -> Run:
+    """A run whose arms armscope chose under a budget that not all of them fit."""
     offered = [Arm(key=f"skill:{name}:main", token_cost=50 * place) for place, name in enumerate("xyz", 1)]
     chosen = select(desk, offered, budget_tokens=160)
-    record(
-        desk,
-        Run(
-            uid="chosen",
-            inventory=Inventory(
-                kind="declared", arms=tuple(arm for arm in offered if arm.key in chosen.included)
-            ),
-            excluded=chosen.excluded,
-            selection=chosen,
-            run_class=chosen.run_class,
-            calls=(Call(name="Skill", metadata='{"skill": "x"}'),),
-            texts=("x and y were useful",),
-            usage=Usage(input=900, output=100),
-            duration_ms=1_500,
-            ended_at_ms=START_MS,
+    return Run(
+        uid=uid,
+        inventory=Inventory(
+            kind="declared", arms=tuple(arm for arm in offered if arm.key in chosen.included)
         ),
+        excluded=chosen.excluded,
+        selection=chosen,
+        run_class=chosen.run_class,
+        calls=(Call(name="Skill", metadata='{"skill": "x"}'),),
+        texts=("x and y were useful",),
+        usage=Usage(input=900, output=100),
+        duration_ms=1_500,
+        ended_at_ms=START_MS,
+        session=session,
+        model=model,
     )
+
+
+def choose_in_sessions(desk: Desk) -> None:
+    """Runs of three sessions and of none, at a baseline rate that changes, baseline runs truncated among them."""
+    for rate in (0.5, 0.25):
+        change(desk, "baseline_rate", rate)
+        for number in range(12):
+            session = None if number % 4 == 0 else f"session {number % 4}"
+            record(desk, chosen_run(desk, f"at {rate}, {number}", session=session, model="large"))

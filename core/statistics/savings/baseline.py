@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 from scipy.special import stdtrit
 
-from core.columns import UsageColumns
+from core.columns import UNKNOWN, UsageColumns
+from core.records.arm import MICRO
 from core.statistics.savings.estimate import Estimate, Missing
 from core.statistics.savings.ratio import Sums, compare, saved_percent
 from core.statistics.savings.shares import exact_limits, exact_tails
@@ -63,9 +64,10 @@ def baseline_share(usage: UsageColumns) -> BaselineShare:
     """
     classes = np.array(usage.run_class, dtype=np.str_)
     decided = np.isin(classes, _GROUPS)
-    n_runs = int(usage.n_prob[decided].sum())
-    n_baseline = int(usage.n_prob[classes == "baseline"].sum())
-    n_expected = float(usage.baseline_prob[decided].sum())
+    decided &= usage.prob_micro != UNKNOWN
+    n_runs = int(usage.n[decided].sum())
+    n_baseline = int(usage.n[decided & (classes == "baseline")].sum())
+    n_expected = int((usage.n[decided] * usage.prob_micro[decided]).sum()) / MICRO
     expected = n_expected / n_runs if n_runs else None
     as_far = None if expected is None else exact_tails(n_baseline, n_runs, min(expected, 1.0))
     observed = exact_limits(n_baseline, n_runs, prob=SHARE_PROB)

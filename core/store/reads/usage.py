@@ -9,7 +9,7 @@ from core.columns import UNKNOWN, DayCounts, UsageColumns
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.reads.arrays import ints
-from core.store.tally import joined
+from core.store.tally import USAGE_SUMS, joined
 from core.store.transaction import Facts, Snapshot
 
 
@@ -25,10 +25,9 @@ class Totals(NamedTuple):
     last_at_ms: int | None
 
 
-_KIND: Final = "class, model, channel, status, outcome, bucket"
+_KIND: Final = "class, model, channel, status, outcome, prob_micro, bucket"
 _USAGE: Final = (
-    f"SELECT {{place}}, {_KIND}, n, tokens, tokens_squared_high, tokens_squared_low, n_timed, duration_ms,"
-    " duration_squared_high, duration_squared_low, n_prob, prob_micro FROM usage_{place}"
+    f"SELECT {{place}}, {_KIND}, {', '.join(USAGE_SUMS)} FROM usage_{{place}}"
     " WHERE learner_id = ? AND outcome <> 'empty' AND {place} >= ? AND {place} < ?"
     f" ORDER BY {{place}}, {_KIND}"
 )
@@ -45,24 +44,25 @@ def usage_columns(
     """
     parts = _parts(snapshot, since_ms, until_ms)
     columns = [list(chain.from_iterable(column)) for column in zip(*parts, strict=True)]
-    hour, bucket, n, tokens, *sums = (ints(columns[place]) for place in (0, *range(6, 17)))
-    square_high, square_low, n_timed, duration_ms, long_high, long_low, n_prob, prob_micro = sums
+    sums = {name: ints(columns[place]) for place, name in enumerate(USAGE_SUMS, 8)}
     return UsageColumns(
-        hour=hour,
+        hour=ints(columns[0]),
         run_class=tuple(columns[1]),
         model=tuple(columns[2]),
         channel=tuple(columns[3]),
         status=tuple(columns[4]),
         outcome=tuple(columns[5]),
-        bucket=bucket,
-        n=n,
-        tokens=tokens,
-        tokens_squared=joined(square_high, square_low),
-        n_timed=n_timed,
-        duration_ms=duration_ms,
-        duration_squared=joined(long_high, long_low),
-        baseline_prob=prob_micro / MICRO,
-        n_prob=n_prob,
+        prob_micro=ints(columns[6]),
+        bucket=ints(columns[7]),
+        n=sums["n"],
+        n_truncated=sums["n_truncated"],
+        tokens=sums["tokens"],
+        tokens_squared=joined(sums["tokens_squared_high"], sums["tokens_squared_low"]),
+        log=sums["log_micro"] / MICRO,
+        log_squared=sums["log_squared_micro"] / MICRO,
+        n_timed=sums["n_timed"],
+        duration_ms=sums["duration_ms"],
+        duration_squared=joined(sums["duration_squared_high"], sums["duration_squared_low"]),
     )
 
 

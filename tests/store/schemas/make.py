@@ -17,13 +17,14 @@ from core.records.arm import Arm
 from core.records.run import Inventory
 from core.store.schema import HEAD
 from tests.flows.world import run_of
-from tests.store.worlds import lines_file, lively_desk, tell_twice
+from tests.store.worlds import choose_in_sessions, lines_file, lively_desk, tell_twice
 
 FOLDER = Path(__file__).parent
 
 
 def make(target: Path) -> None:
-    """A learner that has seen everything; arms with costs and labels, said directly, by imports, and taken back."""
+    """A learner that has seen everything; arms with costs and labels, said directly, by imports, and taken
+    back; runs chosen in sessions at two baseline rates."""
     with TemporaryDirectory() as place:
         folder = Path(place)
         desk = lively_desk(folder)
@@ -34,6 +35,7 @@ def make(target: Path) -> None:
         import_files(desk, [lines_file(folder / "named.jsonl", named)], format="armscope")
         left = {"kind": "arm", "key": "tool:other:left", "label": "Left", "token_cost": 20}
         undo(desk, import_files(desk, [lines_file(folder / "left.jsonl", left)], format="armscope").id)
+        choose_in_sessions(desk)
         assert look.verify(desk).clean
         keep.backup(desk, folder / "copy.db")
         desk.store.close()
