@@ -15,6 +15,8 @@ from core.records.observation import Observation
 from core.records.selection import Reason, Selection
 
 NONE: Final = "–"
+_NAMED: Final = 10
+"""Tools outside the prompt that a sentence names; it says how many more there are."""
 
 _WHERE: Final[dict[Where, str]] = {
     "call": "called",
@@ -61,6 +63,15 @@ def _calls(n_calls: int, n_real: int) -> str:
         other = f" (of {n_calls:,})" if n_calls > n_real else ""
         return f"{n_real:,} real tool call{'' if n_real == 1 else 's'}{other}"
     return "no real tool call" if not n_calls else f"no real tool call, only {n_calls:,} of meta tools"
+
+
+def not_offered(story: RunStory) -> str | None:
+    """Tools that were called though no arm of the prompt stands for them; None where there were none."""
+    missing = story.facts.not_offered
+    if not missing:
+        return None
+    more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
+    return f"Called, but no arm in the prompt stands for it: {', '.join(missing[:_NAMED])}{more}."
 
 
 class Decided(Protocol):

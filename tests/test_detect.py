@@ -60,6 +60,53 @@ def named_memory(content: str) -> Arm:
 # --- tools ------------------------------------------------------------------------------------------------
 
 
+SPELLED = ["mcp__github__create_issue", "github.create_issue", "github/create_issue"]
+
+
+@pytest.mark.parametrize("name", SPELLED)
+@pytest.mark.parametrize("arm", ["tool:github:create_issue", *(f"tool:other:{name}" for name in SPELLED)])
+def test_a_tool_with_its_server_is_one_tool_however_it_is_spelled(arm: str, name: str) -> None:
+    arms = (Arm(key="tool:github:close_issue"), Arm(key=arm), Arm(key="tool:gitlab:create_issue"))
+    run = run_with(*arms, calls=(Call(name=name), Call(name="Read")))
+    evidence = detect(run)
+    assert (evidence.referenced, evidence.not_offered) == ((False, True, False), ("Read",))
+    by_name = detect(run, "openclaw")
+    is_exact = arm == f"tool:other:{name}"
+    assert by_name.referenced == (False, is_exact, False), "OpenClaw knows a tool by its very name"
+    assert by_name.not_offered == (("Read",) if is_exact else (name, "Read"))
+    told = detect(run_with(*arms, calls=(Call(name=name),), referenced=(arm,)))
+    assert told.not_offered == ()
+
+
+def test_a_name_that_some_arm_has_is_that_arms_alone() -> None:
+    arms = (Arm(key="tool:github:create_issue"), Arm(key="tool:other:github.create_issue"))
+    assert detect(run_with(*arms, calls=(Call(name="github.create_issue"),))).referenced == (False, True)
+    assert detect(run_with(*arms, calls=(Call(name="create_issue"),))).referenced == (True, False)
+    assert detect(run_with(*arms, calls=(Call(name="mcp__github__create_issue"),))).referenced == (True, True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "create_issue ",
+        "Github.create_issue",
+        "github:create_issue",
+        "mcp__create_issue",
+        "github__create_issue",
+        "mcp__github__create",
+        "x.github.create_issue",
+        ".create_issue",
+        "/",
+        "mcp____create_issue",
+        "create.issue",
+    ],
+)
+def test_what_is_no_such_spelling_is_another_tool(name: str) -> None:
+    arms = (Arm(key="tool:github:create_issue"), Arm(key="tool:other:create"))
+    evidence = detect(run_with(*arms, calls=(Call(name=name),)))
+    assert (evidence.referenced, evidence.not_offered) == ((False, False), (name,))
+
+
 def test_a_tool_is_recognised_by_a_call_of_exactly_its_name() -> None:
     arms = (Arm(key=tool_key("Read")), Arm(key=tool_key("read_file")), Arm(key="tool:mcp:Read"))
     evidence = detect(run_with(*arms, calls=(Call(name="Read"), Call(name="READ_FILE"), Call(name="Read"))))

@@ -1,9 +1,11 @@
 """Run → Evidence: which of the arms in the prompt did the agent use?
 
 One small detector per arm type. Each promises to look at the run's calls and texts only, never at the clock or
-at what is already believed. Tools and sections are recognised alike in both modes; skills, files and memories
-by the table `MENTIONS`: ``standard`` refuses to guess (a memory without content counts as not referenced),
-``openclaw`` finds what OpenClaw finds.
+at what is already believed. A tool is recognised by a call of exactly its name; in ``standard`` a name that no arm
+has may also be one of the spellings by which clients name a tool with its server (`core.detect.spellings`), in
+``openclaw`` it is not. Sections are recognised alike in both modes; skills, files and memories by the table
+`MENTIONS`: ``standard`` refuses to guess (a memory without content counts as not referenced), ``openclaw`` finds
+what OpenClaw finds.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, Protocol
 
 from core.detect.openclaw import OpenclawMentions
+from core.detect.spellings import names_a_server, spellings
 from core.detect.standard import StandardMentions
 from core.records.arm import Arm
 from core.records.evidence import Evidence, Reference, Where
@@ -63,7 +67,7 @@ def detect(run: Run, mode: Mode = "standard", meta_tools: Collection[str] = ("me
     (True, True)
     """
     if run.referenced is not None:
-        return _given(run, run.referenced, meta_tools)
+        return _given(run, run.referenced, mode, meta_tools)
     return _seen(run, _plan_of(run.inventory, mode), meta_tools)
 
 
@@ -71,7 +75,7 @@ def _seen(run: Run, plan: _Plan, meta_tools: Collection[str]) -> Evidence:
     called = {call.name for call in run.calls}
     found = bytearray(plan.always)
     for name in called:
-        for place in plan.tools.get(name, ()):
+        for place in plan.tools.get(name) or plan.spelled(name):
             found[place] = 1
     references = plan.references(run) if plan.reads_text else ()
     for place, _ in references:
@@ -81,31 +85,29 @@ def _seen(run: Run, plan: _Plan, meta_tools: Collection[str]) -> Evidence:
         references=tuple([reference for _, reference in references]),
         n_calls=len(run.calls),
         n_real_calls=sum(call.name not in meta_tools for call in run.calls) if called else 0,
-        not_offered=_not_offered(run, called, plan.tools),
+        not_offered=_not_offered(run, called, plan),
     )
 
 
-def _given(run: Run, referenced: Sequence[str], meta_tools: Collection[str]) -> Evidence:
+def _given(run: Run, referenced: Sequence[str], mode: Mode, meta_tools: Collection[str]) -> Evidence:
     """The source's own flags; without calls, its referenced tools are the calls that we know of."""
     arms = run.inventory.arms
     chosen = set(referenced)
     flags = tuple([arm.key in chosen for arm in arms])
     if run.calls:
-        offered = {arm.name for arm in arms if arm.type == "tool"}
-        called = {call.name for call in run.calls}
         n_real = sum(call.name not in meta_tools for call in run.calls)
-        missing = _not_offered(run, called, offered)
+        missing = _not_offered(run, {call.name for call in run.calls}, _plan_of(run.inventory, mode))
         return Evidence(referenced=flags, n_calls=len(run.calls), n_real_calls=n_real, not_offered=missing)
     tools = [key.split(":", 2)[2] for key in chosen if key.startswith("tool:")]
     n_real = sum(name not in meta_tools for name in tools)
     return Evidence(referenced=flags, n_calls=len(tools), n_real_calls=n_real, not_offered=run.not_offered)
 
 
-def _not_offered(run: Run, called: set[str], offered: Collection[str]) -> tuple[str, ...]:
+def _not_offered(run: Run, called: set[str], plan: _Plan) -> tuple[str, ...]:
     """Called tools outside the inventory, each once, in the order of their first call."""
-    if not run.not_offered and called.issubset(offered):
+    if not run.not_offered and called.issubset(plan.tools):
         return ()
-    outside = [call.name for call in run.calls if call.name not in offered]
+    outside = [call.name for call in run.calls if call.name not in plan.tools and not plan.spelled(call.name)]
     return tuple(dict.fromkeys((*run.not_offered, *outside)))
 
 
@@ -117,17 +119,30 @@ class _Plan:
     """All that the detectors look for in the runs of one inventory."""
 
     always: bytearray
-    keys: tuple[str, ...]
+    arms: tuple[Arm, ...]
     mentions: Mentions
+    reads_spellings: bool
     tools: dict[str, list[int]] = field(default_factory=dict)
     reads_text: bool = False
+    _spelled: dict[str, list[int]] | None = None
+
+    def spelled(self, name: str) -> Sequence[int]:
+        """Tools that a name means which is none of theirs."""
+        if not self.reads_spellings or not names_a_server(name):
+            return ()
+        if self._spelled is None:  # most inventories are never asked
+            self._spelled = {}
+            for place in chain.from_iterable(self.tools.values()):
+                for spelling in set(spellings(self.arms[place])):
+                    self._spelled.setdefault(spelling, []).append(place)
+        return self._spelled.get(name, ())
 
     def references(self, run: Run) -> Sequence[tuple[int, Reference]]:
         """Where each mentioned arm was first seen, in the inventory's order."""
         hits: dict[int, Reference] = {}
         for place, where, excerpt in self.mentions.search(run):
             if place not in hits:
-                hits[place] = Reference(arm=self.keys[place], where=where, excerpt=excerpt)
+                hits[place] = Reference(arm=self.arms[place].key, where=where, excerpt=excerpt)
         return sorted(hits.items())
 
 
@@ -147,7 +162,7 @@ def _plan_of(inventory: Inventory, mode: Mode) -> _Plan:
 
 def _plan(inventory: Inventory, mode: Mode) -> _Plan:
     arms = inventory.arms
-    plan = _Plan(bytearray(len(arms)), tuple([arm.key for arm in arms]), MENTIONS[mode]())
+    plan = _Plan(bytearray(len(arms)), arms, MENTIONS[mode](), reads_spellings=mode == "standard")
     for place, arm in enumerate(arms):
         kind = arm.type
         if kind == "tool":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -26,12 +27,17 @@ _IS_INCLUDED: Final = bytes(flag & INCLUDED for flag in range(256))
 
 
 class RecordAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``outcome`` is the guard's verdict, ``told`` whether the run was new, known, or known and shorter."""
+    """``outcome`` is the guard's verdict, ``told`` whether the run was new, known, or known and shorter.
+
+    ``not_offered`` names the tools that were called though no arm of the prompt stands for them, most frequent
+    first: a name that is spelled wrong rewards nothing, and the arm that was meant counts as not used.
+    """
 
     uid: str
     outcome: Outcome
     told: Told
     observed: int
+    not_offered: tuple[str, ...] = ()
 
 
 def judge(run: Run, settings: LearnerSettings, phase: Phase | None = None) -> Judged:
@@ -87,6 +93,12 @@ def _record(txn: Transaction, runs: Sequence[Run]) -> list[RecordAnswer]:
             outcome=judged.verdict.outcome,
             told=how,
             observed=sum(judged.flags.translate(_IS_INCLUDED)) if judged.verdict.observed else 0,
+            not_offered=_most_called(judged) if judged.evidence.not_offered else (),
         )
         for judged, how in zip(batch, told, strict=True)
     ]
+
+
+def _most_called(judged: Judged) -> tuple[str, ...]:
+    n_calls = Counter(call.name for call in judged.run.calls)
+    return tuple(sorted(judged.evidence.not_offered, key=lambda tool: -n_calls[tool]))

@@ -41,6 +41,18 @@ def test_the_whole_circle(tmp_path: Path) -> None:
         assert learner.verify().clean
 
 
+def test_what_was_called_under_a_name_no_arm_has_is_answered(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        arms = [READ, "tool:github:create_issue"]
+        calls = ["Reed", "mcp__github__create_issue", "Grep", "Reed"]
+        told = learner.record("r", arms=arms, calls=["Grep", *calls, "Reed"])
+        assert (told.outcome, told.observed, told.not_offered) == ("observed", 2, ("Reed", "Grep"))
+        assert learner.record("r", arms=arms, calls=["Grep", *calls, "Reed"]).not_offered == ("Reed", "Grep")
+        assert learner.record("s", arms=arms, calls=["Read"]).not_offered == ()
+        believed = {one.arm: (one.alpha, one.beta) for one in learner.posteriors()}
+        assert believed == {READ: (4, 2), "tool:github:create_issue": (4, 2)}
+
+
 def test_the_same_seed_draws_the_same(tmp_path: Path) -> None:
     arms = [f"skill:s{number}:main" for number in range(30)]
     with open_learner(tmp_path / "a.db", entropy=lambda: 7) as learner:

@@ -82,7 +82,7 @@ def _say(story: look.RunStory) -> None:
         f"{iso(facts.at_ms) or 'time unknown'}; {tokens} tokens, {facts.n_calls:,} calls."
     )
     say(explained.verdict(story))
-    for line in (explained.standing(story), explained.not_decided(story)):
+    for line in (explained.standing(story), explained.not_decided(story), explained.not_offered(story)):
         if line is not None:
             say(line)
     rows = [

@@ -97,11 +97,9 @@ def verdict(story: RunStory) -> None:
     differs = sentences.run_differs(story)
     if differs is not None:
         st.markdown(differs)
-    missing = story.facts.not_offered
-    if missing:
-        names = wording.plain(wording.listed(missing[:10]))
-        more = f" and {wording.count(len(missing) - 10)} more" if len(missing) > 10 else ""
-        st.text(f"Called, but not offered (no arms): {names}{more}.")
+    missing = explained.not_offered(story)
+    if missing is not None:
+        st.text(wording.plain(missing))
 
 
 def by_hand(story: RunStory) -> None:
