@@ -233,11 +233,11 @@ class Learner:
                 )
         return reset(self.desk, arms=arms or (), types=types or (), target=target, reason=reason)
 
-    def undo(self, act_id: str) -> UndoAnswer:
+    def undo(self, act_id: str | None) -> UndoAnswer:
         """Take a reward, reset, import, setting, note or undo back."""
         return undo(self.desk, act_id)
 
-    def redo(self, act_id: str) -> UndoAnswer:
+    def redo(self, act_id: str | None) -> UndoAnswer:
         """Let an undone act stand again."""
         return redo(self.desk, act_id)
 

@@ -76,7 +76,7 @@ class _Imports:
             for file in files:
                 yield from self.of([file])
         else:
-            self.act = answer.id
+            self.act = answer.id or self.act
             yield answer
 
 

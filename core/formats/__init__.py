@@ -136,7 +136,8 @@ def open_sources(
             if is_named:
                 raise
             file = names.get(path) or _shown(path)
-            skipped.append(Skipped(file=file, reason=error.problem, next_step=error.next_step))
+            reason = error.problem.replace(f" ({file})", "")  # many files may have the same one
+            skipped.append(Skipped(file=file, reason=reason, next_step=error.next_step))
         else:
             sources.setdefault(path.resolve(), source)
     return Opened(sources=tuple(sources.values()), skipped=tuple(skipped))
@@ -201,9 +202,8 @@ def _foreign(file: str, head: Head) -> UnreadableSource:
             next_step="Name it with --tools, beside the file whose runs had these tools.",
         )
     return UnreadableSource(
-        f"A file to import must be of a known format ({', '.join(FORMATS)}), and this one is none of them "
-        f"({file}).",
-        next_step="Check the file, or name its format with --format.",
+        f"A file to import must be of one of the known formats, and this one is of none of them ({file}).",
+        next_step=f"The formats are {', '.join(FORMATS)}: check the file, or name its own with --format.",
     )
 
 

@@ -48,7 +48,7 @@ class Outside:
 
 @dataclass(frozen=True, kw_only=True)
 class Skipped:
-    """A file met in a folder that is not read, why, and what can be done about it."""
+    """A file that is not read, because of what it is: why, and what can be done about it."""
 
     file: str
     reason: str
@@ -86,6 +86,7 @@ Entry = (
     | Outside
     | Stated
     | Remark
+    | Skipped
 )
 Progress = Callable[[int], None]
 """Called with the bytes read of a file so far, as it lies on disk (compressed, if it is)."""

@@ -205,7 +205,9 @@ def _claimed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Diffe
 
 
 def _told(snapshot: Snapshot, kind: LedgerKind) -> Iterator[Difference]:
-    """Rewards, resets and notes stand, and count from the revision, as the imports that told them say."""
+    """Rewards, resets and notes stand, and count from the revision, as the imports that told them say; of what was
+    asked for under one key one fact stands.
+    """
     rows = snapshot.link.rows(
         f"SELECT {kind}_no, import_no, revision, standing FROM {kind} WHERE learner_id = ?",
         [snapshot.learner_id],

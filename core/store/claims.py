@@ -15,12 +15,17 @@ from typing import Final, Literal, NamedTuple, get_args
 from core.records.arm import Prior
 from core.store.caches import CHUNK, shifting
 from core.store.descriptions import Description, last_said
+from core.store.replies import ReplyKind, rivals
 from core.store.transaction import DECLARED, TOLD, Facts, Transaction, rebase
 from core.store.version import Version, keep, kept, put, shelve
 
 LedgerKind = Literal["observation", "reset", "note"]
 LEDGER_KINDS: Final[tuple[LedgerKind, ...]] = get_args(LedgerKind)
 Kind = Literal["run", "arm"] | LedgerKind
+Fact = tuple[LedgerKind, int]
+KEYED: Final[dict[LedgerKind, ReplyKind]] = {"note": "note", "observation": "reward"}
+"""Facts that may be asked for under an idempotency key, and what its replies call them."""
+_TABLES: Final[dict[ReplyKind, LedgerKind]] = {kind: table for table, kind in KEYED.items()}
 
 
 class Claim(NamedTuple):
@@ -148,11 +153,15 @@ def settle_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
     for arm_no in told:
         standing = [one for one in claims.get(arm_no, ()) if one.rank > 0]
         first = min(standing, key=lambda one: (one.revision, one.import_no), default=None)
-        priors.append((first and first.rank, first and first.trace, txn.learner_id, arm_no))
-    txn.link.many(
-        "UPDATE arm SET prior_alpha_micro = ?, prior_beta_micro = ? WHERE learner_id = ? AND arm_no = ?",
+        alpha, beta = (first.rank, first.trace) if first else (None, None)
+        priors.append((alpha, beta, txn.learner_id, arm_no, alpha or 0, beta or 0))
+    n_changed = txn.link.many(
+        "UPDATE arm SET prior_alpha_micro = ?, prior_beta_micro = ? WHERE learner_id = ? AND arm_no = ?"
+        " AND (coalesce(prior_alpha_micro, 0) <> ? OR coalesce(prior_beta_micro, 0) <> ?)",
         priors,
     )
+    if n_changed:
+        txn.tell_news()
     if told:
         rebase(txn, told)
 
@@ -200,7 +209,52 @@ def standing_of(txn: Facts, kind: LedgerKind, no: int, own: tuple[int, int]) -> 
 def standings(
     txn: Facts, kind: LedgerKind, own: Mapping[int, tuple[int, int]]
 ) -> dict[int, tuple[bool, int]]:
-    """The same of many, by number. A fact that no claim lets stand keeps the revision it had."""
+    """The same of many, by number. A fact that no claim lets stand keeps the revision it had.
+
+    Of facts that were asked for under one key only the one that holds it stands.
+    """
+    found = _claimed(txn, kind, own)
+    for no in outheld(txn, kind, list(own)):
+        found[no] = False, found[no][1]
+    return found
+
+
+def outheld(txn: Facts, kind: LedgerKind, nos: Sequence[int]) -> set[int]:
+    """Those of the facts whose key another one holds: both stand by who tells them, and were asked for once."""
+    if kind == "reset":
+        return set()
+    pairs = same_keys(txn, kind, nos)
+    stands: dict[Fact, bool] = {}
+    first_told_by: dict[Fact, int] = {}
+    for table in KEYED:
+        own = _own_claims(txn, table, sorted({no for pair in pairs for one, no in pair if one == table}))
+        stands |= {(table, no): found for no, (found, _) in _claimed(txn, table, own).items()}
+        first_told_by |= {(table, no): import_no for no, (import_no, _) in own.items()}
+
+    def rank(fact: Fact) -> tuple[bool, Fact]:
+        """As `core.store.replies` has it: what was said here directly holds a key, else what was told last."""
+        return first_told_by[fact] == 0, fact
+
+    return {fact[1] for fact, rival in pairs if stands[fact] and stands[rival] and rank(rival) > rank(fact)}
+
+
+def same_keys(txn: Facts, kind: LedgerKind, nos: Sequence[int]) -> list[tuple[Fact, Fact]]:
+    """Each of the facts with every other one that was asked for under its key."""
+    return [((kind, no), (_TABLES[other], rival)) for no, other, rival in rivals(txn, KEYED[kind], nos)]
+
+
+def _own_claims(txn: Facts, table: LedgerKind, nos: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """(import, revision) of facts, as their own rows say."""
+    rows = txn.link.rows_in(
+        f"SELECT {table}_no, import_no, revision FROM {table} WHERE learner_id = ? AND {table}_no IN ({{}})",
+        [txn.learner_id],
+        nos,
+    )
+    return {no: (import_no, revision) for no, import_no, revision in rows}
+
+
+def _claimed(txn: Facts, kind: LedgerKind, own: Mapping[int, tuple[int, int]]) -> dict[int, tuple[bool, int]]:
+    """Whether facts stand by who tells them, and since which revision."""
     undone = _undone_imports(txn)
     claims = _claims(txn, kind, list(own))
     found = {}
@@ -218,12 +272,14 @@ def _settle_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
     now = {
         row[0]: row[1:]
         for row in txn.link.rows_in(
-            "SELECT run_no, standing, digest, revision FROM run WHERE learner_id = ? AND run_no IN ({})",
+            "SELECT run_no, standing, digest, revision, rank FROM run WHERE learner_id = ? AND run_no IN ({})",
             [txn.learner_id],
             [plan.run_no for plan in planned],
         )
     }
-    moved = [plan for plan in planned if (plan.standing, plan.digest, plan.revision) != now[plan.run_no]]
+    moved = [plan for plan in planned if (plan.standing, plan.digest, plan.revision) != now[plan.run_no][:3]]
+    if moved or any(plan.rank != now[plan.run_no][3] for plan in planned):
+        txn.tell_news()
     with shifting(txn, [plan.run_no for plan in moved]):
         _exchange(
             txn,

@@ -54,6 +54,7 @@ class Descriptions:
         self._link = link
         self._learner_id = learner_id
         self.known = known
+        self._before: dict[int, tuple[int | None, str | None]] = {}
 
     def tell(self, said: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
         """Note what an import that stands says of arms (by number): it counts from now on."""
@@ -70,7 +71,21 @@ class Descriptions:
         if news:
             self._write(news, import_no, revision)
 
+    def changed(self) -> bool:
+        """Whether some arm has another cost or label than before: files may say one thing and then another."""
+        return bool(self._before) and self._present(self._before) != self._before
+
+    def _present(self, arm_nos: Iterable[int]) -> dict[int, tuple[int | None, str | None]]:
+        """Cost and label of arms, as they count at the moment."""
+        rows = self._link.rows_in(
+            "SELECT arm_no, token_cost, label FROM arm WHERE learner_id = ? AND arm_no IN ({})",
+            [self._learner_id],
+            list(arm_nos),
+        )
+        return {arm_no: (token_cost, label) for arm_no, token_cost, label in rows}
+
     def _write(self, news: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
+        self._before |= self._present({arm_no for arm_no, _ in news} - self._before.keys())
         self._link.many(
             _UPSERT,
             [

@@ -86,9 +86,11 @@ class Link:
         """Execute one statement; number of rows it changed."""
         return self._driver.execute(sql, values).rowcount
 
-    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Execute a statement once a row; the rows may come from an iterator and are never all held."""
-        self._driver.executemany(sql, rows)
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
+        """Execute a statement once a row; the rows may come from an iterator and are never all held. Number of
+        rows it changed.
+        """
+        return max(self._driver.executemany(sql, rows).rowcount, 0)  # -1 where there were none
 
     def insert(
         self, table: str, learner_id: int, values: Iterable[Any], *, width: int, upsert: str = ""

@@ -30,6 +30,7 @@ class Entry(NamedTuple):
 
 def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: int = 0) -> range:
     """Append ledger rows; their numbers. Posteriors follow in the same transaction."""
+    txn.tell_news()
     first = txn.number("observation", len(entries))
     numbers = range(first, first + len(entries))
     rows = [_row(txn, number, entry, import_no) for number, entry in zip(numbers, entries, strict=True)]
@@ -87,6 +88,7 @@ def settle_observation(txn: Transaction, number: int) -> None:
     run_no, import_no, revision, was = row
     standing, since = standing_of(txn, "observation", number, (import_no, revision))
     if (standing, since) != (bool(was), revision):
+        txn.tell_news()
         with _shifting_one(txn, number, run_no):
             txn.link.run(
                 "UPDATE observation SET standing = ?, revision = ? WHERE learner_id = ? AND observation_no = ?",

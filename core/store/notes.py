@@ -17,6 +17,7 @@ def add_note(
     import_no: int = 0,
 ) -> int:
     """Append a note; its number."""
+    txn.tell_news()
     number = txn.number("note")
     txn.link.run(
         f"INSERT INTO note VALUES ({', '.join('?' * 11)})",
@@ -55,10 +56,15 @@ def claim_note(txn: Transaction, number: int, import_no: int) -> None:
 def settle_note(txn: Transaction, number: int) -> None:
     """Let an imported note stand as its standing claims say."""
     row = txn.link.row(
-        "SELECT import_no, revision FROM note WHERE learner_id = ? AND note_no = ?", [txn.learner_id, number]
+        "SELECT import_no, revision, standing FROM note WHERE learner_id = ? AND note_no = ?",
+        [txn.learner_id, number],
     )
-    if row is not None:
-        standing, since = standing_of(txn, "note", number, (row[0], row[1]))
+    if row is None:
+        return
+    import_no, revision, was = row
+    standing, since = standing_of(txn, "note", number, (import_no, revision))
+    if (standing, since) != (bool(was), revision):
+        txn.tell_news()
         txn.link.run(
             "UPDATE note SET standing = ?, revision = ? WHERE learner_id = ? AND note_no = ?",
             [int(standing), since, txn.learner_id, number],

@@ -1,15 +1,16 @@
 """Replies: what callers' idempotency keys were answered with, and about which fact.
 
-A key holds while its fact stands, so undoing the import that told a reward frees the key again. Of several facts
-that stand under one key (an undone import that stands again) one holds it: what was said here directly, else
-what is first in kind and number.
+A key holds while its fact stands, so undoing the import that told a reward frees the key again. Should that import
+stand again after the key was used anew, one fact holds it: what was said here directly, else what was told last.
+The others don't stand, for what comes under one key was asked for once (`core.store.claims.standings`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
-from core.store.transaction import Transaction
+from core.store.transaction import Facts, Transaction
 
 ReplyKind = Literal["reward", "note"]
 
@@ -28,7 +29,7 @@ _OF_KEY: Final = (
     "   ON q.kind = 'reward' AND x.learner_id = q.learner_id AND x.observation_no = q.no"
     " LEFT JOIN note y ON q.kind = 'note' AND y.learner_id = q.learner_id AND y.note_no = q.no"
 )
-_HELD_FIRST: Final = " ORDER BY coalesce(x.import_no, y.import_no) > 0, q.kind, q.no LIMIT 1"
+_HELD_FIRST: Final = " ORDER BY coalesce(x.import_no, y.import_no) > 0, q.kind DESC, q.no DESC LIMIT 1"
 
 HOLDS: Final = (
     f"(p.kind, p.no) = (SELECT q.kind, q.no{_OF_KEY} WHERE q.learner_id = p.learner_id AND q.key = p.key"
@@ -59,7 +60,20 @@ def number_told(txn: Transaction, kind: ReplyKind, key: str, payload: int) -> in
 def keep_reply(txn: Transaction, key: str, reply: Reply) -> None:
     """Remember what a key was answered with; what is remembered of this fact already stays."""
     kind, number, payload, answer = reply
-    txn.link.run(
+    n_new = txn.link.run(
         "INSERT INTO reply VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         [txn.learner_id, kind, number, key, payload, answer],
+    )
+    if n_new:
+        txn.tell_news()
+
+
+def rivals(facts: Facts, kind: ReplyKind, numbers: Sequence[int]) -> list[tuple[int, ReplyKind, int]]:
+    """Facts, by number, with every other fact (kind, number) that was asked for under the same key."""
+    return facts.link.rows_in(
+        "SELECT p.no, q.kind, q.no FROM reply p JOIN reply q"
+        " ON q.learner_id = p.learner_id AND q.key = p.key AND (q.kind <> p.kind OR q.no <> p.no)"
+        " WHERE p.learner_id = ? AND p.kind = ? AND p.no IN ({})",
+        [facts.learner_id, kind],
+        numbers,
     )

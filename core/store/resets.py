@@ -28,6 +28,7 @@ def add_reset(
 
     Their facts so far stay in the epoch that ends; the posterior starts again from the target.
     """
+    txn.tell_news()
     number = txn.number("reset")
     txn.link.run(
         f"INSERT INTO reset VALUES ({', '.join('?' * 13)})",
@@ -98,6 +99,7 @@ def settle_reset(txn: Transaction, number: int) -> None:
     import_no, revision, was = row
     standing, since = standing_of(txn, "reset", number, (import_no, revision))
     if (standing, since) != (bool(was), revision):
+        txn.tell_news()
         with _moving_boundary(txn, number, min(since, revision)):
             txn.link.run(
                 "UPDATE reset SET standing = ?, revision = ? WHERE learner_id = ? AND reset_no = ?",

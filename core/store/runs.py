@@ -79,6 +79,7 @@ def _others(txn: Transaction, judged: Judged) -> dict[str, int]:
 def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], import_no: int) -> None:
     if not fresh:
         return
+    txn.tell_news()
     first = txn.number("run", len(fresh))
     rows = []
     for run_no, (judged, version) in enumerate(fresh, first):

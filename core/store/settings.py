@@ -12,6 +12,8 @@ def add_setting(txn: Transaction, name: str, value: object) -> int:
     """Log a change and put it in force; its number."""
     number = txn.number("setting")
     before = getattr(txn.settings, name)
+    if value != before:
+        txn.tell_news()
     txn.link.run(
         "INSERT INTO setting VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
         [

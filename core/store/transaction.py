@@ -216,11 +216,21 @@ class Transaction:
             self._arms, self._present = memory.arms, memory.epochs
             self._descriptions.known = memory.descriptions
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
+        self._has_news = False
 
     @property
     def was_empty(self) -> bool:
         """Whether nothing had been recorded of the learner before, though somebody may have made it."""
         return all(first == 1 for name, first in self._first_next.items() if name != "audit")
+
+    def tell_news(self) -> None:
+        """Note that something is written that was not known before; that somebody else says it too is no news."""
+        self._has_news = True
+
+    @property
+    def has_news(self) -> bool:
+        """Whether anything was told so far that was not known before."""
+        return self._has_news or self._descriptions.changed()
 
     def number(self, name: Number, count: int = 1) -> int:
         """Take the next ``count`` numbers of a kind; the first of them."""
@@ -344,6 +354,7 @@ class Transaction:
         return [present[arm_no] for arm_no in arm_nos]
 
     def _make_arm(self, arm: Arm, *, declared: int) -> int:
+        self.tell_news()
         arm_no = self.number("arm")
         own = arm.prior
         prior = own or self.settings.priors.of(arm.type)
@@ -381,6 +392,7 @@ class Transaction:
             "UPDATE arm SET declared = declared | ? WHERE learner_id = ? AND arm_no = ?", [declared, *place]
         )
         if hidden is not None:
+            self.tell_news()
             self.link.run(
                 "UPDATE arm SET prior_alpha_micro = ?, prior_beta_micro = ? WHERE learner_id = ? AND arm_no = ?",
                 [own and own.alpha_micro, own and own.beta_micro, *place],

@@ -7,7 +7,16 @@ from typing import Final, Literal, NamedTuple, assert_never, get_args
 
 from core.errors import UnknownAct
 from core.store.caches import CHUNK
-from core.store.claims import LedgerKind, settle_arms, settle_descriptions, settle_runs
+from core.store.claims import (
+    KEYED,
+    Fact,
+    LedgerKind,
+    outheld,
+    same_keys,
+    settle_arms,
+    settle_descriptions,
+    settle_runs,
+)
 from core.store.ledger import mark_observation, settle_observation
 from core.store.notes import mark_note, settle_note
 from core.store.resets import mark_reset, settle_reset
@@ -32,8 +41,13 @@ class Act(NamedTuple):
         return f"{self.kind}-{self.number}"
 
 
-def find_act(txn: Transaction, act_id: str) -> Act:
+def find_act(txn: Transaction, act_id: str | None) -> Act:
     """The act an id names; raises `UnknownAct`."""
+    if act_id is None:
+        raise UnknownAct(
+            "There is no act to undo: nothing was told that wasn't known.",
+            next_step="Look in the history for the act that told it first.",
+        )
     match = _ID.fullmatch(act_id)
     kind = next((kind for kind in _KINDS if match and kind == match[1]), None)
     if match is None or kind is None:
@@ -110,16 +124,21 @@ def _mark_undo(txn: Transaction, number: int, *, undone: bool) -> None:
         "UPDATE undo SET undone = ? WHERE learner_id = ? AND undo_no = ?",
         [int(undone), txn.learner_id, number],
     )
-    row = txn.link.row(
-        "SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", [txn.learner_id, number]
-    )
-    kind = next(kind for kind in _KINDS if row is not None and kind == row[0])
-    target = row[1] if row is not None else 0
+    kind, target = _target(txn, number)
     others = txn.link.row(
         "SELECT count(*) FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0",
         [txn.learner_id, kind, target],
     )
     _mark(txn, kind, target, undone=bool(others and others[0]))
+
+
+def _target(txn: Transaction, undo_no: int) -> tuple[ActKind, int]:
+    """What an undo took back."""
+    row = txn.link.row(
+        "SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", [txn.learner_id, undo_no]
+    )
+    kind = next(kind for kind in _KINDS if row is not None and kind == row[0])
+    return kind, row[1] if row is not None else 0
 
 
 def _mark_import(txn: Transaction, number: int, *, undone: bool) -> None:
@@ -130,15 +149,36 @@ def _mark_import(txn: Transaction, number: int, *, undone: bool) -> None:
     enforce_settings(txn)
     for reset_no in _told_by(txn, "reset", number):
         settle_reset(txn, reset_no)
-    for observation_no in _told_by(txn, "observation", number):
-        settle_observation(txn, observation_no)
-    for note_no in _told_by(txn, "note", number):
-        settle_note(txn, note_no)
+    for table, fact_no in sorted(_keyed_facts(txn, number)):
+        settle = settle_observation if table == "observation" else settle_note
+        settle(txn, fact_no)
     settle_arms(txn, _named_by(txn, number))
     settle_descriptions(txn, _described_by(txn, number))
     run_nos = _told_by(txn, "run", number)
     for start in range(0, len(run_nos), CHUNK):
         settle_runs(txn, run_nos[start : start + CHUNK])
+
+
+def _keyed_facts(txn: Transaction, import_no: int) -> set[Fact]:
+    """Rewards and notes that an import tells, and those that were asked for under the same keys."""
+    found: set[Fact] = set()
+    for table in KEYED:
+        told = _told_by(txn, table, import_no)
+        found.update((table, number) for number in told)
+        found.update(rival for _, rival in same_keys(txn, table, told))
+    return found
+
+
+def left_out(txn: Transaction, act: Act) -> int:
+    """Rewards and notes that an import tells in vain, because their keys were used again while it was undone: of what
+    was asked for under one key one fact stands. Of an undo that was taken back, those of what it had taken back.
+    """
+    kind, number = act.kind, act.number
+    while kind == "undo":
+        kind, number = _target(txn, number)
+    if kind != "import":
+        return 0
+    return sum(len(outheld(txn, table, _told_by(txn, table, number))) for table in KEYED)
 
 
 def _told_by(txn: Transaction, kind: Literal["run"] | LedgerKind, import_no: int) -> list[int]:

@@ -117,6 +117,8 @@ def hear_import() -> None:
 
 
 def _told(answer: ImportAnswer) -> str:
+    if answer.id is None:
+        return "Nothing new: all of it was known already, so there is no import to undo."
     new = answer.runs - answer.duplicates - answer.updated
     rejected = f" {wording.things(answer.rejected_count, 'line')} rejected." if answer.rejected_count else ""
     return f"{wording.things(new, 'new run')}, {wording.count(answer.updated)} grown.{rejected}"

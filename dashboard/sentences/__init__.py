@@ -34,8 +34,10 @@ from dashboard.sentences.confidence import (
     wider,
 )
 from dashboard.sentences.data import (
+    calls_not_offered,
     data,
     differences_table,
+    ignored_table,
     import_line,
     moved_table,
     rejected_table,
@@ -98,6 +100,7 @@ __all__ = [
     "bands",
     "bands_measured",
     "by_day",
+    "calls_not_offered",
     "chance_words",
     "chances_note",
     "change",
@@ -111,6 +114,7 @@ __all__ = [
     "effect_table",
     "error_line",
     "figure_words",
+    "ignored_table",
     "import_line",
     "in_or_out",
     "learned_by",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.flows.importing import BeliefDifference, ImportAnswer, RejectedLine
+from core.flows.importing import BeliefDifference, ImportAnswer, RejectedLine, Unread
 from core.flows.look import MovedArm, PastImport, UndoPreview
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 
+_NAMED = 10
+"""Tools outside the prompt that a sentence names."""
 _SKIPPED = {
     "conversational": "no real tool was called",
     "aborted": "stopped before a real tool was called",
@@ -74,6 +76,26 @@ def report(answer: ImportAnswer) -> dict[str, list[object]]:
         "what": [row[0] for row in rows],
         "how many": [row[1] for row in rows],
         "which means": [row[2] for row in rows],
+    }
+
+
+def calls_not_offered(answer: ImportAnswer) -> str | None:
+    """The tools that were called without being in the prompt, most frequent first; plain text."""
+    named = answer.not_offered_calls[:_NAMED]
+    if not named:
+        return None
+    told = ", ".join(f"{wording.plain(one.tool)} ({wording.things(one.runs, 'run')})" for one in named)
+    more = ", …" if len(answer.not_offered_calls) > _NAMED else ""
+    return f"Called, but no arm in the prompt stands for it: {told}{more}"
+
+
+def ignored_table(files: Sequence[Unread]) -> dict[str, list[object]]:
+    """Files that were not read, by reason and ending; text cells."""
+    return {
+        "files": [wording.count(one.files) for one in files],
+        "ending": [wording.plain(one.ending) or "none" for one in files],
+        "reason": [wording.plain(one.reason) for one in files],
+        "the first": [wording.plain(one.first) for one in files],
     }
 
 

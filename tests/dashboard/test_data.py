@@ -74,7 +74,7 @@ def test_the_same_again_changes_nothing(open_page: Open, database: Path) -> None
     import_files(desk_at(database), [_file(database, [run_line("a")])])
     before = look.posteriors(desk_at(database))
     page = drop(open_page("data"), ("other-name.jsonl", lines([run_line("a")])))
-    assert "0 new runs" in page.toast[0].value
+    assert "Nothing new" in page.toast[0].value
     assert look.posteriors(desk_at(database)) == before
 
 

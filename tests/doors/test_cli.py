@@ -522,7 +522,9 @@ def test_what_a_person_reads_names_the_way_back(filled: Shell, tmp_path: Path) -
     assert "armscope undo undo-1" in filled("undo", "reward-1")[1]
     assert "armscope undo setting-1" in filled("settings", "set", "k", "3")[1]
     assert "already" in filled("settings", "set", "k", "3")[1]
-    assert "armscope undo import-2" in filled("import", tmp_path / "runs.jsonl")[1]
+    assert "no act to undo" in filled("import", tmp_path / "runs.jsonl")[1]
+    (tmp_path / "more.jsonl").write_bytes(lines([{**RUN, "uid": "r3"}]))
+    assert "armscope undo import-2" in filled("import", tmp_path / "more.jsonl")[1]
     assert "Everything equals" in filled("verify")[1]
 
 

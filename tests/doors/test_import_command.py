@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.doors.test_cli import Shell, document, filled, shell
-from tests.formats.builders import put
+from tests.formats.builders import lines, put
 from tests.formats.test_pi_session import Session, call
 
 __all__ = ["filled", "shell"]
@@ -135,3 +135,34 @@ def test_differences_and_notes_are_said(shell: Shell, tmp_path: Path) -> None:
     content = {"traces": [{"traceId": "t", "arms": arms}], "posteriors": stated}
     out = shell("import", put(tmp_path, json.dumps(content).encode(), "e.json"))[1]
     assert "tool:fs:read: Beta(9, 1) after 8 pulls there, Beta(4, 1) after 1 from the runs" in out
+
+
+def test_words_name_what_no_arm_stands_for_and_count_what_was_not_read(shell: Shell, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    run = {"kind": "run", "arms": ["tool:other:a"]}
+    told = [
+        {**run, "uid": f"r{number}", "calls": ["a", f"tool{number % 12}", "often"]} for number in range(24)
+    ]
+    put(folder, lines(told) + b"{\n" * 40, "runs.jsonl")
+    for number in range(300):
+        put(folder, b'{"a": 1}', f"{number}.json")
+    code, out, err = shell("import", folder)
+    assert (code, err) == (0, "")
+    said = [line.strip() for line in out.splitlines()]
+    assert "24 runs (prompt) from 1 files (armscope)" in said[0]
+    assert any(
+        line.startswith("called without being offered, in so many runs: often (24), tool0 (2)")
+        for line in said
+    )
+    assert "… and 30 more; --json lists the first hundred" in said
+    (unread,) = [line for line in said if line.startswith("not read:")]
+    assert unread.startswith(
+        "not read: 300 files, .json: A file to import must be of one of the known formats"
+    )
+    assert sum("claude-code" in line for line in said) == 1, "the formats are listed once"
+    assert len(out) < 5_000
+    again = shell("import", folder)[1]
+    assert again.startswith("Nothing new: 24 runs")
+    assert again.rstrip().endswith("so there is no act to undo.")
+    assert document(shell("import", folder, "--json"))["id"] is None

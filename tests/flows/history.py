@@ -84,8 +84,10 @@ class History:
         ]
         file = self.folder / f"import-{len(self.imports) + 1}.jsonl"
         file.write_bytes(b"".join(line_of(uid, rank) for uid, rank in told))
-        answer = import_files(self.desk, [file])
-        self.imports.append(answer.id)
+        act = import_files(self.desk, [file]).id
+        if act is None:  # nothing new
+            return
+        self.imports.append(act)
         for uid, rank in told:
             self._tell(uid, len(self.imports), rank)
         self.model.sayings += sayings_of(told, len(self.imports))

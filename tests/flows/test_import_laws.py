@@ -18,12 +18,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.errors import UnreadableSource
+from core.errors import UnknownAct, UnreadableSource
 from core.flows import look
 from core.flows.desk import Desk
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.learn import record
+from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change
@@ -215,6 +216,11 @@ def check_undo(growing: Growing, folder: Path) -> None:
     desk = desk_at(folder / f"{growing.name}-undo.db")
     first = _into(growing, desk, folder, last // 2)
     second = growing.into(desk, folder, last)
+    if first is not None and second.id is None:
+        assert whole == short, "what changes nothing is no act, and nothing else is none"
+        undo(desk, first.id)
+        assert seen(desk) == nothing
+        return
     for act, left in (
         (second.id, short if first else nothing),
         (None if first is None else first.id, nothing),
@@ -406,7 +412,7 @@ def test_an_import_of_several_formats_is_one_act(shared_data: Path, tmp_path: Pa
 def test_cost_and_label_are_what_those_who_stand_said_last(tmp_path: Path) -> None:
     desk = desk_at(tmp_path / "a.db")
 
-    def tell(name: str, **words: object) -> str:
+    def tell(name: str, **words: object) -> str | None:
         run = {"kind": "run", "uid": name, "arms": [{"key": A, "token_cost": 1}], "calls": ["a"]}
         (tmp_path / name).write_bytes(lines([{"kind": "arm", "key": A, **words}, run]))
         return import_files(desk, [tmp_path / name]).id
@@ -441,9 +447,9 @@ def test_what_a_direct_run_says_again_is_not_written_again(tmp_path: Path) -> No
 
     first = say("r1", 5)
     assert first == say("r2", 5) != say("r3", 6)
-    (tmp_path / "told").write_bytes(lines([{"kind": "arm", "key": A, "token_cost": 6}]))
+    (tmp_path / "told").write_bytes(lines([{"kind": "arm", "key": A, "token_cost": 7}]))
     act = import_files(desk, [tmp_path / "told"], format="armscope").id
-    assert [row[:2] for row in say("r4", 6)] == [(0, 6), (1, 6)]
+    assert [row[:2] for row in say("r4", 6)] == [(0, 6), (1, 7)]
     undo(desk, act)
     assert say("r5", 6) == say("r6", 6)
     assert described(desk) == {A: (6, None)}
@@ -473,6 +479,86 @@ def test_settings_come_and_go_with_the_import_that_made_the_learner(tmp_path: Pa
             redo(other, second.id)
         assert look.frame(other).settings.min_pulls == min_pulls
         assert look.verify(other).clean
+
+
+def test_what_changes_nothing_is_no_act(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    for number in range(2):
+        record(desk, run_of(f"r{number}"))
+    change(desk, "min_pulls", 9)
+    reward(desk, A, 0.5, key="k")
+    note(desk, A, "slow", key="n")
+    reset(desk, arms=[A])
+    export_file(desk, tmp_path / "all")
+    here = seen(desk), look.pulse(desk)
+    assert import_files(desk, [tmp_path / "all"]).id is None, "nothing of it is new where it is from"
+    assert (seen(desk), look.pulse(desk)) == here
+    there = desk_at(tmp_path / "b.db")
+    assert import_files(there, [tmp_path / "all"]).id == "import-1"
+    before = seen(there), look.pulse(there), look.changes(there)
+    again = import_files(there, [tmp_path / "all"])
+    assert (again.id, again.runs, again.duplicates, again.ledger_duplicates) == (None, 2, 2, 3)
+    assert (seen(there), look.pulse(there), look.changes(there)) == before
+    with pytest.raises(UnknownAct, match="no act to undo"):
+        undo(there, again.id)
+    news: list[dict[str, object]] = [
+        {"kind": "arm", "key": A, "label": "Named"},
+        {"kind": "arm", "key": A, "prior": {"alpha_micro": 5, "beta_micro": 7}},
+        {"kind": "arm", "key": "skill:new:main"},
+        {"kind": "run", "uid": "r0", "arms": ["tool:other:a"], "calls": ["a"], "rank": 1},
+        {"kind": "run", "uid": "r0", "arms": ["tool:other:a"], "calls": ["a"], "rank": 2},
+        {"kind": "note", "id": "x", "arm": A, "text": "fast"},
+    ]
+    for number, line in enumerate(news, start=2):
+        told = lines([{"armscope": 1, "kind": "learner", "name": "x"}, line])
+        (tmp_path / "news").write_bytes(told)
+        assert import_files(there, [tmp_path / "news"]).id == f"import-{number}", line
+        assert import_files(there, [tmp_path / "news"]).id is None, line
+    undo(there, "import-1")
+    assert import_files(there, [tmp_path / "all"]).id == "import-8", "what was undone is news again"
+
+
+def test_calls_that_match_no_arm_are_named_most_frequent_first(tmp_path: Path) -> None:
+    def run(uid: str, *calls: str) -> dict[str, object]:
+        return {"kind": "run", "uid": uid, "arms": ["tool:github:create_issue"], "calls": list(calls)}
+
+    told = [run("r1", "b", "a"), run("r2", "a", "a"), run("r3", "github/create_issue"), run("r4", "c")]
+    (tmp_path / "runs").write_bytes(lines(told))
+    desk = desk_at(tmp_path / "a.db")
+    answer = import_files(desk, [tmp_path / "runs"])
+    assert answer.not_offered == 4
+    assert [(one.tool, one.runs) for one in answer.not_offered_calls] == [("a", 2), ("b", 1), ("c", 1)]
+    (one,) = look.posteriors(desk)
+    assert (one.alpha, one.beta) == (4, 4)
+    (tmp_path / "more").write_bytes(lines([run("r5", "c", "d"), run("r6", "c")]))
+    more = import_files(desk, [tmp_path / "more"]).after(answer)
+    assert [(one.tool, one.runs) for one in more.not_offered_calls] == [
+        ("c", 3),
+        ("a", 2),
+        ("b", 1),
+        ("d", 1),
+    ]
+
+
+def test_files_that_were_not_read_are_counted_by_reason_and_ending(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "runs").write_bytes(lines([{"kind": "run", "uid": "r", "arms": [A], "calls": ["a"]}]))
+    for number in range(30):
+        (folder / f"{number}.json").write_bytes(b'{"a": %d}' % number)
+    for name, content in (("a.md", b"# words"), ("b.md", b"words"), ("c.json", b""), (".hidden", b"{}")):
+        (folder / name).write_bytes(content)
+    answer = import_files(desk_at(tmp_path / "a.db"), [folder])
+    assert len(answer.ignored) == 34
+    counted = [(one.files, one.ending, one.first.rsplit("/", 1)[-1]) for one in answer.unread]
+    assert counted == [
+        (30, ".json", "0.json"),
+        (2, ".md", "a.md"),
+        (1, "", ".hidden"),
+        (1, ".json", "c.json"),
+    ]
+    assert all(one.reason.endswith(".") and str(tmp_path) not in one.reason for one in answer.unread)
+    assert [line for line in answer.unread[0].next_step.split() if line.startswith("claude-code")]
 
 
 def test_what_a_person_chose_here_is_not_overruled_by_a_file(tmp_path: Path) -> None:
@@ -602,7 +688,7 @@ def test_what_stands_is_what_the_longest_standing_import_says(
         if not told or random.random() < 0.4:
             stage = random.randrange(n_stages)
             answer = _into(growing, desk, tmp_path, stage)
-            if answer is not None:
+            if answer is not None and answer.id is not None:
                 told[answer.id] = stage
                 standing.add(answer.id)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -136,11 +137,9 @@ def test_a_request_that_was_sent_to_both_counts_once_where_they_meet(desk: Desk,
     answer, written = reward(there, A, 0.25, key="k"), note(there, A, "slow", key="n")
     before = numbers(there)
     act = import_files(there, [exported(desk, tmp_path / "a.jsonl")])
-    assert (act.ledger, act.rejected_count) == (2, 0)
+    assert (act.id, act.ledger, act.rejected_count) == (None, 2, 0), "nothing of it is new"
     assert (numbers(there), len(look.notes(there, A))) == (before, 1)
     assert (reward(there, A, 0.25, key="k"), note(there, A, "slow", key="n")) == (answer, written)
-    undo(there, act.id)
-    assert (numbers(there), len(look.notes(there, A))) == (before, 1)
 
 
 def test_other_content_under_a_key_is_refused_and_named(desk: Desk, tmp_path: Path) -> None:
@@ -167,13 +166,92 @@ def test_a_key_is_free_again_while_the_import_that_told_it_is_undone(desk: Desk,
     undo(there, act.id)
     mine = reward(there, B, 1.0, key="k")
     assert mine.arm == B
-    redo(there, act.id)
+    before = numbers(there)
+    assert redo(there, act.id).left_out == 1
+    assert numbers(there) == before
     assert reward(there, B, 1.0, key="k") == mine, "what was said here directly holds the key"
     with pytest.raises(Conflict):
         reward(there, A, 0.25, key="k")
     further = desk_at(tmp_path / "c.db")
     assert import_files(further, [exported(there, tmp_path / "b.jsonl")]).rejected_count == 0
-    assert numbers(further) == numbers(there), "only one of the two takes the key along"
+    assert numbers(further) == numbers(there), "only what holds the key goes along"
+
+
+KEYED = ["k1", "k2", "k3"]
+
+
+def told_again(tmp_path: Path) -> tuple[Desk, Desk, str | None]:
+    """A learner with three keyed rewards, a correction and a note; one that read its export, took that back, and was
+    asked for all of it directly; and the import it took back.
+    """
+    desk = desk_at(tmp_path / "a.db")
+    record_all(desk, [run_of(f"r{number}") for number in range(5)])
+
+    def ask(there: Desk) -> None:
+        for number, key in enumerate(KEYED):
+            reward(there, A, number / 2, key=key)
+        reward(there, A, 0.25, run="r1", correct=True, key="c")
+        note(there, A, "slow", key="n")
+
+    ask(desk)
+    there = desk_at(tmp_path / "b.db")
+    act = import_files(there, [exported(desk, tmp_path / "a.jsonl")]).id
+    undo(there, act)
+    record_all(there, [run_of(f"r{number}") for number in range(5)])
+    ask(there)
+    return desk, there, act
+
+
+def test_an_import_that_stands_again_leaves_out_what_was_asked_for_meanwhile(tmp_path: Path) -> None:
+    desk, there, act = told_again(tmp_path)
+    wanted = numbers(there)
+    assert wanted == numbers(desk)
+    back = redo(there, act)
+    assert back.left_out == 5
+    assert numbers(there) == wanted
+    assert len(look.notes(there, A)) == 1
+    further = desk_at(tmp_path / "c.db")
+    answer = import_files(further, [exported(there, tmp_path / "b.jsonl")])
+    assert (answer.ledger, answer.ledger_duplicates, numbers(further)) == (5, 0, wanted)
+    assert import_files(there, [tmp_path / "a.jsonl"]).id is None, "nothing of it is new"
+    assert numbers(there) == wanted
+    undo(there, back.id)
+    assert numbers(there) == wanted
+    assert undo(there, act).left_out == 0
+
+
+def test_a_key_that_two_imports_used_for_different_things_stands_once(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    line = {"kind": "reward", "observation": "feedback", "reward": 0.5, "key": "k"}
+    first = told(desk, line | {"id": "x1", "arm": A})
+    undo(desk, first.id)
+    second = told(desk, line | {"id": "x2", "arm": B})
+
+    def counted() -> list[str]:
+        return [arm for arm, _, _, pulls in numbers(desk) if pulls]
+
+    assert redo(desk, first.id).left_out == 1
+    assert counted() == [B]
+    undo(desk, second.id)
+    assert counted() == [A], "nothing holds its key any more"
+    redo(desk, second.id)
+    assert counted() == [B], "whatever the order"
+    undo(desk, first.id)
+    assert counted() == [B]
+
+
+def test_a_key_that_stands_twice_is_found(tmp_path: Path) -> None:
+    """As a database has it in which an import stood again before keys were looked at."""
+    _, there, act = told_again(tmp_path)
+    redo(there, act)
+    there.store.close()
+    driver = sqlite3.connect(there.store.path)
+    driver.execute("UPDATE observation SET standing = 1")
+    driver.commit()
+    driver.close()
+    found = look.verify(desk_at(there.store.path))
+    assert not found.clean
+    assert {one.table for _, one in found.found} >= {"observation", "posterior"}
 
 
 def test_exports_without_keys_are_read_as_before_and_learn_them_later(desk: Desk, tmp_path: Path) -> None:

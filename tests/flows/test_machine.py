@@ -6,6 +6,7 @@ clean. Unlike the random histories it shrinks what fails to a few steps that can
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -53,6 +54,18 @@ WORDS: st.SearchStrategy[Words] = st.tuples(
 TOLD_RUNS = st.lists(st.tuples(UIDS, RANKS), min_size=1, max_size=4)
 
 Content = tuple[str, float | None, RewardOutcome | None, str | None, bool]
+
+
+def tell(
+    model: Model, told: list[tuple[str, int]], named: list[Words], *, import_no: int, revision: int
+) -> None:
+    """Let the model know what runs, and lines about arms before them, tell together."""
+    for uid, rank in told:
+        telling = Telling(import_no, revision, rank, *told_as(uid, rank))
+        model.tellings.setdefault(uid, []).append(telling)
+    model.sayings += sayings_of(told, import_no)
+    model.sayings += [Saying(import_no, *words, named=True) for words in named]
+
 
 Made = str | MultipleResults[str]
 """The act that a rule made; none where it was refused, or a repeat."""
@@ -102,8 +115,7 @@ class Machine(RuleBasedStateMachine):
                 record(self.desk, run)
             return
         record(self.desk, run)
-        self._tell(uid, rank, import_no=0)
-        self.model.sayings += sayings_of([(uid, rank)], 0)
+        tell(self.model, [(uid, rank)], [], import_no=0, revision=look.pulse(self.desk).revision)
 
     @precondition(lambda self: self.model.tellings)
     @rule(data=st.data(), more=st.integers(1, 2))
@@ -121,18 +133,21 @@ class Machine(RuleBasedStateMachine):
         file = self.place / f"{self.n_files}.jsonl"
         file.write_bytes(b"".join([*map(arm_line, named), *(line_of(uid, rank) for uid, rank in told)]))
         latest = next(reversed(self.imports), None) if goes_on else None
+        goes_on = latest is not None and not self.undos.is_undone(latest)
+        revision = look.pulse(self.desk).revision
         act = import_files(self.desk, [file], continuing=latest).id
-        assert (act == latest) == (latest is not None and not self.undos.is_undone(latest))
+        if look.pulse(self.desk).revision == revision:
+            assert act == (latest if goes_on else None), "what changes nothing makes no act"
+            told_more = deepcopy(self.model)
+            tell(told_more, told, named, import_no=len(self.imports) + 1, revision=revision + 1)
+            assert told_more.posteriors() == self.model.posteriors()
+            assert told_more.descriptions() == self.model.descriptions()
+            return multiple()
+        assert act is not None
+        assert (act == latest) == goes_on
         number = self.imports[act] = int(act.removeprefix("import-"))
-        for uid, rank in told:
-            self._tell(uid, rank, import_no=number)
-        self.model.sayings += sayings_of(told, number)
-        self.model.sayings += [Saying(number, *words, named=True) for words in named]
+        tell(self.model, told, named, import_no=number, revision=look.pulse(self.desk).revision)
         return multiple() if act == latest else act
-
-    def _tell(self, uid: str, rank: int, *, import_no: int) -> None:
-        telling = Telling(import_no, look.pulse(self.desk).revision, rank, *told_as(uid, rank))
-        self.model.tellings.setdefault(uid, []).append(telling)
 
     # Rewards
 

@@ -59,12 +59,11 @@ def lively_desk(folder: Path) -> Desk:
 def tell_twice(desk: Desk, folder: Path) -> None:
     """A reward, a reset and a note that two imports tell, and such that an import told that is undone."""
     lines = [
-        run_line("apart"),
         *_ledger_lines("told", undone=False),
         *_ledger_lines("taken back", undone=True),
     ]
     for name in ("told", "again"):
-        import_files(desk, [lines_file(folder / f"{name}.jsonl", *lines)])
+        import_files(desk, [lines_file(folder / f"{name}.jsonl", run_line(f"apart {name}"), *lines)])
     wrong = lines_file(folder / "wrong.jsonl", run_line("apart"), *_ledger_lines("wrong", undone=True))
     undo(desk, import_files(desk, [wrong]).id)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 import typer
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from core.flows.find import Found
     from core.flows.importing import ImportAnswer
     from core.formats import Opened, Source
+
+_LISTED: Final = 10
+"""Lines, tools and reasons that the words name of each kind; they say how many more there are."""
 
 
 @command(
@@ -163,7 +166,7 @@ def _say_watched(
         say(f"Watching {', '.join(map(str, named))} for learner {desk.learner}; stop with Ctrl+C.")
     try:
         for one in told:
-            act = act if isinstance(one, UnreadableSource) else one.id
+            act = act if isinstance(one, UnreadableSource) else one.id or act
             if as_json:
                 say_json_line(one.as_answer() if isinstance(one, UnreadableSource) else _told(one, desk))
             elif isinstance(one, UnreadableSource):
@@ -176,7 +179,7 @@ def _say_watched(
 
 
 def _news(one: ImportAnswer) -> str:
-    """What was not known before, on one line."""
+    """What was not known before, on one line; only an import that is an act has news."""
     n_told = one.ledger - one.ledger_duplicates
     ledger = f", {n_told:,} rewards, carried beliefs, resets and notes" if n_told else ""
     return f"{one.id}: {one.runs - one.duplicates - one.updated:,} new runs, {one.updated:,} grown{ledger}"
@@ -184,8 +187,8 @@ def _news(one: ImportAnswer) -> str:
 
 def _say_import(context: typer.Context, desk: Desk, found: ImportAnswer) -> None:
     say(
-        f"{found.id}: {found.runs:,} runs ({found.unit}) from {found.files:,} files ({found.format}): "
-        f"{found.observed:,} observed, {found.skipped:,} skipped{_reasons(found)}."
+        f"{found.id or 'Nothing new'}: {found.runs:,} runs ({found.unit}) from {found.files:,} files "
+        f"({found.format}): {found.observed:,} observed, {found.skipped:,} skipped{_reasons(found)}."
     )
     counts = {
         "known already": found.duplicates,
@@ -200,16 +203,48 @@ def _say_import(context: typer.Context, desk: Desk, found: ImportAnswer) -> None
     for what, count in counts.items():
         if count:
             say(f"  {count:,} {what}")
-    for line in found.rejected[:10]:
-        say(f"    {line.file}{'' if line.line is None else f', line {line.line}'}: {line.reason}")
-    for file in found.ignored[:10]:
-        say(f"  not read: {file.file}: {file.reason}")
+    _say_not_offered(found)
+    _say_rejected(found)
+    _say_unread(found)
     _say_differences(found)
     for note in found.notes:
         say(f"  {note}")
     if found.hint:
         say(found.hint)
-    say(*written_words(context, desk, found.id))
+    say(
+        *written_words(context, desk, found.id)
+        if found.id is not None
+        else ("All of it was known already, so there is no act to undo.",)
+    )
+
+
+def _say_not_offered(found: ImportAnswer) -> None:
+    """The tools that no arm stands for, so that a wrong name is seen before it teaches for a month."""
+    if found.not_offered_calls:
+        named = [f"{one.tool} ({one.runs:,})" for one in found.not_offered_calls[:_LISTED]]
+        more = ", …" if len(found.not_offered_calls) > _LISTED else ""
+        say(f"    called without being offered, in so many runs: {', '.join(named)}{more}")
+
+
+def _say_rejected(found: ImportAnswer) -> None:
+    for line in found.rejected[:_LISTED]:
+        say(f"    {line.file}{'' if line.line is None else f', line {line.line}'}: {line.reason}")
+    if found.rejected_count > _LISTED:
+        say(f"    … and {found.rejected_count - _LISTED:,} more; --json lists the first hundred")
+
+
+def _say_unread(found: ImportAnswer) -> None:
+    for one in found.unread[:_LISTED]:
+        if one.files == 1:
+            say(f"  not read: {one.first}: {one.reason}")
+        else:
+            ending = one.ending or "without an ending"
+            say(f"  not read: {one.files:,} files, {ending}: {one.reason} The first: {one.first}")
+    for next_step in dict.fromkeys(one.next_step for one in found.unread[:_LISTED]):
+        say(f"    {next_step}")
+    if len(found.unread) > _LISTED:
+        rest = sum(one.files for one in found.unread[_LISTED:])
+        say(f"  not read: {rest:,} more files for other reasons; --json lists them")
 
 
 def _reasons(found: ImportAnswer) -> str:
@@ -221,7 +256,7 @@ def _say_differences(found: ImportAnswer) -> None:
     if not found.differences_count:
         return
     say(f"  {found.differences_count:,} posteriors in the file differ from what its own runs come to:")
-    for one in found.differences[:10]:
+    for one in found.differences[:_LISTED]:
         say(
             f"    {one.arm}: Beta({one.stated_alpha:g}, {one.stated_beta:g}) after {one.stated_pulls:,} pulls there, "
             f"Beta({one.alpha:g}, {one.beta:g}) after {one.pulls:,} from the runs"

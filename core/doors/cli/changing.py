@@ -176,4 +176,9 @@ def undo(
     desk = desk_of(context)
     found = undo_act(desk, act)
     words = f"{found.undone} is undone; nothing was deleted."
+    if found.left_out:
+        words += (
+            f" {found.left_out:,} rewards and notes don't stand again: their keys were used anew meanwhile, and what "
+            "was asked for under one key counts once."
+        )
     written(context, desk, found, words, act=found.id, way="Redo")

@@ -1,6 +1,14 @@
 """Importing: files and folders → the store, as one act; each kind of what they hold in a file of its own."""
 
-from core.flows.importing.answer import BeliefDifference, ImportAnswer, RejectedLine
+from core.flows.importing.answer import BeliefDifference, ImportAnswer, NotOffered, RejectedLine, Unread
 from core.flows.importing.files import Progress, import_files
 
-__all__ = ["BeliefDifference", "ImportAnswer", "Progress", "RejectedLine", "import_files"]
+__all__ = [
+    "BeliefDifference",
+    "ImportAnswer",
+    "NotOffered",
+    "Progress",
+    "RejectedLine",
+    "Unread",
+    "import_files",
+]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Final, TypeVar
 
 import msgspec
@@ -21,6 +22,23 @@ class RejectedLine(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class NotOffered(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that was called in so many runs without being in their prompts."""
+
+    tool: str
+    runs: int
+
+
+class Unread(msgspec.Struct, frozen=True, kw_only=True):
+    """So many files of one ending that were not read for one reason, the first of them, and what to do about it."""
+
+    reason: str
+    ending: str
+    files: int
+    first: str
+    next_step: str
+
+
 class BeliefDifference(msgspec.Struct, frozen=True, kw_only=True):
     """A belief that a file states, and what its own traces come to from this learner's prior."""
 
@@ -36,15 +54,17 @@ class BeliefDifference(msgspec.Struct, frozen=True, kw_only=True):
 class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What an import came to.
 
+    ``id`` names the act, None where nothing was told that wasn't known: then there is none, and nothing to undo.
     ``runs`` = read and not empty = ``observed`` + ``skipped`` (``skipped_by`` reason); of them ``duplicates``
     were known and ``updated`` known and shorter. ``outside``: replies that belong to no turn; ``not_offered``:
-    calls of tools that were not in the prompt, once a run and tool; ``ledger``: rewards, carried beliefs, resets
-    and notes about arms that were read and not rejected, of them ``ledger_duplicates`` were known;
-    ``differences``: beliefs a file states that its own runs don't lead to; ``notes``: what was done with it
-    that one might not expect.
+    calls of tools that were not in the prompt, once a run and tool, the tools by name in ``not_offered_calls``,
+    most frequent first; ``ledger``: rewards, carried beliefs, resets and notes about arms that were read and not
+    rejected, of them ``ledger_duplicates`` were known; ``ignored``: files that were not read, in ``unread`` by
+    reason and ending; ``differences``: beliefs a file states that its own runs don't lead to; ``notes``: what
+    was done with it that one might not expect.
     """
 
-    id: str
+    id: str | None
     format: str
     unit: str
     files: int
@@ -61,7 +81,9 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     skipped_by: dict[SkipReason, int] = {}
     ledger: int = 0
     ledger_duplicates: int = 0
+    not_offered_calls: tuple[NotOffered, ...] = ()
     ignored: tuple[RejectedLine, ...] = ()
+    unread: tuple[Unread, ...] = ()
     differences: tuple[BeliefDifference, ...] = ()
     differences_count: int = 0
     notes: tuple[str, ...] = ()
@@ -78,6 +100,9 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
         differences = _new(earlier.differences, self.differences)
         totals = {name: getattr(earlier, name) + getattr(self, name) for name in _COUNTS}
         skipped_by = Counter(earlier.skipped_by) + Counter(self.skipped_by)
+        called = Counter({one.tool: one.runs for one in earlier.not_offered_calls})
+        called.update({one.tool: one.runs for one in self.not_offered_calls})
+        ignored = (*earlier.ignored, *_new(earlier.ignored, self.ignored))
         return msgspec.structs.replace(
             self,
             **totals,
@@ -86,7 +111,9 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
             skipped_by={reason: skipped_by[reason] for reason in SKIP_REASONS if skipped_by[reason]},
             rejected=(*earlier.rejected, *rejected)[:SHOWN],
             rejected_count=earlier.rejected_count + self.rejected_count - len(self.rejected) + len(rejected),
-            ignored=(*earlier.ignored, *_new(earlier.ignored, self.ignored)),
+            not_offered_calls=most_called(called),
+            ignored=ignored,
+            unread=unread_of(ignored, {one.reason: one.next_step for one in (*earlier.unread, *self.unread)}),
             differences=(*earlier.differences, *differences)[:SHOWN],
             differences_count=earlier.differences_count
             + self.differences_count
@@ -110,6 +137,40 @@ _COUNTS: Final = (
     "ledger",
     "ledger_duplicates",
 )
+
+
+def most_called(calls: Counter[str]) -> tuple[NotOffered, ...]:
+    """The first hundred tools, most frequent first, then by name."""
+    ordered = sorted(calls.items(), key=lambda one: (-one[1], one[0]))[:SHOWN]
+    return tuple(NotOffered(tool=tool, runs=n_runs) for tool, n_runs in ordered)
+
+
+def unread_of(ignored: Sequence[RejectedLine], next_steps: Mapping[str, str]) -> tuple[Unread, ...]:
+    """Files by reason and ending, the most of a kind first; ``next_steps`` by reason.
+
+    >>> files = [RejectedLine(file=name, line=None, reason="No.") for name in ("a.md", "b.JSONL.gz", "c.md", "d")]
+    >>> [(one.ending, one.files, one.first) for one in unread_of(files, {})]
+    [('.md', 2, 'a.md'), ('.jsonl.gz', 1, 'b.JSONL.gz'), ('', 1, 'd')]
+    """
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in ignored:
+        groups.setdefault((one.reason, _ending(one.file)), []).append(one.file)
+    found = [
+        Unread(
+            reason=reason,
+            ending=ending,
+            files=len(files),
+            first=files[0],
+            next_step=next_steps.get(reason, ""),
+        )
+        for (reason, ending), files in groups.items()
+    ]
+    return tuple(sorted(found, key=lambda one: -one.files))
+
+
+def _ending(file: str) -> str:
+    suffixes = PurePath(file.lower()).suffixes
+    return "".join(suffixes[-2:] if suffixes[-1:] == [".gz"] else suffixes[-1:])
 
 
 def _new(earlier: Sequence[_T], later: Sequence[_T]) -> list[_T]:

@@ -10,13 +10,24 @@ import msgspec
 
 from core.errors import UnreadableSource
 from core.flows.desk import Desk
-from core.flows.importing.answer import ImportAnswer, RejectedLine
+from core.flows.importing.answer import ImportAnswer
 from core.flows.importing.comparing import Comparison
 from core.flows.importing.runs import RunBatches
 from core.flows.importing.tally import Tally
 from core.flows.importing.told_lines import ToldLines
 from core.flows.learn import judge, judged_line
-from core.formats import Entry, Limits, Opened, Outside, Rejected, Remark, Source, Stated, open_sources
+from core.formats import (
+    Entry,
+    Limits,
+    Opened,
+    Outside,
+    Rejected,
+    Remark,
+    Skipped,
+    Source,
+    Stated,
+    open_sources,
+)
 from core.formats.armscope import NAME as OWN_FORMAT
 from core.records.judged import Judged
 from core.records.ledger_lines import LearnerLine, RunLine
@@ -26,6 +37,14 @@ from core.store.transaction import Detail, Transaction
 
 Progress = Callable[[Opened, Source, int], None]
 """Called with all that is to be read, the file being read and its bytes read so far."""
+
+
+class _NothingNew(Exception):
+    """All that was read is known already."""
+
+    def __init__(self, answer: ImportAnswer) -> None:
+        super().__init__()
+        self.answer = answer
 
 
 def import_files(
@@ -47,30 +66,44 @@ def import_files(
     up again. The answer is of what was read now, while the import is remembered by all it told so far.
     ``names`` says what files are called where that isn't their path.
 
-    Importing again changes nothing; a longer copy of a source updates its runs. Lines that can't be read are
-    listed and never fatal. Raises `UnreadableSource` where nothing could be read at all.
+    Importing again changes nothing, and what changes nothing makes no act; a longer copy of a source updates its
+    runs. Lines that can't be read are listed and never fatal. Raises `UnreadableSource` where nothing could be
+    read at all.
     """
     opened = open_sources(paths, format=format, unit=unit, tools_file=tools_file, limits=limits, names=names)
     if not opened.sources:
         raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
-    with desk.writing("ingest", create=True) as txn:
-        known = None if continuing is None else reopen_import(txn, continuing)
-        number = begin_import(txn) if known is None else known.number
-        reader = _Reader(txn, number, phase)
-        for source in opened.sources:
-            reader.read(source, None if progress is None else partial(progress, opened, source))
-        reader.finish()
-        ignored = tuple(RejectedLine(file=one.file, line=None, reason=one.reason) for one in opened.skipped)
-        answer = reader.tally.answer(number, opened.sources, ignored)
-        if not (answer.runs or answer.ledger or answer.empty or reader.tally.n_arms):
-            raise _nothing_in(answer)
-        if known is None:
-            so_far = answer
-            told: Detail = {"runs": answer.runs, "format": answer.format, "files": answer.files}
-            txn.audit("import", answer.id, told)
-        else:
-            so_far = answer.after(msgspec.json.decode(known.summary, type=ImportAnswer))
-        finish_import(txn, number, msgspec.json.encode(so_far).decode())
+    try:
+        with desk.writing("ingest", create=True) as txn:
+            return _import(txn, opened, phase, progress, continuing)
+    except _NothingNew as end:
+        return end.answer
+
+
+def _import(
+    txn: Transaction, opened: Opened, phase: Phase | None, progress: Progress | None, continuing: str | None
+) -> ImportAnswer:
+    known = None if continuing is None else reopen_import(txn, continuing)
+    number = begin_import(txn) if known is None else known.number
+    reader = _Reader(txn, number, phase)
+    for one in opened.skipped:
+        reader.tally.ignore(one)
+    for source in opened.sources:
+        reader.read(source, None if progress is None else partial(progress, opened, source))
+    reader.finish()
+    tally, sources = reader.tally, opened.sources
+    answer = tally.answer(number, sources)
+    if not (answer.runs or answer.ledger or answer.empty or tally.n_arms):
+        raise _nothing_in(answer)
+    if not txn.has_news:
+        raise _NothingNew(tally.answer(None if known is None else number, sources))
+    if known is None:
+        so_far = answer
+        told: Detail = {"runs": answer.runs, "format": answer.format, "files": answer.files}
+        txn.audit("import", f"import-{number}", told)
+    else:
+        so_far = answer.after(msgspec.json.decode(known.summary, type=ImportAnswer))
+    finish_import(txn, number, msgspec.json.encode(so_far).decode())
     return answer
 
 
@@ -128,6 +161,8 @@ class _Reader:
             self._comparison.state(entry)
         elif isinstance(entry, Remark):
             self.tally.remarks.append(entry.text)
+        elif isinstance(entry, Skipped):
+            self.tally.ignore(entry)
         else:
             self._runs.flush()
             self._lines.take(entry)
@@ -145,8 +180,15 @@ def _nothing_to_read(reason: str | None) -> UnreadableSource:
 
 
 def _nothing_in(answer: ImportAnswer) -> UnreadableSource:
-    first = answer.rejected[0].reason if answer.rejected else "no run was found in it."
-    return UnreadableSource(
-        f"Nothing could be read, and what was there was rejected ({answer.rejected_count}). The first: {first}",
-        next_step=answer.hint or "Check the file; nothing was recorded.",
-    )
+    if answer.rejected:
+        first = answer.rejected[0]
+        where = first.file if first.line is None else f"{first.file}, line {first.line:,}"
+        said = (
+            f"Nothing could be read; {answer.rejected_count:,} rejected. The first ({where}): {first.reason}"
+        )
+    elif answer.ignored:
+        first = answer.ignored[0]
+        said = f"There is nothing to import there: {first.reason} ({first.file})"
+    else:
+        said = f"Nothing could be read: no run was found in {answer.files:,} files ({answer.format})."
+    return UnreadableSource(said, next_step=answer.hint or "Check the file; nothing was recorded.")

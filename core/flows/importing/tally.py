@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from core.flows.importing.answer import SHOWN, BeliefDifference, ImportAnswer, RejectedLine
-from core.formats import Source
+from core.flows.importing.answer import (
+    SHOWN,
+    BeliefDifference,
+    ImportAnswer,
+    RejectedLine,
+    most_called,
+    unread_of,
+)
+from core.formats import Skipped, Source
 from core.records.judged import Judged
 from core.records.verdict import SKIP_REASONS
 from core.store.runs import Told
+
+_NAMES_KEPT: Final = 10_000
+"""Names of tools outside the prompt are foreign text: of so many the frequency is known."""
 
 
 @dataclass
@@ -20,7 +31,10 @@ class Tally:
     file: str = ""
     counts: Counter[str] = field(default_factory=Counter)
     units: set[str] = field(default_factory=set)
+    not_offered: Counter[str] = field(default_factory=Counter)
     rejected: list[RejectedLine] = field(default_factory=list)
+    ignored: list[RejectedLine] = field(default_factory=list)
+    next_steps: dict[str, str] = field(default_factory=dict)
     differences: list[BeliefDifference] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     n_arms: int = 0
@@ -33,7 +47,14 @@ class Tally:
         self.counts[outcome] += 1
         if outcome != "empty":
             self.counts[told] += 1
-            self.counts["not_offered"] += len(judged.run.not_offered or judged.evidence.not_offered)
+            missing = judged.run.not_offered or judged.evidence.not_offered
+            if missing:
+                self._count_missing(missing)
+
+    def _count_missing(self, tools: Sequence[str]) -> None:
+        self.counts["not_offered"] += len(tools)
+        is_full = len(self.not_offered) >= _NAMES_KEPT
+        self.not_offered.update(tool for tool in tools if not is_full or tool in self.not_offered)
 
     def fact(self, *, is_new: bool) -> None:
         """Count a row of the ledger, a reset or a note that was read."""
@@ -52,13 +73,16 @@ class Tally:
         if len(self.differences) < SHOWN:
             self.differences.append(found)
 
-    def answer(
-        self, number: int, sources: Sequence[Source], ignored: tuple[RejectedLine, ...]
-    ) -> ImportAnswer:
-        """All of it, as the answer of the import of this number."""
+    def ignore(self, file: Skipped) -> None:
+        """Note a file that was not read."""
+        self.ignored.append(RejectedLine(file=file.file, line=None, reason=file.reason))
+        self.next_steps[file.reason] = file.next_step
+
+    def answer(self, number: int | None, sources: Sequence[Source]) -> ImportAnswer:
+        """All of it, as the answer of the import of this number; None = there was nothing new."""
         counts = self.counts
         return ImportAnswer(
-            id=f"import-{number}",
+            id=None if number is None else f"import-{number}",
             format=", ".join(sorted({source.format for source in sources})),
             unit=", ".join(sorted(self.units)),
             files=len(sources),
@@ -75,7 +99,9 @@ class Tally:
             rejected_count=counts["rejected"],
             ledger=counts["ledger"],
             ledger_duplicates=counts["ledger_duplicate"],
-            ignored=ignored,
+            not_offered_calls=most_called(self.not_offered),
+            ignored=tuple(self.ignored),
+            unread=unread_of(self.ignored, self.next_steps),
             differences=tuple(self.differences),
             differences_count=counts["differences"],
             notes=tuple(self.remarks),

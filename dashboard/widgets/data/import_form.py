@@ -134,7 +134,7 @@ def _dropped(files: Sequence[UploadedFile]) -> list[Dropped]:
 
 
 def _done(learner: str, answer: ImportAnswer) -> None:
-    """Empty the form, so that the server lets go of the files, and open the report where it belongs."""
+    """Empty the form, so that the server lets go of the files, and open the report where there is one."""
     st.session_state[_ROUND] = cast("int", st.session_state.get(_ROUND, 0)) + 1
-    if loading.reading().desk.learner == learner:
+    if answer.id is not None and loading.reading().desk.learner == learner:
         st.session_state[IMPORT] = answer.id

@@ -33,6 +33,9 @@ def report(one: PastImport) -> None:
 
 
 def _notes(answer: ImportAnswer) -> None:
+    missing = sentences.calls_not_offered(answer)
+    if missing is not None:
+        st.text(missing)
     for note in answer.notes:
         muted(wording.literal(note))
     if answer.hint is not None:
@@ -47,7 +50,12 @@ def _left_out(answer: ImportAnswer) -> None:
         as_table(sentences.rejected_table(answer.rejected), alt="Rejected lines with number and reason")
     if answer.ignored:
         st.markdown(f"**Files not read**: {wording.count(len(answer.ignored))}")
-        as_table(sentences.rejected_table(answer.ignored), alt="Files that were not read, and why")
+        if answer.unread:
+            as_table(sentences.ignored_table(answer.unread), alt="Files that were not read, by reason")
+            for next_step in dict.fromkeys(one.next_step for one in answer.unread):
+                muted(wording.literal(next_step))
+        else:  # an import of an older armscope
+            as_table(sentences.rejected_table(answer.ignored), alt="Files that were not read, and why")
     if answer.differences:
         st.markdown(
             f"**Beliefs the file states that its own runs don’t lead to**: {wording.count(answer.differences_count)}"
