@@ -24,6 +24,7 @@
         ├── StoreReadOnly         "store_read_only"
         ├── StoreFull             "store_full"
         └── StoreUnusable         "store_unusable"     not a database, a network file system, ...
+            └── StoreDamaged      "store_damaged"      what is stored can't be read, or doesn't fit together
 
 Each message says what is wrong, the value received and what is allowed; ``next`` is the step that helps.
 """
@@ -137,3 +138,7 @@ class StoreFull(StoreError):
 
 class StoreUnusable(StoreError):
     code = "store_unusable"
+
+
+class StoreDamaged(StoreUnusable):
+    code = "store_damaged"

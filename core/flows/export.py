@@ -38,7 +38,7 @@ from core.formats.openclaw_shape import (
 from core.permissions import authorise
 from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
 from core.records.times import iso
-from core.store.engine import sync_names
+from core.store.files import opener, sync_names
 from core.store.reads import arm_columns, totals
 from core.store.telling import told_arms, told_notes, told_resets, told_rewards, told_runs
 from core.store.transaction import Snapshot
@@ -91,7 +91,7 @@ def _export_tables(desk: Desk, target: Path, progress: Progress | None) -> Expor
 def new_file(target: Path) -> Iterator[IO[bytes]]:
     """A file that must not exist yet, and that is there afterwards only if it is whole and on disk."""
     try:
-        with target.open("xb") as file, _whole_or_gone(file, target):
+        with open(target, "xb", opener=opener) as file, _whole_or_gone(file, target):
             yield file
     except FileExistsError as problem:
         raise InvalidInput(

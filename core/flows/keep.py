@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -12,7 +11,8 @@ from core.errors import InvalidInput, StoreFull
 from core.flows.desk import Desk
 from core.flows.steps import Progress
 from core.permissions import authorise
-from core.store.engine import Database, make_folder, sync_file, sync_names
+from core.store.engine import Database
+from core.store.files import appearing
 from core.store.schema import HEAD
 from core.store.schema import upgrade as upgrade_schema
 
@@ -60,25 +60,17 @@ def backup(desk: Desk, target: Path, *, progress: Progress | None = None) -> Bac
             f"The backup's file must not exist yet, got {target}.",
             next_step="Choose another name; nothing was overwritten.",
         )
-    partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
     with desk.reading() as snapshot:
         revision = snapshot.revision
     try:
-        make_folder(target.parent)
-        desk.store.database.backup(partial, progress)
-        sync_file(partial)
-        os.link(partial, target)  # unlike a rename, refuses to replace a file that appeared meanwhile
-        sync_names(target.parent)
+        with appearing(target) as partial:
+            desk.store.database.copy_into(partial, progress)
     except (OSError, StoreFull) as problem:
         reason = "there is no room for it" if isinstance(problem, StoreFull) else problem.strerror or problem
         raise InvalidInput(
             f"The backup can't be written to {target}: {reason}.",
             next_step="Choose a folder you can write to, with room for the whole database.",
         ) from problem
-    finally:
-        for left in (partial, partial.with_name(f"{partial.name}-journal")):
-            with suppress(OSError):  # the reason it failed may be that there is no such place
-                left.unlink(missing_ok=True)
     return BackupAnswer(file=str(target), size_bytes=target.stat().st_size, revision=revision)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple, TypeVar
+from itertools import chain
+from typing import Final, TypeVar
 
 from core.records.judged import INCLUDED, OBSERVED
 from core.store.caches import CHUNK, newest_observations, tally_facts
 from core.store.claims import LEDGER_KINDS, LedgerKind, descriptions, plans, standings
+from core.store.damage import Difference, damage, glance, guarded, size_of
 from core.store.reads import numbered_runs
 from core.store.settings import folded_settings
 from core.store.tables import ACT_TABLES
@@ -21,17 +23,36 @@ PASSES: Final = 2
 """How often a check goes through a learner's runs."""
 
 
-class Difference(NamedTuple):
-    """One cache entry that does not equal the fold of the facts."""
-
-    table: str
-    key: str
-    stored: str
-    recomputed: str
+_SMALL_FILE_BYTES: Final = 12 << 20
+"""Up to this size everything in a learner is recomputed in half a second."""
 
 
 def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: None) -> Iterator[Difference]:
     """Everything in one learner that is not what its facts say; ``taken`` hears of the runs it has gone through."""
+    checks: list[tuple[str, Iterator[Difference]]] = [
+        ("caches", _caches(snapshot, taken)),
+        ("learner", _settings(snapshot)),
+        ("undone", _acts(snapshot)),
+        ("outcome", _flags(snapshot)),
+        ("run", _in_sessions(snapshot)),
+        ("run", _claimed(snapshot, taken)),
+        *((kind, _told(snapshot, kind)) for kind in LEDGER_KINDS),
+        ("arm", _listed(snapshot)),
+        ("arm", _described(snapshot)),
+        ("learner", _counters(snapshot)),
+    ]
+    for table, found in checks:
+        yield from guarded(table, found)
+
+
+def look_over(snapshot: Snapshot) -> Difference | None:
+    """What is found first within about a second; None where what was looked at is sound."""
+    if size_of(snapshot) > _SMALL_FILE_BYTES:
+        return next(glance(snapshot), None)
+    return next(chain(damage(snapshot), differences(snapshot) if snapshot.exists else ()), None)
+
+
+def _caches(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Difference]:
     tally = merged(_tallies(snapshot, taken))
     arm_hours = {place: sums for place, sums in tally.arms.items() if any(sums)}
     yield from _compare("arm_hour", _stored_arm_hours(snapshot), arm_hours)
@@ -39,25 +60,14 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
     yield from _compare("usage_hour", _stored_usage(snapshot, "usage_hour"), tally.usage)
     yield from _compare("usage_day", _stored_usage(snapshot, "usage_day"), tally.usage_days())
     yield from _compare("posterior", _stored_posteriors(snapshot), _posteriors(snapshot, tally))
+
+
+def _settings(snapshot: Snapshot) -> Iterator[Difference]:
     yield from _compare("learner", {"settings": snapshot.settings}, {"settings": folded_settings(snapshot)})
+
+
+def _acts(snapshot: Snapshot) -> Iterator[Difference]:
     yield from _compare("undone", _marked(snapshot), _undone(snapshot))
-    yield from _flags(snapshot)
-    yield from _in_sessions(snapshot)
-    yield from _claimed(snapshot, taken)
-    for kind in LEDGER_KINDS:
-        yield from _told(snapshot, kind)
-    yield from _listed(snapshot)
-    yield from _described(snapshot)
-    yield from _counters(snapshot)
-
-
-def damage(snapshot: Snapshot) -> Iterator[Difference]:
-    """What the database itself finds broken in the file."""
-    for (finding,) in snapshot.link.rows("PRAGMA quick_check"):
-        if finding != "ok":
-            yield Difference("file", "quick_check", finding, "ok")
-    for table, row, parent, _ in snapshot.link.rows("PRAGMA foreign_key_check"):
-        yield Difference(table, str(row), "a missing parent", parent)
 
 
 def _tallies(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Tally]:

@@ -7,7 +7,6 @@ which closes the reset race that the write-ahead log has in SQLite before 3.51.3
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 from collections import deque
@@ -19,32 +18,31 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-import msgspec
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.pool import StaticPool
 
-from core.errors import (
-    ArmscopeError,
-    InvalidInput,
-    StoreBusy,
-    StoreError,
-    StoreFull,
-    StoreReadOnly,
-    StoreUnusable,
-)
+from core.errors import StoreBusy
+from core.store.failures import damaged, from_os, is_damage, translated
+from core.store.files import make_file, make_folder, refuse_network
 from core.store.lock import WritersLock
+from core.store.log import lost_acts
+from core.store.seen import (
+    NOTHING,
+    OPENING,
+    Note,
+    Seen,
+    begin_anew,
+    holds_something,
+    leave_note,
+    log_is_foreign,
+    look_at,
+    note_at,
+)
 
 LOCK_TIMEOUT_S: Final = 60.0
 _CHECKPOINT_BYTES: Final = 4 << 20
 _LOG_BYTES: Final = 1 << 20
 """The log is cut back to this once it has been folded back, or its size would tell nothing any more."""
-_NETWORK_FILE_SYSTEMS: Final = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
-)
-_NO_ROOM: Final = frozenset(
-    (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE)
-)
-"""What SQLite makes of a quota or a size limit; only a full disk has a code of its own."""
 _KEPT_READERS: Final = 8
 _PAGES_PER_REPORT: Final = 1_024
 _MAX_VARIABLES: Final = 500
@@ -59,8 +57,10 @@ Row = tuple[Any, ...]
 class Link:
     """A driver connection inside one transaction: statements with tuples, rows as tuples."""
 
-    def __init__(self, driver: sqlite3.Connection) -> None:
+    def __init__(self, driver: sqlite3.Connection, seen: Seen = NOTHING) -> None:
         self._driver = driver
+        self.file = seen[:2]
+        """Which file it reads or writes, as long as one can be told from another."""
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         return self._driver.execute(sql, values).fetchall()
@@ -136,28 +136,38 @@ def _insert_sql(table: str, width: int, n_rows: int, upsert: str) -> str:
 class Database:
     """One SQLite file: a writer connection behind a lock, and readers that are kept for the next.
 
+    Whoever reads or writes is sure to have the file that lies at the path: another may have taken its place.
     Raises `StoreUnusable` for a network file system, a folder or a file that is no database.
     """
 
     def __init__(self, path: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
         # Through a link or not, one database has one lock file and one log.
         self.path = Path(os.path.realpath(path))
-        self._lock_timeout_s = lock_timeout_s
-        self._lock = WritersLock(f"{self.path}.lock", timeout_s=lock_timeout_s)
+        self._file = str(self.path)
         self._log = f"{self.path}-wal"
+        self._lock_file = f"{self.path}.lock"
+        self._lock_timeout_s = lock_timeout_s
+        self._lock = WritersLock(self._lock_file, timeout_s=lock_timeout_s)
         self._writer: Engine | None = None
         self._write_driver: sqlite3.Connection | None = None
-        self._readers: deque[sqlite3.Connection] = deque()
+        self._seen = NOTHING
+        self._readers: deque[tuple[sqlite3.Connection, Seen]] = deque()
+        self.remembered: dict[str, Any] = {}
+        """What may be remembered from write to write: as long as the connection stays the same."""
+        self.is_unsure = False
+        """Whether the file does not lie there as the last writer left it, and nobody has looked it over since."""
+        self.looked_over_ms = 0
+        """When a writer last looked it over; 0 = never."""
         refuse_network(self.path)
 
     @contextmanager
     def writing(self) -> Iterator[Link]:
         """One write transaction: all of it is on disk after the block, or none of it."""
-        with self.locked(), translated(self.path):
-            driver = self._write_driver or self._open_writer()
+        with self.locked(), translated(self.path, "write"):
+            driver = self._write_driver_at_path()
             driver.execute("BEGIN IMMEDIATE")
             try:
-                yield Link(driver)
+                yield Link(driver, self._seen)
                 driver.execute("COMMIT")
             except BaseException:
                 if driver.in_transaction:
@@ -168,16 +178,16 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Link]:
         """One read transaction: everything read inside is of one moment."""
-        with translated(self.path):
-            driver = self._take_reader()
+        with translated(self.path, "read"):
+            driver, seen = self._take_reader()
             try:
                 driver.execute("BEGIN")
-                yield Link(driver)
+                yield Link(driver, seen)
                 driver.execute("ROLLBACK")
             except BaseException:
                 driver.close()  # what it was in the middle of ends with it
                 raise
-            self._readers.append(driver)
+            self._readers.append((driver, seen))
             if len(self._readers) > _KEPT_READERS:
                 self._close_readers(_KEPT_READERS)
 
@@ -195,7 +205,7 @@ class Database:
         try:
             taken = self._lock.acquire()
         except OSError as problem:
-            raise from_os(problem, self.path) from problem
+            raise from_os(problem, self.path, "write") from problem
         if not taken:
             raise self._busy()
 
@@ -205,36 +215,96 @@ class Database:
             next_step="Try again; if it lasts, look for an armscope process that hangs.",
         )
 
-    def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+    def copy_into(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
         """Copy the database as it is at one moment into ``target``, while others read and write.
 
         ``progress`` is told how many pages are copied, of how many.
         """
+        with self.reading() as link:
+            copy_into(link._driver, target, progress)
 
-        def told(_: int, remaining: int, total: int) -> None:
-            if progress is not None:
-                progress(total - remaining, total)
-
-        with translated(self.path), self.reading() as link:
-            copy = sqlite3.connect(target, isolation_level=None)
+    def replace_by(self, source: Path) -> None:
+        """Put what another database holds into this one, in one transaction: whoever has it open goes on."""
+        with self.locked(), translated(self.path, "write"):
+            driver = self._write_driver_at_path()
+            other = _connect(source, read_only=True)
             try:
-                link._driver.backup(copy, pages=_PAGES_PER_REPORT, progress=told)
-                copy.execute("PRAGMA journal_mode=DELETE")
+                other.backup(driver)
             finally:
-                copy.close()
+                other.close()
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self.remembered.clear()
+            self._leave_note()
 
     def close(self) -> None:
         """Close every connection; the writer under the lock, because closing may checkpoint."""
         self._close_readers()
         if self._writer is not None:
             with self.locked():
-                self._writer.dispose()
-            self._writer = self._write_driver = None
+                same = look_at(self._file, self._log).opens_like(self._seen)
+                self._forget_writer()
+                if same:
+                    self._leave_note()
         self._lock.close()
 
+    def was_looked_over(self, now_ms: int) -> None:
+        """Note that the file was looked over and found sound; only inside `locked`."""
+        self.is_unsure, self.looked_over_ms = False, now_ms
+        self._leave_note()
+
+    # The file at the path
+
+    def _write_driver_at_path(self) -> sqlite3.Connection:
+        """The open connection, if it has the file that lies there and nobody but armscope has changed it."""
+        now = look_at(self._file, self._log)
+        if self._write_driver is not None:
+            if now == self._seen:
+                return self._write_driver
+            note = note_at(self._lock_file)
+            if note is not None and note.seen == now and now.opens_like(self._seen):  # another writer's fold
+                self._seen = now
+                return self._write_driver
+            self._without_foreign_log()  # first: closing a file that lies there still would fold the log into it
+            self._forget_writer()
+        return self._open_writer()
+
     def _open_writer(self) -> sqlite3.Connection:
-        self._write_driver = _driver_of(self._write_engine())
-        return self._write_driver
+        self._close_readers()
+        before = self._without_foreign_log()
+        note = note_at(self._lock_file)
+        self.is_unsure = note is None or note.seen._replace(log=0) != before._replace(log=0)
+        self.looked_over_ms = 0 if note is None else note.looked_over_ms
+        if holds_something(self._log):
+            self._refuse_lost_acts()
+            self.is_unsure |= is_left_alone(self._file)
+        self._write_driver = driver = _driver_of(self._write_engine())
+        driver.execute("SELECT count(*) FROM sqlite_master").fetchall()  # from now on there is a log
+        self._leave_note()
+        return driver
+
+    def _refuse_lost_acts(self) -> None:
+        """Before the log is read for the first time: what can't be read any more is left out without a word."""
+        if n_lost := lost_acts(Path(self._log)):
+            raise damaged(self.path, f"{n_lost} acts in its log can't be read any more")
+
+    def _without_foreign_log(self) -> Seen:
+        """What lies there, once a log that was begun beside another file is out of the way; only inside `locked`."""
+        now = look_at(self._file, self._log)
+        if log_is_foreign(self._file, self._log, now, note_at(self._lock_file)):
+            begin_anew(self._file, self._log)
+            now = look_at(self._file, self._log)
+        return now
+
+    def _forget_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.dispose()
+        self._writer = self._write_driver = None
+        self.remembered.clear()
+
+    def _leave_note(self) -> None:
+        """Note how the file lies there, as this writer leaves it; only inside `locked`."""
+        self._seen = look_at(self._file, self._log)
+        leave_note(self._lock_file, Note(seen=self._seen, looked_over_ms=self.looked_over_ms))
 
     def _write_engine(self) -> Engine:
         if self._writer is None:
@@ -247,20 +317,29 @@ class Database:
             event.listen(self._writer, "connect", _prepare_writer)
         return self._writer
 
-    def _take_reader(self) -> sqlite3.Connection:
-        """A connection nobody uses: the one used last, whose pages are the warmest, or a new one."""
-        try:
-            return self._readers.pop()
-        except IndexError:
-            driver = _connect(self.path, read_only=True)
-            _prepare_reader(driver)
-            return driver
+    def _take_reader(self) -> tuple[sqlite3.Connection, Seen]:
+        """A connection nobody uses to the file that lies there: the one used last, whose pages are the warmest,
+        or a new one.
+        """
+        now = look_at(self._file, self._log)
+        with suppress(IndexError):
+            while True:
+                driver, seen = self._readers.pop()
+                if seen.opens_like(now):
+                    return driver, seen
+                driver.close()
+        if log_is_foreign(self._file, self._log, now, note_at(self._lock_file)):
+            with self.locked():
+                now = self._without_foreign_log()
+        driver = _connect(self.path, read_only=True)
+        _prepare_reader(driver)
+        return driver, now
 
     def _close_readers(self, n_kept: int = 0) -> None:
         """Close connections nobody uses, down to so many."""
         with suppress(IndexError):  # others may take them meanwhile
             while len(self._readers) > n_kept:
-                self._readers.popleft().close()
+                self._readers.popleft()[0].close()
 
     def _checkpoint(self, driver: sqlite3.Connection) -> None:
         """Fold the log back when it has grown; still under the lock.
@@ -271,93 +350,65 @@ class Database:
         with suppress(sqlite3.Error, OSError):
             if os.stat(self._log).st_size > _CHECKPOINT_BYTES:  # noqa: PTH116 - after every write
                 driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                self._leave_note()
 
 
-def refuse_network(path: Path, mounts: Path = Path("/proc/mounts")) -> None:
-    """Raise `StoreUnusable` if ``path`` lies on a network file system, whose locks can't be trusted."""
-    if not mounts.exists():
-        return
-    place = path.absolute().parent.resolve()
-    best, kind = "", ""
-    for line in mounts.read_text(errors="replace").splitlines():
-        fields = line.split(" ")
-        if len(fields) < 3:
-            continue
-        mount = fields[1].replace("\\040", " ")
-        if len(mount) >= len(best) and place.is_relative_to(mount):
-            best, kind = mount, fields[2]
-    if kind in _NETWORK_FILE_SYSTEMS:
-        raise StoreUnusable(
-            f"The database must be on a local disk, got {path} on a network file system ({kind}), "
-            "where file locks don't hold and acknowledged writes can be lost.",
-            next_step="Name a file on a local disk with --database.",
-        )
+def copy_into(
+    driver: sqlite3.Connection, target: Path, progress: Callable[[int, int], None] | None = None
+) -> None:
+    """Copy what a connection reads into a file that is there; what fails is said of the one it failed in."""
 
+    def told(_: int, remaining: int, total: int) -> None:
+        if progress is not None:
+            progress(total - remaining, total)
 
-def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, with their names on disk: what is written there must not go with them."""
-    missing = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
-    folder.mkdir(parents=True, exist_ok=True)
-    for one in missing:
-        sync_names(one.parent)
-
-
-def sync_names(folder: Path) -> None:
-    """Have the names in a folder on disk, where the file system can: a file synced alone may still lose its name."""
-    with suppress(OSError):
-        sync_file(folder)
-
-
-def sync_file(path: Path) -> None:
-    """Have what a file holds on disk."""
-    handle = os.open(path, os.O_RDONLY)
+    copy = sqlite3.connect(target, isolation_level=None)
     try:
-        os.fsync(handle)
+        with translated(target, "write", unless=is_damage):  # nothing can be damaged yet but what is read
+            copy.execute("PRAGMA journal_mode=MEMORY")  # nothing beside it that could be left behind
+            driver.backup(copy, pages=_PAGES_PER_REPORT, progress=told)
+            copy.execute("PRAGMA journal_mode=DELETE")
     finally:
-        os.close(handle)
+        copy.close()
 
 
-@contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Turn the driver's errors into ours, each with the next step."""
+def is_left_alone(file: str) -> bool:
+    """Whether a log is there that nobody has open any more: whoever wrote it came to an end unawares.
+
+    Asked by trying to have the file alone, which nobody can while another connection reads or writes. Ending it
+    folds the log back, so only the holder of the writers' lock may ask.
+    """
+    driver = sqlite3.connect(file, isolation_level=None, timeout=0)
     try:
-        yield
-    except ArmscopeError:
-        raise
-    except sqlite3.Error as problem:
-        raise _from_driver(problem, path) from problem
-    except UnicodeEncodeError as problem:
-        raise InvalidInput(
-            "A text must be whole Unicode, got one with a lone surrogate; nothing was recorded.",
-            next_step="Decode it as UTF-8, replacing what is no text, and send it again.",
-        ) from problem
-    except OverflowError as problem:
-        raise InvalidInput(
-            "A whole number must fit into 64 bits, got a larger one; nothing was recorded.",
-            next_step="Correct the number and send it again.",
-        ) from problem
-    except msgspec.DecodeError as problem:
-        raise StoreUnusable(
-            f"{path} holds a value that was damaged: {problem}.",
-            next_step="Restore a backup; armscope verify tells whether it is sound.",
-        ) from problem
+        driver.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
+        driver.execute("BEGIN IMMEDIATE")
+        driver.execute("ROLLBACK")
+    except (
+        sqlite3.OperationalError
+    ):  # somebody has it open; or it can't be written, which who writes will hear
+        return False
+    finally:
+        driver.close()
+    return True
 
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    if read_only:
-        flags = "mode=ro"
-        if not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists():
-            flags += "&immutable=1"  # nobody can be writing there, and no shared memory can be made
-        name = f"file:{quote(os.fsencode(path.absolute()))}?{flags}"
-        return sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, timeout=30)
-    make_folder(path.parent)
-    return sqlite3.connect(
-        path,
-        isolation_level=None,
-        check_same_thread=False,
-        timeout=30,
-        cached_statements=_KEPT_STATEMENTS,
-    )
+    with OPENING:
+        if read_only:
+            flags = "mode=ro"
+            if not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists():
+                flags += "&immutable=1"  # nobody can be writing there, and no shared memory can be made
+            name = f"file:{quote(os.fsencode(path.absolute()))}?{flags}"
+            return sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, timeout=30)
+        make_folder(path.parent)
+        make_file(path)
+        return sqlite3.connect(
+            path,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=30,
+            cached_statements=_KEPT_STATEMENTS,
+        )
 
 
 def _prepare_writer(driver: sqlite3.Connection, _record: object) -> None:
@@ -378,65 +429,3 @@ def _driver_of(engine: Engine) -> sqlite3.Connection:
     driver = engine.raw_connection().driver_connection
     assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - narrows the pool's Any
     return driver
-
-
-def from_os(problem: OSError, path: Path) -> StoreError:
-    """The error for what the operating system refused."""
-    if problem.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return _full(path)
-    if problem.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
-        return _read_only(path)
-    return StoreUnusable(
-        f"{path} can't be used as a database: {problem.strerror or problem}.",
-        next_step="Name another file with --database.",
-    )
-
-
-def _from_driver(problem: sqlite3.Error, path: Path) -> StoreError:
-    code = getattr(problem, "sqlite_errorcode", None)
-    base = None if code is None else code & 0xFF
-    if base in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return StoreBusy(
-            f"{path.name} is locked by another program.",
-            next_step="Close what else has it open (a database browser, say) and try again.",
-        )
-    if (
-        base == sqlite3.SQLITE_FULL
-        or code in _NO_ROOM
-        or (base == sqlite3.SQLITE_IOERR and _disk_is_full(path))
-    ):
-        return _full(path)
-    if base == sqlite3.SQLITE_READONLY or (base == sqlite3.SQLITE_CANTOPEN and path.exists()):
-        return _read_only(path)
-    if base in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}:
-        return StoreUnusable(
-            f"{path} is not a usable SQLite database: {problem}.",
-            next_step="Name another file with --database, or restore a backup.",
-        )
-    return StoreUnusable(
-        f"{path} can't be used as a database: {problem}.",
-        next_step="Name another file with --database.",
-    )
-
-
-def _disk_is_full(path: Path) -> bool:
-    try:
-        room = os.statvfs(path.parent)
-    except OSError:
-        return False
-    return room.f_bavail * room.f_frsize < 1 << 20
-
-
-def _full(path: Path) -> StoreFull:
-    return StoreFull(
-        f"The disk that holds {path} takes no more (it is full, or over a quota or size limit); "
-        "nothing of this was written.",
-        next_step="Free some space and send it again: what is already stored is recognised.",
-    )
-
-
-def _read_only(path: Path) -> StoreReadOnly:
-    return StoreReadOnly(
-        f"{path} can't be written: it or its folder is read-only for this user.",
-        next_step="Change its permissions, or name another file with --database.",
-    )

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
-from core.store.engine import Database, Link, from_os, make_folder, translated
+from core.store.engine import Database, Link
+from core.store.failures import from_os, translated
+from core.store.files import make_file, make_folder
 from core.store.refold import refold
 
 HEAD: Final = "0004"
@@ -57,7 +59,7 @@ def _making(database: Database) -> Iterator[None]:
     try:
         make_folder(database.path.parent)
     except OSError as problem:
-        raise from_os(problem, database.path) from problem
+        raise from_os(problem, database.path, "write") from problem
     with database.locked():
         yield
 
@@ -84,7 +86,7 @@ def _roll_back(database: Database) -> None:
     path = database.path
     if not os.path.lexists(f"{path}-journal"):
         return
-    with database.locked(), translated(path):  # whoever is making it now is waited for
+    with database.locked(), translated(path, "write"):  # whoever is making it now is waited for
         driver = sqlite3.connect(path, isolation_level=None, timeout=30)
         try:
             driver.execute("SELECT count(*) FROM sqlite_master").fetchall()
@@ -99,7 +101,7 @@ def _is_empty(path: Path) -> bool:
     except FileNotFoundError:
         return True
     except OSError as problem:
-        raise from_os(problem, path) from problem
+        raise from_os(problem, path, "read") from problem
     if stat.S_ISDIR(found.st_mode):
         raise StoreUnusable(
             f"The database must be a file, got the folder {path}.",
@@ -138,7 +140,8 @@ def _migrate(database: Database) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.set_main_option("path_separator", "os")
-    with translated(database.path):
+    with translated(database.path, "write"):
+        make_file(database.path)
         _turn_on_log(database.path)
         engine = create_engine(
             "sqlite+pysqlite://",

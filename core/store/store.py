@@ -10,15 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from core.errors import ArmscopeError, StoreDamaged, StoreError, StoreUnusable
 from core.records.actor import Actor
-from core.store.engine import LOCK_TIMEOUT_S, Database
+from core.records.times import HOUR_MS
+from core.store.check import differences, look_over
+from core.store.damage import UNREADABLE, damage, said
+from core.store.engine import LOCK_TIMEOUT_S, Database, Link
+from core.store.failures import damaged
 from core.store.schema import prepare
 from core.store.transaction import Memory, Snapshot, Transaction
 
 _MAX_MEMORIES: Final = 8
+DAY_MS: Final = 24 * HOUR_MS
 
 
 class Store:
@@ -30,7 +37,6 @@ class Store:
 
     def __init__(self, path: Path, *, create: bool = True, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
         self.database = Database(path, lock_timeout_s=lock_timeout_s)
-        self._memories: dict[str, Memory] = {}
         try:
             prepare(self.database, create=create)
         except BaseException:
@@ -49,23 +55,60 @@ class Store:
 
         With ``only`` it is made only where there is no other.
         """
-        with self.database.writing() as link:
-            memory = self._memories.pop(learner, None)
+        with self._told_apart(learner), self.database.writing() as link:
+            self._look_over(link, learner, now_ms)
+            memories: dict[str, Memory] = self.database.remembered
+            memory = memories.pop(learner, None)
             txn = Transaction(
                 link, learner, actor=actor, now_ms=now_ms, origin=origin, only=only, memory=memory
             )
             yield txn
             txn.finish()
         # Only now it is on disk: a write that fails leaves nothing behind.
-        if len(self._memories) >= _MAX_MEMORIES:
-            self._memories.clear()
-        self._memories[learner] = txn.memory
+        if len(memories) >= _MAX_MEMORIES:
+            memories.clear()
+        memories[learner] = txn.memory
 
     @contextmanager
     def reading(self, learner: str) -> Iterator[Snapshot]:
         """One learner at one moment; it may not exist yet (`Snapshot.exists`)."""
-        with self.database.reading() as link:
+        with self._told_apart(learner), self.database.reading() as link:
             yield Snapshot(link, learner)
+
+    def damage_behind(self, problem: Exception, learner: str) -> StoreDamaged | None:
+        """What a failure comes from, if damage can lead to it and the file is damaged; None where it doesn't."""
+        if isinstance(problem, ArmscopeError) and type(problem) is not StoreUnusable:
+            return None
+        if not isinstance(problem, (*UNREADABLE, StoreUnusable)):
+            return None
+        try:
+            with self.database.reading() as link:
+                found = next(chain(damage(snapshot := Snapshot(link, learner)), differences(snapshot)), None)
+        except StoreDamaged as damaged_too:
+            return damaged_too
+        except StoreError:
+            return None
+        return None if found is None else damaged(self.path, said(found))
+
+    @contextmanager
+    def _told_apart(self, learner: str) -> Iterator[None]:
+        """Whatever damaged bytes make of a read or write, it is told as damage."""
+        try:
+            yield
+        except Exception as problem:
+            cause = self.damage_behind(problem, learner)
+            if cause is None:
+                raise
+            raise cause from problem
+
+    def _look_over(self, link: Link, learner: str, now_ms: int) -> None:
+        """Before the first write after the file was left otherwise than armscope leaves it, and once a day."""
+        if not self.database.is_unsure and 0 <= now_ms - self.database.looked_over_ms < DAY_MS:
+            return
+        found = look_over(Snapshot(link, learner))
+        if found is not None:
+            raise damaged(self.path, said(found))
+        self.database.was_looked_over(now_ms)
 
     def close(self) -> None:
         self.database.close()

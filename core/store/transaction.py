@@ -128,12 +128,14 @@ class Moment(NamedTuple):
     """One state of a learner, told from every other: whatever is kept of it is true for this moment only.
 
     The revision alone would not tell: after a restored backup, or a failover that lost a transaction, other facts
-    are written under a revision that there has been. So each write draws a token, which comes back with the facts.
+    are written under a revision that there has been. So each write draws a token, which comes back with the facts,
+    and the file itself is told from another at its place.
     """
 
     origin: str
     revision: int
     token: int
+    file: tuple[int, ...]
 
 
 class Memory(NamedTuple):
@@ -156,9 +158,8 @@ class Snapshot:
         row = link.row(
             "SELECT learner_id, settings, origin, revision, token FROM learner WHERE name = ?", [name]
         )
-        self.learner_id, settings, *moment = row or (0, "{}", "", 0, 0)
-        self.moment = Moment(*moment)
-        self.origin, self.revision = self.moment.origin, self.moment.revision
+        self.learner_id, settings, self.origin, self.revision, token = row or (0, "{}", "", 0, 0)
+        self.moment = Moment(self.origin, self.revision, token, link.file)
         self.settings = _settings(settings)
         self.epochs = Epochs(link, self.learner_id)
 
@@ -212,7 +213,7 @@ class Transaction:
         self._arms: dict[str, _Known] = {}
         self._present: dict[int, int] = {}
         self._descriptions = Descriptions(link, self.learner_id, {})
-        if memory is not None and memory.moment == (self.origin, self.revision - 1, row[4]):
+        if memory is not None and memory.moment == (self.origin, self.revision - 1, row[4], link.file):
             self._arms, self._present = memory.arms, memory.epochs
             self._descriptions.known = memory.descriptions
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
@@ -252,7 +253,7 @@ class Transaction:
         """What the next write may still know, once this one is on disk."""
         if len(self._arms) > _MAX_REMEMBERED:
             self._arms, self._present, self._descriptions.known = {}, {}, {}
-        moment = Moment(self.origin, self.revision, self._token)
+        moment = Moment(self.origin, self.revision, self._token, self.link.file)
         return Memory(moment, self._arms, self._present, self._descriptions.known)
 
     def forget(self) -> None:

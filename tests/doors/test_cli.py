@@ -419,8 +419,8 @@ def test_bad_input_is_a_clear_error_and_changes_nothing(filled: Shell, tmp_path:
     ("content", "kind"),
     [
         (b"", "no_database"),
-        (b"Dear diary,\n" * 99, "store_unusable"),
-        (b"SQLite format 3\x00" + b"\x01" * 9_000, "store_unusable"),
+        (b"Dear diary,\n" * 99, "store_damaged"),
+        (b"SQLite format 3\x00" + b"\x01" * 9_000, "store_damaged"),
     ],
 )
 def test_the_database_named_is_none_of_ours(shell: Shell, tmp_path: Path, content: bytes, kind: str) -> None:

@@ -22,7 +22,8 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.reward import reward
-from core.store.engine import Database, refuse_network
+from core.store.engine import Database
+from core.store.files import refuse_network
 from core.store.store import Store
 from tests.flows.world import START_MS, desk_at, run_of
 from tests.store.child import answer, start
@@ -183,7 +184,7 @@ def test_a_read_only_folder_can_be_read_and_says_why_it_is_not_written(public: P
     assert (code, problem["code"]) == (1, "store_read_only")
     code, found = as_stranger("--database", path, "status")
     assert (code, found["runs"]) == (0, 1)
-    code, problem = as_stranger("--database", public / "new.db", "status")
+    code, problem = as_stranger("--database", public / "new.db", "upgrade")
     assert (code, problem["code"]) == (1, "store_read_only")
     assert "--database" in problem["next"]
 
@@ -205,7 +206,34 @@ def test_a_folder_that_may_not_even_be_entered_is_named(public: Path) -> None:
     inner.chmod(0)
     code, problem = as_stranger("--database", inner / "a.db", "status")
     inner.chmod(0o700)
-    assert (code, problem["code"]) == (1, "store_read_only")
+    assert (code, problem["code"]) == (1, "store_unusable")
+    assert "a.db can't be read: its folder can't be entered by this user." in problem["error"]
+
+
+def test_what_may_not_be_read_is_not_said_to_be_unwritable(public: Path) -> None:
+    path = public / "a.db"
+    desk = desk_at(path)
+    record(desk, run_of("r"))
+    path.chmod(0)
+    code, problem = as_stranger("--database", path, "status")
+    assert (code, problem["code"]) == (1, "store_unusable")
+    assert "a.db can't be read: this user may not read it." in problem["error"]
+    path.chmod(0o644)
+    Path(f"{path}-wal").chmod(0)
+    code, problem = as_stranger("--database", path, "status")
+    assert (code, problem["code"]) == (1, "store_unusable")
+    assert "may not read its log a.db-wal" in problem["error"]
+
+
+def test_a_log_in_a_read_only_folder_that_nobody_reads_yet_is_named(public: Path) -> None:
+    path = public / "a.db"
+    desk_at(path).store.close()
+    assert answer("leave", path, "r")[0] == 0
+    Path(f"{path}-shm").unlink()
+    public.chmod(0o555)
+    code, problem = as_stranger("--database", path, "status")
+    assert (code, problem["code"]) == (1, "store_unusable")
+    assert "a.db can't be read: its log a.db-wal is open, and" in problem["error"]
 
 
 # Full disks
@@ -260,7 +288,7 @@ def test_a_disk_that_takes_no_more_says_so_and_work_resumes(tmp_path: Path) -> N
 
 def test_no_room_for_a_new_database_leaves_none_behind(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    code, out = answer("limited", str(20_000), "--database", path, "status", "--json")
+    code, out = answer("limited", str(20_000), "--database", path, "upgrade", "--json")
     assert (code, json.loads(out)["code"]) == (1, "store_full")
     assert look.status(desk_at(path)).runs == 0, "what was left is empty, and is taken up"
 
@@ -323,7 +351,7 @@ def test_a_backup_and_an_export_are_on_disk_with_their_names(tmp_path: Path, syn
     folder = tmp_path / "new" / "place"
     keep.backup(desk, folder / "copy.db")
     assert synced[:2] == [folder.parent, tmp_path], "folders that are made stay"
-    assert synced[2].name.startswith("copy.db")
+    assert synced[2].parent == folder
     assert synced[3:] == [folder]
     synced.clear()
     export_file(desk, tmp_path / "export.jsonl")

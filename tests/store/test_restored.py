@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from core.flows.desk import Desk
 from core.flows.learn import record
 from core.flows.reward import reward
 from tests.flows.world import desk_at, run_of
+from tests.store.child import answer
 
 X, Y, Z = "tool:other:x", "tool:other:y", "tool:other:z"
 
@@ -25,8 +29,26 @@ def in_place(backup: Path, path: Path) -> None:
     target.close()
 
 
+def moved_over(backup: Path, path: Path) -> None:
+    """With the log of what it replaces removed: who has that open writes into files that nobody sees."""
+    for beside in ("-wal", "-shm"):
+        Path(f"{path}{beside}").unlink()
+    shutil.copy(backup, f"{path}.new")
+    Path(f"{path}.new").replace(path)
+
+
+def moved_over_with_the_log_left(backup: Path, path: Path) -> None:
+    shutil.copy(backup, f"{path}.new")
+    Path(f"{path}.new").replace(path)
+
+
+def copied_over(backup: Path, path: Path) -> None:
+    """By ``cp``, past every lock, with the log left: in a process of its own, whose handles are no concern here."""
+    subprocess.run(["cp", str(backup), str(path)], check=True)
+
+
 Restore = Callable[[Path, Path], None]
-WAYS: list[Restore] = [in_place]
+WAYS: list[Restore] = [in_place, moved_over, moved_over_with_the_log_left, copied_over]
 
 
 def pulls(desk: Desk) -> dict[str, int]:
@@ -89,3 +111,70 @@ def test_a_moment_comes_once_though_its_revision_comes_twice(tmp_path: Path, res
     after = look.moment(desk)
     assert before[0].revision == after[0].revision
     assert before != after
+
+
+def test_what_is_answered_afterwards_is_there_for_everybody(tmp_path: Path, restore: Restore) -> None:
+    path = tmp_path / "a.db"
+    living = desk_at(path)
+    record(living, run_of("r1", arms=["z"], calls=["z"]))
+    keep.backup(living, tmp_path / "copy.db")
+    for number in range(5):
+        reward(living, Z, 0.5, key=f"replaced {number}")
+    restore(tmp_path / "copy.db", path)
+    for number in range(20):
+        assert reward(living, Z, 1.0, key=f"kept {number}").pulls == number + 2
+    code, out = answer("limited", str(10**9), "--database", path, "posteriors", "--json")
+    assert (code, [one["pulls"] for one in json.loads(out)]) == (0, [21])
+    code, out = answer("limited", str(10**9), "--database", path, "verify", "--json")
+    assert (code, json.loads(out)["ok"]) == (0, True)
+
+
+def test_who_only_reads_sees_what_was_restored(tmp_path: Path, restore: Restore) -> None:
+    desk = desk_at(tmp_path / "a.db")
+    record(desk, run_of("r1", arms=["z"], calls=["z"]))
+    keep.backup(desk, tmp_path / "copy.db")
+    record(desk, run_of("r2", arms=["x"], calls=["x"]))
+    reader = desk_at(tmp_path / "a.db")
+    assert pulls(reader) == {X: 1, Z: 1}
+    before = look.moment(reader)
+    restore(tmp_path / "copy.db", desk.store.path)
+    if restore is copied_over:  # only a writer looks that closely, and it is sure to come
+        reward(desk, Z, 1.0)
+        assert pulls(reader) == {Z: 2}
+    else:
+        assert pulls(reader) == {Z: 1}
+    assert look.moment(reader) != before
+
+
+@pytest.mark.parametrize("restore", [moved_over_with_the_log_left, copied_over])
+@pytest.mark.parametrize("reads_first", [True, False])
+def test_a_log_that_a_killed_process_left_is_not_read_into_another_file(
+    tmp_path: Path, restore: Restore, reads_first: bool
+) -> None:
+    path = tmp_path / "a.db"
+    desk = desk_at(path)
+    record(desk, run_of("r1", arms=["z"], calls=["z"]))
+    keep.backup(desk, tmp_path / "copy.db")
+    desk.store.close()
+    assert answer("leave", path, *"abcdef")[0] == 0
+    restore(tmp_path / "copy.db", path)
+    if reads_first:
+        assert pulls(desk) == {Z: 1}
+    record(desk, run_of("r2", arms=["y"], calls=["y"]))
+    assert pulls(desk) == {Y: 1, Z: 1}
+    assert look.verify(desk).clean
+    assert [one.name for one in tmp_path.glob("*.replaced-*")] == ["a.db-wal.replaced-1"]
+
+
+def test_a_log_that_a_killed_process_left_is_read_into_its_own_file(tmp_path: Path) -> None:
+    """Wherever the two of them were carried together."""
+    path = tmp_path / "a.db"
+    desk_at(path).store.close()
+    assert answer("leave", path, *"abc")[0] == 0
+    shutil.copytree(tmp_path, tmp_path / "elsewhere")
+    for folder in (tmp_path, tmp_path / "elsewhere"):
+        desk = desk_at(folder / "a.db")
+        assert look.status(desk).runs == 3
+        record(desk, run_of("r2"))
+        assert look.status(desk).runs == 4
+        assert list(folder.glob("*.replaced-*")) == []

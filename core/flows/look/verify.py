@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from core.flows.desk import Desk
 from core.flows.steps import Progress, Steps
 from core.store import reads
-from core.store.check import PASSES, Difference, damage, differences
+from core.store.check import PASSES, differences
+from core.store.damage import Difference, damage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,185 @@
+"""Damage: what can't be read any more, or refers to nothing; in the whole file, or as far as one second reaches.
+
+What is found is told as differences, whatever the failing read says: a page that belongs elsewhere comes out as a
+wrong type, a missing key or a text that is none.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from sqlalchemy import Column, Float, Integer, LargeBinary, Table, Text
+
+from core.errors import ArmscopeError
+from core.store.log import lost_acts
+from core.store.tables import metadata
+from core.store.transaction import Snapshot
+
+UNREADABLE: Final = (
+    sqlite3.Error,
+    msgspec.MsgspecError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What reading damaged bytes may end in."""
+
+_WHOLE_FILE_BYTES: Final = 64 << 20
+"""Of a file up to this size every page is looked at in less than half a second."""
+_LATEST_RUNS: Final = 1_000
+_SMALL: Final = ("learner", "arm", "posterior", "setting", "import", "reset", "reset_arm", "alembic_version")
+_TYPES: Final = {Text: ("text",), Integer: ("integer",), Float: ("real", "integer"), LargeBinary: ("blob",)}
+
+
+class Difference(NamedTuple):
+    """One thing that is not as the facts, or the file's own rules, say."""
+
+    table: str
+    key: str
+    stored: str
+    recomputed: str
+
+
+def said(found: Difference) -> str:
+    """A difference in a few words."""
+    return f"{found.table}, {found.key}: {found.stored} instead of {found.recomputed}"
+
+
+def guarded(table: str, found: Iterator[Difference]) -> Iterator[Difference]:
+    """What a check finds, and what it stumbles over: that is a difference too, and the end of this check alone."""
+    try:
+        yield from found
+    except UNREADABLE as problem:
+        said = (
+            problem.problem if isinstance(problem, ArmscopeError) else f"{type(problem).__name__}: {problem}"
+        )
+        yield Difference(table, "what is stored", f"can't be read ({said})", "rows that fit together")
+
+
+def damage(snapshot: Snapshot) -> Iterator[Difference]:
+    """Everything in the file that is broken, whoever's it is."""
+    yield from guarded("file", _lost(snapshot))
+    yield from guarded("file", _broken(snapshot, ""))
+    yield from guarded("file", _orphaned(snapshot))
+    yield from guarded("file", _missing_tables(snapshot))
+    for table in metadata.sorted_tables:
+        yield from guarded(table.name, _mistyped(snapshot, table))
+        yield from guarded(table.name, _no_text(snapshot, table))
+        yield from guarded(table.name, _dangling(snapshot, table))
+
+
+def glance(snapshot: Snapshot) -> Iterator[Difference]:
+    """As much of the same as is looked at within a second, and of one learner: pages, or in a large file the small
+    tables; tables and columns; the arms and what is believed of them; the latest runs.
+    """
+    yield from guarded("file", _missing_tables(snapshot))
+    if size_of(snapshot) <= _WHOLE_FILE_BYTES:
+        yield from guarded("file", _broken(snapshot, ""))
+        yield from guarded("file", _orphaned(snapshot))
+    else:
+        yield from chain.from_iterable(guarded(table, _broken(snapshot, f"('{table}')")) for table in _SMALL)
+    yield from guarded("arm", _rows_of(snapshot))
+
+
+def _lost(snapshot: Snapshot) -> Iterator[Difference]:
+    (file,) = (file for _, name, file in snapshot.link.rows("PRAGMA database_list") if name == "main")
+    if n_lost := lost_acts(Path(f"{file}-wal")):
+        yield Difference("file", "log", f"{n_lost} acts behind a damaged place", "acts that can be read")
+
+
+def _broken(snapshot: Snapshot, part: str) -> Iterator[Difference]:
+    for (finding,) in snapshot.link.rows(f"PRAGMA quick_check{part}"):
+        if finding != "ok":
+            yield Difference("file", "quick_check", finding, "ok")
+
+
+def _orphaned(snapshot: Snapshot) -> Iterator[Difference]:
+    for table, row, parent, _ in snapshot.link.rows("PRAGMA foreign_key_check"):
+        yield Difference(table, str(row), "a missing parent", parent)
+
+
+def _missing_tables(snapshot: Snapshot) -> Iterator[Difference]:
+    there = {name for (name,) in snapshot.link.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    for name in sorted(metadata.tables.keys() - there):
+        yield Difference(name, "the table", "nothing", "a table")
+
+
+def _mistyped(snapshot: Snapshot, table: Table) -> Iterator[Difference]:
+    """Values of another type than their column: SQLite stores whatever it is handed."""
+    wrong = " OR ".join(f'typeof("{column.name}") NOT IN ({_types_of(column)})' for column in table.columns)
+    for (n_rows,) in snapshot.link.rows(f'SELECT count(*) FROM "{table.name}" WHERE {wrong}'):
+        if n_rows:
+            yield Difference(
+                table.name, "values", f"{n_rows} rows of a wrong type", "values of their column's type"
+            )
+
+
+def _types_of(column: Column[Any]) -> str:
+    names = [name for known, types in _TYPES.items() if isinstance(column.type, known) for name in types]
+    return ", ".join(f"'{name}'" for name in (*names, *(["null"] if column.nullable else [])))
+
+
+def _no_text(snapshot: Snapshot, table: Table) -> Iterator[Difference]:
+    """Texts that are no UTF-8: reading them is what finds them."""
+    columns = ", ".join(f'"{column.name}"' for column in table.columns if isinstance(column.type, Text))
+    if columns:
+        for _ in snapshot.link.each(f'SELECT {columns} FROM "{table.name}"'):
+            pass
+    yield from ()
+
+
+def _dangling(snapshot: Snapshot, table: Table) -> Iterator[Difference]:
+    """Rows about a run or an arm that there isn't: the tables with the most rows name no parents."""
+    for parent in ("run", "arm"):
+        key = f"{parent}_no"
+        if table.name == parent or key not in table.columns:
+            continue
+        for learner_id, number in snapshot.link.rows(
+            f'SELECT c.learner_id, c.{key} FROM "{table.name}" c LEFT JOIN {parent} p'
+            f" ON p.learner_id = c.learner_id AND p.{key} = c.{key}"
+            f" WHERE c.{key} <> 0 AND p.{key} IS NULL LIMIT 100"
+        ):
+            yield Difference(table.name, f"learner {learner_id}", f"{parent} {number}", "one that there is")
+
+
+def _rows_of(snapshot: Snapshot) -> Iterator[Difference]:
+    """Rows of a learner that don't fit together: arms without a belief, and what the latest runs refer to."""
+    place = [snapshot.learner_id]
+    for name in ("arm", "posterior"):
+        table = metadata.tables[name]
+        snapshot.link.rows(f'SELECT * FROM "{name}" WHERE learner_id = ?', place)
+        yield from _mistyped(snapshot, table)
+        yield from _dangling(snapshot, table)
+    for arm_no, key in snapshot.link.rows(
+        "SELECT a.arm_no, a.key FROM arm a LEFT JOIN posterior p ON p.learner_id = a.learner_id"
+        " AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND p.arm_no IS NULL",
+        place,
+    ):
+        yield Difference("posterior", f"arm {arm_no}", "nothing", f"a belief in {key!a}")
+    latest = (
+        f"SELECT run_no FROM run WHERE learner_id = ?1 ORDER BY learner_id, run_no DESC LIMIT {_LATEST_RUNS}"
+    )
+    snapshot.link.rows(f"SELECT * FROM run WHERE learner_id = ?1 AND run_no IN ({latest})", place)
+    for run_no, arm_no in snapshot.link.rows(
+        "SELECT o.run_no, o.arm_no FROM outcome o LEFT JOIN arm a ON a.learner_id = o.learner_id"
+        f" AND a.arm_no = o.arm_no WHERE o.learner_id = ?1 AND o.run_no IN ({latest}) AND a.arm_no IS NULL",
+        place,
+    ):
+        yield Difference("outcome", f"run {run_no}", f"arm {arm_no}", "one that there is")
+
+
+def size_of(snapshot: Snapshot) -> int:
+    """How many bytes the file has."""
+    ((n_pages,),) = snapshot.link.rows("PRAGMA page_count")
+    ((page_bytes,),) = snapshot.link.rows("PRAGMA page_size")
+    return int(n_pages) * int(page_bytes)

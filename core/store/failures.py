@@ -1,0 +1,155 @@
+"""Failures: what the driver and the operating system refuse → our errors, each with what failed and the next step."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from core.errors import (
+    ArmscopeError,
+    InvalidInput,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnusable,
+)
+
+_NO_ROOM: Final = frozenset(
+    (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE)
+)
+"""What SQLite makes of a quota or a size limit; only a full disk has a code of its own."""
+_DAMAGE: Final = frozenset((sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT))
+Doing = Literal["read", "write"]
+RESTORE: Final = "Restore a backup: armscope restore FILE."
+
+
+@contextmanager
+def translated(
+    path: Path, doing: Doing, *, unless: Callable[[sqlite3.Error], bool] = lambda _: False
+) -> Iterator[None]:
+    """Turn the driver's errors into ours, each with the next step; ``unless`` they are about something else."""
+    try:
+        yield
+    except ArmscopeError:
+        raise
+    except sqlite3.Error as problem:
+        if unless(problem):
+            raise
+        raise _from_driver(problem, path, doing) from problem
+    except UnicodeEncodeError as problem:
+        raise InvalidInput(
+            "A text must be whole Unicode, got one with a lone surrogate; nothing was recorded.",
+            next_step="Decode it as UTF-8, replacing what is no text, and send it again.",
+        ) from problem
+    except OverflowError as problem:
+        raise InvalidInput(
+            "A whole number must fit into 64 bits, got a larger one; nothing was recorded.",
+            next_step="Correct the number and send it again.",
+        ) from problem
+    except (UnicodeDecodeError, msgspec.DecodeError) as problem:
+        raise damaged(path, f"it holds a value that can't be read ({problem})") from problem
+
+
+def is_damage(problem: sqlite3.Error) -> bool:
+    """Whether SQLite says that a file is damaged, or none of its own."""
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
+
+
+def damaged(path: Path, what: str) -> StoreDamaged:
+    """The one error for a database of which something can't be read, or doesn't fit together."""
+    return StoreDamaged(f"{path} is damaged: {what}.", next_step=RESTORE)
+
+
+def from_os(problem: OSError, path: Path, doing: Doing) -> StoreError:
+    """The error for what the operating system refused, of the file that it names."""
+    if problem.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return _full(path)
+    if problem.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return _refused(path, doing)
+    return StoreUnusable(
+        f"{path} can't be used as a database: {problem.strerror or problem}.",
+        next_step="Name another file with --database.",
+    )
+
+
+def _from_driver(problem: sqlite3.Error, path: Path, doing: Doing) -> StoreError:
+    code = getattr(problem, "sqlite_errorcode", None)
+    base = None if code is None else code & 0xFF
+    if base in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return StoreBusy(
+            f"{path.name} is locked by another program.",
+            next_step="Close what else has it open (a database browser, say) and try again.",
+        )
+    if (
+        base == sqlite3.SQLITE_FULL
+        or code in _NO_ROOM
+        or (base == sqlite3.SQLITE_IOERR and _disk_is_full(path))
+    ):
+        return _full(path)
+    if base == sqlite3.SQLITE_READONLY or (base == sqlite3.SQLITE_CANTOPEN and path.is_file()):
+        return _refused(path, doing)
+    if base == sqlite3.SQLITE_NOTADB:
+        return StoreDamaged(
+            f"{path} is damaged, or no database of armscope: {problem}.",
+            next_step=f"{RESTORE} Or name another file with --database.",
+        )
+    if base == sqlite3.SQLITE_CORRUPT:
+        return damaged(path, str(problem))
+    return StoreUnusable(
+        f"{path} can't be used as a database: {problem}.",
+        next_step="Name another file with --database.",
+    )
+
+
+def _disk_is_full(path: Path) -> bool:
+    try:
+        room = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < 1 << 20
+
+
+def _full(path: Path) -> StoreFull:
+    return StoreFull(
+        f"The disk that holds {path} takes no more (it is full, or over a quota or size limit); "
+        "nothing of this was written.",
+        next_step="Free some space and send it again: what is already stored is recognised.",
+    )
+
+
+def _refused(path: Path, doing: Doing) -> StoreError:
+    """What this user may not do, and to which file: whoever can't read a file is not told to make it writable."""
+    log = Path(f"{path}-wal")
+    for place, mode, what in (
+        (path.parent, os.X_OK, "its folder can't be entered by this user"),
+        (path, os.R_OK, "this user may not read it"),
+        (log, os.R_OK, f"this user may not read its log {log.name}"),
+    ):
+        if os.path.lexists(place) and not os.access(place, mode):
+            return _unreadable(path, what, place)
+    if doing == "read":
+        return _unreadable(
+            path, f"its log {log.name} is open, and {path.parent} is read-only for this user", log
+        )
+    culprit = next((one for one in (path, path.parent) if not os.access(one, os.W_OK)), path)
+    what = "it" if culprit == path else f"its folder {culprit}"
+    return StoreReadOnly(
+        f"{path} can't be written: {what} is read-only for this user.",
+        next_step="Change its permissions, or name another file with --database.",
+    )
+
+
+def _unreadable(path: Path, what: str, culprit: Path) -> StoreUnusable:
+    return StoreUnusable(
+        f"{path} can't be read: {what}.",
+        next_step=f"Change the permissions of {culprit}, or name another file with --database.",
+    )
