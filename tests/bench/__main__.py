@@ -15,13 +15,15 @@ from typing import Final
 
 import msgspec
 
-from tests.bench import durable, ingest, neighbours, numbers, pages, served, whole, writers
+from tests.bench import commands, durable, ingest, neighbours, numbers, pages, served, whole, writers
 from tests.bench.harness import FULL, QUICK, Benchmark, Row, Scale, machine
 
 BENCHMARKS: Final[dict[str, Benchmark]] = {
     "records": ingest.from_records,
     "lines": ingest.from_lines,
     "transcripts": ingest.from_transcripts,
+    "progress": commands.progress,
+    "help": commands.help_and_version,
     "run": durable.one_run,
     "reward": durable.one_reward,
     "batch": durable.batch_of_rewards,

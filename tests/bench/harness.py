@@ -57,6 +57,8 @@ class Scale:
     n_bulk_runs: int
     n_bulk_pairs: int
     n_session_prompts: int
+    n_progress_files: int
+    n_progress_pairs: int
     n_durable_pairs: int
     n_batch_rewards: int
     n_batch_pairs: int
@@ -82,6 +84,8 @@ TINY: Final = Scale(
     n_bulk_runs=40,
     n_bulk_pairs=1,
     n_session_prompts=6,
+    n_progress_files=3,
+    n_progress_pairs=1,
     n_durable_pairs=2,
     n_batch_rewards=20,
     n_batch_pairs=1,
@@ -106,6 +110,8 @@ QUICK: Final = Scale(
     n_bulk_runs=4_000,
     n_bulk_pairs=7,
     n_session_prompts=1_500,
+    n_progress_files=300,
+    n_progress_pairs=7,
     n_durable_pairs=200,
     n_batch_rewards=10_000,
     n_batch_pairs=7,
@@ -130,6 +136,8 @@ FULL: Final = Scale(
     n_bulk_runs=20_000,
     n_bulk_pairs=9,
     n_session_prompts=8_000,
+    n_progress_files=1_000,
+    n_progress_pairs=7,
     n_durable_pairs=1_000,
     n_batch_rewards=10_000,
     n_batch_pairs=15,

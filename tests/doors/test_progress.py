@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
-import pty
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -20,9 +15,9 @@ from core.flows import keep, look
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.formats import Opened, Source
-from tests.conftest import ROOT
 from tests.flows.world import desk_at
 from tests.formats.builders import lines
+from tests.terminal import on_pty
 
 CLEARED = "\r\x1b[K"
 
@@ -103,36 +98,6 @@ def test_every_long_command_reports_up_to_its_end(tmp_path: Path) -> None:
 # On a real terminal
 
 
-def on_pty(arguments: list[str], cwd: Path) -> tuple[str, float]:
-    """What a command writes to a terminal on standard error, and how long it took."""
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from dashboard.launch import main; main()"
-    parent, child = pty.openpty()
-    began = time.monotonic()
-    with subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        cwd=cwd,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
-        stdout=subprocess.DEVNULL,
-        stderr=child,
-    ) as process:
-        os.close(child)
-        said = b"".join(_pieces(parent))
-        assert process.wait(120) == 0, said
-    os.close(parent)
-    return said.decode(), time.monotonic() - began
-
-
-def _pieces(descriptor: int) -> Iterator[bytes]:
-    while True:
-        try:
-            piece = os.read(descriptor, 65_536)
-        except OSError:  # Linux says so when the other end has gone
-            return
-        if not piece:
-            return
-        yield piece
-
-
 def test_many_files_are_one_line_and_leave_nothing_behind(tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     folder.mkdir()
@@ -141,11 +106,13 @@ def test_many_files_are_one_line_and_leave_nothing_behind(tmp_path: Path) -> Non
         (folder / f"{number:03}.jsonl").write_bytes(
             lines([{**run, "uid": f"{number}-{one}"} for one in range(70)])
         )
-    said, took_s = on_pty(["--database", "a.db", "import", "sessions"], tmp_path)
+    began = time.monotonic()
+    said = on_pty(["--database", "a.db", "import", "sessions"], tmp_path)
+    took_s = time.monotonic() - began
     assert said.count(CLEARED) <= took_s / EVERY_S + 2
     assert len(said) <= 110 * (took_s / EVERY_S + 2)
     assert "\n" not in said
     assert said == "" or said.endswith(CLEARED)
     if said:
         assert " of 150 files, " in said
-    assert on_pty(["--database", "b.db", "import", "sessions", "--quiet"], tmp_path)[0] == ""
+    assert on_pty(["--database", "b.db", "import", "sessions", "--quiet"], tmp_path) == ""
