@@ -2,7 +2,8 @@
 
 It is built, installed with the lowest versions that pyproject.toml declares into an environment of its own for
 each Python that is found, and used there in an empty folder, far from the sources: demo, import, verify, the
-usual mistakes, a page of the dashboard, and the server over HTTP.
+usual mistakes, every page of the dashboard, and the server over HTTP. Once more it is installed as the README says
+for an agent's process, without what draws the dashboard, and what it tells a type checker is looked at.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -50,7 +52,13 @@ _MISTAKES: Final = (
     (("import", "nowhere.jsonl"), 1, "unreadable_source"),
     (("--learner", "nobody", "status"), 1, "unknown_learner"),
 )
-_PATIENCE_S: Final = 120
+_TYPED: Final = """
+from core import Arm, open_learner
+with open_learner("typed.db") as learner:
+    chosen = learner.select([Arm(key="tool:fs:Read")])
+    reveal_type(chosen.included)
+"""
+_PATIENCE_S: Final = 300
 
 
 def main() -> None:
@@ -58,7 +66,8 @@ def main() -> None:
     found = {version: python for version in PYTHONS if (python := find_python(version)) is not None}
     with TemporaryDirectory(prefix="armscope-installed-") as folder, ThreadPoolExecutor(2) as two:
         wheel = built(Path(folder))
-        for said in two.map(lambda one: used(wheel, Path(folder), *one), found.items()):
+        works = [partial(used, wheel, Path(folder), *one) for one in found.items()]
+        for said in two.map(lambda work: work(), [*works, partial(used_slim, wheel, Path(folder))]):
             _say(said)
     for version in PYTHONS:
         if version not in found:
@@ -107,6 +116,26 @@ def used(wheel: Path, folder: Path, version: str, python: str) -> str:
     return f"Python {version}: lowest versions installed in {installed_s:.0f} s, used for {used_s:.0f} s, all well"
 
 
+def used_slim(wheel: Path, folder: Path) -> str:
+    """Install the wheel as an agent's process needs it, use that, and say how it went."""
+    environment, empty = folder / "slim", folder / "empty-slim"
+    empty.mkdir()
+    _uv("venv", "--quiet", "--python", sys.executable, str(environment))
+    python = str(environment / "bin" / "python")
+    _uv("pip", "install", "--quiet", "--no-deps", "--python", python, str(wheel))
+    _uv("pip", "install", "--quiet", "--no-build", "--python", python, *slim_packages())
+    Installed(environment, empty).check_slim()
+    size_mb = sum(file.stat().st_size for file in environment.rglob("*") if file.is_file()) / 1e6
+    return f"Slim install: {size_mb:.0f} MB, used without what draws the dashboard, all well"
+
+
+def slim_packages() -> list[str]:
+    """The packages that the README names for it."""
+    named = re.search(r"--no-deps -e \. && \S+ install -q (.+)", _readme())
+    assert named is not None, "the README gives the slim install"
+    return named[1].split()
+
+
 @dataclass(frozen=True)
 class Installed:
     """An environment with armscope in it, and the empty folder it is used in."""
@@ -126,10 +155,29 @@ class Installed:
             assert self.answer(*arguments, code=code)["code"] == kind
         assert "Usage" in self.said("--help")
         self.answer("report", "report.html")
-        assert self.run([str(self.environment / "bin" / "python"), "-c", _PAGES])
+        assert self.run([self._python, "-c", _PAGES])
         with self.serving() as url, urllib.request.urlopen(url, timeout=_PATIENCE_S) as page:
             assert page.status == 200
             assert b"<!doctype html>" in page.read().lower()
+
+    def check_slim(self) -> None:
+        """Everything but the three commands that draw, and those say what to install."""
+        (self.folder / "runs.jsonl").write_text(_RUN, encoding="utf-8")
+        assert self.answer("import", "runs.jsonl")["runs"] == 1
+        assert self.answer("demo", "--build-only", "--database", "demo.db")["runs"] > 1_000
+        assert self.answer("verify")["ok"] is True
+        assert self.answer("status")["runs"] == 1
+        for command in (("serve",), ("demo",), ("report", "report.html")):
+            refused = self.answer(*command, code=1)
+            assert refused["code"] == "not_installed"
+            assert "pip install streamlit plotly" in refused["next"]
+        example = re.findall(r"^```python\n(.*?)^```$", _readme(), flags=re.MULTILINE | re.DOTALL)[0]
+        self.run([self._python, "-c", example])
+        (self.folder / "agent.py").write_text(_TYPED, encoding="utf-8")
+        said = self.run(
+            [sys.executable, "-m", "mypy", "--strict", "--python-executable", self._python, "agent.py"]
+        )
+        assert 'Revealed type is "tuple[str, ...]"' in said
 
     def answer(self, *arguments: str, code: int = 0) -> Any:  # noqa: ANN401 - whatever JSON it is
         """The one JSON document that a command answers."""
@@ -181,6 +229,10 @@ class Installed:
         return str(self.environment / "bin" / "armscope")
 
     @property
+    def _python(self) -> str:
+        return str(self.environment / "bin" / "python")
+
+    @property
     def _variables(self) -> dict[str, str]:
         """Nothing of the sources, and a home of its own."""
         kept = {
@@ -189,6 +241,10 @@ class Installed:
             if not name.startswith(("ARMSCOPE_", "STREAMLIT_", "PYTHON", "XDG_", "VIRTUAL_ENV"))
         }
         return {**kept, "HOME": str(self.folder), "PYTHONWARNINGS": "default"}
+
+
+def _readme() -> str:
+    return (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def _answers(url: str) -> bool:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from core import open_learner
+from core import __version__, open_learner
+from dashboard import launch
 from tests.conftest import ROOT
+from tests.installed import slim_packages
+from tests.test_architecture import imports_of, source_files
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -51,3 +56,26 @@ def test_the_map_names_what_is_there() -> None:
     for name in re.findall(r"([a-z_]+(?:/|\.py))(?=\s)", tree):
         places = [ROOT / name, ROOT / "core" / name, ROOT / "dashboard" / name]
         assert any(place.exists() for place in places), name
+
+
+def test_the_slim_install_is_what_core_imports() -> None:
+    """Names as imported; the dashboard's own, which three commands ask for, are the rest of what is declared."""
+    outside = {
+        found.imported.split(".")[0]
+        for path in source_files("core")
+        for found in imports_of(path)
+        if found.imported.split(".")[0] not in {*sys.stdlib_module_names, "core", "_typeshed"}
+    }
+    assert set(slim_packages()) == outside
+    declared = {
+        re.split(r"[<>=~!]", requirement)[0]
+        for requirement in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+            "dependencies"
+        ]
+    }
+    assert declared == outside | set(launch.NEEDED.values())
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    told = (ROOT / "core" / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\S+)", told, flags=re.MULTILINE)[0] == __version__

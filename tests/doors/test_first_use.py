@@ -18,6 +18,7 @@ from core.demo import LEARNER
 from core.demo.build import build
 from core.doors.cli import app
 from core.version import __version__
+from dashboard import launch
 from tests.conftest import ROOT
 from tests.doors.test_cli import COMMANDS, RUN, A, Shell, document, error, filled, program, shell
 from tests.formats.builders import lines
@@ -355,3 +356,51 @@ def test_a_tab_completes_commands_options_and_arms(tmp_path: Path) -> None:
 
 def test_the_program_knows_itself_by_name() -> None:
     assert app.info.name == "armscope"
+
+
+# Without the dashboard
+
+
+def without(*modules: str, arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A command where these can't be imported."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:] = {arguments!r}\n"
+        "class Gone:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.split('.')[0] in {modules!r}: raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Gone())\n"
+        "import importlib.util; real = importlib.util.find_spec\n"
+        f"importlib.util.find_spec = lambda name: None if name in {modules!r} else real(name)\n"
+        "from dashboard.launch import main; main()"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=cwd,
+        env={**os.environ, "HOME": str(cwd)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_only_what_draws_needs_what_draws(tmp_path: Path) -> None:
+    gone = tuple(launch.NEEDED)
+    (tmp_path / "runs.jsonl").write_bytes(lines([RUN]))
+    works = (
+        ["import", "runs.jsonl"],
+        ["status"],
+        ["select"],
+        ["verify"],
+        ["export", "out.jsonl"],
+        ["--help"],
+    )
+    for arguments in works:
+        found = without(*gone, arguments=["--database", "a.db", *arguments], cwd=tmp_path)
+        assert (found.returncode, found.stderr) == (0, ""), arguments
+    for arguments in (["serve"], ["demo"], ["report", "report.html"]):
+        found = without(*gone, arguments=["--database", "a.db", *arguments, "--json"], cwd=tmp_path)
+        refused = json.loads(found.stdout)
+        assert (found.returncode, refused["code"]) == (1, "not_installed")
+        assert refused["next"] == f"Install with: pip install {' '.join(launch.NEEDED.values())}"
+    found = without("plotly", arguments=["serve", "--json"], cwd=tmp_path)
+    assert json.loads(found.stdout)["next"] == "Install with: pip install plotly"
