@@ -11,20 +11,36 @@ from typing import TYPE_CHECKING
 from core.version import __version__
 
 if TYPE_CHECKING:
-    from core.doors.python import Learner, open_learner
+    from core.doors.asynchronous import AsyncLearner
+    from core.doors.python import Learner, learners, open_learner
+    from core.doors.running import RunUnderWay
     from core.errors import ArmscopeError
     from core.records.arm import Arm, Prior
-    from core.records.candidate import file_candidate, skill_candidate, tool_candidate
+    from core.records.candidate import (
+        file_candidate,
+        memory_candidate,
+        section_candidate,
+        skill_candidate,
+        tool_candidate,
+    )
     from core.records.posterior import Posterior
     from core.records.run import Call, Inventory, Run, Usage
     from core.records.selection import Selection
     from core.records.view import View
 else:
     _HOMES = {
-        "core.doors.python": ("Learner", "open_learner"),
+        "core.doors.asynchronous": ("AsyncLearner",),
+        "core.doors.python": ("Learner", "learners", "open_learner"),
+        "core.doors.running": ("RunUnderWay",),
         "core.errors": ("ArmscopeError",),
         "core.records.arm": ("Arm", "Prior"),
-        "core.records.candidate": ("file_candidate", "skill_candidate", "tool_candidate"),
+        "core.records.candidate": (
+            "file_candidate",
+            "memory_candidate",
+            "section_candidate",
+            "skill_candidate",
+            "tool_candidate",
+        ),
         "core.records.posterior": ("Posterior",),
         "core.records.run": ("Call", "Inventory", "Run", "Usage"),
         "core.records.selection": ("Selection",),
@@ -46,18 +62,23 @@ else:
 __all__ = [
     "Arm",
     "ArmscopeError",
+    "AsyncLearner",
     "Call",
     "Inventory",
     "Learner",
     "Posterior",
     "Prior",
     "Run",
+    "RunUnderWay",
     "Selection",
     "Usage",
     "View",
     "__version__",
     "file_candidate",
+    "learners",
+    "memory_candidate",
     "open_learner",
+    "section_candidate",
     "skill_candidate",
     "tool_candidate",
 ]

@@ -18,6 +18,7 @@
     ├── NotInstalled              "not_installed"      a part that is needed for this, and only for this
     ├── UnreadableSource          "unreadable_source"  a file that is none of our formats, or damaged
     └── StoreError                "store"
+        ├── Closed                "closed"             it was closed, and is used again
         ├── NoDatabase            "no_database"        nothing has been recorded where it should be
         ├── SchemaMismatch        "schema_mismatch"
         ├── StoreBusy             "store_busy"
@@ -114,6 +115,10 @@ class UnreadableSource(ArmscopeError):
 
 class StoreError(ArmscopeError):
     code = "store"
+
+
+class Closed(StoreError):
+    code = "closed"
 
 
 class NoDatabase(StoreError):

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypedDict, TypeVar, Unpack, overload
 
-from core.errors import InvalidInput
-from core.flows import learn, look
+from core.doors.running import RunUnderWay
+from core.errors import Closed, Conflict, InvalidInput
+from core.flows import keep, learn, look
 from core.flows.desk import Desk, open_desk
-from core.flows.export import ExportAnswer, export_file
+from core.flows.export import ExportAnswer, ExportFormat, export_file
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.learn import RecordAnswer
+from core.flows.learners import LearnerSummary
+from core.flows.learners import learners as learners_of
 from core.flows.note import NoteAnswer, note
 from core.flows.reset import ResetAnswer, reset
 from core.flows.reward import RewardAnswer, reward
@@ -22,15 +26,32 @@ from core.flows.select import select
 from core.flows.settings import SettingAnswer, change
 from core.flows.undo import UndoAnswer, redo, undo
 from core.records.arm import Arm, ArmType
+from core.records.candidate import tool_candidate
 from core.records.learner import LearnerSettings
-from core.records.observation import RewardOutcome
+from core.records.observation import Observation, RewardOutcome
 from core.records.posterior import Posterior
 from core.records.reset import Target
 from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage
+from core.records.run_page import RunRow
 from core.records.selection import Selection
+from core.records.view import View
 from core.settings import DEFAULT_LEARNER, Settings
+from core.statistics.savings import Savings
 
 _OFFERS_KEPT: Final = 64
+
+_T = TypeVar("_T")
+
+
+class RunOptions(TypedDict, total=False):
+    """What may be said of a request: how much room its prompt has, and what it is part of."""
+
+    budget_tokens: int | None
+    k: int | None
+    uid: str | None
+    session: str | None
+    model: str | None
+    channel: str | None
 
 
 def open_learner(
@@ -68,12 +89,39 @@ def open_learner(
     )
 
 
+def learners(database: str | Path | None = None) -> list[LearnerSummary]:
+    """Every learner of a database file (None = the default one), by name; raises `NoDatabase` where there is none."""
+    settings = Settings.from_environment(database=None if database is None else str(database))
+    desk = open_desk(settings, create=False, whole=True)
+    with closing(desk.store):
+        return learners_of(desk)
+
+
 class Learner:
-    """One learner: select, record, reward, reset, undo, look. Safe to share between threads."""
+    """One learner: select, record, reward, reset, undo, look. Safe to share between threads.
+
+    Once closed it refuses everything with `Closed`.
+    """
 
     def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+        self._desk = desk
+        self._is_closed = False
         self._offers = _Offers()
+
+    @property
+    def desk(self) -> Desk:
+        """Where its verbs happen."""
+        if self._is_closed:
+            raise Closed(
+                f"Learner {self._desk.learner!a} is closed; nothing was done.",
+                next_step="Open it again with open_learner, or do this inside its with block.",
+            )
+        return self._desk
+
+    @property
+    def name(self) -> str:
+        """Which learner it is."""
+        return self._desk.learner
 
     def __enter__(self) -> Self:
         return self
@@ -87,17 +135,76 @@ class Learner:
         self.close()
 
     def close(self) -> None:
-        """Close the database."""
-        self.desk.store.close()
+        """Close the database; closed means closed."""
+        self._is_closed = True
+        self._desk.store.close()
+
+    @overload
+    def run(self, arms: str, /) -> look.RunStory: ...  # type: ignore[overload-overlap]  # text is no list of arms
+
+    @overload
+    def run(self, arms: None = None, /, **options: Unpack[RunOptions]) -> RunUnderWay[str]: ...
+
+    @overload
+    def run(self, arms: Iterable[_T], /, **options: Unpack[RunOptions]) -> RunUnderWay[_T]: ...
+
+    def run(
+        self, arms: Iterable[_T] | str | None = None, /, **options: Unpack[RunOptions]
+    ) -> RunUnderWay[_T] | RunUnderWay[str] | look.RunStory:
+        """Answer one request: chooses when its ``with`` block begins, and records when it ends.
+
+        Offered are arms, ids, and tools as the SDK at hand defines them (`tool_candidate`); None = all that are
+        known. An exception inside is recorded as a run that failed, and goes on. A ``uid`` is made where none is
+        given. Given one uid instead, it answers with that run's story, as `why` does.
+
+        >>> import tempfile
+        >>> search = {"type": "function", "function": {"name": "search", "description": "Search the web"}}
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     with learner.run([search, "skill:review:main"], budget_tokens=8_000, uid="r1") as run:
+        ...         assert run.tools == [search, "skill:review:main"]
+        ...         run.called("search")
+        ...         run.used(input=900, output=120)
+        ...     run.answer.outcome, learner.run("r1").facts.tokens
+        ('observed', 1020)
+        """
+        if isinstance(arms, str):
+            return self.why(arms)
+        began_ms = 0
+
+        def begin(offered: Sequence[_T] | None) -> Selection:
+            nonlocal began_ms
+            chosen = self.select(offered, budget_tokens=options.get("budget_tokens"), k=options.get("k"))
+            began_ms = self.desk.clock()
+            return chosen
+
+        def end(run: RunUnderWay[_T], status: Status) -> RecordAnswer:
+            return self.record(
+                run.uid,
+                selection=run.selection,
+                calls=run.calls,
+                texts=run.texts,
+                usage=run.usage,
+                status=status,
+                duration_ms=max(self.desk.clock() - began_ms, 0),
+                session=options.get("session"),
+                model=options.get("model"),
+                channel=options.get("channel"),
+            )
+
+        return RunUnderWay(arms, uid=options.get("uid"), begin=begin, end=end)
 
     def select(
         self,
-        arms: Iterable[Arm | str] | None = None,
+        arms: Iterable[object] | None = None,
         *,
         budget_tokens: int | None = None,
         k: int | None = None,
     ) -> Selection:
-        """Choose the arms of the next prompt among those offered (None = all that are known)."""
+        """Choose the arms of the next prompt among those offered (None = all that are known).
+
+        Offered are arms, ids, and tools as the SDK at hand defines them (`tool_candidate`); `Selection.keep` hands
+        back those that are in.
+        """
         offered = None if arms is None else [_arm(arm) for arm in arms]
         chosen = select(self.desk, offered, budget_tokens=budget_tokens, k=k)
         self._offers.keep(chosen, offered or ())
@@ -108,7 +215,7 @@ class Learner:
         uid: str,
         *,
         selection: Selection | None = None,
-        arms: Iterable[Arm | str] | None = None,
+        arms: Iterable[object] | None = None,
         calls: Iterable[Call | str] = (),
         texts: Iterable[str] = (),
         usage: Usage | None = None,
@@ -144,9 +251,15 @@ class Learner:
             model=model,
             channel=channel,
         )
-        return learn.record(self.desk, run, ended_now=ended_at is None)
+        try:
+            return learn.record(self.desk, run, ended_now=ended_at is None)
+        except Conflict as problem:
+            raise Conflict(
+                problem.problem,
+                next_step="Give every request a uid of its own, for example str(uuid.uuid4()); learner.run(…) does.",
+            ) from None
 
-    def _inventory(self, selection: Selection | None, arms: Iterable[Arm | str] | None) -> Inventory:
+    def _inventory(self, selection: Selection | None, arms: Iterable[object] | None) -> Inventory:
         said = [_arm(arm) for arm in arms or ()]
         if selection is not None:
             _check_offered(selection, said)
@@ -180,9 +293,13 @@ class Learner:
             phase=phase,
         )
 
-    def export(self, file: str | Path) -> ExportAnswer:
-        """Write everything as lines of our own format."""
-        return export_file(self.desk, Path(file))
+    def export(self, file: str | Path, format: ExportFormat = "jsonl") -> ExportAnswer:
+        """Write everything as lines of our own format, or a view of it for other programs."""
+        return export_file(self.desk, Path(file), format)
+
+    def backup(self, file: str | Path) -> keep.BackupAnswer:
+        """Copy the whole database as it is at this moment into a new file, while it is in use."""
+        return keep.backup(self.desk, Path(file))
 
     def reward(
         self,
@@ -254,6 +371,26 @@ class Learner:
         """What is believed of every arm, sorted by id."""
         return look.posteriors(self.desk)
 
+    def arms(self) -> list[look.ArmSummary]:
+        """Every arm with what it costs, its prior and what was seen of it, sorted by id."""
+        return look.arms(self.desk)
+
+    def runs(self, limit: int = 50) -> tuple[RunRow, ...]:
+        """The latest runs, newest first."""
+        return look.runs(self.desk, limit)
+
+    def why(self, uid: str) -> look.RunStory:
+        """Why each arm was in a run's prompt or left out, and what came of it; raises `UnknownRun`."""
+        return look.run(self.desk, uid)
+
+    def savings(self, view: View = View()) -> Savings:  # noqa: B008 - frozen
+        """Baseline against selected runs, as far as the view keeps them."""
+        return look.savings(self.desk, view)
+
+    def ledger(self, limit: int = 20) -> tuple[Observation, ...]:
+        """The latest rewards and carried beliefs, newest first, those that are undone too."""
+        return look.rewards(self.desk, limit=limit)
+
     def status(self) -> look.Status:
         """Runs, arms, pulls, tokens, savings."""
         return look.status(self.desk)
@@ -263,8 +400,10 @@ class Learner:
         return look.verify(self.desk)
 
 
-def _arm(arm: Arm | str) -> Arm:
-    return arm if isinstance(arm, Arm) else Arm(key=arm)
+def _arm(arm: object) -> Arm:
+    if isinstance(arm, Arm):
+        return arm
+    return Arm(key=arm) if isinstance(arm, str) else tool_candidate(arm)
 
 
 class _Offers:

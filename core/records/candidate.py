@@ -1,4 +1,4 @@
-"""Candidate: what OpenClaw has at hand for a prompt → the arm it offers for selection, with what it costs.
+"""Candidate: what an agent has at hand for a prompt → the arm it offers for selection, with what it costs.
 
 Costs are a quarter of the characters, rounded up, counted as OpenClaw counts them: in UTF-16 units, a tool's
 over its whole definition as JavaScript writes it. `Learner.select` takes the arms as they are.
@@ -7,25 +7,69 @@ over its whole definition as JavaScript writes it. `Learner.select` takes the ar
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from core.errors import InvalidArm
-from core.records.arm import Arm, file_key, quarter_up, skill_key, tool_key
+from core.records.arm import Arm, check_key, file_key, quarter_up, skill_key, tool_key
 from core.records.javascript import json_units, units
 
+_WRAPPERS: Final = ("function", "toolSpec")
+"""What a definition stands in: OpenAI's chat completions, Bedrock's Converse."""
+_SCHEMAS: Final = (
+    "args_schema",
+    "parameters_json_schema",
+    "params_json_schema",
+    "input_schema",
+    "inputSchema",
+)
+"""Where a tool of LangChain, pydantic-ai, OpenAI's agents, MCP (new and old) has the schema of its arguments."""
 
-def tool_candidate(definition: Mapping[str, object]) -> Arm:
-    """The arm of a tool, from its definition as read from JSON.
+
+def tool_candidate(tool: object) -> Arm:
+    """The arm of a tool, from its definition as the SDK at hand has it.
+
+    Parameters
+    ----------
+    tool
+        A definition read from JSON: flat (``{"name", "parameters" | "input_schema" | "inputSchema"}``, as OpenAI's
+        responses, Anthropic and MCP have it) or wrapped (``{"type": "function", "function": {…}}``); or a tool as
+        MCP, LangChain, pydantic-ai and OpenAI's agents make it; or a plain function.
+
+    Raises
+    ------
+    InvalidArm
+        It has no name, or its name can't be part of an arm's id.
 
     >>> tool_candidate({"name": "exec_cmd", "parameters": {"type": "object"}})
     Arm(key='tool:exec:exec_cmd', label=None, token_cost=13, content=None, prior=None)
+    >>> tool_candidate({"type": "function", "function": {"name": "search"}}).key
+    'tool:web:search'
     """
-    name = definition.get("name")
+    definition = _definition(tool)
+    try:
+        n_units = json_units(definition)
+    except (AssertionError, TypeError, RecursionError):
+        raise InvalidArm(
+            f"A tool's definition must be what JSON knows, got something else in that of {tool_name(tool)!a}.",
+            next_step="Pass the definition as it is sent to the model.",
+        ) from None
+    return Arm(key=tool_key(tool_name(tool)), token_cost=quarter_up(n_units))
+
+
+def tool_name(tool: object) -> str:
+    """The name a tool is called by; raises `InvalidArm` where it has none.
+
+    >>> tool_name({"type": "function", "function": {"name": "search"}})
+    'search'
+    """
+    name = _definition(tool).get("name")
     if not isinstance(name, str):
         raise InvalidArm(
             f"A tool's name must be text, got {str(name)[:40]!a}.",
-            next_step='Write the definition like {"name": "Read", "parameters": {...}}.',
+            next_step='Write the definition like {"name": "Read", "parameters": {...}}, or '
+            '{"type": "function", "function": {"name": "Read", ...}}.',
         )
-    return Arm(key=tool_key(name), token_cost=quarter_up(json_units(definition)))
+    return name
 
 
 def skill_candidate(name: str, prompt_units: int) -> Arm:
@@ -44,3 +88,45 @@ def file_candidate(path: str, content: str) -> Arm:
     2
     """
     return Arm(key=file_key(path), token_cost=quarter_up(units(content)))
+
+
+def memory_candidate(name: str, content: str, *, category: str = "fact") -> Arm:
+    """The arm of a memory, which is recognised by its content; that is read for it and not stored.
+
+    >>> memory_candidate("sla", "answer within four hours")
+    Arm(key='memory:fact:sla', label=None, token_cost=6, content='answer within four hours', prior=None)
+    """
+    return Arm(
+        key=check_key(f"memory:{category}:{name}"), token_cost=quarter_up(units(content)), content=content
+    )
+
+
+def section_candidate(name: str, content: str, *, category: str = "system") -> Arm:
+    """The arm of a section of the prompt.
+
+    >>> section_candidate("safety", "Never delete anything.").key
+    'section:system:safety'
+    """
+    return Arm(key=check_key(f"section:{category}:{name}"), token_cost=quarter_up(units(content)))
+
+
+def _definition(tool: object) -> Mapping[str, object]:
+    """What the model is told of a tool: its name, what it is for, its arguments."""
+    if isinstance(tool, Mapping):
+        wrapped = (tool.get(name) for name in _WRAPPERS if "name" not in tool)
+        return next((inner for inner in wrapped if isinstance(inner, Mapping)), tool)
+    told = getattr(tool, "tool_def", tool)
+    name = getattr(told, "name", None) or getattr(told, "__name__", None)
+    about = getattr(told, "description", None) or getattr(told, "__doc__", None)
+    found = (_schema(getattr(told, name, None)) for name in _SCHEMAS)
+    said = {"name": name, "description": about, "parameters": next((one for one in found if one), None)}
+    return {part: value for part, value in said.items() if value is not None}
+
+
+def _schema(schema: object) -> Mapping[str, object] | None:
+    """A JSON schema as it is, or the one that a model class writes."""
+    if isinstance(schema, Mapping):
+        return schema
+    write = getattr(schema, "model_json_schema", None)
+    written = write() if callable(write) else None
+    return written if isinstance(written, Mapping) else None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final, Literal, get_args
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, Literal, Self, TypeVar, get_args
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from core.errors import InvalidInput
-from core.records.arm import check_key
+from core.records.arm import Arm, arm_type, check_key
+from core.records.candidate import tool_name
 from core.records.limits import (
     MAX_COUNT,
     MAX_LABEL_CHARS,
@@ -32,6 +33,7 @@ Reason = Literal["seed", "under_explored", "draw", "baseline", "passive", "budge
 
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 LEFT_OUT: Final[frozenset[Reason]] = frozenset({"budget", "k"})
+_T = TypeVar("_T")
 SelectedClass = Literal["baseline", "selected", "passive", "fallback"]
 _CLASSES: Final = get_args(SelectedClass)
 MAX_SEED_BITS: Final = 128
@@ -116,6 +118,45 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
                 )
             seen.add(decision.arm)
 
+    def keep(self, offered: Iterable[_T], *, key: Callable[[_T], str] | None = None) -> list[_T]:
+        """Those of what was offered that are in, in their order and as they are: what goes into the prompt.
+
+        Known again are arms, ids, and tools by their name, however they are defined (`tool_candidate`); of anything
+        else ``key`` says the arm's id. Raises `InvalidInput` for what this selection did not decide on.
+
+        >>> one = Decision(arm="tool:web:search", included=True, reason="draw", rank=1, token_cost=0, draw=0.5)
+        >>> chosen = Selection(
+        ...     run_class="selected", decisions=(one,), seed="1", baseline_prob=0.1, settings_hash="", revision=0)
+        >>> chosen.keep([{"type": "function", "function": {"name": "search"}}])
+        [{'type': 'function', 'function': {'name': 'search'}}]
+        """
+        is_in = {one.arm: one.included for one in self.decisions}
+        named = {one.arm.split(":", 2)[2]: one.arm for one in self.decisions if arm_type(one.arm) == "tool"}
+        return [one for one in offered if _decided(is_in, _key_of(one, named) if key is None else key(one))]
+
+    def to_json(self) -> str:
+        """The selection as a JSON document, for a queue or another process; `from_json` reads it."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, document: str | bytes) -> Self:
+        """The selection that `to_json` wrote; raises `InvalidInput` for anything else.
+
+        >>> chosen = Selection(
+        ...     run_class="selected", decisions=(), seed="1", baseline_prob=0.1, settings_hash="", revision=0)
+        >>> Selection.from_json(chosen.to_json()) == chosen
+        True
+        """
+        try:
+            found = msgspec.json.decode(document, type=cls)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
+            raise InvalidInput(
+                f"A selection must be as to_json wrote it, got something else: {problem}.",
+                next_step="Pass on the text that selection.to_json() gave.",
+            ) from None
+        found.check_decisions(found.included)
+        return found
+
     @property
     def included(self) -> tuple[str, ...]:
         return tuple(decision.arm for decision in self.decisions if decision.included)
@@ -127,6 +168,25 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tokens(self) -> int:
         return sum(decision.token_cost for decision in self.decisions if decision.included)
+
+
+def _key_of(offered: object, named: dict[str, str]) -> str:
+    """The arm of something that was offered; a tool may have been offered under a category of the caller's own."""
+    if isinstance(offered, Arm):
+        return offered.key
+    if isinstance(offered, str):
+        return offered
+    name = tool_name(offered)
+    return named.get(name, f"tool:…:{name}")
+
+
+def _decided(is_in: dict[str, bool], key: str) -> bool:
+    if key not in is_in:
+        raise InvalidInput(
+            f"What is kept must be of what the selection decided on, got {shown(key)}.",
+            next_step="Offer it to select, or say with key=… which arm it is.",
+        )
+    return is_in[key]
 
 
 def _seed(seed: object) -> str:

@@ -62,6 +62,7 @@ FLOWS: dict[str, tuple[Action, Flow]] = {
     "look.pulse": ("read", lambda desk, _: look.pulse(desk)),
     "look.frame": ("read", lambda desk, _: look.frame(desk)),
     "look.belief": ("read", lambda desk, _: look.belief(desk)),
+    "look.arms": ("read", lambda desk, _: look.arms(desk)),
     "look.posteriors": ("read", lambda desk, _: look.posteriors(desk)),
     "look.status": ("read", lambda desk, _: look.status(desk)),
     "look.overview": ("read", lambda desk, _: look.overview(desk)),

@@ -100,29 +100,15 @@ def arms(context: typer.Context, format_name: Format = None) -> None:
     """Every arm with its cost and prior."""
     from core.flows import look
 
-    columns = look.belief(desk_of(context)).columns
-    found = [
-        {
-            "arm": key,
-            "type": columns.types[place],
-            "token_cost": None if columns.token_cost[place] < 0 else int(columns.token_cost[place]),
-            "prior": {
-                "alpha": int(columns.prior_alpha_micro[place]) / 1e6,
-                "beta": int(columns.prior_beta_micro[place]) / 1e6,
-            },
-            "pulls": int(columns.pulls[place]),
-            "inclusions": int(columns.inclusions[place]),
-        }
-        for place, key in enumerate(columns.keys)
-    ]
+    found = look.arms(desk_of(context))
     rows = [
         (
-            str(one["arm"]),
-            "unknown" if one["token_cost"] is None else f"{one['token_cost']:,}",
-            f"{columns.prior_alpha_micro[place] / 1e6:g}, {columns.prior_beta_micro[place] / 1e6:g}",
-            f"{one['pulls']:,}",
+            one.arm,
+            "unknown" if one.token_cost is None else f"{one.token_cost:,}",
+            f"{one.prior.alpha:g}, {one.prior.beta:g}",
+            f"{one.pulls:,}",
         )
-        for place, one in enumerate(found)
+        for one in found
     ]
     heads = ("arm", "tokens", "prior", "pulls")
     rows_or(context, format_name, found, lambda: say_table(heads, rows, numbers=(1, 3)))

@@ -14,6 +14,7 @@ from core.flows.look.arm import (
     arm_runs,
     near_arms,
 )
+from core.flows.look.arms import ArmSummary, arms
 from core.flows.look.belief import Belief, belief, posteriors
 from core.flows.look.chances import Inclusion, inclusion
 from core.flows.look.confidence import confidence, pulls_needed
@@ -40,6 +41,7 @@ __all__ = [
     "ArmLedger",
     "ArmPath",
     "ArmRuns",
+    "ArmSummary",
     "Baseline",
     "Belief",
     "Frame",
@@ -66,6 +68,7 @@ __all__ = [
     "arm_ledger",
     "arm_path",
     "arm_runs",
+    "arms",
     "belief",
     "changes",
     "confidence",

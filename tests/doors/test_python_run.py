@@ -1,0 +1,417 @@
+"""A request answered in a ``with`` block, sync and async; what Python can read; tools as every SDK defines them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import (
+    Arm,
+    AsyncLearner,
+    Learner,
+    Selection,
+    Usage,
+    learners,
+    memory_candidate,
+    open_learner,
+    section_candidate,
+    tool_candidate,
+)
+from core.errors import (
+    ArmscopeError,
+    Closed,
+    Conflict,
+    InvalidArm,
+    InvalidInput,
+    NoDatabase,
+    UnknownRun,
+)
+
+SCHEMA: dict[str, object] = {"type": "object", "properties": {"q": {"type": "string"}}}
+OPENAI = {"type": "function", "function": {"name": "search", "description": "Search", "parameters": SCHEMA}}
+RESPONSES = {"type": "function", "name": "search", "description": "Search", "parameters": SCHEMA}
+ANTHROPIC = {"name": "search", "description": "Search", "input_schema": SCHEMA}
+MCP = {"name": "search", "description": "Search", "inputSchema": SCHEMA}
+BEDROCK = {"toolSpec": {"name": "search", "description": "Search", "inputSchema": {"json": SCHEMA}}}
+
+
+@dataclass
+class McpTool:
+    """As ``mcp.types.Tool``, before it renamed its field and since."""
+
+    name: str = "search"
+    description: str = "Search"
+    inputSchema: Mapping[str, object] = field(default_factory=lambda: SCHEMA)  # noqa: N815 - MCP's own name
+
+
+class ArgsModel:
+    """As a pydantic model class of arguments."""
+
+    @classmethod
+    def model_json_schema(cls) -> dict[str, object]:
+        return SCHEMA
+
+
+@dataclass
+class LangChainTool:
+    """As ``langchain_core.tools.BaseTool``: what it runs on is called input_schema too, and is not the arguments."""
+
+    name: str = "search"
+    description: str = "Search"
+    args_schema: Any = ArgsModel
+    input_schema: Any = object
+
+
+@dataclass
+class ToolDefinition:
+    """As ``pydantic_ai.tools.ToolDefinition``."""
+
+    name: str = "search"
+    description: str = "Search"
+    parameters_json_schema: Mapping[str, object] = field(default_factory=lambda: SCHEMA)
+
+
+@dataclass
+class PydanticTool:
+    """As ``pydantic_ai.Tool``."""
+
+    name: str = "search"
+    description: None = None
+    tool_def: ToolDefinition = field(default_factory=ToolDefinition)
+
+
+@dataclass
+class FunctionTool:
+    """As ``agents.FunctionTool`` of OpenAI's agents."""
+
+    name: str = "search"
+    description: str = "Search"
+    params_json_schema: Mapping[str, object] = field(default_factory=lambda: SCHEMA)
+
+
+def search(q: str) -> str:
+    """Search"""
+    return q
+
+
+SHAPES: dict[str, object] = {
+    "openai": OPENAI,
+    "responses": RESPONSES,
+    "anthropic": ANTHROPIC,
+    "mcp": MCP,
+    "bedrock": BEDROCK,
+    "mcp tool": McpTool(),
+    "langchain": LangChainTool(),
+    "pydantic-ai": PydanticTool(),
+    "pydantic-ai definition": ToolDefinition(),
+    "openai agents": FunctionTool(),
+    "function": search,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_tool_is_one_arm_in_every_shape(shape: str) -> None:
+    arm = tool_candidate(SHAPES[shape])
+    assert arm.key == "tool:web:search"
+    whole = tool_candidate(RESPONSES).token_cost
+    assert whole is not None
+    assert arm.token_cost is not None
+    if shape == "function":
+        assert 0 < arm.token_cost < whole
+    else:
+        assert abs(arm.token_cost - whole) <= 7, "it costs what the model is told of it"
+
+
+@pytest.mark.parametrize("wrong", [{}, {"name": 3}, {"type": "function", "function": {}}, object(), 7, None])
+def test_what_has_no_name_is_no_tool(wrong: object) -> None:
+    with pytest.raises(InvalidArm):
+        tool_candidate(wrong)
+
+
+def test_memories_and_sections_are_candidates(tmp_path: Path) -> None:
+    fact = memory_candidate("sla", "Acme's contract promises an answer within four hours.")
+    safety = section_candidate("safety", "Never delete anything.")
+    with open_learner(tmp_path / "a.db", entropy=lambda: 1) as learner:
+        with learner.run([ANTHROPIC, fact, safety]) as run:
+            run.called("search")
+            run.said("As Acme's contract promises an answer within four hours, I escalate.")
+        found = {one.arm: one.alpha - one.prior.alpha for one in learner.posteriors()}
+    assert found == {"tool:web:search": 1, "memory:fact:sla": 1, "section:system:safety": 1}
+
+
+# What is kept
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_in_comes_back_as_it_was_offered(tmp_path: Path, shape: str) -> None:
+    large = {"name": "edit", "parameters": {"text": "x" * 4_000}}
+    offered: list[object] = [
+        SHAPES[shape],
+        large,
+        "skill:review:main",
+        Arm(key="file:workspace:a", token_cost=1),
+    ]
+    with open_learner(tmp_path / "a.db") as learner:
+        chosen = learner.select(offered, budget_tokens=500)
+        kept = chosen.keep(offered)
+    assert [item is offered[place] for place, item in zip((0, 2, 3), kept, strict=True)] == [True] * 3
+
+
+def test_a_tool_is_known_by_its_name_under_a_category_of_the_callers_own(tmp_path: Path) -> None:
+    own = {"skill": "review"}
+    with open_learner(tmp_path / "a.db") as learner:
+        chosen = learner.select([Arm(key="tool:github:search"), "skill:review:main"])
+        assert chosen.keep([OPENAI]) == [OPENAI]
+        assert chosen.keep([own], key=lambda one: f"skill:{one['skill']}:main") == [own]
+        for stranger in ({"name": "edit"}, "tool:fs:Read", Arm(key="tool:fs:Read")):
+            with pytest.raises(InvalidInput, match="of what the selection decided on"):
+                chosen.keep([stranger])
+
+
+# A request
+
+
+def test_a_run_is_recorded_when_its_block_ends(tmp_path: Path) -> None:
+    seconds = iter(range(0, 1_000_000, 500))
+    with open_learner(tmp_path / "a.db", clock=lambda: next(seconds)) as learner:
+        with learner.run([OPENAI, "skill:review:main"], session="s", model="m", channel="c") as run:
+            assert run.tools == [OPENAI, "skill:review:main"]
+            assert set(run.arms) == {"tool:web:search", "skill:review:main"}
+            run.called("search", {"q": "review of the plan"})
+            run.used(Usage(input=100, output=10))
+            run.used({"prompt_tokens": 50, "completion_tokens": 5, "total_tokens": 55})
+            assert learner.status().runs == 0, "nothing is recorded before"
+        assert run.answer is not None
+        assert (run.answer.outcome, run.answer.observed) == ("observed", 2)
+        story = learner.run(run.uid)
+        assert (story.facts.tokens, story.facts.model, story.facts.channel) == (165, "m", "c")
+        assert story.facts.duration_ms is not None
+        assert story.facts.duration_ms > 0
+        assert {one.arm for one in story.arms if one.referenced} == {"tool:web:search", "skill:review:main"}
+        assert learner.verify().clean
+
+
+def test_every_run_has_a_uid_of_its_own(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        for _ in range(2):
+            with learner.run([OPENAI]) as run:
+                run.called("search")
+        assert learner.status().runs == 2
+
+
+def fail(learner: Learner, problem: type[BaseException]) -> None:
+    with learner.run([OPENAI], uid="r") as run:
+        run.called("search")
+        raise problem
+
+
+@pytest.mark.parametrize(("problem", "status"), [(ValueError, "error"), (KeyboardInterrupt, "aborted")])
+def test_a_run_that_fails_is_recorded_as_failed_and_still_fails(
+    tmp_path: Path, problem: type[BaseException], status: str
+) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        with pytest.raises(problem):
+            fail(learner, problem)
+        assert learner.why("r").facts.status == status
+
+
+def test_every_known_arm_may_be_on_offer(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        learner.record("first", arms=["tool:fs:Read"], calls=["Read"])
+        with learner.run() as run:
+            assert (run.arms, run.tools) == (("tool:fs:Read",), [])
+
+
+def test_a_run_is_used_once_and_in_a_block(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        run = learner.run([OPENAI])
+        with pytest.raises(InvalidInput, match="under way"):
+            _ = run.tools
+        with run:
+            pass
+        with pytest.raises(InvalidInput, match="entered once"), run:
+            pass
+        for wrong in ({}, {"tokens": 3}, object()):
+            with pytest.raises(InvalidInput, match="name its tokens"):
+                run.used(wrong)
+
+
+# Async
+
+
+def test_the_loop_goes_on_while_a_writer_is_waited_for(tmp_path: Path) -> None:
+    """Another process has the lock; what gives it back is a task of the same loop."""
+    with open_learner(tmp_path / "a.db") as other:
+        other.record("first", arms=["tool:web:search"], calls=["search"])
+        lock = other.desk.store.database.locked()
+
+        async def agent() -> tuple[str, int]:
+            async with AsyncLearner.open(tmp_path / "a.db") as learner:
+                lock.__enter__()
+                writing = asyncio.create_task(learner.record("r", arms=["tool:web:search"], calls=["search"]))
+                ticks = 0
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                    ticks += not writing.done()
+                lock.__exit__(None, None, None)
+                return (await writing).told, ticks
+
+        assert asyncio.run(agent()) == ("new", 20)
+
+
+def test_async_runs_are_recorded_too(tmp_path: Path) -> None:
+    async def request(learner: AsyncLearner, number: int) -> str:
+        async with learner.run([OPENAI, MCP | {"name": "edit"}], uid=f"r{number}") as run:
+            run.called("search")
+            await asyncio.sleep(0)
+            if number == 3:
+                raise ValueError(number)
+        return run.uid
+
+    async def agent() -> tuple[list[Any], int, bool]:
+        async with AsyncLearner.open(tmp_path / "a.db") as learner:
+            done = await asyncio.gather(
+                *[request(learner, number) for number in range(20)], return_exceptions=True
+            )
+            assert (await learner.settings()).baseline_rate == 0.1
+            assert len(await learner.arms()) == 2
+            assert (await learner.why("r3")).facts.status == "error"
+            return done, (await learner.status()).runs, (await learner.verify()).clean
+
+    done, n_runs, clean = asyncio.run(agent())
+    assert [one for one in done if not isinstance(one, str)] == [done[3]]
+    assert isinstance(done[3], ValueError)
+    assert (n_runs, clean) == (20, True)
+
+
+def test_a_task_that_is_cancelled_leaves_an_aborted_run(tmp_path: Path) -> None:
+    async def agent() -> str:
+        async with AsyncLearner.open(tmp_path / "a.db") as learner:
+            begun = asyncio.Event()
+
+            async def request() -> None:
+                async with learner.run([OPENAI], uid="r") as run:
+                    run.called("search")
+                    begun.set()
+                    await asyncio.Event().wait()
+
+            task = asyncio.create_task(request())
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return (await learner.why("r")).facts.status
+
+    assert asyncio.run(agent()) == "aborted"
+
+
+def test_the_async_form_has_every_verb() -> None:
+    def verbs(kind: type) -> set[str]:
+        return {name for name in vars(kind) if not name.startswith("_")}
+
+    assert verbs(Learner) - {"desk"} <= verbs(AsyncLearner)
+
+
+# Closed, and what can be read
+
+
+def test_closed_means_closed(tmp_path: Path) -> None:
+    learner = open_learner(tmp_path / "a.db")
+    chosen = learner.select([OPENAI])
+    learner.close()
+    learner.close()
+    refused: list[Any] = [
+        lambda: learner.select([OPENAI]),
+        lambda: learner.record("r", selection=chosen),
+        lambda: learner.reward("tool:web:search"),
+        learner.posteriors,
+        learner.status,
+        learner.verify,
+        lambda: learner.run([OPENAI]).__enter__(),
+        lambda: learner.settings,
+    ]
+    for verb in refused:
+        with pytest.raises(Closed, match="is closed") as told:
+            verb()
+        assert told.value.code == "closed"
+
+
+def test_python_reads_what_the_command_line_reads(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with pytest.raises(NoDatabase):
+        learners(path)
+    assert not path.exists()
+    with open_learner(path, "support") as learner:
+        for number in range(3):
+            with learner.run([OPENAI], uid=f"r{number}") as run:
+                run.called("search")
+        learner.reward("tool:web:search", 0.5, reason="half")
+        assert [one.uid for one in learner.runs(2)] == ["r2", "r1"]
+        assert learner.why("r1").facts.uid == "r1"
+        with pytest.raises(UnknownRun):
+            learner.run("nope")
+        (arm,) = learner.arms()
+        assert (arm.arm, arm.type, arm.pulls, arm.inclusions, arm.prior.alpha) == (
+            "tool:web:search",
+            "tool",
+            4,
+            3,
+            3,
+        )
+        assert [one.reward for one in learner.ledger()] == [0.5]
+        assert learner.savings().overall.baseline.n_runs >= 0
+        assert learner.backup(tmp_path / "copy.db").size_bytes > 0
+        assert learner.export(tmp_path / "out.csv", "csv").observations == 4
+        assert learner.name == "support"
+    assert [(one.name, one.runs) for one in learners(path)] == [("support", 3)]
+    assert [one.name for one in learners(tmp_path / "copy.db")] == ["support"]
+
+
+def test_the_same_uid_with_other_content_names_what_helps_here(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        learner.record("r", arms=["tool:fs:Read"], calls=["Read"])
+        with pytest.raises(Conflict) as told:
+            learner.record("r", arms=["tool:fs:Read"])
+    assert "rank" not in told.value.next_step
+    assert "uuid" in told.value.next_step
+
+
+# A selection on its way
+
+
+def test_a_selection_travels_as_json(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db", entropy=lambda: (1 << 127) + 1) as learner:
+        chosen = learner.select([f"skill:s{number}:main" for number in range(40)], k=11)
+        document = chosen.to_json()
+        assert json.loads(document)["seed"] == str((1 << 127) + 1)
+        again = Selection.from_json(document.encode())
+        assert again == chosen
+        assert learner.record("r", selection=again, calls=["x"]).told == "new"
+        assert learner.record("r", selection=chosen, calls=["x"]).told == "duplicate"
+        assert learner.why("r").replays
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "",
+        "{}",
+        "[1]",
+        b"\xff\xfe",
+        "[" * 100_000,
+        '{"run_class": "selected", "decisions": [{"arm": "Read", "included": true, "reason": "draw", "rank": 1, '
+        '"token_cost": 0}], "seed": "1", "baseline_prob": 0.1, "settings_hash": "", "revision": 0}',
+        '{"run_class": "selected", "decisions": [], "seed": "x", "baseline_prob": 0.1, "settings_hash": "", '
+        '"revision": 0}',
+    ],
+)
+def test_what_is_no_selection_is_refused(document: str | bytes) -> None:
+    with pytest.raises(ArmscopeError) as told:
+        Selection.from_json(document)
+    assert told.value.code.startswith("invalid")
