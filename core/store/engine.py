@@ -40,6 +40,7 @@ from core.store.seen import (
 )
 
 LOCK_TIMEOUT_S: Final = 60.0
+SQLITE: Final = sqlite3.sqlite_version
 _CHECKPOINT_BYTES: Final = 4 << 20
 _LOG_BYTES: Final = 1 << 20
 """The log is cut back to this once it has been folded back, or its size would tell nothing any more."""

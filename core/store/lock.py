@@ -19,6 +19,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final
 
@@ -295,3 +296,27 @@ def _is_at(descriptor: int, path: str) -> bool:
     except FileNotFoundError:
         return False
     return os.path.samestat(os.fstat(descriptor), there)
+
+
+def holder_of(path: str, locks: Path = Path("/proc/locks")) -> str | None:
+    """The process that holds a lock file, as its number and command; None where nobody does, or it can't be told.
+
+    Linux lists the locks that are held; elsewhere nothing is known.
+    """
+    try:
+        inode, lines = os.stat(path).st_ino, locks.read_text(encoding="ascii").splitlines()  # noqa: PTH116
+    except (OSError, ValueError):
+        return None
+    for line in lines:
+        fields = line.split()
+        if len(fields) >= 6 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
+            return f"process {fields[4]}{_command_of(fields[4])}"
+    return None
+
+
+def _command_of(process: str) -> str:
+    try:
+        words = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return ""
+    return f" ({' '.join(words).strip()[:120]})"

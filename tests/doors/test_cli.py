@@ -24,6 +24,7 @@ COMMANDS = {
     "arms",
     "backup",
     "demo",
+    "doctor",
     "export",
     "import",
     "learners",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from core import open_learner
 from core.demo import LEARNER
 from core.demo.build import build
 from core.doors.cli import app
@@ -404,3 +405,56 @@ def test_only_what_draws_needs_what_draws(tmp_path: Path) -> None:
         assert refused["next"] == f"Install with: pip install {' '.join(launch.NEEDED.values())}"
     found = without("plotly", arguments=["serve", "--json"], cwd=tmp_path)
     assert json.loads(found.stdout)["next"] == "Install with: pip install plotly"
+
+
+# Doctor
+
+
+def test_the_doctor_says_what_is_asked_first(filled: Shell, tmp_path: Path) -> None:
+    (tmp_path / "more.jsonl").write_bytes(lines([{**RUN, "uid": "r3", "calls": ["a", "Reed"]}]) + b"{\n")
+    filled("import", tmp_path / "more.jsonl")
+    found = document(filled("doctor", "--json"))
+    assert (found["armscope"], found["schema"], found["problem"]) == (
+        __version__,
+        found["schema_needed"],
+        None,
+    )
+    assert (found["database"], found["writer"]) == (str(tmp_path / "a.db"), None)
+    assert [(one["name"], one["runs"]) for one in found["learners"]] == [("default", 3)]
+    (last,) = found["imports"]
+    assert (last["id"], last["lines_rejected"], last["calls_without_an_arm"]) == ("import-2", 1, ["Reed"])
+    assert found["free_bytes"] > 0
+    said = filled("doctor")[1]
+    assert "calls without an arm: Reed" in said
+    assert re.search(rf"^armscope +{re.escape(__version__)} \(Python ", said)
+
+
+def test_the_doctor_names_who_is_writing(filled: Shell, tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner, learner.desk.store.database.locked():
+        writer = document(filled("doctor", "--json"))["writer"]
+    assert writer.startswith(f"process {os.getpid()} (")
+
+
+@pytest.mark.parametrize(
+    ("content", "code"), [(None, "no_database"), (b"Dear diary\n" * 99, "store_damaged")]
+)
+def test_the_doctor_answers_whatever_is_wrong(
+    shell: Shell, tmp_path: Path, content: bytes | None, code: str
+) -> None:
+    path = tmp_path / "odd" / "b.db"
+    if content is not None:
+        path.parent.mkdir()
+        path.write_bytes(content)
+    before = sorted(tmp_path.rglob("*"))
+    got, out, err = shell("doctor", "--database", path, "--json")
+    found = json.loads(out)
+    assert (got, err, found["problem"]["code"], found["schema"]) == (1, "", code, None)
+    assert found["problem"]["next"] in shell("doctor", "--database", path)[1]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_several_learners_are_no_riddle_to_the_doctor(shell: Shell, tmp_path: Path) -> None:
+    two_learners(shell, tmp_path)
+    found = document(shell("doctor", "--json"))
+    assert [one["name"] for one in found["learners"]] == ["sales", "support"]
+    assert {one["learner"] for one in found["imports"]} == {"sales", "support"}

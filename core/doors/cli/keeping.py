@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from core.doors.cli.line import answer, asked, command, desk_of, done, following
 from core.doors.progress import counted
-from core.doors.terminal import say, say_table
+from core.doors.terminal import say, say_facts, say_table
+
+if TYPE_CHECKING:
+    from core.flows.doctor import Examined
 
 
 @command(examples=["verify", "verify --quiet || echo damaged"])
@@ -43,6 +46,45 @@ def verify(context: typer.Context) -> None:
     tell(context, result, words)
     if not found.clean:
         raise typer.Exit(1)
+
+
+@command(examples=["doctor", "doctor --json > report.json"])
+def doctor(context: typer.Context) -> None:
+    """Say what is asked first when something is odd.
+
+    Version, database, who writes at this moment, learners, and what the last imports could not read. Makes nothing;
+    exits with 1 where the database can't be opened.
+    """
+    from core.flows.doctor import examine
+
+    found = examine(asked(context).settings())
+    answer(context, found, lambda: _say_examined(found))
+    if found.problem is not None:
+        raise typer.Exit(1)
+
+
+def _say_examined(found: Examined) -> None:
+    schema = "none" if found.schema is None else found.schema
+    free = "unknown" if found.free_bytes is None else f"{found.free_bytes / 1e9:,.1f} GB"
+    rows = [
+        ("armscope", f"{found.armscope} (Python {found.python}, SQLite {found.sqlite}, {found.system})"),
+        ("database", f"{found.database} ({found.size_bytes / 1e6:,.1f} MB, schema {schema})"),
+        ("free on its disk", free),
+        ("writing now", found.writer or "nobody"),
+        ("learners", ", ".join(f"{one.name} ({one.runs:,} runs)" for one in found.learners) or "none"),
+    ]
+    for last in found.imports:
+        calls = ", ".join(last.calls_without_an_arm[:5])
+        rows.append(
+            (
+                f"last import into {last.learner}",
+                f"{last.id}, {last.at or 'time unknown'}: {last.runs:,} runs, {last.lines_rejected:,} lines "
+                f"rejected, {last.files_unread:,} files not read, calls without an arm: {calls or 'none'}",
+            )
+        )
+    if found.problem is not None:
+        rows.append(("problem", f"{found.problem['error']} {found.problem['next']}"))
+    say_facts(rows)
 
 
 @command(examples=["backup /backups/armscope-2026-11-22.db"])
