@@ -204,11 +204,27 @@ def observed(arm: RunArm) -> str:
 
 def ledger_row(row: Observation) -> str:
     """One thing a person said of an arm in this run, and whether it counts."""
-    state = "undone" if row.undone else "" if row.counts else "superseded, doesn't count"
+    state = "undone" if row.undone else "" if row.counts else replaced(row) or "doesn't count"
     reason = f": {row.reason}" if row.reason else ""
     return (
         f"{row.id} by {row.actor}, {row.kind} {_reward(row.reward)}{f' ({state})' if state else ''}{reason}"
     )
+
+
+def replaced(row: Observation) -> str | None:
+    """By what a correction was replaced, and what its undo would do; None of one that was not.
+
+    >>> from core.records.observation import Replacement
+    >>> row = Observation(id="reward-1", arm="tool:fs:Read", kind="correction", reward=1.0, weight=1.0, run="a",
+    ...     run_no=1, reason=None, actor="Jon", at_ms=0, epoch=1, undone=False, counts=False,
+    ...     replaced_by=Replacement(id="reward-2", reward=0.5, actor="Priya", at_ms=1))
+    >>> replaced(row)
+    'replaced by 0.5 of Priya (reward-2); its undo moves nothing while that stands'
+    """
+    later = row.replaced_by
+    if later is None:
+        return None
+    return f"replaced by {_reward(later.reward)} of {later.actor} ({later.id}); its undo moves nothing while that stands"
 
 
 def not_decided(story: RunStory) -> str | None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from core.errors import InvalidInput, InvalidReward, NotApplicable, UnknownRun
+from core.errors import Conflict, InvalidInput, InvalidReward, NotApplicable, UnknownRun
 from core.flows.desk import Desk
 from core.flows.requests import OR_MAKE_IT, digest, repeated, reply_to, unknown_arm
 from core.records.arm import MICRO, Arm, check_key
@@ -22,7 +22,7 @@ from core.records.observation import (
     reward_of,
 )
 from core.store.ledger import Entry, add_observations
-from core.store.reads import FoundRun, arm_row, find_run, listed_arm, outcome_of
+from core.store.reads import FoundRun, arm_row, find_run, listed_arm, newest_about, outcome_of
 from core.store.replies import keep_reply
 from core.store.transaction import DECLARED, Detail, Facts, Transaction
 
@@ -47,7 +47,8 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One manual reward as a caller asks for it; checked when made.
 
     An explicit ``value`` wins over the ``outcome``; neither means accepted. ``correct`` replaces the automatic
-    observation of the arm in ``run``; else one more observation is added, in that run's epoch.
+    observation of the arm in ``run``; else one more observation is added, in that run's epoch. ``seen`` is the
+    newest reward by hand about the arm in that run that the caller knows of ("" = none): a newer one is a conflict.
 
     >>> RewardOrder(arm="tool:fs:Read", outcome="rejected").reward
     0.0
@@ -61,6 +62,7 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
     correct: bool = False
     key: str | None = None
     create: bool = False
+    seen: str | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         check_key(self.arm)
@@ -83,9 +85,9 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
         return reward_of(self.value, self.outcome)
 
     def payload(self) -> int:
-        """Digest of what the caller said, times left out; 1 and 1.0 say the same."""
+        """Digest of what the caller said, times and what it knew left out; 1 and 1.0 say the same."""
         value = None if self.value is None else check_reward(self.value)
-        return digest(msgspec.structs.replace(self, key=None, value=value))
+        return digest(msgspec.structs.replace(self, key=None, value=value, seen=msgspec.UNSET))
 
     def first_answer(self, txn: Transaction) -> RewardAnswer | None:
         """What it was answered with before, under its key."""
@@ -103,14 +105,24 @@ def reward(
     correct: bool = False,
     key: str | None = None,
     create: bool = False,
+    seen: str | msgspec.UnsetType = msgspec.UNSET,
 ) -> RewardAnswer:
     """Record one manual reward; it is on disk when this returns, and `undo` takes it back.
 
     Raises `InvalidReward` outside 0..1, `UnknownArm` (with near matches), `UnknownRun`, `NotApplicable` where
-    the run does not admit it, `Conflict` for a key that was used with other content.
+    the run does not admit it, `Conflict` for a key that was used with other content, and where somebody said
+    something of the arm in that run after what the caller has ``seen``.
     """
     order = RewardOrder(
-        arm=arm, value=value, outcome=outcome, reason=reason, run=run, correct=correct, key=key, create=create
+        arm=arm,
+        value=value,
+        outcome=outcome,
+        reason=reason,
+        run=run,
+        correct=correct,
+        key=key,
+        create=create,
+        seen=seen,
     )
     return reward_all(desk, [order])[0]
 
@@ -174,6 +186,7 @@ def entry_of(txn: Transaction, order: RewardOrder, arm_nos: dict[str, int]) -> E
     run = None if order.run is None else standing_run(txn, order.run)
     if run is not None:
         admit(txn, order, run, arm_no)
+        _nothing_newer(txn, order, run, arm_no)
     amount = Amount.of(order.reward)
     return Entry(
         kind="correction" if order.correct else "feedback",
@@ -219,6 +232,19 @@ def admit(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) -> int:
             next_step="Send it as feedback instead.",
         )
     return flags
+
+
+def _nothing_newer(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) -> None:
+    """Raise `Conflict` where a person said something of the arm in the run that the caller does not know of."""
+    newest = None if order.seen is msgspec.UNSET else newest_about(txn, run.run_no, arm_no)
+    if newest is None or f"reward-{newest[0]}" == order.seen:
+        return
+    _, kind, reward, actor = newest
+    said = f"corrected to {reward:g}" if kind == "correction" else f"given {reward:g}"
+    raise Conflict(
+        f"{order.arm} in run {run.run_no} was {said} by {actor} meanwhile.",
+        next_step="Look at it, and send yours again if it is still to count.",
+    )
 
 
 def not_in_prompt(arm: str, run_no: int) -> NotApplicable:

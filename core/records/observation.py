@@ -48,10 +48,20 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
         return cls(success_micro=success, failure_micro=weight_micro - success, rounded=exact != success)
 
 
+class Replacement(msgspec.Struct, frozen=True, kw_only=True):
+    """The correction that counts in the place of an earlier one."""
+
+    id: str
+    reward: float
+    actor: str
+    at_ms: int
+
+
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """A ledger row as it is read back; ``at_ms`` is when it was submitted, in UTC milliseconds.
 
-    ``counts`` is False while it is undone, superseded by a later correction, or its run does not stand.
+    ``counts`` is False while it is undone, ``replaced_by`` a later correction, or its run does not stand. What was
+    replaced counts nothing, so its undo moves nothing; it counts again once all that came after it are undone.
     """
 
     id: str
@@ -68,6 +78,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     undone: bool
     counts: bool
     mean_moved: float | None = None
+    replaced_by: Replacement | None = None
 
 
 def check_reward(reward: object) -> float:

@@ -143,9 +143,9 @@ def learned_by(one: Learned, key: str) -> str:
         said = explained.recognised(key, one.where if one.referenced else None, n_calls=one.n_calls)
         return f"{said}: “{_around(wording.plain(one.excerpt))}”" if one.excerpt else said
     given = one.given
-    why = "" if given.reason is None else f": “{wording.plain(given.reason)}”"
-    state = "" if given.counts or given.undone else " (superseded, doesn't count)"
-    return f"{wording.plain(given.actor)}{why}{state}"
+    why = "" if given.reason is None else f": “{given.reason}”"
+    state = "" if given.counts or given.undone else f" ({explained.replaced(given) or 'does not count'})"
+    return wording.plain(f"{given.actor}{why}{state}")
 
 
 def _around(excerpt: str) -> str:

@@ -1,4 +1,4 @@
-"""Arm pickers that stay quick with ten thousand arms: beyond a bound, a search narrows the options first."""
+"""Arm pickers: typing finds any arm. Beyond a bound a search narrows the options first, and the field says so."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Final
 import streamlit as st
 
 from core.columns import ArmColumns
+from dashboard import wording
 from dashboard.figures.densities import MAX_CHOSEN
 
-AT_ONCE: Final = 100
-"""More options than this are searched on the server, not in the browser."""
+AT_ONCE: Final = 20_000
+"""More options than this are searched on the server, not in the browser; so many cost a rerun some milliseconds."""
 
 
 def matches(keys: Sequence[str], needle: str, at_most: int = AT_ONCE) -> list[str]:
@@ -33,14 +34,14 @@ def matches(keys: Sequence[str], needle: str, at_most: int = AT_ONCE) -> list[st
 
 def one_arm(columns: ArmColumns, *, key: str, label: str = "Arm") -> str | None:
     """Pick one arm; the choice is in the address."""
-    options = _options(columns, key)
+    options, hint = _options(columns, key)
     return st.selectbox(
         label,
         options,
         index=None,
         key=key,
         bind="query-params",
-        placeholder="Choose an arm",
+        placeholder=hint or "Choose an arm",
         filter_mode="contains",
     )
 
@@ -54,28 +55,30 @@ def several_arms(
     help_text: str | None = None,
 ) -> list[str]:
     """Pick several arms; the choice is in the address."""
+    options, hint = _options(columns, key)
     return st.multiselect(
         label,
-        _options(columns, key),
+        options,
         key=key,
         bind="query-params",
-        placeholder="Choose arms",
+        placeholder=hint or "Choose arms",
         filter_mode="contains",
         max_selections=at_most,
         help=help_text,
     )
 
 
-def _options(columns: ArmColumns, key: str) -> list[str]:
-    """All arms, or those that the search finds together with those already chosen."""
+def _options(columns: ArmColumns, key: str) -> tuple[list[str], str]:
+    """All arms; of too many those that the search finds together with those already chosen, and how many these are."""
     if len(columns) <= AT_ONCE:
-        return list(columns.keys)
+        return list(columns.keys), ""
     needle = st.text_input(
         "Search arms", key=f"{key} search", type="search", live=True, placeholder="part of an id"
     )
     chosen = [arm for arm in _chosen(key) if arm in columns.places]
     found = matches(columns.keys, needle or "")
-    return sorted({*chosen, *found})
+    said = f"{wording.count(len(found))} of {wording.count(len(columns))} arms: search above"
+    return sorted({*chosen, *found}), said
 
 
 def _chosen(key: str) -> list[str]:

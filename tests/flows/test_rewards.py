@@ -260,6 +260,41 @@ def test_the_latest_standing_correction_counts_in_whatever_order_they_are_taken_
         assert len(counting) == (value != 1.0)
 
 
+def test_what_was_replaced_says_by_what_until_that_is_undone(desk: Desk) -> None:
+    first = reward(desk, A, 0.0, run="run-1", correct=True)
+    second = reward(desk, A, 0.5, run="run-1", correct=True)
+    newest, older = look.rewards(desk)
+    assert (newest.id, newest.replaced_by) == (second.id, None)
+    assert older.replaced_by is not None
+    assert (older.id, older.counts, older.replaced_by.id) == (first.id, False, second.id)
+    assert (older.replaced_by.reward, older.replaced_by.actor) == (0.5, "mara")
+    before = belief(desk)
+    undo(desk, first.id)
+    assert belief(desk) == before  # as its line says
+    assert look.rewards(desk)[1].replaced_by is None  # undone is what it is now
+    redo(desk, first.id)
+    undo(desk, second.id)
+    assert [row.replaced_by for row in look.rewards(desk)] == [None, None]
+
+
+@pytest.mark.parametrize("correct", [True, False])
+def test_two_people_on_one_outcome_are_told_of_each_other(desk: Desk, correct: bool) -> None:
+    """Whoever sends what they saw nothing before is told what came in between, once."""
+    first = reward(desk, A, 0.5, run="run-1", correct=correct, seen="")
+    before = everything(desk)
+    with pytest.raises(Conflict, match=rf"{A} in run 1 was .* 0\.5 by mara meanwhile\. Look at it"):
+        reward(desk, A, 0.0, run="run-1", correct=correct, seen="")
+    assert everything(desk) == before
+    second = reward(desk, A, 0.0, run="run-1", correct=correct, seen=first.id, key="once")
+    assert (
+        reward(desk, A, 0.0, run="run-1", correct=correct, seen="", key="once") == second
+    )  # repeated, not new
+    undo(desk, second.id)
+    reward(desk, A, 1.0, run="run-1", correct=correct, seen=first.id)  # what was taken back is nothing new
+    reward(desk, A, 1.0, run="run-1", correct=correct)  # who says nothing of what they saw is not asked
+    assert reward(desk, B, 1.0, run="run-1", seen="").reward == 1.0
+
+
 def test_a_correction_needs_something_to_correct(desk: Desk) -> None:
     before = everything(desk)
     with pytest.raises(NotApplicable, match="not observed") as refused:

@@ -13,7 +13,13 @@ from core.store.reads.arms import (
 )
 from core.store.reads.candidates import candidates
 from core.store.reads.imports import ImportRow, SettingRow, import_rows, setting_rows
-from core.store.reads.ledger import ledger_of_arm, observations, resets, standing_correction
+from core.store.reads.ledger import (
+    ledger_of_arm,
+    newest_about,
+    observations,
+    resets,
+    standing_correction,
+)
 from core.store.reads.log import audit_entries, learners
 from core.store.reads.notes import notes
 from core.store.reads.recent import recent_days, recent_hours
@@ -61,6 +67,7 @@ __all__ = [
     "ledger_of_arm",
     "listed_arm",
     "near_keys",
+    "newest_about",
     "notes",
     "numbered_runs",
     "observations",

@@ -7,7 +7,7 @@ from typing import Final
 
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
-from core.records.observation import Observation
+from core.records.observation import Observation, Replacement
 from core.records.reset import Reset
 from core.store.engine import Row
 from core.store.tables import BY_ARM, BY_RUN
@@ -45,8 +45,53 @@ def observations(
         values.append(run_no)
     rows = facts.link.rows(f"{sql} ORDER BY b.observation_no DESC LIMIT ?", [*values, limit])
     facts.epochs.load(row[13] for row in rows)
+    return _told(facts, rows)
+
+
+def _told(facts: Facts, rows: Sequence[Row]) -> tuple[Observation, ...]:
+    """Rows of `_OBSERVATIONS` as they are read back, in their order; the epochs of their arms are loaded."""
     posteriors = _posteriors(facts, [row[13] for row in rows])
-    return tuple(_observation(facts, row, posteriors[row[13]]) for row in rows)
+    replacing = _replacing(facts, rows)
+    return tuple(
+        _observation(facts, row, posteriors[row[13]], replacing.get(row[17]) if _is_replaced(row) else None)
+        for row in rows
+    )
+
+
+def _is_replaced(row: Row) -> bool:
+    """Whether a correction that stands has given way to a later one."""
+    number, kind, undone, standing, latest = row[0], row[2], row[10], row[11], row[17]
+    return kind == "correction" and bool(standing) and not undone and latest not in (None, number)
+
+
+def _replacing(facts: Facts, rows: Sequence[Row]) -> dict[int, Replacement]:
+    """The corrections that took the place of some of the rows, by number."""
+    found = facts.link.rows_in(
+        "SELECT observation_no, success_micro, failure_micro, actor, at_ms FROM observation"
+        " WHERE learner_id = ? AND observation_no IN ({})",
+        [facts.learner_id],
+        sorted({row[17] for row in rows if _is_replaced(row)}),
+    )
+    return {
+        number: Replacement(
+            id=f"reward-{number}", reward=success / (success + failure), actor=actor, at_ms=at_ms
+        )
+        for number, success, failure, actor, at_ms in found
+    }
+
+
+def newest_about(facts: Facts, run_no: int, arm_no: int) -> tuple[int, str, float, str] | None:
+    """Number, kind, reward and author of what a person said last of an arm in a run, None where nobody did."""
+    row = facts.link.row(
+        f"SELECT observation_no, kind, success_micro, failure_micro, actor FROM observation {BY_RUN}"
+        " WHERE learner_id = ? AND run_no = ? AND run_no <> 0 AND arm_no = ? AND undone = 0 AND standing = 1"
+        " ORDER BY observation_no DESC LIMIT 1",
+        [facts.learner_id, run_no, arm_no],
+    )
+    if row is None:
+        return None
+    number, kind, success, failure, actor = row
+    return number, kind, success / (success + failure), actor
 
 
 def ledger_of_arm(
@@ -68,9 +113,7 @@ def ledger_of_arm(
         [number for (number,) in numbers],
     )
     snapshot.epochs.load([arm_no])
-    posteriors = _posteriors(snapshot, [arm_no])
-    newest_first = sorted(rows, key=lambda row: (row[9], row[0]), reverse=True)
-    return tuple(_observation(snapshot, row, posteriors[arm_no]) for row in newest_first)
+    return _told(snapshot, sorted(rows, key=lambda row: (row[9], row[0]), reverse=True))
 
 
 def _observations_by(way: str) -> str:
@@ -88,7 +131,9 @@ def _posteriors(facts: Facts, arm_nos: Sequence[int]) -> dict[int, Row]:
     return {row[0]: row[1:] for row in rows}
 
 
-def _observation(facts: Facts, row: Row, posterior: Row) -> Observation:
+def _observation(
+    facts: Facts, row: Row, posterior: Row, replaced_by: Replacement | None = None
+) -> Observation:
     number, key, kind, success, failure, uid, run_no, reason, actor, at_ms, undone, standing = row[:12]
     revision, arm_no, run_revision, run_standing, flags, latest = row[12:]
     epoch = facts.epochs.of(arm_no, revision if run_revision is None else run_revision)
@@ -114,6 +159,7 @@ def _observation(facts: Facts, row: Row, posterior: Row) -> Observation:
         mean_moved=_moved(kind, success, failure, flags, posterior)
         if counts and epoch == posterior[2]
         else 0.0,
+        replaced_by=replaced_by,
     )
 
 
