@@ -202,6 +202,15 @@ def observed(arm: RunArm) -> str:
     return "; ".join(said) if said else NONE
 
 
+def recorded(arm: RunArm, story: RunStory) -> str:
+    """What is recorded of an arm in a run, in a few words: its automatic reward and why, what people made of it."""
+    corrections = [row for row in arm.by_hand if row.kind == "correction" and row.counts]
+    if not arm.in_prompt:
+        return "left out"
+    said = "not judged" if arm.reward is None else f"automatic {_reward(arm.reward)}, {evidence(arm, story)}"
+    return f"{said}; corrected to {_reward(corrections[0].reward)}" if corrections else said
+
+
 def ledger_row(row: Observation) -> str:
     """One thing a person said of an arm in this run, and whether it counts."""
     state = "undone" if row.undone else "" if row.counts else replaced(row) or "doesn't count"
@@ -224,7 +233,8 @@ def replaced(row: Observation) -> str | None:
     later = row.replaced_by
     if later is None:
         return None
-    return f"replaced by {_reward(later.reward)} of {later.actor} ({later.id}); its undo moves nothing while that stands"
+    by = f"{_reward(later.reward)} of {later.actor} ({later.id})"
+    return f"replaced by {by}; its undo moves nothing while that stands"
 
 
 def not_decided(story: RunStory) -> str | None:

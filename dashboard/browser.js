@@ -1,5 +1,5 @@
-// What Streamlit leaves to the browser: where its server is, that Back is one step, and what readers of a page hear.
-// Runs before its own scripts.
+// What Streamlit leaves to the browser: where its server is, that Back is one step, keys that work wherever the focus
+// is, and what readers of a page hear. Runs before its own scripts.
 (() => {
   "use strict";
 
@@ -50,6 +50,54 @@
     replace(state, unused, address);
   };
 
+  // Keys. The classes are those of containers and fields that the pages name.
+  const TYPED = "input, textarea, select, [contenteditable], [role=combobox], [role=dialog] *, [data-testid=stDataFrame] *";
+
+  // Ctrl + Enter sends from every field; Streamlit hears it in text fields only. Pressed there, it is heard as ever.
+  // 1 to 4 choose the outcome, while nobody types.
+  window.addEventListener("keydown", event => {
+    const here = event.target, send = document.querySelector(".st-key-send-here button[data-testid=stBaseButton-primary]");
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && send && here.matches("button, button *, [role=radio]")) {
+      event.preventDefault();
+      event.stopPropagation();
+      send.click();
+    }
+    const bare = !(event.ctrlKey || event.metaKey || event.altKey || event.shiftKey);
+    if (bare && /^[1-4]$/.test(event.key) && !here.matches(TYPED)) {
+      const chosen = document.querySelectorAll(".st-key-reward_outcome [role=radio]")[Number(event.key) - 1];
+      chosen?.click();
+      chosen?.focus();
+    }
+  }, true);
+
+  // Enter chooses an arm and goes on to the next field, where digits are no text.
+  window.addEventListener("keydown", event => {
+    if (event.key !== "Enter" || event.ctrlKey || event.metaKey || event.isComposing) return;
+    if (!event.target.matches(".st-key-reward_arm [role=combobox][aria-expanded=true]")) return;
+    window.setTimeout(() => document.querySelector(".st-key-reward_outcome [role=radio][aria-checked=true]")?.focus());
+  }, true);
+
+  // Who comes to a form begins in its first field, if that is empty and nothing else has the focus. Not in a narrow
+  // window, where a keyboard would unfold.
+  const began = new WeakSet();
+  const begin = () => {
+    const form = document.querySelector(".st-key-start-here"), first = form && form.querySelector("input");
+    if (!first || began.has(first)) return;
+    began.add(first);
+    const idle = document.activeElement === null || document.activeElement === document.body;
+    if (idle && first.value === "" && window.innerWidth > 700) first.focus({ preventScroll: true });
+  };
+
+  // What is typed into a long text reaches the server when one stops, not only when one leaves: as a draft it is there
+  // after a reload. Streamlit's field tells it when it hears that it lost the focus.
+  let pause = 0;
+  window.addEventListener("input", event => {
+    const text = event.target;
+    if (!text.matches(".st-key-start-here textarea")) return;
+    window.clearTimeout(pause);
+    pause = window.setTimeout(() => text.dispatchEvent(new FocusEvent("focusout", { bubbles: true })), 600);
+  }, true);
+
   // What a reader of the page hears, where Streamlit's own marks contradict each other: the navigation on a phone is a
   // list whose items lie in boxes, the place where files are dropped says that it is only decoration, and a table that
   // scrolls can't be reached by keys in every browser.
@@ -61,6 +109,7 @@
   let due = false;
   const mend = () => {
     due = false;
+    begin();
     for (const [what, how] of MENDED) document.querySelectorAll(what).forEach(how);
   };
   new MutationObserver(() => {

@@ -6,6 +6,7 @@ import gc
 import importlib
 import pkgutil
 import re
+import secrets
 import socket
 from asyncio import BaseTransport
 from asyncio.trsock import TransportSocket
@@ -25,6 +26,7 @@ from streamlit.runtime import app_session
 
 from dashboard.configuration import PACKAGE, options, own_names
 from dashboard.start_page import start_page
+from dashboard.widgets.browser import BROWSER_COOKIE
 from dashboard.widgets.frame.window import WIDTH_COOKIE
 from dashboard.widgets.ways import PageName
 
@@ -192,12 +194,15 @@ def _start(request: Request) -> Response:
     """What every page begins with; the browser asks each time whether it is still the same."""
     page = start_page()
     known = page.tag in request.headers.get("if-none-match", "")
-    return Response(
+    answer = Response(
         b"" if known else page.html,
         status_code=304 if known else 200,
         media_type=None if known else "text/html",
         headers={"etag": page.tag, "cache-control": "no-cache"},
     )
+    if BROWSER_COOKIE not in request.cookies:
+        answer.set_cookie(BROWSER_COOKIE, secrets.token_urlsafe(24), httponly=True, samesite="strict")
+    return answer
 
 
 @asynccontextmanager

@@ -439,6 +439,23 @@ def day(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
     return written if same_year else f"{written} {at.year}"
 
 
+def ago(at_ms: int, now_ms: int) -> str:
+    """How long ago something was; after some hours its day and minute.
+
+    >>> now = 1_763_630_000_000
+    >>> [ago(now - seconds * 1000, now) for seconds in (3, 70, 600, 7_200, 100_000)]
+    ['just now', 'a minute ago', '10 minutes ago', '2 hours ago', 'on 19 Nov 05:26 UTC']
+    """
+    minutes = max(now_ms - at_ms, 0) // 60_000
+    if minutes < 1:
+        return "just now"
+    if minutes < 60:
+        return "a minute ago" if minutes == 1 else f"{minutes} minutes ago"
+    if minutes < 12 * 60:
+        return "an hour ago" if minutes < 120 else f"{minutes // 60} hours ago"
+    return f"on {moment(at_ms, year_of_ms=now_ms)} UTC"
+
+
 # Lists
 
 

@@ -35,11 +35,18 @@ def say(flash: Flash) -> None:
     st.session_state.setdefault(_FLASHES, []).append(flash)
 
 
-def tried(otherwise: str, act: Callable[[], Flash]) -> None:
-    """Do it, and say what came of it; an error begins with ``otherwise``, our own words."""
+def tried(
+    otherwise: str, act: Callable[[], Flash], *, told: Callable[[ArmscopeError], bool] = lambda _: False
+) -> None:
+    """Do it, and say what came of it; an error begins with ``otherwise``, our own words.
+
+    Nothing is said of an error that is ``told`` elsewhere.
+    """
     try:
         flash = act()
     except ArmscopeError as problem:
+        if told(problem):
+            return
         flash = failure(otherwise, problem)
     if not flash.failed:
         st.session_state[_LAST_ACT] = flash.act

@@ -8,6 +8,7 @@ from dashboard import loading
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
 from dashboard.widgets.rewards import form, history
+from dashboard.widgets.rewards.effect import effect
 from dashboard.widgets.words import section, sentence
 
 
@@ -20,11 +21,9 @@ def page() -> None:
     st.space("xsmall")
     left, right = st.columns([5, 7], gap="large")
     with left, panel("Give a reward"):
-        section("Give a reward")
         filled = form.fields()
     with right, panel("What it would change", still="the form still works"):
-        section("What it would change", "nothing is sent yet")
-        form.effect(filled)
+        effect(filled)
     st.space("small")
     with panel("Last rewards", still="the form still works"):
         section("Last rewards", "undo keeps the record and takes the effect away")

@@ -4,7 +4,7 @@ A sentence is a tuple of parts; a `Phrase` is one of its one or two key phrases,
 part is Markdown already: foreign text has passed `wording.literal`.
 """
 
-from dashboard.sentences.acts import consequence, effect, effect_table, reset, scope_words
+from dashboard.sentences.acts import consequence, effect, effect_table, reset, said_by_hand, scope_words
 from dashboard.sentences.arm import (
     arm,
     arm_facts,
@@ -142,6 +142,7 @@ __all__ = [
     "runs",
     "runs_counted",
     "runs_rest",
+    "said_by_hand",
     "saved_between",
     "savings",
     "savings_line",

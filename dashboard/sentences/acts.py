@@ -4,23 +4,44 @@ from __future__ import annotations
 
 from core.columns import ArmColumns
 from core.records.learner import LearnerSettings
+from core.records.observation import Observation
 from dashboard import wording
 from dashboard.sentences.phrase import Belief, Phrase, Sentence
 
 
-def effect(before_mean: float, after_mean: float, ranks: tuple[int, int]) -> str:
-    """What sending a reward would do.
+def said_by_hand(row: Observation, now_ms: int) -> str:
+    """Who said what of an arm in a run, and when, in Markdown.
+
+    >>> row = Observation(id="reward-1", arm="tool:fs:Read", kind="correction", reward=0.5, weight=1.0, run="a",
+    ...     run_no=1, reason=None, actor="Priya", at_ms=0, epoch=1, undone=False, counts=True)
+    >>> said_by_hand(row, 61_000)
+    'Priya corrected this to 0.5 a minute ago'
+    """
+    did = "corrected this to" if row.kind == "correction" else "gave this"
+    return f"{wording.literal(row.actor)} {did} {row.reward:g} {wording.ago(row.at_ms, now_ms)}"
+
+
+def effect(before_mean: float, after_mean: float, ranks: tuple[int, int], *, sent: bool = False) -> str:
+    """What sending a reward would do, or did.
 
     >>> effect(0.52, 0.50, (21, 23))
     'This would move the mean from 0.52 to 0.50 and the rank from 21 to 23. Nothing is sent yet.'
+    >>> effect(0.5, 0.5, (21, 21), sent=True)
+    'This left the mean at 0.50 and the rank at 21.'
     """
+    move, leave = ("moved", "left") if sent else ("move", "leave")
     before, after = wording.means(before_mean, after_mean)
-    moved = f"move the mean from {before} to {after}" if before != after else f"leave the mean at {after}"
-    rank = f"leave the rank at {wording.count(ranks[1])}"
-    if ranks[0] != ranks[1]:
-        rank = f"the rank from {wording.count(ranks[0])} to {wording.count(ranks[1])}"
-        rank = rank if before != after else f"move {rank}"
-    return f"This would {moved} and {rank}. Nothing is sent yet."
+    ranked = tuple(wording.count(rank) for rank in ranks)
+    mean = (
+        (move, f"the mean from {before} to {after}") if before != after else (leave, f"the mean at {after}")
+    )
+    rank = (
+        (move, f"the rank from {ranked[0]} to {ranked[1]}")
+        if ranks[0] != ranks[1]
+        else (leave, f"the rank at {ranked[1]}")
+    )
+    did = f"{mean[0]} {mean[1]} and {rank[1] if rank[0] == mean[0] else ' '.join(rank)}"
+    return f"This {did}." if sent else f"This would {did}. Nothing is sent yet."
 
 
 def scope_words(columns: ArmColumns) -> str:

@@ -6,7 +6,7 @@ the address of every other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -26,6 +26,7 @@ COMPACT: Final = "compact"
 PRESENT: Final = "present"
 _KEPT: Final = (LEARNER, SPAN, SINCE, UNTIL, MODEL, CHANNEL, TYPE, COMPACT, PRESENT)
 _PAGE: Final = "armscope page"
+_ARRIVAL: Final = "armscope arrival"
 
 # A page's, which links to it write
 
@@ -56,15 +57,19 @@ def kept() -> dict[str, list[str]]:
 
 
 def put_back(page: str) -> None:
-    """Put the filters back into the address after a change of page.
+    """Put the filters back into the address after a change of page, and note that somebody has arrived.
 
     A link carries none: a bound parameter can't be set directly; setting its widget's state again sends it anew. Back
     and Forward carry those of their step, of which Streamlit forgets what is folded away.
     """
-    if st.session_state.get(_PAGE) == page:
+    here = get_script_run_ctx()
+    is_other = st.session_state.get(_PAGE) != page
+    if is_other or (here is not None and here.is_history_navigation):
+        st.session_state[_ARRIVAL] = arrival() + 1
+    if not is_other:
         return
     st.session_state[_PAGE] = page
-    asked = _asked_for()
+    asked = {} if here is None else parse_qs(here.query_string)  # as the browser sent it with this rerun
     for name in _KEPT:
         if name in asked and name not in st.query_params:
             st.query_params[name] = asked[name]
@@ -72,7 +77,15 @@ def put_back(page: str) -> None:
             st.session_state[name] = st.session_state[name]
 
 
-def _asked_for() -> dict[str, list[str]]:
-    """The address as the browser sent it with this rerun."""
-    here = get_script_run_ctx()
-    return {} if here is None else parse_qs(here.query_string)
+def arrival() -> int:
+    """Which time this is that somebody has come to a page, by a link, Back or the address itself."""
+    return int(st.session_state.get(_ARRIVAL, 0))
+
+
+def say(chosen: Mapping[str, str | None]) -> None:
+    """Have the address say what is chosen where no widget is bound to it; None takes a name out."""
+    for name, value in chosen.items():
+        if value is None and name in st.query_params:
+            del st.query_params[name]
+        elif value is not None and st.query_params.get(name) != value:
+            st.query_params[name] = value

@@ -16,6 +16,7 @@ _ROWS: Final = (
     (KEYS, "every page", "this list"),
     (UNDO, "every page", "undo your last act"),
     (SEND, "Rewards", "send the reward, from any field"),
+    ("1 to 4", "Rewards", "choose the outcome, while no field has the focus"),
     ("Tab, Shift + Tab", "every page", "next or previous control; Enter or Space presses it"),
     ("Arrow keys", "tables, choices", "move inside; in a table ↓ and ↑ choose a row, → opens it"),
     ("Ctrl + F", "tables", "search in a table that has the focus"),

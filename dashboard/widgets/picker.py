@@ -34,7 +34,7 @@ def matches(keys: Sequence[str], needle: str, at_most: int = AT_ONCE) -> list[st
 
 def one_arm(columns: ArmColumns, *, key: str, label: str = "Arm") -> str | None:
     """Pick one arm; the choice is in the address."""
-    options, hint = _options(columns, key)
+    options, hint = options_of(columns.keys, key)
     return st.selectbox(
         label,
         options,
@@ -55,7 +55,7 @@ def several_arms(
     help_text: str | None = None,
 ) -> list[str]:
     """Pick several arms; the choice is in the address."""
-    options, hint = _options(columns, key)
+    options, hint = options_of(columns.keys, key)
     return st.multiselect(
         label,
         options,
@@ -68,16 +68,16 @@ def several_arms(
     )
 
 
-def _options(columns: ArmColumns, key: str) -> tuple[list[str], str]:
-    """All arms; of too many those that the search finds together with those already chosen, and how many these are."""
-    if len(columns) <= AT_ONCE:
-        return list(columns.keys), ""
+def options_of(keys: Sequence[str], key: str) -> tuple[list[str], str]:
+    """All arms; of too many those that a search finds together with those chosen, and how many these are."""
+    if len(keys) <= AT_ONCE:
+        return list(keys), ""
     needle = st.text_input(
         "Search arms", key=f"{key} search", type="search", live=True, placeholder="part of an id"
     )
-    chosen = [arm for arm in _chosen(key) if arm in columns.places]
-    found = matches(columns.keys, needle or "")
-    said = f"{wording.count(len(found))} of {wording.count(len(columns))} arms: search above"
+    chosen = [arm for arm in _chosen(key) if arm in keys]
+    found = matches(keys, needle or "")
+    said = f"{wording.count(len(found))} of {wording.count(len(keys))} arms: search above"
     return sorted({*chosen, *found}), said
 
 

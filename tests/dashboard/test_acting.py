@@ -49,14 +49,6 @@ def test_the_same_form_counts_once_however_often_it_is_sent(database: Path) -> N
     assert len(look.rewards(desk)) == 1
 
 
-def test_a_reward_that_the_record_does_not_admit_says_why(open_page: Open, database: Path) -> None:
-    world(database, keys(4), 20)
-    page = open_page("rewards", reward_arm=ARM, reward_run="<b>4711</b>")
-    assert any("There is no run" in text and "<b>" not in text for text in texts(page))
-    button = next(button for button in page.button if button.label == "Send reward")
-    assert button.disabled
-
-
 def test_zero_is_a_reward(open_page: Open, database: Path) -> None:
     world(database, keys(4), 20)
     page = open_page("rewards", reward_arm=ARM)

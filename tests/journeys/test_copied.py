@@ -20,7 +20,8 @@ _SEEN: Final = """
 () => {
   const all = (what, read) => Array.from(document.querySelectorAll(what), read);
   return [
-    document.querySelector('[data-testid=stMain]').innerText,
+    // What is begun is a draft of the browser it was begun in.
+    document.querySelector('[data-testid=stMain]').innerText.replace(' a draft, not sent yet', ''),
     ...all('table[role=grid]', grid => grid.textContent),
     ...all('.js-plotly-plot', figure => JSON.stringify([figure.data, figure.layout.annotations])),
   ];

@@ -69,14 +69,14 @@ def test_a_reward_is_given_and_taken_back(come: Come, changing: Served) -> None:
     before = changing.posteriors()
     visit = come(changing).open("rewards")
     typist = Typist(visit)
-    typist.tab_to("Arm", tag="input")
+    visit.until(lambda: typist.stop().name == "Arm")
     typist.type("Bash")
-    typist.press("Enter")
-    typist.tab_to("Accepted")
-    typist.press("ArrowRight", "ArrowRight", "Enter")
+    typist.press("Enter")  # and on to the outcome
+    expect(visit.page.get_by_role("radio", name="Accepted")).to_be_focused()
+    typist.press("3")
     expect(visit.page.get_by_role("radio", name="Rejected")).to_be_checked()
     typist.tab_to("Why", tag="textarea")
-    typist.type("broke the build")
+    typist.type("broke the build, 2 times")  # digits are text while a field has the focus
     typist.press("Control+Enter")
     alpha, beta, pulls = before[_BASH]
     expect(visit.page.get_by_test_id("stToast")).to_contain_text("rewarded 0")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -26,7 +28,6 @@ def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(
     assert plotted_means(plotted) == falling(before)
 
     visit.go("rewards")
-    expect(send(visit)).to_be_disabled()
     choose(visit, _BASH, "Rejected")
     visit.until(lambda: preview(visit)["mean"] == ["0.43", "0.42", "−0.010"])
     assert preview(visit)["confidence"] == ["●●●○ high, 40 pulls", "●●●○ high, 41 pulls", "+1 pull"]
@@ -109,9 +110,9 @@ def test_a_run_is_corrected_by_its_number(come: Come, changing: Served) -> None:
     alpha, beta, pulls = changing.posteriors()[_LIKES]
     visit = come(changing).open("rewards", reward_arm=_LIKES)
     name_run(visit, "2")
-    visit.page.get_by_role("radio", name="Correction").click()
+    expect(visit.page.get_by_role("radio", name="Correction")).to_be_checked()
     visit.page.get_by_role("radio", name="Rejected").click()
-    expect(visit.page.get_by_text("counts in the epoch of run 2")).to_be_visible()
+    expect(visit.page.get_by_text("It counts in the epoch of run 2")).to_be_visible()
     visit.until(lambda: preview(visit)["confidence"][2] == "none")
     send(visit).click()
     expect(visit.page.get_by_test_id("stToast")).to_contain_text("rewarded 0")
@@ -119,8 +120,59 @@ def test_a_run_is_corrected_by_its_number(come: Come, changing: Served) -> None:
     visit.until(lambda: (visit.rows()[0]["kind"], visit.rows()[0]["run"]) == ("correction", "2"))
 
     name_run(visit, "4000")
-    expect(visit.page.get_by_text("4000", exact=False).last).to_be_visible()
-    expect(send(visit)).to_be_disabled()
+    expect(visit.page.get_by_text("There is no run '4000'")).to_be_visible()
+    expect(visit.page.get_by_text("counts in")).to_have_count(0)
+    send(visit).click()
+    visit.settle()
+    assert changing.posteriors()[_LIKES] == (alpha - 1, beta + 1, pulls)
+
+
+_FIELDS: Final = ".st-key-start-here :is(input, textarea, [role=radio][aria-checked=true])"
+
+
+def test_ctrl_enter_sends_from_every_field(come: Come, changing: Served) -> None:
+    visit = come(changing).open("rewards", reward_arm=_LIKES, reward_run="4", reward_outcome="A number")
+    form = visit.page.locator(_FIELDS)
+    expect(form).to_have_count(6)  # arm, outcome, number, run, kind, why
+    sent = visit.page.get_by_text("Sent; change anything to send another")
+    for place in range(6):
+        number = visit.page.get_by_role("spinbutton", name="Reward, 0 to 1")
+        number.fill(f"0.{place + 1}")
+        number.press("Enter")
+        expect(sent).to_have_count(0)
+        visit.settle()
+        form.nth(place).focus()
+        visit.page.keyboard.press("Control+Enter")
+        expect(sent).to_be_visible()
+        visit.settle()
+    visit.until(lambda: [row["reward"] for row in visit.rows()[:6]] == [f"◆ 0.{6 - at}" for at in range(6)])
+
+
+def test_a_half_filled_form_survives_reload_menu_and_back(come: Come, changing: Served) -> None:
+    """The reason while it is still being typed; nobody left the field."""
+    visit = come(changing, place=2).open("rewards")
+    visit.page.keyboard.type("Bash")  # the focus starts in the arm
+    visit.page.keyboard.press("Enter")
+    visit.settle()
+    visit.page.keyboard.press("3")
+    expect(visit.page.get_by_role("radio", name="Rejected")).to_be_checked()
+    why = visit.page.get_by_role("textbox", name="Why")
+    why.click()
+    visit.page.keyboard.type("half a sen")
+    visit.page.wait_for_timeout(800)  # one stops for a moment
+    visit.settle().page.reload()
+    for way in ("reload", "menu", "back"):
+        if way != "reload":
+            visit.go("savings")
+            visit.page.go_back() if way == "back" else visit.go("rewards")
+        visit.settle()
+        expect(why).to_have_value("half a sen")
+        expect(visit.page.get_by_role("combobox", name="Arm")).to_have_value(_BASH)
+        expect(visit.page.get_by_role("radio", name="Rejected")).to_be_checked()
+        expect(visit.page.get_by_text("a draft, not sent yet")).to_be_visible()
+    assert "half" not in visit.page.url
+    visit.page.get_by_role("button", name="Discard").click()
+    expect(why).to_have_value("")
 
 
 def choose(visit: Visit, arm: str, outcome: str) -> None:

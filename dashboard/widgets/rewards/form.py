@@ -1,4 +1,4 @@
-"""Reward form: arm, outcome, run, kind and reason; its effect before it is sent; sent once, however often clicked.
+"""Reward form: arm, outcome, run, kind and reason; sent once, however often clicked.
 
 The form is no `st.form`, so that its effect follows every change. The idempotency key belongs to the form as it
 stands on the page; a new one begins when the reward is recorded. The button carries the key in its own identity,
@@ -8,216 +8,334 @@ second half of a slow double click is no second reward.
 
 from __future__ import annotations
 
-import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal
 
 import streamlit as st
 
-from core.errors import ArmscopeError
-from core.flows.look import RewardPreview
-from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS
+from core import explained
+from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm, UnknownRun
+from core.flows.look import RewardPreview, RunArm, RunStory
+from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS, Observation
 from dashboard import acting, loading, sentences, wording
 from dashboard.acting import RewardForm
-from dashboard.figures.before_after import before_after
-from dashboard.widgets.address import REWARDS_ARM, REWARDS_RUN
-from dashboard.widgets.chart import chart
 from dashboard.widgets.keys import SEND
-from dashboard.widgets.picker import one_arm
-from dashboard.widgets.words import muted, small_table
+from dashboard.widgets.picker import options_of
+from dashboard.widgets.rewards import filled
+from dashboard.widgets.rewards.drafts import Fields
+from dashboard.widgets.words import gray, paragraphs, section, small
 
-Outcome = Literal["accepted", "partial", "rejected", "number"]
+Field = Literal["arm", "outcome", "run", "kind"]
 
-OUTCOME: Final = "reward_outcome"
-NUMBER: Final = "reward"
-KIND: Final = "reward_kind"
-WHY: Final = "reward reason"
-_KEY: Final = "reward form key"
-_LAST: Final = "reward form as it was left"
-_OUTCOMES: Final[tuple[Outcome, ...]] = ("accepted", "partial", "rejected", "number")
-_KINDS: Final = ("Feedback", "Correction")
-_OUTCOME_WORDS: Final[dict[Outcome, str]] = {
-    "accepted": "Accepted",
-    "partial": "Partial",
-    "rejected": "Rejected",
-    "number": "A number",
-}
+START_HERE: Final = "start here"
+"""Key of what holds the field in which somebody who arrives begins; the browser puts the focus there."""
+SEND_HERE: Final = "send here"
+"""Key of what holds the button that Ctrl + Enter presses from wherever the focus is."""
+_KEEPS: Final = (
+    "Ctrl + Enter sends, from any field. What is begun is a draft, which this server keeps for this browser until it "
+    "is sent or discarded."
+)
+"""Always there, so that nothing moves when a form becomes a draft."""
+_SENT: Final = "reward form sent"
+_REFUSED: Final = "reward form refused"
+_INCOMPLETE: Final[Mapping[Field, str]] = MappingProxyType(
+    {"arm": "Choose an arm.", "outcome": "A reward must be a number from 0 to 1, got nothing."}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filled:
-    """The form as it stands; ``form`` is None while no arm is chosen."""
+    """The form as it stands. ``story`` is of the run it names, if there is one; ``form`` is None while something is
+    missing, and ``problems`` say at which field what is wrong.
+    """
 
+    fields: Fields
+    story: RunStory | None
     form: RewardForm | None
-    preview: RewardPreview | None = None
-    problem: ArmscopeError | None = None
+    preview: RewardPreview | None
+    problems: Mapping[Field, str]
+
+    @property
+    def arm_in_run(self) -> RunArm | None:
+        """What the run records of the arm."""
+        arms = () if self.story is None else self.story.arms
+        return next((arm for arm in arms if arm.arm == self.fields.arm and arm.in_prompt), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """A reward that was sent, with the effect it was shown to have, and the form as it left it."""
+
+    act: str
+    preview: RewardPreview | None
+    left: Fields
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Refused:
+    """Why a form was not sent, as it stood then; "" = it was not complete."""
+
+    why: str
+    fields: Fields
 
 
 def fields() -> Filled:
-    """Draw the form and its button; the button works only where the preview does."""
-    with st.container(border=True):
-        one_arm(loading.everything().columns, key=REWARDS_ARM)
-        _value_field()
-        _run_fields()
-        st.text_area("Why", key=WHY, height=80, max_chars=MAX_REASON_CHARS, placeholder="optional")
-        filled = _previewed(_as_it_stands())
-        _send(filled)
-    return filled
-
-
-def _value_field() -> None:
-    outcome = st.segmented_control(
-        "Outcome",
-        _OUTCOMES,
-        default="accepted",
-        required=True,
-        format_func=lambda name: _OUTCOME_WORDS[name],
-        key=OUTCOME,
-        bind="query-params",
-    )
-    if outcome == "number":
-        st.number_input(
-            "Reward, 0 to 1", 0.0, 1.0, value=0.5, step=0.05, format="%.2f", key=NUMBER, bind="query-params"
+    """Draw the form and its button."""
+    filled.arrive()
+    seen = _filled()
+    section("Give a reward", "a draft, not sent yet" if filled.is_draft() else "")
+    with st.container(border=True, key=START_HERE):
+        _arm_field(seen)
+        _value_field(seen)
+        _run_fields(seen)
+        st.text_area(
+            "Why",
+            key=filled.WHY,
+            height=80,
+            max_chars=MAX_REASON_CHARS,
+            placeholder="optional",
+            on_change=filled.keep,  # at once, also where somebody leaves with it
         )
+        _send(seen)
+    filled.keep()
+    return seen
 
 
-def _run_fields() -> None:
-    left, right = st.columns(2)
-    run = left.text_input("Run, optional", key=REWARDS_RUN, bind="query-params", placeholder="number or id")
-    right.segmented_control(
-        "This is",
-        _KINDS,
-        default="Feedback",
-        required=True,
-        key=KIND,
-        bind="query-params",
-        disabled=not _run_of(run),
-        help="Feedback adds an observation; a correction replaces the automatic one of that run.",
-    )
+def sent() -> Sent | None:
+    """What was sent last, as long as nothing in the form has changed since."""
+    done: Sent | None = st.session_state.get(_SENT)
+    return done if done is not None and done.left == filled.now() else None
 
 
-def _run_of(typed: str | None) -> str | None:
+def _filled() -> Filled:
+    """The form from its fields' own state.
+
+    The button's callback asks again: a key may send the form in the moment in which it commits a field.
+    """
+    run = _run_of(filled.now().run)
+    story, problem = _story(run)
+    arm = filled.now().arm
+    judged = story is not None and any(one.arm == arm and one.reward is not None for one in story.arms)
+    filled.offer("Correction" if judged else "Feedback")
+    fields = filled.now()
+    form, preview = _form_of(fields, run, story), None
+    problems: dict[Field, str] = {} if problem is None else {"run": str(problem)}
+    if form is not None and problem is None:
+        try:
+            preview = loading.preview_reward(form.arm, form.value, run=form.run, correct=form.correct)
+        except ArmscopeError as refusal:
+            problems[_field_of(refusal, correct=form.correct)] = str(refusal)
+    return Filled(fields=fields, story=story, form=form, preview=preview, problems=problems)
+
+
+def _run_of(typed: str) -> str | None:
     """A run's number or id as typed; numbers may carry their thousands commas.
 
     >>> _run_of(" 2,871 "), _run_of("a,b"), _run_of("")
     ('2871', 'a,b', None)
     """
-    text = (typed or "").strip()
+    text = typed.strip()
     bare = text.replace(",", "")
     return (bare if bare.isdecimal() else text) or None
 
 
-def _as_it_stands() -> RewardForm | None:
-    """The form from the fields' own state, None while it is not complete.
+def _story(run: str | None) -> tuple[RunStory | None, ArmscopeError | None]:
+    """What is recorded of the run, or why there is nothing."""
+    if run is None:
+        return None, None
+    try:
+        return loading.run(run), None
+    except UnknownRun as problem:
+        return None, problem
 
-    The button's callback asks again: a key may send the form in the moment in which it commits a field.
-    """
-    state = st.session_state
-    outcome: Outcome = state.get(OUTCOME, "accepted")
-    arm: str | None = state.get(REWARDS_ARM)
-    value = state.get(NUMBER) if outcome == "number" else OUTCOME_REWARDS[outcome]
-    if arm is None or value is None:
+
+def _form_of(fields: Fields, run: str | None, story: RunStory | None) -> RewardForm | None:
+    value = fields.number if fields.outcome == "number" else OUTCOME_REWARDS[fields.outcome]
+    if fields.arm is None or value is None:
         return None
-    run = _run_of(state.get(REWARDS_RUN))
+    newest = None if story is None else _newest(story, fields.arm)
     return RewardForm(
-        arm=arm,
+        arm=fields.arm,
         value=value,
-        reason=(state.get(WHY) or "").strip() or None,
+        reason=fields.why.strip() or None,
         run=run,
-        correct=run is not None and state.get(KIND) == "Correction",
-        key=_form_key(),
+        correct=run is not None and fields.kind == "Correction",
+        seen=filled.seen("" if newest is None else newest.id),
+        key=filled.form_key(),
     )
 
 
-def _previewed(form: RewardForm | None) -> Filled:
-    if form is None:
-        return Filled(form=None)
-    try:
-        preview = loading.preview_reward(form.arm, form.value, run=form.run, correct=form.correct)
-    except ArmscopeError as problem:
-        return Filled(form=form, problem=problem)
-    return Filled(form=form, preview=preview)
+def _newest(story: RunStory, arm: str | None) -> Observation | None:
+    """What a person said last of an arm in a run, of what was not taken back."""
+    rows = next((one.by_hand for one in story.arms if one.arm == arm), ())
+    return next((row for row in rows if not row.undone), None)
 
 
-def _send(filled: Filled) -> None:
-    form = filled.form
-    is_new = st.session_state.get(_LAST) != _fields_now()
-    ready = form is not None and filled.problem is None and is_new and loading.reading().may("reward")
-    with st.container(horizontal=True, vertical_alignment="center"):
+def _field_of(problem: ArmscopeError, *, correct: bool) -> Field:
+    """Where an error belongs: the record does not admit this run, this arm in it, or its correction."""
+    match problem:
+        case UnknownRun():
+            return "run"
+        case InvalidReward():
+            return "outcome"
+        case NotApplicable() if correct and "correct" in problem.problem:
+            return "kind"
+        case UnknownArm() | _:
+            return "arm"
+
+
+# The fields
+
+
+def _arm_field(seen: Filled) -> None:
+    """Any arm; where a run is named the arms of its prompt, each with what is recorded of it there."""
+    hint, said = "Choose an arm", dict[str, str]()
+    if seen.story is not None:
+        said = {one.arm: explained.recorded(one, seen.story) for one in seen.story.arms if one.in_prompt}
+        options = list(said)
+        hint = f"Choose one of {wording.things(len(options), 'arm')} of the run"
+    else:
+        options, hint = options_of(loading.everything().columns.keys, filled.ARM)
+    if seen.fields.arm is not None and seen.fields.arm not in options:
+        options = [seen.fields.arm, *options]
+    # The browser knows the choice by its words alone, which change with what is recorded: so it is told again.
+    st.session_state[filled.ARM] = seen.fields.arm
+    st.selectbox(
+        "Arm",
+        options,
+        index=None,
+        key=filled.ARM,
+        placeholder=hint or "Choose an arm",
+        filter_mode="contains",
+        format_func=lambda arm: f"{arm} · {said[arm]}" if arm in said else str(arm),
+    )
+    _problem(seen, "arm")
+    if seen.arm_in_run is not None and seen.story is not None:
+        st.markdown(small(_recorded(seen.arm_in_run, seen.story)))
+
+
+def _recorded(arm: RunArm, story: RunStory) -> str:
+    """What is recorded of the arm in the run, and what people said of it, newest last."""
+    now_ms = loading.reading().desk.clock()
+    standing = [row for row in reversed(arm.by_hand) if row.counts]
+    said = [wording.literal(explained.recorded(arm, story).partition(";")[0])]
+    said += [sentences.said_by_hand(row, now_ms) for row in standing]
+    return f"In run {wording.count(story.facts.run_no)}: {'. '.join(said)}."
+
+
+def _value_field(seen: Filled) -> None:
+    st.segmented_control(
+        "Outcome, keys 1 to 4",
+        filled.OUTCOMES,
+        required=True,
+        format_func=lambda name: filled.OUTCOME_WORDS[name],
+        key=filled.OUTCOME,
+    )
+    if seen.fields.outcome == "number":
+        st.number_input("Reward, 0 to 1", 0.0, 1.0, step=0.05, format="%.2f", key=filled.NUMBER)
+    _problem(seen, "outcome")
+
+
+def _run_fields(seen: Filled) -> None:
+    left, right = st.columns(2)
+    left.text_input("Run, optional", key=filled.RUN, placeholder="number or id")
+    right.segmented_control(
+        "This is",
+        filled.KINDS,
+        required=True,
+        key=filled.KIND,
+        disabled=not seen.fields.run.strip(),
+        help="Feedback adds an observation; a correction replaces the automatic one of that run.",
+    )
+    _problem(seen, "run")
+    _problem(seen, "kind")
+
+
+def _problem(seen: Filled, field: Field) -> None:
+    """What is wrong with a field, under it; what is only missing, once somebody has tried to send the form."""
+    said = seen.problems.get(field)
+    if said is None and _refused() is not None and seen.form is None:
+        is_missing = seen.fields.arm is None if field == "arm" else seen.fields.outcome == "number"
+        said = _INCOMPLETE.get(field) if is_missing else None
+    if said is not None:
+        st.markdown(f":red[:material/error: {wording.literal(said)}]")
+
+
+def _refused() -> _Refused | None:
+    """Why the form, as it stands, was not sent when somebody tried."""
+    refused: _Refused | None = st.session_state.get(_REFUSED)
+    return refused if refused is not None and refused.fields == filled.now() else None
+
+
+# Sending
+
+
+def _send(seen: Filled) -> None:
+    done = sent() is not None
+    with st.container(horizontal=True, vertical_alignment="center", key=SEND_HERE):
         st.button(
             "Send reward",
             type="primary",
             shortcut=SEND,
-            key=f"send {_form_key()}",
-            disabled=not ready,
-            on_click=_sent,
-            args=(_form_key(),),
+            key=f"send {filled.form_key()}",
+            disabled=done or not loading.reading().may("reward"),
+            on_click=_tried,
+            args=(filled.form_key(),),
         )
-        st.markdown(
-            f":gray[{_beside(form) if is_new else 'sent; change anything to send another'}]", width="content"
+        st.button(
+            "Discard",
+            type="tertiary",
+            key="discard reward",
+            disabled=not filled.is_draft(),
+            on_click=filled.discard,
         )
-    st.markdown(":small[:gray[Ctrl + Enter sends, from any field.]]")
+    said = "Sent; change anything to send another" if done else _beside(seen)
+    paragraphs(gray(f"{said}."), small(_KEEPS))
 
 
-def _sent(key: str) -> None:
+def _tried(key: str) -> None:
     """Send the form, unless its key was used up: then this is a second click on a form that is gone."""
-    form = _as_it_stands()
-    if form is not None and key == form.key:
-        acting.send_reward(form, _begin_again)
-
-
-def _beside(form: RewardForm | None) -> str:
-    if form is None:
-        return "choose an arm first"
-    if form.run is None:
-        return "counts in the arm's present epoch"
-    return f"counts in the epoch of run {wording.literal(form.run)}"
-
-
-def _form_key() -> str:
-    if _KEY not in st.session_state:
-        st.session_state[_KEY] = uuid.uuid4().hex
-    return str(st.session_state[_KEY])
-
-
-def _begin_again() -> None:
-    """A new form: a new key, no reason, no run; the arm and the outcome stay."""
-    st.session_state[_KEY] = uuid.uuid4().hex
-    st.session_state[WHY] = ""
-    st.session_state[REWARDS_RUN] = ""
-    st.session_state[_LAST] = _fields_now()
-
-
-def _fields_now() -> tuple[object, ...]:
-    """What the person has filled in."""
-    return tuple(
-        st.session_state.get(field) for field in (REWARDS_ARM, OUTCOME, NUMBER, REWARDS_RUN, KIND, WHY)
-    )
-
-
-def effect(filled: Filled) -> None:
-    """Before and after: a picture, a table, and one sentence; or why it cannot be sent."""
-    if filled.problem is not None:
-        with st.container(border=True):
-            st.markdown(f":red[:material/error:] {wording.literal(str(filled.problem))}")
+    if key != filled.form_key():
         return
-    if filled.form is None or filled.preview is None:
-        muted("Choose an arm, and its belief before and after appears here.")
+    now = _filled()
+    if now.form is None or now.problems:
+        st.session_state[_REFUSED] = _Refused(why="", fields=now.fields)
         return
-    look = loading.reading().tokens
-    before, after = filled.preview.before, filled.preview.after
-    arm = filled.form.arm
-    drawn = before_after(
-        arm, wording.type_of(arm), (before.alpha, before.beta), (after.alpha, after.beta), look
-    )
-    chart(drawn, key="effect")
-    small_table(
-        sentences.effect_table(before, after, n_arms=filled.preview.n_arms),
-        alt="Belief before and after the reward",
-    )
-    if filled.preview.in_present_epoch:
-        muted(sentences.effect(before.mean, after.mean, (before.rank, after.rank)))
-    else:
-        muted(
-            "That run belongs to an epoch that a reset has ended: the reward is kept there, not in this belief."
-        )
+
+    def after(act: str) -> None:
+        filled.begin_again()
+        st.session_state[_SENT] = Sent(act=act, preview=now.preview, left=filled.now())
+
+    def told(problem: ArmscopeError) -> bool:
+        if isinstance(problem, Conflict):
+            filled.forget_seen()
+            st.session_state[_REFUSED] = _Refused(why=str(problem), fields=now.fields)
+        return isinstance(problem, Conflict)
+
+    acting.send_reward(now.form, after, told=told)
+
+
+def _beside(seen: Filled) -> str:
+    """What sending would do, or why it would not; nothing is promised of a run that isn't there."""
+    refused = _refused()
+    if seen.form is None:
+        return "Choose an arm first" if seen.fields.arm is None else "Give a number first"
+    if seen.problems:
+        return "It can’t be sent: see above"
+    if refused is not None:
+        return _meanwhile(seen, refused)
+    if seen.story is None:
+        return "It counts in the arm’s present epoch"
+    return f"It counts in the epoch of run {wording.count(seen.story.facts.run_no)}"
+
+
+def _meanwhile(seen: Filled, refused: _Refused) -> str:
+    """Who was quicker, and that it takes one more press."""
+    newest = None if seen.story is None else _newest(seen.story, seen.fields.arm)
+    if newest is None:
+        return wording.literal(refused.why)
+    said = sentences.said_by_hand(newest, loading.reading().desk.clock())
+    replaces = newest.kind == "correction" and seen.fields.kind == "Correction"
+    return f"Not sent: **{said}**. Send again to {'replace it' if replaces else 'add yours'}"

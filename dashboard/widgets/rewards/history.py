@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import streamlit as st
 
+from core import explained
 from core.records.observation import Observation
 from dashboard import loading, wording
 from dashboard.widgets.tables import act_table
@@ -56,14 +57,24 @@ def table(chosen: Whose) -> None:
         "arm": [wording.plain(wording.full_name(one.arm)) for one in given],
         "reward": [wording.reward(one.reward) for one in given],
         "run": [wording.MISSING if one.run_no is None else wording.count(one.run_no) for one in given],
-        "kind": ["undone" if one.undone else one.kind for one in given],
-        "why": [wording.plain(one.reason or wording.MISSING) for one in given],
+        "kind": [_kind(one) for one in given],
+        "why": [wording.plain(_why(one)) for one in given],
         "mean moved": [_moved(one) for one in given],
         **acts_column(given),
     }
     if chosen == "mine":
         del cells["by"]
     act_table(cells, _WIDTHS, key="last rewards", alt="Last rewards", on_click=taking_back(given))
+
+
+def _kind(one: Observation) -> str:
+    return "undone" if one.undone else "replaced" if one.replaced_by is not None else one.kind
+
+
+def _why(one: Observation) -> str:
+    """The reason; of a correction that gave way, by what it was replaced and what its undo would do."""
+    said = [part for part in (explained.replaced(one), one.reason) if part]
+    return "; ".join(said) or wording.MISSING
 
 
 def _moved(one: Observation) -> str:

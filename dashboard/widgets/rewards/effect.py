@@ -1,0 +1,70 @@
+"""Effect: what the reward would change before it is sent, and what it changed until something else is filled in."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.flows.look import RewardPreview
+from dashboard import acting, loading, sentences, wording
+from dashboard.figures.before_after import before_after
+from dashboard.widgets.chart import chart
+from dashboard.widgets.rewards.form import Filled, Sent, sent
+from dashboard.widgets.way_back import way_back
+from dashboard.widgets.words import both_ends, muted, section, small, small_table
+
+
+def effect(filled: Filled) -> None:
+    """Before and after: a picture, a table, and one sentence."""
+    done = sent()
+    if done is not None and done.preview is not None:
+        _what_it_changed(done, done.preview)
+        return
+    section("What it would change", "nothing is sent yet")
+    if filled.preview is None:
+        muted(
+            "Put right what is marked in red, and the effect appears here."
+            if filled.problems
+            else "Choose an arm, and its belief before and after appears here."
+        )
+        return
+    _before_and_after(filled.preview, sent=False)
+
+
+def _what_it_changed(done: Sent, preview: RewardPreview) -> None:
+    """The effect of what was sent, with its way back."""
+    given = next((one for one in loading.rewards(everyone=False) if one.id == done.act), None)
+    state = "" if given is None else "undone: its effect is gone" if given.undone else "sent"
+    about = "" if given is None or given.run_no is None else f", run {wording.count(given.run_no)}"
+    with both_ends():
+        st.header(f"What it changed {small(f'{state}{about}')}", anchor=False, width="content")
+        back = None if given is None else way_back(given)
+        if given is not None and back is not None:
+            st.button(
+                back,
+                icon=":material/undo:" if back == "Undo" else ":material/redo:",
+                key=f"take back sent {given.id}",
+                on_click=acting.take_back,
+                args=(given.id,),
+                kwargs={"again": given.undone},
+            )
+    _before_and_after(preview, sent=True)
+
+
+def _before_and_after(preview: RewardPreview, *, sent: bool) -> None:
+    look = loading.reading().tokens
+    before, after, arm = preview.before, preview.after, preview.arm
+    drawn = before_after(
+        arm, wording.type_of(arm), (before.alpha, before.beta), (after.alpha, after.beta), look
+    )
+    chart(drawn, key="effect")
+    small_table(
+        sentences.effect_table(before, after, n_arms=preview.n_arms),
+        alt="Belief before and after the reward",
+    )
+    if preview.in_present_epoch:
+        muted(sentences.effect(before.mean, after.mean, (before.rank, after.rank), sent=sent))
+    else:
+        kept = "was kept" if sent else "is kept"
+        muted(
+            f"That run belongs to an epoch that a reset has ended: the reward {kept} there, not in this belief."
+        )

@@ -1,0 +1,186 @@
+"""What the form of rewards is filled with: from the address and a draft when one arrives, into both as it changes.
+
+The fields are not bound to the address, as others are: it could then hold labels only, not what is chosen. Whoever
+arrives gets what the address says; what it leaves open comes from the newest draft that does not contradict it. What
+somebody fills in is a draft until it is sent.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Final, get_args
+
+import streamlit as st
+
+from dashboard import loading
+from dashboard.widgets import address
+from dashboard.widgets.browser import browser
+from dashboard.widgets.rewards.drafts import DRAFTS, Draft, Fields, Kind, Outcome, Place
+
+ARM: Final = address.REWARDS_ARM
+RUN: Final = address.REWARDS_RUN
+OUTCOME: Final = "reward_outcome"
+NUMBER: Final = "reward"
+KIND: Final = "reward_kind"
+WHY: Final = "reward reason"
+OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+OUTCOME_WORDS: Final[dict[Outcome, str]] = {
+    "accepted": "Accepted",
+    "partial": "Partial",
+    "rejected": "Rejected",
+    "number": "A number",
+}
+_KEY: Final = "reward form key"
+_ARRIVAL: Final = "reward form arrival"
+_BEGUN: Final = "reward form as it was begun with"
+_ABOUT: Final = "reward form is about"
+_SEEN: Final = "reward form has seen"
+
+
+def arrive() -> None:
+    """Fill the form in, if somebody has just come to it."""
+    if st.session_state.get(_ARRIVAL) == address.arrival():
+        return
+    st.session_state[_ARRIVAL] = address.arrival()
+    asked, named = _asked()
+    draft = DRAFTS.newest(
+        _place(), lambda fields: all(getattr(fields, name) == getattr(asked, name) for name in named)
+    )
+    if draft is not None:
+        begin(draft.fields, key=draft.key)
+        return
+    begin(asked)
+    if "kind" not in named:
+        st.session_state[_ABOUT] = None
+
+
+def _asked() -> tuple[Fields, frozenset[str]]:
+    """What the address says, of that what the form can hold; and of which fields it says something."""
+    said = st.query_params
+    arm, run, kind = said.get(ARM), said.get(RUN, ""), said.get(KIND)
+    outcome = next((name for name, word in OUTCOME_WORDS.items() if word == said.get(OUTCOME)), None)
+    number = _number(said.get(NUMBER, ""))
+    plain = Fields()
+    asked = Fields(
+        arm=arm if arm in loading.everything().columns.places else None,
+        outcome=outcome or plain.outcome,
+        number=plain.number if number is None else number,
+        run=run,
+        kind=next((name for name in KINDS if name == kind), plain.kind),
+    )
+    given = {
+        "arm": asked.arm,
+        "outcome": outcome,
+        "number": number,
+        "run": run or None,
+        "kind": kind if kind in KINDS else None,
+    }
+    return asked, frozenset(name for name, value in given.items() if value is not None)
+
+
+def _number(text: str) -> float | None:
+    """A reward as an address has it.
+
+    >>> _number("0.25"), _number("2"), _number("nan"), _number("x")
+    (0.25, None, None, None)
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number <= 1 else None
+
+
+def begin(fields: Fields, *, key: str | None = None) -> None:
+    """Fill the form in; a new one unless it is the draft of this ``key``."""
+    state = st.session_state
+    state[_KEY] = uuid.uuid4().hex if key is None else key
+    state[_BEGUN] = fields if key is None else None
+    state[_ABOUT] = (fields.run, fields.arm)
+    state[ARM], state[OUTCOME], state[NUMBER] = fields.arm, fields.outcome, fields.number
+    state[RUN], state[KIND], state[WHY] = fields.run, fields.kind, fields.why
+
+
+def now() -> Fields:
+    """What the form holds."""
+    state = st.session_state
+    return Fields(
+        arm=state.get(ARM),
+        outcome=state.get(OUTCOME) or "accepted",
+        number=state[NUMBER] if NUMBER in state else Fields().number,
+        run=state.get(RUN) or "",
+        kind=state.get(KIND) or "Feedback",
+        why=state.get(WHY) or "",
+    )
+
+
+def form_key() -> str:
+    """The form's own, as long as it is this one."""
+    return str(st.session_state[_KEY])
+
+
+def offer(kind: Kind) -> None:
+    """Choose what the form is, where it has come to be about another arm or run; the person may choose otherwise."""
+    about = (now().run, now().arm)
+    if st.session_state.get(_ABOUT) != about:
+        st.session_state[_ABOUT] = about
+        st.session_state[KIND] = kind
+
+
+def seen(newest: str) -> str:
+    """What its person knows of others' judgement of the outcome: the ``newest`` there was when the form came to be
+    about it, or what they were told of since; "" = none.
+    """
+    about = (form_key(), now().run, now().arm)
+    known: tuple[object, str] = st.session_state.get(_SEEN, (None, ""))
+    if known[0] != about:
+        known = st.session_state[_SEEN] = (about, newest)
+    return known[1]
+
+
+def forget_seen() -> None:
+    """The person is told of the newest there is."""
+    st.session_state.pop(_SEEN, None)
+
+
+def is_draft() -> bool:
+    """Whether somebody has begun to fill it in."""
+    begun: Fields | None = st.session_state[_BEGUN]
+    return now() != begun
+
+
+def keep() -> None:
+    """Keep what is half filled in, and have the address say what is chosen; what is typed as a reason it does not."""
+    fields, plain = now(), Fields()
+    if is_draft():
+        st.session_state[_BEGUN] = None  # it stays one, also where it is changed back
+        DRAFTS.keep(_place(), Draft(key=form_key(), fields=fields))
+    number = None if fields.outcome != "number" or fields.number is None else f"{fields.number:g}"
+    address.say(
+        {
+            ARM: fields.arm,
+            OUTCOME: None if fields.outcome == plain.outcome else OUTCOME_WORDS[fields.outcome],
+            NUMBER: None if number == f"{plain.number:g}" else number,
+            RUN: fields.run or None,
+            KIND: fields.kind if fields.run else None,
+        }
+    )
+
+
+def begin_again() -> None:
+    """After it was sent: a new form without a reason; arm, run and outcome stay as they were."""
+    DRAFTS.drop(_place(), form_key())
+    begin(replace(now(), why=""))
+
+
+def discard() -> None:
+    """Forget the draft; the run it is about stays."""
+    DRAFTS.drop(_place(), form_key())
+    begin(Fields(run=now().run))
+
+
+def _place() -> Place:
+    desk = loading.reading().desk
+    return Place(str(desk.store.path), desk.learner, browser())
