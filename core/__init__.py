@@ -12,7 +12,7 @@ from core.version import __version__
 
 if TYPE_CHECKING:
     from core.doors.asynchronous import AsyncLearner
-    from core.doors.python import Learner, learners, open_learner
+    from core.doors.python import Learner, learners, open_learner, restore
     from core.doors.running import RunUnderWay
     from core.errors import ArmscopeError
     from core.records.arm import Arm, Prior
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 else:
     _HOMES = {
         "core.doors.asynchronous": ("AsyncLearner",),
-        "core.doors.python": ("Learner", "learners", "open_learner"),
+        "core.doors.python": ("Learner", "learners", "open_learner", "restore"),
         "core.doors.running": ("RunUnderWay",),
         "core.errors": ("ArmscopeError",),
         "core.records.arm": ("Arm", "Prior"),
@@ -78,6 +78,7 @@ __all__ = [
     "learners",
     "memory_candidate",
     "open_learner",
+    "restore",
     "section_candidate",
     "skill_candidate",
     "tool_candidate",

@@ -6,6 +6,7 @@ it leaves the old file as it was. A database that holds anything but a demo is n
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from core.flows.keep import upgrade
 from core.flows.look import DEMO_ORIGIN, frame
 from core.records.actor import Actor
 from core.store.engine import Database
+from core.store.files import make_folder
 from core.store.reads import find_run, learners
 from core.store.store import Store
 from core.store.transaction import Snapshot
@@ -99,12 +101,14 @@ def _bring_up_to_date(path: Path) -> None:
 
 def _build(path: Path, seed: int, n_runs: int, progress: Progress | None) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
             made = Path(folder) / path.name
             with closing(Store(made)) as store:  # closing folds the log back, so the one file is all of it
                 play(store, seed=seed, n_runs=n_runs, progress=progress)
             with _nobody_at(path):
+                if path.exists():
+                    shutil.copymode(path, made)  # whoever may read it, still may
                 made.replace(path)
     except ArmscopeError:
         raise

@@ -21,6 +21,8 @@ from core.flows.learners import LearnerSummary
 from core.flows.learners import learners as learners_of
 from core.flows.note import NoteAnswer, note
 from core.flows.reset import ResetAnswer, reset
+from core.flows.restore import RestoreAnswer
+from core.flows.restore import restore as restore_backup
 from core.flows.reward import RewardAnswer, reward
 from core.flows.select import select
 from core.flows.settings import SettingAnswer, change
@@ -95,6 +97,16 @@ def learners(database: str | Path | None = None) -> list[LearnerSummary]:
     desk = open_desk(settings, create=False, whole=True)
     with closing(desk.store):
         return learners_of(desk)
+
+
+def restore(file: str | Path, database: str | Path | None = None) -> RestoreAnswer:
+    """Put a backup into the place of a database (None = the default one), in use or not, and keep what it replaces.
+
+    Learners that are open go on with what was restored. Raises `StoreDamaged`, `InvalidInput` or `SchemaMismatch`
+    for what is no sound backup; then nothing was changed.
+    """
+    settings = Settings.from_environment(database=None if database is None else str(database))
+    return restore_backup(settings.database, Path(file))
 
 
 class Learner:

@@ -19,6 +19,7 @@ from core.errors import InvalidArm, UnreadableSource
 from core.formats.entries import Limits
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, check, reason
+from core.given import check_given
 from core.records.arm import Arm, token_cost_of, tool_key
 from core.records.limits import Tokens
 from core.records.run import Inventory, InventoryKind
@@ -165,6 +166,7 @@ def supplied(path: Path, limits: Limits, file: str | None = None) -> Supplied:
     """
     file = str(path) if file is None else file
     try:
+        check_given(path, "--tools", error=UnreadableSource)
         with Bytes(path, file, limits) as content:
             raw = content.document()
     except OSError as error:

@@ -17,6 +17,7 @@ from sqlalchemy import Column, Float, Integer, LargeBinary, Table, Text
 
 from core.errors import ArmscopeError
 from core.store.log import lost_acts
+from core.store.seen import head_of
 from core.store.tables import metadata
 from core.store.transaction import Snapshot
 
@@ -39,6 +40,18 @@ _WHOLE_FILE_BYTES: Final = 64 << 20
 _LATEST_RUNS: Final = 1_000
 _SMALL: Final = ("learner", "arm", "posterior", "setting", "import", "reset", "reset_arm", "alembic_version")
 _TYPES: Final = {Text: ("text",), Integer: ("integer",), Float: ("real", "integer"), LargeBinary: ("blob",)}
+
+
+_HEAD: Final = (
+    (0, 16, (b"SQLite format 3\0",)),
+    (18, 20, (b"\2\2", b"\1\1")),
+    (20, 24, (b"\0\x40\x20\x20",)),
+    (44, 48, (b"\0\0\0\4",)),
+    (48, 56, (bytes(8),)),
+    (56, 60, (b"\0\0\0\1",)),
+    (60, 92, (bytes(32),)),
+)
+"""What stands where in each of our files (SQLite file format, section 1.3), and allows no choice."""
 
 
 class Difference(NamedTuple):
@@ -68,6 +81,7 @@ def guarded(table: str, found: Iterator[Difference]) -> Iterator[Difference]:
 
 def damage(snapshot: Snapshot) -> Iterator[Difference]:
     """Everything in the file that is broken, whoever's it is."""
+    yield from guarded("file", _headed(snapshot))
     yield from guarded("file", _lost(snapshot))
     yield from guarded("file", _broken(snapshot, ""))
     yield from guarded("file", _orphaned(snapshot))
@@ -82,6 +96,7 @@ def glance(snapshot: Snapshot) -> Iterator[Difference]:
     """As much of the same as is looked at within a second, and of one learner: pages, or in a large file the small
     tables; tables and columns; the arms and what is believed of them; the latest runs.
     """
+    yield from guarded("file", _headed(snapshot))
     yield from guarded("file", _missing_tables(snapshot))
     if size_of(snapshot) <= _WHOLE_FILE_BYTES:
         yield from guarded("file", _broken(snapshot, ""))
@@ -91,16 +106,29 @@ def glance(snapshot: Snapshot) -> Iterator[Difference]:
     yield from guarded("arm", _rows_of(snapshot))
 
 
+def _headed(snapshot: Snapshot) -> Iterator[Difference]:
+    """What SQLite would not miss, or only who writes: the file's first bytes, of which most are always the same."""
+    head = head_of(_file(snapshot))
+    for start, end, allowed in _HEAD:
+        if head[start:end] not in allowed:
+            yield Difference("file", f"bytes {start} to {end}", head[start:end].hex(), allowed[0].hex())
+    if head[24:28] != head[92:96]:
+        yield Difference("file", "bytes 92 to 96", head[92:96].hex(), head[24:28].hex())
+
+
+def _file(snapshot: Snapshot) -> str:
+    return next(str(file) for _, name, file in snapshot.link.rows("PRAGMA database_list") if name == "main")
+
+
 def _lost(snapshot: Snapshot) -> Iterator[Difference]:
-    (file,) = (file for _, name, file in snapshot.link.rows("PRAGMA database_list") if name == "main")
-    if n_lost := lost_acts(Path(f"{file}-wal")):
+    if n_lost := lost_acts(Path(f"{_file(snapshot)}-wal")):
         yield Difference("file", "log", f"{n_lost} acts behind a damaged place", "acts that can be read")
 
 
 def _broken(snapshot: Snapshot, part: str) -> Iterator[Difference]:
-    for (finding,) in snapshot.link.rows(f"PRAGMA quick_check{part}"):
+    for (finding,) in snapshot.link.rows(f"PRAGMA integrity_check{part}"):
         if finding != "ok":
-            yield Difference("file", "quick_check", finding, "ok")
+            yield Difference("file", "integrity_check", finding, "ok")
 
 
 def _orphaned(snapshot: Snapshot) -> Iterator[Difference]:

@@ -11,7 +11,7 @@ import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -23,7 +23,7 @@ from sqlalchemy.pool import StaticPool
 
 from core.errors import StoreBusy
 from core.store.failures import damaged, from_os, is_damage, translated
-from core.store.files import make_file, make_folder, refuse_network
+from core.store.files import make_file, make_folder, refuse_network, sync_names
 from core.store.lock import WritersLock
 from core.store.log import lost_acts
 from core.store.seen import (
@@ -153,6 +153,8 @@ class Database:
         self._write_driver: sqlite3.Connection | None = None
         self._seen = NOTHING
         self._readers: deque[tuple[sqlite3.Connection, Seen]] = deque()
+        self.has_written = False
+        """Whether anything was written since it was opened, be it that nobody could be told any more."""
         self.remembered: dict[str, Any] = {}
         """What may be remembered from write to write: as long as the connection stays the same."""
         self.is_unsure = False
@@ -167,13 +169,18 @@ class Database:
         with self.locked(), translated(self.path, "write"):
             driver = self._write_driver_at_path()
             driver.execute("BEGIN IMMEDIATE")
+            is_ending = False
             try:
                 yield Link(driver, self._seen)
+                is_ending = True
                 driver.execute("COMMIT")
             except BaseException:
                 if driver.in_transaction:
                     driver.execute("ROLLBACK")
+                    is_ending = False
                 raise
+            finally:
+                self.has_written |= is_ending
             self._checkpoint(driver)
 
     @contextmanager
@@ -236,6 +243,22 @@ class Database:
             driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             self.remembered.clear()
             self._leave_note()
+
+    def give_way(self, source: Path, kept: Path | None) -> None:
+        """Put a file into the place of this one, of which nothing can be read; it goes on under another name, with
+        what there is of its log. Whoever has it open sees that it lies there no more.
+        """
+        with self.locked():
+            self._close_readers()
+            self._forget_writer()
+            if kept is not None:
+                self.path.replace(kept)
+                for beside in ("-wal", "-journal"):
+                    with suppress(FileNotFoundError):
+                        Path(f"{self.path}{beside}").replace(f"{kept}{beside}")
+            Path(f"{self.path}-shm").unlink(missing_ok=True)
+            source.replace(self.path)
+            sync_names(self.path.parent)
 
     def close(self) -> None:
         """Close every connection; the writer under the lock, because closing may checkpoint."""
@@ -352,6 +375,12 @@ class Database:
             if os.stat(self._log).st_size > _CHECKPOINT_BYTES:  # noqa: PTH116 - after every write
                 driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
                 self._leave_note()
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a database file that may lie anywhere, with what its log holds, into one that is there."""
+    with translated(source, "read"), closing(_connect(source, read_only=True)) as driver:
+        copy_into(driver, target)
 
 
 def copy_into(

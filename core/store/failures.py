@@ -27,6 +27,11 @@ _NO_ROOM: Final = frozenset(
     (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE)
 )
 """What SQLite makes of a quota or a size limit; only a full disk has a code of its own."""
+_BAD_DISK: Final = frozenset(
+    (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS)
+)
+_UNKNOWN_FORMAT: Final = "unsupported file format"
+"""What SQLite says, without a code, of a head that names a format there isn't."""
 _DAMAGE: Final = frozenset((sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT))
 Doing = Literal["read", "write"]
 RESTORE: Final = "Restore a backup: armscope restore FILE."
@@ -102,7 +107,7 @@ def _from_driver(problem: sqlite3.Error, path: Path, doing: Doing) -> StoreError
             f"{path} is damaged, or no database of armscope: {problem}.",
             next_step=f"{RESTORE} Or name another file with --database.",
         )
-    if base == sqlite3.SQLITE_CORRUPT:
+    if base == sqlite3.SQLITE_CORRUPT or code in _BAD_DISK or str(problem) == _UNKNOWN_FORMAT:
         return damaged(path, str(problem))
     return StoreUnusable(
         f"{path} can't be used as a database: {problem}.",
@@ -140,7 +145,9 @@ def _refused(path: Path, doing: Doing) -> StoreError:
         return _unreadable(
             path, f"its log {log.name} is open, and {path.parent} is read-only for this user", log
         )
-    culprit = next((one for one in (path, path.parent) if not os.access(one, os.W_OK)), path)
+    culprit = next((one for one in (path, path.parent) if not os.access(one, os.W_OK)), None)
+    if culprit is None:
+        return damaged(path, "this user may write it, but its first bytes say that nobody may")
     what = "it" if culprit == path else f"its folder {culprit}"
     return StoreReadOnly(
         f"{path} can't be written: {what} is read-only for this user.",

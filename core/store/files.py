@@ -87,7 +87,7 @@ def make_file(path: Path, *, like: Path | None = None) -> None:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE)
         try:
             if like is not None:
-                with suppress(OSError):
+                with suppress(OSError):  # there may be nothing that it could be like
                     os.fchmod(handle, like.stat().st_mode & 0o666)
         finally:
             os.close(handle)
@@ -104,6 +104,13 @@ def is_open_to_others(path: Path) -> bool:
         return path.stat().st_mode & _OTHERS != 0
     except OSError:
         return False
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files of a database that are there: itself, its log and what goes with it."""
+    return [
+        one for end in ("", "-wal", "-shm", ".lock", ".lock.turn") if (one := Path(f"{path}{end}")).exists()
+    ]
 
 
 def make_folder(folder: Path) -> None:

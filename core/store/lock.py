@@ -25,11 +25,12 @@ from typing import Final
 
 from filelock import lock_descriptor, unlock_descriptor
 
+from core.store.files import make_file
+
 if sys.platform != "win32":
     import fcntl
 
 _POLL_S: Final = 0.01
-_MODE: Final = 0o644
 _PLAIN: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -282,11 +283,15 @@ def _wait_for(descriptor: int) -> None:
 
 
 def _opened(path: str) -> int:
-    """Made only where there is none: in a folder for all, a file of somebody else's can't be opened to be made."""
+    """Made only where there is none: in a folder for all, a file of somebody else's can't be opened to be made.
+
+    Whoever may write what it locks, may lock it.
+    """
     try:
         return os.open(path, _PLAIN)
     except FileNotFoundError:
-        return os.open(path, _PLAIN | os.O_CREAT, _MODE)
+        make_file(Path(path), like=Path(path.removesuffix(".turn").removesuffix(".lock")))
+        return os.open(path, _PLAIN)
 
 
 def _is_at(descriptor: int, path: str) -> bool:

@@ -114,7 +114,7 @@ def log_is_foreign(path: str, log: str, seen: Seen, note: Note | None) -> bool:
             return True
         if note.seen == seen:
             return False
-    return _head(path, seen)[_VERSION_BYTES] == _WITHOUT_LOG
+    return head_of(path)[_VERSION_BYTES] == _WITHOUT_LOG
 
 
 def begin_anew(path: str, log: str) -> None:
@@ -133,13 +133,13 @@ def begin_anew(path: str, log: str) -> None:
         Path(f"{path}-shm").unlink(missing_ok=True)
 
 
-def _head(path: str, seen: Seen) -> bytes:
+def head_of(path: str) -> bytes:
     """The first bytes of a file, through a handle that is open already where there is one; see `OPENING`."""
     with OPENING, suppress(OSError):
+        there = os.stat(path)  # noqa: PTH116 - beside look_at
         for handle in [int(one.name) for one in _HANDLES.iterdir()]:
             with suppress(OSError):  # the one that the list was read by is closed by now
-                there = os.fstat(handle)
-                if (there.st_dev, there.st_ino) == (seen.device, seen.file):
+                if os.path.samestat(os.fstat(handle), there):
                     return os.pread(handle, _HEAD_BYTES, 0)
         with Path(path).open("rb") as file:
             return file.read(_HEAD_BYTES)

@@ -31,6 +31,7 @@ COMMANDS = {
     "note",
     "posteriors",
     "report",
+    "restore",
     "reset",
     "reward",
     "run",
@@ -121,6 +122,7 @@ def test_status(filled: Shell, tmp_path: Path) -> None:
         "revision",
         "first_run",
         "last_run",
+        "open_to_others",
     ]
     assert list(status["skipped"]) == ["conversational", "aborted", "error", "passive"]
     assert list(status["baseline"]) == [

@@ -12,6 +12,7 @@ import typer
 from core.doors.cli.line import answer, command, desk_of
 from core.doors.terminal import say, say_table
 from core.errors import InvalidInput
+from core.given import read_given
 from core.records.arm import Arm
 
 
@@ -67,8 +68,8 @@ def select(
 
 def _read_arms(file: Path) -> list[Arm]:
     try:
-        listed = msgspec.json.decode(file.read_bytes(), type=list[str | Arm])
-    except (OSError, msgspec.MsgspecError, RecursionError) as problem:
+        listed = msgspec.json.decode(read_given(file, "--arms"), type=list[str | Arm])
+    except (msgspec.MsgspecError, RecursionError) as problem:
         raise InvalidInput(
             f"--arms must name a JSON file with a list of ids or of objects with key and token_cost, "
             f"got {file}: {problem}.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,9 @@ from core.doors.terminal import say, say_facts, say_table
 
 if TYPE_CHECKING:
     from core.flows.doctor import Examined
+
+if TYPE_CHECKING:
+    from core.flows.restore import RestorePlan
 
 
 @command(examples=["verify", "verify --quiet || echo damaged"])
@@ -29,6 +33,7 @@ def verify(context: typer.Context) -> None:
     listed = [{"learner": name, **difference._asdict()} for name, difference in found.found]
     result = {
         "ok": found.clean,
+        **({} if found.clean else found.problem(desk.store.path).as_answer()),
         "learners": found.learners,
         "differences_count": found.n_differences,
         "differences": listed,
@@ -100,6 +105,50 @@ def backup(
         found = keep.backup(desk, file, progress=counted(bar, "pages"))
     words = f"{found.size_bytes:,} bytes written to {found.file}; open it with --database {found.file}."
     done(context, found, lambda: say(words))
+
+
+@command(examples=["restore /backups/armscope-2026-11-22.db", "restore copy.db --yes --json"])
+def restore(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="The backup.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> None:
+    """Put a backup into the place of the database, which may be in use.
+
+    The backup is checked first, and what it replaces is kept.
+    """
+    from core.flows.restore import restore as restore_backup
+
+    if not yes and not sys.stdin.isatty():
+        raise typer.BadParameter("a restore without a terminal to ask on needs --yes; nothing was restored")
+
+    def confirm(plan: RestorePlan) -> None:
+        say(*_cost(plan))
+        typer.confirm("Go on?", abort=True)
+
+    database = asked(context).settings().database
+    found = restore_backup(database, file, confirm=None if yes else confirm)
+    kept = (
+        "" if found.kept is None else f" What it replaced is kept in {found.kept}; restore that to go back."
+    )
+    done(
+        context, found, lambda: say(f"{found.database} holds {found.file} again: {found.runs:,} runs.{kept}")
+    )
+
+
+def _cost(plan: RestorePlan) -> list[str]:
+    """What a restore would cost, in words."""
+    said = [f"{plan.file} is sound and holds {plan.runs:,} runs."]
+    if plan.runs_lost is None or plan.acts_lost is None:
+        return [
+            *said,
+            f"{plan.database} is damaged: what it holds beyond them can't be told. It will be kept.",
+        ]
+    return [
+        *said,
+        f"{plan.database} holds {plan.runs_lost:,} runs and {plan.acts_lost:,} acts that the backup does not: they "
+        "will be gone from it, and kept in a file of their own.",
+    ]
 
 
 @command(examples=["upgrade", "upgrade --database old.db"])

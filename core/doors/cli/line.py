@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import inspect
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeVar
 
@@ -64,6 +66,9 @@ RowFormat = Literal["csv", "tsv", "nl"]
 Format = Annotated[
     RowFormat | None, typer.Option("--format", help="A row a line, for programs; nl: one JSON object a line.")
 ]
+
+_DESK: Final = "armscope desk"
+"""Where a command's context keeps the desk that was opened for it."""
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -139,7 +144,8 @@ def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Fu
         def run(context: typer.Context, **given: Any) -> None:  # noqa: ANN401 - each command's own options
             later = _everywhere(**{name: given.pop(name) for name in _EVERYWHERE})
             context.obj = asked(context).and_then(later)
-            function(context, **given)
+            with _to_its_end(context):
+                function(context, **given)
 
         whole = own.replace(parameters=[*own.parameters.values(), *_EVERYWHERE.values()])
         run.__signature__ = whole  # type: ignore[attr-defined]
@@ -151,8 +157,49 @@ def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Fu
     return registered
 
 
+@contextmanager
+def _to_its_end(context: typer.Context) -> Iterator[None]:
+    """What becomes of a command that fails, or is stopped; whatever it is, the database is closed in peace."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _ignore_interrupts()
+        raise _Stopped(has_written=_has_written(context)) from None
+    except Exception as problem:
+        cause = _damage_behind(context, problem)
+        if cause is None:
+            raise
+        raise cause from problem
+    finally:
+        _ignore_interrupts()
+
+
+class _Stopped(Exception):
+    """Ctrl+C."""
+
+    def __init__(self, *, has_written: bool) -> None:
+        self.has_written = has_written
+
+
+def _ignore_interrupts() -> None:
+    """From here on Ctrl+C would only break off the closing; `main` puts things back."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _has_written(context: typer.Context) -> bool:
+    desk: Desk | None = context.meta.get(_DESK)
+    return desk is not None and desk.store.database.has_written
+
+
+def _damage_behind(context: typer.Context, problem: Exception) -> ArmscopeError | None:
+    desk: Desk | None = context.meta.get(_DESK)
+    return None if desk is None else desk.store.damage_behind(problem, desk.learner)
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit with its code; every error has the one shape."""
+    heard = signal.getsignal(signal.SIGINT)
     take_any_encoding()
     complete_bash(app)
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -170,9 +217,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # the reader of our output has gone; there is nobody to tell
         sys.stderr.close()
         sys.exit(1)
-    except KeyboardInterrupt:
-        say_error(_aborted(), as_json=as_json)
+    except (KeyboardInterrupt, _Stopped) as problem:
+        _ignore_interrupts()
+        say_error(_stopped() if getattr(problem, "has_written", False) else _aborted(), as_json=as_json)
         sys.exit(130)
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, heard)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -200,6 +251,15 @@ def _aborted() -> dict[str, object]:
     }
 
 
+def _stopped() -> dict[str, object]:
+    return {
+        "ok": False,
+        "error": "Stopped; something was stored before.",
+        "code": "aborted",
+        "next": "What changed, and the way back: armscope status, armscope undo.",
+    }
+
+
 def asked(context: typer.Context) -> Asked:
     """What the options said that every command takes."""
     found = context.obj
@@ -212,7 +272,7 @@ def desk_of(context: typer.Context, *, create: bool = False, whole: bool = False
     """The desk that the options name; ``create`` makes a database, ``whole`` asks for no learner in particular."""
     from core.flows.desk import open_desk
 
-    desk = open_desk(asked(context).settings(), create=create, whole=whole)
+    desk = context.meta[_DESK] = open_desk(asked(context).settings(), create=create, whole=whole)
     context.call_on_close(desk.store.close)  # under the lock; at the interpreter's end nobody would hold it
     return desk
 

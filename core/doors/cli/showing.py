@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,6 +41,9 @@ def _say_status(found: look.Status) -> None:
     if interval is not None:
         rows[-1] = ("savings", f"{saved:.1f}%, 95% interval {interval[0]:.1f}% to {interval[1]:.1f}%")
     say_facts(rows)
+    if found.open_to_others:
+        files = shlex.join(found.open_to_others)
+        say("", f"Other users of this machine can read it. To end that: chmod go= {files}")
     if not found.runs:
         say("", "Nothing is recorded yet. Next: armscope import <files or folders>, or armscope demo.")
 

@@ -11,6 +11,7 @@ from core.records.run import Phase
 from core.records.times import iso
 from core.statistics import savings as savings_of
 from core.store import reads
+from core.store.files import files_of, is_open_to_others
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +24,10 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown."""
+    """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown.
+
+    ``open_to_others``: files of the database that other users of this machine can read.
+    """
 
     database: str
     learner: str
@@ -40,6 +44,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     first_run: str | None
     last_run: str | None
+    open_to_others: tuple[str, ...]
 
 
 def status(desk: Desk) -> Status:
@@ -64,6 +69,7 @@ def status(desk: Desk) -> Status:
         revision=snapshot.revision,
         first_run=iso(totals.first_at_ms),
         last_run=iso(totals.last_at_ms),
+        open_to_others=tuple(str(file) for file in files_of(desk.store.path) if is_open_to_others(file)),
     )
 
 

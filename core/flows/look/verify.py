@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from core.errors import StoreDamaged
 from core.flows.desk import Desk
 from core.flows.steps import Progress, Steps
 from core.store import reads
 from core.store.check import PASSES, differences
-from core.store.damage import Difference, damage
+from core.store.damage import Difference, damage, said
+from core.store.failures import damaged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +22,10 @@ class Verification:
     learners: tuple[str, ...]
     n_differences: int
     found: tuple[tuple[str, Difference], ...]
+
+    def problem(self, database: Path) -> StoreDamaged:
+        """What was found, as the one error."""
+        return damaged(database, f"{self.n_differences:,} differences, the first: {said(self.found[0][1])}")
 
 
 def verify(desk: Desk, *, limit: int = 100, progress: Progress | None = None) -> Verification:
@@ -35,7 +42,7 @@ def verify(desk: Desk, *, limit: int = 100, progress: Progress | None = None) ->
             for difference in check:
                 n_differences += 1
                 if len(found) < limit:
-                    found.append((name, difference))
+                    found.append((name, Difference(*map(str, difference))))
     return Verification(
         clean=not n_differences, learners=names, n_differences=n_differences, found=tuple(found)
     )

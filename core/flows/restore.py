@@ -1,0 +1,176 @@
+"""Restore: a backup → the database in use, checked before and after, with what it replaces kept.
+
+Whoever has the database open goes on: what it remembered is told apart by the token of each write, and a file that
+had to be replaced as a whole by what lies at the path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+
+from core.errors import ArmscopeError, InvalidInput, StoreUnusable
+from core.flows.desk import Desk, utc_now_ms
+from core.flows.look.verify import verify
+from core.given import check_given
+from core.permissions import authorise
+from core.records.actor import Actor
+from core.records.times import instant
+from core.settings import local_operator
+from core.store.engine import Database, copy_file
+from core.store.files import make_file, make_folder
+from core.store.reads.across import n_acts_beyond, n_runs, n_runs_beyond
+from core.store.schema import upgrade
+from core.store.store import Store
+
+_ANOTHER: Final = "Use a sound backup that armscope made; nothing was changed."
+
+
+class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a restore would cost: runs and acts that the database has and the backup hasn't.
+
+    None = the database is damaged, and nobody can tell. ``runs`` are those of the backup.
+    """
+
+    file: str
+    database: str
+    runs: int
+    runs_lost: int | None
+    acts_lost: int | None
+
+
+class RestoreAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """``kept`` is the file that what was replaced is in; None = there was nothing."""
+
+    file: str
+    database: str
+    kept: str | None
+    runs: int
+    runs_lost: int | None
+    acts_lost: int | None
+
+
+def restore(
+    database: Path,
+    file: Path,
+    *,
+    actor: Actor | None = None,
+    clock: Callable[[], int] = utc_now_ms,
+    confirm: Callable[[RestorePlan], object] | None = None,
+) -> RestoreAnswer:
+    """Put a backup into the place of the database, which may be in use.
+
+    Nothing is changed before the backup has been found sound, and what is replaced stays in a file of its own.
+    ``confirm`` is told before what it will cost, and raises where that is too much.
+
+    Raises
+    ------
+    InvalidInput
+        The file is the database itself, or none that can be read.
+    StoreDamaged
+        The backup is not sound.
+    SchemaMismatch
+        A newer armscope wrote it.
+    """
+    asks = actor or local_operator()
+    authorise(asks, "settings")
+    check_given(file, "A backup")
+    if os.path.lexists(database) and file.samefile(database):
+        raise InvalidInput(
+            f"A backup must be another file than the database, got {file}.", next_step="Name the backup."
+        )
+    make_folder(database.parent)
+    with TemporaryDirectory(prefix=f".{database.name}-", dir=database.parent) as folder:
+        copy = Path(folder) / "restored.db"
+        _copy_soundly(file, copy, asks)
+        with closing(Database(database)) as live, closing(Database(copy)) as restored:
+            plan = _plan(file, live, restored)
+            if confirm is not None:
+                confirm(plan)
+            with live.locked():
+                kept = _replace(live, copy, clock())
+    with closing(Store(database)) as store:
+        _refuse_unsound(store, asks)
+    return RestoreAnswer(
+        file=str(file),
+        database=str(database),
+        kept=None if kept is None else str(kept),
+        runs=plan.runs,
+        runs_lost=plan.runs_lost,
+        acts_lost=plan.acts_lost,
+    )
+
+
+def _copy_soundly(file: Path, copy: Path, actor: Actor) -> None:
+    """Copy a backup, bring the copy up to date and check it: the backup itself is only read."""
+    make_file(copy)
+    copy_file(file, copy)
+    try:
+        with closing(Database(copy)) as database:
+            before, _ = upgrade(database)
+        with closing(Store(copy)) as store:
+            _refuse_unsound(store, actor)
+    except ArmscopeError as problem:
+        said = problem.problem.replace(os.path.realpath(copy), str(file))
+        raise type(problem)(
+            said, next_step="Use a sound backup that armscope made; nothing was changed."
+        ) from problem
+    if before is None:
+        raise InvalidInput(
+            f"A backup must hold a database, got {file}, which is empty.",
+            next_step=_ANOTHER,
+        )
+
+
+def _refuse_unsound(store: Store, actor: Actor) -> None:
+    found = verify(Desk(store=store, actor=actor), limit=1)
+    if not found.clean:
+        raise found.problem(store.path)
+
+
+def _plan(file: Path, live: Database, restored: Database) -> RestorePlan:
+    with restored.reading() as theirs:
+        plan = RestorePlan(
+            file=str(file), database=str(live.path), runs=n_runs(theirs), runs_lost=0, acts_lost=0
+        )
+        if not live.path.exists():
+            return plan
+        runs_lost: int | None = None
+        acts_lost: int | None = None
+        with suppress(StoreUnusable), live.reading() as ours:
+            runs_lost, acts_lost = n_runs_beyond(ours, theirs), n_acts_beyond(ours, theirs)
+    return msgspec.structs.replace(plan, runs_lost=runs_lost, acts_lost=acts_lost)
+
+
+def _replace(live: Database, copy: Path, now_ms: int) -> Path | None:
+    """Keep what is there, then put the copy into it; what can't even be copied gives way as a file."""
+    if not live.path.exists():
+        live.give_way(copy, None)
+        return None
+    kept = _free_name(live.path, now_ms)
+    try:
+        make_file(kept, like=live.path)
+        live.copy_into(kept)
+        live.replace_by(copy)
+    except StoreUnusable:
+        kept.unlink(missing_ok=True)
+        live.give_way(copy, kept)
+    except BaseException:
+        kept.unlink(missing_ok=True)
+        raise
+    return kept
+
+
+def _free_name(path: Path, now_ms: int) -> Path:
+    stamp = f"{instant(now_ms):%Y%m%dT%H%M%S}"
+    names = (
+        f"{path.stem}.replaced-{stamp}{more}{path.suffix}"
+        for more in ("", *(f"-{n}" for n in range(2, 1_000)))
+    )
+    return next(place for name in names if not os.path.lexists(place := path.with_name(name)))

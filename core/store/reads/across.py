@@ -1,0 +1,44 @@
+"""Across: what all learners of a database hold, in an order in which two databases can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from core.store.engine import Link, Row
+
+_RUNS = (
+    "SELECT l.name, r.uid FROM run r JOIN learner l ON l.learner_id = r.learner_id"
+    " WHERE r.standing = 1 ORDER BY l.name, r.uid"
+)
+_ACTS = (
+    "SELECT l.name, a.at_ms, a.revision, a.action, a.actor FROM audit a JOIN learner l ON l.learner_id = a.learner_id"
+    " ORDER BY l.name, a.at_ms, a.revision, a.action, a.actor"
+)
+
+
+def n_runs_beyond(ours: Link, theirs: Link) -> int:
+    """How many standing runs one database has and the other hasn't."""
+    return _n_beyond(ours.each(_RUNS), theirs.each(_RUNS))
+
+
+def n_acts_beyond(ours: Link, theirs: Link) -> int:
+    """How many entries of the audit log one database has and the other hasn't."""
+    return _n_beyond(ours.each(_ACTS), theirs.each(_ACTS))
+
+
+def _n_beyond(ours: Iterator[Row], theirs: Iterator[Row]) -> int:
+    """How many of the first sorted rows are not among the second."""
+    n_beyond, other = 0, next(theirs, None)
+    for row in ours:
+        while other is not None and other < row:
+            other = next(theirs, None)
+        if other == row:
+            other = next(theirs, None)
+        else:
+            n_beyond += 1
+    return n_beyond
+
+
+def n_runs(link: Link) -> int:
+    """How many runs stand, of all learners."""
+    return int(link.rows("SELECT count(*) FROM run WHERE standing = 1")[0][0])

@@ -1,0 +1,96 @@
+"""What armscope makes can be read by its owner only; what is there already keeps its permissions."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.flows import look
+from core.flows.learn import record
+from core.store.store import Store
+from dashboard import launch
+from tests.doors.test_cli import RUN, A, Shell, document, shell
+from tests.flows.world import desk_at, run_of
+from tests.formats.builders import lines
+
+__all__ = ["shell"]
+assert callable(launch.report), "the command is known once its module is imported"
+
+
+@pytest.fixture(autouse=True)
+def usual_mask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, str]:
+    """Everything below a folder that anybody but its owner may touch."""
+    found = {str(one.relative_to(folder)): stat.S_IMODE(one.lstat().st_mode) for one in folder.rglob("*")}
+    return {name: oct(mode) for name, mode in found.items() if mode & 0o077}
+
+
+def test_after_each_command_all_that_was_made_is_its_owners(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.db").unlink()
+    (tmp_path / "runs.jsonl").write_bytes(lines([RUN]))
+    (tmp_path / "runs.jsonl").chmod(0o600)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    database = ("--database", "deep/er/a.db")
+    for command in (
+        (*database, "import", "runs.jsonl"),
+        (*database, "reward", A, "0.5"),
+        (*database, "backup", "backups/copy.db"),
+        (*database, "export", "out.jsonl"),
+        (*database, "export", "out.csv", "--format", "csv"),
+        (*database, "export", "out.zip", "--manifest"),
+        (*database, "report", "out.html"),
+        (*database, "restore", "backups/copy.db", "--yes"),
+        (*database, "verify"),
+        (*database, "upgrade"),
+        ("--database", "fresh.db", "upgrade"),
+        ("--database", "demo/demo.db", "demo", "--build-only"),
+    ):
+        assert shell(*command, "--json")[0] == 0, command
+        assert modes(tmp_path) == {}, command
+    assert (tmp_path / "deep" / "er" / "a.db").exists()
+
+
+def test_log_and_shared_memory_follow_the_file(tmp_path: Path) -> None:
+    store = Store(tmp_path / "a.db")
+    record(desk_at(store.path), run_of("r"))
+    assert {one.name for one in tmp_path.iterdir()} >= {"a.db", "a.db-wal", "a.db-shm", "a.db.lock"}
+    assert modes(tmp_path) == {}
+    store.close()
+
+
+def test_a_file_that_was_made_to_be_shared_stays_so_with_all_that_goes_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "shared.db"
+    path.touch()
+    path.chmod(0o664)
+    Store(path).close()
+    desk = desk_at(path)
+    record(desk, run_of("r"))
+    assert modes(tmp_path) == {f"shared.db{end}": "0o664" for end in ("", "-wal", "-shm", ".lock")}
+
+
+def test_status_says_when_others_can_read_and_how_to_end_it(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "it's.db"
+    Store(path).close()
+    desk = desk_at(path)
+    record(desk, run_of("r"))
+    assert look.status(desk).open_to_others == ()
+    path.chmod(0o640)
+    assert look.status(desk).open_to_others == (str(path),)
+    assert document(shell("--database", path, "status", "--json"))["open_to_others"] == [str(path)]
+    _, out, _ = shell("--database", path, "status")
+    assert "Other users of this machine can read it. To end that: chmod go= " in out
+    (command,) = (line.partition("To end that: ")[2] for line in out.splitlines() if "chmod" in line)
+    assert os.system(command) == 0
+    assert look.status(desk).open_to_others == ()
+    assert "chmod" not in shell("--database", path, "status")[1]
