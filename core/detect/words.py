@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.records.evidence import EXCERPT_CHARS
+from core.records.limits import NUL
 
 # Between texts: no arm id can hold it and it belongs to no word.
 _SEPARATOR: Final = "\0"
@@ -86,11 +87,12 @@ class Haystack:
 
 
 def excerpt_of(text: str, start: int, end: int) -> str:
-    """At most 160 characters of ``text`` with the part from ``start`` to ``end`` in the middle.
+    """At most 160 characters of ``text`` with the part from ``start`` to ``end`` in the middle; what can't be kept
+    is shown as what can't be read.
 
     >>> excerpt_of("see README.md for more", 4, 13)
     'see README.md for more'
     """
     spare = max(EXCERPT_CHARS - (end - start), 0)
     lowest = max(0, min(start - spare // 2, len(text) - EXCERPT_CHARS))
-    return text[lowest : lowest + EXCERPT_CHARS]
+    return text[lowest : lowest + EXCERPT_CHARS].replace(NUL, "\ufffd")

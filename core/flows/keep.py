@@ -24,11 +24,12 @@ class BackupAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``before`` None = there was no database yet."""
+    """``before`` None = there was no database yet. ``texts_mended``: in which a U+0000 was replaced by U+FFFD."""
 
     database: str
     before: str | None
     after: str
+    texts_mended: int = 0
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +79,7 @@ def upgrade(path: Path) -> UpgradeAnswer:
     """Bring a database of an older armscope up to date; one that is, is left alone."""
     database = Database(path)
     try:
-        before, after = upgrade_schema(database)
+        done = upgrade_schema(database)
     finally:
         database.close()
-    return UpgradeAnswer(database=str(path), before=before, after=after)
+    return UpgradeAnswer(database=str(path), before=done.before, after=done.after, texts_mended=done.n_mended)

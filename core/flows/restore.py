@@ -113,7 +113,7 @@ def _copy_soundly(file: Path, copy: Path, actor: Actor) -> None:
     copy_file(file, copy)
     try:
         with closing(Database(copy)) as database:
-            before, _ = upgrade(database)
+            before = upgrade(database).before
         with closing(Store(copy)) as store:
             _refuse_unsound(store, actor)
     except ArmscopeError as problem:

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from core.records.limits import kept
+
 Role = Literal["viewer", "reviewer", "operator", "ingest", "read"]
 
 
@@ -14,3 +16,6 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     role: Role = "operator"
+
+    def __post_init__(self) -> None:
+        kept("An actor's name", self.name)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from core.errors import InvalidArm
-from core.records.limits import MAX_TOKENS, Tokens, one, shown, text, whole
+from core.records.limits import MAX_TOKENS, Tokens, kept, one, shown, text, whole
 
 ArmType = Literal["tool", "skill", "file", "memory", "section"]
 ARM_TYPES: Final[tuple[ArmType, ...]] = get_args(ArmType)
@@ -106,6 +106,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if value is not None and type(value) is not str:
                 force_setattr(self, name, text(name, value, where=where, error=InvalidArm))
+        if self.label is not None:
+            kept("label", self.label, where=where, error=InvalidArm)
         if self.prior is not None:
             one("prior", self.prior, Prior, where=where)
 

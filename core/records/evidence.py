@@ -6,6 +6,8 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from core.records.limits import kept
+
 Where = Literal["call", "metadata", "text", "given", "always"]
 EXCERPT_CHARS: Final = 160
 Excerpt = Annotated[str, msgspec.Meta(max_length=EXCERPT_CHARS)]
@@ -17,6 +19,10 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     arm: str
     where: Where
     excerpt: Excerpt | None = None
+
+    def __post_init__(self) -> None:
+        if self.excerpt is not None:
+            kept("excerpt", self.excerpt)
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -15,7 +15,7 @@ from core.errors import InvalidInput
 from core.records.arm import MICRO, Prior, check_key
 from core.records.evidence import Reference
 from core.records.learner import LearnerSettings
-from core.records.limits import MAX_COUNT, Count, Label, Millis, Tokens
+from core.records.limits import MAX_COUNT, Count, Label, Millis, Tokens, kept
 from core.records.note import check_text
 from core.records.observation import Kind, check_reason, check_request_key, check_reward
 from core.records.reset import Target
@@ -29,6 +29,12 @@ Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
 Pseudocount = Annotated[float, msgspec.Meta(gt=0, le=MAX_COUNT)]
 
 
+def _check_kept(**texts: str | None) -> None:
+    for name, value in texts.items():
+        if value is not None:
+            kept(name, value)
+
+
 class LearnerLine(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="learner"
 ):
@@ -38,6 +44,9 @@ class LearnerLine(
     name: str
     origin: str | None = None
     settings: LearnerSettings | None = None
+
+    def __post_init__(self) -> None:
+        _check_kept(name=self.name, origin=self.origin)
 
 
 class ArmLine(
@@ -63,6 +72,7 @@ class ArmLine(
                 f"token_cost must be 0 or more, got {self.token_cost} (arm {self.key!r}).",
                 next_step="Leave it out when the cost is unknown.",
             )
+        _check_kept(label=self.label)
 
 
 class RewardContext(
@@ -74,6 +84,9 @@ class RewardContext(
     reason: str | None = None
     by: str | None = None
     run: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_kept(by=self.by, run=self.run)
 
 
 class RewardReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -191,6 +204,7 @@ class ResetLine(
     def __post_init__(self) -> None:
         _check_id(self.id)
         check_reason(self.reason)
+        _check_kept(scope=self.scope, by=self.by)
         for key in self.arms:
             check_key(key)
 
@@ -222,6 +236,7 @@ class NoteLine(
     def __post_init__(self) -> None:
         check_key(self.arm)
         check_text(self.text)
+        _check_kept(by=self.by)
         _check_id(self.id)
         check_request_key(self.key)
 
@@ -278,6 +293,7 @@ def _check_id(text: str) -> None:
             f"An id must have 1 to {MAX_ID_CHARS} characters, got {len(text):,}.",
             next_step="Give the line a short unique one.",
         )
+    kept("An id", text)
 
 
 def _check_number(name: str, value: int, lowest: int = 0) -> None:

@@ -19,6 +19,7 @@ from core.errors import InvalidInput
 
 MAX_COUNT: Final = 10**15
 MAX_LABEL_CHARS: Final = 512
+NUL: Final = "\0"
 MAX_TOKENS: Final = 10**12
 MAX_DURATION_MS: Final = 10**12
 LAST_MS: Final = 253_402_300_799_999
@@ -106,7 +107,21 @@ def text(
             f"{name} must have {lowest} to {highest} characters, got {len(value):,}{where}.",
             next_step="Shorten it, or leave it out." if value else "Name it.",
         )
-    return str.__str__(value)
+    return str.__str__(value if highest is None else kept(name, value, where=where, error=error))
+
+
+def kept(name: str, value: str, *, where: str = "", error: type[InvalidInput] = InvalidInput) -> str:
+    """Return a text that is to be kept, if other programs can keep it too: NUL ends a text in some, in others none.
+
+    >>> kept("session", "s-1")
+    's-1'
+    """
+    if NUL in value:
+        raise error(
+            f"{name} must not hold the character U+0000, got {shown(value)}{where}.",
+            next_step="Leave that character out.",
+        )
+    return value
 
 
 def one_of(name: str, value: object, allowed: Collection[str], *, where: str = "") -> str:
@@ -143,7 +158,10 @@ def texts(name: str, value: object, highest: int | None = None, *, where: str = 
     ('tool:fs:Read',)
     """
     found = several(name, value, str, where=where)
-    if all(type(each) is str and (highest is None or len(each) <= highest) for each in found):
+    if all(
+        type(each) is str and (highest is None or (len(each) <= highest and NUL not in each))
+        for each in found
+    ):
         return found
     return tuple([text(name, each, highest, where=where) for each in found])
 

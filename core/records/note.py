@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from core.errors import InvalidInput
+from core.records.limits import kept
 
 MAX_NOTE_CHARS: Final = 2_000
 
@@ -34,4 +35,4 @@ def check_text(text: str) -> str:
             f"A note must have 1 to {MAX_NOTE_CHARS:,} characters, got {len(said):,}.",
             next_step="Write something." if not said else "Shorten it, or write two.",
         )
-    return said
+    return kept("A note", said)

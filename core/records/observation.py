@@ -13,6 +13,7 @@ import msgspec
 
 from core.errors import InvalidInput, InvalidReward
 from core.records.arm import MICRO
+from core.records.limits import kept, shown
 
 Kind = Literal["feedback", "correction", "evaluation", "episode", "carried"]
 RewardOutcome = Literal["accepted", "partial", "rejected"]
@@ -93,9 +94,8 @@ def check_reward(reward: object) -> float:
             next_step="Send 0, 1 or a number between them.",
         )
     if not 0 <= reward <= 1:  # neither is NaN
-        shown = f"{reward:g}" if isinstance(reward, float) or abs(reward) < 10**9 else "a huge whole number"
         raise InvalidReward(
-            f"A reward must be within 0 to 1, got {shown}.",
+            f"A reward must be within 0 to 1, got {shown(reward)}.",
             next_step="Send 0, 1 or a number between them.",
         )
     return abs(float(reward))  # a negative zero is a zero
@@ -123,7 +123,7 @@ def check_reason(reason: str | None) -> str | None:
             f"A reason must have at most {MAX_REASON_CHARS:,} characters, got {len(reason):,}.",
             next_step="Shorten it or leave it out.",
         )
-    return reason
+    return None if reason is None else kept("A reason", reason)
 
 
 def check_request_key(key: str | None) -> str | None:
@@ -137,4 +137,4 @@ def check_request_key(key: str | None) -> str | None:
             f"An idempotency key must have 1 to {MAX_REQUEST_KEY_CHARS} characters, got {len(key):,}.",
             next_step="Use a short unique text such as a UUID, or leave it out.",
         )
-    return key
+    return None if key is None else kept("An idempotency key", key)

@@ -19,6 +19,7 @@ from core.records.limits import (
     MAX_DURATION_MS,
     MAX_LABEL_CHARS,
     MAX_TOKENS,
+    NUL,
     Count,
     Duration,
     Label,
@@ -171,13 +172,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # ordinary goes through a check, for there may be hundreds of thousands of runs.
 
     def _check_names(self) -> None:
-        if type(self.uid) is not str or not 1 <= len(self.uid) <= MAX_LABEL_CHARS:
+        if type(self.uid) is not str or not 1 <= len(self.uid) <= MAX_LABEL_CHARS or NUL in self.uid:
             force_setattr(self, "uid", text("A run's uid", self.uid, MAX_LABEL_CHARS, lowest=1))
         for name in _LABELS:
             value = getattr(self, name)
-            if value is not None and (type(value) is not str or len(value) > MAX_LABEL_CHARS):
+            if value is not None and (type(value) is not str or len(value) > MAX_LABEL_CHARS or NUL in value):
                 force_setattr(self, name, text(name, value, MAX_LABEL_CHARS, where=self._where))
-        if type(self.format) is not str or len(self.format) > MAX_LABEL_CHARS:
+        if type(self.format) is not str or len(self.format) > MAX_LABEL_CHARS or NUL in self.format:
             force_setattr(self, "format", text("format", self.format, MAX_LABEL_CHARS, where=self._where))
         for name, allowed in _WORDS:
             value = getattr(self, name)
@@ -217,7 +218,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             if type(call) is not Call:
                 one("A call", call, Call, where=self._where)
             name = call.name
-            if type(name) is not str or len(name) > MAX_LABEL_CHARS:
+            if type(name) is not str or len(name) > MAX_LABEL_CHARS or NUL in name:
                 force_setattr(call, "name", text("A call's name", name, MAX_LABEL_CHARS, where=self._where))
             if type(call.metadata) is not str:
                 force_setattr(call, "metadata", text("A call's metadata", call.metadata, where=self._where))

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
 from core.store.engine import Database, Link
@@ -16,7 +16,7 @@ from core.store.failures import from_os, translated
 from core.store.files import make_file, make_folder
 from core.store.refold import refold
 
-HEAD: Final = "0004"
+HEAD: Final = "0005"
 """The newest migration; a test holds it against the scripts."""
 
 
@@ -44,13 +44,20 @@ def prepare(database: Database, *, create: bool) -> None:
         )
 
 
-def upgrade(database: Database) -> tuple[str | None, str]:
-    """Bring an older schema up to date; the schema before and after. Up to date already: nothing happens."""
+def upgrade(database: Database) -> Upgraded:
+    """Bring an older schema up to date. Up to date already: nothing happens."""
     with _making(database):
         found = _version(database)
-        if found != HEAD:
-            _migrate(database)
-    return found, HEAD
+        n_mended = 0 if found == HEAD else _migrate(database)
+    return Upgraded(found, HEAD, n_mended)
+
+
+class Upgraded(NamedTuple):
+    """The schema before (None = there was nothing) and after, and how many texts had to be mended."""
+
+    before: str | None
+    after: str
+    n_mended: int
 
 
 @contextmanager
@@ -126,8 +133,8 @@ def _stamp(link: Link, tables: set[str], path: Path) -> str:
     return str(row[0])
 
 
-def _migrate(database: Database) -> None:
-    """Run the migrations, and fold what they leave to be folded, in one transaction.
+def _migrate(database: Database) -> int:
+    """Run the migrations, and fold what they leave to be folded, in one transaction; how many texts they mended.
 
     Alembic is imported here: it is needed once in a database's life.
     """
@@ -161,6 +168,7 @@ def _migrate(database: Database) -> None:
             driver = connection.connection.driver_connection
             assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - narrows the pool's Any
             refold(Link(driver))
+    return int(config.attributes.get("texts mended", 0))
 
 
 @contextmanager

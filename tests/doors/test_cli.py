@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 import subprocess
@@ -595,3 +596,39 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
         child.wait(60)
         assert b"Traceback" not in problem
         assert b"Exception ignored" not in problem
+
+
+@pytest.mark.parametrize(("value", "shown"), [("1.0000001", "got 1.0000001"), ("-0.0000001", "got -1e-07")])
+def test_a_reward_that_is_just_outside_is_shown_as_it_was_given(
+    filled: Shell, value: str, shown: str
+) -> None:
+    assert shown in error(filled("reward", A, "--json", "--", value), 1, "invalid_reward")["error"]
+
+
+@pytest.mark.parametrize("value", ["1_0", "0_1", "abc", ""])
+def test_what_is_no_number_to_people_is_none_here(filled: Shell, value: str) -> None:
+    assert f"got {value!r}" in error(filled("reward", A, value, "--json"), 2, "usage")["error"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "huge"])
+@pytest.mark.parametrize(
+    "command", [("select", "--arms"), ("import", "runs.jsonl", "--tools"), ("restore", "--yes")]
+)
+def test_a_file_that_would_never_end_is_answered_at_once(
+    filled: Shell, tmp_path: Path, kind: str, command: tuple[str, ...]
+) -> None:
+    path = tmp_path / "given"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "huge":
+        with path.open("wb") as file:
+            file.truncate(20 << 30)
+    else:
+        path = Path("/dev/zero")
+    assert document(filled(*command, path, "--json"), 1)["code"] in {
+        "invalid_input",
+        "unreadable_source",
+        "store_damaged",
+    }

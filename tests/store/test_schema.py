@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -258,3 +259,24 @@ def test_a_folder_a_device_and_an_impossible_name_are_no_database(tmp_path: Path
     (tmp_path / "file").touch()
     with pytest.raises(StoreUnusable):
         Store(tmp_path / "file" / "a.db")
+
+
+def test_upgrading_replaces_what_other_programs_cannot_keep(tmp_path: Path) -> None:
+    """A U+0000 in whatever text, in a session and in a uid of which the other spelling is there already."""
+    path = tmp_path / "old.db"
+    path.write_bytes(gzip.decompress((Path(__file__).parent / "schemas" / "0004.db.gz").read_bytes()))
+    with closing(sqlite3.connect(path)) as driver:
+        (first,), (second,) = driver.execute("SELECT uid FROM run ORDER BY run_no LIMIT 2").fetchall()
+        for uid, was in (("a\0b", first), ("a\ufffdb", second)):
+            driver.execute("UPDATE run SET uid = ?, session = ? WHERE uid = ?", [uid, "s\0", was])
+        driver.execute("UPDATE observation SET reason = ? WHERE observation_no = 1", ["w\0hy"])
+        driver.commit()
+    assert keep.upgrade(path).texts_mended == 4
+    desk = desk_at(path)
+    assert look.verify(desk).clean
+    with desk.reading() as snapshot:
+        rows = snapshot.link.rows("SELECT uid, session FROM run ORDER BY run_no LIMIT 2")
+        reasons = snapshot.link.rows("SELECT reason FROM observation WHERE observation_no = 1")
+    assert rows == [("a\ufffdb\ufffd2", "s\ufffd"), ("a\ufffdb", "s\ufffd")]
+    assert reasons == [("w\ufffdhy",)]
+    assert keep.upgrade(path).texts_mended == 0

@@ -57,6 +57,14 @@ def settings(
     written(context, desk, changed, words, act=changed.id)
 
 
+def plain_number(text: str) -> float:
+    """A number as people write it: Python would read 1_0 as 10."""
+    try:
+        return float(text if "_" not in text else "")
+    except ValueError as problem:
+        raise typer.BadParameter(f"a reward must be a number from 0 to 1, got {text[:60]!a}") from problem
+
+
 def _setting_value(text: str) -> object:
     try:
         return msgspec.json.decode(text)
@@ -73,7 +81,10 @@ def _setting_value(text: str) -> object:
 def reward(
     context: typer.Context,
     arm: ArmId,
-    value: Annotated[float | None, typer.Argument(help="0 to 1; wins over --outcome.")] = None,
+    value: Annotated[
+        float | None,
+        typer.Argument(metavar="VALUE", help="0 to 1; wins over --outcome.", parser=plain_number),
+    ] = None,
     outcome: Annotated[RewardOutcome | None, typer.Option("--outcome", help="1, 0.5 or 0.")] = None,
     reason: Reason = None,
     run: Annotated[

@@ -157,5 +157,9 @@ def upgrade(context: typer.Context) -> None:
     from core.flows import keep
 
     found = keep.upgrade(asked(context).settings().database)
-    words = f"{found.database} has schema {found.after} (it had {found.before or 'none'})."
-    done(context, found, lambda: say(words))
+    words = [f"{found.database} has schema {found.after} (it had {found.before or 'none'})."]
+    if found.texts_mended:
+        words.append(
+            f"In {found.texts_mended:,} texts a character that nobody can read (U+0000) was replaced."
+        )
+    done(context, found, lambda: say(*words))
