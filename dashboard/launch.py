@@ -61,9 +61,13 @@ def serve(
 ) -> None:
     """Open the dashboard."""
     _refuse_without("serve")
+    was_there = asked(context).settings().database.exists()
     desk = desk_of(context, create=True)  # runs come in through its pages, too
     desk.store.close()
-    _serve(context, str(desk.store.path), desk.learner, address=address, port=port, browser=browser)
+    fresh = (
+        () if was_there else ("There was no database at this place: a new one was made, and it is empty.",)
+    )
+    _serve(context, str(desk.store.path), desk.learner, *fresh, address=address, port=port, browser=browser)
 
 
 @command(examples=["demo", "demo --build-only", "demo --database ./demo.db --fresh"])

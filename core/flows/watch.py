@@ -44,15 +44,19 @@ def watch(
         There is nothing by one of the names.
     """
     _check_exist(paths)
-    imports = _Imports(
-        partial(import_files, desk, format=format, unit=unit, tools_file=tools_file, phase=phase)
-    )
+    take = partial(import_files, desk, format=format, unit=unit, tools_file=tools_file, phase=phase)
+    return _watched(paths, pause, _Imports(take), only_transcripts=format is None)
+
+
+def _watched(
+    paths: Sequence[Path], pause: Callable[[], None], imports: _Imports, *, only_transcripts: bool
+) -> Iterator[ImportAnswer | UnreadableSource]:
     seen: dict[Path, Stamp] = {}
     while True:
         now = _stamps(paths)
         changed = [path for path, stamp in now.items() if seen.get(path) != stamp]
         seen = now
-        yield from imports.of([path for path in changed if format is not None or _is_transcript(path)])
+        yield from imports.of([path for path in changed if not only_transcripts or _is_transcript(path)])
         pause()
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from core.errors import InvalidInput
-from core.records.arm import Arm, arm_type, check_key
+from core.records.arm import Arm, arm_type, check_key, tool_key
 from core.records.candidate import tool_name
 from core.records.limits import (
     MAX_COUNT,
@@ -131,7 +131,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         [{'type': 'function', 'function': {'name': 'search'}}]
         """
         is_in = {one.arm: one.included for one in self.decisions}
-        named = {one.arm.split(":", 2)[2]: one.arm for one in self.decisions if arm_type(one.arm) == "tool"}
+        named = {arm.split(":", 2)[2]: arm for arm in is_in if arm_type(arm) == "tool"}
+        named |= {name: usual for name in named if (usual := tool_key(name)) in is_in}
         return [one for one in offered if _decided(is_in, _key_of(one, named) if key is None else key(one))]
 
     def to_json(self) -> str:

@@ -99,7 +99,24 @@ def test_watching_for_people(shell: Shell, home: Path, monkeypatch: pytest.Monke
         "Stopped watching.",
         "Written to learner default. Take it back with: armscope undo import-1",
     ]
-    assert shell("import", home / "nope", "--watch")[0] == 1
+    code, out, _ = shell("import", home / "nope", "--watch")
+    assert (code, out) == (1, "")
+
+
+def test_watching_an_empty_folder_says_so(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nap(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", nap)
+    (tmp_path / "empty").mkdir()
+    code, out, _ = shell("import", tmp_path / "empty", "--watch")
+    assert code == 0
+    assert out.splitlines() == [
+        f"Watching {tmp_path / 'empty'} for learner default; stop with Ctrl+C.",
+        "Stopped watching.",
+    ]
 
 
 def test_watching_says_ledger_lines_once(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,6 +168,8 @@ def test_a_tool_is_known_by_its_name_under_a_category_of_the_callers_own(tmp_pat
     with open_learner(tmp_path / "a.db") as learner:
         chosen = learner.select([Arm(key="tool:github:search"), "skill:review:main"])
         assert chosen.keep([OPENAI]) == [OPENAI]
+        both = [Arm(key="tool:web:search", token_cost=1), Arm(key="tool:zoo:search", token_cost=900)]
+        assert learner.select(both, budget_tokens=100).keep([OPENAI]) == [OPENAI], "its usual id goes first"
         assert chosen.keep([own], key=lambda one: f"skill:{one['skill']}:main") == [own]
         for stranger in ({"name": "edit"}, "tool:fs:Read", Arm(key="tool:fs:Read")):
             with pytest.raises(InvalidInput, match="of what the selection decided on"):

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeVar, cast
 
 import msgspec
 import typer
@@ -151,8 +151,7 @@ def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Fu
         run.__signature__ = whole  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in whole.parameters.values()}
         shown = "\n".join(f"  armscope {example}" for example in examples)
-        app.command(name, epilog=f"\b\nExamples:\n{shown}")(run)
-        return function
+        return cast("Function", app.command(name, epilog=f"\b\nExamples:\n{shown}")(run))
 
     return registered
 
