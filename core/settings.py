@@ -88,7 +88,7 @@ def database_path(given: str | None) -> Path:
         return Path(given).expanduser()
     except RuntimeError as problem:
         raise InvalidSetting(
-            f"The database's folder must exist, got {given[:200]!a}: nobody of that name has a home here.",
+            f"The database's folder must exist, got {given[:200]!r}: nobody of that name has a home here.",
             next_step="Name a file, for example --database ./armscope.db.",
         ) from problem
 
@@ -97,7 +97,7 @@ def check_learner(name: str) -> str:
     """Return a learner's name if it is 1 to 128 printable characters."""
     if not 1 <= len(name) <= 128 or not name.isprintable():
         raise InvalidSetting(
-            f"A learner's name must be 1 to 128 printable characters, got {ascii(name)[:80]}.",
+            f"A learner's name must be 1 to 128 printable characters, got {name[:80]!r}.",
             next_step="Use a short name such as support-agent.",
         )
     return name

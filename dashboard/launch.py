@@ -171,7 +171,7 @@ def _refuse_strangers(address: str) -> None:
         local = False
     if not local:
         raise InvalidInput(
-            f"The address must be of this machine (127.0.0.1, ::1, localhost), got {address[:60]!a}: "
+            f"The address must be of this machine (127.0.0.1, ::1, localhost), got {address[:60]!r}: "
             "there is no sign-in, and whoever connects is the operator.",
             next_step="Leave --address out; to reach it from elsewhere use an SSH tunnel.",
         )

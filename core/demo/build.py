@@ -140,7 +140,7 @@ def _refuse_loss(path: Path) -> None:
             others.append(LEARNER)
     if others:
         raise Conflict(
-            f"The demo's database must hold nothing but a demo, got {path} with learner {others[0]!a}.",
+            f"The demo's database must hold nothing but a demo, got {path} with learner {others[0]!r}.",
             next_step="Name another file for the demo with --database; nothing was replaced.",
         )
 

@@ -125,7 +125,7 @@ class Learner:
         """Where its verbs happen."""
         if self._is_closed:
             raise Closed(
-                f"Learner {self._desk.learner!a} is closed; nothing was done.",
+                f"Learner {self._desk.learner!r} is closed; nothing was done.",
                 next_step="Open it again with open_learner, or do this inside its with block.",
             )
         return self._desk
@@ -448,7 +448,7 @@ def _check_offered(selection: Selection, arms: Sequence[Arm]) -> None:
     for arm in arms:
         if arm.key not in decided:
             raise InvalidInput(
-                f"arms must be of those that the selection decided on, got {arm.key!a}.",
+                f"arms must be of those that the selection decided on, got {arm.key!r}.",
                 next_step="Offer it to select, or record the run without the selection.",
             )
 

@@ -133,7 +133,7 @@ def _usage(told: object) -> Usage:
             found[part] = value
     if not found:
         raise InvalidInput(
-            f"A usage must name its tokens (input, output, cache_read, cache_write, total), got {str(told)[:80]!a}.",
+            f"A usage must name its tokens (input, output, cache_read, cache_write, total), got {str(told)[:80]!r}.",
             next_step="Write it like run.used(input=900, output=120).",
         )
     return Usage(**found)

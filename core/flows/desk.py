@@ -138,7 +138,7 @@ def _only(store: Store, *, whole: bool) -> str:
 def _whose(desk: Desk) -> UnknownLearner:
     name = shlex.quote(desk.learner)
     return UnknownLearner(
-        f"Whose runs these are must be said: {desk.store.path.name} has learner {desk.learner!a} only, and none was "
+        f"Whose runs these are must be said: {desk.store.path.name} has learner {desk.learner!r} only, and none was "
         "named; nothing was recorded.",
         next_step=f"Add --learner {name} to record them there, or --learner {DEFAULT_LEARNER} to make another one.",
     )
@@ -150,4 +150,4 @@ def _listed(names: Sequence[str]) -> str:
     "'a', 'b'"
     """
     more = f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else ""
-    return ", ".join(ascii(name) for name in names[:_MOST_LISTED]) + more
+    return ", ".join(repr(name) for name in names[:_MOST_LISTED]) + more

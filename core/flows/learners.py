@@ -41,7 +41,7 @@ def create_learner(desk: Desk, name: str) -> LearnerSummary:
     with fresh.writing("settings", create=True) as txn:
         if not txn.created:
             raise Conflict(
-                f"A new learner's name must be free, got {fresh.learner!a}, which is there.",
+                f"A new learner's name must be free, got {fresh.learner!r}, which is there.",
                 next_step="Choose another name, or go to that learner.",
             )
         txn.audit("create", None, {"learner": fresh.learner})

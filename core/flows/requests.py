@@ -26,7 +26,7 @@ def unknown_arm(facts: Transaction | Snapshot, key: str, next_step: str = USE_A_
     near = near_keys(facts, key)
     meant = f" Did you mean {', '.join(near)}?" if near else ""
     return UnknownArm(
-        f"There is no arm {key[:_SHOWN_CHARS]!a} in learner {facts.name!a}.{meant}", next_step=next_step
+        f"There is no arm {key[:_SHOWN_CHARS]!r} in learner {facts.name!r}.{meant}", next_step=next_step
     )
 
 
@@ -62,6 +62,6 @@ def taken(key: str, kept: Reply) -> Conflict:
     first = msgspec.json.decode(kept.answer)  # of any verb that takes keys
     what = f": {first['reward']:g} for {first['arm']}" if "reward" in first else ""
     return Conflict(
-        f"The idempotency key {key!a} already stands for {first['id']}{what}.",
+        f"The idempotency key {key!r} already stands for {first['id']}{what}.",
         next_step=f"Use a new key for a new {kept.kind}.",
     )

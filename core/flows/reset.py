@@ -44,7 +44,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.types:
             if name not in ARM_TYPES:
                 raise InvalidInput(
-                    f"A type must be one of {', '.join(ARM_TYPES)}, got {str(name)[:40]!a}.",
+                    f"A type must be one of {', '.join(ARM_TYPES)}, got {str(name)[:40]!r}.",
                     next_step="Correct the type; nothing was reset.",
                 )
 
@@ -90,7 +90,7 @@ def reset(
         keys = scope.keys(txn, arm_columns(txn))
         if not keys:
             raise NotApplicable(
-                f"There is no arm to reset in scope ({scope.words}) of learner {txn.name!a}.",
+                f"There is no arm to reset in scope ({scope.words}) of learner {txn.name!r}.",
                 next_step="Import runs first, or widen the scope.",
             )
         arm_nos = set(txn.arm_nos(keys).values())
@@ -116,7 +116,7 @@ def reset(
 def _check(target: str, reason: str | None) -> None:
     if target not in {"uniform", "prior"}:
         raise InvalidInput(
-            f"A reset's target must be uniform or prior, got {target[:40]!a}.",
+            f"A reset's target must be uniform or prior, got {target[:40]!r}.",
             next_step="uniform is Beta(1, 1), prior is each arm's own; nothing was reset.",
         )
     check_reason(reason)

@@ -68,7 +68,7 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
         check_key(self.arm)
         if self.outcome is not None and self.outcome not in OUTCOME_REWARDS:
             raise InvalidReward(
-                f"An outcome must be one of {', '.join(OUTCOME_REWARDS)}, got {str(self.outcome)[:40]!a}.",
+                f"An outcome must be one of {', '.join(OUTCOME_REWARDS)}, got {str(self.outcome)[:40]!r}.",
                 next_step="Correct it, or send a number from 0 to 1; nothing was recorded.",
             )
         reward_of(self.value, self.outcome)
@@ -215,7 +215,7 @@ def standing_run(txn: Facts, name: str) -> FoundRun:
     run = find_run(txn, name)
     if run is None or not run.standing:
         raise UnknownRun(
-            f"There is no run {name[:80]!a} in learner {txn.name!a}.",
+            f"There is no run {name[:80]!r} in learner {txn.name!r}.",
             next_step="Use a uid or number that armscope runs lists.",
         )
     return run

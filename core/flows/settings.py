@@ -88,7 +88,7 @@ def changed(settings: LearnerSettings, name: str, value: object) -> LearnerSetti
     """
     if name not in LearnerSettings.__struct_fields__:
         raise InvalidSetting(
-            f"A setting must be one of {', '.join(LearnerSettings.__struct_fields__)}, got {name[:60]!a}.",
+            f"A setting must be one of {', '.join(LearnerSettings.__struct_fields__)}, got {name[:60]!r}.",
             next_step="armscope settings lists them with their values.",
         )
     plain = msgspec.to_builtins(settings)
@@ -102,7 +102,7 @@ def changed(settings: LearnerSettings, name: str, value: object) -> LearnerSetti
         if isinstance(own, ArmscopeError):  # what our own records say needs no words around it
             raise InvalidSetting(own.problem, next_step=own.next_step) from problem
         raise InvalidSetting(
-            f"{name} {_allowed(name) or 'has another form'}, got {str(value)[:80]!a}: {problem}.",
+            f"{name} {_allowed(name) or 'has another form'}, got {str(value)[:80]!r}: {problem}.",
             next_step="armscope settings shows the form of the present value.",
         ) from problem
 

@@ -114,7 +114,7 @@ def _told(reading: Reading, arm_id: bytes, gathered: _Gathered) -> Iterator[Entr
         )
         yield from carried(belief, "a qortex database")
     except UNDECODABLE as problem:
-        name = ascii(arm_id[:60].decode(errors="replace"))
+        name = repr(arm_id[:60].decode(errors="replace"))
         yield Rejected(file=reading.file, line=None, reason=f"Arm {name}: {reason(problem, arm_id)}")
 
 
@@ -194,7 +194,7 @@ def _rows(database: sqlite3.Connection, reading: Reading) -> Iterator[_Row]:
 def _unreadable(file: str, problem: Exception) -> UnreadableSource:
     shown = str(problem).partition("(")[0].strip()[:80]
     return UnreadableSource(
-        f"A qortex database must be whole and readable, got {shown!a} ({file}).",
+        f"A qortex database must be whole and readable, got {shown!r} ({file}).",
         next_step="Close what has it open, copy it again, and import the copy.",
     )
 

@@ -143,7 +143,7 @@ class Supplied:
             return self.whole
         if domain not in self.domains:
             raise UnreadableSource(
-                f"A tools file by domain must list the one of the records, {domain[:60]!a}, got "
+                f"A tools file by domain must list the one of the records, {domain[:60]!r}, got "
                 f"{', '.join(map(ascii, sorted(self.domains)))[:200]} ({self.file}).",
                 next_step="Add the domain, or leave --tools out: the tools that were called are taken then.",
             )

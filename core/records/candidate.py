@@ -50,7 +50,7 @@ def tool_candidate(tool: object) -> Arm:
         n_units = json_units(definition)
     except (AssertionError, TypeError, RecursionError):
         raise InvalidArm(
-            f"A tool's definition must be what JSON knows, got something else in that of {tool_name(tool)!a}.",
+            f"A tool's definition must be what JSON knows, got something else in that of {tool_name(tool)!r}.",
             next_step="Pass the definition as it is sent to the model.",
         ) from None
     return Arm(key=tool_key(tool_name(tool)), token_cost=quarter_up(n_units))
@@ -65,7 +65,7 @@ def tool_name(tool: object) -> str:
     name = _definition(tool).get("name")
     if not isinstance(name, str):
         raise InvalidArm(
-            f"A tool's name must be text, got {str(name)[:40]!a}.",
+            f"A tool's name must be text, got {str(name)[:40]!r}.",
             next_step='Write the definition like {"name": "Read", "parameters": {...}}, or '
             '{"type": "function", "function": {"name": "Read", ...}}.',
         )

@@ -99,11 +99,11 @@ def _check_prices(prices: Mapping[str, float]) -> None:
     for model, price in prices.items():
         if not 0 < len(model) <= _MAX_MODEL_CHARS or not model.isprintable():
             raise InvalidSetting(
-                f"A model in prices must be 1 to {_MAX_MODEL_CHARS} printable characters, got {model[:60]!a}.",
+                f"A model in prices must be 1 to {_MAX_MODEL_CHARS} printable characters, got {model[:60]!r}.",
                 next_step="Write the model as your runs name it.",
             )
         if not (math.isfinite(price) and 0 <= price <= MAX_PRICE):
             raise InvalidSetting(
-                f"The price of {model[:60]!a} must be 0 to {MAX_PRICE:,.0f} per million tokens, got {price:g}.",
+                f"The price of {model[:60]!r} must be 0 to {MAX_PRICE:,.0f} per million tokens, got {price:g}.",
                 next_step="For example: armscope settings set prices '{\"large\": 3}'.",
             )

@@ -195,16 +195,18 @@ def one(name: str, value: object, kind: type[T], *, where: str = "") -> T:
 
 
 def shown(value: object) -> str:
-    """A foreign value for a message: on one line, escaped, never long.
+    r"""A foreign value for a message: on one line, what can't be printed escaped, never long.
 
     >>> shown("a"), shown(10**30), shown(-7), len(shown("x" * 900))
-    ("'a'", 'a huge whole number', '-7', 66)
+    ("'a'", 'a huge whole number', '-7', 61)
+    >>> shown("tool:other:обзор"), shown("a\u202eb\n")
+    ("'tool:other:обзор'", "'a\\u202eb\\n'")
     """
     if isinstance(value, int) and not -(MAX_COUNT**2) < value < MAX_COUNT**2:
         return "a huge whole number"  # thousands of digits could not even be written
     if isinstance(value, str):
-        return ascii(value if len(value) <= _SHOWN_CHARS else f"{value[:40]}…{value[-18:]}")
-    found = ascii(value)
+        return repr(value if len(value) <= _SHOWN_CHARS else f"{value[:40]}…{value[-18:]}")
+    found = repr(value)
     return found if len(found) <= _SHOWN_CHARS else f"{found[:40]}...{found[-16:]}"
 
 

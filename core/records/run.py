@@ -233,7 +233,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             check_key(key)
             if key in included:
                 raise InvalidInput(
-                    f"An arm must be in a run's prompt or left out, got both for {key!a} (run {shown(self.uid)}).",
+                    f"An arm must be in a run's prompt or left out, got both for {key!r} (run {shown(self.uid)}).",
                     next_step="Name it once.",
                 )
         if len(set(self.excluded)) != len(self.excluded):

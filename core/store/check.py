@@ -258,7 +258,7 @@ def _described(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _words(token_cost: int | None, label: str | None) -> str:
     cost = "no known cost" if token_cost is None else f"{token_cost} tokens"
-    return f"{cost}, {'no label' if label is None else f'label {label!a}'}"
+    return f"{cost}, {'no label' if label is None else f'label {label!r}'}"
 
 
 def _counters(snapshot: Snapshot) -> Iterator[Difference]:

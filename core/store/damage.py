@@ -193,7 +193,7 @@ def _rows_of(snapshot: Snapshot) -> Iterator[Difference]:
         " AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND p.arm_no IS NULL",
         place,
     ):
-        yield Difference("posterior", f"arm {arm_no}", "nothing", f"a belief in {key!a}")
+        yield Difference("posterior", f"arm {arm_no}", "nothing", f"a belief in {key!r}")
     latest = (
         f"SELECT run_no FROM run WHERE learner_id = ?1 ORDER BY learner_id, run_no DESC LIMIT {_LATEST_RUNS}"
     )

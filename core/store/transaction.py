@@ -71,7 +71,7 @@ def unknown_learner(facts: Facts) -> UnknownLearner:
     names = [known for (known,) in facts.link.rows("SELECT name FROM learner ORDER BY name LIMIT 10")]
     known = f"known are {', '.join(names)}" if names else "there is none yet"
     return UnknownLearner(
-        f"There is no learner {facts.name!a}; {known}.",
+        f"There is no learner {facts.name!r}; {known}.",
         next_step="Name one with --learner, or import runs into it: that creates it.",
     )
 

@@ -53,7 +53,7 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
     if match is None or kind is None:
         raise UnknownAct(
             "An act's id must read like reward-12, reset-3, import-1, setting-2, note-1 or undo-4, "
-            f"got {act_id[:60]!a}.",
+            f"got {act_id[:60]!r}.",
             next_step="Take it from the answer of the command that acted, or from the history.",
         )
     table = ACT_TABLES[kind]
@@ -63,7 +63,7 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
     )
     if row is None:
         raise UnknownAct(
-            f"Nothing by the id {act_id!a} happened in learner {txn.name!a}.",
+            f"Nothing by the id {act_id!r} happened in learner {txn.name!r}.",
             next_step="Look the id up in the history, or name another learner with --learner.",
         )
     return Act(kind, int(match[2]), bool(row[0]), row[1])

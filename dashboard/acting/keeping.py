@@ -49,6 +49,6 @@ def _path(file: str) -> Path:
     if file.isprintable() and path.is_absolute():
         return path
     raise InvalidInput(
-        f"A backup's file must be a path on this machine, from its root on, got {file[:80]!a}.",
+        f"A backup's file must be a path on this machine, from its root on, got {file[:80]!r}.",
         next_step="Write it in full; the folder of the data is proposed.",
     )

@@ -18,7 +18,7 @@ from dashboard.sentences.arm import (
     worth,
     worth_note,
 )
-from dashboard.sentences.changes import change, deed
+from dashboard.sentences.changes import change, deed, folded, many_changes
 from dashboard.sentences.confidence import (
     NEXT_SHOWN,
     bands_measured,
@@ -114,12 +114,14 @@ __all__ = [
     "effect_table",
     "error_line",
     "figure_words",
+    "folded",
     "ignored_table",
     "import_line",
     "in_or_out",
     "learned_by",
     "left_out_table",
     "limits",
+    "many_changes",
     "marks_line",
     "mean_moved",
     "money_line",

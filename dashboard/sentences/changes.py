@@ -1,15 +1,63 @@
-"""Changes: an entry of the audit log in words."""
+"""Changes: entries of the audit log in words, what somebody did many times in a day as one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, assert_never
 
-from core.records.audit import AuditEntry
+from core.records.audit import ActionName, AuditEntry
+from core.records.times import DAY_MS
 from dashboard import wording
 
 Detail = dict[str, str | int | float | bool | None]
 
 _VALUE_CHARS: Final = 40
+_FOLDED_FROM: Final = 3
+"""So many acts of one kind, by one person on one day, are one line."""
+
+
+def folded(entries: Sequence[AuditEntry]) -> list[tuple[AuditEntry, ...]]:
+    """Entries, newest first, as lines: many of one kind by one person on one day (UTC) are one, at its newest."""
+    groups: dict[tuple[str, ActionName, int], list[AuditEntry]] = {}
+    for entry in entries:
+        groups.setdefault(_group(entry), []).append(entry)
+    lines: list[tuple[AuditEntry, ...]] = []
+    for entry in entries:
+        group = groups[_group(entry)]
+        if len(group) < _FOLDED_FROM:
+            lines.append((entry,))
+        elif entry is group[0]:
+            lines.append(tuple(group))
+    return lines
+
+
+def _group(entry: AuditEntry) -> tuple[str, ActionName, int]:
+    return entry.actor, entry.action, entry.at_ms // DAY_MS
+
+
+def many_changes(entries: Sequence[AuditEntry]) -> str:
+    """What somebody did many times, in Markdown.
+
+    >>> one = AuditEntry(at_ms=0, actor="Mara", action="reward", act="reward-1", detail={}, revision=1)
+    >>> many_changes([one] * 30)
+    'gave **30 rewards**'
+    """
+    n_acts, action = len(entries), entries[0].action
+    n_undone = sum(entry.undone for entry in entries)
+    verb, one, many = _MANY[action]
+    undone = f"; {wording.count(n_undone)} undone" if n_undone else ""
+    return f"{verb} **{wording.things(n_acts, one, many)}**{undone}"
+
+
+_MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
+    "reward": ("gave", "reward", "rewards"),
+    "reset": ("made", "reset", "resets"),
+    "undo": ("took back, or let stand again,", "act", "acts"),
+    "import": ("made", "import", "imports"),
+    "setting": ("changed", "setting", "settings"),
+    "note": ("wrote", "note", "notes"),
+    "create": ("created", "arm or learner", "arms or learners"),
+}
 
 
 def change(entry: AuditEntry) -> str:

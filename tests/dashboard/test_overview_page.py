@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.flows import look
 from core.flows.desk import Desk
 from core.flows.learn import record_all
 from core.flows.reset import reset
@@ -20,7 +21,7 @@ from core.statistics.overview import AttentionKind
 from dashboard import wording
 from dashboard.widgets import address, ways
 from dashboard.widgets.overview import attention
-from tests.dashboard.conftest import Open, check, texts
+from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, NOON_MS, desk_at, world
 
 FILES = ("file:workspace:a.md", "file:workspace:b.md")
@@ -160,6 +161,32 @@ def test_a_change_is_undone_and_done_again_from_the_log(open_page: Open, databas
     check(page)
     assert "let a reward stand again" in said(page) or "took back an undo" in said(page)
     assert "by hand; undone" not in said(page)
+
+
+def test_thirty_rewards_of_one_person_are_one_line(open_page: Open, database: Path) -> None:
+    desk = sick(database)
+    reset(desk, arms=FILES)
+    change(desk, "k", 3)
+    given = [reward(desk, SEARCH, 1.0) for _ in range(30)]
+    undo(desk, given[0].id)
+    page = open_page()
+    assert "gave **30 rewards**; 1 undone" in said(page)
+    for words in ("reset 2 arms", "changed k", "took back a reward"):
+        assert words in said(page)  # not pushed out
+    each = unfold(page, f"each {look.changes(desk, 99)[-3].revision}")
+    table = next(one.value for one in each.dataframe if "what" in one.value)
+    assert list(table["act"]) == [*["Undo"] * 29, "Redo"]
+
+
+def test_the_log_is_narrowed_to_a_kind(open_page: Open, database: Path) -> None:
+    desk = sick(database)
+    reward(desk, SEARCH, 1.0)
+    reset(desk, arms=FILES)
+    change(desk, "k", 3)
+    for kind, words in (("Resets", "reset 2 arms to Beta(1, 1)"), ("Settings", "changed k 0 → 3"), ("Imports", "")):
+        page = open_page(changes_of=kind)
+        tables = [one.value for one in page.dataframe if "what" in one.value]
+        assert [list(table["what"]) for table in tables] == ([[words]] if words else [])
 
 
 @pytest.mark.parametrize("arm", HOSTILE[:3])

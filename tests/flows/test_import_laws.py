@@ -671,6 +671,18 @@ def test_only_the_first_hundred_rejected_lines_are_listed(tmp_path: Path) -> Non
     assert (len(answer.rejected), answer.rejected_count) == (100, 150)
 
 
+def test_a_rejected_line_is_named_as_it_is_written_but_for_what_can_not_be_printed(tmp_path: Path) -> None:
+    run = {"kind": "run", "uid": "r", "calls": ["a"]}
+    told = [{**run, "arms": [name]} for name in ("обзор", "חיפוש", "a\u202eb")]
+    (tmp_path / "names").write_bytes(lines([{**run, "arms": ["tool:other:a"]}, *told]))
+    answer = import_files(desk_at(tmp_path / "a.db"), [tmp_path / "names"])
+    assert [line.reason.split("got ")[1].split(" ")[0].rstrip(".") for line in answer.rejected] == [
+        "'обзор'",
+        "'חיפוש'",
+        "'a\\u202eb'",
+    ]
+
+
 @pytest.mark.parametrize("growing", list(synthetic()), ids=lambda growing: growing.name)
 @pytest.mark.parametrize("seed", range(2))
 def test_what_stands_is_what_the_longest_standing_import_says(

@@ -336,5 +336,5 @@ def types_of(names: Sequence[str]) -> tuple[ArmType, ...]:
     found = tuple(known for known in ARM_TYPES if known in names)
     unknown = [name for name in names if name not in ARM_TYPES]
     if unknown:
-        raise typer.BadParameter(f"--type must be one of {', '.join(ARM_TYPES)}, got {unknown[0]!a}")
+        raise typer.BadParameter(f"--type must be one of {', '.join(ARM_TYPES)}, got {unknown[0]!r}")
     return found

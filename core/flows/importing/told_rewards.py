@@ -59,7 +59,7 @@ class ToldRewards:
         prefix = carried_prefix(line.arm)
         if line.id.startswith(prefix) and standing_rewards(self._txn, prefix):
             raise UnreadableSource(
-                f"Arm {line.arm[:60]!a} has a carried belief already, of another state; both would count twice.",
+                f"Arm {line.arm[:60]!r} has a carried belief already, of another state; both would count twice.",
                 next_step="Undo the import that carried it, then import this one.",
             )
 
@@ -85,7 +85,7 @@ class ToldRewards:
         run = run_of_uid(self._txn, line.context.run)
         if run is None:
             raise UnreadableSource(
-                f"Reward {line.id[:60]!a} names run {line.context.run[:60]!a}, which is not here.",
+                f"Reward {line.id[:60]!r} names run {line.context.run[:60]!r}, which is not here.",
                 next_step="Import the runs first, or in the same file.",
             )
         flags = outcome_of(self._txn, run.run_no, arm_no)

@@ -128,7 +128,7 @@ def run(desk: Desk, name: str) -> RunStory:
         run_no = run_number(snapshot, name)
         if run_no is None:
             raise UnknownRun(
-                f"There is no run {name[:80]!a} in learner {desk.learner!a}.",
+                f"There is no run {name[:80]!r} in learner {desk.learner!r}.",
                 next_step="Use a uid or number that armscope runs lists.",
             )
         return _story(snapshot, recorded_run(snapshot, run_no))

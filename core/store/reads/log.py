@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from core.records.audit import AuditEntry
@@ -21,6 +23,7 @@ def audit_entries(snapshot: Snapshot, limit: int) -> tuple[AuditEntry, ...]:
         " ORDER BY audit_no DESC LIMIT ?",
         [snapshot.learner_id, limit],
     )
+    undone = _undone(snapshot, [act for *_, act, _, _ in rows if act is not None])
     return tuple(
         AuditEntry(
             at_ms=at_ms,
@@ -29,21 +32,25 @@ def audit_entries(snapshot: Snapshot, limit: int) -> tuple[AuditEntry, ...]:
             act=act,
             detail=msgspec.json.decode(detail),
             revision=revision,
-            undone=_is_undone(snapshot, act),
+            undone=act in undone,
         )
         for at_ms, actor, action, act, detail, revision in rows
     )
 
 
-def _is_undone(snapshot: Snapshot, act: str | None) -> bool:
-    if act is None:
-        return False
-    kind, _, number = act.partition("-")
-    table = ACT_TABLES.get(kind)
-    if table is None:
-        return False
-    row = snapshot.link.row(
-        f'SELECT undone FROM "{table}" WHERE learner_id = ? AND {table}_no = ?',
-        [snapshot.learner_id, int(number)],
-    )
-    return bool(row and row[0])
+def _undone(snapshot: Snapshot, acts: Sequence[str]) -> set[str]:
+    """Those of the acts that are undone by now."""
+    numbers: dict[str, list[int]] = {}
+    for act in acts:
+        kind, _, number = act.partition("-")
+        if kind in ACT_TABLES:
+            numbers.setdefault(kind, []).append(int(number))
+    return {
+        f"{kind}-{number}"
+        for kind, table in ACT_TABLES.items()
+        for (number,) in snapshot.link.rows_in(
+            f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1 AND {table}_no IN ({{}})',
+            [snapshot.learner_id],
+            numbers.get(kind, []),
+        )
+    }

@@ -1,61 +1,93 @@
-"""What changed: the last entries of the audit log, each with its way back, and a table of many."""
+"""What changed: who did what, each act with its way back; many of one kind are one line, and a table lists all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import streamlit as st
 
-from core.records.audit import AuditEntry
+from core.records.audit import ActionName, AuditEntry
 from dashboard import acting, loading, sentences, wording
-from dashboard.widgets.fold import fold
+from dashboard.widgets.fold import fold, in_use
 from dashboard.widgets.tables import act_table
 from dashboard.widgets.way_back import Back, way_back
 from dashboard.widgets.words import both_ends, small
 
-_ALL: Final = 200
+KIND: Final = "changes_of"
+_LINES: Final = 5
+_READ: Final = 1_000
+"""Entries that are folded and filtered; what lies longer ago, exports hold."""
+_LISTED: Final = 200
 _ALL_PX: Final = 760
 _WIDTHS: Final = {"when, UTC": 130, "by": 120, "what": 420, "state": 90}
+Kind = Literal["all", "rewards", "resets", "imports", "settings", "notes", "undone"]
+_KINDS: Final[dict[Kind, tuple[ActionName, ...]]] = {
+    "all": (),
+    "rewards": ("reward",),
+    "resets": ("reset",),
+    "imports": ("import",),
+    "settings": ("setting",),
+    "notes": ("note",),
+    "undone": ("undo",),
+}
 
 
 def head() -> None:
     """The section's head, with all changes behind a button."""
     with both_ends():
         st.header("What changed", anchor=False, width="content")
-        every = fold("All changes", key="all changes")
+        every = fold("All changes", key="all changes", used=in_use(KIND, unused="all"))
         if every is not None:
             with every, st.container(width=_ALL_PX):
                 _all()
 
 
 def rows() -> None:
-    """The last entries of the audit log: when and who in small, what in body text, and the way back."""
-    entries = loading.changes()
+    """The last acts: when and who in small, what in body text, and the way back."""
+    lines = sentences.folded(loading.changes(_READ))[:_LINES]
     with st.container(border=True, gap="xsmall"):
-        if not entries:
+        if not lines:
             st.markdown("Nothing was changed by hand yet.")
-        for place, entry in enumerate(entries):
-            _entry(entry, place)
+        for place, entries in enumerate(lines):
+            with st.container(
+                horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=f"changed {place}"
+            ):
+                if len(entries) == 1:
+                    _one(entries[0])
+                else:
+                    _many(entries)
 
 
-def _entry(entry: AuditEntry, place: int) -> None:
+def _one(entry: AuditEntry) -> None:
     when = wording.moment(entry.at_ms, year_of_ms=loading.reading().frame.last_at_ms)
-    said = f"{small(f'{when} · {wording.literal(entry.actor)}')}  \n{sentences.change(entry)}"
-    with st.container(
-        horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=f"changed {place}"
-    ):
-        st.markdown(said, width="stretch")
-        back = _way_back(entry)
-        if back is not None and entry.act is not None:
-            st.button(
-                back,
-                type="tertiary",
-                key=f"take back {entry.act}",
-                on_click=acting.take_back,
-                args=(entry.act,),
-                kwargs={"again": entry.undone},
-            )
+    _said(when, entry.actor, sentences.change(entry))
+    back = _way_back(entry)
+    if back is not None and entry.act is not None:
+        st.button(
+            back,
+            type="tertiary",
+            key=f"take back {entry.act}",
+            on_click=acting.take_back,
+            args=(entry.act,),
+            kwargs={"again": entry.undone},
+        )
+
+
+def _many(entries: Sequence[AuditEntry]) -> None:
+    """What somebody did many times in a day; each of it behind a button."""
+    first, last = entries[-1], entries[0]
+    day = wording.day(last.at_ms, year_of_ms=loading.reading().frame.last_at_ms)
+    times = [wording.moment(entry.at_ms).rsplit(" ", 1)[-1] for entry in (first, last)]
+    _said(f"{day} {'–'.join(dict.fromkeys(times))}", last.actor, sentences.many_changes(entries))
+    each = fold("Each", key=f"each {first.revision}")
+    if each is not None:
+        with each, st.container(width=_ALL_PX):
+            _table(entries, key=f"table of each {first.revision}")
+
+
+def _said(when: str, actor: str, what: str) -> None:
+    st.markdown(f"{small(f'{when} · {wording.literal(actor)}')}  \n{what}", width="stretch")
 
 
 class _LoggedAct(NamedTuple):
@@ -77,11 +109,27 @@ def _way_back(entry: AuditEntry) -> Back | None:
 
 
 def _all() -> None:
-    """The last 200 entries as a table, text cells only."""
-    entries = loading.changes(_ALL)
-    if not entries:
-        st.markdown("Nothing was changed by hand yet.")
-        return
+    """The last entries of a kind as a table."""
+    kind = st.segmented_control(
+        "Which changes",
+        list(_KINDS),
+        default="all",
+        required=True,
+        format_func=str.capitalize,
+        key=KIND,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    wanted = _KINDS[kind]
+    entries = [entry for entry in loading.changes(_READ) if not wanted or entry.action in wanted]
+    if entries:
+        _table(entries[:_LISTED], key=f"every change {kind}")
+    else:
+        st.markdown("None yet.")
+
+
+def _table(entries: Sequence[AuditEntry], *, key: str) -> None:
+    """Entries as a table, text cells only, each with its way back."""
     cells: dict[str, Sequence[object]] = {
         "when, UTC": [wording.moment(entry.at_ms) for entry in entries],
         "by": [wording.plain(entry.actor) for entry in entries],
@@ -96,4 +144,4 @@ def _all() -> None:
             if act is not None and _way_back(entries[row]) is not None:
                 acting.take_back(act, again=entries[row].undone)
 
-    act_table(cells, _WIDTHS, key="every change", alt="Changes, newest first", on_click=clicked)
+    act_table(cells, _WIDTHS, key=key, alt="Changes, newest first", on_click=clicked)

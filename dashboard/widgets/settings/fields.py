@@ -140,7 +140,7 @@ def _read_prices(raw: Raw) -> object:
         except ValueError:
             equals = ""
         if not equals:
-            raise ValueError(f"A line must read model = price, got {line.strip()[:60]!a}.")
+            raise ValueError(f"A line must read model = price, got {line.strip()[:60]!r}.")
     return found
 
 
