@@ -22,9 +22,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit import runtime
 from streamlit.runtime import app_session
 
 from dashboard.configuration import PACKAGE, options, own_names
+from dashboard.handles import keep_sessions, quieten, raise_limit, sessions_allowed
 from dashboard.start_page import start_page
 from dashboard.widgets.browser import BROWSER_COOKIE
 from dashboard.widgets.frame.window import WIDTH_COOKIE
@@ -215,10 +217,19 @@ async def warm(_: object) -> AsyncIterator[None]:
     for name in (*_HEAVY, *_own_modules()):
         importlib.import_module(name)
     remember_names()
+    bound_handles()
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
     yield
+
+
+def bound_handles() -> None:
+    """Keep no more sessions of closed pages than the system grants handles for."""
+    quieten()
+    if runtime.exists():
+        manager = getattr(runtime.get_instance(), "_session_mgr", None)
+        keep_sessions(getattr(manager, "_session_storage", None), sessions_allowed(raise_limit()))
 
 
 def remember_names() -> None:

@@ -20,6 +20,7 @@ from core import open_learner
 from tests.conftest import ROOT
 
 _COMMAND: Final = (sys.executable, "-c", "from dashboard.launch import main; main()")
+_GRANT: Final = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({0}, {0}))"
 _PATIENCE_S: Final = 90
 
 Believed = tuple[float, float, int]
@@ -102,17 +103,23 @@ def ask(served: Served, path: str, method: str = "GET", **headers: str) -> tuple
 
 
 @contextmanager
-def serving(folder: Path, content: bytes | None = None, *more: str) -> Iterator[Served]:
-    """Serve a new database, with these lines in it if any are given; stopped afterwards. ``more`` options."""
+def serving(
+    folder: Path, content: bytes | None = None, *more: str, n_handles: int | None = None
+) -> Iterator[Served]:
+    """Serve a new database, with these lines in it if any are given; stopped afterwards. ``more`` options.
+
+    ``n_handles``: as many as the server is granted.
+    """
     database = folder / "journey.db"
     if content is not None:
         lines = folder / "first.jsonl"
         lines.write_bytes(content)
         armscope(database, "import", str(lines))
+    command = _COMMAND if n_handles is None else (*_COMMAND[:2], f"{_GRANT.format(n_handles)}; {_COMMAND[2]}")
     said, log = folder / "serve.json", folder / "serve.log"
     with said.open("wb") as out, log.open("wb") as err:
         process = subprocess.Popen(
-            [*_COMMAND, "--database", str(database), "serve", "--port", "0", "--no-browser", "--json", *more],
+            [*command, "--database", str(database), "serve", "--port", "0", "--no-browser", "--json", *more],
             cwd=ROOT,
             env=_environment(),
             stdout=out,

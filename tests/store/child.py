@@ -72,15 +72,15 @@ def leave(path: str, *uids: str) -> None:
     os._exit(0)
 
 
-def interrupted(where: str, *command: str) -> None:
-    """A command line during which somebody presses Ctrl+C just when a function of this name is called."""
+def struck(name: str, where: str, *command: str) -> None:
+    """A command line that gets a signal just when a function of this name is called: Ctrl+C, say, is SIGINT."""
 
-    def press(frame: FrameType, event: str, _: object) -> None:
+    def strike(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_qualname == where:
             sys.setprofile(None)
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.Signals[name])
 
-    sys.setprofile(press)
+    sys.setprofile(strike)
     main(command)
 
 
@@ -178,7 +178,7 @@ def hash_of(key: str) -> int:
 if __name__ == "__main__":
     verbs: dict[str, object] = {
         "hold": hold,
-        "interrupted": interrupted,
+        "struck": struck,
         "leave": leave,
         "limited": limited,
         "stranger": stranger,

@@ -34,7 +34,7 @@ def test_the_answer_is_true_of_what_is_stored(
     record(desk, run_of("r"))
     desk.store.close()
     given = ("--database", desk.store.path, "reward", "tool:other:a", "1", "--json")
-    found, out = answer("interrupted", where, *given)  # which fails on a traceback
+    found, out = answer("struck", "SIGINT", where, *given)  # which fails on a traceback
     told = json.loads(out)
     assert (found, told.get("error")) == (code, said), told
     assert bool(look.rewards(desk)) == is_stored

@@ -1,0 +1,106 @@
+"""Handles: as many open files as the system grants, no more sessions than they allow, few words where they run out.
+
+A session holds three handles as long as Streamlit keeps it, which is two minutes after its page was closed, for up
+to 128 of them; some systems grant 256 handles in all. Without one no page is opened, and each attempt is logged.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import sys
+import time
+from collections.abc import Callable
+from typing import Final
+
+if sys.platform != "win32":
+    import resource
+
+KEPT_AT_MOST: Final = 128
+_KEPT_AT_LEAST: Final = 4
+_HANDLES_OF_SESSION: Final = 3
+_HANDLES_OF_SERVER: Final = 128
+"""What libraries, database and connections need beside the sessions that are kept."""
+_QUIET_S: Final = 60.0
+_NONE_LEFT: Final = (errno.EMFILE, errno.ENFILE)
+
+
+def raise_limit() -> int | None:
+    """Have as many handles as the system grants; how many that is, None = unknown."""
+    if sys.platform == "win32":
+        return None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or soft < hard:
+        for wanted in (hard, 10_240):  # macOS grants no more, whatever it says
+            try:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            except (ValueError, OSError):
+                continue
+            break
+    granted = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if granted == resource.RLIM_INFINITY else granted
+
+
+def sessions_allowed(n_handles: int | None) -> int:
+    """How many closed pages' sessions may be kept with so many handles.
+
+    >>> [sessions_allowed(n) for n in (None, 100, 256, 512, 1024)]
+    [128, 4, 21, 64, 128]
+    """
+    if n_handles is None:
+        return KEPT_AT_MOST
+    spare = (n_handles - _HANDLES_OF_SERVER) // (2 * _HANDLES_OF_SESSION)  # as many again may be in use
+    return min(max(spare, _KEPT_AT_LEAST), KEPT_AT_MOST)
+
+
+def keep_sessions(storage: object, n_sessions: int) -> None:
+    """Have Streamlit's storage of closed pages' sessions keep so many at most, if it keeps them as it used to."""
+    kept = getattr(storage, "_cache", None)
+    most, ttl = getattr(kept, "maxsize", None), getattr(kept, "ttl", None)
+    if kept is not None and most is not None and ttl is not None and most > n_sessions:
+        setattr(storage, "_cache", type(kept)(maxsize=n_sessions, ttl=ttl))  # noqa: B010 - a name of its own
+
+
+class OncePerMinute(logging.Filter):
+    """Lets one record a minute through of those that say that there are no handles left, with their number."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._last_s = -_QUIET_S
+        self._n_silent = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not _is_about_handles(record):
+            return True
+        self._n_silent += 1
+        if self._clock() - self._last_s < _QUIET_S:
+            return False
+        record.msg, record.args, record.exc_info = _said(self._n_silent), (), None
+        self._last_s, self._n_silent = self._clock(), 0
+        return True
+
+
+def _said(n_times: int) -> str:
+    return (
+        f"no file handles are left ({n_times:,} times since this was last said): close pages, or grant more "
+        "(ulimit -n)"
+    )
+
+
+def _is_about_handles(record: logging.LogRecord) -> bool:
+    problem = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+    while problem is not None:
+        if isinstance(problem, OSError) and problem.errno in _NONE_LEFT:
+            return True
+        problem = problem.__cause__ or problem.__context__
+    return False
+
+
+def quieten() -> None:
+    """Log the want of handles once a minute, whoever logs it."""
+    quiet = OncePerMinute()
+    for name in ("asyncio", "uvicorn.error", "uvicorn.asgi", "streamlit"):
+        logging.getLogger(name).addFilter(quiet)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(quiet)
