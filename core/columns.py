@@ -175,12 +175,59 @@ class RecentDays:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecentHours:
-    """What several arms gathered together by hour (since 1970 UTC, ascending), in their present epochs."""
+class ArmSessions:
+    """What some arms gathered by session in their present epochs, one entry an arm and session, in any order.
 
-    hour: Ints
-    pulls: Ints
+    ``place`` is the arm's in its columns, ``day`` that of the first of these observations, amounts are in
+    millionths. A run without a session is one of its own, and so is what one person gave on one day. Sessions were
+    read from ``since_day`` on, some of that day perhaps not; all of them where it is None.
+    """
+
+    place: Ints
+    day: Ints
     success_micro: Ints
+    failure_micro: Ints
+    since_day: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedArms:
+    """Arms that joined the prompt lately, beside one older arm, over the older one's ``n_all`` observed runs since.
+
+    It was referenced in ``n_all_used`` of them. A newcomer was in the prompt of ``n_with``; in these the older arm
+    was referenced ``n_used`` times, the newcomer ``n_joined_used`` times, both in the same run ``n_both_used`` times.
+    """
+
+    keys: tuple[str, ...]
+    n_with: Ints
+    n_both_used: Ints
+    n_used: Ints
+    n_joined_used: Ints
+    n_all: int
+    n_all_used: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmHours:
+    """What some arms gathered by hour (since 1970 UTC) in their present epochs, one entry an arm and hour, ascending
+    by hour. ``place`` is the arm's in its columns; amounts are in millionths, and negative where a correction in
+    that hour took away what an earlier one had given.
+    """
+
+    place: Ints
+    hour: Ints
+    success_micro: Ints
+    failure_micro: Ints
+
+    def of(self, *places: int) -> ArmHours:
+        """The hours of some of the arms."""
+        mine = np.isin(self.place, places)
+        return ArmHours(
+            place=self.place[mine],
+            hour=self.hour[mine],
+            success_micro=self.success_micro[mine],
+            failure_micro=self.failure_micro[mine],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

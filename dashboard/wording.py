@@ -15,7 +15,7 @@ from typing import Final
 
 from core.records.arm import ArmType, arm_type
 from core.records.posterior import BANDS, Band
-from core.records.times import instant
+from core.records.times import DAY_MS, instant
 
 MISSING: Final = "–"
 NOT_OFFERED: Final = "not offered lately"
@@ -454,6 +454,28 @@ def ago(at_ms: int, now_ms: int) -> str:
     if minutes < 12 * 60:
         return "an hour ago" if minutes < 120 else f"{minutes // 60} hours ago"
     return f"on {moment(at_ms, year_of_ms=now_ms)} UTC"
+
+
+def days(n: int) -> str:
+    """So many days, in the largest unit of which there are two or more.
+
+    >>> days(9), days(27), days(245), days(800)
+    ('nine days', 'three weeks', 'eight months', 'two years')
+    """
+    for unit, length in (("year", 365), ("month", 30), ("week", 7)):
+        if n >= 2 * length:
+            return f"{number_word(n // length)} {unit}s"
+    return f"{number_word(n)} day{'' if n == 1 else 's'}"
+
+
+def since(at_ms: int, *, year_of_ms: int | None = None) -> str:
+    """The time from which something holds: a day where it began with one, else with its minute.
+
+    >>> since(1_763_596_800_000, year_of_ms=0), since(1_763_632_800_000, year_of_ms=1_763_000_000_000)
+    ('20 Nov 2025', '20 Nov 10:00')
+    """
+    told = moment if at_ms % DAY_MS else day
+    return told(at_ms, year_of_ms=year_of_ms)
 
 
 # Lists

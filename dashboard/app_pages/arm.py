@@ -22,7 +22,7 @@ def page() -> None:
     then = belief.then_day(seen)
     head.head(known, place, seen)
     sentence(sentences.arm(row, seen, then), here.tokens)
-    inclusions, chance = int(known.columns.inclusions[place]), loading.inclusion().chances.get(arm)
+    inclusions, chance = int(known.columns.inclusions[place]), loading.inclusion().arms.get(arm)
     muted(sentences.arm_facts(row, inclusions, seen, chance, year_of_ms=here.frame.last_at_ms))
     left, right = st.columns(2, gap="large")
     with left, panel("Belief now"):

@@ -6,7 +6,6 @@ and with it new keys. The shelf is bounded, the oldest answers go first.
 """
 
 from dashboard.loading.arm import (
-    arm_chance,
     arm_ledger,
     arm_notes,
     arm_path,
@@ -51,7 +50,6 @@ __all__ = [
     "Answer",
     "Reading",
     "Shelf",
-    "arm_chance",
     "arm_ledger",
     "arm_notes",
     "arm_path",

@@ -6,7 +6,6 @@ from core.flows import look
 from core.records.note import Note
 from core.records.run_page import Cursor
 from core.records.view import View
-from core.statistics.inclusion import Chance
 from dashboard.loading.reading import asked, reading
 
 
@@ -34,12 +33,6 @@ def arm_runs(arm: str, cursor: Cursor | None) -> look.ArmRuns:
     """A page of the runs that an arm was in or left out of."""
     here = reading()
     return asked(("arm runs", arm, cursor), None, lambda: look.arm_runs(here.desk, arm, cursor=cursor))
-
-
-def arm_chance(arm: str) -> Chance:
-    """What an arm would have to be worth at its cost."""
-    here = reading()
-    return asked(("arm chance", arm), None, lambda: look.arm_chance(here.desk, arm))
 
 
 def arm_notes(arm: str) -> tuple[Note, ...]:

@@ -11,6 +11,7 @@ from core.records.arm import ArmType
 from core.records.audit import AuditEntry
 from core.records.observation import Observation
 from core.records.reset import Reset, Target
+from core.records.times import DAY_MS
 from core.records.view import View
 from core.statistics.confidence import Confidence
 from core.statistics.overview import Overview
@@ -36,7 +37,8 @@ def everything() -> look.Belief:
 def overview() -> Overview:
     """The first page in numbers."""
     here = reading()
-    return asked("overview", here.view, lambda: look.overview(here.desk, here.view))
+    today = here.desk.clock() // DAY_MS  # how long no run has come is told anew each day
+    return asked(("overview", today), here.view, lambda: look.overview(here.desk, here.view))
 
 
 def confidence() -> Confidence:

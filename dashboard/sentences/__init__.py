@@ -8,15 +8,11 @@ from dashboard.sentences.acts import consequence, effect, effect_table, reset, s
 from dashboard.sentences.arm import (
     arm,
     arm_facts,
-    chance_words,
-    chances_note,
     in_or_out,
     learned_by,
     marks_line,
     mean_moved,
     source,
-    worth,
-    worth_note,
 )
 from dashboard.sentences.changes import change, deed, folded, many_changes
 from dashboard.sentences.confidence import (
@@ -44,6 +40,7 @@ from dashboard.sentences.data import (
     report,
     undo_effect,
 )
+from dashboard.sentences.inclusion import chance_words, chances_note, worth, worth_note
 from dashboard.sentences.overview import (
     Claim,
     attention,

@@ -6,6 +6,7 @@ from core.columns import ArmColumns
 from core.records.learner import LearnerSettings
 from core.records.observation import Observation
 from dashboard import wording
+from dashboard.sentences.inclusion import chance_words
 from dashboard.sentences.phrase import Belief, Phrase, Sentence
 
 
@@ -110,7 +111,10 @@ def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, lis
     ]
     if before.chance is not None and after.chance is not None:
         points = wording.change((after.chance - before.chance) * 100)
-        chances = _chance(before.chance, before.chance_error), _chance(after.chance, after.chance_error)
+        chances = (
+            chance_words(before.chance, before.chance_error),
+            chance_words(after.chance, after.chance_error),
+        )
         rows.append(("chance of inclusion ± standard error", *chances, f"{points} points"))
     else:
         rows.append(("chance of inclusion", wording.NOT_OFFERED, wording.NOT_OFFERED, "none"))
@@ -120,15 +124,6 @@ def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, lis
         "after": [row[2] if row[1] == row[2] else f"**{row[2]}**" for row in rows],
         "change": [row[3] for row in rows],
     }
-
-
-def _chance(share: float, error: float | None) -> str:
-    """A simulated chance with its standard error in points; a certain one has none.
-
-    >>> _chance(0.4312, 0.0093), _chance(1.0, 0.0)
-    ('43% ± 0.9', '100%')
-    """
-    return wording.percent(share, 0) + (f" ± {100 * error:.1f}" if error else "")
 
 
 def _pulls_change(delta: int) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Final
 
 from core import explained
-from core.flows.look import ArmInRun, ArmPath, Inclusion, Learned, Mark
+from core.flows.look import ArmInRun, ArmPath, Learned, Mark
 from core.records.observation import Kind
 from core.records.posterior import Band
 from core.records.times import DAY_MS
@@ -15,6 +14,7 @@ from core.statistics.inclusion import Chance
 from dashboard import wording
 from dashboard.figures.arms import ArmRow
 from dashboard.figures.path import Lettered
+from dashboard.sentences.inclusion import chance_words
 from dashboard.sentences.phrase import EARNS, ENOUGH_PULLS, Phrase, Sentence
 from dashboard.sentences.settings import setting_value
 
@@ -72,7 +72,7 @@ def _standing(row: ArmRow) -> str:
 
 
 def arm_facts(
-    row: ArmRow, inclusions: int, seen: ArmPath, chance: float | None, *, year_of_ms: int | None
+    row: ArmRow, inclusions: int, seen: ArmPath, chance: Chance | None, *, year_of_ms: int | None
 ) -> str:
     """Mean, interval, pulls, confidence and chance of inclusion on one line."""
     low, high = wording.interval(row.lower, row.upper).split("–")
@@ -81,7 +81,9 @@ def arm_facts(
         if seen.since_ms is None
         else f"since the reset of {wording.day(seen.since_ms, year_of_ms=year_of_ms)}"
     )
-    inclusion = f" Chance of inclusion{':' if chance is None else ''} {chance_words(chance)}."
+    has_none = chance is None or chance.chance is None
+    told = wording.NOT_OFFERED if chance is None else chance_words(chance.chance, chance.standard_error)
+    inclusion = f" Chance of inclusion{':' if has_none else ''} {told}."
     return (
         f"Mean {wording.mean(row.mean)}, 95% interval {low} to {high} (exact, equal tails), "
         f"{wording.things(row.pulls, 'pull')} in {wording.things(inclusions, 'inclusion')} {since}. "
@@ -165,77 +167,10 @@ def mean_moved(one: Learned) -> str:
     return wording.small_change(one.mean_moved) if one.counts else "0"
 
 
-# Runs and worth
+# Runs
 
 
 def in_or_out(rows: Sequence[ArmInRun]) -> str:
     """How many of these runs had the arm in their prompt."""
     n_in = sum(row.in_prompt for row in rows)
     return f"in {wording.count(n_in)} of these {wording.things(len(rows), 'run')}; a click on a run opens it"
-
-
-def worth(chance: Chance, mean: float, token_cost: int | None, share: float | None) -> str:
-    """What the arm would have to be worth at its cost, in Markdown."""
-    cost = "its unknown cost" if token_cost is None else wording.things(token_cost, "token")
-    stands = "" if share is None else f" Its chance of inclusion is **{chance_words(share)}**."
-    if chance.no_break_even == "not_offered":
-        return "**Not offered lately**: an arm that is no candidate has no chance of inclusion and no break-even."
-    if chance.no_break_even == "always_in":
-        return f"At {cost} it goes into more than half of the next prompts **whatever it is worth**.{stands}"
-    if chance.no_break_even == "never_in" or chance.break_even_mean is None:
-        return f"At {cost} **no usefulness** brings it into half of the next prompts.{stands}"
-    needed = chance.break_even_mean
-    side = "above" if mean > needed else "below"
-    return (
-        f"At {cost} it breaks even at a mean of **{wording.mean(needed)}**: there it is in half of the next prompts. "
-        f"It stands at {wording.mean(mean)}, {side} that.{stands}"
-    )
-
-
-def worth_note(chance: Chance, seen: Inclusion) -> str:
-    """Among whose candidates, and how break-even was found."""
-    if chance.n_simulations == 0:
-        return _offered(chance.n_offering, seen)
-    return (
-        f"{_offered(chance.n_offering, seen)} Break-even: the mean at which the chance of inclusion in such a run "
-        f"is 50%, by {wording.count(chance.n_simulations)} simulated selections among their other candidates."
-    )
-
-
-def _offered(n_offering: int, seen: Inclusion) -> str:
-    """How many of the runs behind the candidates offered an arm."""
-    if seen.of == "none":
-        return "No run is known yet, so every arm is taken for a candidate."
-    if seen.n_runs == 1:
-        return f"{wording.capital(_runs(seen))} {'offered it' if n_offering else 'did not offer it'}."
-    return f"{wording.count(n_offering) if n_offering else 'None'} of {_runs(seen)} offered it."
-
-
-def _runs(seen: Inclusion) -> str:
-    """The runs whose candidates stand for those of the next one."""
-    runs = "the latest run" if seen.n_runs == 1 else f"the latest {wording.count(seen.n_runs)} runs"
-    return f"{runs} that armscope chose for" if seen.of == "chosen" else runs
-
-
-def chances_note(seen: Inclusion, arms: Sequence[str]) -> str:
-    """Whose candidates the chances of these arms are told for, and what those without one are."""
-    if seen.of == "none":
-        return "Chance of inclusion: no run is known yet, so every arm is taken for a candidate."
-    told = f"Chance of inclusion: in a run that offers the arm, among the candidates of {_runs(seen)}."
-    n_missing = sum(arm not in seen.chances for arm in arms)
-    if not n_missing:
-        return told
-    return f"{told} No bar: {wording.NOT_OFFERED} ({wording.things(n_missing, 'arm')})."
-
-
-def chance_words(share: float | None) -> str:
-    """A chance in whole per cent, never rounded to certainty; None and NaN are an arm that had none.
-
-    >>> chance_words(0.43), chance_words(0.999), chance_words(None)
-    ('43%', 'over 99%', 'not offered lately')
-    """
-    if share is None or math.isnan(share):
-        return wording.NOT_OFFERED
-    if 0 < share < 0.005:
-        return "under 1%"
-    return "over 99%" if 0.995 < share < 1 else wording.percent(share, 0)

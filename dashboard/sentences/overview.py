@@ -114,8 +114,14 @@ def attention(  # noqa: PLR0911 - one per kind
             )
         case "baseline_share_off":
             return Claim(*_share_claim(saved), "See savings")
-        case "poisoned" | "fell" | "never_referenced":
+        case "poisoned" | "drifting" | "rival" | "rising" | "never_referenced":
             return changed(item, year_of_ms)
+        case "silent":
+            return Claim(
+                f"No run for {wording.days(item.count)}",
+                f"the newest ended {wording.moment(item.since_ms)}; do data still arrive?",
+                "See imports",
+            )
         case "rejected_lines":
             lines = wording.things(item.count, "line")
             was = "was" if item.count == 1 else "were"
@@ -148,16 +154,18 @@ def attention(  # noqa: PLR0911 - one per kind
 
 
 def changed(item: Attention, year_of_ms: int | None) -> Claim:
-    """Arms that fell, fell to nothing together, or were never referenced, each with its observations."""
+    """Arms that changed, fell to nothing together, or were never referenced, each with its observations."""
     seen = item.evidence
     arms = wording.things(item.count, "arm")
     if seen is None:
-        return Claim(f"{arms} fell fast", _first_names(item.arms), "Show arms")
+        are = "is" if item.count == 1 else "are"
+        what = {"rival": "gave way to new ones", "rising": f"{are} used more"}.get(item.kind, "fell fast")
+        return Claim(f"{arms} {what}", _first_names(item.arms), "Show arms")
     if item.kind == "poisoned" and seen.type is not None:
         many = wording.things(item.count, seen.type, wording.TYPE_PLURALS[seen.type])
         return Claim(f"{many} look poisoned", _zeros(seen, year_of_ms), "Reset them")
-    if item.kind == "fell":
-        return Claim(*_fell(item.arms[0], seen, year_of_ms), "Open arm")
+    if item.kind != "never_referenced":
+        return Claim(*_shifted(item, seen, year_of_ms), "Open arm")
     was = "was" if item.count == 1 else "were"
     cost = "" if seen.token_cost is None else f"; {wording.count(seen.token_cost)} tokens a prompt"
     zeros = f"{_all_of(seen.n)} were 0{cost}"
@@ -166,7 +174,7 @@ def changed(item: Attention, year_of_ms: int | None) -> Claim:
 
 def _zeros(seen: ArmEvidence, year_of_ms: int | None) -> str:
     """What the observations since then were, no more: counted as 0 only where nothing was earned."""
-    since = "" if seen.since_ms is None else f" since {wording.moment(seen.since_ms, year_of_ms=year_of_ms)}"
+    since = "" if seen.since_ms is None else f" since {wording.since(seen.since_ms, year_of_ms=year_of_ms)}"
     if seen.reward == 0:
         return f"{_all_of(seen.n)}{since} were 0"
     return f"{wording.things(seen.n, 'observation')}{since} have a mean of {wording.mean(seen.mean)}"
@@ -176,15 +184,18 @@ def _all_of(n: int) -> str:
     return f"{wording.count(n)} of {wording.things(n, 'observation')}"
 
 
-def _fell(key: str, seen: ArmEvidence, year_of_ms: int | None) -> tuple[str, str]:
-    name = wording.literal(wording.short_name(key))
-    since = "" if seen.since_ms is None else f" since {wording.day(seen.since_ms, year_of_ms=year_of_ms)}"
-    now = f"mean {wording.mean(seen.mean)} in {wording.count(seen.n)} observations{since}"
-    if seen.mean_before is None:
-        return f"{name} fell", now
-    verb = "fell to nothing" if seen.reward == 0 else "is drifting"
-    before = f"{wording.mean(seen.mean_before)} in {wording.count(seen.n_before)} before"
-    return f"{name} {verb}", f"{now}, {before}"
+def _shifted(item: Attention, seen: ArmEvidence, year_of_ms: int | None) -> tuple[str, str]:
+    """One arm that is used less or more, and its observations since then and before."""
+    name = wording.literal(wording.short_name(item.arms[0]))
+    since = "" if seen.since_ms is None else f" since {wording.since(seen.since_ms, year_of_ms=year_of_ms)}"
+    evidence = f"mean {wording.mean(seen.mean)} in {wording.things(seen.n, 'observation')}{since}"
+    if seen.mean_before is not None:
+        evidence += f", {wording.mean(seen.mean_before)} in {wording.count(seen.n_before)} before"
+    if item.kind == "rival":
+        return f"{name} is used less since {_first_names(seen.rivals)} joined", evidence
+    if item.kind == "rising":
+        return f"{name} is used more", evidence
+    return f"{name} {'fell to nothing' if seen.reward == 0 else 'is drifting'}", evidence
 
 
 def _share_claim(saved: Savings) -> tuple[str, str]:
@@ -213,11 +224,14 @@ def figure_words(figure: KeyFigure, n_arms: int) -> tuple[str, str, str | None]:
             shown = wording.MISSING if value is None else f"{wording.count(value)} of {wording.count(n_arms)}"
             a_day = None if figure.last_week is None else f"{wording.count(round(figure.last_week))} a day"
             return "Arms in use", shown, a_day
-        case "tokens_per_selected_run":
+        case "tokens_per_selected_run" | "tokens_per_run":
             relative = None
             if change is not None and figure.week_before:
                 relative = wording.change(change / figure.week_before * 100, 1, "%")
-            return "Tokens per selected run", _whole(value), relative
+            which = "selected run" if figure.name == "tokens_per_selected_run" else "run"
+            return f"Tokens per {which}", _whole(value), relative
+        case "calls_per_run":
+            return "Calls per run", wording.MISSING if value is None else f"{value:.1f}", None
         case "saved_percent":
             shown = wording.MISSING if value is None else wording.percent(value / 100)
             return "Savings", shown, None
@@ -234,6 +248,8 @@ def by_day(name: FigureName, values: Sequence[float]) -> str:
         "arms_in_use": "Arms in use",
         "pulls": "Pulls",
         "tokens_per_selected_run": "Tokens per selected run",
+        "tokens_per_run": "Tokens per run",
+        "calls_per_run": "Calls per run",
         "saved_percent": "Savings up to then",
     }[name]
     low, high, last = (

@@ -13,6 +13,7 @@ from core.records.arm import ARM_TYPES
 from core.records.learner import MAX_PRICE, LearnerSettings, Priors
 from dashboard import wording
 from dashboard.figures.theme import Tokens
+from dashboard.sentences.inclusion import chance_words
 from dashboard.sentences.phrase import Phrase, Sentence
 
 SHOWN_MOVERS: Final = 8
@@ -203,7 +204,10 @@ def movers_table(shown: SettingsPreview, look: Tokens) -> dict[str, list[object]
             for at in order
         ],
         "chance of inclusion": [
-            _chance_change(*(float(chance[at]) for chance in (shown.chance_before, shown.chance_after)))
+            _chance_change(
+                chance_words(float(shown.chance_before[at]), float(shown.error_before[at])),
+                chance_words(float(shown.chance_after[at]), float(shown.error_after[at])),
+            )
             for at in order
         ],
     }
@@ -213,11 +217,9 @@ def movers_table(shown: SettingsPreview, look: Tokens) -> dict[str, list[object]
     return cells
 
 
-def _chance_change(before: float, after: float) -> str:
+def _chance_change(before: str, after: str) -> str:
     """Two chances of inclusion; an arm that was not offered lately has neither."""
-    if np.isnan(before):
-        return wording.NOT_OFFERED
-    return f"{wording.percent(before, 0)} → {wording.percent(after, 0)}"
+    return before if before == wording.NOT_OFFERED else f"{before} → {after}"
 
 
 def priors_of(value: Priors) -> dict[str, tuple[float, float]]:

@@ -26,8 +26,7 @@ _TALL_PX: Final = 420
 _NAME_CHARS: Final = 40
 CHANCE: Final = (
     "Chance that a run which offers the arm has it in its prompt, simulated with the packer that selects, among "
-    "the candidates of the latest runs. Its standard error is at most 1 point where a quarter of those runs offered "
-    "the arm, at most 3 points elsewhere, and 0 where chance plays no part."
+    "the candidates of the latest runs; ± is the standard error of that, in points, none where chance plays no part."
 )
 _RIGHT: Final = frozenset({"mean moved", "run"})
 

@@ -146,7 +146,8 @@ def test_the_table_says_whose_candidates_it_tells_chances_for(open_page: Open, d
 def test_the_arm_page_has_one_chance_or_says_why_none(open_page: Open, database: Path) -> None:
     offered, forgotten = offered_and_not(database)
     page = open_page("arm", arm=offered)
-    words = sentences.chance_words(look.inclusion(desk_at(database)).chances[offered])
+    told = look.inclusion(desk_at(database)).arms[offered]
+    words = sentences.chance_words(told.chance, told.standard_error)
     assert any(f"Chance of inclusion {words}." in text for text in texts(page))
     assert any(f"Its chance of inclusion is **{words}**." in text for text in texts(page))
     assert any("25 of the latest 25 runs that armscope chose for offered it." in text for text in texts(page))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -197,39 +198,37 @@ def test_pulls_to_a_width_say_when_there_are_too_many() -> None:
     ]
 
 
+NOT_OFFERED = Chance(
+    chance=None, standard_error=None, break_even_mean=None, no_break_even="not_offered", n_offering=0
+)
+
+
 @pytest.mark.parametrize(
     ("seen", "note"),
     [
         (
-            Inclusion(chances={}, n_runs=0, of="none"),
+            Inclusion(arms={}, n_runs=0, of="none"),
             "No run is known yet, so every arm is taken for a candidate.",
         ),
-        (Inclusion(chances={}, n_runs=1, of="latest"), "The latest run did not offer it."),
+        (Inclusion(arms={}, n_runs=1, of="latest"), "The latest run did not offer it."),
         (
-            Inclusion(chances={}, n_runs=25, of="chosen"),
+            Inclusion(arms={}, n_runs=25, of="chosen"),
             "None of the latest 25 runs that armscope chose for offered it.",
         ),
     ],
 )
 def test_it_is_said_which_runs_did_not_offer_an_arm(seen: Inclusion, note: str) -> None:
-    chance = Chance(
-        key="tool:a:a",
-        chance=None,
-        standard_error=None,
-        break_even_mean=None,
-        no_break_even="not_offered",
-        n_offering=0,
-        n_runs=seen.n_runs,
-        n_simulations=0,
-        seed=0,
-    )
-    assert sentences.worth_note(chance, seen) == note
-    assert "**Not offered lately**" in sentences.worth(chance, 0.5, 100, None)
+    assert sentences.worth_note(NOT_OFFERED, seen) == note
+    assert "**Not offered lately**" in sentences.worth(NOT_OFFERED, 0.5, 100)
 
 
 def test_the_note_under_the_table_counts_arms_without_a_chance() -> None:
-    seen = Inclusion(chances={"tool:a:a": 0.5}, n_runs=7, of="latest")
-    told = "Chance of inclusion: in a run that offers the arm, among the candidates of the latest 7 runs."
+    half = replace(NOT_OFFERED, chance=0.5, standard_error=0.01, no_break_even="always_in", n_offering=7)
+    seen = Inclusion(arms={"tool:a:a": half, "tool:a:b": NOT_OFFERED}, n_runs=7, of="latest")
+    told = (
+        "Chance of inclusion ± its standard error in points: in a run that offers the arm, among the candidates of "
+        "the latest 7 runs."
+    )
     assert sentences.chances_note(seen, ["tool:a:a"]) == told
     assert (
         sentences.chances_note(seen, ["tool:a:a", "tool:a:b"])

@@ -8,7 +8,6 @@ from core.flows.look.arm import (
     Learned,
     LedgerPlace,
     Mark,
-    arm_chance,
     arm_ledger,
     arm_path,
     arm_runs,
@@ -20,6 +19,7 @@ from core.flows.look.chances import Inclusion, inclusion
 from core.flows.look.confidence import confidence, pulls_needed
 from core.flows.look.frame import DEMO_ORIGIN, Frame, Pulse, frame, moment, pulse
 from core.flows.look.imports import PastImport, imports
+from core.flows.look.judgement import judgements
 from core.flows.look.ledger import changes, resets, rewards
 from core.flows.look.notes import notes
 from core.flows.look.overview import overview
@@ -64,7 +64,6 @@ __all__ = [
     "Unread",
     "UnreadArm",
     "Verification",
-    "arm_chance",
     "arm_ledger",
     "arm_path",
     "arm_runs",
@@ -75,6 +74,7 @@ __all__ = [
     "frame",
     "imports",
     "inclusion",
+    "judgements",
     "moment",
     "near_arms",
     "notes",

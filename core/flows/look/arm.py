@@ -19,7 +19,6 @@ from core.records.run_page import Cursor, RunRow
 from core.records.selection import REASONS, Reason
 from core.records.times import DAY_MS
 from core.records.view import RunFilter, View
-from core.statistics.inclusion import Chance, inclusion_chance, simulations_for
 from core.statistics.path import Boundary, Path, path
 from core.store import reads
 from core.store.reads.arm_story import (
@@ -183,20 +182,6 @@ def arm_runs(desk: Desk, arm: str, *, cursor: Cursor | None = None, limit: int =
         page = run_page(snapshot, RunFilter(arm=arm), View(), cursor=cursor, limit=limit)
         parts = parts_of_arm(snapshot, arm_no, [row.run_no for row in page.rows])
         return ArmRuns(rows=tuple(_in_run(row, parts[row.run_no]) for row in page.rows), onward=page.onward)
-
-
-def arm_chance(desk: Desk, arm: str, *, seed: int = 0) -> Chance:
-    """One arm's chance to be in the prompt of a run that offers it, and the mean at which it would be one half.
-
-    Raises `UnknownArm`.
-    """
-    with desk.reading() as snapshot:
-        columns = reads.arm_columns(snapshot)
-        candidates = reads.candidates(snapshot, columns)
-        settings = snapshot.settings
-    return inclusion_chance(
-        columns, settings, arm, seed=seed, candidates=candidates, n_simulations=simulations_for(len(columns))
-    )
 
 
 def near_arms(desk: Desk, arm: str, limit: int = 5) -> tuple[str, ...]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from core.columns import ArmColumns, Bools, Ints, RecentHours
+from core.columns import Bools, Ints
 from core.flows.desk import Desk
 from core.flows.look.belief import belief_in
+from core.flows.look.frame import DEMO_ORIGIN
 from core.flows.look.imports import answer_of
+from core.flows.look.judgement import Lately, lately_in
 from core.flows.look.savings import savings_in, usage_in
-from core.records.times import DAY_MS, HOUR_MS
+from core.records.times import DAY_MS
 from core.records.view import View
-from core.statistics import change
 from core.statistics import overview as overview_of
 from core.store import reads
 from core.store.transaction import Snapshot
@@ -24,75 +24,46 @@ _IMPORTS: Final = 50
 
 _SETTINGS: Final = 200
 
-_RECENT_MS: Final = 14 * DAY_MS
-"""An arm that was in a prompt so lately is still included."""
-
-_SHARPENED: Final = 200
-"""Larger groups of poisoned arms keep their day: each arm and hour is a seek."""
-
 
 def overview(desk: Desk, view: View = View()) -> overview_of.Overview:  # noqa: B008 - frozen
     """The first page in numbers."""
     with desk.reading() as snapshot:
         seen = belief_in(snapshot, view)
+        everyone = belief_in(snapshot, View(until_ms=view.until_ms)).columns if view.types else seen.columns
+        lately = lately_in(snapshot, everyone, view)
         usage = usage_in(snapshot, view)
+        saved = savings_in(snapshot, usage, len(seen.columns))
         pulls = reads.counts_by_day(snapshot)
-        end_ms = reads.totals(snapshot).last_at_ms if view.until_ms is None else view.until_ms
-        recent = None if end_ms is None else _recent(snapshot, view, end_ms)
+        was_chosen = saved.overall.baseline.n_runs + saved.overall.selected.n_runs > 0
         return overview_of.overview(
             seen.columns,
             seen.summary,
             usage,
-            savings_in(snapshot, usage, len(seen.columns)),
+            saved,
             snapshot.settings,
             counts_by_day=pulls.where(_days_in(pulls.day, view)),
-            recent_inclusions=None if recent is None else _aligned(recent, seen.columns),
-            happened=_happened(snapshot, seen.columns, view, end_ms),
+            recent_inclusions=_of(lately, seen.columns.keys),
+            calls_per_run=None if was_chosen else reads.calls_per_run(snapshot, view),
+            happened=_happened(desk, snapshot, lately, view),
         )
 
 
-def _recent(snapshot: Snapshot, view: View, end_ms: int) -> dict[str, int]:
-    """Inclusions of the last days, those of the newest hour among them where the view has no end of its own."""
-    until_ms = end_ms + HOUR_MS if view.until_ms is None else end_ms
-    return reads.inclusions_between(snapshot, end_ms - _RECENT_MS, until_ms)
-
-
-def _happened(
-    snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int | None
-) -> overview_of.Happened:
+def _happened(desk: Desk, snapshot: Snapshot, lately: Lately, view: View) -> overview_of.Happened:
     answers = [answer_of(row.summary) for row in reads.import_rows(snapshot, _IMPORTS) if not row.undone]
+    # Nobody waits for runs of a demo, whose clock stands still, nor as of an earlier time.
+    is_awaited = view.until_ms is None and not snapshot.origin.startswith(DEMO_ORIGIN)
     return overview_of.Happened(
-        changes=None if end_ms is None else _changes(snapshot, columns, view, end_ms),
+        changes=lately.changes,
         n_rejected=sum(answer.rejected_count for answer in answers),
         passive_since_ms=_passive_since(snapshot),
+        end_ms=lately.end_ms,
+        now_ms=desk.clock() if is_awaited else None,
     )
 
 
-def _changes(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int) -> change.Changes:
-    """Arms that fell; groups that fell to nothing are counted to the hour."""
-    days = reads.recent_days(
-        snapshot,
-        columns,
-        since_day=end_ms // DAY_MS - change.WINDOW_DAYS + 1,
-        until_ms=view.until_ms,
-        min_pulls=change.MIN_BEFORE + change.MIN_AFTER,
-    )
-    found = change.changes(columns, days)
-    if view.until_ms is not None:
-        return found
-    groups = [
-        change.sharpened(group, _hours(snapshot, columns, group, end_ms))
-        if len(group.places) <= _SHARPENED
-        else group
-        for group in found.poisoned
-    ]
-    return replace(found, poisoned=tuple(groups))
-
-
-def _hours(snapshot: Snapshot, columns: ArmColumns, group: change.Poisoned, end_ms: int) -> RecentHours:
-    keys = [columns.keys[place] for place in group.places]
-    bounds = group.since_ms // HOUR_MS, end_ms // HOUR_MS + 1
-    return reads.recent_hours(snapshot, keys, since_hour=bounds[0], until_hour=bounds[1])
+def _of(lately: Lately, keys: tuple[str, ...]) -> Ints:
+    """Recent inclusions of some of the arms."""
+    return lately.inclusions[[lately.columns.places[key] for key in keys]]
 
 
 def _passive_since(snapshot: Snapshot) -> int | None:
@@ -110,7 +81,3 @@ def _days_in(days: Ints, view: View) -> Bools:
     if view.until_ms is not None:
         wanted &= days * DAY_MS < view.until_ms
     return wanted
-
-
-def _aligned(counts: dict[str, int], columns: ArmColumns) -> Ints:
-    return np.array([counts.get(key, 0) for key in columns.keys], dtype=np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from core.columns import ArmColumns, Bools, Floats, Ints
 from core.flows.desk import Desk
-from core.flows.look.chances import previewed
+from core.flows.look.chances import simulated
 from core.flows.requests import unknown_arm
 from core.flows.reset import Scope
 from core.flows.reward import RewardOrder, admit, standing_run
@@ -62,7 +62,7 @@ class RewardPreview:
 class ResetPreview:
     """What a reset would change: the arms concerned now, and where they would start again.
 
-    The chances of inclusion are NaN where none of the latest runs offered the arm.
+    The chances of inclusion, with their standard errors, are NaN where none of the latest runs offered the arm.
     """
 
     scope: str
@@ -76,6 +76,8 @@ class ResetPreview:
     upper: Floats
     chance_now: Floats
     chance_after: Floats
+    error_now: Floats
+    error_after: Floats
 
 
 def preview_reward(
@@ -99,7 +101,7 @@ def preview_reward(
     else:
         moved = columns
     before = summarise(columns)
-    now, then = (previewed(arms, settings, candidates) for arms in (columns, moved))
+    now, then = (simulated(arms, settings, candidates) for arms in (columns, moved))
     return RewardPreview(
         arm=arm,
         kind="correction" if correct else "feedback",
@@ -125,6 +127,7 @@ def preview_reset(
     after = _after_reset(columns, wanted, target)
     concerned = after.where(wanted)
     lower, upper = interval(concerned.alpha, concerned.beta)
+    now, then = (simulated(arms, settings, candidates) for arms in (columns, after))
     return ResetPreview(
         scope=scope.words,
         target=target,
@@ -135,8 +138,10 @@ def preview_reset(
         mean=concerned.alpha / (concerned.alpha + concerned.beta),
         lower=lower,
         upper=upper,
-        chance_now=previewed(columns, settings, candidates).chance[wanted],
-        chance_after=previewed(after, settings, candidates).chance[wanted],
+        chance_now=now.chance[wanted],
+        chance_after=then.chance[wanted],
+        error_now=now.standard_error[wanted],
+        error_after=then.standard_error[wanted],
     )
 
 

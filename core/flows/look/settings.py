@@ -9,7 +9,7 @@ import numpy as np
 
 from core.columns import ArmColumns, Floats
 from core.flows.desk import Desk
-from core.flows.look.chances import previewed
+from core.flows.look.chances import simulated
 from core.flows.settings import changed_all
 from core.packing import counted_cost
 from core.permissions import authorise
@@ -48,6 +48,8 @@ class SettingsPreview:
     summary_after: Summary
     chance_before: Floats
     chance_after: Floats
+    error_before: Floats
+    error_after: Floats
     n_arms: tuple[float, float]
     n_tokens: tuple[float, float]
 
@@ -82,7 +84,7 @@ def preview_settings(desk: Desk, changes: Mapping[str, object]) -> SettingsPrevi
     if after.priors != before.priors or after.mode != before.mode:
         moved, after = _rehearsed(desk, after, changes)
     summary = summarise(columns)
-    now, then = previewed(columns, before, candidates), previewed(moved, after, candidates)
+    now, then = simulated(columns, before, candidates), simulated(moved, after, candidates)
     cost = np.asarray(counted_cost(columns.token_cost), dtype=np.float64)
     return SettingsPreview(
         before=before,
@@ -92,6 +94,8 @@ def preview_settings(desk: Desk, changes: Mapping[str, object]) -> SettingsPrevi
         summary_after=summary if moved is columns else summarise(moved, earlier=summary),
         chance_before=now.chance,
         chance_after=then.chance,
+        error_before=now.standard_error,
+        error_after=then.standard_error,
         n_arms=(float(now.expected.sum()), float(then.expected.sum())),
         n_tokens=(float(now.expected @ cost), float(then.expected @ cost)),
     )

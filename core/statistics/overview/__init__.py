@@ -1,7 +1,6 @@
 """Overview: the first page in numbers, and what on it needs a look."""
 
 from core.statistics.overview.attention import (
-    STALE_DAYS,
     ArmEvidence,
     Attention,
     AttentionKind,
@@ -13,7 +12,6 @@ from core.statistics.overview.series import DaySeries
 from core.statistics.overview.whole import Overview, overview
 
 __all__ = [
-    "STALE_DAYS",
     "ArmEvidence",
     "Attention",
     "AttentionKind",

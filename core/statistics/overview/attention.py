@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, Ints, UsageColumns
-from core.records.arm import ArmType
+from core.records.arm import ArmType, arm_type
+from core.records.judgement import JudgementName
 from core.records.learner import LearnerSettings
-from core.records.times import DAY_MS, HOUR_MS
-from core.statistics.change import Changes, Fall
+from core.records.times import DAY_HOURS, DAY_MS, HOUR_MS
+from core.statistics.change import NOTHING_CHANGED, Changes, Shift
+from core.statistics.judgement import alarms, stale_arms
 from core.statistics.savings import Savings
 
 Severity = Literal["critical", "warning", "notice", "info"]
 
 AttentionKind = Literal[
     "poisoned",
-    "fell",
+    "drifting",
+    "rival",
+    "rising",
     "never_referenced",
+    "silent",
     "rejected_lines",
     "costs_more",
     "savings_not_proven",
@@ -33,16 +39,14 @@ AttentionKind = Literal[
 
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 
-STALE_DAYS: Final = 14
+SILENT_DAYS: Final = 7
+"""A shorter silence is a week's end."""
 
 MANY_UNKNOWN: Final = 0.2
 """Share of completed runs with unknown usage from which it is a warning."""
 
-NEVER_PULLS: Final = 20
-"""An arm that nothing referenced in so many observations is named."""
-
-MAX_FALLS: Final = 3
-"""So many fallen arms have a row each; more share one."""
+MAX_SHIFTS: Final = 3
+"""So many arms that changed alike have a row each; more share one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +54,8 @@ class Attention:
     """Something that needs a look.
 
     ``count`` is of arms where ``arms`` names them (all that are concerned, most urgent first), else of runs
-    (compared ones, those of unknown usage, decided ones with a probability, passive ones) or rejected lines.
+    (compared ones, those of unknown usage, decided ones with a probability, passive ones), rejected lines or days
+    without a run.
     ``evidence`` is there where arms changed or were never referenced, ``since_ms`` where it began at a known time.
     """
 
@@ -66,7 +71,8 @@ class Attention:
 class ArmEvidence:
     """Observations that a claim about arms stands on: ``n`` of them with ``reward`` in all, since ``since_ms``
     where that is known. ``mean_before`` is over ``n_before`` earlier ones; ``token_cost`` is what the arms cost a
-    prompt together (None where unknown). ``type`` is there where all are of one.
+    prompt together (None where unknown). ``type`` is there where all are of one, ``rivals`` where arms that joined
+    the prompt then took the work.
     """
 
     n: int
@@ -76,6 +82,7 @@ class ArmEvidence:
     mean_before: float | None = None
     token_cost: int | None = None
     type: ArmType | None = None
+    rivals: tuple[str, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -84,11 +91,15 @@ class ArmEvidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Happened:
-    """What only the store knows: arms that changed, lines that imports rejected, since when it is passive."""
+    """What only the store knows: arms that changed, lines that imports rejected, since when it is passive, where the
+    data of all runs end, and the time now (None where nobody waits for runs: as of an earlier time, in a demo).
+    """
 
-    changes: Changes | None = None
+    changes: Changes = NOTHING_CHANGED
     n_rejected: int = 0
     passive_since_ms: int | None = None
+    end_ms: int | None = None
+    now_ms: int | None = None
 
 
 NOTHING_HAPPENED: Final = Happened()
@@ -103,16 +114,23 @@ def attention(
     recent: Ints | None,
     happened: Happened,
 ) -> tuple[Attention, ...]:
-    """What needs a look; ``recent`` counts how often each arm was in lately (None = ever)."""
+    """What needs a look; ``recent`` counts how often each arm was in lately (None = ever).
+
+    Of arms it says what `core.statistics.judgement` judges them to be.
+    """
     included = columns.inclusions if recent is None else recent
+    changed = happened.changes.among(columns.places)
+    end_ms = data_end_ms(columns, usage) if happened.end_ms is None else happened.end_ms
+    alarmed = alarms(columns, changed, stale_arms(columns, included, end_ms))
     found = [
-        *_about_poison(columns, happened.changes),
-        *_about_falls(columns, happened.changes),
+        *_about_poison(changed),
+        *_about_shifts(changed),
+        _about_silence(usage, happened),
         _about_savings(saved, settings),
         _about_share(saved),
-        _about_stale(columns, included, data_end_ms(columns, usage)),
+        _about_stale(columns, _places(columns, alarmed, "stale")),
         _about_under_explored(columns, settings.min_pulls),
-        _about_never(columns, happened.changes),
+        _about_never(columns, _places(columns, alarmed, "never_referenced")),
         _about_rejected(happened),
         _about_usage(saved),
         _about_phase(usage, settings, happened.passive_since_ms),
@@ -121,44 +139,58 @@ def attention(
     return tuple(sorted(items, key=lambda item: SEVERITIES.index(item.severity)))
 
 
-def _about_poison(columns: ArmColumns, changed: Changes | None) -> list[Attention]:
+def _places(columns: ArmColumns, alarmed: Mapping[str, JudgementName], name: JudgementName) -> Ints:
+    return np.array([columns.places[arm] for arm, found in alarmed.items() if found == name], dtype=np.int64)
+
+
+def _about_poison(changed: Changes) -> list[Attention]:
     """Each group of arms of one type that fell to nothing together."""
     return [
         Attention(
             kind="poisoned",
             severity="critical",
-            count=len(group.places),
-            arms=tuple(columns.keys[place] for place in group.places),
+            count=len(group.arms),
+            arms=group.arms,
             evidence=ArmEvidence(
                 n=group.n_after, reward=group.reward, since_ms=group.since_ms, type=group.type
             ),
         )
-        for group in (() if changed is None else changed.poisoned)
+        for group in changed.poisoned
     ]
 
 
-def _about_falls(columns: ArmColumns, changed: Changes | None) -> list[Attention]:
-    """A row for each fallen arm, or one for all where they are many."""
-    falls = () if changed is None else changed.falls
-    if len(falls) <= MAX_FALLS:
-        return [_fell(columns, fall) for fall in falls]
-    keys = tuple(columns.keys[fall.place] for fall in falls)
-    return [Attention(kind="fell", severity="warning", count=len(keys), arms=keys)]
+def _about_shifts(changed: Changes) -> list[Attention]:
+    """A row for each arm that changed, or one for all that changed alike where they are many."""
+    kinds: tuple[tuple[AttentionKind, Severity], ...] = (
+        ("drifting", "warning"),
+        ("rival", "notice"),
+        ("rising", "info"),
+    )
+    found = []
+    for kind, severity in kinds:
+        alike = [shift for shift in changed.shifts if shift.kind == kind]
+        if len(alike) <= MAX_SHIFTS:
+            found += [_about_shift(shift, severity) for shift in alike]
+        else:
+            arms = tuple(shift.arm for shift in alike)
+            found.append(Attention(kind=kind, severity=severity, count=len(arms), arms=arms))
+    return found
 
 
-def _fell(columns: ArmColumns, fall: Fall) -> Attention:
+def _about_shift(shift: Shift, severity: Severity) -> Attention:
     return Attention(
-        kind="fell",
-        severity="warning",
+        kind=shift.kind,
+        severity=severity,
         count=1,
-        arms=(columns.keys[fall.place],),
+        arms=(shift.arm,),
         evidence=ArmEvidence(
-            n=fall.n_after,
-            reward=fall.mean_after * fall.n_after,
-            since_ms=fall.since_day * DAY_MS,
-            n_before=fall.n_before,
-            mean_before=fall.mean_before,
-            type=columns.types[fall.place],
+            n=shift.n_after,
+            reward=shift.mean_after * shift.n_after,
+            since_ms=shift.since_ms,
+            n_before=shift.n_before,
+            mean_before=shift.mean_before,
+            type=arm_type(shift.arm),
+            rivals=shift.rivals,
         ),
     )
 
@@ -172,12 +204,24 @@ def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | Non
         return None
     if overall.baseline.n_runs == 0:
         left = saved.left_out
-        n_other = overall.selected.n_runs + left.passive + left.fallback + left.imported
-        if n_other == 0:
+        n_other = overall.selected.n_runs + left.passive + left.fallback
+        if n_other == 0:  # nobody tosses a coin for runs that are only imported
             return None
         severity: Severity = "notice" if overall.selected.n_runs else "info"
-        return Attention(kind="no_baseline_runs", severity=severity, count=n_other)
+        return Attention(kind="no_baseline_runs", severity=severity, count=n_other + left.imported)
     return Attention(kind="savings_not_proven", severity="notice", count=n_compared)
+
+
+def _about_silence(usage: UsageColumns, happened: Happened) -> Attention | None:
+    """No run for a week, and for twice as long as ever between two days with runs."""
+    if happened.end_ms is None or happened.now_ms is None:
+        return None
+    days = np.unique(usage.hour[usage.hour != UNKNOWN] // DAY_HOURS)
+    pause = int(np.diff(days).max(initial=0))
+    silent = (happened.now_ms - happened.end_ms) // DAY_MS
+    if silent < max(SILENT_DAYS, 2 * pause):
+        return None
+    return Attention(kind="silent", severity="warning", count=silent, since_ms=happened.end_ms)
 
 
 def _about_share(saved: Savings) -> Attention | None:
@@ -186,15 +230,11 @@ def _about_share(saved: Savings) -> Attention | None:
     return Attention(kind="baseline_share_off", severity="warning", count=saved.share.n_runs)
 
 
-def _about_stale(columns: ArmColumns, included: Ints, end_ms: int | None) -> Attention | None:
+def _about_stale(columns: ArmColumns, stale: Ints) -> Attention | None:
     """Arms still put in whose last observation is long ago, oldest first."""
-    if end_ms is None:
-        return None
-    last = columns.last_at_ms
-    stale = np.flatnonzero((included > 0) & (last != UNKNOWN) & (last < end_ms - STALE_DAYS * DAY_MS))
     if not len(stale):
         return None
-    keys = _keys(columns, stale[np.argsort(last[stale], kind="stable")])
+    keys = _keys(columns, stale[np.argsort(columns.last_at_ms[stale], kind="stable")])
     return Attention(kind="stale_arms", severity="warning", count=len(keys), arms=keys)
 
 
@@ -206,11 +246,8 @@ def _about_under_explored(columns: ArmColumns, min_pulls: int) -> Attention | No
     return Attention(kind="under_explored", severity="notice", count=len(keys), arms=keys)
 
 
-def _about_never(columns: ArmColumns, changed: Changes | None) -> Attention | None:
-    """Arms that many observations never referenced, the dearest first; those said to be poisoned are not repeated."""
-    named = {place for group in (changed.poisoned if changed else ()) for place in group.places}
-    never = np.flatnonzero((columns.pulls >= NEVER_PULLS) & (columns.success_micro == 0))
-    never = never[[place not in named for place in never.tolist()]] if named else never
+def _about_never(columns: ArmColumns, never: Ints) -> Attention | None:
+    """Arms that many observations never referenced, the dearest first."""
     if not len(never):
         return None
     cost = columns.token_cost[never]

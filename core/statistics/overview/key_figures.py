@@ -13,9 +13,19 @@ from core.records.times import DAY_HOURS
 from core.statistics.overview.series import DaySeries
 from core.statistics.savings import Savings, savings
 
-FigureName = Literal["runs", "arms_in_use", "pulls", "tokens_per_selected_run", "saved_percent"]
+FigureName = Literal[
+    "runs",
+    "arms_in_use",
+    "pulls",
+    "tokens_per_selected_run",
+    "saved_percent",
+    "tokens_per_run",
+    "calls_per_run",
+]
+"""Where no run was chosen by armscope, the last two stand in for the two before them, which can't be."""
 
 Week = tuple[int, int]
+Weeks = tuple[Week | None, Week | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +48,16 @@ class KeyFigure:
 
 
 def key_figures(
-    columns: ArmColumns, usage: UsageColumns, saved: Savings, series: DaySeries, settings: LearnerSettings
+    columns: ArmColumns,
+    usage: UsageColumns,
+    saved: Savings,
+    series: DaySeries,
+    settings: LearnerSettings,
+    *,
+    calls_per_run: float | None,
 ) -> tuple[KeyFigure, ...]:
-    """The figures in the order of `FigureName`."""
+    """Five figures in the order of `FigureName`."""
     last, before = _weeks(series.day)
-    percents = [_saved_in(usage, week, settings, len(columns)) for week in (last, before)]
     return (
         KeyFigure(
             name="runs",
@@ -62,11 +77,25 @@ def key_figures(
             last_week=_sum_in(series.day, series.pulls, last),
             week_before=_sum_in(series.day, series.pulls, before),
         ),
+        *(
+            _of_choosing(columns, usage, saved, settings, (last, before))
+            if saved.overall.baseline.n_runs + saved.overall.selected.n_runs
+            else _of_runs(usage, calls_per_run, (last, before))
+        ),
+    )
+
+
+def _of_choosing(
+    columns: ArmColumns, usage: UsageColumns, saved: Savings, settings: LearnerSettings, weeks: Weeks
+) -> tuple[KeyFigure, KeyFigure]:
+    tokens = [_tokens_in(usage, week, "selected") for week in weeks]
+    percents = [_saved_in(usage, week, settings, len(columns)) for week in weeks]
+    return (
         KeyFigure(
             name="tokens_per_selected_run",
             value=saved.overall.selected.mean_tokens,
-            last_week=_tokens_in(usage, last),
-            week_before=_tokens_in(usage, before),
+            last_week=tokens[0],
+            week_before=tokens[1],
         ),
         KeyFigure(
             name="saved_percent",
@@ -77,7 +106,15 @@ def key_figures(
     )
 
 
-def _weeks(day: Ints) -> tuple[Week | None, Week | None]:
+def _of_runs(usage: UsageColumns, calls_per_run: float | None, weeks: Weeks) -> tuple[KeyFigure, KeyFigure]:
+    tokens = [_mean_tokens(usage), *(_tokens_in(usage, week) for week in weeks)]
+    return (
+        KeyFigure(name="tokens_per_run", value=tokens[0], last_week=tokens[1], week_before=tokens[2]),
+        KeyFigure(name="calls_per_run", value=calls_per_run, last_week=None, week_before=None),
+    )
+
+
+def _weeks(day: Ints) -> Weeks:
     """First and last day of the last seven days, and of the seven before if the data reach back so far."""
     if not len(day):
         return None, None
@@ -105,18 +142,17 @@ def _rows_in(usage: UsageColumns, week: Week) -> UsageColumns:
     return usage.where((usage.hour != UNKNOWN) & (day >= week[0]) & (day <= week[1]))
 
 
-def _tokens_in(usage: UsageColumns, week: Week | None) -> float | None:
-    """Mean tokens of that week's selected runs that ended normally with known usage."""
-    if week is None:
-        return None
-    rows = _rows_in(usage, week)
-    wanted = (
-        (np.array(rows.run_class, dtype=np.str_) == "selected")
-        & (np.array(rows.status, dtype=np.str_) == "completed")
-        & (rows.bucket != UNKNOWN)
-    )
-    n_runs = int(rows.n[wanted].sum())
-    return int(rows.tokens[wanted].sum()) / n_runs if n_runs else None
+def _tokens_in(usage: UsageColumns, week: Week | None, run_class: str | None = None) -> float | None:
+    return None if week is None else _mean_tokens(_rows_in(usage, week), run_class)
+
+
+def _mean_tokens(usage: UsageColumns, run_class: str | None = None) -> float | None:
+    """Mean tokens of the runs, of one class or any, that ended normally with known usage."""
+    wanted = (np.array(usage.status, dtype=np.str_) == "completed") & (usage.bucket != UNKNOWN)
+    if run_class is not None:
+        wanted &= np.array(usage.run_class, dtype=np.str_) == run_class
+    n_runs = int(usage.n[wanted].sum())
+    return int(usage.tokens[wanted].sum()) / n_runs if n_runs else None
 
 
 def _saved_in(usage: UsageColumns, week: Week | None, settings: LearnerSettings, n_arms: int) -> float | None:

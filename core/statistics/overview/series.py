@@ -15,9 +15,9 @@ from core.statistics.savings import SavingsOverTime
 class DaySeries:
     """One entry per day (days since 1970 UTC) from the first to the last day with dated runs, gaps filled.
 
-    Counts are of that day and 0 where nothing happened; ``tokens_per_selected_run`` is that day's mean over
-    completed runs with known usage (NaN where none); ``saved_percent`` is cumulative (NaN where none).
-    ``pulls`` and ``arms_in_use`` are None where the daily counts were not supplied.
+    Counts are of that day and 0 where nothing happened; ``tokens_per_selected_run`` and ``tokens_per_run`` (of any
+    class) are that day's means over completed runs with known usage (NaN where none); ``saved_percent`` is
+    cumulative (NaN where none). ``pulls`` and ``arms_in_use`` are None where the daily counts were not supplied.
     """
 
     day: Ints
@@ -25,6 +25,7 @@ class DaySeries:
     selected_runs: Ints
     baseline_runs: Ints
     tokens_per_selected_run: Floats
+    tokens_per_run: Floats
     saved_percent: Floats
     pulls: Ints | None
     arms_in_use: Ints | None
@@ -44,13 +45,17 @@ def day_series(usage: UsageColumns, saved: SavingsOverTime, counts_by_day: DayCo
         added = np.bincount(days[rows] - start, weights=amount[dated][rows], minlength=len(day))
         return added.astype(np.int64)
 
-    n_known, tokens = count(usage.n, selected & known), count(usage.tokens, selected & known)
+    def mean_tokens(rows: Bools) -> Floats:
+        n_known, tokens = count(usage.n, rows & known), count(usage.tokens, rows & known)
+        return np.where(n_known > 0, tokens / np.maximum(n_known, 1), np.nan)
+
     return DaySeries(
         day=day,
         runs=count(usage.n, np.ones(len(days), dtype=np.bool_)),
         selected_runs=count(usage.n, selected),
         baseline_runs=count(usage.n, classes == "baseline"),
-        tokens_per_selected_run=np.where(n_known > 0, tokens / np.maximum(n_known, 1), np.nan),
+        tokens_per_selected_run=mean_tokens(selected),
+        tokens_per_run=mean_tokens(np.ones(len(days), dtype=np.bool_)),
         saved_percent=_latest(day, saved.day, saved.saved_percent),
         pulls=None if counts_by_day is None else _spread(day, counts_by_day.day, counts_by_day.pulls),
         arms_in_use=None

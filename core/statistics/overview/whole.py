@@ -21,7 +21,7 @@ from core.statistics.summary import Summary
 class Overview:
     """The first page in numbers.
 
-    ``figures`` stand in the order of `FigureName`. ``bands`` counts arms by band in the order of `BANDS`.
+    ``figures`` are five in the order of `FigureName`. ``bands`` counts arms by band in the order of `BANDS`.
     ``top`` and ``bottom`` hold at most five arms each, no arm in both, from those with at least
     ``ranked_min_pulls`` pulls, sections left out; ``n_rankable`` of them exist. ``attention`` is sorted by severity.
     """
@@ -51,12 +51,14 @@ def overview(
     *,
     counts_by_day: DayCounts | None = None,
     recent_inclusions: Ints | None = None,
+    calls_per_run: float | None = None,
     happened: Happened = NOTHING_HAPPENED,
 ) -> Overview:
     """The first page in numbers.
 
     ``recent_inclusions`` counts, aligned with the columns, how often each arm was in a prompt during the last
-    14 days of the data; without it an arm counts as still included when it ever was.
+    14 days of the data; without it an arm counts as still included when it ever was. ``calls_per_run`` is told only
+    where no run was chosen.
     """
     by_day = day_series(usage, saved.over_time, counts_by_day)
     ranked_pulls = pulls_that_tell(columns)
@@ -68,7 +70,7 @@ def overview(
         n_pulls=int(columns.pulls.sum()),
         tokens_per_selected_run=saved.overall.selected.mean_tokens,
         savings=saved.overall,
-        figures=key_figures(columns, usage, saved, by_day, settings),
+        figures=key_figures(columns, usage, saved, by_day, settings, calls_per_run=calls_per_run),
         series=by_day,
         bands=tuple(np.bincount(summary.band, minlength=len(BANDS)).tolist()),
         top=top,

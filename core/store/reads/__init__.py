@@ -22,7 +22,7 @@ from core.store.reads.ledger import (
 )
 from core.store.reads.log import audit_entries, learners
 from core.store.reads.notes import notes
-from core.store.reads.recent import recent_days, recent_hours
+from core.store.reads.recent import arm_hours, recent_days
 from core.store.reads.runs import (
     FoundRun,
     find_run,
@@ -32,9 +32,11 @@ from core.store.reads.runs import (
     run_of_uid,
     run_rows,
 )
+from core.store.reads.sessions import RUNS_READ, arm_sessions, joined_arms
 from core.store.reads.unread import REWARDS_READ, PullsHeld, RewardsRead, pulls_held, rewards_read
 from core.store.reads.usage import (
     Totals,
+    calls_per_run,
     counts_by_day,
     inclusions_between,
     strata,
@@ -44,6 +46,7 @@ from core.store.reads.usage import (
 
 __all__ = [
     "REWARDS_READ",
+    "RUNS_READ",
     "FoundRun",
     "ImportRow",
     "PullsHeld",
@@ -53,16 +56,20 @@ __all__ = [
     "arm_columns",
     "arm_columns_until",
     "arm_counts",
+    "arm_hours",
     "arm_number",
     "arm_path",
     "arm_row",
+    "arm_sessions",
     "audit_entries",
+    "calls_per_run",
     "candidates",
     "counts_by_day",
     "find_run",
     "hidden_arm_nos",
     "import_rows",
     "inclusions_between",
+    "joined_arms",
     "learners",
     "ledger_of_arm",
     "listed_arm",
@@ -74,7 +81,6 @@ __all__ = [
     "outcome_of",
     "pulls_held",
     "recent_days",
-    "recent_hours",
     "resets",
     "rewards_read",
     "run_count",

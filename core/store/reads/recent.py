@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from core.columns import UNKNOWN, ArmColumns, RecentDays, RecentHours
+from core.columns import UNKNOWN, ArmColumns, ArmHours, Ints, RecentDays
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.reads.arms import places_by_number
 from core.store.reads.arrays import ints
@@ -52,28 +51,25 @@ def recent_days(
     )
 
 
-def recent_hours(snapshot: Snapshot, keys: Sequence[str], *, since_hour: int, until_hour: int) -> RecentHours:
-    """The hours of these arms from the first hour up to before the last, in the epochs they are in now."""
-    named = [
-        row[0]
-        for row in snapshot.link.rows_in(
-            "SELECT arm_no FROM arm WHERE learner_id = ? AND key IN ({})", [snapshot.learner_id], keys
-        )
-    ]
-    hours = range(since_hour, until_hour)
+def arm_hours(
+    snapshot: Snapshot, columns: ArmColumns, places: Ints, *, since_ms: int, until_ms: int
+) -> ArmHours:
+    """The hours of these arms from that of a time up to that of another, in the epochs that the columns say."""
+    at = places_by_number(snapshot, columns)
+    numbers = np.flatnonzero(np.isin(at, places)).tolist() if len(places) else []
     rows = snapshot.link.rows_in(
-        "SELECT h.hour, h.pulls, h.success_micro FROM arm_hour h JOIN posterior p ON p.learner_id = h.learner_id"
-        " AND p.arm_no = h.arm_no AND p.epoch = h.epoch WHERE h.learner_id = ?"
-        f" AND h.arm_no IN ({','.join('?' * len(named))}) AND h.hour IN ({{}})",
-        [snapshot.learner_id, *named],
-        hours,
+        "SELECT hour, arm_no, epoch, success_micro, failure_micro FROM arm_hour WHERE learner_id = ?"
+        f" AND arm_no IN ({','.join('?' * len(numbers))}) AND hour IN ({{}})",
+        [snapshot.learner_id, *numbers],
+        range(since_ms // HOUR_MS, -(-until_ms // HOUR_MS) if numbers else 0),
     )
-    hour, pulls, success = (ints(column) for column in zip(*rows, strict=True)) if rows else [ints([])] * 3
-    known, at = np.unique(hour, return_inverse=True)
-    sums = [np.zeros(len(known), dtype=np.int64) for _ in range(2)]
-    for total, amount in zip(sums, (pulls, success), strict=True):
-        np.add.at(total, at, amount)
-    return RecentHours(hour=known, pulls=sums[0], success_micro=sums[1])
+    hour, arm_no, epoch, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 5)
+    place = at[arm_no] if len(arm_no) else arm_no
+    order = np.argsort(hour, kind="stable")
+    order = order[columns.epoch[place[order]] == epoch[order]]
+    return ArmHours(
+        place=place[order], hour=hour[order], success_micro=success[order], failure_micro=failure[order]
+    )
 
 
 def _now(snapshot: Snapshot, since_day: int, min_pulls: int) -> list[list[list[int]]]:

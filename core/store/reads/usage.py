@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 from core.columns import UNKNOWN, DayCounts, UsageColumns
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, HOUR_MS
+from core.records.view import View
 from core.store.reads.arrays import ints
 from core.store.tally import USAGE_SUMS, joined
 from core.store.transaction import Facts, Snapshot
@@ -154,3 +155,27 @@ def inclusions_between(snapshot: Snapshot, since_ms: int, until_ms: int) -> dict
             [snapshot.learner_id, since_ms // HOUR_MS, until_ms // HOUR_MS],
         )
     )
+
+
+CALLS_READ: Final = 20_000
+"""No rollup keeps calls: so many runs are read for their mean, the newest."""
+
+
+def calls_per_run(snapshot: Snapshot, view: View) -> float | None:
+    """Mean number of tool calls of the newest runs of a view; None where there is none."""
+    where, values = "", [snapshot.learner_id]
+    for bound, at_ms in ((">=", view.since_ms), ("<", view.until_ms)):
+        if at_ms is not None:
+            where += f" AND at_ms {bound} ?"
+            values.append(at_ms)
+    chosen: list[str | int] = [*values]
+    for column, names in (("model", view.models), ("channel", view.channels)):
+        if names:
+            where += f" AND coalesce({column}, '') IN ({','.join('?' * len(names))})"
+            chosen += names
+    row = snapshot.link.row(
+        "SELECT count(*), sum(n_calls) FROM (SELECT n_calls FROM run WHERE learner_id = ? AND standing = 1"
+        f" AND outcome <> 'empty'{where} ORDER BY at_ms DESC NULLS LAST LIMIT ?) AS newest",
+        [*chosen, CALLS_READ],
+    )
+    return None if row is None or not row[0] else row[1] / row[0]

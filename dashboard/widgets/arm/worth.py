@@ -11,13 +11,13 @@ from dashboard.widgets.words import gray, paragraphs, section
 
 def worth(row: ArmRow, known: Belief, place: int) -> None:
     """What it costs, breaks even at and stands at, and how that was found."""
-    chance = loading.arm_chance(row.key)
     seen = loading.inclusion()
+    chance = seen.arms[row.key]
     cost = int(known.columns.token_cost[place])
     section("Worth its tokens", "in the next run that offers it, with the settings in force")
     rank, n_arms = wording.count(int(known.summary.rank[place])), wording.count(len(known.columns))
     paragraphs(
-        sentences.worth(chance, row.mean, None if cost == UNKNOWN else cost, seen.chances.get(row.key)),
+        sentences.worth(chance, row.mean, None if cost == UNKNOWN else cost),
         f"By its mean it is number **{rank}** of {n_arms} arms.",
         gray(sentences.worth_note(chance, seen)),
     )

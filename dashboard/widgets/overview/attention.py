@@ -7,7 +7,14 @@ from typing import Final
 import streamlit as st
 
 from core.records.times import instant
-from core.statistics.change import FALSE_ALARM, MIN_FALL, NOTHING, TOGETHER_DAYS, WINDOW_DAYS
+from core.statistics.change import (
+    FALSE_ALARM,
+    MIN_CHANGE,
+    NEAR_DAYS,
+    NOTHING,
+    TOGETHER_DAYS,
+    WINDOW_DAYS,
+)
 from core.statistics.overview import Attention, AttentionKind, Overview
 from dashboard import loading, sentences, wording
 from dashboard.figures.densities import MAX_CHOSEN
@@ -24,8 +31,11 @@ _ICONS: Final[dict[Severity, str]] = {
 }
 PAGES: Final[dict[AttentionKind, ways.PageName]] = {
     "poisoned": "reset",
-    "fell": "posteriors",
+    "drifting": "posteriors",
+    "rival": "posteriors",
+    "rising": "posteriors",
     "never_referenced": "posteriors",
+    "silent": "data",
     "rejected_lines": "data",
     "costs_more": "savings",
     "savings_not_proven": "savings",
@@ -42,10 +52,13 @@ _MOST_IN_ADDRESS: Final = 100
 
 
 _HOW: Final = (
-    "**Drifting and poisoned arms** are found by Fisher’s exact test, one-sided, at the beginning of each of the "
-    f"last {WINDOW_DAYS} days, against all earlier observations of the arm’s epoch. All tests together name an arm "
-    f"by mistake in at most {FALSE_ALARM:.0%} of looks, if observations are independent; runs of one session are "
-    f"not quite. Falls of less than {MIN_FALL:g} are not named. Arms of one type that fell to a mean of at most "
+    "**Arms that changed** are looked for at the beginning of each of the last "
+    f"{WINDOW_DAYS} days, against all earlier observations of the arm’s epoch. Whole sessions are shuffled, because "
+    "runs of one session resemble each other: if nothing changed, every order of them is equally likely. All tests "
+    f"together name an arm by mistake in at most {FALSE_ALARM:.0%} of looks, however the arms depend on each other; "
+    "what all runs of one day share is allowed for, but not promised. Changes of less than "
+    f"{MIN_CHANGE:g} are not named. Where an arm joined the prompt within {NEAR_DAYS} days of a fall, runs with and "
+    "without it are compared before the fall is called a drift. Arms of one type that fell to a mean of at most "
     f"{NOTHING:g} within {TOGETHER_DAYS} days of one another look poisoned: a broken detector does that."
 )
 
@@ -96,7 +109,7 @@ def _ways(item: Attention, words: str) -> None:
             ways.way("posteriors", "Check evidence", **{address.POSTERIORS_ARMS: shown})
             if loading.reading().may("reset"):
                 ways.way("reset", words, **address.reset(item.arms[:_MOST_IN_ADDRESS]))
-    elif item.kind == "fell" and item.count == 1:
+    elif item.kind in {"drifting", "rival", "rising"} and item.count == 1:
         ways.way("arm", words, **{address.ARM: item.arms[0]})
     elif page == "posteriors":
         ways.way("posteriors", words, **{address.POSTERIORS_ARMS: shown} if shown else {})

@@ -31,7 +31,9 @@ def row(seen: Overview) -> None:
                 change,
                 delta_color="off",
                 delta_arrow="off",
-                delta_description="this week" if change is not None and between is None else None,
+                delta_description="in the last 7 days of data"
+                if change is not None and between is None
+                else None,
             )
             _line(seen, figure.name)
 
@@ -43,6 +45,7 @@ def _line(seen: Overview, name: FigureName) -> None:
         "arms_in_use": seen.series.arms_in_use,
         "pulls": seen.series.pulls,
         "tokens_per_selected_run": seen.series.tokens_per_selected_run,
+        "tokens_per_run": seen.series.tokens_per_run,
         "saved_percent": seen.series.saved_percent,
     }.get(name)
     if series is None:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.flows.look import ResetPreview
 from core.records.posterior import BANDS
-from dashboard import loading, wording
+from dashboard import loading, sentences, wording
 from dashboard.widgets.tables import ALL_AT_ONCE, CHANCE, ROW_PX, arm_name, height, sent_frame, type_column
 
 
@@ -79,6 +79,8 @@ def _chance_words(shown: ResetPreview, at: int, seeds: Sequence[str]) -> str:
         return "always in (seed)"
     if np.isnan(shown.chance_now[at]):
         return wording.NOT_OFFERED
-    now = wording.percent(float(shown.chance_now[at]), 0)
-    after = wording.percent(float(shown.chance_after[at]), 0)
+    now, after = (
+        sentences.chance_words(float(chance[at]), float(error[at]))
+        for chance, error in ((shown.chance_now, shown.error_now), (shown.chance_after, shown.error_after))
+    )
     return after if now == after else f"{now} → {after}"

@@ -1,0 +1,104 @@
+"""Splits, sessions → how sure a change is when runs of one session, and of one day, resemble each other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from scipy.special import binom, ndtr
+
+from core.columns import ArmSessions, Floats, Ints
+from core.records.arm import MICRO
+from core.statistics.change.shuffle import chance_of_sum
+from core.statistics.change.splits import FALSE_ALARM, Splits
+
+_HALF: Final = 0.5
+"""Sums are asked for half a success nearer to what is expected: counting has steps, the formula has none."""
+
+_DECIMALS: Final = 6
+
+
+def doubted(found: Splits, row: int, sessions: ArmSessions) -> Floats:
+    """For each day how often an arm's observations would lie so far apart, all dependence admitted: the largest of
+
+    - the same for single observations, as `splits` has it,
+    - the share of all orders of its sessions that set those begun since then so far apart (a session counts where
+      it began); it can't be below one of all ways to choose so many, so a few long sessions prove nothing,
+    - the normal tail with the variance that its days have rather than a binomial one, for whatever the runs of a
+      day share beyond their session.
+
+    Where sessions of that time were not read, because there are too many, their variance stands for their orders.
+    Days that are not sure even by the first are left as they are.
+    """
+    prob: Floats = found.prob[row].copy()
+    hot = np.flatnonzero(prob * found.n_tested[row] <= FALSE_ALARM)
+    mine = sessions.place == found.place[row]
+    day, n = sessions.day[mine], (sessions.success_micro + sessions.failure_micro)[mine] / MICRO
+    good = sessions.success_micro[mine] / MICRO
+    unread = np.zeros(len(hot), dtype=np.bool_)
+    if sessions.since_day is not None:
+        unread = found.day[hot] <= sessions.since_day
+    prob[hot] = np.maximum(prob[hot], _by_spread(found, row, hot, _spread_of_days(found, row, hot)))
+    read = hot[~unread]
+    prob[read] = np.maximum(prob[read], _by_order(found, row, read, (day, n, good)))
+    far = hot[unread]
+    if len(far):
+        spread = np.full(len(far), _spread(n, good, np.full(len(n), _mean(n, good))))
+        prob[far] = np.maximum(prob[far], _by_spread(found, row, far, spread))
+    return prob
+
+
+def _by_order(found: Splits, row: int, at: Ints, sessions: tuple[Ints, Floats, Floats]) -> Floats:
+    day, n, good = sessions
+    since = day[:, None] >= found.day[at]
+    n_since = since.sum(axis=0)
+    rose = found.mean_after[row, at] > found.mean_before[row, at]
+    off = good - n * _mean(n, good)
+    prob = np.ones(len(at))
+    for sign, wanted in ((1.0, rose), (-1.0, ~rose)):
+        asked = np.flatnonzero(wanted & (n_since > 0) & (n_since < len(n)))
+        value, count = np.unique(np.round(sign * off, _DECIMALS), return_counts=True)
+        if len(asked) and len(value) > 1:
+            sums = (sign * off) @ since[:, asked] - _HALF
+            tail = chance_of_sum(value, count, n_since[asked], sums)
+            prob[asked] = np.minimum(2 * np.maximum(tail, 1 / binom(len(n), n_since[asked])), 1)
+    return prob
+
+
+def _by_spread(found: Splits, row: int, at: Ints, spread: Floats) -> Floats:
+    n_after, n_before = found.n_after[row, at], found.n_before[row, at]
+    mean = (found.good_after + found.good_before)[row, at] / (n_after + n_before)
+    variance = mean * (1 - mean) * (1 / n_after + 1 / n_before) * spread
+    apart = np.abs(found.mean_after - found.mean_before)[row, at]
+    return np.asarray(2 * ndtr(-apart / np.sqrt(variance)))
+
+
+def _spread_of_days(found: Splits, row: int, at: Ints) -> Floats:
+    """How many times as much as binomial ones the days of the window vary, about their mean on either side."""
+    n = -np.diff(found.n_after[row], append=0)
+    good = -np.diff(found.good_after[row], append=0)
+    columns = np.arange(len(n))
+    return np.array(
+        [
+            _spread(
+                n,
+                good,
+                np.where(columns >= split, found.mean_after[row, split], found.mean_before[row, split]),
+            )
+            for split in at.tolist()
+        ]
+    )
+
+
+def _spread(n: Floats, good: Floats, mean: Floats) -> float:
+    """Variance of these counts by that of binomial ones, at least 1; two means were fitted to them."""
+    binomial = n * mean * (1 - mean)
+    held = binomial > 0
+    n_free = int(held.sum()) - 2
+    if n_free < 1:
+        return 1.0
+    return max(float(((good - n * mean)[held] ** 2 / binomial[held]).sum()) / n_free, 1.0)
+
+
+def _mean(n: Floats, good: Floats) -> float:
+    return float(good.sum() / n.sum()) if n.sum() else 0.0

@@ -1,0 +1,64 @@
+"""A fallen arm and the arms that joined the prompt then → which of them took its work.
+
+Nothing conditions a mean on what else was in the prompt, so an arm whose work a new one does looks as if it
+drifted. Whether it did is seen within runs: with the newcomer and without it, and, where it joined all of them, in
+whether the older arm is left alone just where the newcomer is used.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from scipy.stats import hypergeom
+
+from core.columns import JoinedArms
+from core.statistics.change.shift import Shift
+from core.statistics.change.splits import MIN_BEFORE, MIN_CHANGE
+
+NEAR_DAYS: Final = 7
+"""An arm may have brought a change about if it joined within so many days of it; of a small one the day is vague."""
+
+_SURE: Final = 0.01
+_LIKELY: Final = 0.05
+
+
+def rivals(shift: Shift, joined: JoinedArms) -> tuple[str, ...]:
+    """The arms that took a fallen arm's work, the one that took most first; none where it fell by itself.
+
+    Where at least 10 runs went without a newcomer since, the older arm must have kept its mean in these and have a
+    lower one beside the newcomer (Fisher's exact test). Otherwise both must be used in the same run less often than
+    two that know nothing of each other; or the newcomer is used as often as the older arm was, and that not at all.
+    """
+    took = [place for place in range(len(joined.keys)) if shift.fell and _took(shift, joined, place)]
+    took.sort(key=lambda place: -int(joined.n_joined_used[place] - joined.n_both_used[place]))
+    return tuple(joined.keys[place] for place in took)
+
+
+def _took(shift: Shift, joined: JoinedArms, place: int) -> bool:
+    n_with, n_used = int(joined.n_with[place]), int(joined.n_used[place])
+    n_without, used_without = joined.n_all - n_with, joined.n_all_used - n_used
+    if n_with < MIN_BEFORE:
+        return False
+    if n_without >= MIN_BEFORE:
+        kept = _kept(shift, n_without, used_without)
+        return kept and _fewer(n_used, n_with, used_without, n_without) <= _SURE
+    n_joined, n_both = int(joined.n_joined_used[place]), int(joined.n_both_used[place])
+    if shift.to_nothing:
+        return n_joined / n_with >= shift.mean_before - MIN_CHANGE
+    return _fewer(n_both, n_joined, n_used - n_both, n_with - n_joined) <= _SURE
+
+
+def _kept(shift: Shift, n_without: int, used_without: int) -> bool:
+    """Whether the older arm is as useful as before where the newcomer is not."""
+    if used_without / n_without > shift.mean_before - MIN_CHANGE:
+        return True
+    used_before = round(shift.mean_before * shift.n_before)
+    return _fewer(used_without, n_without, used_before, shift.n_before) > _LIKELY
+
+
+def _fewer(used: int, n: int, other_used: int, other_n: int) -> float:
+    """How often so few or fewer of the first would be used if both were used alike."""
+    if n == 0 or other_n == 0:
+        return 1.0
+    return float(np.clip(hypergeom.cdf(used, n + other_n, used + other_used, n), 0, 1))

@@ -1,0 +1,178 @@
+"""Daily sums of every arm → what lies before and since each of the last days, and how far that is apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.special import xlogy
+from scipy.stats import hypergeom
+
+from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints, RecentDays
+from core.records.arm import MICRO
+
+WINDOW_DAYS: Final = 28
+"""A change is looked for at the beginning of each of the last so many days of the data."""
+
+FALSE_ALARM: Final = 0.01
+"""At most this often does one look at a learner name any arm that did not change."""
+
+MIN_BEFORE: Final = 10
+MIN_AFTER: Final = 5
+MIN_CHANGE: Final = 0.1
+"""With many observations a change of a hundredth can be told for sure; it needs nobody's look."""
+
+_MOST_SUSPECTS: Final = 200
+
+_MAY_COUNT: Final = 4.0
+"""Twice the log-likelihood ratio under which no exact test is worth its time: none would be below .01."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Splits:
+    """One row per arm, one column per day of the window: sums since the beginning of that day, and before it.
+
+    ``prob`` is how often so many single observations would lie so far apart, in either direction, if nothing had
+    changed and each were independent of all others: 1 where it is not worth the question.
+    """
+
+    place: Ints
+    day: Ints
+    n_after: Floats
+    good_after: Floats
+    n_before: Floats
+    good_before: Floats
+    pulls_after: Ints
+    pulls_before: Ints
+    tested: Bools
+    ratio: Floats
+    """Twice the log of how much likelier two means make the observations than one mean."""
+    prob: Floats
+
+    @property
+    def n_tested(self) -> Ints:
+        """On how many days each arm was tested."""
+        return np.asarray(self.tested.sum(axis=1), dtype=np.int64)
+
+    @property
+    def mean_after(self) -> Floats:
+        return _share(self.good_after, self.n_after)
+
+    @property
+    def mean_before(self) -> Floats:
+        return _share(self.good_before, self.n_before)
+
+    @property
+    def suspects(self) -> Ints:
+        """Rows of the arms that changed, if observations were independent; no other can be named.
+
+        The surest 200 of them: where more arms changed, it was a detector or the agent.
+        """
+        prob = least_prob(self, self.prob)
+        rows = named(prob)
+        return np.sort(rows[np.argsort(prob[rows], kind="stable")][:_MOST_SUSPECTS])
+
+
+def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
+    """The last 28 days of the data; an earlier day than these counts as before, an unknown one not at all.
+
+    Given how many observations lie on both sides of a day and how many of all were successes, every order of them
+    is equally likely if nothing changed, so the successes since then are hypergeometric: Fisher's exact test,
+    doubled for either direction (R. A. Fisher, *Statistical Methods for Research Workers*, 1934, section 21.02).
+    Fractional sums are rounded against a change.
+    """
+    dated = sums.day != UNKNOWN
+    end = int(sums.day.max(initial=UNKNOWN))
+    day = np.arange(end - WINDOW_DAYS + 1, end + 1)
+    recent = dated & (sums.day >= day[0])
+    place, row = np.unique(sums.place[recent], return_inverse=True)
+    column = sums.day[recent] - day[0]
+
+    def since(amount: Ints) -> Ints:
+        grid = np.zeros((len(place), WINDOW_DAYS), dtype=np.int64)
+        grid[row, column] = amount[recent]
+        return np.asarray(grid[:, ::-1].cumsum(axis=1)[:, ::-1], dtype=np.int64)
+
+    def before(total: Ints, amount: Ints, after: Ints) -> Ints:
+        undated = np.zeros(len(columns), dtype=np.int64)
+        np.add.at(undated, sums.place[~dated], amount[~dated])
+        return np.asarray((total - undated)[place][:, None] - after, dtype=np.int64)
+
+    good, bad, pulls = since(sums.success_micro), since(sums.failure_micro), since(sums.pulls)
+    success_before = before(columns.success_micro, sums.success_micro, good)
+    failure_before = before(columns.failure_micro, sums.failure_micro, bad)
+    observed = np.zeros((len(place), WINDOW_DAYS), dtype=np.bool_)
+    observed[row, column] = sums.pulls[recent] > 0
+    n_after, n_before = (good + bad) / MICRO, (success_before + failure_before) / MICRO
+    good_after = np.clip(good / MICRO, 0, np.maximum(n_after, 0))
+    good_before = np.clip(success_before / MICRO, 0, np.maximum(n_before, 0))
+    tested = observed & (n_after >= MIN_AFTER) & (n_before >= MIN_BEFORE)
+    ratio = likelihood_ratio(good_after, n_after, good_before, n_before)
+    apart = np.abs(_share(good_after, n_after) - _share(good_before, n_before)) >= MIN_CHANGE
+    worth = tested & apart & (ratio >= _MAY_COUNT)
+    prob = np.ones(worth.shape)
+    prob[worth] = apart_by_chance(good_after[worth], n_after[worth], good_before[worth], n_before[worth])
+    return Splits(
+        place=place,
+        day=day,
+        n_after=n_after,
+        good_after=good_after,
+        n_before=n_before,
+        good_before=good_before,
+        pulls_after=pulls,
+        pulls_before=before(columns.pulls, sums.pulls, pulls),
+        tested=tested,
+        ratio=ratio,
+        prob=prob,
+    )
+
+
+def least_prob(found: Splits, prob: Floats) -> Floats:
+    """Of each arm the least chance of any of its days, times their number (Bonferroni): days of one arm overlap."""
+    least = prob.min(axis=1, initial=1)
+    return np.where(found.n_tested > 0, np.minimum(least * found.n_tested, 1), 1.0)
+
+
+def named(prob: Floats, *, false_alarm: float = FALSE_ALARM) -> Ints:
+    """Which of several arms changed, at most so often any of those that did not: S. Holm's procedure.
+
+    It holds however the arms depend on each other, and however many of them did change (*Scand. J. Stat.* 6,
+    1979, 65-70); a bound on the share of false names among the named (Benjamini and Yekutieli) would not be one
+    on looks with a false name.
+
+    >>> named(np.array([0.5, 0.003, 0.002, 0.02])).tolist()
+    [1, 2]
+    """
+    order = np.argsort(prob, kind="stable")
+    passed = prob[order] * np.arange(len(prob), 0, -1) <= false_alarm
+    n_named = len(passed) if passed.all() else int(np.argmin(passed))
+    return np.sort(order[:n_named])
+
+
+def _share(good: Floats, n: Floats) -> Floats:
+    return np.divide(good, n, out=np.zeros(n.shape), where=n > 0)
+
+
+def likelihood_ratio(good_after: Floats, n_after: Floats, good_before: Floats, n_before: Floats) -> Floats:
+    """Twice the log of how much likelier two means make the observations than one mean."""
+
+    def log_likelihood(good: Floats, n: Floats) -> Floats:
+        bad = np.maximum(n - good, 0)
+        return np.asarray(xlogy(good, _share(good, n)) + xlogy(bad, _share(bad, n)), dtype=np.float64)
+
+    apart = log_likelihood(good_after, n_after) + log_likelihood(good_before, n_before)
+    one = log_likelihood(good_after + good_before, n_after + n_before)
+    return np.asarray(np.nan_to_num(2 * (apart - one)), dtype=np.float64)
+
+
+def apart_by_chance(good_after: Floats, n_after: Floats, good_before: Floats, n_before: Floats) -> Floats:
+    """Chance of so few successes after the day, or of so few failures where those became fewer; doubled."""
+    is_fall = good_after * n_before < good_before * n_after
+    few_after = np.where(is_fall, good_after, n_after - good_after)
+    few_before = np.where(is_fall, good_before, n_before - good_before)
+    size_after, size_before = np.floor(n_after), np.floor(n_before)
+    few = np.minimum(np.ceil(few_after), size_after)
+    total = few + np.minimum(np.floor(few_before), size_before)
+    tail = hypergeom.cdf(few, size_after + size_before, total, size_after)
+    return np.asarray(np.minimum(2 * tail, 1), dtype=np.float64)

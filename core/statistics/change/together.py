@@ -1,0 +1,119 @@
+"""Fallen arms and their hours → which fell to nothing, and which together, as a broken detector makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from core.columns import ArmColumns, ArmHours, Floats, Ints
+from core.records.arm import MICRO, ArmType, arm_type
+from core.records.times import DAY_MS, HOUR_MS
+from core.statistics.change.shift import NOTHING, Shift
+from core.statistics.change.splits import FALSE_ALARM, MIN_AFTER, apart_by_chance, likelihood_ratio
+
+TOGETHER_DAYS: Final = 2
+"""Arms of one type that fell to nothing within so many days of one another fell together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poisoned:
+    """Two or more arms of one type that fell to nothing together: a broken detector looks like this.
+
+    ``n_after`` observations of all of them since ``since_ms`` (UTC), the latest of their falls, add up to
+    ``reward``.
+    """
+
+    type: ArmType
+    shifts: tuple[Shift, ...]
+    since_ms: int
+    n_after: int
+    reward: float
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        return tuple(shift.arm for shift in self.shifts)
+
+
+def gone(shift: Shift, hours: ArmHours) -> Shift:
+    """The same from the hour since which a fallen arm earned next to nothing, if there is one.
+
+    ``hours`` are the arm's since it fell. Of the hours since which it did, and for sure less than between the fall
+    and then (Fisher's exact test, all of them together), it is the one with the largest likelihood ratio: of a break
+    in the middle of a day, the healthy half would hide it.
+    """
+    inside = hours.hour * HOUR_MS >= shift.since_ms
+    good, n = _since(hours.success_micro[inside]), _since((hours.success_micro + hours.failure_micro)[inside])
+    at = np.flatnonzero((n >= MIN_AFTER) & (good <= NOTHING * n))
+    if not shift.fell or shift.mean_before <= NOTHING or not len(at):
+        return shift
+    meanwhile = n[0] - n[at]
+    good_meanwhile = np.clip(good[0] - good[at], 0, meanwhile)
+    fewer = apart_by_chance(good[at], n[at], good_meanwhile, meanwhile) / 2 * len(at) <= FALSE_ALARM
+    n_before = shift.n_before + meanwhile
+    good_before = np.minimum(shift.mean_before * shift.n_before + good_meanwhile, n_before)
+    sure = fewer | (at == 0)
+    if not sure.any():
+        return shift
+    best = int(np.argmax(np.where(sure, likelihood_ratio(good[at], n[at], good_before, n_before), -np.inf)))
+    return replace(
+        shift,
+        since_ms=int(hours.hour[inside][at[best]]) * HOUR_MS,
+        mean_before=float(good_before[best] / n_before[best]),
+        mean_after=float(good[at[best]] / n[at[best]]),
+        n_before=round(float(n_before[best])),
+        n_after=round(float(n[at[best]])),
+    )
+
+
+def together(shifts: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> tuple[Poisoned, ...]:
+    """Arms of one type whose falls to nothing lie close to one another, the largest group first."""
+    lost = sorted(
+        (shift for shift in shifts if shift.to_nothing),
+        key=lambda shift: (arm_type(shift.arm), shift.since_ms, shift.arm),
+    )
+    groups: list[list[Shift]] = []
+    for shift in lost:
+        first = groups[-1][0] if groups else None
+        if (
+            first is not None
+            and arm_type(first.arm) == arm_type(shift.arm)
+            and shift.since_ms - first.since_ms <= TOGETHER_DAYS * DAY_MS
+        ):
+            groups[-1].append(shift)
+        else:
+            groups.append([shift])
+    poisoned = [_poisoned(group, columns, hours) for group in groups if len(group) > 1]
+    return tuple(sorted(poisoned, key=lambda group: -len(group.arms)))
+
+
+def _poisoned(group: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> Poisoned:
+    """A group from the hour after its last reward, where most of the evidence lies since then: the break is seldom
+    at the full hour, and somebody may have given a reward since.
+    """
+    since_ms = max(shift.since_ms for shift in group)
+    mine = hours.of(*(columns.places[shift.arm] for shift in group))
+    inside = mine.hour * HOUR_MS >= since_ms
+    hour, good, n = (
+        mine.hour[inside],
+        mine.success_micro[inside],
+        (mine.success_micro + mine.failure_micro)[inside],
+    )
+    rewarded = hour[good > 0]
+    later = hour > (rewarded[-1] if len(rewarded) else -1)
+    if 2 * n[later].sum() >= n.sum() and later.any():
+        since_ms, good, n = int(hour[later][0]) * HOUR_MS, good[later], n[later]
+    return Poisoned(
+        type=arm_type(group[0].arm),
+        shifts=tuple(sorted(group, key=lambda shift: shift.arm)),
+        since_ms=since_ms,
+        n_after=round(int(n.sum()) / MICRO),
+        reward=int(good.sum()) / MICRO,
+    )
+
+
+def _since(amount: Ints) -> Floats:
+    """What is gathered from each hour on."""
+    return np.asarray(amount[::-1].cumsum()[::-1] / MICRO, dtype=np.float64)

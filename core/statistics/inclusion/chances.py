@@ -1,0 +1,218 @@
+"""Arms, settings, candidates → each arm's chance to be in the next prompt, under the packer that really packs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from core.columns import ArmColumns, CandidateSets, Floats, Ints
+from core.records.judgement import NoBreakEven
+from core.records.learner import LearnerSettings
+from core.statistics.inclusion.sample import Sample
+from core.statistics.inclusion.thresholds import ALWAYS, NEVER, Plan
+
+STANDARD_ERROR: Final = 0.01
+"""One point: simulations go on until no arm's is larger, as far as a person can be kept waiting."""
+
+_MOST_NUMBERS: Final = 1 << 21
+"""Draws beyond which no further simulations are begun."""
+
+_AMPLE: Final = 1.1
+_MOST_TIMES: Final = 4.0
+"""Simulations are multiplied by what the errors so far say is missing, a little more, and at most by so much."""
+
+_HALF: Final = 0.5
+_STEPS: Final = 24
+_CLOSE: Final = 1e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chance:
+    """One arm's chance of inclusion in a run that offers it, and what it would have to be worth.
+
+    ``break_even_mean`` is the posterior mean at which the chance is one half at the arm's cost and present weight of
+    evidence; None with ``no_break_even`` where the chance is above (``always_in``) or below (``never_in``) one half
+    at every mean. ``n_offering`` of the candidates' runs offered the arm; where none did, the chance is None and so
+    is everything that follows from it (``not_offered``).
+    """
+
+    chance: float | None
+    standard_error: float | None
+    break_even_mean: float | None
+    no_break_even: NoBreakEven | None
+    n_offering: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chances:
+    """Chance of inclusion per arm, aligned with the columns, with the standard error of its simulation.
+
+    ``chance = rate * baseline + (1 - rate) * selected``, in a run that offers the arm; all 1 in the passive phase.
+    ``offered`` is the share of the ``n_runs`` runs behind the candidates that offered it: where it is 0, there is no
+    chance to tell, and the others are NaN.
+    """
+
+    chance: Floats
+    standard_error: Floats
+    baseline: Floats
+    selected: Floats
+    offered: Floats
+    n_runs: int
+    baseline_rate: float
+    n_simulations: int
+    seed: int
+    samples: tuple[Sample, ...] = field(repr=False, compare=False)
+
+    @property
+    def expected(self) -> Floats:
+        """Chance of being in the next prompt, offered or not; it adds up to the number of arms there."""
+        return np.where(self.offered > 0, self.chance * self.offered, 0.0)
+
+    def of_arms(self) -> list[Chance]:
+        """The same arm by arm, with break-even."""
+        break_even, why = self.break_even()
+        n_offering = np.round(self.offered * self.n_runs).astype(np.int64)
+        return [
+            Chance(
+                chance=self.chance[place].item() if n_offering[place] else None,
+                standard_error=self.standard_error[place].item() if n_offering[place] else None,
+                break_even_mean=None if reason is not None else break_even[place].item(),
+                no_break_even=reason,
+                n_offering=int(n_offering[place]),
+            )
+            for place, reason in enumerate(why)
+        ]
+
+    def break_even(self) -> tuple[Floats, tuple[NoBreakEven | None, ...]]:
+        """The posterior mean at which each arm's chance is one half, at its cost and present weight of evidence.
+
+        NaN with the reason where the chance is above (``always_in``) or below (``never_in``) one half at every mean,
+        as of seeds, or where no run offered the arm.
+        """
+        least, most = self._at_ends()
+        found = np.full(len(self.chance), np.nan)
+        open_ = np.flatnonzero((least < _HALF) & (most > _HALF))
+        if len(open_):
+            found[open_] = _crossing(open_, self._chance_at)
+        return found, tuple(map(_no_break_even, least.tolist(), most.tolist()))
+
+    def _at_ends(self) -> tuple[Floats, Floats]:
+        """Chance of each arm if it always drew 0, and if it always drew 1."""
+        totals = np.zeros((2, len(self.chance)))
+        for one in self.samples:
+            least = one.selected.thresholds
+            shares = (least <= ALWAYS).mean(axis=0), (least < NEVER).mean(axis=0)
+            totals[:, one.plan.places] += one.n_runs * np.array(shares)
+        low, high = (_mixed(self.baseline, self._averaged(total), self.baseline_rate) for total in totals)
+        return low, high
+
+    def _chance_at(self, places: Ints, mean: Floats) -> Floats:
+        """Chance of these arms if their means were these and their weights what they are."""
+        wanted = np.full(len(self.chance), -1)
+        wanted[places] = np.arange(len(places))
+        total = np.zeros(len(self.chance))
+        for one in self.samples:
+            at = wanted[one.plan.places]
+            columns = np.flatnonzero(at >= 0)
+            total[one.plan.places[columns]] += one.n_runs * one.selected_at(mean[at[columns]], columns)
+        return _mixed(self.baseline, self._averaged(total), self.baseline_rate)[places]
+
+    def _averaged(self, total: Floats) -> Floats:
+        with np.errstate(invalid="ignore"):  # 0 / 0: never offered
+            return np.asarray(total / np.round(self.offered * self.n_runs))
+
+
+def inclusion_chances(
+    columns: ArmColumns,
+    settings: LearnerSettings,
+    *,
+    seed: int,
+    candidates: CandidateSets | None = None,
+    standard_error: float = STANDARD_ERROR,
+) -> Chances:
+    """Chance of every arm to be in the prompt of a run that offers it: the mean over the candidate sets with it.
+
+    Without ``candidates`` every arm is one. Each simulated run gives each arm the probability of a draw above its
+    threshold, which is steadier than counting. Baseline and selected runs are simulated in the proportion the coin
+    gives them (at least a tenth each). Sets with an arm whose standard error is above the wanted one are simulated
+    again, as often as that asks for, so that an arm few runs offer is told as well as any; 4,096 runs of one set and
+    two million draws are the end. An error is 0 where the outcome does not depend on chance, and never 0 merely
+    because all simulations agreed.
+    """
+    sets = CandidateSets.everything(len(columns)) if candidates is None else candidates
+    rate = settings.baseline_rate
+    samples = [
+        Sample.begun(Plan(columns, settings, places), n_runs=n_runs, number=number, rate=rate, seed=seed)
+        for number, (places, n_runs) in enumerate(zip(sets.places, sets.n_runs, strict=True))
+        if len(places)
+    ]
+    while True:
+        found = _combined(samples, sets, len(columns), rate, seed)
+        times = np.nan_to_num(found.standard_error / standard_error) ** 2
+        wanted = [float(times[one.plan.places].max()) if one.may_grow else 0.0 for one in samples]
+        if max(wanted, default=0) <= 1 or sum(one.n_numbers for one in samples) > _MOST_NUMBERS:
+            return found
+        samples = [
+            one.grown(min(more * _AMPLE, _MOST_TIMES), rate, seed) if more > 1 else one
+            for one, more in zip(samples, wanted, strict=True)
+        ]
+
+
+def _combined(samples: Sequence[Sample], sets: CandidateSets, n_arms: int, rate: float, seed: int) -> Chances:
+    """The mean over the sets, each weighed by its runs; errors of different sets are independent."""
+    n_offering = sets.n_offering(n_arms)
+    sums = np.zeros((3, n_arms))
+    for sample in samples:
+        shares = sample.baseline.above.mean(axis=0), sample.selected.above.mean(axis=0)
+        weighed = *(sample.n_runs * share for share in shares), (sample.n_runs * sample.error(rate)) ** 2
+        sums[:, sample.plan.places] += np.array(weighed)
+    with np.errstate(invalid="ignore"):  # 0 / 0: never offered
+        baseline, selected, error = *(sums[:2] / n_offering), np.sqrt(sums[2]) / n_offering
+    return Chances(
+        chance=_mixed(baseline, selected, rate),
+        standard_error=error,
+        baseline=baseline,
+        selected=selected,
+        offered=n_offering / sets.n_all_runs,
+        n_runs=sets.n_all_runs,
+        baseline_rate=rate,
+        n_simulations=sum(one.n_simulations for one in samples),
+        seed=seed,
+        samples=tuple(samples),
+    )
+
+
+def _mixed(baseline: Floats, selected: Floats, rate: float) -> Floats:
+    return np.asarray(rate * baseline + (1 - rate) * selected)
+
+
+def _no_break_even(least: float, most: float) -> NoBreakEven | None:
+    """Why there is none between the chances at the ends; None where there is."""
+    if math.isnan(least):
+        return "not_offered"
+    if least >= _HALF:
+        return "always_in"
+    return "never_in" if most <= _HALF else None
+
+
+def _crossing(places: Ints, chance_at: Callable[[Ints, Floats], Floats]) -> Floats:
+    """The means at which chances that rise with them are one half: by the secant, where it goes slowly by halving."""
+    least, most = np.zeros(len(places)), np.ones(len(places))
+    low, high = np.full(len(places), -_HALF), np.full(len(places), _HALF)
+    found = np.full(len(places), _HALF)
+    going = np.arange(len(places))
+    for step in range(_STEPS):
+        off = chance_at(places[going], found[going]) - _HALF
+        below, above = going[off < 0], going[off >= 0]
+        least[below], low[below] = found[below], off[off < 0]
+        most[above], high[above] = found[above], off[off >= 0]
+        going = going[np.abs(off) > _CLOSE]
+        if not len(going):
+            break
+        secant = (least * high - most * low)[going] / (high - low)[going]
+        found[going] = secant if step % 3 else (least + most)[going] / 2
+    return found

@@ -1,0 +1,154 @@
+"""Posteriors, recent stretches, chances → what is to be said of each arm: the one place that judges arms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints
+from core.posterior.beta import highest_density
+from core.records.arm import MICRO
+from core.records.judgement import ENOUGH_PULLS, Judgement, JudgementName, Stretch
+from core.records.posterior import Interval
+from core.records.times import DAY_MS
+from core.statistics.change import Changes, Shift
+from core.statistics.inclusion import Chance
+from core.statistics.summary import Summary
+
+STALE_DAYS: Final = 14
+
+_NEAR_THE_END: Final = 0.1
+"""Within so much of 0 or 1 the equal-tailed interval leaves out what is likeliest there."""
+
+_NOT_OFFERED: Final = Chance(
+    chance=None, standard_error=None, break_even_mean=None, no_break_even="not_offered", n_offering=0
+)
+
+
+def alarms(columns: ArmColumns, changes: Changes, stale: Bools) -> dict[str, JudgementName]:
+    """What needs a look about arms, by arm; those without are missing."""
+    found: dict[str, JudgementName] = {}
+    never = never_referenced(columns)
+    for place in np.flatnonzero(stale | never).tolist():
+        found[columns.keys[place]] = "stale" if stale[place] else "never_referenced"
+    found |= {shift.arm: shift.kind for shift in changes.shifts}
+    return found | {arm: "poisoned" for group in changes.poisoned for arm in group.arms}
+
+
+def stale_arms(columns: ArmColumns, recent_inclusions: Ints, end_ms: int | None) -> Bools:
+    """Arms put in during the last days whose last observation is longer ago than that."""
+    if end_ms is None:
+        return np.zeros(len(columns), dtype=np.bool_)
+    last = columns.last_at_ms
+    return np.asarray((recent_inclusions > 0) & (last != UNKNOWN) & (last < end_ms - STALE_DAYS * DAY_MS))
+
+
+def never_referenced(columns: ArmColumns) -> Bools:
+    """Arms that at least 20 observations never referenced."""
+    return np.asarray((columns.pulls >= ENOUGH_PULLS) & (columns.success_micro == 0))
+
+
+def judge(
+    columns: ArmColumns,
+    summary: Summary,
+    seeds: frozenset[str],
+    *,
+    changes: Changes,
+    stale: Bools,
+    chances: Mapping[str, Chance],
+) -> tuple[Judgement, ...]:
+    """Every arm's judgement, aligned with the columns.
+
+    ``changes`` and ``stale`` are of the same arms and moment, ``chances`` by arm. Titles, the list of what needs a
+    look, tables, the report and the command line all say what this says.
+    """
+    alarmed = alarms(columns, changes, stale)
+    shifts = {shift.arm: shift for shift in changes.shifts}
+    shifts |= {shift.arm: shift for group in changes.poisoned for shift in group.shifts}
+    beside = {arm: group.arms for group in changes.poisoned for arm in group.arms}
+    lower, upper, is_near = _intervals(summary)
+    weight = (columns.base_alpha_micro + columns.base_beta_micro) / MICRO
+    found = []
+    for place, key in enumerate(columns.keys):
+        chance, shift = chances.get(key, _NOT_OFFERED), shifts.get(key)
+        interval = Interval(
+            lower=float(lower[place]),
+            upper=float(upper[place]),
+            method="highest-density" if is_near[place] else "exact",
+            prob=summary.prob,
+        )
+        pulls = int(columns.pulls[place])
+        missing = max(max(ENOUGH_PULLS, int(weight[place]) + 1) - pulls, 0)
+        name = alarmed.get(key) or _by_rule(columns, seeds, place) or _by_worth(missing, interval, chance)
+        last = int(columns.last_at_ms[place])
+        found.append(
+            Judgement(
+                arm=key,
+                name=name,
+                mean=float(summary.mean[place]),
+                interval=interval,
+                pulls=pulls,
+                inclusions=int(columns.inclusions[place]),
+                prior_weight=float(weight[place]),
+                missing_pulls=missing,
+                recent=None if shift is None else _stretch(shift),
+                others=_others(key, shift, beside),
+                last_at_ms=None if last == UNKNOWN else last,
+                chance=chance.chance,
+                chance_error=chance.standard_error,
+                break_even=chance.break_even_mean,
+                no_break_even=chance.no_break_even,
+            )
+        )
+    return tuple(found)
+
+
+def _by_rule(columns: ArmColumns, seeds: frozenset[str], place: int) -> JudgementName | None:
+    if columns.types[place] == "section":
+        return "section"
+    return "seed" if columns.keys[place] in seeds else None
+
+
+def _by_worth(missing: int, interval: Interval, chance: Chance) -> JudgementName:
+    """By where the interval lies against the mean at which the arm breaks even at its cost."""
+    if missing:
+        return "too_early"
+    if chance.break_even_mean is None:
+        return _WITHOUT_BREAK_EVEN[chance.no_break_even or "not_offered"]
+    if interval.lower > chance.break_even_mean:
+        return "worth"
+    return "not_worth" if interval.upper < chance.break_even_mean else "open"
+
+
+_WITHOUT_BREAK_EVEN: Final[dict[str, JudgementName]] = {
+    "always_in": "unopposed",
+    "never_in": "not_worth",
+    "not_offered": "unknown",
+}
+
+
+def _intervals(summary: Summary) -> tuple[Floats, Floats, Bools]:
+    """Equal tails, highest density where the mean is near 0 or 1, and where that is."""
+    lower, upper = summary.lower.copy(), summary.upper.copy()
+    near = np.minimum(summary.mean, 1 - summary.mean) < _NEAR_THE_END
+    if near.any():
+        lower[near], upper[near] = highest_density(summary.alpha[near], summary.beta[near], summary.prob)
+    return lower, upper, near
+
+
+def _stretch(shift: Shift) -> Stretch:
+    return Stretch(
+        since_ms=shift.since_ms,
+        mean=shift.mean_after,
+        n=shift.n_after,
+        mean_before=shift.mean_before,
+        n_before=shift.n_before,
+    )
+
+
+def _others(key: str, shift: Shift | None, beside: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    if key in beside:
+        return tuple(arm for arm in beside[key] if arm != key)
+    return () if shift is None else shift.rivals

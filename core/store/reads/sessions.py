@@ -1,0 +1,130 @@
+"""Sessions: what a few arms gathered by session, and beside which new arms: read from the runs themselves.
+
+No rollup keeps sessions, so runs are walked through, newest first as the index on time has them: at most
+`RUNS_READ`, and only for arms that the rollups have found something about.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from core.columns import UNKNOWN, ArmColumns, ArmSessions, Ints, JoinedArms
+from core.records.arm import MICRO
+from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.times import DAY_MS
+from core.store.reads.arms import arm_number, places_by_number
+from core.store.reads.arrays import ints
+from core.store.tables import BY_ARM
+from core.store.transaction import Snapshot
+
+RUNS_READ: Final = 30_000
+
+_EVER: Final = 1 << 60
+"""A time that never comes."""
+
+_WALK: Final = (  # runs first, then the arm in each: the order of the tables says so
+    " FROM run r CROSS JOIN outcome o WHERE r.learner_id = ? AND r.at_ms >= ? AND r.at_ms < ? AND r.standing = 1"
+    " AND r.outcome = 'observed' AND o.learner_id = r.learner_id AND o.run_no = r.run_no"
+    f" AND (o.flags & {OBSERVED}) <> 0"
+)
+_USED: Final = f"(o.flags & {REFERENCED}) <> 0"
+_SESSIONS: Final = (
+    f"SELECT o.arm_no, min(r.at_ms), count(*), count(*) FILTER (WHERE {_USED}), 0, 0{_WALK}"
+    " AND r.revision > ? AND o.arm_no IN ({}) GROUP BY o.arm_no, r.session,"
+    " CASE WHEN r.session IS NULL THEN r.run_no ELSE 0 END"
+)
+_GIVEN: Final = (
+    f"SELECT arm_no, min(at_ms), 0, 0, sum(success_micro), sum(failure_micro) FROM observation {BY_ARM}"
+    " WHERE learner_id = ? AND at_ms >= ? AND at_ms < ? AND revision > ? AND arm_no IN ({})"
+    " AND kind <> 'correction' AND undone = 0 AND standing = 1 GROUP BY arm_no, actor, at_ms / ?"
+)
+
+
+def arm_sessions(
+    snapshot: Snapshot, columns: ArmColumns, places: Ints, *, until_ms: int | None = None
+) -> ArmSessions:
+    """What these arms gathered by session up to a time, in the epochs that the columns say.
+
+    A correction is not heeded: the run is taken as it was first judged.
+    """
+    until = _EVER if until_ms is None else until_ms
+    since = _since(snapshot, until)
+    at = places_by_number(snapshot, columns)
+    numbers = np.flatnonzero(np.isin(at, places)) if len(places) else np.empty(0, dtype=np.int64)
+    rows: list[tuple[int, ...]] = []
+    for epoch in sorted(set(columns.epoch[at[numbers]].tolist())):
+        named = [number for number in numbers.tolist() if columns.epoch[at[number]] == epoch]
+        head = [snapshot.learner_id, since, until, epoch]
+        rows += snapshot.link.rows_in(_SESSIONS, head, named)
+        rows += snapshot.link.rows_in(_GIVEN, head, named, [DAY_MS])
+    arm_no, at_ms, n, used, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 6)
+    return ArmSessions(
+        place=at[arm_no] if len(arm_no) else arm_no,
+        day=at_ms // DAY_MS,
+        success_micro=used * MICRO + success,
+        failure_micro=(n - used) * MICRO + failure,
+        since_day=None if since == 0 else since // DAY_MS,
+    )
+
+
+_FIRST_DAYS: Final = (
+    "SELECT arm_no, min(day) FROM arm_day WHERE learner_id = ? AND day >= 0 AND inclusions > 0"
+    " GROUP BY arm_no HAVING min(day) >= ? AND min(day) <= ?"
+)
+_OWN_FIRST_DAY: Final = (
+    "SELECT min(day) FROM arm_day WHERE learner_id = ? AND arm_no = ? AND day >= 0 AND inclusions > 0"
+)
+_BESIDE: Final = (
+    f"SELECT j.arm_no, count(*), count(*) FILTER (WHERE {_USED} AND (j.flags & {REFERENCED}) <> 0),"
+    f" count(*) FILTER (WHERE {_USED}), count(*) FILTER (WHERE (j.flags & {REFERENCED}) <> 0)"
+    f"{_WALK.replace(' WHERE', ' CROSS JOIN outcome j WHERE', 1)} AND r.revision > ? AND o.arm_no = ?"
+    f" AND j.learner_id = r.learner_id AND j.run_no = r.run_no AND (j.flags & {INCLUDED}) <> 0"
+    " AND j.arm_no IN ({}) GROUP BY j.arm_no"
+)
+_ALL: Final = f"SELECT count(*), count(*) FILTER (WHERE {_USED}){_WALK} AND r.revision > ? AND o.arm_no = ?"
+
+
+def joined_arms(
+    snapshot: Snapshot,
+    columns: ArmColumns,
+    arm: str,
+    *,
+    days: tuple[int, int],
+    since_ms: int,
+    until_ms: int | None = None,
+) -> JoinedArms:
+    """The arms that were first in a prompt from the first to the last of these days, and later than one arm, beside
+    that arm since a time.
+    """
+    until = _EVER if until_ms is None else until_ms
+    since = max(since_ms, _since(snapshot, until))
+    number, epoch = arm_number(snapshot, arm), int(columns.epoch[columns.places[arm]])
+    head = [snapshot.learner_id, since, until, epoch, number]
+    own = snapshot.link.rows(_OWN_FIRST_DAY, [snapshot.learner_id, number])[0][0]
+    from_day = days[0] if own is None else max(days[0], own + 1)
+    first = snapshot.link.rows(_FIRST_DAYS, [snapshot.learner_id, from_day, days[1]])
+    at = places_by_number(snapshot, columns)
+    newcomers = [found for found, _ in first if at[found] != UNKNOWN]
+    rows = snapshot.link.rows_in(_BESIDE, head, newcomers)
+    n, used = snapshot.link.rows(_ALL, head)[0]
+    arm_no, n_with, both, used_with, joined_used = map(ints, zip(*rows, strict=True) if rows else [()] * 5)
+    return JoinedArms(
+        keys=tuple(columns.keys[at[found]] for found in arm_no.tolist()),
+        n_with=n_with,
+        n_both_used=both,
+        n_used=used_with,
+        n_joined_used=joined_used,
+        n_all=n,
+        n_all_used=used,
+    )
+
+
+def _since(snapshot: Snapshot, until_ms: int) -> int:
+    """When the oldest of the runs that may be read ended; 0 where all of them may."""
+    row = snapshot.link.row(
+        "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms < ? ORDER BY at_ms DESC LIMIT 1 OFFSET ?",
+        [snapshot.learner_id, until_ms, RUNS_READ],
+    )
+    return 0 if row is None else int(row[0])

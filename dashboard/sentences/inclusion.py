@@ -1,0 +1,83 @@
+"""Inclusion: an arm's chance to be in the next prompt, and what it would have to be worth, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from core.flows.look import Inclusion
+from core.statistics.inclusion import Chance
+from dashboard import wording
+
+
+def worth(chance: Chance, mean: float, token_cost: int | None) -> str:
+    """What the arm would have to be worth at its cost, in Markdown."""
+    cost = "its unknown cost" if token_cost is None else wording.things(token_cost, "token")
+    stands = f" Its chance of inclusion is **{chance_words(chance.chance, chance.standard_error)}**."
+    if chance.no_break_even == "not_offered":
+        return "**Not offered lately**: an arm that is no candidate has no chance of inclusion and no break-even."
+    if chance.no_break_even == "always_in":
+        return f"At {cost} it goes into more than half of the next prompts **whatever it is worth**.{stands}"
+    if chance.no_break_even == "never_in" or chance.break_even_mean is None:
+        return f"At {cost} **no usefulness** brings it into half of the next prompts.{stands}"
+    needed = chance.break_even_mean
+    side = "above" if mean > needed else "below"
+    return (
+        f"At {cost} it breaks even at a mean of **{wording.mean(needed)}**: there it is in half of the next prompts. "
+        f"It stands at {wording.mean(mean)}, {side} that.{stands}"
+    )
+
+
+def worth_note(chance: Chance, seen: Inclusion) -> str:
+    """Among whose candidates, and how break-even was found."""
+    if chance.break_even_mean is None:
+        return _offered(chance.n_offering, seen)
+    return (
+        f"{_offered(chance.n_offering, seen)} Break-even: the mean at which the chance of inclusion in such a run "
+        f"is 50%, by the same {wording.count(seen.n_simulations)} simulated selections among their candidates."
+    )
+
+
+def _offered(n_offering: int, seen: Inclusion) -> str:
+    """How many of the runs behind the candidates offered an arm."""
+    if seen.of == "none":
+        return "No run is known yet, so every arm is taken for a candidate."
+    if seen.n_runs == 1:
+        return f"{wording.capital(_runs(seen))} {'offered it' if n_offering else 'did not offer it'}."
+    return f"{wording.count(n_offering) if n_offering else 'None'} of {_runs(seen)} offered it."
+
+
+def _runs(seen: Inclusion) -> str:
+    """The runs whose candidates stand for those of the next one."""
+    runs = "the latest run" if seen.n_runs == 1 else f"the latest {wording.count(seen.n_runs)} runs"
+    return f"{runs} that armscope chose for" if seen.of == "chosen" else runs
+
+
+def chances_note(seen: Inclusion, arms: Sequence[str]) -> str:
+    """Whose candidates the chances of these arms are told for, and what those without one are."""
+    if seen.of == "none":
+        return "Chance of inclusion: no run is known yet, so every arm is taken for a candidate."
+    told = (
+        "Chance of inclusion ± its standard error in points: in a run that offers the arm, among the candidates of "
+        f"{_runs(seen)}."
+    )
+    n_missing = sum(arm not in seen.chances for arm in arms)
+    if not n_missing:
+        return told
+    return f"{told} No bar: {wording.NOT_OFFERED} ({wording.things(n_missing, 'arm')})."
+
+
+def chance_words(share: float | None, error: float | None = None) -> str:
+    """A simulated chance in whole per cent with its standard error in points, never rounded to certainty; a certain
+    one has none. None and NaN are an arm that had none.
+
+    >>> chance_words(0.43, 0.0093), chance_words(0.999, 0.001), chance_words(1.0, 0.0), chance_words(None)
+    ('43% ± 0.9', 'over 99%', '100%', 'not offered lately')
+    """
+    if share is None or math.isnan(share):
+        return wording.NOT_OFFERED
+    if 0 < share < 0.005:
+        return "under 1%"
+    if 0.995 < share < 1:
+        return "over 99%"
+    return wording.percent(share, 0) + (f" ± {100 * error:.1f}" if error else "")

@@ -1,0 +1,154 @@
+"""Changes of arms through the real flows: what is read of sessions and rivals, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from core.flows import look
+from core.flows.desk import Desk
+from core.flows.learn import record_all
+from core.flows.look.change import changes_in
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.records.actor import Actor
+from core.records.run import Call, Run
+from core.records.times import DAY_MS
+from core.records.view import View
+from core.statistics.change import Shift
+from core.store import reads
+from tests.flows.world import HOUR_MS, START_MS, desk_at, run_of, tools
+
+OLD, NEW = "tool:other:search_b", "tool:other:search_a"
+DAY_0 = START_MS - START_MS % DAY_MS
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return desk_at(tmp_path / "a.db")
+
+
+def shifts(desk: Desk, view: View = View()) -> tuple[Shift, ...]:  # noqa: B008 - frozen
+    with desk.reading() as snapshot:
+        columns = look.belief(desk, View(until_ms=view.until_ms)).columns
+        end_ms = reads.totals(snapshot).last_at_ms if view.until_ms is None else view.until_ms
+        return changes_in(snapshot, columns, view, end_ms).shifts
+
+
+def searched(
+    *,
+    joins: bool = True,
+    share: float = 1.0,
+    takes: float = 0.7,
+    becomes: float | None = None,
+    used_anyway: float = 0.0,
+    seed: int = 3,
+) -> list[Run]:
+    """600 runs over 30 days that search in four of five. From the middle on a newcomer is offered in a ``share`` of
+    them and takes the work of so many (or is used ``used_anyway``, whatever the older one does); the need may change.
+    """
+    rng = np.random.default_rng(seed)
+    runs = []
+    for number in range(600):
+        is_late = number >= 300
+        is_offered = joins and is_late and rng.random() < share
+        need = becomes if becomes is not None and is_late else 0.8
+        calls = ["bash"]
+        if rng.random() < need:
+            calls.append("search_a" if is_offered and rng.random() < takes else "search_b")
+        if is_offered and rng.random() < used_anyway:
+            calls.append("search_a")
+        arms = ("bash", "search_b", *(("search_a",) if is_offered else ()))
+        runs.append(run_of(f"r{number}", arms, calls, at_ms=DAY_0 + number * DAY_MS // 20))
+    return runs
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("takes", [0.7, 1.0])
+def test_a_fall_since_a_rival_joined_is_no_drift(desk: Desk, share: float, takes: float) -> None:
+    """Whether the rival is in all prompts since, or in half of them; whether it takes most of the work or all."""
+    record_all(desk, searched(share=share, takes=takes))
+    (shift,) = shifts(desk)
+    assert (shift.arm, shift.kind, shift.rivals) == (OLD, "rival", (NEW,))
+    assert abs(shift.since_ms - (DAY_0 + 15 * DAY_MS)) <= 2 * DAY_MS
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_a_drift_stays_one_when_something_joins_that_takes_no_work(desk: Desk, share: float) -> None:
+    record_all(desk, searched(share=share, takes=0.0, becomes=0.4, used_anyway=0.6))
+    assert [(shift.arm, shift.kind) for shift in shifts(desk)] == [(OLD, "drifting")]
+
+
+def test_an_arm_of_the_same_day_is_nobodys_rival(desk: Desk) -> None:
+    """Two that were there from the first day share the work all along; then the need falls."""
+    rng = np.random.default_rng(1)
+    runs = []
+    for number in range(240):
+        used = [] if rng.random() > (0.9 if number < 100 else 0.3) else [("search_a", "search_b")[number % 2]]
+        runs.append(
+            run_of(
+                f"r{number}",
+                ("bash", "search_a", "search_b"),
+                ["bash", *used],
+                at_ms=DAY_0 + number * 3 * HOUR_MS,
+            )
+        )
+    record_all(desk, runs)
+    found = shifts(desk)
+    assert len(found) == 2
+    assert {shift.kind for shift in found} == {"drifting"}
+
+
+def clustered(n_sessions: int, size: int) -> list[Run]:
+    """The same 120 runs of 24 days, of which the last third fails, in sessions of one or of many."""
+    return [
+        Run(
+            uid=f"r{number}",
+            inventory=tools("bash", "a"),
+            calls=(Call(name="bash"), *((Call(name="a"),) if number < 80 else ())),
+            ended_at_ms=DAY_0 + number * DAY_MS // 5,
+            session=f"s{number // size % n_sessions}",
+        )
+        for number in range(120)
+    ]
+
+
+def test_runs_of_a_few_sessions_prove_no_change(desk: Desk, tmp_path: Path) -> None:
+    record_all(desk, clustered(120, 1))
+    assert [shift.arm for shift in shifts(desk)] == ["tool:other:a"]
+    few = desk_at(tmp_path / "b.db")
+    record_all(few, clustered(3, 40))
+    assert shifts(few) == ()
+
+
+def test_sessions_are_read_as_they_stand_in_the_present_epoch(desk: Desk) -> None:
+    """Of the arm's runs since its reset, dated ones only; what people gave counts by person and day."""
+    runs = clustered(60, 2)
+    record_all(desk, runs[:40])
+    reset(desk, arms=["tool:other:a"])
+    record_all(desk, [*runs[40:60], msgspec.structs.replace(runs[60], ended_at_ms=None)])
+    for person in ("mara", "jon"):
+        for _ in range(2):
+            reward(replace(desk, actor=Actor(name=person, role="reviewer")), "tool:other:a", 0.5)
+    columns = look.belief(desk).columns
+    with desk.reading() as snapshot:
+        found = reads.arm_sessions(snapshot, columns, np.array([columns.places["tool:other:a"]]))
+    n = (found.success_micro + found.failure_micro) / 1e6
+    assert sorted(n.tolist()) == [2.0] * 12
+    assert found.since_day is None
+    assert found.success_micro.sum() == 20_000_000 + 2_000_000
+    with desk.reading() as snapshot:
+        none = reads.arm_sessions(snapshot, columns, np.empty(0, dtype=np.int64))
+    assert len(none.place) == 0
+
+
+def test_as_of_an_earlier_day_a_later_change_is_not_known(desk: Desk) -> None:
+    record_all(desk, searched(joins=False, becomes=0.3))
+    assert [shift.kind for shift in shifts(desk)] == ["drifting"]
+    assert shifts(desk, View(until_ms=DAY_0 + 15 * DAY_MS)) == ()
+    (early,) = shifts(desk, View(until_ms=DAY_0 + 20 * DAY_MS))
+    assert early.n_after <= 5 * 24

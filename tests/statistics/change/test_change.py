@@ -1,0 +1,287 @@
+"""Arms that changed: exact chances, planted changes found and dated, sums that prove nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.columns import UNKNOWN, ArmColumns, ArmHours, ArmSessions, Floats, Ints, RecentDays
+from core.records.arm import MICRO
+from core.records.times import DAY_MS
+from core.statistics.change import WINDOW_DAYS, Shift, gone, shifts, splits, together
+from tests.arms import arms
+
+DAY = 20_000
+N_DAYS = 20
+
+
+def world(rates: Floats, per_day: Floats, rng: np.random.Generator) -> tuple[Shift, ...]:
+    """Observations of arms (rows) by day (columns), each 0 or 1 with the arm's rate of that day."""
+    pulls = rng.poisson(per_day[:, None], rates.shape)
+    return looked_at(pulls, rng.binomial(pulls, rates))
+
+
+def looked_at(pulls: Ints, good: Ints, *, day: int = DAY) -> tuple[Shift, ...]:
+    """What is found where every observation is a session of its own."""
+    n_days = pulls.shape[1]
+    place, at = np.nonzero(pulls)
+    recent = at >= n_days - WINDOW_DAYS
+    sums = RecentDays(
+        place=place[recent],
+        day=day + at[recent],
+        pulls=pulls[place, at][recent],
+        success_micro=good[place, at][recent] * MICRO,
+        failure_micro=(pulls - good)[place, at][recent] * MICRO,
+    )
+    columns = columns_of(pulls, good)
+    counts = np.stack((good[place, at], (pulls - good)[place, at]), axis=1).ravel()
+    used = np.repeat(np.tile([MICRO, 0], len(place)), counts)
+    each = np.repeat(np.repeat(np.arange(len(place)), 2), counts)
+    sessions = ArmSessions(
+        place=place[each],
+        day=day + at[each],
+        success_micro=used,
+        failure_micro=MICRO - used,
+        since_day=None,
+    )
+    return shifts(columns, splits(columns, sums), sessions)
+
+
+def columns_of(pulls: Ints, good: Ints) -> ArmColumns:
+    total, successes = pulls.sum(axis=1), good.sum(axis=1)
+    return arms(
+        [f"tool:other:t{place:05d}" for place in range(len(pulls))],
+        successes=successes.tolist(),
+        failures=(total - successes).tolist(),
+    )
+
+
+def name(place: int) -> str:
+    return f"tool:other:t{place:05d}"
+
+
+def test_a_drift_is_found_and_dated() -> None:
+    rng = np.random.default_rng(7)
+    n_found, n_dated = 0, 0
+    for _ in range(60):
+        rates = np.repeat(rng.beta(2, 2, size=(45, 1)), N_DAYS, axis=1)
+        rates[3] = np.where(np.arange(N_DAYS) < 12, 0.77, 0.50)
+        found = world(rates, np.full(45, 30.0), rng)
+        mine = [shift for shift in found if shift.arm == name(3)]
+        n_found += len(mine)
+        n_dated += bool(mine and abs(mine[0].since_ms // DAY_MS - DAY - 12) <= 2)
+    assert n_found >= 57
+    assert n_dated >= 45
+
+
+def test_a_rise_is_found_as_a_fall_is() -> None:
+    rates = np.full((4, N_DAYS), 0.2)
+    rates[1, 14:] = 0.9
+    (shift,) = world(rates, np.full(4, 20.0), np.random.default_rng(5))
+    assert (shift.arm, shift.since_ms, shift.fell) == (name(1), (DAY + 14) * DAY_MS, False)
+
+
+def test_what_was_poisoned_and_recovered_is_not_named() -> None:
+    rates = np.full((8, N_DAYS), 0.7)
+    rates[:3, 8:10] = 0
+    found = world(rates, np.full(8, 20.0), np.random.default_rng(5))
+    assert found == ()
+
+
+def test_the_chance_is_that_of_all_orders_counted() -> None:
+    """Ten of ten before, none of five after: of all ways to place ten successes, how many are so or the reverse."""
+    pulls, good = np.array([[10, 5]]), np.array([[10, 0]])
+    orders = list(combinations(range(15), 10))
+    share = sum(all(at < 10 for at in order) for order in orders) / len(orders)
+    assert share == 1 / comb(15, 10)
+    columns = columns_of(pulls, good)
+    sums = RecentDays(
+        place=np.array([0, 0]),
+        day=np.array([DAY, DAY + 1]),
+        pulls=pulls[0],
+        success_micro=good[0] * MICRO,
+        failure_micro=(pulls - good)[0] * MICRO,
+    )
+    found = splits(columns, sums)
+    assert found.n_tested.tolist() == [1]
+    assert found.prob[0, -1] == pytest.approx(2 * share, rel=1e-12)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_order_of_the_sums_and_shifts_of_the_calendar_change_nothing(data: st.DataObject) -> None:
+    n_arms = data.draw(st.integers(1, 6))
+    rng = np.random.default_rng(data.draw(st.integers(0, 10_000)))
+    pulls = rng.poisson(6, size=(n_arms, N_DAYS))
+    good = rng.binomial(pulls, np.where(np.arange(N_DAYS) < 13, 0.9, 0.2))
+    one, other = looked_at(pulls, good), looked_at(pulls, good, day=DAY + 1_000)
+    later = [replace(shift, since_ms=shift.since_ms + 1_000 * DAY_MS) for shift in one]
+    assert later == list(other)
+    for shift in one:
+        assert shift.mean_after <= shift.mean_before - 0.1
+        assert shift.n_after >= 5
+        assert shift.n_before + shift.n_after == int(pulls[int(shift.arm[-5:])].sum())
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10_000))
+def test_successes_and_failures_exchanged_make_a_rise_of_a_fall(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pulls = rng.poisson(8, size=(3, N_DAYS))
+    good = rng.binomial(pulls, np.where(np.arange(N_DAYS) < 13, 0.8, 0.3))
+    falls, rises = looked_at(pulls, good), looked_at(pulls, pulls - good)
+    key = [(shift.arm, shift.since_ms // DAY_MS, round(shift.mean_after, 9)) for shift in falls]
+    assert key == [(shift.arm, shift.since_ms // DAY_MS, round(1 - shift.mean_after, 9)) for shift in rises]
+
+
+def test_a_few_long_sessions_prove_nothing_however_many_runs_they_hold() -> None:
+    """100 of 100 in ten sessions, then none of 60 in two: one of 66 orders, an odd afternoon."""
+    columns = arms([name(0)], successes=[100], failures=[60])
+    sums = RecentDays(
+        place=np.array([0, 0]),
+        day=np.array([DAY - 5, DAY]),
+        pulls=np.array([100, 60]),
+        success_micro=np.array([100, 0]) * MICRO,
+        failure_micro=np.array([0, 60]) * MICRO,
+    )
+
+    def found(sessions_since: int) -> tuple[Shift, ...]:
+        n, later = 10 + sessions_since, np.arange(10 + sessions_since) >= 10
+        return shifts(
+            columns,
+            splits(columns, sums),
+            ArmSessions(
+                place=np.zeros(n, dtype=np.int64),
+                day=np.where(later, DAY, DAY - 5),
+                success_micro=np.where(later, 0, 10 * MICRO),
+                failure_micro=np.where(later, 60 * MICRO // sessions_since, 0),
+                since_day=None,
+            ),
+        )
+
+    assert not found(2)
+    assert len(found(30)) == 1
+
+
+def test_sessions_too_many_to_read_lend_their_variance() -> None:
+    """A change longer ago than the sessions that were read is still told where these are like single runs."""
+    columns = arms([name(0)], successes=[11_000], failures=[9_000])
+    n_days = 20
+    good = np.where(np.arange(n_days) < 10, 700, 400)
+    sums = RecentDays(
+        place=np.zeros(n_days, dtype=np.int64),
+        day=DAY + np.arange(n_days),
+        pulls=np.full(n_days, 1_000),
+        success_micro=good * MICRO,
+        failure_micro=(1_000 - good) * MICRO,
+    )
+
+    def found(good_in: int) -> tuple[Shift, ...]:
+        """Sessions of ten on the last days, of which each has used all or nothing, or ``good_in``."""
+        used = np.where(np.arange(200) % 10 < 4, 10, 0) if good_in == 10 else np.full(200, good_in)
+        return shifts(
+            columns,
+            splits(columns, sums),
+            ArmSessions(
+                place=np.zeros(200, dtype=np.int64),
+                day=np.full(200, DAY + 19),
+                success_micro=used * MICRO,
+                failure_micro=(10 - used) * MICRO,
+                since_day=DAY + 18,
+            ),
+        )
+
+    assert [shift.since_ms // DAY_MS for shift in found(4)] == [DAY + 10]
+    assert [shift.since_ms // DAY_MS for shift in found(10)] == [DAY + 10]
+    assert found(10)[0].prob > found(4)[0].prob
+
+
+def test_observations_without_a_time_are_neither_before_nor_after() -> None:
+    columns = arms(["tool:fs:Read"], successes=[100], failures=[30])
+    sums = RecentDays(
+        place=np.array([0, 0]),
+        day=np.array([UNKNOWN, DAY]),
+        pulls=np.array([100, 30]),
+        success_micro=np.array([100 * MICRO, 0]),
+        failure_micro=np.array([0, 30 * MICRO]),
+    )
+    assert shifts(columns, splits(columns, sums), NO_SESSIONS) == ()
+
+
+def test_nothing_is_found_in_nothing() -> None:
+    sums = RecentDays(place=NONE, day=NONE, pulls=NONE, success_micro=NONE, failure_micro=NONE)
+    assert shifts(arms([]), splits(arms([]), sums), NO_SESSIONS) == ()
+
+
+NONE = np.array([], dtype=np.int64)
+NO_SESSIONS = ArmSessions(place=NONE, day=NONE, success_micro=NONE, failure_micro=NONE, since_day=None)
+
+
+HOUR = DAY * 24
+
+
+def hours(*arms_of: tuple[list[int], list[int]]) -> ArmHours:
+    """Pulls and successes of each arm in the hours since the day began."""
+    place = np.concatenate([np.full(len(n), at) for at, (n, _) in enumerate(arms_of)])
+    hour = np.concatenate([HOUR + np.arange(len(n)) for n, _ in arms_of])
+    n, good = (np.concatenate([np.array(part[at]) for part in arms_of]) * MICRO for at in (0, 1))
+    order = np.argsort(hour, kind="stable")
+    return ArmHours(
+        place=place[order],
+        hour=hour[order],
+        success_micro=good[order],
+        failure_micro=(n - good)[order],
+    )
+
+
+def fallen(place: int, *, mean_after: float = 0.3, mean_before: float = 0.7) -> Shift:
+    return Shift(
+        arm=name(place),
+        since_ms=DAY * DAY_MS,
+        mean_before=mean_before,
+        mean_after=mean_after,
+        n_before=100,
+        n_after=40,
+        prob=1e-6,
+    )
+
+
+def test_a_break_in_the_middle_of_a_day_is_dated_to_the_hour() -> None:
+    found = gone(fallen(0), hours(([5, 4, 3, 6, 7, 9], [4, 3, 2, 0, 0, 0])))
+    assert (found.since_ms, found.mean_after, found.n_after) == ((HOUR + 3) * 3_600_000, 0.0, 22)
+    assert (found.n_before, round(found.mean_before * 112)) == (112, 79)
+    assert found.to_nothing
+
+
+def test_a_lean_stretch_at_the_end_of_a_fall_is_not_nothing() -> None:
+    """Seven in a row without one at a rate of three in ten: luck. And a rise is no fall."""
+    shift = fallen(0)
+    assert gone(shift, hours(([10] * 5 + [7], [3, 3, 3, 3, 3, 0]))) == shift
+    rise = fallen(0, mean_after=0.9)
+    assert gone(rise, hours(([5, 30], [0, 30]))) == rise
+
+
+def test_arms_that_fall_to_nothing_together_are_one_group() -> None:
+    columns = arms(["file:workspace:a", *(name(at) for at in range(3))])
+    shown = hours(([0], [0]), ([20, 10, 10], [0, 0, 0]), ([10, 20, 9], [0, 0, 0]), ([30], [0]))
+    lost = [replace(fallen(at), mean_after=0.0) for at in range(2)]
+    late = replace(fallen(2), mean_after=0.0, since_ms=(DAY + 3) * DAY_MS)
+    other = replace(fallen(0), arm="file:workspace:a", mean_after=0.0)
+    (group,) = together([*lost, late, other, replace(fallen(1), mean_after=0.2)], columns, shown)
+    assert (group.arms, group.type, group.since_ms) == ((name(0), name(1)), "tool", DAY * DAY_MS)
+    assert (group.n_after, group.reward) == (79, 0.0)
+
+
+def test_a_group_is_counted_from_the_hour_after_its_last_reward_where_most_of_the_evidence_is() -> None:
+    columns = arms([name(0), name(1)])
+    lost = [replace(fallen(at), mean_after=0.02) for at in range(2)]
+    (group,) = together(lost, columns, hours(([5, 4, 20], [1, 0, 0]), ([2, 4, 11], [0, 1, 0])))
+    assert (group.n_after, group.reward, group.since_ms) == (31, 0.0, (HOUR + 2) * 3_600_000)
+    (group,) = together(lost, columns, hours(([20, 10, 9], [0, 0, 1]), ([20, 10, 9], [0, 0, 0])))
+    assert (group.n_after, group.reward, group.since_ms) == (78, 1.0, DAY * DAY_MS)
