@@ -183,7 +183,11 @@ def test_the_log_is_narrowed_to_a_kind(open_page: Open, database: Path) -> None:
     reward(desk, SEARCH, 1.0)
     reset(desk, arms=FILES)
     change(desk, "k", 3)
-    for kind, words in (("Resets", "reset 2 arms to Beta(1, 1)"), ("Settings", "changed k 0 → 3"), ("Imports", "")):
+    for kind, words in (
+        ("Resets", "reset 2 arms to Beta(1, 1)"),
+        ("Settings", "changed k 0 → 3"),
+        ("Imports", ""),
+    ):
         page = open_page(changes_of=kind)
         tables = [one.value for one in page.dataframe if "what" in one.value]
         assert [list(table["what"]) for table in tables] == ([[words]] if words else [])
