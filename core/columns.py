@@ -144,6 +144,30 @@ class UsageColumns:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SessionRuns:
+    """Runs whose class a coin decided, with the sessions they are of.
+
+    ``session`` tells sessions apart; a run without one has a number of its own. ``hour``, ``prob_micro``, ``tokens``
+    and ``duration_ms`` are -1 where unknown, as in `UsageColumns`. ``is_all``: none is missing; else they are
+    sessions drawn at random, with all their runs.
+    """
+
+    session: Ints
+    hour: Ints
+    run_class: tuple[str, ...]
+    model: tuple[str, ...]
+    channel: tuple[str, ...]
+    status: tuple[str, ...]
+    prob_micro: Ints
+    tokens: Ints
+    duration_ms: Ints
+    is_all: bool = True
+
+    def __len__(self) -> int:
+        return len(self.run_class)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArmDays:
     """What one arm gathered by day, ordered by epoch and day; amounts in millionths.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.columns import UNKNOWN, UsageColumns, log_micro, token_bucket
+from core.columns import UNKNOWN, SessionRuns, UsageColumns, log_micro, token_bucket
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +23,7 @@ class Counted:
     duration_ms: int | None = None
     prob: float | None = None
     truncated: bool = False
+    session: str | None = None
 
 
 def usage_of(runs: Sequence[Counted]) -> UsageColumns:
@@ -48,6 +49,25 @@ def usage_of(runs: Sequence[Counted]) -> UsageColumns:
         n_timed=_ints([int(run.duration_ms is not None) for run in runs]),
         duration_ms=_ints(durations),
         duration_squared=np.array(durations, dtype=np.float64) ** 2,
+    )
+
+
+def sessions_of(runs: Sequence[Counted]) -> SessionRuns:
+    """The same runs with their sessions; one of none is a session by itself."""
+    names = [f"alone {place}" if run.session is None else run.session for place, run in enumerate(runs)]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    decided = [place for place, run in enumerate(runs) if run.run_class in {"baseline", "selected"}]
+    kept = [runs[place] for place in decided]
+    return SessionRuns(
+        session=_ints([numbers[names[place]] for place in decided]),
+        hour=_ints([run.hour for run in kept]),
+        run_class=tuple(run.run_class for run in kept),
+        model=tuple(run.model for run in kept),
+        channel=tuple(run.channel for run in kept),
+        status=tuple(run.status for run in kept),
+        prob_micro=_ints([UNKNOWN if run.prob is None else round(1e6 * run.prob) for run in kept]),
+        tokens=_ints([UNKNOWN if run.tokens is None else run.tokens for run in kept]),
+        duration_ms=_ints([UNKNOWN if run.duration_ms is None else run.duration_ms for run in kept]),
     )
 
 

@@ -182,6 +182,10 @@ run = _clustered(
     ),
 )
 
+BY_SESSION: Final = "INDEXED BY ix_run_session"
+BY_TIME: Final = "INDEXED BY ix_run_time"
+"""How a query says that it finds runs by session, or by time."""
+
 outcome = _clustered(
     "outcome",
     _bulk_learner(),

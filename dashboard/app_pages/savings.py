@@ -22,9 +22,19 @@ def page() -> None:
         return
     sentence(sentences.savings(saved), here.tokens)
     muted(sentences.savings_numbers(saved))
+    for line in (sentences.proof(saved.overall), sentences.unfinished_words(saved)):
+        if line:
+            muted(line)
     st.space("xsmall")
     with panel("Savings in figures"):
         figures.row(saved)
+    st.space("small")
+    with panel("Savings, counted in three ways"):
+        drawn = loading.pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
+        note = "95% intervals for one look; dotted line: mean run"
+        section("Savings, counted in three ways", note, table=drawn.table, key="strata")
+        chart(drawn, key="strata")
+        muted(sentences.counting_note(saved))
     st.space("small")
     left, right = st.columns(2, gap="large")
     with left, panel("Tokens per run"):
@@ -36,12 +46,6 @@ def page() -> None:
     with right, panel("Savings over time"):
         over_time(saved)
         muted(sentences.money_line(saved))
-    st.space("small")
-    with panel("The same by model and channel"):
-        drawn = loading.pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
-        note = "dotted line: all runs; a row needs 2 runs in each group"
-        section("The same by model and channel", note, table=drawn.table, key="strata")
-        chart(drawn, key="strata")
     st.space("small")
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Baseline against selected"):
@@ -58,11 +62,7 @@ def page() -> None:
             sentences.share_words(saved, configured=rate, n_arms=n_arms),
             gray(sentences.share_test(saved)),
             sentences.need_words(saved),
-            gray(
-                "Limits are found on logarithms, since token counts are skewed: Welch's for the ratio, Zou and "
-                "Donner's for differences. Runs of one session influence each other, so the true interval may be "
-                "wider."
-            ),
+            gray(sentences.method(saved.overall)),
         )
 
 

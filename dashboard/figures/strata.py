@@ -1,4 +1,4 @@
-"""Comparisons → a ladder of savings: all runs first, then each model and each channel."""
+"""Comparisons → a ladder of savings: all runs, counted in three ways, then each model and each channel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.statistics.savings import Comparison, Savings
+from core.statistics.savings import Comparison, Estimate, Savings
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.drawn import Drawn, Trace, drawn, joined, single
@@ -26,9 +26,13 @@ _BESIDE_PX: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Stratum:
-    """One row: a name (foreign text), its savings in per cent with limits, and both group sizes."""
+    """One row: a name (foreign text), its savings in per cent with limits, and both group sizes.
+
+    ``is_whole``: it is of all runs.
+    """
 
     name: str
+    is_whole: bool
     value: float
     lower: float | None
     upper: float | None
@@ -37,7 +41,7 @@ class Stratum:
 
 
 def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Drawn:
-    """Savings of all runs, of each model and of each channel."""
+    """Savings of all runs in three ways, of each model and of each channel."""
     shown = rows(saved)
     row_px = COMPACT_ROW_PX if compact else ROW_PX
     low, high = _range(shown)
@@ -58,31 +62,44 @@ def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Drawn:
             *([] if compact else _heads(look, sizes_px)),
         ],
     )
-    alt = f"Savings with 95% interval for {wording.things(len(shown), 'group')}: {_spoken(shown)}."
+    alt = f"Savings with 95% interval in {wording.things(len(shown), 'row')}: {_spoken(shown)}."
     shift = 0.2 if compact else 0.0
     traces = [*_lines(shown, look, shift), _marks(shown, look, shift)]
     return drawn(traces, layout, alt=alt, table=_table(shown))
 
 
 def rows(saved: Savings) -> tuple[Stratum, ...]:
-    """All runs, then models, then channels; a row needs a figure, and a lone group repeats nothing."""
-    parts = [(saved.overall, "all")]
-    if len(saved.by_model) > 1:
-        parts += [(part, part.model or "unknown model") for part in saved.by_model]
-    if len(saved.by_channel) > 1:
-        parts += [(part, part.channel or "unknown channel") for part in saved.by_channel]
-    made = [_stratum(part, name) for part, name in parts]
+    """All runs in three ways, then models, then channels; a row needs a figure, and a lone group repeats nothing.
+
+    Models and channels are counted as the figure that is named first.
+    """
+    whole = saved.overall
+    ways = (
+        (whole.saved_percent, "mean run"),
+        (whole.typical_percent, "typical run"),
+        (whole.capped_percent, "up to the cap"),
+    )
+    made = [_stratum(whole, estimate, name, is_whole=True) for estimate, name in ways]
+    for parts, unknown in ((saved.by_model, "unknown model"), (saved.by_channel, "unknown channel")):
+        if len(parts) > 1:
+            made += [_part(part, whole, (part.model or part.channel) or unknown) for part in parts]
     return tuple(row for row in made if row is not None)[:MAX_STRATA]
 
 
-def _stratum(part: Comparison, name: str) -> Stratum | None:
-    if part.saved_percent.value is None:
+def _part(part: Comparison, whole: Comparison, name: str) -> Stratum | None:
+    estimate = part.saved_percent if whole.is_narrow else part.capped_percent
+    return _stratum(part, estimate, name, is_whole=False)
+
+
+def _stratum(part: Comparison, estimate: Estimate, name: str, *, is_whole: bool) -> Stratum | None:
+    if estimate.value is None:
         return None
     return Stratum(
         name=name,
-        value=part.saved_percent.value,
-        lower=part.saved_percent.lower,
-        upper=part.saved_percent.upper,
+        is_whole=is_whole,
+        value=estimate.value,
+        lower=estimate.lower,
+        upper=estimate.upper,
         n_baseline=part.baseline.n_known,
         n_selected=part.selected.n_known,
     )
@@ -96,7 +113,7 @@ def _range(shown: Sequence[Stratum]) -> tuple[float, float]:
 
 
 def _guides(shown: Sequence[Stratum], low: float, look: Tokens) -> list[dict[str, Any]]:
-    """The dotted line of all runs, and zero where savings fall below it."""
+    """A dotted line at the mean run, and zero where savings fall below it."""
     line = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
     guides = []
     if shown:
@@ -107,25 +124,25 @@ def _guides(shown: Sequence[Stratum], low: float, look: Tokens) -> list[dict[str
     return guides
 
 
-def _colour(at: int, look: Tokens) -> str:
-    return look.chart_accent if at == 0 else look.runs["baseline"]
+def _colour(row: Stratum, look: Tokens) -> str:
+    return look.chart_accent if row.is_whole else look.runs["baseline"]
 
 
 def _lines(shown: Sequence[Stratum], look: Tokens, shift: float) -> list[Trace]:
-    """Intervals: all runs in the accent, the groups in grey."""
+    """Intervals: all runs in the accent, models and channels in grey."""
     known = [
-        (place, row.lower, row.upper)
+        (place, row, row.lower, row.upper)
         for place, row in enumerate(shown)
         if row.lower is not None and row.upper is not None
     ]
-    parts = ([part for part in known if part[0] == 0], [part for part in known if part[0] > 0])
+    parts = [[part for part in known if part[1].is_whole == whole] for whole in (True, False)]
     return [
         {
             "type": "scatter",
             "mode": "lines",
-            "x": joined([[lower, upper] for _, lower, upper in part]),
-            "y": joined([[place + shift] * 2 for place, _, _ in part]),
-            "line": {"color": _colour(part[0][0], look), "width": theme.LADDER_LINE_PX},
+            "x": joined([[lower, upper] for _, _, lower, upper in part]),
+            "y": joined([[place + shift] * 2 for place, *_ in part]),
+            "line": {"color": _colour(part[0][1], look), "width": theme.LADDER_LINE_PX},
             "hoverinfo": "skip",
         }
         for part in parts
@@ -140,9 +157,9 @@ def _marks(shown: Sequence[Stratum], look: Tokens, shift: float) -> Trace:
         "x": single([row.value for row in shown]),
         "y": single(np.arange(len(shown)) + shift),
         "marker": {
-            "symbol": ["diamond" if at == 0 else "circle" for at in range(len(shown))],
-            "size": [12 if at == 0 else 10 for at in range(len(shown))],
-            "color": [_colour(at, look) for at in range(len(shown))],
+            "symbol": ["diamond" if row.is_whole else "circle" for row in shown],
+            "size": [12 if row.is_whole else 10 for row in shown],
+            "color": [_colour(row, look) for row in shown],
             "line": {"width": 1, "color": look.page},
             "opacity": 1,
         },
@@ -154,7 +171,7 @@ def _marks(shown: Sequence[Stratum], look: Tokens, shift: float) -> Trace:
 
 def _texts(row: Stratum, at: int, look: Tokens, sizes_px: int, *, compact: bool) -> list[dict[str, Any]]:
     name = wording.plot_literal(wording.cut_middle(row.name, 18 if not compact else 26))
-    name = f"<b>{name}</b>" if at == 0 else name
+    name = f"<b>{name}</b>" if row.is_whole else name
     if compact:
         place: dict[str, Any] = {"xref": "paper", "y": at + 0.2, "yshift": 19}
         return [
@@ -211,7 +228,7 @@ def _spoken(shown: Sequence[Stratum]) -> str:
 
 def _table(shown: Sequence[Stratum]) -> dict[str, list[str | int | float]]:
     return {
-        "group": [wording.plain(row.name) for row in shown],
+        "runs": [wording.plain(row.name) for row in shown],
         "savings, % [95% interval]": [_figure(row) for row in shown],
         "baseline runs": [row.n_baseline for row in shown],
         "selected runs": [row.n_selected for row in shown],

@@ -138,7 +138,7 @@ def _key_figures(facts: Facts) -> Section:
 
 
 def _figure_words(facts: Facts) -> list[tuple[str, str, str | None]]:
-    return [sentences.figure_words(figure, facts.overview.n_arms) for figure in facts.overview.figures]
+    return [sentences.figure_card(figure, facts.overview) for figure in facts.overview.figures]
 
 
 def _savings(facts: Facts) -> Section:
@@ -154,19 +154,22 @@ def _savings(facts: Facts) -> Section:
         lines=(
             sentences.savings_numbers(saved),
             sentences.share_words(saved, configured=rate, n_arms=n_arms),
-            "Runs of one session influence each other, so the true interval may be wider.",
+            *(line for line in (sentences.proof(saved.overall), sentences.unfinished_words(saved)) if line),
+            sentences.error_line(saved.overall),
+            sentences.counting_note(saved),
+            sentences.method(saved.overall),
         ),
         figures=(
+            Figure(
+                title="Savings, counted in three ways",
+                note="95% intervals for one look; dotted line: mean run",
+                drawn=strata(saved, LIGHT),
+            ),
             Figure(title="Tokens per run", note="smoothed, equal heights", drawn=distributions(saved, LIGHT)),
             Figure(
                 title="Savings over time",
                 note="cumulative, band: 95% interval",
                 drawn=savings_time(saved.over_time, LIGHT),
-            ),
-            Figure(
-                title="The same by model and channel",
-                note="dotted line: all runs",
-                drawn=strata(saved, LIGHT),
             ),
         ),
     )

@@ -40,16 +40,16 @@ from dashboard.sentences.data import (
     report,
     undo_effect,
 )
+from dashboard.sentences.gain import error_line, method, proof
 from dashboard.sentences.inclusion import chance_words, chances_note, worth, worth_note
 from dashboard.sentences.overview import (
     Claim,
     attention,
     bands,
     by_day,
-    figure_words,
+    figure_card,
     needs,
     overview,
-    saved_between,
 )
 from dashboard.sentences.phrase import EARNS, ENOUGH_PULLS, Belief, Phrase, Sentence
 from dashboard.sentences.posteriors import posteriors
@@ -57,9 +57,6 @@ from dashboard.sentences.run import run, run_differs, run_facts, run_tokens, sel
 from dashboard.sentences.runs import runs, runs_counted, runs_rest
 from dashboard.sentences.savings import (
     amount_limits,
-    comparison_table,
-    error_line,
-    left_out_table,
     limits,
     money_line,
     need_words,
@@ -68,7 +65,9 @@ from dashboard.sentences.savings import (
     savings_numbers,
     share_test,
     share_words,
+    unfinished_words,
 )
+from dashboard.sentences.savings_tables import comparison_table, counting_note, left_out_table
 from dashboard.sentences.settings import (
     SETTING_GROUPS,
     SETTING_WORDS,
@@ -104,13 +103,14 @@ __all__ = [
     "comparison_table",
     "confidence",
     "consequence",
+    "counting_note",
     "data",
     "deed",
     "differences_table",
     "effect",
     "effect_table",
     "error_line",
-    "figure_words",
+    "figure_card",
     "folded",
     "ignored_table",
     "import_line",
@@ -121,6 +121,7 @@ __all__ = [
     "many_changes",
     "marks_line",
     "mean_moved",
+    "method",
     "money_line",
     "moved_table",
     "movers_table",
@@ -131,6 +132,7 @@ __all__ = [
     "overview",
     "posteriors",
     "priors_of",
+    "proof",
     "rejected_table",
     "report",
     "reset",
@@ -142,7 +144,6 @@ __all__ = [
     "runs_counted",
     "runs_rest",
     "said_by_hand",
-    "saved_between",
     "savings",
     "savings_line",
     "savings_numbers",
@@ -159,6 +160,7 @@ __all__ = [
     "to_narrow",
     "to_reach",
     "undo_effect",
+    "unfinished_words",
     "unread",
     "unread_counts",
     "unread_table",

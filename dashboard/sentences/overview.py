@@ -9,6 +9,7 @@ from typing import assert_never
 from core.statistics.overview import ArmEvidence, Attention, FigureName, KeyFigure, Overview
 from core.statistics.savings import Comparison, Savings
 from dashboard import wording
+from dashboard.sentences.gain import gain
 from dashboard.sentences.phrase import ENOUGH_PULLS, Phrase, Sentence
 from dashboard.sentences.savings import limits, named
 
@@ -20,24 +21,9 @@ def overview(seen: Overview) -> Sentence:
 
 
 def _gain(saved: Comparison, seen: Overview) -> Sentence:
-    value = saved.saved_percent.value
-    if value is None:
+    if saved.saved_percent.value is None:
         return _learned(saved, seen)
-    share = wording.percent(abs(value) / 100, 0)
-    if saved.verdict == "proven":
-        return (
-            "the agent uses ",
-            Phrase(f"{share} fewer tokens"),
-            f" than with everything in its prompt, {_errors(saved)}.",
-        )
-    if saved.verdict == "costs_more":
-        return (
-            "the agent uses ",
-            Phrase(f"{share} more tokens"),
-            " than with everything in its prompt.",
-        )
-    direction = "fewer" if value >= 0 else "more"
-    return (f"the agent uses {share} {direction} tokens, ", Phrase("which is not proven yet"), ".")
+    return (*gain(saved), ".")
 
 
 def _learned(saved: Comparison, seen: Overview) -> Sentence:
@@ -57,19 +43,6 @@ def _learned(saved: Comparison, seen: Overview) -> Sentence:
 
 def _none(why: str) -> str:
     return f"savings cannot be claimed {why}."
-
-
-def _errors(saved: Comparison) -> str:
-    difference = saved.error_difference
-    if difference.lower is None or difference.upper is None:
-        return "and nothing is known of its errors"
-    if difference.lower > 0:
-        return "but fails more often"
-    if difference.upper < 0:
-        return "and fails less often"
-    if difference.value is not None and difference.value <= 0:
-        return "and fails no more often"
-    return "with no proven difference in failures"
 
 
 def needs(n_things: int) -> str:
@@ -101,13 +74,11 @@ def attention(  # noqa: PLR0911 - one per kind
     overall = saved.overall
     match item.kind:
         case "costs_more":
-            return Claim("Selecting costs more", f"savings {limits(overall.saved_percent)}", "See savings")
+            return Claim("Selecting costs more", f"savings {limits(overall.shown)}", "See savings")
         case "savings_not_proven":
             n_baseline, n_selected = overall.baseline.n_known, overall.selected.n_known
             groups = f"{wording.count(n_baseline)} baseline, {wording.count(n_selected)} selected runs"
-            return Claim(
-                "Savings are not proven", f"{limits(overall.saved_percent)}; {groups}", "See savings"
-            )
+            return Claim("Savings are not proven", f"{limits(overall.shown)}; {groups}", "See savings")
         case "no_baseline_runs":
             return Claim(
                 "No baseline runs yet", "savings need runs with everything in the prompt", "See savings"
@@ -259,12 +230,15 @@ def by_day(name: FigureName, values: Sequence[float]) -> str:
     return f"{label} by day, the last {len(values)} days: between {low} and {high}, {last} on the last."
 
 
-def saved_between(saved: Comparison) -> tuple[str, str] | None:
-    """The limits of the savings and what their interval is called, for the card; None without an interval."""
-    estimate = saved.saved_percent
-    if estimate.lower is None or estimate.upper is None:
-        return None
-    return wording.percent_interval(estimate.lower, estimate.upper, 0), named(estimate)
+def figure_card(figure: KeyFigure, seen: Overview) -> tuple[str, str, str | None]:
+    """The same of a card, which has the limits of the savings in the place of a change, and names them."""
+    label, value, change = figure_words(figure, seen.n_arms)
+    estimate = seen.savings.shown
+    if figure.name != "saved_percent" or estimate.lower is None or estimate.upper is None:
+        return label, value, change
+    capped = "" if seen.savings.is_narrow else "capped, "
+    limits = wording.percent_interval(estimate.lower, estimate.upper, 0)
+    return f"{label}, {capped}{named(estimate)}", value, limits
 
 
 def _whole(value: float | None) -> str:

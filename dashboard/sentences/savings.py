@@ -7,45 +7,42 @@ from typing import Final
 
 from core.statistics.savings import Comparison, Estimate, Savings, TotalSaved
 from core.statistics.savings.estimate import MIN_FOR_PROOF
+from core.statistics.savings.verdict import CLAIMS
 from dashboard import wording
+from dashboard.sentences.gain import ONE_LOOK, apart, counted, error_line, points, rate, withheld
 from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.savings_tables import left_out
 
 _SHARE_APART: Final = 0.001
 _TINY: Final = 0.0005
 _NAMED: Final = 3
+_INCOMPARABLE: Final = "a group has too few runs or sessions of their model, channel and baseline rate"
 
 
 def savings_line(saved: Comparison) -> str:
     """The numbers under the overview's sentence."""
     groups = (
-        f"{wording.count(saved.baseline.n_known)} baseline and "
+        f"{wording.count(saved.baseline.n_known)} baseline{truncated(saved)} and "
         f"{wording.count(saved.selected.n_known)} selected runs"
     )
-    if saved.saved_percent.value is None:
+    if saved.saved_percent.value is None or saved.shown.value is None:
         return f"Savings need at least 2 runs with known tokens in each group; so far {groups}."
-    share = wording.percent(saved.saved_percent.value / 100)
-    line = f"Savings {share}, {limits(saved.saved_percent)}, from {groups}."
+    share = wording.percent(saved.shown.value / 100)
+    line = f"Savings {share}{counted(saved)}, {limits(saved.shown)}, from {groups}."
     return f"{line} {error_line(saved)}".strip()
 
 
-def error_line(saved: Comparison) -> str:
-    """Error rates of both groups with the interval of their difference."""
-    of_selected, of_baseline = saved.selected.error_rate, saved.baseline.error_rate
-    if of_selected is None or of_baseline is None:
-        return ""
-    line = f"Error rate {wording.percent(of_selected)} against {wording.percent(of_baseline)}"
-    difference = saved.error_difference
-    if difference.lower is None or difference.upper is None:
-        return f"{line}."
-    low, high = wording.outwards(difference.lower, difference.upper, 1)
-    return wording.signed_minus(f"{line}, difference {low:.1f} to {high:.1f} points.")
+def truncated(saved: Comparison) -> str:
+    """How many baseline runs left arms out, in brackets; empty where none did."""
+    n = saved.baseline.n_truncated
+    return f" ({wording.count(n)} of them truncated)" if n else ""
 
 
 def limits(estimate: Estimate) -> str:
     """The interval of an estimate in per cent, or that there is none."""
     if estimate.lower is None or estimate.upper is None:
         return "no interval yet"
-    return f"{named(estimate)} {wording.percent_interval(estimate.lower, estimate.upper)}"
+    return f"{named(estimate)} {wording.percent_interval(estimate.lower, estimate.upper)} {ONE_LOOK}"
 
 
 def named(estimate: Estimate) -> str:
@@ -54,35 +51,71 @@ def named(estimate: Estimate) -> str:
 
 
 def savings(saved: Savings) -> Sentence:
-    """What selecting saves, or why nothing can be claimed; never more than the interval says."""
+    """What selecting saves, or why nothing can be claimed; never more than the intervals say."""
     overall = saved.overall
-    value, low, high = overall.saved_percent.value, overall.saved_percent.lower, overall.saved_percent.upper
-    if value is None:
+    if overall.saved_percent.value is None:
         return (*_why_not(saved), " so ", Phrase("no savings can be claimed"), ".")
-    if low is None or high is None:
-        why = "too few for an interval" if overall.reason == "few_runs" else "without spread to judge by"
-        return (*_so_far(value), f"; the runs are {why}, so ", Phrase("nothing is proven"), ".")
-    between = Phrase(wording.percent_interval(low, high))
-    if overall.reason == "few_for_proof":
-        few = "; the 95% interval is ", between, f", but a proof takes {MIN_FOR_PROOF} runs in each group."
-        return (*_so_far(value), *few)
+    if overall.verdict == "no_interval":
+        return (*_so_far(overall), f"; {_why_no_interval(overall)}, so ", Phrase("nothing is proven"), ".")
     if overall.verdict == "not_proven":
-        return (
-            "Whether selecting saves tokens is ",
-            Phrase("not proven"),
-            "; the 95% interval is ",
-            between,
-            ".",
-        )
+        return _not_proven(overall)
+    if overall.verdict == "mixed":
+        return ("With the selection ", *apart(overall), ".")
+    return (*_claimed(overall), *_money(saved))
+
+
+def _claimed(overall: Comparison) -> Sentence:
+    """Savings, or a loss, with the interval of the figure that is named."""
+    found = overall.shown
+    value, low, high = found.value or 0.0, found.lower or 0.0, found.upper or 0.0
     if value < 0:
-        between = Phrase(wording.percent_interval(-high, -low))
+        low, high = -high, -low
     verb, more = ("saves", "of the tokens") if value >= 0 else ("costs", "more tokens")
     amount = Phrase(f"{wording.percent(abs(value) / 100)} {more} per run")
-    return (f"Selecting {verb} ", amount, "; the 95% interval is ", between, ".", *_money(saved))
+    between = Phrase(wording.percent_interval(low, high))
+    return (
+        f"Selecting {verb} ",
+        amount,
+        f"{counted(overall)}; the 95% interval {ONE_LOOK} is ",
+        between,
+        ".",
+    )
 
 
-def _so_far(value: float) -> Sentence:
+def _not_proven(overall: Comparison) -> Sentence:
+    found = overall.shown
+    why = withheld(overall)
+    if why:
+        return ("Whether selecting saves tokens is ", Phrase("not proven"), f": {why}.")
+    if found.lower is None or found.upper is None:
+        return (*_so_far(overall), ", which is ", Phrase("not proven"), ".")
+    between = Phrase(wording.percent_interval(found.lower, found.upper))
+    if overall.reason in {"few_for_proof", "few_sessions"}:
+        what = "runs" if overall.reason == "few_for_proof" else "sessions"
+        few = f", but a proof takes {MIN_FOR_PROOF} {what} in each group."
+        return (*_so_far(overall), f"; the 95% interval {ONE_LOOK} is ", between, few)
+    return (
+        "Whether selecting saves tokens is ",
+        Phrase("not proven"),
+        f"; the 95% interval {ONE_LOOK} is ",
+        between,
+        ".",
+    )
+
+
+def _why_no_interval(overall: Comparison) -> str:
+    if overall.reason == "few_runs":
+        return "the runs are too few for an interval"
+    if overall.reason == "few_sessions":
+        return (
+            f"the {'sessions' if overall.in_sessions else 'runs'} of some strata are too few for an interval"
+        )
+    return "the runs are without spread to judge by"
+
+
+def _so_far(overall: Comparison) -> Sentence:
     """What was seen, said of these runs alone."""
+    value = overall.shown.value or 0.0
     less = "fewer" if value >= 0 else "more"
     return (f"So far selected runs used {wording.percent(abs(value) / 100)} {less} tokens",)
 
@@ -146,7 +179,7 @@ def _why_not(saved: Savings) -> Sentence:
         return (f"Only {wording.things(fewest, 'run')} with known tokens in one group,",)
     if saved.overall.saved_percent.missing == "zero_mean":
         return ("One group used no tokens at all,",)
-    return ("The two groups share no model and channel,",)
+    return ("The two groups share no model, channel and baseline rate,",)
 
 
 def savings_numbers(saved: Savings) -> str:
@@ -156,11 +189,11 @@ def savings_numbers(saved: Savings) -> str:
     line = ""
     if means[0] is not None and means[1] is not None:
         line = (
-            f"{wording.count(means[0])} tokens with everything in, "
+            f"{wording.count(means[0])} tokens {_with(overall)}, "
             f"{wording.count(means[1])} with the selection{_other_mix(overall)}. "
         )
     groups = (
-        f"{wording.count(overall.baseline.n_known)} baseline and "
+        f"{wording.count(overall.baseline.n_known)} baseline{truncated(overall)} and "
         f"{wording.count(overall.selected.n_known)} selected runs; "
     )
     kinds = [f"{wording.count(number)} {name}" for name, number, _ in left_out(saved) if number]
@@ -168,6 +201,11 @@ def savings_numbers(saved: Savings) -> str:
     left = f"{wording.listed(kinds)} {noun} left out" if kinds else "none is left out"
     unknown = "" if out.unknown_usage else ", no run had unknown usage"
     return f"{line}{groups}{left}{unknown}."
+
+
+def _with(overall: Comparison) -> str:
+    """What the baseline runs had in their prompts."""
+    return "with as much in as fits" if overall.baseline.n_truncated else "with everything in"
 
 
 def _other_mix(overall: Comparison) -> str:
@@ -178,92 +216,27 @@ def _other_mix(overall: Comparison) -> str:
     less, of = ("less", plain) if plain >= 0 else ("more", -plain)
     return (
         f", {wording.percent(of / 100)} {less} as the runs came; the savings compare both at the same mix of "
-        "models and channels"
+        "models, channels and baseline rates"
     )
 
 
-def left_out(saved: Savings) -> list[tuple[str, int, str]]:
-    """Runs that take no part: their kind, how many, and why."""
-    out = saved.left_out
-    return [
-        ("passive", out.passive, "everything was in; nothing was decided"),
-        ("fallback", out.fallback, "the selector could not be reached"),
-        ("imported", out.imported, "not chosen by armscope; no coin decided"),
-        ("unfinished", out.not_completed, "aborted or failed; they count in the error rate"),
-        ("unknown-usage", out.unknown_usage, "no tokens known, which is not 0"),
-        ("incomparable", out.uncompared, "their model and channel has under 2 runs in a group"),
-    ]
-
-
-def left_out_table(saved: Savings) -> dict[str, list[object]]:
-    """What was left out and why, and what remains."""
-    rows = left_out(saved)
-    overall, out = saved.overall, saved.left_out
-    used = overall.baseline.n_known + overall.selected.n_known - out.uncompared
-    return {
-        "runs": [*[wording.capital(name.replace("-", " ")) for name, _, _ in rows], "Compared"],
-        "number": [*[number for _, number, _ in rows], used],
-        "why": [*[why for _, _, why in rows], "baseline or selected, ended normally, tokens known"],
-    }
-
-
-def comparison_table(saved: Savings) -> dict[str, list[object]]:
-    """Both groups side by side: tokens, duration, errors, each difference with its interval."""
-    overall = saved.overall
-    base, chosen = overall.baseline, overall.selected
-    tokens, duration, errors = overall.tokens_saved, overall.duration_saved_ms, overall.error_difference
-    return {
-        "what": ["tokens per run", "duration, s", "error rate"],
-        "baseline": [_count(base.mean_tokens), _seconds(base.mean_duration_ms), _rate(base.error_rate)],
-        "selected": [_count(chosen.mean_tokens), _seconds(chosen.mean_duration_ms), _rate(chosen.error_rate)],
-        "difference": [
-            _turned(tokens, wording.change),
-            _turned(duration, lambda value: wording.change(value / 1000, 1)),
-            wording.MISSING if errors.value is None else f"{wording.change(errors.value, 1)} points",
-        ],
-        "95% interval": [
-            _turned_limits(tokens, wording.count_interval),
-            _turned_limits(duration, lambda low, high: _decimal_limits(low / 1000, high / 1000)),
-            _limits_or(errors, lambda low, high: f"{_decimal_limits(low, high)} points"),
-        ],
-        "runs": [
-            f"{wording.count(base.n_known)} / {wording.count(chosen.n_known)}",
-            f"{wording.count(base.n_timed)} / {wording.count(chosen.n_timed)}",
-            f"{wording.count(base.n_runs)} / {wording.count(chosen.n_runs)}",
-        ],
-    }
-
-
-def _count(value: float | None) -> str:
-    return wording.MISSING if value is None else wording.count(value)
-
-
-def _seconds(value_ms: float | None) -> str:
-    return wording.MISSING if value_ms is None else f"{value_ms / 1000:,.1f}"
-
-
-def _rate(value: float | None) -> str:
-    return wording.MISSING if value is None else wording.percent(value)
-
-
-def _turned(saved: Estimate, said: Callable[[float], str]) -> str:
-    """What was saved as a change: selected minus baseline."""
-    return wording.MISSING if saved.value is None else said(-saved.value)
-
-
-def _turned_limits(saved: Estimate, said: Callable[[float, float], str]) -> str:
-    return _limits_or(saved, lambda low, high: said(-high, -low))
-
-
-def _limits_or(estimate: Estimate, said: Callable[[float, float], str]) -> str:
-    if estimate.lower is None or estimate.upper is None:
-        return wording.MISSING
-    return said(estimate.lower, estimate.upper)
-
-
-def _decimal_limits(low: float, high: float) -> str:
-    low, high = wording.outwards(low, high, 1)
-    return wording.signed_minus(f"{low:,.1f} to {high:,.1f}")
+def unfinished_words(saved: Savings) -> str:
+    """What the comparison says when it counts runs that did not end normally too; empty where they are alike."""
+    whole = saved.unfinished_too
+    if whole is None:
+        return ""
+    shares = [rate(one.unfinished_rate) for one in (saved.overall.selected, saved.overall.baseline)]
+    line = (
+        f"**Runs end early in other shares**: {shares[0]} of selected and {shares[1]} of baseline runs did not end "
+        f"normally, difference {points(saved.overall.unfinished_difference)[1]}."
+    )
+    if whole.shown.value is None:
+        return line
+    figure = f"{wording.percent(whole.shown.value / 100)}{counted(whole)}, {limits(whole.shown)}"
+    claim = "which bears the claim out" if saved.overall.verdict in CLAIMS else "so nothing is claimed"
+    if saved.overall.claimed[0] not in CLAIMS:
+        claim = "for comparison"
+    return f"{line} Over all runs with known tokens the savings are {figure}; {claim}."
 
 
 def need_words(saved: Savings) -> str:
@@ -274,6 +247,7 @@ def need_words(saved: Savings) -> str:
         why = {
             "rate_is_zero": "the baseline rate is 0, so none will come",
             "few_for_interval": "each group needs 10 runs before that can be reckoned",
+            "few_sessions": "some strata need more runs or sessions before that can be reckoned",
             "no_variation": "all runs of a group are alike so far",
             "unreachable": "no number of baseline runs alone would do",
         }.get(need.missing or "", "there is no interval yet")

@@ -107,7 +107,13 @@ def test_hostile_models_and_channels_are_text(open_page: Open, database: Path) -
 def test_the_page_tells_what_was_left_out_and_how_the_coin_fell(open_page: Open, database: Path) -> None:
     world(database, keys(4), 160)
     page = open_page("savings")
-    for words in ("ended normally, tokens known", "tokens per run", "duration, s", "error rate"):
+    for words in (
+        "ended normally, tokens known",
+        "tokens, mean run",
+        "tokens, typical run",
+        "duration, s",
+        "error rate",
+    ):
         assert words in tables(page)
     assert "coin cannot be checked" in said(page), "these runs were recorded without a probability"
     assert "± 5 points" in said(page)

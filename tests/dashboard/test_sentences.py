@@ -15,7 +15,7 @@ from core.statistics.savings import Savings, savings
 from dashboard import sentences
 from dashboard.figures.arms import ArmRow
 from dashboard.sentences import Phrase, Sentence
-from tests.usage import Counted, group, usage_of
+from tests.usage import Counted, group, sessions_of, usage_of
 
 
 def _said(parts: Sentence) -> str:
@@ -52,7 +52,7 @@ def test_proven_savings_name_their_interval() -> None:
     saved = _saved([18_000 + 90 * at for at in range(40)], [11_000 + 60 * at for at in range(60)])
     said = _said(sentences.savings(saved))
     assert said.startswith("Selecting saves ")
-    assert "; the 95% interval is " in said
+    assert "; the 95% interval for one look is " in said
     assert "not proven" not in said
 
 
@@ -143,17 +143,24 @@ def test_means_that_do_not_give_the_savings_say_why() -> None:
     found = savings(usage, baseline_rate=0.1, n_arms=10)
     assert sentences.savings_numbers(found).startswith(
         "1,910 tokens with everything in, 4,573 with the selection, 139.5% more as the runs came; the savings "
-        "compare both at the same mix of models and channels. "
+        "compare both at the same mix of models, channels and baseline rates. "
     )
 
 
 def test_the_comparison_tells_differences_with_their_intervals() -> None:
     runs = [Counted(run_class="baseline", tokens=9_000 + at, duration_ms=8_000 + 9 * at) for at in range(40)]
-    runs += [Counted(tokens=6_000 + at, duration_ms=0 + 5 * at) for at in range(40)]
+    runs += [Counted(tokens=6_000 + at, duration_ms=60 + 2 * at) for at in range(40)]
     runs += [Counted(status="error")] * 10
-    table = sentences.comparison_table(savings(usage_of(runs), baseline_rate=0.1, n_arms=5))
-    assert table["difference"] == ["−3,000", "−8.1", "+20.0 points"]
-    assert [str(limits)[:7] for limits in table["95% interval"]] == ["−3,006 ", "−8.2 to", "7.6 to "]
+    found = savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=5)
+    table = sentences.comparison_table(found)
+    ways = [*["−33.3%"] * 3, "–", "–"]
+    assert table["difference"] == [*ways, "−8.1", "+20.0 points", "+20.0 points"]
+    assert [str(limits)[:6] for limits in table["95% interval"]] == [
+        *["−33.4%"] * 3,
+        *["–"] * 2,
+        "−8.2 t",
+        *["7.6 to"] * 2,
+    ]
     nothing = sentences.comparison_table(savings(usage_of([]), baseline_rate=0.1, n_arms=5))
     assert set(map(str, nothing["difference"])) == {"–"}
 

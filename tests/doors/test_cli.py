@@ -133,6 +133,12 @@ def test_status(filled: Shell, tmp_path: Path) -> None:
         "selected_avg_tokens",
         "savings_percent",
         "interval",
+        "truncated_runs",
+        "typical_savings_percent",
+        "typical_interval",
+        "capped_savings_percent",
+        "capped_interval",
+        "verdict",
     ]
     assert (status["database"], status["learner"]) == (str(tmp_path / "a.db"), "default")
     assert (status["runs"], status["observed"], status["arms"], status["pulls"]) == (2, 1, 2, 2)

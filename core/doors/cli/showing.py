@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -26,8 +27,8 @@ def status(context: typer.Context) -> None:
 
 def _say_status(found: look.Status) -> None:
     skipped = ", ".join(f"{count:,} {reason}" for reason, count in found.skipped.items() if count) or "none"
-    saved = found.baseline.savings_percent
-    interval = found.baseline.interval
+    baseline = found.baseline
+    truncated = f" ({baseline.truncated_runs:,} truncated)" if baseline.truncated_runs else ""
     rows = [
         ("database", found.database),
         ("learner", f"{found.learner} ({found.phase}, detection {found.mode}, revision {found.revision:,})"),
@@ -35,17 +36,36 @@ def _say_status(found: look.Status) -> None:
         ("arms", f"{found.arms:,} with {found.pulls:,} pulls"),
         ("tokens", f"{found.tokens:,}"),
         ("first and last run", f"{found.first_run or 'unknown'} to {found.last_run or 'unknown'}"),
-        ("baseline, selected", f"{found.baseline.baseline_runs:,} and {found.baseline.selected_runs:,} runs"),
-        ("savings", "no figure" if saved is None else f"{saved:.1f}% of the tokens"),
+        ("baseline, selected", f"{baseline.baseline_runs:,}{truncated} and {baseline.selected_runs:,} runs"),
+        ("savings", _saved(baseline.savings_percent, baseline.interval)),
+        ("counted up to a cap", _saved(baseline.capped_savings_percent, baseline.capped_interval)),
+        ("of a typical run", _saved(baseline.typical_savings_percent, baseline.typical_interval)),
+        ("may be said", _VERDICTS[baseline.verdict]),
     ]
-    if interval is not None:
-        rows[-1] = ("savings", f"{saved:.1f}%, 95% interval {interval[0]:.1f}% to {interval[1]:.1f}%")
     say_facts(rows)
     if found.open_to_others:
         files = shlex.join(found.open_to_others)
         say("", f"Other users of this machine can read it. To end that: chmod go= {files}")
     if not found.runs:
         say("", "Nothing is recorded yet. Next: armscope import <files or folders>, or armscope demo.")
+
+
+_VERDICTS: Final[Mapping[str, str]] = {
+    "proven": "proven: it saves tokens, however often one looks",
+    "not_proven": "not proven",
+    "costs_more": "proven: it costs more tokens, however often one looks",
+    "mixed": "ordinary runs and runaway runs go different ways",
+    "no_interval": "nothing is proven: no interval yet",
+    "no_figure": "no savings can be claimed",
+}
+
+
+def _saved(percent: float | None, interval: tuple[float, float] | None) -> str:
+    if percent is None:
+        return "no figure"
+    if interval is None:
+        return f"{percent:.1f}% of the tokens, no interval"
+    return f"{percent:.1f}% of the tokens, 95% interval for one look {interval[0]:.1f}% to {interval[1]:.1f}%"
 
 
 @command(examples=["learners", "learners --create support"])

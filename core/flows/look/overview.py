@@ -32,7 +32,7 @@ def overview(desk: Desk, view: View = View()) -> overview_of.Overview:  # noqa: 
         everyone = belief_in(snapshot, View(until_ms=view.until_ms)).columns if view.types else seen.columns
         lately = lately_in(snapshot, everyone, view)
         usage = usage_in(snapshot, view)
-        saved = savings_in(snapshot, usage, len(seen.columns))
+        saved = savings_in(snapshot, usage, len(seen.columns), view)
         pulls = reads.counts_by_day(snapshot)
         was_chosen = saved.overall.baseline.n_runs + saved.overall.selected.n_runs > 0
         return overview_of.overview(

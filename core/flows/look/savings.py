@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.columns import Bools, UsageColumns
+from core.columns import Bools, SessionRuns, UsageColumns
 from core.flows.desk import Desk
 from core.records.times import HOUR_MS
 from core.records.view import View
@@ -16,7 +16,7 @@ from core.store.transaction import Snapshot
 def savings(desk: Desk, view: View = View()) -> savings_of.Savings:  # noqa: B008 - frozen
     """Baseline against selected runs."""
     with desk.reading() as snapshot:
-        return savings_in(snapshot, usage_in(snapshot, view), len(reads.arm_columns(snapshot)))
+        return savings_in(snapshot, usage_in(snapshot, view), len(reads.arm_columns(snapshot)), view)
 
 
 def usage_in(snapshot: Snapshot, view: View) -> UsageColumns:
@@ -38,7 +38,21 @@ def _in_view(usage: UsageColumns, view: View) -> Bools:
     return wanted
 
 
-def savings_in(snapshot: Snapshot, usage: UsageColumns, n_arms: int) -> savings_of.Savings:
-    """Baseline against selected runs among this usage."""
+def savings_in(snapshot: Snapshot, usage: UsageColumns, n_arms: int, view: View) -> savings_of.Savings:
+    """Baseline against selected runs among this usage, which is that of the view."""
     chosen = snapshot.settings
-    return savings_of.savings(usage, baseline_rate=chosen.baseline_rate, n_arms=n_arms, prices=chosen.prices)
+    return savings_of.savings(
+        usage,
+        sessions_in(snapshot, usage, view),
+        baseline_rate=chosen.baseline_rate,
+        n_arms=n_arms,
+        prices=chosen.prices,
+    )
+
+
+def sessions_in(snapshot: Snapshot, usage: UsageColumns, view: View) -> SessionRuns:
+    """Sessions of the span, of whatever model and channel; drawn at random where they have many runs."""
+    span = {"since_ms": view.since_ms, "until_ms": view.until_ms}
+    whole = reads.usage_columns(snapshot, **span) if view.models or view.channels else usage
+    decided = np.isin(np.array(whole.run_class, dtype=np.str_), ("baseline", "selected"))
+    return reads.session_runs(snapshot, int(whole.n[decided].sum()), **span)

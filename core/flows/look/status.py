@@ -9,18 +9,31 @@ from core.flows.look.savings import savings_in
 from core.records.learner import Mode
 from core.records.run import Phase
 from core.records.times import iso
+from core.records.view import View
 from core.statistics import savings as savings_of
 from core.store import reads
 from core.store.files import files_of, is_open_to_others
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """Baseline against selected runs; intervals are of 95 %, for one look, and None where there is none.
+
+    ``truncated_runs`` of the baseline runs left arms out. ``savings_percent`` is the plain figure,
+    ``capped_savings_percent`` the one that ``verdict`` rests on.
+    """
+
     baseline_runs: int
     selected_runs: int
     baseline_avg_tokens: float | None
     selected_avg_tokens: float | None
     savings_percent: float | None
     interval: tuple[float, float] | None
+    truncated_runs: int
+    typical_savings_percent: float | None
+    typical_interval: tuple[float, float] | None
+    capped_savings_percent: float | None
+    capped_interval: tuple[float, float] | None
+    verdict: savings_of.SavingsVerdict
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +65,7 @@ def status(desk: Desk) -> Status:
     with desk.reading() as snapshot:
         totals = reads.totals(snapshot)
         columns = reads.arm_columns(snapshot)
-        saved = savings_in(snapshot, reads.usage_columns(snapshot), len(columns)).overall
+        saved = savings_in(snapshot, reads.usage_columns(snapshot), len(columns), View()).overall
     return Status(
         database=str(desk.store.path),
         learner=desk.learner,
@@ -74,12 +87,23 @@ def status(desk: Desk) -> Status:
 
 
 def _baseline(saved: savings_of.Comparison) -> Baseline:
-    figure = saved.saved_percent
     return Baseline(
         baseline_runs=saved.baseline.n_runs,
         selected_runs=saved.selected.n_runs,
         baseline_avg_tokens=saved.baseline.mean_tokens,
         selected_avg_tokens=saved.selected.mean_tokens,
-        savings_percent=figure.value,
-        interval=None if figure.lower is None or figure.upper is None else (figure.lower, figure.upper),
+        savings_percent=saved.saved_percent.value,
+        interval=_limits(saved.saved_percent),
+        truncated_runs=saved.baseline.n_truncated,
+        typical_savings_percent=saved.typical_percent.value,
+        typical_interval=_limits(saved.typical_percent),
+        capped_savings_percent=saved.capped_percent.value,
+        capped_interval=_limits(saved.capped_percent),
+        verdict=saved.verdict,
     )
+
+
+def _limits(estimate: savings_of.Estimate) -> tuple[float, float] | None:
+    if estimate.lower is None or estimate.upper is None:
+        return None
+    return estimate.lower, estimate.upper

@@ -8,10 +8,9 @@ from typing import Literal
 import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, Ints, UsageColumns
-from core.records.learner import LearnerSettings
 from core.records.times import DAY_HOURS
 from core.statistics.overview.series import DaySeries
-from core.statistics.savings import Savings, savings
+from core.statistics.savings import Savings, saved_percent_of
 
 FigureName = Literal[
     "runs",
@@ -52,7 +51,6 @@ def key_figures(
     usage: UsageColumns,
     saved: Savings,
     series: DaySeries,
-    settings: LearnerSettings,
     *,
     calls_per_run: float | None,
 ) -> tuple[KeyFigure, ...]:
@@ -78,18 +76,16 @@ def key_figures(
             week_before=_sum_in(series.day, series.pulls, before),
         ),
         *(
-            _of_choosing(columns, usage, saved, settings, (last, before))
+            _of_choosing(usage, saved, (last, before))
             if saved.overall.baseline.n_runs + saved.overall.selected.n_runs
             else _of_runs(usage, calls_per_run, (last, before))
         ),
     )
 
 
-def _of_choosing(
-    columns: ArmColumns, usage: UsageColumns, saved: Savings, settings: LearnerSettings, weeks: Weeks
-) -> tuple[KeyFigure, KeyFigure]:
+def _of_choosing(usage: UsageColumns, saved: Savings, weeks: Weeks) -> tuple[KeyFigure, KeyFigure]:
     tokens = [_tokens_in(usage, week, "selected") for week in weeks]
-    percents = [_saved_in(usage, week, settings, len(columns)) for week in weeks]
+    percents = [_saved_in(usage, week) for week in weeks]
     return (
         KeyFigure(
             name="tokens_per_selected_run",
@@ -99,7 +95,7 @@ def _of_choosing(
         ),
         KeyFigure(
             name="saved_percent",
-            value=saved.overall.saved_percent.value,
+            value=saved.overall.shown.value,
             last_week=percents[0],
             week_before=percents[1],
         ),
@@ -155,9 +151,5 @@ def _mean_tokens(usage: UsageColumns, run_class: str | None = None) -> float | N
     return int(usage.tokens[wanted].sum()) / n_runs if n_runs else None
 
 
-def _saved_in(usage: UsageColumns, week: Week | None, settings: LearnerSettings, n_arms: int) -> float | None:
-    if week is None:
-        return None
-    rows = _rows_in(usage, week)
-    found = savings(rows, baseline_rate=settings.baseline_rate, n_arms=n_arms)
-    return found.overall.saved_percent.value
+def _saved_in(usage: UsageColumns, week: Week | None) -> float | None:
+    return None if week is None else saved_percent_of(_rows_in(usage, week))

@@ -70,7 +70,7 @@ def overview(
         n_pulls=int(columns.pulls.sum()),
         tokens_per_selected_run=saved.overall.selected.mean_tokens,
         savings=saved.overall,
-        figures=key_figures(columns, usage, saved, by_day, settings, calls_per_run=calls_per_run),
+        figures=key_figures(columns, usage, saved, by_day, calls_per_run=calls_per_run),
         series=by_day,
         bands=tuple(np.bincount(summary.band, minlength=len(BANDS)).tolist()),
         top=top,

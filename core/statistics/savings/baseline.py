@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 from core.columns import UNKNOWN, UsageColumns
 from core.records.arm import MICRO
 from core.statistics.savings.estimate import Estimate, Missing
-from core.statistics.savings.ratio import Sums, compare, saved_percent
+from core.statistics.savings.ratio import Compared
 from core.statistics.savings.shares import exact_limits, exact_tails
 
 SHARE_PROB: Final = 0.99
@@ -84,9 +84,12 @@ def baseline_share(usage: UsageColumns) -> BaselineShare:
     )
 
 
-def baseline_need(tokens: Sums, baseline_rate: float, prob: float, target_points: float) -> BaselineNeed:
-    """Baseline runs still to come, both groups growing as the coin lets them."""
-    estimate = saved_percent(tokens, prob)
+def baseline_need(
+    compared: Compared, estimate: Estimate, baseline_rate: float, target_points: float
+) -> BaselineNeed:
+    """Baseline runs still to come until this estimate's interval is narrow, both groups growing as the coin lets
+    them, in sessions like those so far.
+    """
     if estimate.lower is None or estimate.upper is None:
         return BaselineNeed(
             target_points=target_points,
@@ -96,7 +99,8 @@ def baseline_need(tokens: Sums, baseline_rate: float, prob: float, target_points
             missing=estimate.missing,
         )
     half = (estimate.upper - estimate.lower) / 2
-    n_more = 0 if half <= target_points else _runs_until(tokens, baseline_rate, prob, target_points)
+    is_reached = half <= target_points
+    n_more = 0 if is_reached else _runs_until(compared, baseline_rate, estimate.prob, target_points)
     missing: Missing | None = None
     if n_more is None:
         missing = "rate_is_zero" if baseline_rate == 0 else "unreachable"
@@ -109,19 +113,16 @@ def baseline_need(tokens: Sums, baseline_rate: float, prob: float, target_points
     )
 
 
-def _runs_until(tokens: Sums, baseline_rate: float, prob: float, target_points: float) -> int | None:
+def _runs_until(compared: Compared, baseline_rate: float, prob: float, target_points: float) -> int | None:
     """Fewest more baseline runs whose interval is narrow enough; it narrows steadily, so halving finds them."""
     if baseline_rate == 0:
         return None
-    compared = compare(tokens)
-    error = compared.error / compared.mean**2
     selected_each = (1 - baseline_rate) / baseline_rate
 
     def is_enough(n_more: int) -> bool:
         growth = (compared.n + n_more * np.array([1.0, selected_each])) / compared.n
-        grown = error / growth
-        df = grown.sum() ** 2 / np.where(grown > 0, grown**2 / (compared.df * growth), 0.0).sum()
-        half = stdtrit(df, (1 + prob) / 2) * math.sqrt(grown.sum())
+        grown = compared.grown(growth)
+        half = float(stdtrit(grown.freedom, (1 + prob) / 2)) * math.sqrt(grown.log_error)
         return bool(100 * math.exp(compared.log_ratio) * math.sinh(min(half, 700.0)) <= target_points)
 
     if not is_enough(_MOST_RUNS):

@@ -1,31 +1,34 @@
-"""Runs compared → baseline against selected over some strata, and what may be claimed of it."""
+"""Runs compared → baseline against selected over some strata, by three means, and what may be claimed of it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from core.columns import Bools
-from core.statistics.savings.estimate import MIN_FOR_PROOF, Estimate
-from core.statistics.savings.ratio import BASELINE, SELECTED, compare, saved, saved_percent
+from core.columns import Bools, Floats, UsageColumns
+from core.statistics.savings.estimate import Estimate, unless_wide
+from core.statistics.savings.failures import rate_difference, runs_to_tell
+from core.statistics.savings.ratio import Compared, compare, estimated, saved, saved_percent
 from core.statistics.savings.runs import ComparedRuns
-from core.statistics.savings.shares import difference
-
-SavingsVerdict = Literal["proven", "not_proven", "costs_more", "no_interval", "no_figure"]
-VerdictReason = Literal[
-    "interval_above_zero", "interval_holds_zero", "interval_below_zero", "few_for_proof", "few_runs", "cannot"
-]
+from core.statistics.savings.spread import is_narrow
+from core.statistics.savings.sums import BASELINE, GROUPS, SELECTED
+from core.statistics.savings.verdict import SavingsVerdict, VerdictReason, claims, verdict, withheld
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassFigures:
     """Runs of one class.
 
-    ``n_runs`` counts all, ``n_completed`` those that ended normally, ``n_known`` and ``n_timed`` those of
-    them with known tokens and duration; means and standard deviations are over these (None where too few).
+    ``n_runs`` counts all, ``n_completed`` those that ended normally, ``n_truncated`` those that left arms out though
+    everything was to be in. ``n_known`` and ``n_timed`` of the runs taken have known tokens and duration; means and
+    standard deviations are over these (None where too few). ``typical_tokens`` is the geometric mean,
+    ``capped_tokens`` the mean where no run counts with more than the cap, ``share_above`` the share of runs above
+    it and ``tokens_above`` what they have above it, per run of all; all four at the mix of strata that both groups
+    are compared at.
     """
 
     run_class: Literal["baseline", "selected"]
@@ -33,6 +36,7 @@ class ClassFigures:
     n_completed: int
     n_aborted: int
     n_errors: int
+    n_truncated: int
     n_known: int
     n_timed: int
     mean_tokens: float | None
@@ -40,17 +44,34 @@ class ClassFigures:
     mean_duration_ms: float | None
     sd_duration_ms: float | None
     error_rate: float | None
+    typical_tokens: float | None
+    capped_tokens: float | None
+    share_above: float | None
+    tokens_above: float | None
+
+    @property
+    def unfinished_rate(self) -> float | None:
+        """Share of runs that did not end normally."""
+        return 1 - self.n_completed / self.n_runs if self.n_runs else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Baseline against selected, over one or more strata (model, channel).
+    """Baseline against selected, over one or more strata (model, channel, baseline probability).
 
-    ``model`` and ``channel`` None = all of them, "" = unknown. ``saved_percent`` compares the two means at
-    the same mix of strata (weights: run share), so it equals the plain formula where there is one stratum;
+    ``model`` and ``channel`` None = all of them, "" = unknown. Three figures say how much fewer tokens selected runs
+    use, in per cent, each at the same mix of strata (weights: run share): ``saved_percent`` compares the means, so it
+    equals the plain formula where there is one stratum, and has an interval only where runs lie close enough together
+    for one; ``typical_percent`` compares the geometric means, a typical run; ``capped_percent`` the means where no
+    run counts with more than the cap. Their intervals are for one look; ``always_percent`` has the capped figure with
+    limits that hold at every look, and decides ``verdict``.
     ``plain_percent`` is the plain formula over all runs pooled. ``tokens_saved`` and ``duration_saved_ms``
-    are per run. ``error_difference`` is selected minus baseline, in percentage points.
-    ``n_uncompared`` runs lie in strata where a group has fewer than two.
+    are per run. ``error_difference``, ``unfinished_difference`` and ``unknown_difference`` are shares of runs that
+    failed, did not end normally, or have unknown tokens, selected minus baseline, in percentage points;
+    ``runs_to_tell_errors`` runs in all would tell the two error rates apart, were they as seen, with power .8.
+    ``n_sessions`` are those of baseline and selected runs compared, a run without one counted as one.
+    ``n_uncompared`` runs lie in strata where a group has too few. ``claimed`` is what the tokens alone would let one
+    say, ``verdict`` what may be said.
     """
 
     model: str | None
@@ -58,77 +79,165 @@ class Comparison:
     baseline: ClassFigures
     selected: ClassFigures
     saved_percent: Estimate
+    typical_percent: Estimate
+    capped_percent: Estimate
+    always_percent: Estimate
     plain_percent: float | None
     tokens_saved: Estimate
     duration_saved_percent: Estimate
     duration_saved_ms: Estimate
     error_difference: Estimate
+    unfinished_difference: Estimate
+    unknown_difference: Estimate
+    runs_to_tell_errors: int | None
     n_strata: int
+    n_sessions: tuple[int, int]
     n_uncompared: int
+    claimed: tuple[SavingsVerdict, VerdictReason]
     verdict: SavingsVerdict
     reason: VerdictReason
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether runs lie close enough together for the plain mean to speak for them."""
+        return self.saved_percent.missing != "wide_spread"
+
+    @property
+    def shown(self) -> Estimate:
+        """The figure to name first: the plain one, or the capped one where runs lie too far apart for it."""
+        return self.saved_percent if self.is_narrow else self.capped_percent
+
+    @property
+    def in_sessions(self) -> bool:
+        """Whether sessions have more than one run."""
+        n_compared = self.baseline.n_known + self.selected.n_known - self.n_uncompared
+        return sum(self.n_sessions) < n_compared
+
+    @property
+    def unfinished_differ(self) -> bool:
+        """Whether one group ends normally more often than chance explains."""
+        return excludes_zero(self.unfinished_difference)
+
+
+def excludes_zero(estimate: Estimate) -> bool:
+    """Whether a difference is sure to be one."""
+    if estimate.lower is None or estimate.upper is None:
+        return False
+    return not estimate.lower <= 0 <= estimate.upper
+
 
 def comparison(
-    runs: ComparedRuns, wanted: Bools, model: str | None, channel: str | None, prob: float
+    runs: ComparedRuns,
+    wanted: Bools,
+    prob: float,
+    *,
+    model: str | None = None,
+    channel: str | None = None,
 ) -> Comparison:
     """Baseline against selected over the strata that ``wanted`` keeps (one flag a stratum)."""
-    tokens, durations = runs.tokens.strata(wanted), runs.durations.strata(wanted)
-    baseline, selected = (_figures(runs, wanted, group) for group in (BASELINE, SELECTED))
-    percent = saved_percent(tokens, prob)
-    n_used = compare(tokens).n
-    verdict, reason = _verdict(percent, int(n_used.min()))
+    tokens, logs, capped = (amount.strata(wanted) for amount in (runs.tokens, runs.logs, runs.capped))
+    plain, typical, cut = tokens.compared(), logs.compared(), capped.compared()
+    narrow = bool(is_narrow(logs.sums, runs.largest[wanted].max(initial=0.0)))
+    figure = unless_wide(saved_percent(plain, tokens.sums, prob), is_narrow=narrow)
+    one_look = saved_percent(cut, capped.sums, prob)
+    always = estimated(capped.sums, cut, cut.saved_percent, cut.always_percent_limits(prob), prob)
+    ends = [
+        rate_difference(part.sums, part.sessions, prob)
+        for part in (one.strata(wanted) for one in (runs.failed, runs.unfinished, runs.unknown))
+    ]
+    claimed = verdict(figure, one_look, claims(plain, cut, prob), n_least=int(plain.n.min()))
+    said, reason = withheld(
+        claimed,
+        unfinished_differ=excludes_zero(ends[1]) and not runs.has_unfinished,
+        unknown_differ=excludes_zero(ends[2]),
+    )
+    duration = runs.durations.strata(wanted)
+    timed, quick = duration.compared(), _is_narrow_in_time(runs, wanted)
+    above = runs.above.strata(wanted)
+    figures = [
+        _figures(runs, wanted, group, (plain, typical, cut, compare(above))) for group in (BASELINE, SELECTED)
+    ]
+    pooled = tokens.sums.pooled()
     return Comparison(
         model=model,
         channel=channel,
-        baseline=baseline,
-        selected=selected,
-        saved_percent=percent,
-        plain_percent=saved_percent(tokens.pooled(), prob).value,
-        tokens_saved=saved(tokens, prob),
-        duration_saved_percent=saved_percent(durations, prob),
-        duration_saved_ms=saved(durations, prob),
-        error_difference=_error_difference(baseline, selected, prob),
+        baseline=figures[BASELINE],
+        selected=figures[SELECTED],
+        saved_percent=figure,
+        typical_percent=saved_percent(typical, logs.sums, prob),
+        capped_percent=one_look,
+        always_percent=always,
+        plain_percent=saved_percent(compare(pooled), pooled, prob).value,
+        tokens_saved=unless_wide(saved(plain, tokens.sums, prob), is_narrow=narrow),
+        duration_saved_percent=unless_wide(saved_percent(timed, duration.sums, prob), is_narrow=quick),
+        duration_saved_ms=unless_wide(saved(timed, duration.sums, prob), is_narrow=quick),
+        error_difference=ends[0],
+        unfinished_difference=ends[1],
+        unknown_difference=ends[2],
+        runs_to_tell_errors=_runs_to_tell(figures, prob),
         n_strata=int(wanted.sum()),
-        n_uncompared=int(tokens.n.sum() - n_used.sum()),
-        verdict=verdict,
+        n_sessions=(round(float(cut.n_sessions[BASELINE])), round(float(cut.n_sessions[SELECTED]))),
+        n_uncompared=int(tokens.sums.n.sum() - plain.n.sum()),
+        claimed=claimed,
+        verdict=said,
         reason=reason,
     )
 
 
-def comparisons_by(
-    runs: ComparedRuns, names: np.ndarray, axis: Literal["model", "channel"], prob: float
-) -> tuple[Comparison, ...]:
-    """One comparison per model or channel, most runs first."""
-    rows = []
-    for name in sorted(set(names.tolist())):
-        model, channel = (name, None) if axis == "model" else (None, name)
-        rows.append(comparison(runs, names == name, model, channel, prob))
-    return _most_runs_first(rows)
+def agreed(completed: Comparison, all_runs: Comparison) -> Comparison:
+    """The comparison of completed runs, with its claim if that of all runs with known tokens makes it too."""
+    if all_runs.verdict != completed.claimed[0]:
+        return completed
+    return replace(completed, verdict=completed.claimed[0], reason=completed.claimed[1])
 
 
-def comparisons_of_strata(runs: ComparedRuns, prob: float) -> tuple[Comparison, ...]:
-    """One comparison per stratum, most runs first."""
-    rows = []
-    for place in range(runs.n_strata):
-        wanted = np.arange(runs.n_strata) == place
-        rows.append(comparison(runs, wanted, str(runs.models[place]), str(runs.channels[place]), prob))
-    return _most_runs_first(rows)
+def saved_percent_of(usage: UsageColumns) -> float | None:
+    """The plain figure alone; None where it cannot be computed."""
+    return _known(ComparedRuns(usage).tokens.compared().saved_percent)
 
 
-def _most_runs_first(rows: list[Comparison]) -> tuple[Comparison, ...]:
+def comparisons_by_model(runs: ComparedRuns, prob: float) -> tuple[Comparison, ...]:
+    """One comparison per model, most runs first."""
+    names = sorted(set(runs.models.tolist()))
+    return _sorted([comparison(runs, runs.models == name, prob, model=name) for name in names])
+
+
+def comparisons_by_channel(runs: ComparedRuns, prob: float) -> tuple[Comparison, ...]:
+    """One comparison per channel, most runs first."""
+    names = sorted(set(runs.channels.tolist()))
+    return _sorted([comparison(runs, runs.channels == name, prob, channel=name) for name in names])
+
+
+def _sorted(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
     return tuple(sorted(rows, key=lambda row: -(row.baseline.n_runs + row.selected.n_runs)))
 
 
-def _figures(runs: ComparedRuns, wanted: Bools, group: int) -> ClassFigures:
+def _is_narrow_in_time(runs: ComparedRuns, wanted: Bools) -> bool:
+    logs, largest = runs.duration_spread
+    return bool(is_narrow(logs.strata(wanted), largest[wanted].max(initial=0.0)))
+
+
+def _runs_to_tell(figures: Sequence[ClassFigures], prob: float) -> int | None:
+    baseline, selected = figures
+    if baseline.error_rate is None or selected.error_rate is None:
+        return None
+    return runs_to_tell((baseline.error_rate, selected.error_rate), (baseline.n_runs, selected.n_runs), prob)
+
+
+def _figures(
+    runs: ComparedRuns, wanted: Bools, group: int, compared: tuple[Compared, Compared, Compared, Compared]
+) -> ClassFigures:
+    """``compared`` by tokens, their logarithms, tokens up to the cap, and whether they are above it."""
     counts = {name: int(table[wanted, group].sum()) for name, table in runs.by_status.items()}
-    tokens, durations = runs.tokens.strata(wanted).pooled(), runs.durations.strata(wanted).pooled()
+    tokens, durations = (amount.sums.strata(wanted).pooled() for amount in (runs.tokens, runs.durations))
+    mean, log, cut, above = (_known(one.mean[group]) for one in compared)
     return ClassFigures(
-        run_class="baseline" if group == BASELINE else "selected",
+        run_class=GROUPS[group],
         n_runs=counts["all"],
         n_completed=counts["completed"],
         n_aborted=counts["aborted"],
         n_errors=counts["error"],
+        n_truncated=int(runs.truncated[wanted, group].sum()),
         n_known=int(tokens.n[0, group]),
         n_timed=int(durations.n[0, group]),
         mean_tokens=_known(tokens.mean[0, group]),
@@ -136,29 +245,12 @@ def _figures(runs: ComparedRuns, wanted: Bools, group: int) -> ClassFigures:
         mean_duration_ms=_known(durations.mean[0, group]),
         sd_duration_ms=_known(np.sqrt(durations.variance[0, group])),
         error_rate=counts["error"] / counts["all"] if counts["all"] else None,
+        typical_tokens=None if log is None else math.exp(log),
+        capped_tokens=cut,
+        share_above=above,
+        tokens_above=None if mean is None or cut is None else mean - cut,
     )
 
 
-def _known(value: np.float64) -> float | None:
+def _known(value: np.float64 | Floats) -> float | None:
     return None if math.isnan(value) else float(value)
-
-
-def _error_difference(baseline: ClassFigures, selected: ClassFigures, prob: float) -> Estimate:
-    """Selected minus baseline in percentage points, over all runs of the classes."""
-    found = difference(selected.n_errors, selected.n_runs, baseline.n_errors, baseline.n_runs, prob=prob)
-    points = [None if part is None else 100 * part for part in (found.value, found.lower, found.upper)]
-    return Estimate(value=points[0], lower=points[1], upper=points[2], prob=prob, missing=found.missing)
-
-
-def _verdict(percent: Estimate, n_least: int) -> tuple[SavingsVerdict, VerdictReason]:
-    """What may be claimed; a loss needs as many runs as a proof of savings."""
-    if percent.value is None:
-        few = percent.missing in ("no_baseline_runs", "no_selected_runs", "few_runs", "no_common_stratum")
-        return "no_figure", "few_runs" if few else "cannot"
-    if percent.lower is None or percent.upper is None:
-        return "no_interval", "few_runs" if percent.missing == "few_for_interval" else "cannot"
-    if percent.lower <= 0 <= percent.upper:
-        return "not_proven", "interval_holds_zero"
-    if n_least < MIN_FOR_PROOF:
-        return "not_proven", "few_for_proof"
-    return ("proven", "interval_above_zero") if percent.lower > 0 else ("costs_more", "interval_below_zero")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.columns import Floats, Ints, UsageColumns, bucket_bounds
-from core.statistics.savings.ratio import BASELINE, SELECTED
 from core.statistics.savings.runs import ComparedRuns
+from core.statistics.savings.sums import BASELINE, SELECTED
 
 
 @dataclass(frozen=True, kw_only=True)

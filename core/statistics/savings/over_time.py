@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from core.columns import UNKNOWN, Floats, Ints, UsageColumns
+from core.columns import UNKNOWN, Bools, Floats, Ints, UsageColumns
 from core.records.times import DAY_HOURS
-from core.statistics.savings.ratio import BASELINE, SELECTED, Sums, compare
-from core.statistics.savings.runs import ComparedRuns
+from core.statistics.savings.runs import Amount, ComparedRuns
+from core.statistics.savings.sums import BASELINE, SELECTED, Sums
+
+_MOST_ENTRIES: Final = 500_000
+_DAYS: Final = (60, 400)
+"""So many days a path has at least and at most, where the data are of more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SavingsOverTime:
-    """Savings over all runs up to and including each day (days since 1970 UTC); NaN where not computable."""
+    """Savings over all runs up to and including each day (days since 1970 UTC); NaN where not computable.
+
+    Every day from the first to the last, or of many days evenly spaced ones, the last among them.
+    """
 
     day: Ints
     n_baseline: Ints
@@ -27,36 +35,75 @@ class SavingsOverTime:
     n_undated: int
 
 
-def running_sums(usage: UsageColumns, runs: ComparedRuns) -> tuple[Ints, Sums, int]:
-    """Every day from the first to the last, the sums up to and including each, and how many runs have no day."""
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """Tokens up to and including each day, which lead; ``n_undated`` runs have no day. ``is_narrow``: runs lie close
+    enough together for intervals of their means.
+    """
+
+    day: Ints
+    tokens: Amount
+    n_undated: int
+    is_narrow: bool
+
+    def strata(self, wanted: Bools) -> Running:
+        """The same of some strata."""
+        return Running(
+            day=self.day,
+            tokens=self.tokens.strata(wanted),
+            n_undated=self.n_undated,
+            is_narrow=self.is_narrow,
+        )
+
+
+def running(usage: UsageColumns, runs: ComparedRuns, *, is_narrow: bool) -> Running:
+    """The days of the path and the tokens up to each."""
     dated = runs.is_known & (usage.hour != UNKNOWN)
-    n_undated = int(usage.n[runs.is_known & ~dated].sum())
     days = usage.hour[dated] // DAY_HOURS
-    day = np.arange(days.min(), days.max() + 1) if len(days) else np.array([], dtype=np.int64)
-    since_first = days - (day[0] if len(day) else 0)
-    code = (since_first * runs.n_strata + runs.stratum[dated]) * 2 + runs.group[dated]
-    shape = (len(day), runs.n_strata, 2)
+    first = int(days.min()) if len(days) else 0
+    n_days = int(days.max()) - first + 1 if len(days) else 0
+    code = ((days - first) * runs.n_strata + runs.stratum[dated]) * 2 + runs.group[dated]
+    shape = (n_days, runs.n_strata, 2)
+    shown = _shown(n_days, runs.n_entries)
 
-    def running(amount: Ints | Floats) -> Floats:
+    def until(amount: Ints | Floats) -> Floats:
         added = np.bincount(code, weights=amount[dated], minlength=math.prod(shape))
-        return np.cumsum(added.reshape(shape), axis=0)
+        return np.asarray(np.cumsum(added.reshape(shape), axis=0)[shown], dtype=np.float64)
 
-    sums = Sums(n=running(usage.n), total=running(usage.tokens), squares=running(usage.tokens_squared))
-    return day, sums, n_undated
+    sums = Sums(n=until(usage.n), total=until(usage.tokens), squares=until(usage.tokens_squared))
+    return Running(
+        day=first + shown,
+        tokens=Amount(sums=sums, sessions=runs.tokens_until(first + shown)),
+        n_undated=int(usage.n[runs.is_known & ~dated].sum()),
+        is_narrow=is_narrow,
+    )
 
 
-def over_time(day: Ints, sums: Sums, n_undated: int, prob: float) -> SavingsOverTime:
+def _shown(n_days: int, n_entries: int) -> Ints:
+    """Places of the days shown: each costs a look at every session."""
+    least, most = _DAYS
+    n_shown = min(n_days, max(least, min(most, _MOST_ENTRIES // max(n_entries, 1))))
+    return np.unique(np.round(np.linspace(0, n_days - 1, n_shown)).astype(np.int64))
+
+
+def over_time(so_far: Running, prob: float) -> SavingsOverTime:
     """The savings up to each day, from the sums up to it."""
-    compared = compare(sums)
-    lower, upper = compared.saved_percent_limits(prob)
-    n_seen = sums.n.sum(-2).astype(np.int64)
+    compared = so_far.tokens.compared()
+    lower, upper = shown_limits(so_far, compared.saved_percent_limits(prob))
+    n_seen = so_far.tokens.sums.n.sum(-2).astype(np.int64)
     return SavingsOverTime(
-        day=day,
+        day=so_far.day,
         n_baseline=n_seen[:, BASELINE],
         n_selected=n_seen[:, SELECTED],
         saved_percent=compared.saved_percent,
         lower=lower,
         upper=upper,
         prob=prob,
-        n_undated=n_undated,
+        n_undated=so_far.n_undated,
     )
+
+
+def shown_limits(so_far: Running, limits: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """Limits by day, none where runs lie too far apart."""
+    lower, upper = limits
+    return (lower, upper) if so_far.is_narrow else (np.full_like(lower, np.nan), np.full_like(upper, np.nan))

@@ -1,61 +1,145 @@
-"""Usage → the runs that are compared, coded by group and stratum, and their sums."""
+"""Usage and sessions → the runs that are compared, coded by group and stratum, and what they are compared by.
+
+Each amount has its sums from the usage, which holds every run, and the same by session from the runs whose sessions
+are known.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from core.columns import UNKNOWN, Bools, Floats, Ints, UsageColumns
-from core.statistics.savings.ratio import BASELINE, SELECTED, Sums
+from core.columns import UNKNOWN, Bools, Floats, Ints, SessionRuns, UsageColumns, bucket_bounds
+from core.records.times import DAY_HOURS
+from core.statistics.savings.cap import Capped, capped, relative_caps
+from core.statistics.savings.ratio import Compared, compare
+from core.statistics.savings.sessions import SessionSums, session_sums
+from core.statistics.savings.sums import BASELINE, SELECTED, Sums
+
+TokenAmount = Callable[[Floats, Ints], Floats]
+
+Stratum = tuple[str, str, int]
+"""Model, channel, baseline probability in millionths."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amount:
+    """What runs are compared by: its sums, and the same by session (None: sessions are not known)."""
+
+    sums: Sums
+    sessions: SessionSums | None
+    is_log: bool = False
+
+    def strata(self, wanted: Bools) -> Amount:
+        """The same of some strata."""
+        return Amount(
+            sums=self.sums.strata(wanted),
+            sessions=None if self.sessions is None else self.sessions.strata(wanted),
+            is_log=self.is_log,
+        )
+
+    def compared(self, weight: Floats | None = None) -> Compared:
+        """Both groups at one mix of strata."""
+        return compare(self.sums, self.sessions, weight=weight, is_log=self.is_log)
 
 
 class ComparedRuns:
-    """The rows that are compared, coded by group and stratum, and their sums."""
+    """The runs that are compared; ``unfinished``: those that did not end normally too."""
 
-    def __init__(self, usage: UsageColumns) -> None:
+    def __init__(
+        self, usage: UsageColumns, drawn: SessionRuns | None = None, *, unfinished: bool = False
+    ) -> None:
         self._usage = usage
-        classes = np.array(usage.run_class, dtype=np.str_)
-        self.group = np.where(classes == "selected", SELECTED, np.where(classes == "baseline", BASELINE, -1))
+        self.group = _groups(usage.run_class)
+        self._status = np.array(usage.status, dtype=np.str_)
         self.is_compared = self.group >= 0
-        self.is_completed = self.is_compared & (np.array(usage.status, dtype=np.str_) == "completed")
-        self.is_known = self.is_completed & (usage.bucket != UNKNOWN)
-        pairs = list(zip(usage.model, usage.channel, strict=True))
-        seen = sorted({pair for pair, taken in zip(pairs, self.is_compared, strict=True) if taken})
-        places = {pair: place for place, pair in enumerate(seen)}
-        self.stratum = np.array([places.get(pair, 0) for pair in pairs], dtype=np.int64)
-        self.models = np.array([model for model, _ in seen], dtype=np.str_)
-        self.channels = np.array([channel for _, channel in seen], dtype=np.str_)
+        self.is_completed = self.is_compared & (self._status == "completed")
+        self.has_unfinished = unfinished
+        self._is_taken = self.is_compared if unfinished else self.is_completed
+        self.is_known = self._is_taken & (usage.bucket != UNKNOWN)
+        names = list(zip(usage.model, usage.channel, usage.prob_micro.tolist(), strict=True))
+        seen = sorted({name for name, taken in zip(names, self.is_compared.tolist(), strict=True) if taken})
+        places = {name: place for place, name in enumerate(seen)}
+        self.stratum = np.array([places.get(name, 0) for name in names], dtype=np.int64)
+        self.models = np.array([model for model, _, _ in seen], dtype=np.str_)
+        self.channels = np.array([channel for _, channel, _ in seen], dtype=np.str_)
+        self.strata: tuple[Stratum, ...] = tuple(seen)
         self.n_strata = len(seen)
+        pairs = {pair: place for place, pair in enumerate(sorted({name[:2] for name in seen}))}
+        self._pair = np.array([pairs[name[:2]] for name in seen], dtype=np.int64)
+        self._drawn = None if drawn is None else _Drawn(drawn, places, unfinished=unfinished)
+
+    @property
+    def everything(self) -> Bools:
+        """All strata."""
+        return np.ones(self.n_strata, dtype=np.bool_)
+
+    # What they are compared by
 
     @cached_property
-    def tokens(self) -> Sums:
-        """Of completed runs with known usage."""
+    def tokens(self) -> Amount:
+        """Tokens, where they are known."""
         usage = self._usage
-        return Sums(
-            n=self.table(usage.n, self.is_known),
-            total=self.table(usage.tokens, self.is_known),
-            squares=self.table(usage.tokens_squared, self.is_known),
+        sums = self._sums(self.is_known, usage.n, usage.tokens, usage.tokens_squared)
+        return Amount(
+            sums=sums, sessions=self._by_session(lambda runs: runs.tokens(lambda tokens, _: tokens))
         )
 
     @cached_property
-    def durations(self) -> Sums:
-        """Of completed runs with known duration, in milliseconds."""
+    def logs(self) -> Amount:
+        """Natural logarithms of tokens."""
         usage = self._usage
-        return Sums(
-            n=self.table(usage.n_timed, self.is_completed),
-            total=self.table(usage.duration_ms, self.is_completed),
-            squares=self.table(usage.duration_squared, self.is_completed),
-        )
+        sums = self._sums(self.is_known, usage.n, usage.log, usage.log_squared)
+        logs = self._by_session(lambda runs: runs.tokens(lambda tokens, _: np.log(tokens)))
+        return Amount(sums=sums, sessions=logs, is_log=True)
 
     @cached_property
-    def by_status(self) -> dict[str, Floats]:
-        """Runs by stratum and group: all, and those of each status."""
-        status = np.array(self._usage.status, dtype=np.str_)
-        counts = {"all": self.table(self._usage.n, self.is_compared)}
-        for one in ("completed", "aborted", "error"):
-            counts[one] = self.table(self._usage.n, self.is_compared & (status == one))
-        return counts
+    def capped(self) -> Amount:
+        """Tokens up to the cap."""
+        cap = self._of_stratum(self.caps[0])
+        sums = self._sums(self.is_known, self._usage.n, self._cut.total, self._cut.squares)
+        cut = self._by_session(lambda runs: runs.tokens(lambda tokens, at: np.minimum(tokens, cap[at])))
+        return Amount(sums=sums, sessions=cut)
+
+    @cached_property
+    def above(self) -> Sums:
+        """Runs above the cap."""
+        return self._sums(self.is_known, self._usage.n, self._cut.n_above, self._cut.n_above)
+
+    @cached_property
+    def durations(self) -> Amount:
+        """Durations in milliseconds, where they are known, whether or not the tokens are."""
+        usage = self._usage
+        sums = self._sums(self._is_taken, usage.n_timed, usage.duration_ms, usage.duration_squared)
+        return Amount(sums=sums, sessions=self._by_session(_Drawn.durations))
+
+    @cached_property
+    def failed(self) -> Amount:
+        """1 for each run that ended with an error."""
+        return self._ended(self._status == "error", self._by_session(lambda runs: runs.ended("error")))
+
+    @cached_property
+    def unfinished(self) -> Amount:
+        """1 for each run that did not end normally."""
+        return self._ended(~self.is_completed, self._by_session(lambda runs: runs.ended("aborted", "error")))
+
+    @cached_property
+    def unknown(self) -> Amount:
+        """1 for each run whose tokens nobody knows."""
+        return self._ended(self._usage.bucket == UNKNOWN, self._by_session(_Drawn.unknown))
+
+    def _by_session(self, ask: Callable[[_Drawn], SessionSums]) -> SessionSums | None:
+        return None if self._drawn is None else ask(self._drawn)
+
+    def _ended(self, hit: Bools, sessions: SessionSums | None) -> Amount:
+        hits = self._usage.n * hit
+        return Amount(sums=self._sums(self.is_compared, self._usage.n, hits, hits), sessions=sessions)
+
+    def _sums(self, rows: Bools, n: Ints, total: Ints | Floats, squares: Ints | Floats) -> Sums:
+        return Sums(n=self.table(n, rows), total=self.table(total, rows), squares=self.table(squares, rows))
 
     def table(self, amount: Ints | Floats, rows: Bools) -> Floats:
         """An amount of some rows, added up by stratum and group."""
@@ -63,3 +147,146 @@ class ComparedRuns:
         weights = amount[rows].astype(np.float64)
         added = np.asarray(np.bincount(code, weights=weights, minlength=self.n_strata * 2), dtype=np.float64)
         return added.reshape(self.n_strata, 2)
+
+    @cached_property
+    def by_status(self) -> dict[str, Floats]:
+        """Runs by stratum and group: all, and those of each status."""
+        counts = {"all": self.table(self._usage.n, self.is_compared)}
+        for one in ("completed", "aborted", "error"):
+            counts[one] = self.table(self._usage.n, self.is_compared & (self._status == one))
+        return counts
+
+    @cached_property
+    def truncated(self) -> Floats:
+        """Runs by stratum and group that left arms out though everything was to be in."""
+        return self.table(self._usage.n_truncated, self.is_compared)
+
+    @property
+    def n_entries(self) -> int:
+        """Runs whose sessions are known."""
+        return 0 if self._drawn is None else len(self._drawn)
+
+    def tokens_until(self, days: Ints) -> SessionSums | None:
+        """Tokens by session up to and including each of some days, which lead."""
+        return self._by_session(lambda runs: runs.tokens_until(days, self.n_strata * 2))
+
+    # The cap
+
+    @cached_property
+    def caps(self) -> tuple[Floats, Floats]:
+        """Tokens up to which runs of each model and channel count, and their median."""
+        rows, n_pairs = self.is_known, int(self._pair.max(initial=-1)) + 1
+        bucket = self._usage.bucket[rows]
+        first = int(bucket.min()) if len(bucket) else 0
+        n_classes = int(bucket.max(initial=first)) - first + 1
+        code = self._pair[self.stratum[rows]] * n_classes + bucket - first
+        counts = np.bincount(code, weights=self._usage.n[rows], minlength=n_pairs * n_classes)
+        return relative_caps(np.asarray(counts, dtype=np.float64).reshape(n_pairs, n_classes), first)
+
+    @cached_property
+    def _cut(self) -> Capped:
+        usage = self._usage
+        cap = np.full(len(usage), np.inf)
+        cap[self.is_known] = self._of_stratum(self.caps[0])[self.stratum[self.is_known]]
+        return capped(usage.n, usage.tokens, usage.tokens_squared, usage.bucket, cap)
+
+    def _of_stratum(self, amount: Floats) -> Floats:
+        """What the model and channel of each stratum has."""
+        return amount[self._pair]
+
+    # How far they lie apart
+
+    @cached_property
+    def largest(self) -> Floats:
+        """The largest run of each stratum, in medians of its model and channel, as far as its size class tells."""
+        found = np.zeros(self.n_strata)
+        stratum, bucket = self.stratum[self.is_known], self._usage.bucket[self.is_known]
+        lower = np.array([bucket_bounds(one)[0] for one in range(int(bucket.max(initial=-1)) + 1)])
+        np.maximum.at(found, stratum, lower[bucket])
+        return found / np.where(found > 0, self._of_stratum(self.caps[1]), 1.0)
+
+    @cached_property
+    def duration_spread(self) -> tuple[Sums, Floats]:
+        """Logarithms of durations, and the largest of each stratum in its medians, of the runs with sessions."""
+        if self._drawn is None:
+            nothing = np.zeros((self.n_strata, 2))
+            return Sums(n=nothing, total=nothing, squares=nothing), np.zeros(self.n_strata)
+        return self._drawn.duration_spread(self.n_strata)
+
+
+class _Drawn:
+    """The runs with sessions that are of our strata, one entry each, coded as the usage is."""
+
+    def __init__(self, drawn: SessionRuns, places: Mapping[Stratum, int], *, unfinished: bool) -> None:
+        names = zip(drawn.model, drawn.channel, drawn.prob_micro.tolist(), strict=True)
+        stratum = np.array([places.get(name, -1) for name in names], dtype=np.int64)
+        kept = stratum >= 0
+        self._stratum = stratum[kept]
+        self._cell = self._stratum * 2 + _groups(drawn.run_class)[kept]
+        self._session = drawn.session[kept]
+        self._day = np.where(drawn.hour == UNKNOWN, UNKNOWN, drawn.hour // DAY_HOURS)[kept]
+        self._status = np.array(drawn.status, dtype=np.str_)[kept]
+        self._taken = (self._status == "completed") | unfinished
+        self._tokens, self._duration_ms = drawn.tokens[kept], drawn.duration_ms[kept]
+        self._is_all = drawn.is_all
+
+    def __len__(self) -> int:
+        return len(self._cell)
+
+    def tokens(self, amount: TokenAmount) -> SessionSums:
+        """What is made of the tokens of each run, and of its stratum, where they are known."""
+        rows = self._taken & (self._tokens != UNKNOWN)
+        return self._added(rows, amount(self._tokens[rows].astype(np.float64), self._stratum[rows]))
+
+    def durations(self) -> SessionSums:
+        """Durations in milliseconds, where they are known."""
+        rows = self._taken & (self._duration_ms != UNKNOWN)
+        return self._added(rows, self._duration_ms[rows].astype(np.float64))
+
+    def ended(self, *statuses: str) -> SessionSums:
+        """1 for each run that ended so."""
+        return self._added(None, np.isin(self._status, statuses).astype(np.float64))
+
+    def unknown(self) -> SessionSums:
+        """1 for each run of unknown tokens."""
+        return self._added(None, (self._tokens == UNKNOWN).astype(np.float64))
+
+    def _added(self, rows: Bools | None, amount: Floats) -> SessionSums:
+        kept = slice(None) if rows is None else rows
+        return session_sums(self._cell[kept], self._session[kept], amount, complete=self._is_all)
+
+    def tokens_until(self, days: Ints, n_cells: int) -> SessionSums:
+        """Tokens up to and including each of some days, which lead."""
+        rows = self._taken & (self._tokens != UNKNOWN) & (self._day != UNKNOWN)
+        cell, day, tokens = self._cell[rows], self._day[rows], self._tokens[rows].astype(np.float64)
+        session = np.unique(self._session[rows], return_inverse=True)[1]
+        until = [np.flatnonzero(day <= last) for last in days.tolist()]
+        place = np.repeat(np.arange(len(days)), [len(part) for part in until])
+        runs = np.concatenate([*until, np.zeros(0, dtype=np.int64)])
+        return session_sums(
+            place * n_cells + cell[runs],
+            place * (int(session.max(initial=-1)) + 1) + session[runs],
+            tokens[runs],
+            complete=self._is_all,
+        )
+
+    def duration_spread(self, n_strata: int) -> tuple[Sums, Floats]:
+        """Logarithms of durations, and the largest of each stratum in its medians; 0 counts as 1 ms."""
+        rows = self._taken & (self._duration_ms != UNKNOWN)
+        amount, stratum = np.maximum(self._duration_ms[rows], 1).astype(np.float64), self._stratum[rows]
+        cell, log = self._cell[rows], np.log(amount)
+        parts = [
+            np.bincount(cell, weights=part, minlength=2 * n_strata) for part in (log * 0 + 1, log, log**2)
+        ]
+        n, total, squares = (np.asarray(part, dtype=np.float64).reshape(-1, 2) for part in parts)
+        largest = np.zeros(n_strata)
+        for place in np.unique(stratum).tolist():
+            own = amount[stratum == place]
+            largest[place] = own.max() / np.median(own)
+        return Sums(n=n, total=total, squares=squares), largest
+
+
+def _groups(run_class: tuple[str, ...]) -> Ints:
+    """Which group each class is of; -1 = neither."""
+    classes = np.array(run_class, dtype=np.str_)
+    return np.where(classes == "selected", SELECTED, np.where(classes == "baseline", BASELINE, -1))

@@ -9,7 +9,7 @@ from scipy.special import bdtr, bdtrc, betaincinv, ndtri
 from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, Estimate, nothing
 
 
-def wilson(hits: int, n: int, prob: float) -> tuple[float, float]:
+def wilson(hits: float, n: float, prob: float) -> tuple[float, float]:
     """Wilson's score interval of a share (E. B. Wilson, 1927); ``n`` is at least 1.
 
     >>> lower, upper = wilson(0, 10, 0.95)
@@ -26,7 +26,7 @@ def wilson(hits: int, n: int, prob: float) -> tuple[float, float]:
     return lower, upper
 
 
-def share(hits: int, n: int, *, prob: float = 0.95) -> Estimate:
+def share(hits: float, n: float, *, prob: float = 0.95) -> Estimate:
     """A share with Wilson's interval; fewer than 2 give no figure, fewer than 10 no interval.
 
     >>> share(3, 9).lower is None, share(0, 1).missing
@@ -70,7 +70,7 @@ def exact_tails(hits: int, n: int, expected: float) -> float:
     return min(1.0, 2 * min(as_few, as_many))
 
 
-def difference(hits: int, n: int, hits_other: int, n_other: int, *, prob: float = 0.95) -> Estimate:
+def difference(hits: float, n: float, hits_other: float, n_other: float, *, prob: float = 0.95) -> Estimate:
     """First share minus the other, with Newcombe's hybrid score interval (R. G. Newcombe, 1998, method 10).
 
     Fewer than 2 in either group give no figure, fewer than 10 no interval.

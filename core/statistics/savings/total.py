@@ -15,8 +15,11 @@ from typing import Final
 import numpy as np
 
 from core.columns import Floats, Ints
-from core.statistics.savings.estimate import MIN_FOR_FIGURE, Estimate
-from core.statistics.savings.ratio import SELECTED, Sums, compare, estimated
+from core.statistics.savings.estimate import Estimate, unless_wide
+from core.statistics.savings.over_time import Running, shown_limits
+from core.statistics.savings.ratio import estimated
+from core.statistics.savings.runs import Amount
+from core.statistics.savings.sums import SELECTED
 
 PER_MILLION: Final = 1e6
 
@@ -45,43 +48,48 @@ class MoneySaved:
     unpriced: tuple[str, ...]
 
 
-def tokens_saved(sums: Sums, running: Sums, day: Ints, *, prob: float) -> TotalSaved:
-    """Tokens that all selected runs saved; ``running`` has the sums up to each day on its first axis.
+def tokens_saved(tokens: Amount, so_far: Running, *, prob: float) -> TotalSaved:
+    """Tokens that all selected runs saved.
 
+    >>> from core.statistics.savings.sums import Sums
     >>> sums = Sums(n=np.array([[2.0, 3.0]]), total=np.array([[20.0, 12.0]]), squares=np.array([[202.0, 50.0]]))
     >>> none = Sums(n=np.zeros((0, 1, 2)), total=np.zeros((0, 1, 2)), squares=np.zeros((0, 1, 2)))
-    >>> tokens_saved(sums, none, np.array([], dtype=np.int64), prob=0.95).saved.value
+    >>> tokens, until = (Amount(sums=one, sessions=None) for one in (sums, none))
+    >>> so_far = Running(day=np.array([], dtype=np.int64), tokens=until, n_undated=0, is_narrow=True)
+    >>> tokens_saved(tokens, so_far, prob=0.95).saved.value
     18.0
     """
-    return _total(sums, running, day, worth=np.ones(sums.n.shape[-2]), prob=prob)
+    return _total(tokens, so_far, worth=np.ones(tokens.sums.n.shape[-2]), prob=prob)
 
 
 def money_saved(
-    sums: Sums, running: Sums, day: Ints, *, models: Sequence[str], prices: Mapping[str, float], prob: float
+    tokens: Amount, so_far: Running, *, models: Sequence[str], prices: Mapping[str, float], prob: float
 ) -> MoneySaved | None:
     """The same at prices per million tokens; ``models`` are those of the strata. None: no model has a price."""
     is_priced = np.array([model in prices for model in models], dtype=np.bool_)
     if not is_priced.any():
         return None
     worth = np.array([prices[model] for model in models if model in prices], dtype=np.float64) / PER_MILLION
-    total = _total(sums.strata(is_priced), running.strata(is_priced), day, worth=worth, prob=prob)
-    n_unpriced = int(sums.n[~is_priced, SELECTED].sum())
+    total = _total(tokens.strata(is_priced), so_far.strata(is_priced), worth=worth, prob=prob)
+    n_unpriced = int(tokens.sums.n[~is_priced, SELECTED].sum())
     total = replace(total, n_uncounted=total.n_uncounted + n_unpriced)
     unpriced = sorted({model for model, priced in zip(models, is_priced, strict=True) if not priced})
     return MoneySaved(total=total, unpriced=tuple(unpriced))
 
 
-def _total(sums: Sums, running: Sums, day: Ints, *, worth: Floats, prob: float) -> TotalSaved:
-    compared = compare(sums, sums.n[..., SELECTED] * worth)
-    over_time = compare(running, running.n[..., SELECTED] * worth)
-    lower, upper = over_time.saved_limits(prob)
-    is_usable = (sums.n >= MIN_FOR_FIGURE).all(-1)
+def _total(tokens: Amount, so_far: Running, *, worth: Floats, prob: float) -> TotalSaved:
+    sums = tokens.sums
+    compared = tokens.compared(sums.n[..., SELECTED] * worth)
+    path = so_far.tokens.compared(so_far.tokens.sums.n[..., SELECTED] * worth)
+    lower, upper = shown_limits(so_far, path.saved_limits(prob))
+    found = estimated(sums, compared, compared.saved, compared.saved_limits(prob), prob)
+    n_counted = int(compared.n[SELECTED])
     return TotalSaved(
-        saved=estimated(sums, compared, compared.saved, compared.saved_limits(prob), prob),
-        n_runs=int(sums.n[is_usable, SELECTED].sum()),
-        n_uncounted=int(sums.n[~is_usable, SELECTED].sum()),
-        day=day,
-        path=over_time.saved,
+        saved=unless_wide(found, is_narrow=so_far.is_narrow),
+        n_runs=n_counted,
+        n_uncounted=int(sums.n[..., SELECTED].sum()) - n_counted,
+        day=so_far.day,
+        path=path.saved,
         lower=lower,
         upper=upper,
     )

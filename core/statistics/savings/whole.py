@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-import numpy as np
-
-from core.columns import UsageColumns
+from core.columns import SessionRuns, UsageColumns
 from core.statistics.savings.baseline import (
     BaselineNeed,
     BaselineShare,
@@ -21,10 +19,16 @@ from core.statistics.savings.baseline import (
     baseline_share,
     recommended_rate,
 )
-from core.statistics.savings.comparison import Comparison, comparison, comparisons_by, comparisons_of_strata
+from core.statistics.savings.comparison import (
+    Comparison,
+    agreed,
+    comparison,
+    comparisons_by_channel,
+    comparisons_by_model,
+)
 from core.statistics.savings.distribution import TokenDistribution, distribution
 from core.statistics.savings.left_out import LeftOut, left_out
-from core.statistics.savings.over_time import SavingsOverTime, over_time, running_sums
+from core.statistics.savings.over_time import SavingsOverTime, over_time, running
 from core.statistics.savings.plan import token_variation
 from core.statistics.savings.runs import ComparedRuns
 from core.statistics.savings.total import MoneySaved, TotalSaved, money_saved, tokens_saved
@@ -36,14 +40,15 @@ NO_PRICES: Final[Mapping[str, float]] = MappingProxyType({})
 class Savings:
     """What the selection saves, in full.
 
-    ``strata`` hold every model and channel with baseline or selected runs, most runs first, as do
-    ``by_model`` and ``by_channel``.
+    ``unfinished_too`` compares all runs with known tokens, also those that did not end normally; it is there where
+    these are another share of the runs in each group. ``by_model`` and ``by_channel`` hold every model and channel
+    with baseline or selected runs, most runs first.
     """
 
     overall: Comparison
+    unfinished_too: Comparison | None
     by_model: tuple[Comparison, ...]
     by_channel: tuple[Comparison, ...]
-    strata: tuple[Comparison, ...]
     left_out: LeftOut
     share: BaselineShare
     need: BaselineNeed
@@ -58,6 +63,7 @@ class Savings:
 
 def savings(
     usage: UsageColumns,
+    drawn: SessionRuns | None = None,
     *,
     baseline_rate: float,
     n_arms: int,
@@ -68,26 +74,44 @@ def savings(
     """What the selection saves against baseline runs.
 
     ``saved_percent = (baseline mean - selected mean) / baseline mean * 100``, both means at the same mix of
-    strata; its interval is Welch's on the logarithm of their ratio. ``baseline_rate`` is the configured one,
-    ``n_arms`` the size of the inventory, ``prices`` what a million tokens of a model cost. Runs of one session
-    influence each other, which no interval here allows for.
+    strata. ``drawn`` are runs with the sessions they are of, all or drawn at random; without them each run counts as
+    a session by itself. ``baseline_rate`` is the configured one, ``n_arms`` the size of the inventory, ``prices``
+    what a million tokens of a model cost.
     """
-    runs = ComparedRuns(usage)
-    overall = comparison(runs, np.ones(runs.n_strata, dtype=np.bool_), None, None, prob)
-    day, running, n_undated = running_sums(usage, runs)
+    runs = ComparedRuns(usage, drawn)
+    overall = comparison(runs, runs.everything, prob)
+    unfinished_too = _unfinished_too(usage, drawn, overall, prob)
+    so_far = running(usage, runs, is_narrow=overall.is_narrow)
     models = runs.models.tolist()
     return Savings(
-        overall=overall,
-        by_model=comparisons_by(runs, runs.models, "model", prob),
-        by_channel=comparisons_by(runs, runs.channels, "channel", prob),
-        strata=comparisons_of_strata(runs, prob),
+        overall=overall if unfinished_too is None else agreed(overall, unfinished_too),
+        unfinished_too=unfinished_too,
+        by_model=comparisons_by_model(runs, prob),
+        by_channel=comparisons_by_channel(runs, prob),
         left_out=left_out(usage, runs, overall.n_uncompared),
         share=baseline_share(usage),
-        need=baseline_need(runs.tokens, baseline_rate, prob, target_points),
+        need=_need(runs, overall, baseline_rate, target_points),
         recommended_rate=recommended_rate(n_arms),
-        over_time=over_time(day, running, n_undated, prob),
+        over_time=over_time(so_far, prob),
         distribution=distribution(usage, runs),
-        tokens=tokens_saved(runs.tokens, running, day, prob=prob),
+        tokens=tokens_saved(runs.tokens, so_far, prob=prob),
         variation=token_variation(usage),
-        money=money_saved(runs.tokens, running, day, models=models, prices=prices, prob=prob),
+        money=money_saved(runs.tokens, so_far, models=models, prices=prices, prob=prob),
     )
+
+
+def _unfinished_too(
+    usage: UsageColumns, drawn: SessionRuns | None, overall: Comparison, prob: float
+) -> Comparison | None:
+    if not overall.unfinished_differ:
+        return None
+    runs = ComparedRuns(usage, drawn, unfinished=True)
+    return comparison(runs, runs.everything, prob)
+
+
+def _need(
+    runs: ComparedRuns, overall: Comparison, baseline_rate: float, target_points: float
+) -> BaselineNeed:
+    """For the interval of the figure that is named first."""
+    compared = (runs.tokens if overall.is_narrow else runs.capped).compared()
+    return baseline_need(compared, overall.shown, baseline_rate, target_points)

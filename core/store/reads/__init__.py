@@ -32,6 +32,7 @@ from core.store.reads.runs import (
     run_of_uid,
     run_rows,
 )
+from core.store.reads.session_runs import session_runs
 from core.store.reads.sessions import RUNS_READ, arm_sessions, joined_arms
 from core.store.reads.unread import REWARDS_READ, PullsHeld, RewardsRead, pulls_held, rewards_read
 from core.store.reads.usage import (
@@ -86,6 +87,7 @@ __all__ = [
     "run_count",
     "run_of_uid",
     "run_rows",
+    "session_runs",
     "setting_rows",
     "standing_correction",
     "strata",

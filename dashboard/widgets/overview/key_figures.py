@@ -19,11 +19,7 @@ def row(seen: Overview) -> None:
     """Five in a row, two on a phone."""
     cards = st.grid(5, min_column_width=160)
     for figure in seen.figures:
-        label, value, change = sentences.figure_words(figure, seen.n_arms)
-        between = sentences.saved_between(seen.savings) if figure.name == "saved_percent" else None
-        if between is not None:
-            change, name = between
-            label = f"{label}, {name}"
+        label, value, change = sentences.figure_card(figure, seen)
         with cards.container(border=True, height="stretch", gap="small", key=f"figure {figure.name}"):
             st.metric(
                 label,
@@ -32,7 +28,7 @@ def row(seen: Overview) -> None:
                 delta_color="off",
                 delta_arrow="off",
                 delta_description="in the last 7 days of data"
-                if change is not None and between is None
+                if change is not None and figure.name != "saved_percent"
                 else None,
             )
             _line(seen, figure.name)

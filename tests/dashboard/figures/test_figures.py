@@ -211,7 +211,8 @@ def test_bands_add_up() -> None:
 
 def test_the_strata_begin_with_all_runs() -> None:
     figure = strata(_savings(), LIGHT)
-    assert figure.table["group"] == ["all", "large", "mini", "chat", "cron"]
+    ways = ["mean run", "typical run", "up to the cap"]
+    assert figure.table["runs"] == [*ways, "large", "mini", "chat", "cron"]
     assert figure.figure.layout.xaxis.range[0] <= 0
 
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from core.statistics.savings import savings
 from core.statistics.savings.plan import runs_until, token_variation
-from core.statistics.savings.ratio import Sums, saved_percent
-from tests.usage import Counted, group, usage_of
+from core.statistics.savings.ratio import compare, saved_percent
+from core.statistics.savings.sums import Sums
+from tests.usage import Counted, group, sessions_of, usage_of
 
 
 @settings(max_examples=40)
@@ -25,7 +26,8 @@ def test_so_many_runs_give_about_the_interval_that_was_planned(
     n = np.array([[rate * n_runs, (1 - rate) * n_runs]])
     assume(n.min() >= 30)
     squares = (n - 1) * variation**2 + n
-    found = saved_percent(Sums(n=n, total=n, squares=squares), 0.95)
+    sums = Sums(n=n, total=n, squares=squares)
+    found = saved_percent(compare(sums), sums, 0.95)
     assert found.lower is not None
     assert -found.lower <= target * 1.06
     assert -found.lower >= target * 0.9
@@ -43,7 +45,9 @@ def test_variation_is_that_of_all_known_runs() -> None:
     runs.append(Counted(tokens=10**6, status="error"))
     expected = float(np.std(tokens, ddof=1) / np.mean(tokens))
     assert token_variation(usage_of(runs)) == pytest.approx(expected)
-    assert savings(usage_of(runs), baseline_rate=0.1, n_arms=3).variation == pytest.approx(expected)
+    assert savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=3).variation == pytest.approx(
+        expected
+    )
     assert token_variation(usage_of([Counted(tokens=5)])) is None
     assert token_variation(usage_of([])) is None
     assert math.isclose(token_variation(usage_of(group("imported", [7, 7]))) or 0.0, 0.0)

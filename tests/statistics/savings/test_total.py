@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.columns import UNKNOWN
 from core.statistics.savings import Savings, savings
-from tests.usage import Counted, group, usage_of
+from tests.usage import Counted, group, sessions_of, usage_of
 
 
 def amounts(seed: int, n: int, mean: float, spread: float = 0.4) -> list[int]:
@@ -20,7 +20,7 @@ def amounts(seed: int, n: int, mean: float, spread: float = 0.4) -> list[int]:
 
 
 def found(runs: list[Counted], prices: dict[str, float] | None = None) -> Savings:
-    return savings(usage_of(runs), baseline_rate=0.1, n_arms=30, prices=prices or {})
+    return savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=30, prices=prices or {})
 
 
 TWO_MODELS = [
@@ -48,7 +48,7 @@ def test_strata_count_with_their_own_selected_runs() -> None:
     result = found(TWO_MODELS)
     by_hand = sum(
         row.selected.n_known * ((row.baseline.mean_tokens or 0) - (row.selected.mean_tokens or 0))
-        for row in result.strata
+        for row in result.by_model
     )
     assert result.tokens.saved.value == pytest.approx(by_hand, rel=1e-12)
     assert result.tokens.n_runs == 400

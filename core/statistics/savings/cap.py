@@ -1,0 +1,112 @@
+"""Size classes → up to how many tokens a run is counted, and what runs add up to then.
+
+A few runaway runs can make a mean whatever they like. So besides the plain mean there is a capped one: every run
+counts, but none with more than a cap. The cap is relative, for one number of tokens for all models would cut the dear
+models only and fabricate savings: each run is divided by the median of its model and channel, both groups together,
+and the cap is the 95th percentile of all of these. A higher one lets the intervals fail again.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from core.columns import Floats, Ints
+
+CAP_QUANTILE: Final = 0.95
+_HALVINGS: Final = 60
+_STEPS: Final = 8
+"""Size classes to each power of two (`core.columns.token_bucket`)."""
+
+
+def relative_caps(counts: Floats, first: int, quantile: float = CAP_QUANTILE) -> tuple[Floats, Floats]:
+    """Tokens up to which runs count, and the median, of each model and channel.
+
+    ``counts`` are runs by model and channel (the last axis but one) and size class (the last), of which ``first`` is
+    the first; within a class runs count as evenly spread. Infinite, and NaN, where there is no run.
+
+    >>> caps, medians = relative_caps(np.array([[0, 100, 0, 0], [0, 0, 0, 100]]), 80)
+    >>> caps.round(1).tolist(), medians.tolist()
+    ([1268.1, 1535.1], [1216.0, 1472.0])
+    """
+    passed = np.concatenate([np.zeros((*counts.shape[:-1], 1)), np.cumsum(counts, -1)], axis=-1)
+    medians = _tokens(first + _place_of(passed, passed[..., -1] / 2))
+    known = np.isfinite(medians)
+    scale = np.where(known, medians, 1.0)
+    wanted = quantile * passed[..., -1].sum(-1)
+    low, high = _bounds(counts.shape[-1], first, scale)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        places = _place(np.exp2(middle)[..., None] * scale) - first
+        below = _passed_at(passed, places).sum(-1) < wanted
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.where(known, np.exp2(high)[..., None] * scale, np.inf), medians
+
+
+def _bounds(n_classes: int, first: int, scale: Floats) -> tuple[Floats, Floats]:
+    """Between which powers of two the cap lies, in medians."""
+    ends = np.log2(_tokens(np.array([first, first + n_classes], dtype=np.float64)))
+    return ends[0] - np.log2(scale).max(-1, initial=0.0) - 1, ends[1] - np.log2(scale).min(
+        -1, initial=0.0
+    ) + 1
+
+
+def _place_of(passed: Floats, wanted: Floats) -> Floats:
+    """In which class, and how far in it, so many runs have been passed; NaN where there is none."""
+    at = np.minimum((passed[..., 1:] < wanted[..., None]).sum(-1), passed.shape[-1] - 2)
+    before = np.take_along_axis(passed, at[..., None], -1)[..., 0]
+    inside = np.take_along_axis(passed, at[..., None] + 1, -1)[..., 0] - before
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(at + (wanted - before) / inside)
+
+
+def _passed_at(passed: Floats, place: Floats) -> Floats:
+    """Runs passed at a place, a part of its class included."""
+    last = passed.shape[-1] - 1
+    place = np.clip(place, 0, last)
+    at = np.minimum(place.astype(np.int64), last - 1)
+    before = np.take_along_axis(passed, at[..., None], -1)[..., 0]
+    after = np.take_along_axis(passed, at[..., None] + 1, -1)[..., 0]
+    return np.asarray(before + (place - at) * (after - before))
+
+
+def _place(tokens: Floats) -> Floats:
+    """Size class and how far in it, of tokens."""
+    share, power = np.frexp(tokens)
+    return np.asarray(_STEPS * (power - 1 + 2 * share - 1))
+
+
+def _tokens(place: Floats) -> Floats:
+    """The tokens at a place."""
+    power = np.floor(place / _STEPS)
+    return np.asarray(np.exp2(power) * (1 + place / _STEPS - power))
+
+
+class Capped(NamedTuple):
+    """Sums of runs counted up to a cap, of their squares, and how many of them are above it."""
+
+    total: Floats
+    squares: Floats
+    n_above: Floats
+
+
+def capped(n: Ints, total: Ints, squares: Floats, bucket: Ints, cap: Floats) -> Capped:
+    """What rows of runs of one size class each add up to, no run counted with more than its row's ``cap``.
+
+    Exact below and above the class of the cap, and in it for rows of one or two runs; more count as lying one
+    standard deviation to each side of their mean.
+    """
+    count = np.maximum(n, 1)
+    mean = total / count
+    apart = np.sqrt(np.maximum(squares / count - mean**2, 0.0))
+    known = np.isfinite(cap)
+    at = np.where(known, np.floor(_place(np.where(known, cap, 1.0))), np.inf)
+    low, high = (np.where(bucket > at, np.inf, mean + side * apart) for side in (-1, 1))
+    is_cut = (bucket >= at) & (high > cap)
+    low_kept, high_kept = np.where(is_cut, np.minimum(low, cap), 0.0), np.where(is_cut, cap, 0.0)
+    return Capped(
+        total=np.where(is_cut, n * (low_kept + high_kept) / 2, total),
+        squares=np.where(is_cut, n * (low_kept**2 + high_kept**2) / 2, squares),
+        n_above=np.where(is_cut, n * (1.0 + (low > cap)) / 2, 0.0),
+    )

@@ -1,0 +1,119 @@
+"""Two comparisons, capped and plain → what may be claimed of the tokens, and why no more.
+
+A claim rests on the capped mean, whose interval holds on the spread of real runs, and on an interval that holds
+however often one looks. The plain mean must not contradict it, nor the runaway runs, which the cap hides: a
+selection may make ordinary runs cheaper and cause a few that cost more than all of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from core.columns import Bools
+from core.statistics.savings.estimate import MIN_FOR_PROOF, Estimate, Missing
+from core.statistics.savings.ratio import Compared
+from core.statistics.savings.sums import BASELINE, SELECTED
+
+SavingsVerdict = Literal["proven", "not_proven", "costs_more", "mixed", "no_interval", "no_figure"]
+"""``mixed``: ordinary runs and runaway runs go different ways."""
+
+VerdictReason = Literal[
+    "interval_above_zero",
+    "interval_below_zero",
+    "interval_holds_zero",
+    "few_for_proof",
+    "few_sessions",
+    "unfinished_differ",
+    "unknown_differ",
+    "runaways_cost",
+    "runaways_spare",
+    "few_runs",
+    "cannot",
+]
+
+
+CLAIMS: Final = frozenset({"proven", "costs_more", "mixed"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claims:
+    """What may be claimed, one flag each for every leading place.
+
+    ``enough``: runs and sessions for a claim. ``proven`` and ``costs_more`` are never both; ``runaways_cost``: the
+    capped mean says savings for sure, but the plain mean or the tokens above the cap say otherwise;
+    ``runaways_spare`` the other way round.
+    """
+
+    enough: Bools
+    proven: Bools
+    costs_more: Bools
+    runaways_cost: Bools
+    runaways_spare: Bools
+
+
+def claims(plain: Compared, capped: Compared, prob: float) -> Claims:
+    """What both comparisons of the same runs let one say.
+
+    >>> from core.statistics.savings.ratio import compare
+    >>> from core.statistics.savings.sums import Sums
+    >>> n, mean = np.array([[400.0, 400.0]]), np.array([[100.0, 60.0]])
+    >>> found = compare(Sums(n=n, total=n * mean, squares=n * (mean**2 + 400)))
+    >>> bool(claims(found, found, 0.95).proven)
+    True
+    """
+    lower, upper = capped.always_percent_limits(prob)
+    above = plain.mean - capped.mean
+    more_above, less_above = (sign * (above[..., SELECTED] - above[..., BASELINE]) > 0 for sign in (1, -1))
+    enough = np.asarray((np.minimum(capped.n_sessions, capped.n) >= MIN_FOR_PROOF).all(-1))
+    with np.errstate(invalid="ignore"):
+        saves, costs = enough & (lower > 0), enough & (upper < 0)
+        proven = saves & (plain.saved_percent > 0) & ~more_above
+        costs_more = costs & (plain.saved_percent < 0) & ~less_above
+    return Claims(
+        enough=enough,
+        proven=proven,
+        costs_more=costs_more,
+        runaways_cost=saves & ~proven,
+        runaways_spare=costs & ~costs_more,
+    )
+
+
+def verdict(
+    plain: Estimate, capped: Estimate, made: Claims, *, n_least: int
+) -> tuple[SavingsVerdict, VerdictReason]:
+    """What may be claimed (without leading axes)."""
+    if plain.value is None:
+        return "no_figure", "cannot" if plain.missing == "zero_mean" else "few_runs"
+    if capped.lower is None:
+        return "no_interval", _why_no_interval(capped.missing)
+    if not made.enough:
+        return "not_proven", "few_for_proof" if n_least < MIN_FOR_PROOF else "few_sessions"
+    found: list[tuple[Bools, SavingsVerdict, VerdictReason]] = [
+        (made.proven, "proven", "interval_above_zero"),
+        (made.costs_more, "costs_more", "interval_below_zero"),
+        (made.runaways_cost, "mixed", "runaways_cost"),
+        (made.runaways_spare, "mixed", "runaways_spare"),
+    ]
+    return next(((said, why) for flag, said, why in found if flag), ("not_proven", "interval_holds_zero"))
+
+
+def _why_no_interval(missing: Missing | None) -> VerdictReason:
+    if missing == "few_for_interval":
+        return "few_runs"
+    return "few_sessions" if missing == "few_sessions" else "cannot"
+
+
+def withheld(
+    said: tuple[SavingsVerdict, VerdictReason], *, unfinished_differ: bool, unknown_differ: bool
+) -> tuple[SavingsVerdict, VerdictReason]:
+    """The same, without a claim where the runs compared are another part of all runs in each group.
+
+    >>> withheld(("proven", "interval_above_zero"), unfinished_differ=True, unknown_differ=False)
+    ('not_proven', 'unfinished_differ')
+    """
+    if said[0] not in CLAIMS or not (unfinished_differ or unknown_differ):
+        return said
+    return "not_proven", "unfinished_differ" if unfinished_differ else "unknown_differ"

@@ -1,0 +1,173 @@
+"""Gain: what may be said of tokens and failures, wherever it is said."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.statistics.savings import Comparison, Estimate
+from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence
+
+ONE_LOOK: Final = "for one look"
+"""What the intervals are said to be for; the verdict's holds at every look."""
+
+_BARELY: Final = 2.0
+"""Failure rates of baseline runs that the limit of more failures may be at most, to be worth saying first."""
+
+
+def against(saved: Comparison) -> str:
+    """What selected runs are compared with: everything in the prompt, or no more than fitted."""
+    if saved.baseline.n_truncated:
+        return "with as much in its prompt as fits"
+    return "with everything in its prompt"
+
+
+def gain(saved: Comparison) -> Sentence:
+    """What the agent gains, without a stop; the comparison has a figure."""
+    value = saved.shown.value or 0.0
+    share = wording.percent(abs(value) / 100, 0)
+    direction = "fewer" if value >= 0 else "more"
+    if saved.verdict == "proven":
+        amount = Phrase(f"{share} fewer tokens")
+        return ("the agent uses ", amount, f" than {against(saved)}{counted(saved)}{failures(saved)}")
+    if saved.verdict == "costs_more":
+        return ("the agent uses ", Phrase(f"{share} more tokens"), f" than {against(saved)}{counted(saved)}")
+    if saved.verdict == "mixed":
+        return apart(saved)
+    why = withheld(saved)
+    because = f": {why}" if why else ""
+    return (
+        f"the agent uses {share} {direction} tokens{counted(saved)}, ",
+        Phrase("which is not proven yet"),
+        because,
+    )
+
+
+def counted(saved: Comparison) -> str:
+    """How runs are counted, where that is not plainly."""
+    return "" if saved.is_narrow else ", each run counted up to a cap"
+
+
+def apart(saved: Comparison) -> Sentence:
+    """Ordinary runs and runaway runs that go different ways, without a stop."""
+    ordinary, whole = saved.capped_percent.value or 0.0, saved.saved_percent.value or 0.0
+    less = f"{wording.percent(abs(ordinary) / 100, 0)} {'fewer' if ordinary >= 0 else 'more'} tokens"
+    in_all = f"{wording.percent(abs(whole) / 100, 0)} {'fewer' if whole >= 0 else 'more'}"
+    runaways = "cost more" if saved.reason == "runaways_cost" else "cost less"
+    return ("ordinary runs use ", Phrase(less), f", but runaway runs {runaways}: in all ", Phrase(in_all))
+
+
+def withheld(saved: Comparison) -> str:
+    """Why nothing is claimed although the tokens would let one; empty where that is not so."""
+    base, chosen = saved.baseline, saved.selected
+    if saved.reason == "unfinished_differ":
+        ends = [rate(one.unfinished_rate) for one in (chosen, base)]
+        more = "more" if (saved.unfinished_difference.value or 0.0) > 0 else "less"
+        return f"selected runs end early {more} often, {ends[0]} against {ends[1]}"
+    if saved.reason == "unknown_differ":
+        more = "more" if (saved.unknown_difference.value or 0.0) > 0 else "less"
+        return f"the tokens of selected runs are unknown {more} often than those of baseline runs"
+    return ""
+
+
+def failures(saved: Comparison) -> str:
+    """What may be said of failures beside savings, with how many more there may be; begins with its comma."""
+    difference = saved.error_difference
+    if difference.lower is None or difference.upper is None:
+        return "; nothing is known of its failures yet"
+    rates = f"{rate(saved.selected.error_rate)} against {rate(saved.baseline.error_rate)}"
+    if difference.lower > 0:
+        return f", but fails more often, {rates}"
+    if difference.upper < 0:
+        return f", and fails less often, {rates}"
+    if difference.upper <= _BARELY * 100 * (saved.baseline.error_rate or 0.0):
+        return f", with {at_most(difference)} more failures"
+    if (difference.value or 0.0) > 0:
+        return f"; it fails more often so far, {rates}, not proven"
+    return f", and fails no more often so far ({at_most(difference)} more)"
+
+
+def at_most(difference: Estimate) -> str:
+    """The limit of more failures, rounded up.
+
+    >>> at_most(Estimate(value=1.9, lower=-1.0, upper=2.91))
+    'at most 3.0 points'
+    """
+    _, high = wording.outwards(0.0, max(difference.upper or 0.0, 0.0), 1)
+    return f"at most {high:.1f} points"
+
+
+def rate(share: float | None) -> str:
+    """A share of runs in per cent, if it is known."""
+    return wording.MISSING if share is None else wording.percent(share)
+
+
+def points(difference: Estimate) -> tuple[str, str]:
+    """A difference of shares, and its interval, in percentage points."""
+    value, low, high = difference.value, difference.lower, difference.upper
+    said = wording.MISSING if value is None else f"{wording.change(value, 1)} points"
+    if low is None or high is None:
+        return said, wording.MISSING
+    low, high = wording.outwards(low, high, 1)
+    return said, wording.signed_minus(f"{low:,.1f} to {high:,.1f} points")
+
+
+def error_line(saved: Comparison) -> str:
+    """Error rates of both groups, how many more failures there may be, and when these rates would tell."""
+    of_selected, of_baseline = saved.selected.error_rate, saved.baseline.error_rate
+    if of_selected is None or of_baseline is None:
+        return ""
+    line = f"Error rate {wording.percent(of_selected)} against {wording.percent(of_baseline)}"
+    difference = saved.error_difference
+    if difference.lower is None or difference.upper is None:
+        return f"{line}."
+    low, high = wording.outwards(difference.lower, difference.upper, 1)
+    line = wording.signed_minus(f"{line}, difference {low:.1f} to {high:.1f} points")
+    if low > 0 or high < 0:
+        return f"{line}."
+    line += f": {at_most(difference)} more failures"
+    if saved.runs_to_tell_errors is None:
+        return f"{line}."
+    return f"{line}; it takes about {_about(saved.runs_to_tell_errors)} runs to tell such rates apart (power 0.8)."
+
+
+def _about(number: int) -> str:
+    """A number of runs, to two digits.
+
+    >>> _about(2606), _about(87)
+    ('2,600', '87')
+    """
+    return wording.count(float(f"{number:.2g}"))
+
+
+def proof(saved: Comparison) -> str:
+    """What the verdict rests on, in Markdown, with its source; empty where nothing could be claimed anyway."""
+    always = saved.always_percent
+    if always.lower is None or always.upper is None:
+        return ""
+    limits = wording.percent_interval(always.lower, always.upper)
+    held = f"an interval that holds however often one looks, for runs counted up to a cap, {limits}"
+    source = f"({SOURCE})"
+    if saved.verdict == "proven":
+        return f"**Proven** means: {held}, lies above 0 {source}; no other figure contradicts it."
+    if saved.verdict == "costs_more":
+        return (
+            f"**Proven to cost more** means: {held}, lies below 0 {source}; no other figure contradicts it."
+        )
+    return f"**Proven** takes {held} now, to lie above 0 {source}, and no other figure to contradict it."
+
+
+def method(saved: Comparison) -> str:
+    """How the intervals were found, and over how many sessions."""
+    sessions = (
+        f"{wording.count(saved.n_sessions[0])} baseline and {wording.count(saved.n_sessions[1])} selected sessions "
+        "(a run without one counts as one)"
+    )
+    return (
+        f"Intervals allow for runs of one session being alike: they go by {sessions}, within models, channels and "
+        "baseline rates. Limits are found on logarithms, since token counts are skewed: Welch's for ratios, Zou and "
+        "Donner's for differences."
+    )
+
+
+SOURCE: Final = "I. Waudby-Smith and others, Annals of Statistics 52, 2024, doi 10.1214/24-AOS2408"

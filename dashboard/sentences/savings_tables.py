@@ -1,0 +1,140 @@
+"""Savings: both groups side by side, and what was left out, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from core.statistics.savings import Estimate, Savings
+from dashboard import wording
+from dashboard.sentences.gain import points, rate
+
+_INCOMPARABLE: Final = "a group has too few runs or sessions of their model, channel and baseline rate"
+
+
+def left_out(saved: Savings) -> list[tuple[str, int, str]]:
+    """Runs that take no part: their kind, how many, and why."""
+    out = saved.left_out
+    return [
+        ("passive", out.passive, "everything was in; nothing was decided"),
+        ("fallback", out.fallback, "the selector could not be reached"),
+        ("imported", out.imported, "not chosen by armscope; no coin decided"),
+        ("unfinished", out.not_completed, "aborted or failed; they count in the error rate"),
+        ("unknown-usage", out.unknown_usage, "no tokens known, which is not 0"),
+        ("incomparable", out.uncompared, _INCOMPARABLE),
+    ]
+
+
+def left_out_table(saved: Savings) -> dict[str, list[object]]:
+    """What was left out and why, and what remains."""
+    rows = left_out(saved)
+    overall, out = saved.overall, saved.left_out
+    used = overall.baseline.n_known + overall.selected.n_known - out.uncompared
+    return {
+        "runs": [*[wording.capital(name.replace("-", " ")) for name, _, _ in rows], "Compared"],
+        "number": [*[number for _, number, _ in rows], used],
+        "why": [*[why for _, _, why in rows], "baseline or selected, ended normally, tokens known"],
+    }
+
+
+def comparison_table(saved: Savings) -> dict[str, list[object]]:
+    """Both groups side by side, by each way of counting tokens, duration and ends; differences with intervals."""
+    overall = saved.overall
+    base, chosen = overall.baseline, overall.selected
+    duration = overall.duration_saved_ms
+    rows = [
+        _row(
+            "tokens, mean run", (base.mean_tokens, chosen.mean_tokens), _count, _fewer(overall.saved_percent)
+        ),
+        _row(
+            "tokens, typical run",
+            (base.typical_tokens, chosen.typical_tokens),
+            _count,
+            _fewer(overall.typical_percent),
+        ),
+        _row(
+            "tokens, counted up to a cap",
+            (base.capped_tokens, chosen.capped_tokens),
+            _count,
+            _fewer(overall.capped_percent),
+        ),
+        _row("runs above the cap", (base.share_above, chosen.share_above), rate, _NO_INTERVAL),
+        _row("tokens above the cap, per run", (base.tokens_above, chosen.tokens_above), _count, _NO_INTERVAL),
+        _row(
+            "duration, s",
+            (base.mean_duration_ms, chosen.mean_duration_ms),
+            _seconds,
+            (
+                _turned(duration, lambda value: wording.change(value / 1000, 1)),
+                _turned_limits(duration, lambda low, high: _decimal_limits(low / 1000, high / 1000)),
+            ),
+        ),
+        _row("error rate", (base.error_rate, chosen.error_rate), rate, points(overall.error_difference)),
+        _row(
+            "did not end normally",
+            (base.unfinished_rate, chosen.unfinished_rate),
+            rate,
+            points(overall.unfinished_difference),
+        ),
+    ]
+    names = ("", "baseline", "selected", "difference", "95% interval")
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+_NO_INTERVAL: Final = (wording.MISSING, wording.MISSING)
+
+
+def _row(
+    name: str,
+    groups: tuple[float | None, float | None],
+    said: Callable[[float | None], str],
+    difference: tuple[str, str],
+) -> tuple[str, str, str, str, str]:
+    return (name, said(groups[0]), said(groups[1]), *difference)
+
+
+def _fewer(saved: Estimate) -> tuple[str, str]:
+    """Savings in per cent as a change of tokens, and its interval."""
+    return (
+        _turned(saved, lambda value: wording.change(value, 1, "%")),
+        _turned_limits(saved, wording.percent_interval),
+    )
+
+
+def counting_note(saved: Savings) -> str:
+    """What the three ways of counting are, in Markdown."""
+    only = "" if saved.overall.is_narrow else ", which these do not"
+    return (
+        "The **mean run** is the plain average, which a few runaway runs can carry; it has an interval only where "
+        f"runs lie close together{only}. The **typical run** is the geometric mean. The **cap** is the 95th "
+        "percentile of all runs, each divided by the median of its model and channel; what lies above it is in the "
+        "table below."
+    )
+
+
+def _count(value: float | None) -> str:
+    return wording.MISSING if value is None else wording.count(value)
+
+
+def _seconds(value_ms: float | None) -> str:
+    return wording.MISSING if value_ms is None else f"{value_ms / 1000:,.1f}"
+
+
+def _turned(saved: Estimate, said: Callable[[float], str]) -> str:
+    """What was saved as a change: selected minus baseline."""
+    return wording.MISSING if saved.value is None else said(-saved.value)
+
+
+def _turned_limits(saved: Estimate, said: Callable[[float, float], str]) -> str:
+    return _limits_or(saved, lambda low, high: said(-high, -low))
+
+
+def _limits_or(estimate: Estimate, said: Callable[[float, float], str]) -> str:
+    if estimate.lower is None or estimate.upper is None:
+        return wording.MISSING
+    return said(estimate.lower, estimate.upper)
+
+
+def _decimal_limits(low: float, high: float) -> str:
+    low, high = wording.outwards(low, high, 1)
+    return wording.signed_minus(f"{low:,.1f} to {high:,.1f}")

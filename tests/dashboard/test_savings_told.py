@@ -1,0 +1,213 @@
+"""Savings as they are told: worlds played through the Python door, and what data and words make of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+from core.doors.python import Learner, open_learner
+from core.flows import look
+from core.records.arm import Arm
+from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
+from core.records.selection import Selection
+from core.statistics.savings import Comparison, Estimate, Savings, savings
+from core.store import reads
+from dashboard import sentences
+from dashboard.sentences import Phrase, Sentence
+from tests.flows.world import START_MS, memory_folder
+
+HOUR_MS = 3_600_000
+ARMS = [Arm(key=f"tool:other:t{number}", token_cost=100) for number in range(6)]
+
+
+@pytest.fixture
+def learner() -> Iterator[Learner]:
+    ticks, seeds = count(), count(1)
+    with TemporaryDirectory(dir=memory_folder()) as folder:
+        path = Path(folder) / "worlds.db"
+        with open_learner(path, clock=lambda: START_MS + next(ticks), entropy=lambda: next(seeds)) as learner:
+            yield learner
+
+
+def run_of(
+    chosen: Selection, number: int, tokens: float, *, status: Status = "completed", session: str | None = None
+) -> Run:
+    """What came of a selection, half an hour after the run before."""
+    return Run(
+        uid=f"run-{number}",
+        inventory=Inventory(kind="declared", arms=tuple(Arm(key=key) for key in chosen.included)),
+        excluded=chosen.excluded,
+        selection=chosen,
+        run_class=chosen.run_class,
+        calls=(Call(name="t0"),),
+        usage=Usage(total=max(1, round(tokens))),
+        status=status,
+        session=session,
+        model="m",
+        ended_at_ms=START_MS + number * HOUR_MS // 2,
+    )
+
+
+def play(
+    learner: Learner,
+    n_runs: int,
+    made: Callable[[Selection, int], Run],
+    *,
+    rates: tuple[float, ...],
+    arms: list[Arm] = ARMS,
+    **setting: object,
+) -> Savings:
+    """So many runs, each chosen by armscope and recorded, at rates that follow one another."""
+    for name, value in setting.items():
+        learner.change(name, value)
+    for part, rate in enumerate(rates):
+        learner.change("baseline_rate", rate)
+        first, last = n_runs * part // len(rates), n_runs * (part + 1) // len(rates)
+        told = [made(learner.select(arms), number) for number in range(first, last)]
+        learner.record_runs(told)
+    assert learner.verify().clean
+    return look.savings(learner.desk)
+
+
+def said(parts: Sentence) -> str:
+    return "".join(part.text if isinstance(part, Phrase) else part for part in parts)
+
+
+def first_sentence(learner: Learner) -> str:
+    return said(sentences.overview(look.overview(learner.desk)))
+
+
+def test_a_rate_that_changed_with_the_load_does_not_pass_for_savings(learner: Learner) -> None:
+    """Tokens double over time and the rate goes from 5 to 20 per cent: all runs pooled, a tenth seems saved."""
+    chance, n_runs = np.random.default_rng(0), 1_400
+
+    def made(chosen: Selection, number: int) -> Run:
+        return run_of(chosen, number, 20_000 * (1 + number / n_runs) * chance.lognormal(-0.18, 0.6))
+
+    overall = play(learner, n_runs, made, rates=(0.05, 0.2), k=5).overall
+    assert overall.plain_percent is not None
+    assert overall.plain_percent > 6
+    assert overall.verdict == "not_proven"
+    assert overall.saved_percent.lower is not None
+    assert overall.saved_percent.upper is not None
+    assert overall.saved_percent.lower < 0 < overall.saved_percent.upper
+    assert overall.n_strata == 2
+
+
+def test_aborts_do_not_pass_for_savings(learner: Learner) -> None:
+    """Nothing is saved, but three in five of the heaviest selected runs are cut short."""
+    chance, heavy = np.random.default_rng(3), 20_000 * math.exp(-0.18 + 0.6 * 1.2816)
+
+    def made(chosen: Selection, number: int) -> Run:
+        tokens = 20_000 * chance.lognormal(-0.18, 0.6)
+        cut = chosen.run_class == "selected" and tokens > heavy and chance.random() < 0.6
+        return run_of(chosen, number, tokens, status="aborted" if cut else "completed")
+
+    saved = play(learner, 1_000, made, rates=(0.2,), k=5)
+    assert saved.overall.unfinished_differ
+    assert saved.overall.verdict != "proven"
+    assert saved.unfinished_too is not None
+    assert abs(saved.unfinished_too.capped_percent.value or 0.0) < abs(
+        saved.overall.capped_percent.value or 0.0
+    )
+    words = sentences.unfinished_words(saved)
+    assert words.startswith("**Runs end early in other shares**: ")
+    assert "Over all runs with known tokens the savings are " in words
+
+
+def test_truncated_baseline_runs_are_counted_and_not_called_everything(learner: Learner) -> None:
+    """Ten arms of a thousand tokens, of which four fit: no baseline run had everything in its prompt."""
+    chance = np.random.default_rng(5)
+    arms = [Arm(key=f"tool:other:t{number}", token_cost=1_000) for number in range(10)]
+
+    def made(chosen: Selection, number: int) -> Run:
+        tokens = (3_000 + 1_000 * len(chosen.included)) * chance.lognormal(-0.02, 0.2)
+        return run_of(chosen, number, tokens)
+
+    saved = play(learner, 400, made, rates=(0.2,), arms=arms, budget_tokens=4_000, k=2, seed_arms=[])
+    overall = saved.overall
+    assert overall.baseline.n_truncated == overall.baseline.n_runs > 30
+    assert overall.verdict == "proven"
+    words = [first_sentence(learner), said(sentences.savings(saved)), sentences.savings_numbers(saved)]
+    assert not any("everything" in one for one in words)
+    assert "than with as much in its prompt as fits" in words[0]
+    assert f"({overall.baseline.n_truncated} of them truncated)" in words[2]
+    assert learner.status().baseline.truncated_runs == overall.baseline.n_truncated
+
+
+def plain_run(run_class: RunClass, number: int, tokens: float, session: str | None = None) -> Run:
+    """A run of a class that somebody else's coin decided."""
+    return Run(
+        uid=f"{run_class}-{number}",
+        inventory=Inventory(kind="declared", arms=(ARMS[0],)),
+        calls=(Call(name="t0"),),
+        run_class=run_class,
+        usage=Usage(total=max(1, round(tokens))),
+        session=session,
+        ended_at_ms=START_MS + number * HOUR_MS // 2,
+    )
+
+
+def test_runaway_runs_that_the_selection_causes_are_told(learner: Learner) -> None:
+    """Ordinary runs use less, one selected run in twenty-five thirty times as much: in all it costs more."""
+    chance = np.random.default_rng(8)
+    runs = [plain_run("baseline", at, 20_000 * chance.lognormal(-0.18, 0.6)) for at in range(200)]
+    for at in range(1_500):
+        away = 30 if at % 25 == 0 else 1
+        runs.append(plain_run("selected", at, 14_000 * away * chance.lognormal(-0.18, 0.6)))
+    learner.record_runs(runs)
+    saved = look.savings(learner.desk)
+    overall = saved.overall
+    assert (overall.verdict, overall.reason) == ("mixed", "runaways_cost")
+    assert overall.saved_percent.lower is None
+    assert overall.saved_percent.missing == "wide_spread"
+    assert (overall.selected.tokens_above or 0) > (overall.baseline.tokens_above or 0)
+    for words in (first_sentence(learner), said(sentences.savings(saved))):
+        assert "ordinary runs use " in words
+        assert " fewer tokens, but runaway runs cost more: in all " in words
+        assert " more." in words
+    assert "**Proven** takes " in sentences.proof(overall)
+    assert learner.status().baseline.verdict == "mixed"
+
+
+def in_sessions(n_sessions: int, *, sticky: bool) -> list[Run]:
+    """Sessions of ten, each with a factor of its own; the coin for each session, or for each run."""
+    chance, runs = np.random.default_rng(11), list[Run]()
+    for session in range(n_sessions):
+        factor, is_baseline = chance.lognormal(-0.18, 0.6), chance.random() < 0.2
+        for at in range(10):
+            is_baseline = is_baseline if sticky else chance.random() < 0.2
+            tokens = 20_000 * factor * chance.lognormal(-0.18, 0.6)
+            run_class: RunClass = "baseline" if is_baseline else "selected"
+            runs.append(plain_run(run_class, 10 * session + at, tokens, session=f"s{session}"))
+    return runs
+
+
+def test_sessions_are_what_is_counted(learner: Learner) -> None:
+    """Where a session keeps its class, 120 baseline runs are 12 sessions, and their interval is as wide."""
+    learner.record_runs(in_sessions(60, sticky=True))
+    overall = look.savings(learner.desk).overall
+    assert overall.in_sessions
+    assert overall.n_sessions[0] == overall.baseline.n_known / 10 < 30
+    assert overall.verdict == "not_proven"
+    alone = look_alone(learner)
+    assert width(overall.capped_percent) > 1.8 * width(alone.capped_percent)
+    assert "sessions" in sentences.method(overall)
+
+
+def look_alone(learner: Learner) -> Comparison:
+    """What would be said if each run were a session by itself."""
+    with learner.desk.reading() as snapshot:
+        return savings(reads.usage_columns(snapshot), baseline_rate=0.2, n_arms=6).overall
+
+
+def width(estimate: Estimate) -> float:
+    assert estimate.lower is not None
+    assert estimate.upper is not None
+    return estimate.upper - estimate.lower

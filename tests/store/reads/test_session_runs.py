@@ -1,0 +1,113 @@
+"""Runs with their sessions: all of a span, or whole sessions drawn at random."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+import pytest
+
+from core.columns import UNKNOWN
+from core.flows.importing import import_files
+from core.flows.learn import record_all
+from core.flows.undo import undo
+from core.records.run import RunClass
+from core.store import reads
+from core.store.reads.session_runs import DRAWN
+from core.store.transaction import Snapshot
+from tests.flows.world import HOUR_MS, START_MS, desk_at, run_of
+from tests.store.worlds import lines_file, run_line
+
+N_RUNS = 3_000
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
+    """Sessions of ten, every fourth run in none, ten an hour; each third run was decided by nobody."""
+    desk = desk_at(tmp_path_factory.mktemp("busy") / "a.db")
+    classes: tuple[RunClass, ...] = ("baseline", "selected", "imported")
+    runs = [
+        msgspec.structs.replace(
+            run_of(
+                f"run-{at}",
+                at_ms=None if at % 100 == 99 else START_MS + at // 10 * HOUR_MS,
+                tokens=None if at % 50 == 0 else 100 + at,
+                run_class=classes[at % 3],
+                model="large" if at % 2 else None,
+            ),
+            session=None if at % 4 == 0 else f"session {at // 10}",
+        )
+        for at in range(N_RUNS)
+    ]
+    record_all(desk, runs)
+    with desk.reading() as snapshot:
+        yield snapshot
+
+
+def decided(snapshot: Snapshot, **span: int | None) -> int:
+    usage = reads.usage_columns(snapshot, **span)
+    return int(usage.n[np.isin(np.array(usage.run_class), ("baseline", "selected"))].sum())
+
+
+SPANS: tuple[dict[str, int | None], ...] = (
+    {},
+    {"since_ms": START_MS + 20 * HOUR_MS + 5, "until_ms": START_MS + 90 * HOUR_MS},
+    {"since_ms": START_MS + 20 * HOUR_MS},
+    {"until_ms": START_MS + 90 * HOUR_MS + 7},
+)
+
+
+@pytest.mark.parametrize("span", SPANS)
+def test_few_runs_are_read_all_and_add_up_to_the_usage(busy: Snapshot, span: dict[str, int | None]) -> None:
+    usage = reads.usage_columns(busy, **span)
+    runs = reads.session_runs(busy, decided(busy, **span), **span)
+    assert runs.is_all
+    kinds, tokens = Counter[tuple[str, str, int]](), Counter[tuple[str, str, int]]()
+    for place in range(len(usage)):
+        if usage.run_class[place] in {"baseline", "selected"}:
+            kind = (usage.run_class[place], usage.model[place], int(usage.hour[place]) // 24)
+            kinds[kind] += int(usage.n[place])
+            tokens[kind] += int(usage.tokens[place])
+    for place in range(len(runs)):
+        kind = (runs.run_class[place], runs.model[place], int(runs.hour[place]) // 24)
+        kinds[kind] -= 1
+        tokens[kind] -= max(int(runs.tokens[place]), 0)
+    assert not any(kinds.values())
+    assert not any(tokens.values())
+    assert (runs.tokens == UNKNOWN).sum() > 0
+
+
+def test_runs_of_a_session_have_its_number_and_runs_of_none_one_of_their_own(busy: Snapshot) -> None:
+    rows = busy.link.rows(
+        "SELECT session, count(*), count(DISTINCT session_key) FROM run WHERE learner_id = 1"
+        " AND class <> 'imported' GROUP BY session"
+    )
+    alone = [row for row in rows if row[0] is None]
+    assert [n_keys for _, n_runs, n_keys in alone] == [n_runs for _, n_runs, n_keys in alone]
+    assert {n_keys for session, _, n_keys in rows if session is not None} == {1}
+    (keys,) = busy.link.rows("SELECT count(session_key) FROM run WHERE class = 'imported'")
+    assert keys == (0,)
+
+
+def test_of_many_runs_whole_sessions_are_drawn(busy: Snapshot) -> None:
+    """As if there were four times as many as are read: about a quarter of the sessions, each with all its runs."""
+    whole = Counter(reads.session_runs(busy, decided(busy)).session.tolist())
+    runs = reads.session_runs(busy, 4 * DRAWN)
+    drawn = Counter(runs.session.tolist())
+    assert not runs.is_all
+    assert all(whole[session] == n for session, n in drawn.items())
+    assert 0.2 * len(whole) < len(drawn) < 0.3 * len(whole)
+
+
+def test_what_stands_no_more_is_not_read(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("undone")
+    desk = desk_at(folder / "a.db")
+    lines = [run_line(f"r{at}", **{"class": "selected", "session": "s"}) for at in range(3)]
+    told = import_files(desk, [lines_file(folder / "runs.jsonl", *lines)])
+    with desk.reading() as snapshot:
+        assert len(reads.session_runs(snapshot, 3)) == 3
+    undo(desk, told.id)
+    with desk.reading() as snapshot:
+        assert len(reads.session_runs(snapshot, 3)) == 0
