@@ -22,6 +22,8 @@ NOT_OFFERED: Final = "not offered lately"
 """Instead of a chance of inclusion: none of the latest runs had the arm among its candidates."""
 MINUS: Final = "−"
 NAME_CHARS: Final = 30
+_NO_CATEGORY: Final = "other:"
+"""Of tools whose source names none."""
 
 _MARKDOWN_SPECIALS: Final = frozenset(string.punctuation)
 _JOINER: Final = "\u2060"
@@ -130,16 +132,20 @@ def short_name(key: str) -> str:
 
 
 def full_name(key: str) -> str:
-    """An arm's name without what its chip says, uncut.
+    """An arm's name without what its chip says and without the category that says nothing, uncut.
 
     >>> full_name("tool:fs:Read"), full_name("file:docs:x.md")
     ('fs:Read', 'docs:x.md')
+    >>> full_name("tool:other:get_order"), full_name("tool:other:fs:Read"), full_name("tool:other:")
+    ('get_order', 'other:fs:Read', 'other:')
     """
     if key.startswith("skill:") and key.endswith(":main"):
         return key[len("skill:") : -len(":main")]
     if key.startswith("file:workspace:"):
         return key[len("file:workspace:") :]
-    return key.split(":", 1)[-1]
+    name = key.split(":", 1)[-1]
+    bare = name.removeprefix(_NO_CATEGORY)
+    return bare if bare and ":" not in bare else name  # or it would look like one of that category
 
 
 def last_name(key: str) -> str:

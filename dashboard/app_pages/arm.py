@@ -1,4 +1,4 @@
-"""Arm: what is believed of one arm, how it got there and from what, its runs, and what it would have to be worth."""
+"""Arm: what is believed of one arm, how it got there, why it was in or out, what it is worth, and its ledger."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ def page() -> None:
     sentence(sentences.arm(row, seen, then), here.tokens)
     inclusions, chance = int(known.columns.inclusions[place]), loading.inclusion().arms.get(arm)
     muted(sentences.arm_facts(row, inclusions, seen, chance, year_of_ms=here.frame.last_at_ms))
+    in_or_out.lately(arm)
     left, right = st.columns(2, gap="large")
     with left, panel("Belief now"):
         belief.now(row, seen, then)
     with right, panel("How it got there"):
         belief.path(row, seen)
-    with panel("Ledger"):
-        ledger.ledger(arm)
     with panel("In or left out"):
         in_or_out.in_or_out(arm)
     left, right = st.columns(2, gap="large")
@@ -38,6 +37,8 @@ def page() -> None:
         worth.worth(row, known, place)
     with right, panel("Notes"):
         notes.read(arm)
+    with panel("Ledger"):
+        ledger.ledger(arm)
 
 
 page()

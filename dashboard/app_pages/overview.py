@@ -33,6 +33,7 @@ def page() -> None:
     with right, panel("What changed"):
         changes.head()
         changes.rows()
+    st.space("xsmall")
     with panel("Key figures"):
         key_figures.row(seen)
     st.space("small")

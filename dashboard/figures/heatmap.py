@@ -13,6 +13,7 @@ import numpy as np
 
 from core.records.run import RunClass
 from core.records.run_page import RunRow
+from core.records.times import instant
 from core.records.verdict import Outcome
 from core.statistics.heatmap import CELL_STATES, CellState, Heatmap
 from dashboard import wording
@@ -32,10 +33,13 @@ _BEFORE: Final = 1.1
 """Room for the glyphs of the types, in columns."""
 _WIDE_PX: Final = 1_130
 _COMPACT_PX: Final = 376
-_RIGHT_PX: Final = 14
+_RIGHT_PX: Final = 24
+_BELOW_PX: Final = 62
+"""Room for a time over its day, and the words below them."""
 _FOUND_PX: Final = 60
 """How far from its middle a cell is still found: the corners of the widest."""
 _TICKS: Final = 5
+_COMPACT_TICKS: Final = 3
 _LEFT_PX: Final = 222
 _CHAR_PX: Final = 7
 """Names in wide letters need so much each; those of most are narrower."""
@@ -75,12 +79,12 @@ def heatmap(cells: Heatmap, runs: Sequence[RunRow], look: Tokens, *, compact: bo
     names = _short_names(cells, compact=compact)
     longest = max((len(name) for name in names), default=0)
     left = min(_CHAR_PX * longest + _BESIDE_NAMES_PX, _COMPACT_LEFT_PX if compact else _LEFT_PX)
-    margin = (left, _RIGHT_PX, 2, 46)
+    margin = (left, _RIGHT_PX, 2, _BELOW_PX)
     layout = theme.layout(
         look,
         height=ROW_PX * (max(n_rows, 1) + _HEAD_ROWS) + margin[2] + margin[3],
         margin=margin,
-        xaxis=_run_axis(look, columns),
+        xaxis=_run_axis(look, columns, _COMPACT_TICKS if compact else _TICKS),
         yaxis=theme.axis(look, range=[n_rows - 0.5, -0.5 - _HEAD_ROWS], showticklabels=False),
         hoverdistance=_FOUND_PX,
         annotations=_names(names, look),
@@ -102,19 +106,37 @@ def _cell_px(n_columns: int, left: float, *, compact: bool) -> float:
     return round(wide / (max(n_columns, _MIN_COLUMNS) + _BEFORE), 1)
 
 
-def _run_axis(look: Tokens, columns: Sequence[RunRow]) -> dict[str, Any]:
-    ticks = sorted({*range(0, len(columns), max(len(columns) // _TICKS, 1)), max(len(columns) - 1, 0)})
-    if len(ticks) > 2 and ticks[-1] - ticks[-2] < len(columns) / _TICKS / 2:
+def _run_axis(look: Tokens, columns: Sequence[RunRow], n_ticks: int) -> dict[str, Any]:
+    ticks = sorted({*range(0, len(columns), max(len(columns) // n_ticks, 1)), max(len(columns) - 1, 0)})
+    if len(ticks) > 2 and ticks[-1] - ticks[-2] < len(columns) / n_ticks / 2:
         del ticks[-2]
     return theme.axis(
         look,
-        title="run, newest at the right",
+        title="when the runs ended, newest at the right",
         range=[-0.5 - _BEFORE, max(len(columns), _MIN_COLUMNS) - 0.5],
         ticklabeloverflow="allow",
         tickmode="array",
         tickvals=ticks,
-        ticktext=[wording.count(columns[tick].run_no) for tick in ticks] if columns else [],
+        ticktext=_ended([columns[tick] for tick in ticks]) if columns else [],
     )
+
+
+def _ended(runs: Sequence[RunRow]) -> list[str]:
+    """When runs ended: the day, under the minute where days don't tell one from the next; without a time the number.
+
+    Numbers say in which order runs were recorded, which of imported ones is not the order of time.
+    """
+    newest = max((run.at_ms for run in runs if run.at_ms is not None), default=None)
+    days = [
+        f"run {wording.count(run.run_no)}" if run.at_ms is None else wording.day(run.at_ms, year_of_ms=newest)
+        for run in runs
+    ]
+    if len(set(days)) == len(days):
+        return days
+    return [
+        day if run.at_ms is None else f"{instant(run.at_ms):%H:%M}<br>{day}"
+        for day, run in zip(days, runs, strict=True)
+    ]
 
 
 def _grounds(cells: Heatmap, look: Tokens) -> Trace:

@@ -27,14 +27,14 @@ _TRUTH_PX: Final = 14
 def ladder(arms: Sequence[ArmRow], look: Tokens, *, compact: bool = False) -> Drawn:
     """The ladder on its own, as the overview shows the best and worst arms."""
     row_px = COMPACT_ROW_PX if compact else ROW_PX
-    margin = (8, 8, 4, 44) if compact else (214, 60, 4, 44)
+    margin = (8, 8, 4, 44) if compact else (214, 134, 4, 44)
     layout = theme.layout(
         look,
         height=row_px * max(len(arms), 1) + margin[2] + margin[3],
         margin=margin,
         xaxis=theme.probability_axis(look),
         yaxis=rung_axis(look, len(arms)),
-        annotations=beside(arms, look, compact=compact, columns=("mean",)),
+        annotations=beside(arms, look, compact=compact, columns=("mean", "95% interval")),
     )
     alt = f"Mean and 95% interval of {wording.things(len(arms), 'arm')}: {spoken(arms)}."
     return drawn(rungs(arms, look, compact=compact), layout, alt=alt, table=table(arms))
@@ -152,8 +152,7 @@ def _aside(
     }
     for name in columns:
         colour = look.text if name == "mean" else look.muted
-        shift = NUMBER_SHIFTS[name] if len(columns) > 1 else 56
-        notes.append(theme.column(look, texts[name], color=colour, xshift=shift, **right))
+        notes.append(theme.column(look, texts[name], color=colour, xshift=NUMBER_SHIFTS[name], **right))
     return notes
 
 

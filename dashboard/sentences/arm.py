@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from core import explained
 from core.flows.look import ArmInRun, ArmPath, Learned, Mark
 from core.records.observation import Kind
 from core.records.posterior import Band
+from core.records.selection import Reason
 from core.records.times import DAY_MS
 from core.statistics.inclusion import Chance
 from dashboard import wording
@@ -20,6 +23,9 @@ from dashboard.sentences.settings import setting_value
 
 _MOVED: Final = 0.05
 """A mean that moved by less is not worth a word in the title."""
+_KEPT_OUT: Final[Mapping[Reason | None, str]] = MappingProxyType(
+    {"k": "enough arms were in", "budget": "the budget had no room for it"}
+)
 _VALUE_CHARS: Final = 40
 _CELL_CHARS: Final = 48
 _SOURCES: Final[dict[Kind, str]] = {
@@ -168,6 +174,19 @@ def mean_moved(one: Learned) -> str:
 
 
 # Runs
+
+
+def lately(rows: Sequence[ArmInRun]) -> str:
+    """How often the arm was in the prompt lately, and what mostly kept it out; "" where no run offered it."""
+    if not rows:
+        return ""
+    n_in = sum(row.in_prompt for row in rows)
+    said = f"In {wording.count(n_in)} of the latest {wording.things(len(rows), 'run')} that offered it"
+    kept_out = Counter(_KEPT_OUT[row.reason] for row in rows if row.reason in _KEPT_OUT)
+    if not kept_out:
+        return f"{said}."
+    (why, _n), *others = kept_out.most_common()
+    return f"{said}; out of the others {'mostly ' if others else ''}because {why}."
 
 
 def in_or_out(rows: Sequence[ArmInRun]) -> str:

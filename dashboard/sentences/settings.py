@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,18 +23,17 @@ _VISIBLE: Final = 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class SettingWords:
-    """``explains`` and ``allowed`` are our own words, in Markdown."""
+    """``explains`` and ``allowed`` are our own words, in Markdown; a choice shows what is allowed (None)."""
 
     label: str
     explains: str
-    allowed: str
+    allowed: str | None = None
 
 
 SETTING_WORDS: Final[dict[str, SettingWords]] = {
     "phase": SettingWords(
         label="Phase",
         explains="Active: arms are selected and runs teach. Passive: every arm is in, runs are recorded only.",
-        allowed="active or passive",
     ),
     "baseline_rate": SettingWords(
         label="Baseline rate, %",
@@ -66,7 +65,6 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         label="Detection",
         explains="How skills, files and memories are recognised. Standard: whole words, and 20 characters of a "
         "memory. OpenClaw: substrings, as that program finds them. Holds for runs recorded from then on.",
-        allowed="standard or openclaw",
     ),
     "meta_tools": SettingWords(
         label="Meta tools, one a line",
@@ -86,6 +84,22 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         allowed=f"0 to {wording.count(int(MAX_PRICE))} each",
     ),
 }
+
+
+def allowed(names: Sequence[str]) -> str:
+    """What settings take, said once for those that take the same.
+
+    >>> allowed(["phase", "baseline_rate", "k", "min_pulls"])
+    'Allowed: Baseline rate 0 to 100; Arms at most and Minimum of pulls whole numbers, 0 to 10¹².'
+    """
+    alike: dict[str, list[str]] = {}
+    for words in (SETTING_WORDS[name] for name in names):
+        if words.allowed is not None:
+            alike.setdefault(words.allowed, []).append(words.label.partition(",")[0])
+    said = [f"{wording.listed(labels)} {what}" for what, labels in alike.items()]
+    return f"Allowed: {'; '.join(said)}." if said else ""
+
+
 SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Choosing": ("phase", "baseline_rate", "budget_tokens", "k", "min_pulls", "seed_arms"),
     "Recognising": ("mode", "meta_tools"),

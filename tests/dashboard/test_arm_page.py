@@ -27,8 +27,8 @@ def desk(database: Path) -> Desk:
 
 
 def ledger(page: AppTest) -> list[dict[str, str]]:
-    """Rows of the ledger, the page's first table."""
-    rows = page.dataframe[0].value.to_dict("records")
+    """Rows of the ledger, the page's last table."""
+    rows = page.dataframe[-1].value.to_dict("records")
     return [{str(head): cell for head, cell in row.items()} for row in rows]
 
 
@@ -41,11 +41,12 @@ def test_the_page_says_what_is_believed_and_from_what(open_page: Open, desk: Des
     assert heads(page) == [
         "Belief now",
         "How it got there",
-        "Ledger",
         "In or left out",
         "Worth its tokens",
         "Notes",
+        "Ledger",
     ]
+    assert any("In 25 of the latest 25 runs that offered it" in text for text in texts(page))
     assert all(chart.proto.alt for chart in page.get("plotly_chart"))
     assert len(ledger(page)) == 25
 

@@ -19,7 +19,7 @@ from core.store.transaction import Snapshot
 
 PAGE_RUNS: Final = 50
 """Runs on a page: those of the table are those of the heat map."""
-ROWS_AT_MOST: Final = 60
+ROWS_AT_MOST: Final = 24
 """Arms a heat map shows; at 15 px a row more would not fit a screen."""
 
 

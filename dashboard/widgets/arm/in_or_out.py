@@ -26,6 +26,13 @@ RUNS: Final = "runs_from"
 _PLACE: Final = re.compile(r"(\d{0,15})\.(\d{1,17})", re.ASCII)
 
 
+def lately(arm: str) -> None:
+    """The same in a line: how often it was in the prompt of the latest runs, and what kept it out."""
+    said = sentences.lately(loading.arm_runs(arm, None).rows)
+    if said:
+        muted(said)
+
+
 def in_or_out(arm: str) -> None:
     """Runs it was in or left out of, why, and what came of it."""
     cursor = _place()

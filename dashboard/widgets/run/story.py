@@ -13,7 +13,7 @@ from dashboard import loading, sentences, wording
 from dashboard.widgets import address, ways
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.tables import arm_name
-from dashboard.widgets.words import as_table, chipped, muted, section
+from dashboard.widgets.words import as_table, both_ends, chipped, gray, section
 
 _LISTED: Final = 12
 """Excerpts shown one below the other; more become a table."""
@@ -84,8 +84,9 @@ def figures(story: RunStory) -> None:
         st.metric("Referenced", wording.count(story.n_referenced))
         if facts.reward is not None:
             st.metric("Reward of its source", f"{facts.reward:g}")
-    muted(f"Tokens: {sentences.run_tokens(story)}.")
-    st.code(facts.uid, language=None, wrap_lines=True)
+    with both_ends():
+        st.markdown(gray(f"Tokens: {sentences.run_tokens(story)}."), width="content")
+        st.code(facts.uid, language=None, width="content", wrap_lines=True)
 
 
 def verdict(story: RunStory) -> None:

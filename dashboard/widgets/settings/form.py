@@ -63,9 +63,13 @@ def _draw_group(said: dict[str, str]) -> None:
         words = sentences.SETTING_WORDS[name]
         with next(cells) if name in _SMALL else st.container():
             FIELDS[name].draw(words.label, _key(name))
-            st.markdown(small(f"{words.explains} Allowed: {words.allowed}."))
+            alone = name not in _SMALL and words.allowed is not None
+            st.markdown(small(f"{words.explains} Allowed: {words.allowed}." if alone else words.explains))
             if problem:
                 st.markdown(f":red[:material/error:] {problem}")
+    allowed = sentences.allowed([name for name in said if name in _SMALL])
+    if allowed:
+        st.markdown(small(allowed))
 
 
 def _checked(

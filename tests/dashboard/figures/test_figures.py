@@ -152,10 +152,11 @@ def test_every_row_number_stands_at_a_peak_and_beside_its_row() -> None:
 def test_the_columns_beside_a_ladder_have_a_line_for_every_row() -> None:
     arms = _rows(12)
     columns = [note.text.split("<br>") for note in ladder(arms, LIGHT).figure.layout.annotations]
-    assert [len(lines) for lines in columns] == [12, 12]
-    for row, name, mean in zip(arms, *columns, strict=True):
+    assert [len(lines) for lines in columns] == [12, 12, 12]
+    for row, name, mean, limits in zip(arms, *columns, strict=True):
         assert wording.plot_literal(wording.short_name(row.key)) in name
         assert wording.mean(row.mean) in mean
+        assert wording.interval(row.lower, row.upper) in limits
 
 
 def test_a_density_with_infinite_ends_is_drawn_without_them() -> None:

@@ -17,7 +17,7 @@ from core.statistics.heatmap import Heatmap, heatmap
 from dashboard.figures import heatmap as figure
 from dashboard.figures.drawn import Drawn
 from dashboard.figures.theme import DARK, LIGHT, Tokens
-from tests.dashboard.worlds import HOSTILE, keys
+from tests.dashboard.worlds import HOSTILE, NOON_MS, keys
 
 OUTCOMES = ("observed", "conversational", "observed", "error")
 CLASSES = ("selected", "baseline", "passive", "imported")
@@ -64,6 +64,18 @@ def world(arms: tuple[str, ...], n_runs: int) -> tuple[Heatmap, list[RunRow]]:
         for run in range(n_runs)
     ]
     return cells, rows[::-1]
+
+
+@pytest.mark.parametrize(
+    ("hours", "first", "last"), [(30, "20 Nov", "29 Nov"), (1, "12:00<br>20 Nov", "19:00<br>20 Nov")]
+)
+def test_columns_are_named_by_when_their_runs_ended(hours: int, first: str, last: str) -> None:
+    """Not by their numbers, which of imported runs are in no order of time."""
+    cells, runs = world(keys(3), 8)
+    timed = [run._replace(at_ms=NOON_MS + (7 - at) * hours * 3_600_000) for at, run in enumerate(runs)]
+    ticks = figure.heatmap(cells, timed, LIGHT).figure.layout.xaxis.ticktext
+    assert (ticks[0], ticks[-1]) == (first, last)
+    assert figure.heatmap(cells, runs, LIGHT).figure.layout.xaxis.ticktext[0] == "run 100"
 
 
 def traces(drawn: Drawn) -> list[Any]:
@@ -133,7 +145,7 @@ def test_on_a_phone_the_newest_runs_remain() -> None:
     cells, runs = world(keys(4), 40)
     drawn = figure.heatmap(cells, runs, LIGHT, compact=True)
     assert traces(drawn)[0]["z"].shape == (4, figure.COMPACT_RUNS)
-    assert drawn.figure.to_dict()["layout"]["xaxis"]["ticktext"][-1] == "139"
+    assert drawn.figure.to_dict()["layout"]["xaxis"]["ticktext"][-1] == "run 139"
 
 
 def test_it_says_the_same_in_words_and_as_a_table() -> None:
