@@ -114,6 +114,7 @@ class AsyncLearner:
     redo = _threaded(Learner.redo)
     change = _threaded(Learner.change)
     posteriors = _threaded(Learner.posteriors)
+    judgements = _threaded(Learner.judgements)
     arms = _threaded(Learner.arms)
     runs = _threaded(Learner.runs)
     why = _threaded(Learner.why)

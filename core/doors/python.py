@@ -29,6 +29,7 @@ from core.flows.settings import SettingAnswer, change
 from core.flows.undo import UndoAnswer, redo, undo
 from core.records.arm import Arm, ArmType
 from core.records.candidate import tool_candidate
+from core.records.judgement import Judgement
 from core.records.learner import LearnerSettings
 from core.records.observation import Observation, RewardOutcome
 from core.records.posterior import Posterior
@@ -382,6 +383,10 @@ class Learner:
     def posteriors(self) -> list[Posterior]:
         """What is believed of every arm, sorted by id."""
         return look.posteriors(self.desk)
+
+    def judgements(self, view: View = View()) -> dict[str, Judgement]:  # noqa: B008 - frozen
+        """What is to be said of every arm, by id, as every page and command says it; simulates for about a second."""
+        return look.judgements(self.desk, view)
 
     def arms(self) -> list[look.ArmSummary]:
         """Every arm with what it costs, its prior and what was seen of it, sorted by id."""

@@ -15,6 +15,7 @@ import orjson
 from core.doors import layout
 from core.errors import ArmscopeError
 from core.records.cells import Cell, csv_line, defused
+from core.records.times import DAY_MS, iso
 from core.settings import wants_colours
 
 _BOLD: Final = "1"
@@ -115,6 +116,29 @@ def said_mean(mean: float) -> str:
     """
     written = f"{mean:.3f}"
     return {"1.000": "> 0.999", "0.000": "< 0.001"}.get(written, written)
+
+
+def said_chance(chance: float | None, error: float | None) -> str:
+    """A chance of inclusion in per cent with its standard error in points; none where nothing offered the arm.
+
+    >>> said_chance(0.4312, 0.0093), said_chance(1.0, 0.0), said_chance(None, None)
+    ('43% ± 0.9', '100%', 'not offered')
+    """
+    if chance is None:
+        return "not offered"
+    return f"{chance:.0%}" + (f" ± {100 * error:.1f}" if error else "")
+
+
+def said_time(at_ms: int | None) -> str:
+    """A time with its minute, UTC; a day where it is the beginning of one.
+
+    >>> said_time(1_763_632_800_000), said_time(1_763_596_800_000), said_time(None)
+    ('2025-11-20 10:00', '2025-11-20', 'unknown')
+    """
+    written = iso(at_ms)
+    if written is None or at_ms is None:
+        return "unknown"
+    return written[:10] if at_ms % DAY_MS == 0 else f"{written[:10]} {written[11:16]}"
 
 
 def _flat(row: object, before: str = "") -> Iterator[tuple[str, object]]:

@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from core.records.posterior import Interval
+from core.records.posterior import Interval, Posterior
 
 JudgementName = Literal[
     "poisoned",
@@ -90,3 +90,30 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     chance_error: float | None = None
     break_even: float | None = None
     no_break_even: NoBreakEven | None = None
+
+    @property
+    def since_ms(self) -> int | None:
+        """The time that matters to what is said: since when it changed, or was last observed."""
+        return self.last_at_ms if self.recent is None else self.recent.since_ms
+
+
+class JudgedPosterior(Posterior, frozen=True, kw_only=True):
+    """One arm's belief with what is to be said of it, flat, as a door hands it out; see `Judgement`.
+
+    ``others`` are the arms poisoned with it or its rivals. ``since`` (ISO 8601, UTC) to ``mean_before`` are there
+    where it changed, over ``n_since`` observations since then and ``n_before`` earlier ones.
+    """
+
+    judgement: JudgementName
+    judged_by: Interval
+    missing_pulls: int
+    break_even: float | None
+    no_break_even: NoBreakEven | None
+    chance: float | None
+    chance_error: float | None
+    others: tuple[str, ...]
+    since: str | None
+    n_since: int | None
+    mean_since: float | None
+    n_before: int | None
+    mean_before: float | None

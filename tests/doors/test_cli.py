@@ -118,6 +118,7 @@ def test_status(filled: Shell, tmp_path: Path) -> None:
         "empty",
         "arms",
         "pulls",
+        "need_a_look",
         "tokens",
         "baseline",
         "revision",
@@ -163,7 +164,23 @@ def test_posteriors(filled: Shell) -> None:
         "prior",
         "epoch",
         "last_updated",
+        "judgement",
+        "judged_by",
+        "missing_pulls",
+        "break_even",
+        "no_break_even",
+        "chance",
+        "chance_error",
+        "others",
+        "since",
+        "n_since",
+        "mean_since",
+        "n_before",
+        "mean_before",
     ]
+    assert (first["judgement"], first["missing_pulls"], first["since"]) == ("too_early", 19, None)
+    for command in ("posteriors", "arms"):
+        assert "too early: 19 more pulls" in filled(command)[1]
     assert list(first["interval"]) == ["lower", "upper", "method", "prob"]
     assert list(first["normal"]) == ["lower", "upper"]
     assert first["prior"] == {"alpha": 3, "beta": 1}

@@ -69,6 +69,8 @@ FLOWS: dict[str, tuple[Action, Flow]] = {
     "look.confidence": ("read", lambda desk, _: look.confidence(desk)),
     "look.savings": ("read", lambda desk, _: look.savings(desk)),
     "look.judgements": ("read", lambda desk, _: look.judgements(desk)),
+    "look.judged_arms": ("read", lambda desk, _: look.judged_arms(desk)),
+    "look.judged_posteriors": ("read", lambda desk, _: look.judged_posteriors(desk)),
     "look.inclusion": ("read", lambda desk, _: look.inclusion(desk)),
     "look.rewards": ("read", lambda desk, _: look.rewards(desk)),
     "look.resets": ("read", lambda desk, _: look.resets(desk)),

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from core.doors.cli.line import Format, answer, command, desk_of, done, rows_or, types_of
-from core.doors.terminal import said_mean, say, say_facts, say_table
+from core.doors.terminal import said_chance, said_mean, said_time, say, say_facts, say_table
 from core.records.times import iso
 
 if TYPE_CHECKING:
     from core.flows import look
+    from core.records.judgement import Judgement
 
 
 @command(examples=["status", "--database demo.db status --json"])
@@ -33,7 +34,7 @@ def _say_status(found: look.Status) -> None:
         ("database", found.database),
         ("learner", f"{found.learner} ({found.phase}, detection {found.mode}, revision {found.revision:,})"),
         ("runs", f"{found.runs:,} ({found.observed:,} observed; skipped: {skipped}; {found.empty:,} empty)"),
-        ("arms", f"{found.arms:,} with {found.pulls:,} pulls"),
+        ("arms", f"{found.arms:,} with {found.pulls:,} pulls{_need_a_look(found)}"),
         ("tokens", f"{found.tokens:,}"),
         ("first and last run", f"{found.first_run or 'unknown'} to {found.last_run or 'unknown'}"),
         ("baseline, selected", f"{baseline.baseline_runs:,}{truncated} and {baseline.selected_runs:,} runs"),
@@ -68,6 +69,12 @@ def _saved(percent: float | None, interval: tuple[float, float] | None) -> str:
     return f"{percent:.1f}% of the tokens, 95% interval for one look {interval[0]:.1f}% to {interval[1]:.1f}%"
 
 
+def _need_a_look(found: look.Status) -> str:
+    """Arms that something is to be said about, after their number."""
+    said = [f"{count:,} {name.replace('_', ' ')}" for name, count in found.need_a_look.items()]
+    return f"; to look at: {', '.join(said)}" if said else ""
+
+
 @command(examples=["learners", "learners --create support"])
 def learners(
     context: typer.Context,
@@ -99,11 +106,13 @@ def posteriors(
     ] = None,
     format_name: Format = None,
 ) -> None:
-    """What is believed of every arm."""
+    """What is believed of every arm, and what is to be said of it."""
     from core.flows import look
 
     types = types_of(arm_type or [])
-    found = [one for one in look.posteriors(desk_of(context)) if not types or one.type in types]
+    desk = desk_of(context)
+    judged = look.judgements(desk)
+    found = [one for one in look.judged_posteriors(desk, judged=judged) if not types or one.type in types]
     rows = [
         (
             one.arm,
@@ -112,30 +121,42 @@ def posteriors(
             f"{one.pulls:,}",
             f"{one.inclusions:,}",
             one.confidence.replace("_", " "),
+            said_chance(one.chance, one.chance_error),
+            _said(judged[one.arm]),
         )
         for one in sorted(found, key=lambda one: (-one.mean, one.arm))
     ]
-    heads = ("arm", "mean", "95% interval, exact", "pulls", "in runs", "confidence")
-    rows_or(context, format_name, found, lambda: say_table(heads, rows, numbers=(1, 2, 3, 4)))
+    heads = ("arm", "mean", "95% interval, exact", "pulls", "in runs", "confidence", "chance", "judgement")
+    rows_or(context, format_name, found, lambda: say_table(heads, rows, numbers=(1, 2, 3, 4, 6)))
 
 
 @command(examples=["arms", "arms --format tsv | cut -f 1"])
 def arms(context: typer.Context, format_name: Format = None) -> None:
-    """Every arm with its cost and prior."""
+    """Every arm with its cost and prior, and what is to be said of it."""
     from core.flows import look
 
-    found = look.arms(desk_of(context))
+    desk = desk_of(context)
+    judged = look.judgements(desk)
+    found = look.judged_arms(desk, judged=judged)
     rows = [
         (
             one.arm,
             "unknown" if one.token_cost is None else f"{one.token_cost:,}",
             f"{one.prior.alpha:g}, {one.prior.beta:g}",
             f"{one.pulls:,}",
+            _said(judged[one.arm]),
         )
         for one in found
     ]
-    heads = ("arm", "tokens", "prior", "pulls")
+    heads = ("arm", "tokens", "prior", "pulls", "judgement")
     rows_or(context, format_name, found, lambda: say_table(heads, rows, numbers=(1, 3)))
+
+
+def _said(judged: Judgement) -> str:
+    """What an arm is judged to be, in a table's cell."""
+    from core import explained
+
+    return explained.judgement(judged, since=said_time(judged.since_ms))
 
 
 @command(examples=["runs --limit 10", "runs --limit 1000 --format nl"])

@@ -19,7 +19,7 @@ from core.flows.look.chances import Inclusion, inclusion
 from core.flows.look.confidence import confidence, pulls_needed
 from core.flows.look.frame import DEMO_ORIGIN, Frame, Pulse, frame, moment, pulse
 from core.flows.look.imports import PastImport, imports
-from core.flows.look.judgement import judgements
+from core.flows.look.judgement import JudgedArm, judged_arms, judged_posteriors, judgements
 from core.flows.look.ledger import changes, resets, rewards
 from core.flows.look.notes import notes
 from core.flows.look.overview import overview
@@ -46,6 +46,7 @@ __all__ = [
     "Belief",
     "Frame",
     "Inclusion",
+    "JudgedArm",
     "Learned",
     "LedgerPlace",
     "Mark",
@@ -74,6 +75,8 @@ __all__ = [
     "frame",
     "imports",
     "inclusion",
+    "judged_arms",
+    "judged_posteriors",
     "judgements",
     "moment",
     "near_arms",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from core.columns import ArmColumns, Ints
 from core.flows.desk import Desk
-from core.flows.look.belief import belief_in
-from core.flows.look.chances import inclusion_in
+from core.flows.look.arms import ArmSummary, arms
+from core.flows.look.belief import belief_in, posteriors
+from core.flows.look.chances import Inclusion, inclusion_in
 from core.flows.look.change import changes_in
-from core.records.judgement import Judgement
-from core.records.times import DAY_MS, HOUR_MS
+from core.records.judgement import JudgedPosterior, Judgement, JudgementName
+from core.records.posterior import Posterior
+from core.records.times import DAY_MS, HOUR_MS, iso
 from core.records.view import View
 from core.statistics.change import Changes
 from core.statistics.judgement import STALE_DAYS, judge, stale_arms
@@ -22,6 +26,13 @@ from core.store.transaction import Snapshot
 
 _RECENT_MS: Final = STALE_DAYS * DAY_MS
 """An arm that was in a prompt so lately is still put in."""
+
+
+class JudgedArm(ArmSummary, frozen=True, kw_only=True):
+    """An arm in one line with the mean at which it breaks even at its cost, and what is to be said of it."""
+
+    break_even: float | None
+    judgement: JudgementName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,22 +47,78 @@ class Lately:
     changes: Changes
 
 
-def judgements(desk: Desk, view: View = View()) -> dict[str, Judgement]:  # noqa: B008 - frozen
-    """Every arm's judgement by id, as of the view's end; what an arm breaks even at is that of now."""
+def judgements(
+    desk: Desk,
+    view: View = View(),  # noqa: B008 - frozen
+    *,
+    inclusion: Inclusion | None = None,
+) -> dict[str, Judgement]:
+    """Every arm's judgement by id, as of the view's end; what an arm breaks even at is that of now.
+
+    ``inclusion`` is every arm's chance, where somebody has it already: it takes longer than all the rest.
+    """
     with desk.reading() as snapshot:
         seen = belief_in(snapshot, View(until_ms=view.until_ms))
         lately = lately_in(snapshot, seen.columns, view)
         now = seen.columns if view.until_ms is None else reads.arm_columns(snapshot)
+        chances = inclusion_in(snapshot, now) if inclusion is None else inclusion
         found = judge(
             seen.columns,
             seen.summary,
             frozenset(snapshot.settings.seed_arms),
             changes=lately.changes,
             stale=stale_arms(seen.columns, lately.inclusions, lately.end_ms),
-            chances=inclusion_in(snapshot, now).arms,
+            chances=chances.arms,
         )
     wanted = view.types or seen.columns.types
     return {one.arm: one for one, of in zip(found, seen.columns.types, strict=True) if of in wanted}
+
+
+def judged_posteriors(
+    desk: Desk,
+    view: View = View(),  # noqa: B008 - frozen
+    *,
+    judged: Mapping[str, Judgement] | None = None,
+) -> list[JudgedPosterior]:
+    """Every arm's posterior with what is to be said of it (``judged``, where that is known already), sorted by id."""
+    judged = judgements(desk, view) if judged is None else judged
+    return [_told(one, judged[one.arm]) for one in posteriors(desk, view) if one.arm in judged]
+
+
+def judged_arms(desk: Desk, *, judged: Mapping[str, Judgement] | None = None) -> list[JudgedArm]:
+    """Every arm that is listed with what it costs and what is to be said of it (``judged``, where that is known
+    already), sorted by id.
+    """
+    judged = judgements(desk) if judged is None else judged
+    return [
+        JudgedArm(
+            **msgspec.structs.asdict(one),
+            break_even=judged[one.arm].break_even,
+            judgement=judged[one.arm].name,
+        )
+        for one in arms(desk)
+        if one.arm in judged
+    ]
+
+
+def _told(believed: Posterior, judged: Judgement) -> JudgedPosterior:
+    seen = judged.recent
+    return JudgedPosterior(
+        **msgspec.structs.asdict(believed),
+        judgement=judged.name,
+        judged_by=judged.interval,
+        missing_pulls=judged.missing_pulls,
+        break_even=judged.break_even,
+        no_break_even=judged.no_break_even,
+        chance=judged.chance,
+        chance_error=judged.chance_error,
+        others=judged.others,
+        since=None if seen is None else iso(seen.since_ms),
+        n_since=None if seen is None else seen.n,
+        mean_since=None if seen is None else seen.mean,
+        n_before=None if seen is None else seen.n_before,
+        mean_before=None if seen is None else seen.mean_before,
+    )
 
 
 def lately_in(snapshot: Snapshot, columns: ArmColumns, view: View) -> Lately:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
+from core.columns import ArmColumns
 from core.flows.desk import Desk
+from core.flows.look.judgement import lately_in
 from core.flows.look.savings import savings_in
+from core.records.judgement import JUDGEMENTS, JudgementName
 from core.records.learner import Mode
 from core.records.run import Phase
 from core.records.times import iso
 from core.records.view import View
 from core.statistics import savings as savings_of
+from core.statistics.judgement import alarms, stale_arms
 from core.store import reads
 from core.store.files import files_of, is_open_to_others
+from core.store.transaction import Snapshot
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +46,8 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown.
 
-    ``open_to_others``: files of the database that other users of this machine can read.
+    ``need_a_look``: how many arms do, by the name of what they are judged to be. ``open_to_others``: files of the
+    database that other users of this machine can read.
     """
 
     database: str
@@ -52,6 +60,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     empty: int
     arms: int
     pulls: int
+    need_a_look: dict[JudgementName, int]
     tokens: int
     baseline: Baseline
     revision: int
@@ -66,6 +75,7 @@ def status(desk: Desk) -> Status:
         totals = reads.totals(snapshot)
         columns = reads.arm_columns(snapshot)
         saved = savings_in(snapshot, reads.usage_columns(snapshot), len(columns), View()).overall
+        need_a_look = _need_a_look(snapshot, columns)
     return Status(
         database=str(desk.store.path),
         learner=desk.learner,
@@ -77,6 +87,7 @@ def status(desk: Desk) -> Status:
         empty=totals.empty,
         arms=len(columns),
         pulls=int(columns.pulls.sum()),
+        need_a_look=need_a_look,
         tokens=totals.tokens,
         baseline=_baseline(saved),
         revision=snapshot.revision,
@@ -84,6 +95,14 @@ def status(desk: Desk) -> Status:
         last_run=iso(totals.last_at_ms),
         open_to_others=tuple(str(file) for file in files_of(desk.store.path) if is_open_to_others(file)),
     )
+
+
+def _need_a_look(snapshot: Snapshot, columns: ArmColumns) -> dict[JudgementName, int]:
+    lately = lately_in(snapshot, columns, View())
+    found = Counter(
+        alarms(columns, lately.changes, stale_arms(columns, lately.inclusions, lately.end_ms)).values()
+    )
+    return {name: found[name] for name in JUDGEMENTS if name in found}
 
 
 def _baseline(saved: savings_of.Comparison) -> Baseline:

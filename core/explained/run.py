@@ -1,7 +1,4 @@
-"""Explained: a run's story → plain words, the same on the command line and on the pages.
-
-Nothing here is Markdown and nothing is escaped: whoever shows it does that for the ids and excerpts in it.
-"""
+"""Run: what was decided of it and of each arm in it, by what, and what would have flipped it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,41 @@
+"""Explained: a run's story, and what an arm is judged to be → plain words, the same behind every door.
+
+Nothing here is Markdown and nothing is escaped: whoever shows it does that for the ids and excerpts in it.
+"""
+
+from core.explained.arm import judgement, of_hundred
+from core.explained.run import (
+    NONE,
+    Decided,
+    evidence,
+    flip,
+    ledger_row,
+    not_decided,
+    not_offered,
+    observed,
+    recognised,
+    recorded,
+    replaced,
+    standing,
+    verdict,
+    why,
+)
+
+__all__ = [
+    "NONE",
+    "Decided",
+    "evidence",
+    "flip",
+    "judgement",
+    "ledger_row",
+    "not_decided",
+    "not_offered",
+    "observed",
+    "of_hundred",
+    "recognised",
+    "recorded",
+    "replaced",
+    "standing",
+    "verdict",
+    "why",
+]

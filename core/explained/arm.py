@@ -1,0 +1,81 @@
+"""Arm: what it is judged to be, in a few words; a table's cell, a line of the command line."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from core.records.judgement import Judgement, Stretch
+
+
+def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911 - one a name
+    """What an arm is judged to be, and by what. ``since`` is the time that matters, as the door writes times."""
+    match one.name:
+        case "poisoned" | "rival" | "drifting" | "rising":
+            return _changed(one, since)
+        case "stale":
+            return f"stale: not observed since {since}"
+        case "never_referenced":
+            return f"never referenced in {one.pulls:,} pulls"
+        case "section":
+            return "always counted as used"
+        case "seed":
+            return "seed, always in"
+        case "too_early":
+            return f"too early: {one.missing_pulls:,} more pull{'' if one.missing_pulls == 1 else 's'}"
+        case "worth":
+            return f"earns its place: {_break_even(one)}"
+        case "not_worth":
+            return f"does not earn its place: {_break_even(one)}"
+        case "open":
+            return f"open: {_break_even(one)}, within its interval"
+        case "unopposed":
+            return "goes in whatever it is worth"
+        case "unknown":
+            return "not offered lately"
+        case _:
+            assert_never(one.name)
+
+
+def _changed(one: Judgement, since: str) -> str:
+    seen = one.recent
+    if seen is None:
+        return one.name
+    before = f"{of_hundred(seen.mean_before)} before"
+    match one.name:
+        case "poisoned":
+            return f"looks poisoned: {_counted(seen)} since {since}, {before}"
+        case "rival":
+            return f"gave way to {_named(one.others)}: {of_hundred(seen.mean)} of 100 since {since}, {before}"
+        case _:
+            return f"{one.name}: {of_hundred(seen.mean)} of 100 since {since}, {before}"
+
+
+def of_hundred(mean: float) -> str:
+    """A mean as so many of 100; never quite none or all.
+
+    >>> of_hundred(0.584), of_hundred(0.002), of_hundred(0.998)
+    ('58', 'fewer than 1', 'more than 99')
+    """
+    number = round(mean * 100)
+    return "fewer than 1" if number < 1 else "more than 99" if number > 99 else str(number)
+
+
+def _counted(seen: Stretch) -> str:
+    """How many of so many observations referenced it.
+
+    >>> _counted(Stretch(since_ms=0, mean=0.0, n=31, mean_before=0.6, n_before=90))
+    '0 of 31'
+    """
+    return f"{round(seen.mean * seen.n):,} of {seen.n:,}"
+
+
+def _named(arms: tuple[str, ...]) -> str:
+    names = [arm.split(":", 2)[2] for arm in arms[:2]]
+    more = f" and {len(arms) - 2:,} more" if len(arms) > 2 else ""
+    return " and ".join(names) + more if not more else ", ".join(names) + more
+
+
+def _break_even(one: Judgement) -> str:
+    if one.break_even is None:
+        return "no usefulness brings it in at its cost"
+    return f"breaks even at {one.break_even:.2f}"

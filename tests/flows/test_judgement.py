@@ -1,0 +1,126 @@
+"""One judgement of each arm: what needs a look, the status and the doors say the same of the same arms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core import explained
+from core.flows import look
+from core.flows.desk import Desk
+from core.flows.learn import record_all
+from core.flows.settings import change
+from core.records.arm import Arm
+from core.records.judgement import ALARMS
+from core.records.run import Call, Inventory, Run
+from core.records.times import DAY_MS
+from core.records.view import View
+from tests.flows.world import START_MS, desk_at
+
+DAY_0 = START_MS - START_MS % DAY_MS
+RATES = {
+    "tool:other:useful": (0.9, 0.9, 250),
+    "tool:other:useless": (0.02, 0.02, 2_000),
+    "tool:other:drifts": (0.85, 0.35, 50),
+    "tool:other:rises": (0.3, 0.8, 50),
+    "tool:other:never": (0.0, 0.0, 50),
+    "file:workspace:one.md": (0.6, 0.0, 50),
+    "file:workspace:two.md": (0.7, 0.0, 50),
+    "section:system:Safety": (1.0, 1.0, 50),
+    "tool:other:new": (0.5, 0.5, 50),
+    "tool:fs:Read": (0.9, 0.9, 50),
+}
+"""Of each arm how often it is used before and after day 20, and what it costs."""
+
+
+def planted(n_days: int = 30, a_day: int = 12) -> list[Run]:
+    """Runs over thirty days; the newest arm is in the last eight only."""
+    rng = np.random.default_rng(7)
+    found = []
+    for number in range(n_days * a_day):
+        day = number // a_day
+        offered = [key for key in RATES if key != "tool:other:new" or number >= n_days * a_day - 8]
+        used = [key for key in offered if rng.random() < RATES[key][day >= 20]]
+        calls = [Call(name="Bash"), *(Call(name=key.split(":")[2]) for key in used if key.startswith("tool"))]
+        said = " ".join(key.split(":", 2)[2] for key in used if key.startswith("file"))
+        found.append(
+            Run(
+                uid=f"r{number}",
+                inventory=Inventory(
+                    kind="declared", arms=tuple(Arm(key=key, token_cost=RATES[key][2]) for key in offered)
+                ),
+                calls=tuple(calls),
+                texts=(said,),
+                ended_at_ms=DAY_0 + number * DAY_MS // a_day,
+            )
+        )
+    return found
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = desk_at(tmp_path / "a.db")
+    record_all(desk, planted())
+    change(desk, "budget_tokens", 400)
+    return desk
+
+
+def test_every_arm_is_judged_as_it_was_planted(desk: Desk) -> None:
+    found = {arm: one.name for arm, one in look.judgements(desk).items()}
+    assert found == {
+        "file:workspace:one.md": "poisoned",
+        "file:workspace:two.md": "poisoned",
+        "section:system:Safety": "section",
+        "tool:fs:Read": "seed",
+        "tool:other:drifts": "drifting",
+        "tool:other:never": "never_referenced",
+        "tool:other:new": "too_early",
+        "tool:other:rises": "rising",
+        "tool:other:useful": "worth",
+        "tool:other:useless": "not_worth",
+    }
+
+
+def test_the_overview_and_the_status_name_the_arms_that_are_judged_to_need_a_look(desk: Desk) -> None:
+    judged = look.judgements(desk)
+    alarmed = {arm: one.name for arm, one in judged.items() if one.name in ALARMS}
+    listed = {
+        arm: item.kind for item in look.overview(desk).attention for arm in item.arms if item.kind in ALARMS
+    }
+    assert listed == alarmed
+    counted = {name: list(alarmed.values()).count(name) for name in alarmed.values()}
+    assert look.status(desk).need_a_look == counted
+
+
+def test_what_a_door_hands_out_is_the_judgement_with_its_evidence(desk: Desk) -> None:
+    judged = look.judgements(desk)
+    for told in look.judged_posteriors(desk):
+        one = judged[told.arm]
+        assert (told.judgement, told.chance, told.chance_error) == (one.name, one.chance, one.chance_error)
+        assert (told.mean_since is None) == (one.recent is None)
+        said = explained.judgement(one, since="then")
+        assert said
+        assert ("then" in said) == (one.recent is not None)
+    (drifts,) = [one for one in look.judged_posteriors(desk) if one.arm == "tool:other:drifts"]
+    assert drifts.mean_since is not None
+    assert drifts.mean_before is not None
+    assert drifts.mean_since < drifts.mean < drifts.mean_before
+    assert [one.arm for one in look.judged_posteriors(desk, View(types=("file",)))] == [
+        "file:workspace:one.md",
+        "file:workspace:two.md",
+    ]
+
+
+def test_as_of_an_earlier_day_nothing_had_changed_yet(desk: Desk) -> None:
+    found = look.judgements(desk, View(until_ms=DAY_0 + 20 * DAY_MS))
+    assert not {one.name for one in found.values()} & {"poisoned", "drifting", "rising"}
+    assert "tool:other:new" not in found
+
+
+def test_an_arm_has_one_chance_whoever_asks(desk: Desk) -> None:
+    seen = look.inclusion(desk)
+    for one in look.judgements(desk).values():
+        assert (one.chance, one.break_even) == (seen.arms[one.arm].chance, seen.arms[one.arm].break_even_mean)
+    assert look.judgements(desk, inclusion=seen) == look.judgements(desk)
