@@ -27,6 +27,7 @@ from core.flows.reward import RewardAnswer, reward
 from core.flows.select import select
 from core.flows.settings import SettingAnswer, change
 from core.flows.undo import UndoAnswer, redo, undo
+from core.formats import Limits
 from core.records.arm import Arm, ArmType
 from core.records.candidate import tool_candidate
 from core.records.judgement import Judgement
@@ -295,8 +296,14 @@ class Learner:
         unit: Unit | None = None,
         tools_file: str | Path | None = None,
         phase: Phase | None = None,
+        max_inflated_bytes: int | None = None,
+        max_rejected: int | None = None,
     ) -> ImportAnswer:
-        """Read transcripts, recognised by their content; again changes nothing."""
+        """Read transcripts, recognised by their content; again changes nothing.
+
+        A packed file may hold ``max_inflated_bytes`` (default 4 GiB); a file is read on up to ``max_rejected``
+        rejected lines in a row (default 100,000; 10,000 before its first good one).
+        """
         return import_files(
             self.desk,
             [Path(path) for path in paths],
@@ -304,6 +311,7 @@ class Learner:
             unit=unit,
             tools_file=None if tools_file is None else Path(tools_file),
             phase=phase,
+            limits=Limits.of(inflated_bytes=max_inflated_bytes, rejected_lines=max_rejected),
         )
 
     def export(self, file: str | Path, format: ExportFormat = "jsonl") -> ExportAnswer:

@@ -6,22 +6,18 @@ Their names are only told, never used as paths. The folder is gone when the impo
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import IO, Final
+from typing import IO
 
 from core.errors import InvalidInput
 from core.flows.desk import Desk
 from core.flows.importing import ImportAnswer, Progress, import_files
+from core.formats import Limits
+from core.formats.spool import Spool, told_name
 from core.permissions import authorise
 from core.records.run import Phase, Unit
-
-_ENDINGS: Final = (".openclaw.txt.gz", ".openclaw.txt", ".jsonl.gz", ".jsonl")
-"""Endings that tell which files belong together: a report beside its session."""
-_NAME_CHARS: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +46,16 @@ def import_dropped(
     """
     authorise(desk.actor, "ingest")
     _refuse_too_much(files, at_most_bytes)
-    with TemporaryDirectory(prefix="armscope-") as private:
-        folder = Path(private) / "files"
-        names = _put(files, folder)
-        tools_file = None if tools is None else _put_one(tools, Path(private) / "tools")
-        if tools is not None and tools_file is not None:
-            names[tools_file] = _told(tools.name)
+    with Spool(Limits()) as spool, Spool(Limits()) as aside:
+        names = {_put(file, spool): told_name(file.name) for file in files}
+        paths = list(names)[:1] if len(files) == 1 else [spool.folder]
+        tools_file = None
+        if tools is not None:
+            tools_file = _put(tools, aside)
+            names[tools_file] = told_name(tools.name)
         return import_files(
             desk,
-            list(names)[:1] if len(files) == 1 else [folder],
+            paths,
             format=format,
             unit=unit,
             tools_file=tools_file,
@@ -80,27 +77,10 @@ def _refuse_too_much(files: Sequence[Dropped], at_most_bytes: int) -> None:
         )
 
 
-def _put(files: Sequence[Dropped], folder: Path) -> dict[Path, str]:
-    """Where each file was put, with the name it is told by."""
-    folder.mkdir()
-    stems: dict[str, int] = {}
-    seen: Counter[str] = Counter()
-    names: dict[Path, str] = {}
-    for file in files:
-        ending = next((one for one in _ENDINGS if file.name.endswith(one)), "")
-        stem = file.name.removesuffix(ending)
-        number = stems.setdefault(stem, len(stems))
-        # A second file of the very same name lies in a folder of its own: neither may hide the other.
-        place = folder / f"{seen[file.name]:04d}" / f"{number:06d}{ending}"
-        seen[file.name] += 1
-        names[_put_one(file, place)] = _told(file.name)
-    return names
-
-
-def _put_one(file: Dropped, place: Path) -> Path:
-    place.parent.mkdir(exist_ok=True)
+def _put(file: Dropped, spool: Spool) -> Path:
     file.content.seek(0)
     try:
+        place = spool.place(file.name)
         with place.open("xb") as target:
             shutil.copyfileobj(file.content, target)
     except OSError as problem:
@@ -109,14 +89,3 @@ def _put_one(file: Dropped, place: Path) -> Path:
             next_step="Make room there, or import them with the command armscope import FILE.",
         ) from problem
     return place
-
-
-def _told(name: str) -> str:
-    """A foreign name for a report: text, on one line, of bounded length.
-
-    >>> _told("a" + chr(10) + "b.jsonl")
-    'a b.jsonl'
-    """
-    text = name.encode("utf-8", "replace").decode()
-    shown = "".join(char if char.isprintable() else " " for char in text)[:_NAME_CHARS]
-    return shown if shown.strip() else "file without a name"

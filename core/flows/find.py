@@ -45,8 +45,9 @@ def _folders(home: Path) -> Iterator[tuple[str, Path]]:
 
 def _in_folder(agent: str, folder: Path) -> Iterator[Found]:
     by_format: dict[str, list[Source]] = defaultdict(list)
-    for source in open_sources([folder]).sources:
-        by_format[source.format].append(source)
+    with open_sources([folder]) as opened:
+        for source in opened.sources:
+            by_format[source.format].append(source)
     for format_name, sources in sorted(by_format.items()):
         yield Found(
             agent=agent,

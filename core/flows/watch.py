@@ -16,7 +16,7 @@ from pathlib import Path
 from core.errors import UnreadableSource
 from core.flows.desk import Desk
 from core.flows.importing import ImportAnswer, import_files
-from core.formats import files_in, recognise
+from core.formats import Limits, files_in, recognise
 from core.formats.openclaw_report import session_of_report
 from core.formats.tools import NAME as TOOLS
 from core.records.run import Phase, Unit
@@ -33,6 +33,7 @@ def watch(
     unit: Unit | None = None,
     tools_file: Path | None = None,
     phase: Phase | None = None,
+    limits: Limits | None = None,
 ) -> Iterator[ImportAnswer | UnreadableSource]:
     """Import what is there, then what changes after every ``pause``; ends when that raises.
 
@@ -44,7 +45,9 @@ def watch(
         There is nothing by one of the names.
     """
     _check_exist(paths)
-    take = partial(import_files, desk, format=format, unit=unit, tools_file=tools_file, phase=phase)
+    take = partial(
+        import_files, desk, format=format, unit=unit, tools_file=tools_file, phase=phase, limits=limits
+    )
     return _watched(paths, pause, _Imports(take), only_transcripts=format is None)
 
 

@@ -7,7 +7,10 @@ of its name. A list of tools is recognised too, but used only where a person nam
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,6 +19,7 @@ from core.errors import InvalidInput, UnreadableSource
 from core.formats import (
     armscope,
     claude_code,
+    factory_droid,
     gemini_cli,
     inspect_log,
     langfuse,
@@ -23,6 +27,7 @@ from core.formats import (
     openclaw_export,
     pi_session,
     qortex_db,
+    qwen_code,
     swe_agent,
     tau2,
     tau_bench,
@@ -41,8 +46,9 @@ from core.formats.entries import (
     Stated,
 )
 from core.formats.heads import head_of, is_tools
-from core.formats.openclaw_report import session_of_report
+from core.formats.openclaw_report import is_report, session_of_report
 from core.formats.reading import Format, Head, Reading, Shape
+from core.formats.spool import Spool, Spooled, is_pipe
 from core.formats.tools import Supplied
 from core.records.run import Unit
 
@@ -68,11 +74,13 @@ FORMATS: Final[dict[str, Format]] = {
     format.name: format
     for format in (
         armscope.FORMAT,
+        qwen_code.FORMAT,
         claude_code.FORMAT,
         gemini_cli.FORMAT,
         inspect_log.FORMAT,
         openclaw_export.FORMAT,
         langfuse.FORMAT,
+        factory_droid.FORMAT,
         pi_session.FORMAT,
         qortex_db.FORMAT,
         swe_agent.FORMAT,
@@ -82,6 +90,19 @@ FORMATS: Final[dict[str, Format]] = {
     )
 }
 
+_ARCHIVES: Final = ("archive", "tar")
+_HIDDEN: Final = "A hidden file or folder is not read."
+_UNOPENED: Final = (
+    "An archive that lies among other files is not opened",
+    "Name it itself to have its files read.",
+)
+_INSIDE: Final = (
+    "An archive inside an archive is not opened",
+    "Unpack the outer one, and name the inner one.",
+)
+_ADDRESS: Final = re.compile(r"^([a-z][a-z0-9+.-]+):/+", re.IGNORECASE)
+_WITH_SLASHES: Final = r"\1://"
+"""A path folds the slashes of an address."""
 _SYNONYMS: Final[dict[Unit, frozenset[Unit]]] = {
     "prompt": frozenset(("prompt", "turn")),
     "turn": frozenset(("prompt", "turn")),
@@ -103,7 +124,8 @@ def open_sources(
     Parameters
     ----------
     paths
-        Files and folders; folders are walked in sorted order, hidden entries and links to folders left out.
+        Files and folders; folders are walked in sorted order, hidden entries and links to folders left out. A tar
+        or zip that is named is read like a folder; ``-``, a fifo or a device is read to its end first.
     format
         Read every file as this format instead of recognising it.
     unit
@@ -121,34 +143,133 @@ def open_sources(
         An unknown format, or a unit that a format doesn't have.
     """
     limits = limits or Limits()
-    forced = None if format is None else _format(format)
     names = names or {}
     supplied = None
     if tools_file is not None:
         supplied = tools.supplied(tools_file, limits, names.get(tools_file))
-    sources: dict[Path, Source] = {}
-    skipped: list[Skipped] = []
-    for path, is_named in _files(paths, skipped):
+    forced = None if format is None else _format(format)
+    with ExitStack() as kept:
+        spool = kept.enter_context(Spool(limits))
+        opening = _Opening(forced, unit, supplied, limits, names, spool)
+        for path, is_named in _files(paths, opening.skipped):
+            opening.take(path, is_named=is_named)
+        kept.pop_all()
+    return Opened(sources=tuple(opening.sources.values()), skipped=tuple(opening.skipped), close=spool.close)
+
+
+@dataclass
+class _Opening:
+    """Files, as they are looked at one by one."""
+
+    forced: Format | None
+    unit: Unit | None
+    supplied: Supplied | None
+    limits: Limits
+    names: Mapping[Path, str]
+    spool: Spool
+    sources: dict[Path, Source] = field(default_factory=dict)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def take(self, path: Path, *, is_named: bool) -> None:
+        """Look at a file; one that can't be read is an error where it was named, else left out."""
+        file = self.names.get(path) or _shown(path)
         try:
-            path = session_of_report(path) or path  # noqa: PLW2901 - one source, whichever was named
-            source = _source(path, forced, unit, supplied, limits, file=names.get(path) or _shown(path))
+            if is_named:
+                _refuse_address(file)
+                if is_pipe(path):
+                    path, file = self.spool.pipe(path)
+            self._take(path, file, closed=None if is_named or path in self.names else _UNOPENED)
         except UnreadableSource as error:
             if is_named:
                 raise
-            file = names.get(path) or _shown(path)
-            reason = error.problem.replace(f" ({file})", "")  # many files may have the same one
-            skipped.append(Skipped(file=file, reason=reason, next_step=error.next_step))
-        else:
-            sources.setdefault(path.resolve(), source)
-    return Opened(sources=tuple(sources.values()), skipped=tuple(skipped))
+            self._leave_out(file, error)
+
+    def _take(self, path: Path, file: str, *, closed: tuple[str, str] | None) -> None:
+        """Look at a file; ``closed`` says why an archive is not opened here, and what to do."""
+        path = session_of_report(path) or path  # one source, whichever was named
+        head = head_of(path, file, self.limits)
+        found = _recognised(head)
+        is_whole = found is not None or (self.forced is not None and self.forced.reads_zips)
+        if head.shape in _ARCHIVES and not is_whole:
+            if closed is not None:
+                raise UnreadableSource(f"{closed[0]} ({file}).", next_step=closed[1])
+            self._unpack(path, file, is_zip=head.shape == "archive")
+            return
+        source = self._source(path, file, head, self.forced or found)
+        self.sources.setdefault(path.resolve(), source)
+
+    def _unpack(self, path: Path, file: str, *, is_zip: bool) -> None:
+        """The files of an archive, like those of a folder."""
+
+        def is_wanted(name: str) -> bool:
+            parts = [part for part in name.split("/") if part not in {".", ".."}]
+            is_hidden = any(part.startswith((".", "__MACOSX")) for part in parts)
+            if is_hidden:
+                self.skipped.append(_left_out(f"{file}/{name}", _HIDDEN))
+            return not is_hidden
+
+        n_before, n_skipped = len(self.sources), len(self.skipped)
+        reports = []
+        for found in self.spool.unpack(path, file, is_zip=is_zip, wanted=is_wanted):
+            if is_report(found.path):
+                reports.append(found)  # their sessions may come later
+            else:
+                self._take_member(found)
+        for found in reports:
+            self._take_member(found)
+        if len(self.sources) == n_before:
+            reason = self.skipped[n_skipped].reason if len(self.skipped) > n_skipped else "It is empty."
+            raise UnreadableSource(
+                f"An archive to import must hold files with runs, but this one holds none ({file}). The first: "
+                f"{reason}",
+                next_step="Check what was packed.",
+            )
+
+    def _take_member(self, found: Spooled) -> None:
+        try:
+            self._take(found.path, found.file, closed=_INSIDE)
+        except UnreadableSource as error:
+            self._leave_out(found.file, error)
+            found.path.unlink()
+
+    def _leave_out(self, file: str, error: UnreadableSource) -> None:
+        reason = error.problem.replace(f" ({file})", "")  # many files may have the same one
+        self.skipped.append(Skipped(file=file, reason=reason, next_step=error.next_step))
+
+    def _source(self, path: Path, file: str, head: Head, format: Format | None) -> Source:
+        if format is None:
+            raise _foreign(file, head)
+        chosen = _unit(format, self.unit)
+        taken = self.supplied if format.takes_tools else None
+        reading = Reading(
+            path=path,
+            file=file,
+            shape=_shape(format, head),
+            unit=chosen or "prompt",
+            supplied=None if taken is None or format.names_domain else taken.one(),
+            limits=self.limits,
+            by_domain=taken if format.names_domain else None,
+        )
+        return Source(
+            file=file,
+            format=format.name,
+            unit=chosen,
+            size_bytes=path.stat().st_size,
+            path=path,
+            read=partial(format.read, reading),
+        )
 
 
 def recognise(path: Path, limits: Limits | None = None) -> str | None:
-    """Name of the file's format, ``tools`` for a list of tools, None if it is none that we know."""
+    """Name of the file's format, ``archive`` for what holds other files, ``tools`` for a list of tools, None if it is
+    none that we know.
+    """
     head = head_of(path, _shown(path), limits or Limits())
     found = _recognised(head)
     if found is not None:
         return found.name
+    if head.shape in _ARCHIVES:
+        return "archive"
     return tools.NAME if is_tools(head) else None
 
 
@@ -156,43 +277,18 @@ def _recognised(head: Head) -> Format | None:
     return next((format for format in FORMATS.values() if format.claims(head)), None)
 
 
-def _source(
-    path: Path,
-    forced: Format | None,
-    unit: Unit | None,
-    supplied: Supplied | None,
-    limits: Limits,
-    *,
-    file: str,
-) -> Source:
-    head = head_of(path, file, limits)
-    format = forced or _recognised(head)
-    if format is None:
-        raise _foreign(file, head)
-    chosen = _unit(format, unit)
-    taken = supplied if format.takes_tools else None
-    reading = Reading(
-        path=path,
-        file=file,
-        shape=_shape(format, head),
-        unit=chosen or "prompt",
-        supplied=None if taken is None or format.names_domain else taken.one(),
-        limits=limits,
-        by_domain=taken if format.names_domain else None,
-    )
-    return Source(
-        file=file,
-        format=format.name,
-        unit=chosen,
-        size_bytes=path.stat().st_size,
-        path=path,
-        read=partial(format.read, reading),
-    )
-
-
 def _shape(format: Format, head: Head) -> Shape:
     """What is one document by its format need not look like one: it may stand on a single line."""
     return "object" if format.is_document and head.shape != "archive" else head.shape
+
+
+def _refuse_address(file: str) -> None:
+    if _ADDRESS.match(file):
+        address = _ADDRESS.sub(_WITH_SLASHES, file)
+        raise UnreadableSource(
+            f"A file to import must be on this machine; addresses are not read, got {address}.",
+            next_step="Download it first, then import the file.",
+        )
 
 
 def _foreign(file: str, head: Head) -> UnreadableSource:
@@ -263,10 +359,10 @@ def _is_folder(path: Path) -> bool:
 def _walk(folder: Path, skipped: list[Skipped]) -> Iterator[Path]:
     for entry in _entries(folder, skipped):
         if entry.name.startswith("."):
-            skipped.append(_left_out(entry, "A hidden file or folder is not read."))
+            skipped.append(_left_out(_shown(entry), _HIDDEN))
         elif entry.is_dir():
             if entry.is_symlink():
-                skipped.append(_left_out(entry, "A link to a folder is not followed."))
+                skipped.append(_left_out(_shown(entry), "A link to a folder is not followed."))
             else:
                 yield from _walk(entry, skipped)
         else:
@@ -277,12 +373,12 @@ def _entries(folder: Path, skipped: list[Skipped]) -> Sequence[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError as error:
-        skipped.append(_left_out(folder, f"A folder must be readable, got {error.strerror}."))
+        skipped.append(_left_out(_shown(folder), f"A folder must be readable, got {error.strerror}."))
         return ()
 
 
-def _left_out(path: Path, reason: str) -> Skipped:
-    return Skipped(file=_shown(path), reason=reason, next_step="Name it itself to have it read.")
+def _left_out(file: str, reason: str) -> Skipped:
+    return Skipped(file=file, reason=reason, next_step="Name it itself to have it read.")
 
 
 def _shown(path: Path) -> str:

@@ -83,23 +83,23 @@ class Archive:
         """Content of one entry, or why there is none."""
         entry = self._entries[name]
         if entry.compress_type not in _READ_METHODS or entry.flag_bits & _ENCRYPTED:
-            return Damage("is compressed or encrypted in a way that is not read")
+            return Damage("is compressed or encrypted in a way that is not read", "entry")
         highest = self._limits.document_bytes
         try:
             with self._zip.open(entry) as content:
                 document = content.read(highest + 1)
         except _BROKEN:
-            return Damage("has damaged compressed data")
+            return Damage("has damaged compressed data", "entry")
         self._count(entry, len(document))
         if len(document) > highest:
-            return Damage(f"is larger than {highest // MIB} MiB")
+            return Damage(f"is larger than {highest // MIB} MiB", "entry")
         return document
 
     def copy(self, name: str, target: IO[bytes]) -> str | Damage:
         """Write one entry, however large, into an open file; its SHA-256, or why it could not be read."""
         entry = self._entries[name]
         if entry.compress_type not in _READ_METHODS or entry.flag_bits & _ENCRYPTED:
-            return Damage("is compressed or encrypted in a way that is not read")
+            return Damage("is compressed or encrypted in a way that is not read", "entry")
         digest = hashlib.sha256()
         try:
             with self._zip.open(entry) as content:
@@ -108,7 +108,7 @@ class Archive:
                     digest.update(piece)
                     target.write(piece)
         except _BROKEN:
-            return Damage("has damaged compressed data")
+            return Damage("has damaged compressed data", "entry")
         self._count(entry, 0)
         return digest.hexdigest()
 

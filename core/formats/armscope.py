@@ -211,18 +211,15 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 def _read_lines(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     inventories = _Inventories()
-    for number, raw in reading.raw_records(progress):
-        if isinstance(raw, Rejected):
-            yield raw
-            continue
-        try:
-            line = _LINE.decode(raw)
-            entry = _run_entry(line, inventories) if isinstance(line, _Run) else line
-        except UNDECODABLE as error:
+
+    def entry_of(raw: bytes) -> Entry:
+        line = _LINE.decode(raw)
+        return _run_entry(line, inventories) if isinstance(line, _Run) else line
+
+    for _, raw, entry in reading.records(entry_of, progress):
+        if isinstance(entry, Rejected):
             _refuse_newer_version(raw, reading.file)
-            yield reading.rejected(number, error, raw)
-        else:
-            yield entry
+        yield entry
 
 
 def _refuse_newer_version(raw: bytes, file: str) -> None:
@@ -405,4 +402,4 @@ def _written_arm(arm: Arm) -> str | _Arm:
     return _Arm(key=arm.key, label=arm.label, token_cost=arm.token_cost, content=arm.content, prior=arm.prior)
 
 
-FORMAT: Final = Format(name=NAME, units=(), claims=_claims, read=_read, takes_tools=False)
+FORMAT: Final = Format(name=NAME, units=(), claims=_claims, read=_read, takes_tools=False, reads_zips=True)

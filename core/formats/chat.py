@@ -6,6 +6,7 @@ Only role ``assistant`` counts: the user may be simulated and call tools too.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,17 +16,26 @@ import msgspec
 from core.errors import InvalidInput
 from core.formats.entries import Entry, Outside, Progress, Rejected
 from core.formats.moments import moment
-from core.formats.reading import Reading
-from core.formats.strict import UNDECODABLE
+from core.formats.reading import Head, Reading, first_keys
 from core.formats.tools import inferred
+from core.formats.unknown import Unknown
 from core.records.limits import Label
 from core.records.run import METADATA_CHARS, Call, Inventory, Run, Status, Usage
 
 
 class Part(msgspec.Struct):
-    """A piece of a message's content; only its text is read."""
+    """A piece of a message's content: a text, or one of Anthropic's blocks, of which calls are read."""
 
     text: str | None = None
+    type: str | None = None
+    name: Label | None = None
+    input: msgspec.Raw = msgspec.Raw(b"")
+
+    @property
+    def call(self) -> Call | None:
+        if self.type not in _CALL_PARTS or not self.name:
+            return None
+        return Call(name=self.name, metadata=metadata(bytes(self.input)))
 
 
 class Function(msgspec.Struct):
@@ -58,12 +68,16 @@ class ToolCall(msgspec.Struct):
 
 
 class Message(msgspec.Struct):
-    """An OpenAI chat message; ``function_call`` is how calls were written before ``tool_calls``."""
+    """A chat message; ``function_call`` is how calls were written before ``tool_calls``. Anthropic's are parts of the
+    content, and their results are the user's.
+    """
 
     role: str
     content: str | list[Part] | None = None
     tool_calls: list[ToolCall] | None = None
     function_call: Function | None = None
+    parts: msgspec.Raw = msgspec.Raw(b"")
+    other_calls: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="toolCalls")
 
     @property
     def text(self) -> str:
@@ -76,12 +90,62 @@ class Message(msgspec.Struct):
         calls = [called.call for called in self.tool_calls or ()]
         if self.function_call is not None:
             calls.append(self.function_call.call)
+        if isinstance(self.content, list):
+            calls += [part.call for part in self.content]
         return [call for call in calls if call is not None]
+
+    @property
+    def opens_turn(self) -> bool:
+        """Whether the user says something; who only hands over results doesn't."""
+        if self.role != "user":
+            return False
+        if isinstance(self.content, list) and any(part.type == "tool_result" for part in self.content):
+            return False
+        return bool(self.text.strip())
+
+    def foreign(self, unknown: Unknown) -> int:
+        """Count what is not understood of it; how much of that may be calls."""
+        n_calls = 0
+        if isinstance(self.content, list):
+            for part in self.content:
+                if part.type is not None and part.type not in _PARTS and not part.type.endswith(_RESULT):
+                    n_calls += unknown.block(part.type)
+        for name, held in (("parts", self.parts), ("toolCalls", self.other_calls)):
+            if held and bytes(held) not in _NOTHING:
+                unknown.field(name)
+                n_calls += 1
+        return n_calls
 
     @property
     def sent_at(self) -> str | None:
         """When it was sent, where a format tells."""
         return None
+
+
+_CALL_PARTS: Final = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
+_PARTS: Final = _CALL_PARTS | {
+    "text",
+    "input_text",
+    "output_text",
+    "image",
+    "image_url",
+    "input_image",
+    "input_audio",
+    "audio",
+    "video",
+    "video_url",
+    "file",
+    "input_file",
+    "document",
+    "refusal",
+    "thinking",
+    "redacted_thinking",
+    "reasoning",
+    "tool_result",
+    "data",
+}
+_RESULT: Final = "_tool_result"
+_NOTHING: Final = (b"null", b"[]", b"{}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,12 +174,14 @@ class Segment:
     """A stretch of a conversation, still growing."""
 
     n_replies: int = 0
+    n_foreign: int = 0
     calls: list[Call] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     ended_at: str | None = None
 
-    def add(self, message: Message) -> None:
+    def add(self, message: Message, unknown: Unknown) -> None:
         self.n_replies += 1
+        self.n_foreign += message.foreign(unknown)
         self.ended_at = message.sent_at or self.ended_at
         self.calls.extend(message.calls)
         if text := message.text:
@@ -138,26 +204,32 @@ def metadata(arguments: bytes) -> str:
     return arguments[: 4 * METADATA_CHARS].decode(errors="ignore")[:METADATA_CHARS]
 
 
-def turns(messages: Sequence[Message]) -> tuple[Segment, list[Segment]]:
+def turns(messages: Sequence[Message], unknown: Unknown) -> tuple[Segment, list[Segment]]:
     """What comes before the first user text, and the turns that user texts open."""
     before = current = Segment()
     opened: list[Segment] = []
     for message in messages:
         if message.role == "assistant":
-            current.add(message)
-        elif message.role == "user" and message.text.strip():
+            current.add(message, unknown)
+        elif message.opens_turn:
             current = Segment()
             opened.append(current)
     return before, opened
 
 
-def episode(messages: Sequence[Message]) -> Segment:
+def episode(messages: Sequence[Message], unknown: Unknown) -> Segment:
     """All replies as one stretch."""
     whole = Segment()
     for message in messages:
         if message.role == "assistant":
-            whole.add(message)
+            whole.add(message, unknown)
     return whole
+
+
+def lists_messages(head: Head, name: str) -> bool:
+    """Whether a field holds messages that have a role."""
+    found = re.search(rb'"%b"\s*:\s*\[\s*\{' % name.encode(), head.start)
+    return found is not None and "role" in first_keys(head.start[found.end() - 1 :])
 
 
 Decode = Callable[[bytes], Record]
@@ -182,23 +254,23 @@ def read(
     file is then read twice, and the longer file's inventory supersedes (`Run.rank`).
     """
     pieces = pieces or reading.raw_records
-    ordinals = _Ordinals()
+    ordinals, unknown = _Ordinals(), Unknown()
     called: _Called | None = None
-    for number, raw in pieces(progress):
-        if isinstance(raw, Rejected):
-            yield raw
+
+    def identified(raw: bytes) -> tuple[Record, str]:
+        record = decode(raw)
+        return record, record.identity or ordinals.identity(raw)
+
+    for number, raw, found in reading.records(identified, pieces=pieces(progress)):
+        if isinstance(found, Rejected):
+            yield found
             continue
-        try:
-            record = decode(raw)
-            source = record.identity or ordinals.identity(raw)
-        except UNDECODABLE as error:
-            yield reading.rejected(number, error, raw)
-            continue
+        record, source = found
         inventory, rank = record.declared or reading.supplied, len(record.messages)
         if inventory is None:
-            called = called or _called(pieces, decode)
+            called = called or _called(reading, pieces, decode)
             inventory, rank = called.inventory, record.rank or called.n_records
-        found = _Found(
+        one = _Found(
             format_name=format_name,
             reading=reading,
             number=number,
@@ -206,11 +278,13 @@ def read(
             source=source,
             inventory=inventory,
             rank=rank,
+            unknown=unknown,
         )
         try:
-            yield from found.entries()
+            yield from one.entries()
         except InvalidInput as error:  # counts that no run can have, once they are added up
             yield reading.rejected(number, error, raw)
+    yield from unknown.remarks(reading.file)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,12 +298,14 @@ class _Found:
     source: str
     inventory: Inventory
     rank: int
+    unknown: Unknown
 
     def entries(self) -> Iterator[Entry]:
+        """Its runs. What calls tools in no way that is understood is none: it would pass for conversation."""
         if self.reading.unit == "episode":
-            yield self._run(episode(self.record.messages), self.source, is_last=True)
+            yield self._told(episode(self.record.messages, self.unknown), self.source, is_last=True)
             return
-        before, opened = turns(self.record.messages)
+        before, opened = turns(self.record.messages, self.unknown)
         if before.n_replies or not opened:
             yield Outside(
                 file=self.reading.file,
@@ -239,7 +315,13 @@ class _Found:
                 no_user_text=not opened,
             )
         for ordinal, segment in enumerate(opened):
-            yield self._run(segment, f"{self.source}/{ordinal}", is_last=ordinal == len(opened) - 1)
+            yield self._told(segment, f"{self.source}/{ordinal}", is_last=ordinal == len(opened) - 1)
+
+    def _told(self, segment: Segment, identity: str, *, is_last: bool) -> Run | Rejected:
+        if segment.n_foreign and not segment.calls:
+            reason = self.unknown.no_call_is_known(segment.n_foreign)
+            return Rejected(file=self.reading.file, line=self.number, reason=reason)
+        return self._run(segment, identity, is_last=is_last)
 
     def _run(self, segment: Segment, identity: str, *, is_last: bool) -> Run:
         """Reward, usage and duration are the whole record's: a single turn has none. How the record ended is
@@ -293,16 +375,13 @@ class _Called:
     n_records: int
 
 
-def _called(pieces: Pieces, decode: Decode) -> _Called:
+def _called(reading: Reading, pieces: Pieces, decode: Decode) -> _Called:
     """Names called in all records that list no tools themselves, and how many those are."""
     names: set[str] = set()
     n_records = 0
-    for _, raw in pieces(None):
-        try:
-            record = None if isinstance(raw, Rejected) else decode(raw)
-        except UNDECODABLE:
-            continue  # it is reported where the runs are read
-        if record is not None and record.declared is None:
+    for _, _, record in reading.records(decode, pieces=pieces(None)):
+        # What could not be read is reported where the runs are read.
+        if not isinstance(record, Rejected) and record.declared is None:
             n_records += 1
-            names.update(call.name for call in episode(record.messages).calls)
+            names.update(call.name for call in episode(record.messages, Unknown()).calls)
     return _Called(inferred(names), n_records)

@@ -1,39 +1,42 @@
 """Claude Code session files: JSON lines by ``type``, one run per prompt of the person.
 
 A prompt is a user line with text of its own: no tool result, no meta line, no summary of a compaction, no
-sub-agent's (``isSidechain``), no output of a local command and no note of an interruption. One response is
-spread over several lines that repeat its ``message.id`` and its usage; the last usage counts. ``progress``
-lines carry sub-agents' calls, which are not the agent's. Lines of the model ``<synthetic>`` are notices of
-the program, not replies.
+sub-agent's (``isSidechain``), no output of a local command and no note of an interruption. A notice that a task in
+the background has ended starts a turn of the agent too, so it opens a run like a prompt does. One response is
+spread over several lines that repeat its ``message.id`` and its usage; the last usage counts. ``progress`` lines
+carry sub-agents' calls, which are not the agent's. Lines of the model ``<synthetic>`` are notices of the program,
+not replies. Programs that write calls as lines of their own (``type: "tool"`` with a ``tool_name``, ``type:
+"tool_use"``, or a ``tool_use`` beside the message) are read too.
 
-No list of tools is in the file: the inventory is what the session calls, so runs are handed out once the
-whole session has been read; kept in memory meanwhile are names, texts and counts of one session.
+The inventory is what the session calls, unless its lines of deferred tools (``deferred_tools_delta``) list all that
+it calls: then they are the tools on offer, and declare it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
-from core.errors import InvalidInput
 from core.formats.chat import metadata
-from core.formats.entries import Entry, Progress, Rejected
+from core.formats.entries import Entry, Progress, Skipped
 from core.formats.identity import digest_of, plain
-from core.formats.moments import moment
 from core.formats.reading import Format, Head, Reading
+from core.formats.sessions import Prompt, Session, read_named
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import inferred
+from core.formats.unknown import Unknown, may_be_call
 from core.records.limits import Label, Millis, Tokens
-from core.records.run import Call, Inventory, Run, Status, Usage
+from core.records.run import Call, Inventory, Usage
 
 NAME: Final = "claude-code"
 
 _NOT_PROMPTS: Final = ("<local-command", "<bash-", "[Request interrupted")
 _INTERRUPTED: Final = "[Request interrupted"
 _SYNTHETIC: Final = "<synthetic>"
+_DELTA: Final = b'"deferred_tools_delta"'
 
 
 class _Block(msgspec.Struct, gc=False):
@@ -56,6 +59,9 @@ class _Message(msgspec.Struct, gc=False):
     id: str | None = None
     model: Label | None = None
     usage: _Usage | None = None
+    parts: msgspec.Raw = msgspec.Raw(b"")
+    tool_calls: msgspec.Raw = msgspec.Raw(b"")
+    function_call: msgspec.Raw = msgspec.Raw(b"")
 
     @property
     def blocks(self) -> list[_Block]:
@@ -63,13 +69,21 @@ class _Message(msgspec.Struct, gc=False):
             return self.content
         return [] if self.content is None else [_Block(type="text", text=self.content)]
 
+    @property
+    def unread(self) -> list[str]:
+        """Fields that carry calls in other programs' messages, and something here."""
+        return [name for name in _UNREAD if bytes(getattr(self, name)) not in _NOTHING]
+
 
 _NO_MESSAGE: Final = _Message()
+_UNREAD: Final = ("parts", "tool_calls", "function_call")
+_NOTHING: Final = (b"", b"null", b"[]", b"{}")
 
 
 class _Line(msgspec.Struct, rename="camel", gc=False):
     type: str
     uuid: str | None = None
+    parent_uuid: str | None = None
     session_id: str | None = None
     is_sidechain: bool | None = None
     is_meta: bool | None = None
@@ -79,6 +93,28 @@ class _Line(msgspec.Struct, rename="camel", gc=False):
     subtype: str | None = None
     duration_ms: Millis | float | None = None
     message: _Message | None = None
+    attachment: msgspec.Raw = msgspec.Raw(b"")
+    tool_use: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="tool_use")
+
+
+class _CallLine(msgspec.Struct, gc=False):
+    """A call that is a line of its own, or lies beside a message."""
+
+    tool_name: Label | None = None
+    name: Label | None = None
+    tool_use_id: str | None = None
+    id: str | None = None
+    tool_input: msgspec.Raw = msgspec.Raw(b"")
+    input: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Delta(msgspec.Struct, rename="camel"):
+    """Tools that came on offer, or were taken away."""
+
+    type: str
+    added_names: list[str] = []
+    removed_names: list[str] = []
+    pending_mcp_servers: list[msgspec.Raw] | None = None
 
 
 class _Kind(msgspec.Struct, gc=False):
@@ -87,14 +123,68 @@ class _Kind(msgspec.Struct, gc=False):
 
 _LINE: Final = msgspec.json.Decoder(_Line)
 _KIND: Final = msgspec.json.Decoder(_Kind)
+_CALLS: Final = msgspec.json.Decoder(list[_CallLine] | _CallLine)
+_DELTAS: Final = msgspec.json.Decoder(_Delta)
 _CONVERSATION: Final = frozenset(("user", "assistant", "system"))
+_CALL_LINES: Final = frozenset(("tool", "tool_use"))
+_READ: Final = _CONVERSATION | _CALL_LINES
 _CLAIMED: Final = frozenset((*_CONVERSATION, "progress"))
+_PASSED_OVER: Final = frozenset(
+    (
+        "progress",
+        "summary",
+        "file-history-snapshot",
+        "queue-operation",
+        "permission-mode",
+        "mode",
+        "agent-name",
+        "agent-setting",
+        "custom-title",
+        "ai-title",
+        "tag",
+        "last-prompt",
+        "frame-link",
+        "pr-link",
+        "worktree-state",
+        "content-replacement",
+        "marble-origami-commit",
+        "attribution-snapshot",
+        "speculation-accept",
+        "relocated",
+        "bridge-session",
+        "atis-latch",
+    )
+)
+"""Lines about the session that say nothing of what the agent did."""
+_CALL_BLOCKS: Final = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
+_OTHER_BLOCKS: Final = frozenset(
+    (
+        "text",
+        "thinking",
+        "redacted_thinking",
+        "image",
+        "document",
+        "tool_result",
+        "tool_reference",
+        "mcp_tool_result",
+        "search_result",
+        "fallback",
+        "compaction",
+        "container_upload",
+    )
+)
+_RESULT: Final = "_tool_result"
+"""How the results of the tools end that the model's own servers run."""
 
 
 def _claims(head: Head) -> bool:
-    return any(
-        "sessionId" in line and "uuid" in line and _type_of(line) in _CLAIMED for line in head.lines
-    ) or any("leafUuid" in line and _type_of(line) == "summary" for line in head.lines)
+    return any(_is_ours(line) for line in head.lines) or any(
+        "leafUuid" in line and _type_of(line) == "summary" for line in head.lines
+    )
+
+
+def _is_ours(line: dict[str, msgspec.Raw]) -> bool:
+    return "sessionId" in line and "uuid" in line and _type_of(line) in _CLAIMED
 
 
 def _type_of(line: dict[str, msgspec.Raw]) -> str:
@@ -103,43 +193,45 @@ def _type_of(line: dict[str, msgspec.Raw]) -> str:
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    session = _Session()
-    for number, raw in reading.raw_records(progress):
-        if isinstance(raw, Rejected):
-            yield raw
-            continue
-        try:
-            session.add(raw)
-        except UNDECODABLE as error:
-            if not _is_of_no_interest(raw):
-                yield reading.rejected(number, error, raw)
-    yield from session.runs(reading)
+    n_entries = 0
+    sidechains = _Sidechains()
+    for entry in read_named(reading, progress, _decode, sidechains.begin):
+        n_entries += 1
+        yield entry
+    if sidechains.n_lines and not n_entries:
+        yield Skipped(
+            file=reading.file,
+            reason="A sub-agent's session holds no runs: its prompts and calls are not the agent's.",
+            next_step="Import the session that started it.",
+        )
+
+
+def _decode(raw: bytes) -> _Line | None:
+    """The line; None = a whole line of a type that is not read, which may have any other shape."""
+    try:
+        return _LINE.decode(raw)
+    except UNDECODABLE:
+        if _is_of_no_interest(raw):
+            return None
+        raise
+
+
+def _is_of_no_interest(raw: bytes) -> bool:
+    try:
+        return _KIND.decode(raw).type not in _READ
+    except UNDECODABLE:
+        return False
 
 
 def _identity(line: _Line, raw: bytes) -> str:
     return plain(line.uuid) or digest_of(raw.strip())
 
 
-def _is_of_no_interest(raw: bytes) -> bool:
-    """A whole line of a type that is not read may have any other shape."""
-    try:
-        return _KIND.decode(raw).type not in _CONVERSATION
-    except UNDECODABLE:
-        return False
-
-
 @dataclass(slots=True)
-class _Growing:
-    """A run whose lines are still being read."""
+class _Prompt(Prompt):
+    """``offered`` are the tools that lines of deferred tools told of; None = there was no such line yet."""
 
-    identity: str
-    status: Status = "completed"
-    model: str | None = None
-    n_replies: int = 0
-    last_time: str | None = None
-    duration_ms: int | None = None
-    calls: list[Call] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
+    offered: frozenset[str] | None = None
     usages: dict[str, _Usage] = field(default_factory=dict)
 
     @property
@@ -154,27 +246,40 @@ class _Growing:
         return None if found.tokens is None else found
 
 
-@dataclass(slots=True)
-class _Session:
-    """Lines of one file → its runs."""
+@dataclass
+class _Sidechains:
+    """How many lines of a file are sub-agents'."""
 
     n_lines: int = 0
-    session_id: str | None = None
-    first: str | None = None
-    current: _Growing | None = None
-    grown: list[_Growing] = field(default_factory=list)
-    _seen_lines: set[str] = field(default_factory=set)
-    _seen_calls: set[str] = field(default_factory=set)
-    _owners: dict[str, _Growing] = field(default_factory=dict)
 
-    def add(self, raw: bytes) -> None:
-        line = _LINE.decode(raw)
-        kind = line.type
-        if kind not in _CONVERSATION or line.is_sidechain or self._is_repeated(line):
+    def begin(self, unknown: Unknown) -> _Session:
+        return _Session(unknown=unknown, sidechains=self)
+
+
+@dataclass
+class _Session(Session[_Prompt, _Line]):
+    format_name = NAME
+
+    first: str | None = None
+    sidechains: _Sidechains = field(default_factory=_Sidechains)
+    _open: _Prompt | None = None
+    _offered: frozenset[str] | None = None
+    _is_pending: bool = False
+    _seen_calls: set[str] = field(default_factory=set)
+    _owners: dict[str, _Prompt] = field(default_factory=dict)
+
+    def add(self, line: _Line, raw: bytes) -> None:
+        if line.is_sidechain:
+            self.sidechains.n_lines += 1
             return
-        self.n_lines += 1
-        if not self.session_id:
-            self.session_id = line.session_id
+        kind = line.type
+        if self.is_repeated(line.uuid, line.parent_uuid) or kind in _PASSED_OVER:
+            return
+        if kind not in _CONVERSATION:
+            self._add_other(line, raw)
+            return
+        self.n_facts += 1
+        self.note_time(line.timestamp)
         if self.first is None and kind != "system":
             self.first = _identity(line, raw)
         if kind == "assistant":
@@ -184,30 +289,44 @@ class _Session:
         else:
             self._add_notice(line)
 
-    def runs(self, reading: Reading) -> Iterator[Run | Rejected]:
-        inventory = reading.supplied
-        if inventory is None:
-            inventory = inferred({call.name for run in self.grown for call in run.calls})
+    @property
+    def source(self) -> str:
         # A session's id alone is not enough: a fork of a session may carry it on.
-        session = plain(self.session_id)
-        source = f"{session or 'session'}/{self.first}"
-        for run in self.grown:
-            try:
-                yield self._run(run, inventory, session, source)
-            except InvalidInput as error:  # counts that no run can have, once they are added up
-                yield Rejected(file=reading.file, line=None, reason=error.problem)
+        return f"{self.name or 'session'}/{self.first}"
 
-    def _is_repeated(self, line: _Line) -> bool:
-        if line.uuid is None:
-            return False
-        n_seen = len(self._seen_lines)
-        self._seen_lines.add(line.uuid)
-        return len(self._seen_lines) == n_seen
+    @property
+    def name(self) -> str | None:
+        return plain(self.id)
 
-    def _open(self, identity: str) -> _Growing:
-        self.current = _Growing(identity)
-        self.grown.append(self.current)
-        return self.current
+    def inventories(self, reading: Reading) -> Callable[[_Prompt], Inventory]:
+        if not self._is_declared():
+            return super().inventories(reading)
+        known: dict[frozenset[str], Inventory] = {}
+
+        def declared(prompt: _Prompt) -> Inventory:
+            offered = prompt.offered or frozenset()
+            if offered not in known:
+                known[offered] = Inventory(kind="declared", arms=inferred(offered).arms)
+            return known[offered]
+
+        return declared
+
+    def _is_declared(self) -> bool:
+        """Whether what the session tells of its tools is all of them: no call says otherwise."""
+        replied = [prompt for prompt in self.prompts if prompt.n_replies]
+        return (
+            bool(replied)
+            and not self._is_pending
+            and all(
+                prompt.offered is not None and all(call.name in prompt.offered for call in prompt.calls)
+                for prompt in replied
+            )
+        )
+
+    def _begin(self, identity: str) -> _Prompt:
+        self._open = _Prompt(identity, offered=self._offered)
+        self.prompts.append(self._open)
+        return self._open
 
     def _add_user(self, line: _Line, raw: bytes) -> None:
         blocks = (line.message or _NO_MESSAGE).blocks
@@ -215,20 +334,23 @@ class _Session:
             self._touch(line)
             return
         text = "\n".join([block.text for block in blocks if block.type == "text" and block.text])
-        if self.current is not None and text.startswith(_INTERRUPTED):
-            self.current.status = "aborted"
-            self.current.last_time = line.timestamp
+        for block in blocks:
+            if block.type not in _OTHER_BLOCKS:
+                self.unknown.block(block.type)
+        if self._open is not None and text.startswith(_INTERRUPTED):
+            self._open.status = "aborted"
+            self._open.last_time = line.timestamp
         if "tool_result" in [block.type for block in blocks]:
             self._touch(line)
         elif not (line.is_meta or line.is_compact_summary or text.startswith(_NOT_PROMPTS)) and text.strip():
-            self._open(_identity(line, raw)).last_time = line.timestamp
+            self._begin(_identity(line, raw)).last_time = line.timestamp
 
     def _add_reply(self, line: _Line, raw: bytes) -> None:
         message = line.message or _NO_MESSAGE
         if message.model == _SYNTHETIC:
             self._add_failure(line)
             return
-        run = self.current or self._open(_identity(line, raw))
+        run = self._open or self._begin(_identity(line, raw))
         run.n_replies += 1
         run.model = message.model or run.model
         if run.status == "error":
@@ -238,57 +360,96 @@ class _Session:
         if message.usage is not None:
             response = message.id or _identity(line, raw)
             self._owners.setdefault(response, run).usages[response] = message.usage
+        self._add_blocks(run, message)
+        if line.tool_use:
+            self._add_calls(run, line.tool_use)
+
+    def _add_blocks(self, run: _Prompt, message: _Message) -> None:
         for block in message.blocks:
             if block.type == "text":
                 if block.text:
                     run.texts.append(block.text)
-            elif block.type == "tool_use" and block.name and self._is_new_call(block):
-                run.calls.append(Call(name=block.name, metadata=metadata(bytes(block.input))))
+            elif block.type in _CALL_BLOCKS:
+                if block.name:
+                    self._add_call(run, block.name, block.id, block.input)
+            elif block.type not in _OTHER_BLOCKS and not block.type.endswith(_RESULT):
+                run.n_foreign += self.unknown.block(block.type)
+        if message.parts or message.tool_calls or message.function_call:
+            for name in message.unread:
+                self.unknown.field(name)
+                run.n_foreign += 1
+
+    def _add_other(self, line: _Line, raw: bytes) -> None:
+        """What is no conversation: a call on a line of its own, tools on offer, or something unknown."""
+        if line.type in _CALL_LINES:
+            self.n_facts += 1
+            self.note_time(line.timestamp)
+            self.first = self.first or _identity(line, raw)
+            run = self._open or self._begin(_identity(line, raw))
+            run.n_replies += 1
+            self._add_calls(run, line.tool_use or msgspec.Raw(raw))
+            self._touch(line)
+        elif line.type == "tool_result":
+            self._touch(line)
+        elif line.type == "attachment":
+            if _DELTA in bytes(line.attachment):
+                self._add_offer(line)
+        else:
+            self.unknown.line(line.type)
+            if may_be_call(line.type) and self._open is not None:
+                self._open.n_foreign += 1
+
+    def _add_calls(self, run: _Prompt, raw: msgspec.Raw) -> None:
+        try:
+            told = _CALLS.decode(raw)
+        except UNDECODABLE:
+            told = []
+        for call in told if isinstance(told, list) else [told]:
+            name = call.tool_name or call.name
+            if name:
+                self._add_call(run, name, call.tool_use_id or call.id, call.tool_input or call.input)
+            else:
+                self.unknown.field("tool_use")
+                run.n_foreign += 1
+
+    def _add_call(self, run: _Prompt, name: str, identity: str | None, arguments: msgspec.Raw) -> None:
+        if identity is not None:
+            n_seen = len(self._seen_calls)
+            self._seen_calls.add(identity)
+            if len(self._seen_calls) == n_seen:
+                return
+        run.calls.append(Call(name=name, metadata=metadata(bytes(arguments))))
+
+    def _add_offer(self, line: _Line) -> None:
+        try:
+            delta = _DELTAS.decode(line.attachment)
+        except UNDECODABLE:
+            self._is_pending = True  # what it told is not known
+            return
+        before = self._offered or frozenset()
+        self._offered = before.union(delta.added_names).difference(delta.removed_names)
+        self._is_pending = bool(delta.pending_mcp_servers)
+        if self._open is not None:
+            # What was on offer while a reply was being written was on offer in its run.
+            was = self._open.offered if self._open.n_replies else None
+            self._open.offered = self._offered if was is None else was | self._offered
 
     def _add_failure(self, line: _Line) -> None:
         """The program says that the model could not be reached; a later reply makes up for it."""
-        if line.is_api_error_message and self.current is not None:
-            self.current.status = "error"
+        if line.is_api_error_message and self._open is not None:
+            self._open.status = "error"
             self._touch(line)
 
-    def _is_new_call(self, block: _Block) -> bool:
-        if block.id is None:
-            return True
-        n_seen = len(self._seen_calls)
-        self._seen_calls.add(block.id)
-        return len(self._seen_calls) > n_seen
-
     def _add_notice(self, line: _Line) -> None:
-        if line.subtype == "turn_duration" and line.duration_ms is not None and self.current is not None:
-            before = self.current.duration_ms or 0
-            self.current.duration_ms = before + round(line.duration_ms)
+        if line.subtype == "turn_duration" and line.duration_ms is not None and self._open is not None:
+            before = self._open.duration_ms or 0
+            self._open.duration_ms = before + round(line.duration_ms)
             self._touch(line)
 
     def _touch(self, line: _Line) -> None:
         """A run ends with its last reply, tool result or notice, not with what the person did later."""
-        if self.current is not None and line.timestamp is not None:
-            self.current.last_time = line.timestamp
-
-    def _run(self, run: _Growing, inventory: Inventory, session: str | None, source: str) -> Run:
-        ended_at_ms, is_naive = moment(run.last_time)
-        return Run(
-            uid=f"{NAME}/prompt/{run.identity}",
-            inventory=inventory,
-            format=NAME,
-            unit="prompt",
-            source=source,
-            rank=self.n_lines,
-            session=session,
-            ended_at_ms=ended_at_ms,
-            naive_time=is_naive,
-            model=run.model,
-            status=run.status,
-            usage=run.usage,
-            duration_ms=run.duration_ms,
-            calls=tuple(run.calls),
-            texts=tuple(run.texts),
-            empty=run.n_replies == 0,
-        )
+        if self._open is not None and line.timestamp is not None:
+            self._open.last_time = line.timestamp
 
 
 FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from core.records.ledger_lines import ArmLine, LearnerLine, NoteLine, ResetLine, RewardLine, RunLine
 from core.records.run import Run, Unit
@@ -15,12 +16,28 @@ MIB: Final = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much one file may ask for; files come from strangers and models."""
+    """How much one file may ask for; files come from strangers and models.
+
+    A file is read on past ``rejected_lines`` rejected or blank lines in a row, past ``first_rejected`` rejected ones
+    before its first good line, and no further.
+    """
 
     line_bytes: int = 16 * MIB
     document_bytes: int = 256 * MIB
     inflated_bytes: int = 4096 * MIB
     depth: int = 64
+    rejected_lines: int = 100_000
+    first_rejected: int = 10_000
+
+    @classmethod
+    def of(cls, *, inflated_bytes: int | None = None, rejected_lines: int | None = None) -> Self:
+        """The usual ones but for what a person allows: so many rejected lines from the first line on."""
+        usual = (
+            cls()
+            if rejected_lines is None
+            else cls(rejected_lines=rejected_lines, first_rejected=rejected_lines)
+        )
+        return usual if inflated_bytes is None else replace(usual, inflated_bytes=inflated_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,12 +134,27 @@ class Source:
         return self.read(progress)
 
 
+def _nothing() -> None:
+    """Nothing was unpacked."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """The recognised files of some paths, and what a folder held besides."""
+    """The recognised files of some paths, and what a folder held besides; use it in a ``with``, which deletes what
+    was unpacked to be read.
+    """
 
     sources: tuple[Source, ...]
     skipped: tuple[Skipped, ...] = ()
+    close: Callable[[], None] = field(default=_nothing, repr=False, compare=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     @property
     def size_bytes(self) -> int:

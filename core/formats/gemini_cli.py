@@ -1,11 +1,12 @@
 """Gemini CLI sessions, one run per prompt of the person.
 
 A session is one document ``{sessionId, projectHash, messages}``; newer programs write it as lines: its head,
-then messages, each again whenever it grew, and ``$set`` lines. Messages are told apart by ``type``: ``user`` is
-a prompt, ``gemini`` a reply with its calls and tokens, all else a notice of the program. What was rewound had
-happened and stays. ``tokens.input`` contains the cached ones, so the total is the one the file states.
+then messages, each again whenever it grew, and ``$set`` lines. Lines that name no session belong to the one that was
+named last. Messages are told apart by ``type``: ``user`` is a prompt, ``gemini`` a reply with its calls and tokens,
+all else a notice of the program. What was rewound had happened and stays. ``tokens.input`` contains the cached ones,
+so the total is the one the file states.
 
-No list of tools is in the file: the inventory is what the session calls. A sub-agent's session is refused,
+No list of tools is in the file: the inventory is what the session calls. A sub-agent's session holds no runs,
 because its prompts are not the person's and its calls not the agent's.
 """
 
@@ -13,25 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 import msgspec
 
-from core.errors import InvalidInput, UnreadableSource
-from core.formats.chat import Part, metadata
-from core.formats.entries import Entry, Progress, Rejected
+from core.formats.chat import metadata
+from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.identity import digest_of, plain
 from core.formats.moments import moment
 from core.formats.reading import Format, Head, Reading
-from core.formats.strict import UNDECODABLE
-from core.formats.tools import inferred
+from core.formats.sessions import Prompt, Session, read_named
+from core.formats.strict import UNDECODABLE, Flaw
+from core.formats.unknown import Unknown
 from core.records.limits import Label, Tokens
-from core.records.run import Call, Inventory, Run, Status, Usage
+from core.records.run import Call, Run, Status, Usage
 
 NAME: Final = "gemini-cli"
 
 _CANCELLED: Final = "Request cancelled"
 _SUBAGENT: Final = "subagent"
+_NOTICES: Final = frozenset(("info", "error", "warning"))
 
 
 class _Tokens(msgspec.Struct):
@@ -55,19 +58,34 @@ class _Call(msgspec.Struct):
     args: msgspec.Raw = msgspec.Raw(b"")
 
 
+class _Part(msgspec.Struct, rename="camel"):
+    text: str | None = None
+    function_call: msgspec.Raw = msgspec.Raw(b"")
+
+
 class _Message(msgspec.Struct, rename="camel"):
     type: str
     timestamp: str | None = None
-    content: str | list[Part | str] | Part | None = None
+    content: str | list[_Part | str] | _Part | None = None
     tool_calls: list[_Call] | None = None
     tokens: _Tokens | None = None
     model: Label | None = None
 
     @property
+    def parts(self) -> list[_Part | str]:
+        if isinstance(self.content, list):
+            return self.content
+        return [] if self.content is None else [self.content]
+
+    @property
     def text(self) -> str:
-        parts = self.content if isinstance(self.content, list) else [self.content]
-        texts = [part.text if isinstance(part, Part) else part for part in parts]
+        texts = [part.text if isinstance(part, _Part) else part for part in self.parts]
         return "\n".join([text for text in texts if text])
+
+    @property
+    def n_facts(self) -> int:
+        """A message grows in place, so what is in it tells which of two copies is the longer."""
+        return 1 + len(self.tool_calls or ()) + (self.tokens is not None)
 
 
 class _Piece(msgspec.Struct, rename="camel"):
@@ -80,6 +98,18 @@ class _Piece(msgspec.Struct, rename="camel"):
     messages: list[msgspec.Raw] | None = None
     set: _Piece | None = msgspec.field(default=None, name="$set")
 
+    @property
+    def uuid(self) -> None:
+        """A message may be told again, so the line is none that others follow."""
+
+    @property
+    def parent_uuid(self) -> None:
+        return None
+
+    @property
+    def timestamp(self) -> None:
+        return None
+
 
 class _Identified(msgspec.Struct):
     id: str | None = None
@@ -88,77 +118,38 @@ class _Identified(msgspec.Struct):
 _PIECE: Final = msgspec.json.Decoder(_Piece)
 _IDENTIFIED: Final = msgspec.json.Decoder(_Identified)
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
+_NOTHING: Final = _Piece()
 
 
 def _claims(head: Head) -> bool:
-    return {"sessionId", "projectHash"} <= head.keys
+    marks = {"sessionId", "projectHash"}
+    return marks <= head.keys or any(marks <= line.keys() for line in head.lines)
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    kept = _Kept()
-    for number, raw in reading.raw_records(progress):
-        if isinstance(raw, Rejected):
-            yield raw
-            continue
-        try:
-            kept.add(number, raw)
-        except UNDECODABLE as error:
-            yield reading.rejected(number, error, raw)
-    if kept.kind == _SUBAGENT:
-        raise UnreadableSource(
-            f"A session must be the agent's own, but this one is a sub-agent's ({reading.file}).",
-            next_step="Import the session that started it; sub-agents' calls are not the agent's.",
-        )
-    session = _Session(session_id=plain(kept.session_id))
-    for identity, (number, raw) in kept.messages.items():
-        try:
-            session.add(identity, _MESSAGE.decode(raw))
-        except UNDECODABLE as error:
-            yield reading.rejected(number, error, raw)
-    yield from session.runs(reading)
+    return read_named(reading, progress, _decode, _begin)
 
 
-@dataclass
-class _Kept:
-    """The messages of a session, each in its last version and at its first place."""
-
-    session_id: str | None = None
-    kind: str | None = None
-    messages: dict[str, tuple[int, bytes]] = field(default_factory=dict)
-
-    def add(self, number: int, raw: bytes) -> None:
-        piece = _PIECE.decode(raw)
-        self.session_id = self.session_id or piece.session_id
-        if piece.type is not None:
-            self._keep(number, raw.strip(), piece.id)
-        for part in (piece, piece.set):
-            if part is not None:
-                self.kind = part.kind or self.kind
-                for place, message in enumerate(part.messages or (), start=1):
-                    self._keep(place, bytes(message), _IDENTIFIED.decode(message).id)
-
-    def _keep(self, number: int, raw: bytes, identity: str | None) -> None:
-        self.messages[plain(identity) or digest_of(raw)] = (number, raw)
+def _decode(raw: bytes) -> _Piece:
+    piece = _PIECE.decode(raw)
+    if piece == _NOTHING and raw.strip() == b"{}":
+        raise Flaw("says nothing")
+    return piece
 
 
-@dataclass
-class _Growing:
-    """A run whose messages are still being read."""
+def _begin(unknown: Unknown) -> _Session:
+    return _Session(unknown=unknown)
 
-    identity: str
-    n_replies: int = 0
-    status: Status = "completed"
-    model: str | None = None
-    ended_at: str | None = None
+
+@dataclass(slots=True)
+class _Prompt(Prompt):
     tokens: list[_Tokens] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
 
     def add(self, message: _Message, calls: list[Call]) -> None:
         self.n_replies += 1
         self.status = "completed"
         self.model = message.model or self.model
-        self.ended_at = message.timestamp or self.ended_at
+        self.last_time = message.timestamp or self.last_time
         self.calls.extend(calls)
         if text := message.text:
             self.texts.append(text)
@@ -168,7 +159,7 @@ class _Growing:
     def fail(self, message: _Message, status: Status) -> None:
         """The program says that the prompt came to nothing; a later reply makes up for it."""
         self.status = status
-        self.ended_at = message.timestamp or self.ended_at
+        self.last_time = message.timestamp or self.last_time
 
     @property
     def usage(self) -> Usage | None:
@@ -182,50 +173,92 @@ class _Growing:
 
 
 @dataclass
-class _Session:
-    """Messages of one file → its runs."""
+class _Session(Session[_Prompt, _Piece]):
+    """The messages of a session, each in its last version and at its first place."""
 
-    session_id: str | None
-    n_facts: int = 0
-    grown: list[_Growing] = field(default_factory=list)
+    format_name = NAME
+
+    kind: str | None = None
+    _is_listed: bool = False
+    _kept: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     _seen_calls: set[str] = field(default_factory=set)
 
-    def add(self, identity: str, message: _Message) -> None:
+    def add(self, line: _Piece, raw: bytes) -> None:
+        if line.type is not None:
+            self._keep(self.number, raw.strip(), line.id)
+        for part in (line, line.set):
+            if part is not None:
+                self.kind = part.kind or self.kind
+                self._is_listed |= part.messages is not None
+                for place, message in enumerate(part.messages or (), start=1):
+                    self._keep(place, bytes(message), _IDENTIFIED.decode(message).id)
+
+    def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
+        if self.kind == _SUBAGENT:
+            yield Skipped(
+                file=reading.file,
+                reason="A sub-agent's session holds no runs: its prompts and calls are not the agent's.",
+                next_step="Import the session that started it.",
+            )
+            return
+        messages = []
+        for identity, (number, raw) in self._kept.items():
+            try:
+                messages.append((identity, _MESSAGE.decode(raw)))
+            except UNDECODABLE as error:
+                yield reading.rejected(number, error, raw)
+        for identity, message in messages if self._is_listed else _by_time(messages):
+            self._add_message(identity, message)
+        yield from super().entries(reading)
+
+    @property
+    def source(self) -> str:
+        return self.name or self.prompts[0].identity
+
+    @property
+    def name(self) -> str | None:
+        return plain(self.id)
+
+    def _keep(self, number: int, raw: bytes, identity: str | None) -> None:
+        name = plain(identity) or digest_of(raw)
+        if name in self._kept:
+            facts, known = _n_facts(raw), _n_facts(self._kept[name][1])
+            if facts < known:
+                if not facts:  # it can't be read, which is to be said
+                    self._kept[f"{name} {number}"] = (number, raw)
+                return
+        self._kept[name] = (number, raw)
+
+    def _add_message(self, identity: str, message: _Message) -> None:
         self.n_facts += 1
         if message.type == "user":
             if message.text.strip():
-                self.grown.append(_Growing(identity, ended_at=message.timestamp))
+                self.prompts.append(_Prompt(identity, last_time=message.timestamp))
         elif message.type == "gemini":
             self._add_reply(identity, message)
         elif message.type == "error":
             self._fail(message, "error")
         elif message.text.startswith(_CANCELLED):
             self._fail(message, "aborted")
-
-    def runs(self, reading: Reading) -> Iterator[Run | Rejected]:
-        inventory = reading.supplied
-        if inventory is None:
-            inventory = inferred({call.name for run in self.grown for call in run.calls})
-        for run in self.grown:
-            try:
-                yield self._run(run, inventory)
-            except InvalidInput as error:  # counts that no run can have, once they are added up
-                yield Rejected(file=reading.file, line=None, reason=error.problem)
+        elif message.type not in _NOTICES:
+            self.unknown.line(message.type)
 
     def _add_reply(self, identity: str, message: _Message) -> None:
         """A reply before the first prompt makes a run of its own."""
-        if not self.grown:
-            self.grown.append(_Growing(identity))
+        if not self.prompts:
+            self.prompts.append(_Prompt(identity))
         calls = [call for call in message.tool_calls or () if self._is_new(call)]
         # A message grows in place, so what is in it tells which of two copies of a file is the longer.
         self.n_facts += len(calls) + (message.tokens is not None)
-        self.grown[-1].add(
-            message, [Call(name=call.name, metadata=metadata(bytes(call.args))) for call in calls]
-        )
+        run = self.prompts[-1]
+        run.add(message, [Call(name=call.name, metadata=metadata(bytes(call.args))) for call in calls])
+        for part in message.parts if not message.tool_calls else ():
+            if isinstance(part, _Part) and part.function_call:
+                run.n_foreign += self.unknown.block("functionCall")
 
     def _fail(self, message: _Message, status: Status) -> None:
-        if self.grown:
-            self.grown[-1].fail(message, status)
+        if self.prompts:
+            self.prompts[-1].fail(message, status)
 
     def _is_new(self, call: _Call) -> bool:
         if call.id is None:
@@ -234,25 +267,26 @@ class _Session:
         self._seen_calls.add(call.id)
         return is_new
 
-    def _run(self, run: _Growing, inventory: Inventory) -> Run:
-        ended_at_ms, is_naive = moment(run.ended_at)
-        return Run(
-            uid=f"{NAME}/prompt/{run.identity}",
-            inventory=inventory,
-            format=NAME,
-            unit="prompt",
-            source=self.session_id or self.grown[0].identity,
-            rank=self.n_facts,
-            session=self.session_id,
-            ended_at_ms=ended_at_ms,
-            naive_time=is_naive,
-            model=run.model,
-            status=run.status,
-            usage=run.usage,
-            calls=tuple(run.calls),
-            texts=tuple(run.texts),
-            empty=run.n_replies == 0,
-        )
+
+def _n_facts(raw: bytes) -> int:
+    """What is in a message; one that can't be read says nothing."""
+    try:
+        return _MESSAGE.decode(raw).n_facts
+    except UNDECODABLE:
+        return 0
+
+
+def _by_time(messages: list[tuple[str, _Message]]) -> list[tuple[str, _Message]]:
+    """Messages in the order in which they were written; one of unknown time stays behind the one before it."""
+    latest = 0
+    times = []
+    for _, message in messages:
+        at_ms, _ = moment(message.timestamp)
+        latest = latest if at_ms is None else at_ms
+        times.append(latest)
+    if all(before <= after for before, after in pairwise(times)):
+        return messages
+    return [messages[place] for place in sorted(range(len(messages)), key=times.__getitem__)]
 
 
 FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read)

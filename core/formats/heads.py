@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -13,12 +15,32 @@ from core.errors import UnreadableSource
 from core.formats.archive import ZIP_MAGIC, names_in
 from core.formats.entries import Limits
 from core.formats.reading import Head, first_keys
-from core.formats.stream import Bytes
+from core.formats.stream import BOM, COMPRESSED, Bytes
 from core.formats.strict import UNDECODABLE
+from core.formats.tar import is_tar
+from core.formats.values import whole
 
 _MAX_LINES: Final = 64
 _MAX_BYTES: Final = 128 << 10
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+_READ_AS_IT_IS: Final = (b"{", b"[", ZIP_MAGIC, b"SQLite format 3\0", *COMPRESSED)
+_LINE_ENDS: Final = frozenset(b"\r\n")
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+"""Bytes that no text holds; the escape that colours a terminal's log is not among them."""
+_PACKED: Final = {
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"\x1f\x9d": "compress",
+    b"LZIP": "lzip",
+    b"7z\xbc\xaf\x27\x1c": "7-Zip",
+    b"Rar!": "RAR",
+    b"PK": "a zip of another kind",
+    b"!<arch>": "an ar archive",
+    b"070701": "a cpio archive",
+}
+"""Beginnings of packed data that nothing of Python's own library unpacks everywhere."""
+_TOOL: Final = tuple(frozenset(("name", schema)) for schema in ("parameters", "input_schema", "inputSchema"))
+"""How a tool is written without a ``function`` around it."""
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -28,9 +50,12 @@ def head_of(path: Path, file: str, limits: Limits) -> Head:
     Raises
     ------
     UnreadableSource
-        It is missing, empty, not a regular file, or no JSON by its first character.
+        It is missing, empty, not a regular file, packed in a way that is not read, or not text.
     """
-    start = _start(path, file, limits).lstrip()
+    start = _start(path, file, limits)
+    if is_tar(start):
+        return Head(shape="tar", start=start, keys=frozenset())
+    start = start.lstrip()
     if not start:
         raise UnreadableSource(
             f"A file to import must hold something, got an empty one ({file}).",
@@ -42,12 +67,24 @@ def head_of(path: Path, file: str, limits: Limits) -> Head:
         )
     if start.startswith(ZIP_MAGIC):
         return Head(shape="archive", start=start, keys=names_in(path, file, limits))
+    _refuse_binary(start, file)
+    return _head_of_text(start)
+
+
+def _head_of_text(start: bytes) -> Head:
     if start.startswith(b"["):
-        return Head(shape="array", start=start, keys=frozenset(first_keys(start)))
-    lines = tuple(_objects(start))
-    # No whole object on any line, yet more than one line: one object spread over several lines. Small objects
-    # inside it may have a line of their own, but an indented one.
-    is_spread = not lines and start.startswith(b"{") and b"\n" in start.rstrip()
+        return Head(
+            shape="array", start=start, keys=frozenset(first_keys(start)), lines=tuple(_records(whole(start)))
+        )
+    told = start.rstrip()
+    n_lines = told.count(b"\n") + 1
+    is_spread = n_lines == 1 and b"\r" in told  # lines that end in CR alone are one line
+    lines = tuple(_records([told] if is_spread else start.split(b"\n")))
+    if not lines and start.startswith(b"{"):
+        # No line is a whole object: one is spread over several, or one such after another; small objects inside it
+        # may have a line of their own, but an indented one.
+        lines = tuple(_records([start]))
+        is_spread |= n_lines > 1
     return Head(
         shape="object" if is_spread else "lines",
         start=start,
@@ -56,11 +93,34 @@ def head_of(path: Path, file: str, limits: Limits) -> Head:
     )
 
 
+def is_binary(start: bytes) -> bool:
+    """Whether what begins so is neither text nor packed in a way that is read."""
+    start = start.removeprefix(BOM).lstrip()
+    if start.startswith(_READ_AS_IT_IS) or is_tar(start):
+        return False
+    return _CONTROL.search(start.split(b"\n", 1)[0]) is not None
+
+
+def _refuse_binary(start: bytes, file: str) -> None:
+    """Refuse what begins like no text: data that some program packed, or that were never lines."""
+    packed = next((name for magic, name in _PACKED.items() if start.startswith(magic)), None)
+    if packed is not None:
+        raise UnreadableSource(
+            f"A file to import must be unpacked, but this one is {packed} ({file}).",
+            next_step="Unpack it, then import what was in it.",
+        )
+    if is_binary(start):
+        raise UnreadableSource(
+            f"A file to import must be text, but this one begins with binary data ({file}).",
+            next_step="Check that it is the right file; an archive must be unpacked first.",
+        )
+
+
 def is_tools(head: Head) -> bool:
     """Does the file list tools, as ``--tools`` takes them?"""
     if "domains" in head.keys:
         return True
-    return head.shape == "array" and ("function" in head.keys or {"name", "parameters"} <= head.keys)
+    return head.shape == "array" and ("function" in head.keys or any(marks <= head.keys for marks in _TOOL))
 
 
 def _start(path: Path, file: str, limits: Limits) -> bytes:
@@ -70,9 +130,9 @@ def _start(path: Path, file: str, limits: Limits) -> bytes:
                 f"A file to import must be a regular file ({file}).", next_step="Name a file or a folder."
             )
         with Bytes(path, file, limits) as content:
-            start = content.head(_MAX_BYTES)
-            if len(start) == _MAX_BYTES and b"\n" not in start:
-                start += content.head(max(limits.line_bytes - _MAX_BYTES, 0))
+            start = content.read(_MAX_BYTES)
+            if len(start) == _MAX_BYTES and b"\n" not in start and not is_tar(start):
+                start += content.read(max(limits.line_bytes - _MAX_BYTES, 0))
             damage = content.damage
     except (OSError, ValueError) as error:  # ValueError: no path may hold a NUL
         why = error.strerror if isinstance(error, OSError) else error
@@ -88,11 +148,16 @@ def _start(path: Path, file: str, limits: Limits) -> bytes:
     return start
 
 
-def _objects(start: bytes) -> Iterator[dict[str, msgspec.Raw]]:
-    """The whole lines that are JSON objects; the last one may be cut off by the head's end."""
-    for line in islice(start.split(b"\n"), _MAX_LINES):
-        if line.startswith(b"{"):
-            try:
-                yield _OBJECT.decode(line)
-            except UNDECODABLE:
-                continue
+def _records(texts: Iterable[bytes]) -> Iterator[dict[str, msgspec.Raw]]:
+    """The first objects of texts that hold one or several; the last text of a head may be cut off by its end."""
+    return islice((record for text in texts for record in _objects(text)), _MAX_LINES)
+
+
+def _objects(text: bytes) -> Iterator[dict[str, msgspec.Raw]]:
+    if text.startswith(b"{"):
+        try:
+            yield _OBJECT.decode(text)
+        except UNDECODABLE:
+            for value in whole(text):
+                with suppress(*UNDECODABLE):
+                    yield _OBJECT.decode(value)

@@ -138,7 +138,7 @@ def _document(reading: Reading, progress: Progress | None) -> tuple[_Eval, Piece
 def _archived_header(reading: Reading) -> _Eval:
     with reading.told_errors(), Archive(reading.path, reading.file, reading.limits) as archive:
         name = next((name for name in _HEADERS if name in archive.names), _HEADERS[0])
-        header = archive.read(name) if name in archive.names else Damage("has no header")
+        header = archive.read(name) if name in archive.names else Damage("has no header", "archive")
     checked = reading.checked(1, header)
     if isinstance(checked, Rejected):
         raise UnreadableSource(
@@ -264,4 +264,5 @@ FORMAT: Final = Format(
     claims=_claims,
     read=_read,
     is_document=True,
+    reads_zips=True,
 )

@@ -9,7 +9,12 @@ OpenInference's, and every framework has its own way:
   inside each other, counts once.
 - *Usage* is that of the innermost observations that have one: those around them repeat it.
 
-A trace whose tools or calls can't be told is refused with the reason: a guess would count for or against arms.
+- *Tools* are what the model could choose from: one that a framework makes for the final answer (``final_result``)
+  is a tool where it is listed among the others, and none where it is listed apart.
+
+A trace whose tools or calls can't be told is refused with the reason: a guess would count for or against arms. So
+is one that names a tool in nothing but the name of a span (``tool.search.wikipedia.start``), for what of it is the
+tool's own name it doesn't say.
 """
 
 from __future__ import annotations
@@ -104,16 +109,11 @@ def _claims(head: Head) -> bool:
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    for number, raw in reading.raw_records(progress):
-        if isinstance(raw, Rejected):
-            yield raw
+    for number, raw, export in reading.records(_EXPORT.decode, progress):
+        if isinstance(export, Rejected):
+            yield export
             continue
-        try:
-            parts = list(_EXPORT.decode(raw).parts())
-        except UNDECODABLE as error:
-            yield reading.rejected(number, error, raw)
-            continue
-        for trace, observations in parts:
+        for trace, observations in export.parts():
             try:
                 yield _Told.of(trace, observations).run(reading)
             except UNDECODABLE as error:

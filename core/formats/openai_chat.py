@@ -1,20 +1,19 @@
-"""OpenAI chat records ``{messages, tools?}``, one a line or in one array.
+"""Chat records ``{messages, tools?}`` as OpenAI or Anthropic have them, one a line or in one array.
 
 ``tools`` (or the older ``functions``) declares the inventory of its record. ``model`` and ``usage`` are read
-if a record has them; ``prompt_tokens`` then contains the cached ones.
+if a record has them; OpenAI's ``prompt_tokens`` contains the cached ones, Anthropic's ``input_tokens`` doesn't.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
 
-from core.formats.chat import Message, Record, read
+from core.formats.chat import Message, Record, lists_messages, read
 from core.formats.entries import Entry, Progress
-from core.formats.reading import Format, Head, Reading, first_keys
+from core.formats.reading import Format, Head, Reading
 from core.formats.tools import DeclaredLists
 from core.records.limits import Label
 from core.records.run import Usage
@@ -31,14 +30,19 @@ class _Usage(msgspec.Struct):
     completion_tokens: int | None = None
     total_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
 
     def usage(self) -> Usage | None:
         details = self.prompt_tokens_details
         cached = 0 if details is None else details.cached_tokens or 0
         found = Usage(
-            input=max((self.prompt_tokens or 0) - cached, 0),
-            output=self.completion_tokens or 0,
-            cache_read=cached,
+            input=max((self.prompt_tokens or 0) - cached, 0) or self.input_tokens or 0,
+            output=self.completion_tokens or self.output_tokens or 0,
+            cache_read=cached or self.cache_read_input_tokens or 0,
+            cache_write=self.cache_creation_input_tokens or 0,
             total=self.total_tokens or None,  # zero everywhere means unknown
         )
         return None if found.tokens is None else found
@@ -52,7 +56,6 @@ class _Chat(msgspec.Struct):
     usage: _Usage | None = None
 
 
-_MESSAGES: Final = re.compile(rb'"messages"\s*:\s*\[\s*\{')
 _CHAT: Final = msgspec.json.Decoder(_Chat)
 
 
@@ -60,8 +63,7 @@ def _claims(head: Head) -> bool:
     """Other formats have ``messages`` too; a chat's stand on top and have a ``role``."""
     if "messages" not in head.keys and not any("messages" in line for line in head.lines):
         return False
-    found = _MESSAGES.search(head.start)
-    return found is not None and "role" in first_keys(head.start[found.end() - 1 :])
+    return lists_messages(head, "messages")
 
 
 def _decoder() -> Callable[[bytes], Record]:

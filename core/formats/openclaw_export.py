@@ -97,14 +97,9 @@ def _claims(head: Head) -> bool:
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    for number, raw in replace(reading, shape="object").raw_records(progress):
-        if isinstance(raw, Rejected):
-            yield raw
-            continue
-        try:
-            document = _DOCUMENT.decode(raw)
-        except UNDECODABLE as error:
-            yield reading.rejected(number, error, raw)
+    for _, _, document in replace(reading, shape="object").records(_DOCUMENT.decode, progress):
+        if isinstance(document, Rejected):
+            yield document
         else:
             yield from _entries(reading, document)
 

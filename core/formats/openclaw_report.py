@@ -122,6 +122,11 @@ def report_beside(reading: Reading) -> Report | Rejected | None:
     )
 
 
+def is_report(path: Path) -> bool:
+    """Whether a path is named like a report."""
+    return path.name.endswith(_REPORT)
+
+
 def session_of_report(path: Path) -> Path | None:
     """The session that a report belongs to, None if the path names no report.
 
@@ -133,7 +138,7 @@ def session_of_report(path: Path) -> Path | None:
     >>> session_of_report(Path("notes.txt")) is None
     True
     """
-    if not path.name.endswith(_REPORT):
+    if not is_report(path):
         return None
     session = _beside(path, _REPORT, _SESSION)
     if session is None:

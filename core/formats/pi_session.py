@@ -6,29 +6,30 @@ the agent; nor are its outputs, summaries of a compaction or entries of extensio
 within one, so neither is an identity: that is an entry's time and id, or, in old files without ids, its time
 and the hash of what was said. A fork of a session carries its entries on: a prompt in both is one run.
 
-``X.openclaw.txt`` beside ``X.jsonl`` belongs to it (`core.formats.openclaw_report`). Without it the inventory
-is what the session calls, so runs are handed out once the whole session has been read; kept meanwhile are
-names, counts and, where something could be recognised in them, texts.
+Lines don't name their session: it goes from one ``session`` header to the next. Lines before the only header of a
+file belong to it where they and those after it follow each other.
+
+``X.openclaw.txt`` beside ``X.jsonl`` belongs to it (`core.formats.openclaw_report`), if that holds one session.
+Without it the inventory is what the session calls, and texts are not kept, for tools are not looked for in them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
-from core.errors import InvalidInput
 from core.formats.chat import metadata
-from core.formats.entries import Entry, Progress, Rejected
+from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.identity import digest_of, plain
-from core.formats.moments import moment
 from core.formats.openclaw_report import Report, report_beside
 from core.formats.reading import Format, Head, Reading
-from core.formats.strict import UNDECODABLE
-from core.formats.tools import inferred
+from core.formats.sessions import Prompt, Session, read_stretches
+from core.formats.strict import UNDECODABLE, Flaw
+from core.formats.unknown import Unknown
 from core.records.limits import Label, Tokens
 from core.records.run import Call, Inventory, Run, Status, Usage
 
@@ -59,6 +60,7 @@ class _Message(msgspec.Struct, rename="camel"):
     model: Label | None = None
     usage: _Usage | None = None
     stop_reason: str | None = None
+    tool_calls: list[msgspec.Raw] | None = None
 
     @property
     def blocks(self) -> list[_Block]:
@@ -74,26 +76,51 @@ class _Message(msgspec.Struct, rename="camel"):
 class _Line(msgspec.Struct, rename="camel"):
     type: str
     id: str | None = None
+    parent_id: str | None = None
     timestamp: str | int | float | None = None
     provider: Label | None = None
     model_id: Label | None = None
-    message: msgspec.Raw = msgspec.Raw(b"null")
+    message: _Message | None = None
 
+    @property
+    def uuid(self) -> str | None:
+        return self.id
 
-class _Kind(msgspec.Struct):
-    type: str
+    @property
+    def parent_uuid(self) -> str | None:
+        return self.parent_id
 
 
 class _Role(msgspec.Struct):
     role: str
 
 
+class _Kind(msgspec.Struct):
+    type: str
+    message: msgspec.Raw = msgspec.Raw(b"null")
+
+
 _LINE: Final = msgspec.json.Decoder(_Line)
-_MESSAGE: Final = msgspec.json.Decoder(_Message)
 _ROLE: Final = msgspec.json.Decoder(_Role)
 _KIND: Final = msgspec.json.Decoder(_Kind)
 _READ_TYPES: Final = frozenset(("session", "model_change", "message"))
+_PASSED_OVER: Final = frozenset(
+    (
+        "thinking_level_change",
+        "compaction",
+        "branch_summary",
+        "custom",
+        "custom_message",
+        "label",
+        "session_info",
+    )
+)
+"""Entries about the session that say nothing of what the agent did."""
 _READ_ROLES: Final = frozenset(("user", "assistant", "toolResult"))
+_OTHER_ROLES: Final = frozenset(
+    ("bashExecution", "custom", "hookMessage", "branchSummary", "compactionSummary", "system")
+)
+_OTHER_BLOCKS: Final = frozenset(("text", "thinking", "image", "toolCall"))
 
 
 def _claims(head: Head) -> bool:
@@ -116,48 +143,58 @@ def _is_message(line: dict[str, msgspec.Raw]) -> bool:
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     found = report_beside(reading)
-    report = found if isinstance(found, Report) else None
     if isinstance(found, Rejected):
         yield found
+    report = found if isinstance(found, Report) else None
+    if report is not None and _n_sessions(reading) > 1:
+        report = None
+        yield Skipped(
+            file=reading.file,
+            reason="The report beside a file of several sessions says nothing of any one of them.",
+            next_step="Put it beside the session it is about.",
+        )
     inventory = reading.supplied if report is None else report.inventory
-    session = _Session(reads_text=_reads_text(inventory))
-    for number, raw in reading.raw_records(progress):
-        if isinstance(raw, Rejected):
-            yield raw
-            continue
-        try:
-            session.add(raw)
-        except UNDECODABLE as error:
-            if not _is_of_no_interest(raw):
-                yield reading.rejected(number, error, raw)
-    yield from session.runs(reading, inventory, report)
+
+    def begin(unknown: Unknown) -> _Session:
+        return _Session(unknown=unknown, inventory=inventory, report=report)
+
+    yield from read_stretches(reading, progress, _decode, begin, _header_of)
+
+
+def _n_sessions(reading: Reading) -> int:
+    lines = (line for _, _, line in reading.records(_decode) if isinstance(line, _Line))
+    return len({_header_of(line) for line in lines} - {None})
+
+
+def _decode(raw: bytes) -> _Line | None:
+    """The line; None = a whole line of a type or role that is not read, which may have any other shape."""
+    try:
+        line = _LINE.decode(raw)
+    except UNDECODABLE:
+        if _is_of_no_interest(raw):
+            return None
+        raise
+    if line.message is None and line.type == "message":
+        raise Flaw("has no message")
+    return line
 
 
 def _is_of_no_interest(raw: bytes) -> bool:
-    """A whole line of a type that is not read may have any other shape."""
     try:
-        return _KIND.decode(raw).type not in _READ_TYPES
+        line = _KIND.decode(raw)
+        return line.type not in _READ_TYPES or (
+            line.type == "message" and _ROLE.decode(line.message).role not in _READ_ROLES
+        )
     except UNDECODABLE:
         return False
 
 
-def _reads_text(inventory: Inventory | None) -> bool:
-    """An inferred inventory is nothing but tools, and tools are not looked for in texts."""
-    return inventory is not None and any(arm.type != "tool" for arm in inventory.arms)
+def _header_of(line: _Line) -> str | None:
+    return f"{plain(line.id) or 'session'}/{_time(line)}" if line.type == "session" else None
 
 
-@dataclass
-class _Growing:
-    """A run whose lines are still being read."""
-
-    identity: str
-    provider: str | None
-    model: str | None
-    status: Status = "completed"
-    n_replies: int = 0
-    last_time: str | int | float | None = None
-    calls: list[Call] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
+@dataclass(slots=True)
+class _Prompt(Prompt):
     n_input: int = 0
     n_output: int = 0
     n_cache_read: int = 0
@@ -187,53 +224,75 @@ class _Growing:
 
 
 @dataclass
-class _Session:
-    """Lines of one file → its runs."""
+class _Session(Session[_Prompt, _Line]):
+    """``report`` is the session's own; ``inventory`` None = what it calls."""
 
-    reads_text: bool
-    n_lines: int = 0
+    format_name = NAME
+
+    inventory: Inventory | None = None
+    report: Report | None = None
     header: str | None = None
-    first: str | None = None
     provider: str | None = None
     model: str | None = None
-    current: _Growing | None = None
-    grown: list[_Growing] = field(default_factory=list)
-    _seen: set[bytes] = field(default_factory=set)
+    _seen_entries: set[bytes] = field(default_factory=set)
     _plain_calls: dict[str, Call] = field(default_factory=dict)
 
-    def add(self, raw: bytes) -> None:
-        line = _LINE.decode(raw)
-        if line.type in {"session", "model_change"}:
-            self._add_model(line)
-        elif line.type == "message":
-            self._add_message(line)
+    def __post_init__(self) -> None:
+        # An inferred inventory is nothing but tools, and tools are not looked for in texts.
+        arms = () if self.inventory is None else self.inventory.arms
+        self.reads_text = any(arm.type != "tool" for arm in arms)
 
-    def runs(
-        self, reading: Reading, inventory: Inventory | None, report: Report | None
-    ) -> Iterator[Run | Rejected]:
-        if inventory is None:
-            inventory = inferred({call.name for run in self.grown for call in run.calls})
-        for run in self.grown:
-            told = report if run is self.grown[-1] else None
-            try:
-                yield self._run(run, inventory, report, told)
-            except InvalidInput as error:  # counts that no run can have, once they are added up
-                yield Rejected(file=reading.file, line=None, reason=error.problem)
+    def add(self, line: _Line, raw: bytes) -> None:
+        self.is_repeated(line.id, line.parent_id)
+        message = line.message
+        if line.type == "message" and message is not None:
+            if message.role in _READ_ROLES:
+                self._add_message(line, message, raw)
+            elif message.role not in _OTHER_ROLES:
+                self.unknown.line(f"message of {message.role}")
+        elif line.type in _READ_TYPES:
+            self._add_model(line)
+        elif line.type not in _PASSED_OVER:
+            self.unknown.line(line.type)
+
+    def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
+        if self.report is not None and self.prompts:
+            self._end(self.prompts[-1], self.report)
+        yield from super().entries(reading)
+
+    def inventories(self, reading: Reading) -> Callable[[_Prompt], Inventory]:
+        inventory = self.inventory
+        return super().inventories(reading) if inventory is None else lambda _: inventory
+
+    @property
+    def source(self) -> str:
+        return self.header or f"session/{self.prompts[0].identity}"
+
+    @property
+    def rank(self) -> int:
+        # The same lines with a report say more than without.
+        return 2 * self.n_facts + (self.report is not None)
+
+    def _end(self, last: _Prompt, report: Report) -> None:
+        """What the report says of the request that it is about: the last."""
+        self.prompt_chars = report.prompt_chars
+        last.provider = last.provider or report.provider
+        last.model = last.model or report.model
+        last.duration_ms = report.duration_ms
+        if report.is_aborted:
+            last.status = "aborted"
 
     def _add_model(self, line: _Line) -> None:
         if line.type == "session" and self.header is None:
-            self.header = f"{plain(line.id) or 'session'}/{_time(line)}"
+            self.header = _header_of(line)
         self.provider = line.provider or self.provider
         self.model = line.model_id or self.model
 
-    def _add_message(self, line: _Line) -> None:
-        raw = bytes(line.message)
-        if _ROLE.decode(raw).role not in _READ_ROLES:
-            return  # such a message may have any other shape
-        message = _MESSAGE.decode(raw)
-        if self._is_repeated(line, raw):
+    def _add_message(self, line: _Line, message: _Message, raw: bytes) -> None:
+        if self._stood_before(line, raw):
             return
-        self.n_lines += 1
+        self.n_facts += 1
+        self.note_time(_sortable(line.timestamp))
         if message.role == "assistant":
             self._add_reply(line, message)
         elif message.role == "toolResult":
@@ -241,21 +300,20 @@ class _Session:
         elif message.text.strip():
             self._open(line, message).last_time = line.timestamp
 
-    def _is_repeated(self, line: _Line, raw: bytes) -> bool:
-        entry = f"{line.timestamp}\n{line.id}".encode() + (b"" if line.id else raw)
+    def _stood_before(self, line: _Line, raw: bytes) -> bool:
+        entry = f"{line.timestamp}\n{line.id}".encode() + (b"" if line.id else raw.strip())
         digest = hashlib.blake2b(entry, digest_size=12).digest()
-        is_repeated = digest in self._seen
-        self._seen.add(digest)
+        is_repeated = digest in self._seen_entries
+        self._seen_entries.add(digest)
         return is_repeated
 
-    def _open(self, line: _Line, message: _Message) -> _Growing:
-        self.current = _Growing(_identity(line, message), self.provider, self.model)
-        self.first = self.first or self.current.identity
-        self.grown.append(self.current)
-        return self.current
+    def _open(self, line: _Line, message: _Message) -> _Prompt:
+        opened = _Prompt(_identity(line, message), provider=self.provider, model=self.model)
+        self.prompts.append(opened)
+        return opened
 
     def _add_reply(self, line: _Line, message: _Message) -> None:
-        run = self.current or self._open(line, message)
+        run = self.prompts[-1] if self.prompts else self._open(line, message)
         run.n_replies += 1
         run.provider = message.provider or run.provider
         run.model = message.model or run.model
@@ -266,8 +324,14 @@ class _Session:
         for block in message.blocks:
             if block.type == "toolCall" and block.name:
                 run.calls.append(self._call(block.name, bytes(block.arguments)))
-            elif block.type == "text" and block.text and self.reads_text:
-                run.texts.append(block.text)
+            elif block.type == "text":
+                if block.text and self.reads_text:
+                    run.texts.append(block.text)
+            elif block.type not in _OTHER_BLOCKS:
+                run.n_foreign += self.unknown.block(block.type)
+        if message.tool_calls:
+            self.unknown.field("tool_calls")
+            run.n_foreign += 1
 
     def _call(self, name: str, arguments: bytes) -> Call:
         if self.reads_text:
@@ -276,34 +340,8 @@ class _Session:
 
     def _touch(self, line: _Line) -> None:
         """A run ends with its last reply or tool result."""
-        if self.current is not None and line.timestamp is not None:
-            self.current.last_time = line.timestamp
-
-    def _run(self, run: _Growing, inventory: Inventory, report: Report | None, told: Report | None) -> Run:
-        """``report`` is the session's, ``told`` the same for the last run, whose request it was."""
-        ended_at_ms, is_naive = moment(run.last_time)
-        source = self.header or f"session/{self.first}"
-        return Run(
-            uid=f"{NAME}/prompt/{run.identity}",
-            inventory=inventory,
-            format=NAME,
-            unit="prompt",
-            source=source,
-            # The same lines with a report say more than without.
-            rank=2 * self.n_lines + (report is not None),
-            session=source,
-            ended_at_ms=ended_at_ms,
-            naive_time=is_naive,
-            provider=run.provider or (told.provider if told else None),
-            model=run.model or (told.model if told else None),
-            status="aborted" if told is not None and told.is_aborted else run.status,
-            usage=run.usage,
-            duration_ms=None if told is None else told.duration_ms,
-            prompt_chars=None if report is None else report.prompt_chars,
-            calls=tuple(run.calls),
-            texts=tuple(run.texts),
-            empty=run.n_replies == 0,
-        )
+        if self.prompts and line.timestamp is not None:
+            self.prompts[-1].last_time = line.timestamp
 
 
 def _identity(line: _Line, message: _Message) -> str:
@@ -314,6 +352,10 @@ def _identity(line: _Line, message: _Message) -> str:
 
 def _time(line: _Line) -> str:
     return plain(str(line.timestamp or "")) or "unknown"
+
+
+def _sortable(timestamp: str | float | None) -> str | None:
+    return f"{timestamp:020.3f}" if isinstance(timestamp, (int, float)) else timestamp
 
 
 FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -16,10 +16,13 @@ from core.formats.entries import Entry, Limits, Progress, Rejected
 from core.formats.stream import Bytes, Damage
 from core.formats.strict import UNDECODABLE, check, reason
 from core.formats.tools import Supplied
+from core.formats.values import following
 from core.records.run import Inventory, Unit
 
-Shape = Literal["lines", "array", "object", "archive"]
-"""JSON lines; one array of records; one record spread over several lines; a zip of JSON documents."""
+Shape = Literal["lines", "array", "object", "archive", "tar"]
+"""JSON lines; one array of records; records spread over several lines; a zip; a tar."""
+
+T = TypeVar("T")
 
 _MAX_KEY_BYTES: Final = 200
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
@@ -82,6 +85,67 @@ class Reading:
             for number, piece in pieces:
                 yield number, self.checked(number, piece)
 
+    def records(
+        self,
+        decode: Callable[[bytes], T],
+        progress: Progress | None = None,
+        pieces: Iterable[tuple[int, bytes | Rejected]] | None = None,
+    ) -> Iterator[tuple[int, bytes, T | Rejected]]:
+        """Number, bytes and what ``decode`` makes of every record; ``pieces`` None = the file's raw records.
+
+        Several records that stand where one belongs, because two writers met on a line or because each is printed
+        over many lines, are told apart. Where too many in a row can't be read, the rest of the file is left out.
+        """
+        n_bad, most = 0, self.limits.first_rejected
+        for number, raw in self.raw_records(progress) if pieces is None else pieces:
+            if isinstance(raw, Rejected):
+                refused, raw = raw, b""  # noqa: PLW2901 - what was left out has no bytes to look at
+            else:
+                try:
+                    found = decode(raw)
+                except UNDECODABLE as error:
+                    refused = self.rejected(number, error, raw)
+                else:
+                    n_bad, most = 0, self.limits.rejected_lines
+                    yield number, raw, found
+                    continue
+            for at, value in self._several(number, raw, refused):
+                told = self._told(at, value, decode)
+                if isinstance(told, Rejected):
+                    n_bad += 1
+                else:
+                    n_bad, most = 0, self.limits.rejected_lines
+                yield at, raw if isinstance(value, Rejected) else value, told
+                if n_bad == most:
+                    yield number, b"", self._exhausted(n_bad)
+                    return
+
+    def _several(self, number: int, raw: bytes, refused: Rejected) -> Iterator[tuple[int, bytes | Rejected]]:
+        """The records that stand where one belongs; why it was left out, where it is only one."""
+        for place, value in enumerate(following(raw), start=1):
+            if value is raw:
+                yield number, refused
+            else:
+                at = number if self.shape == "lines" else place
+                checked = self.checked(at, value)
+                yield at, checked
+
+    def _told(self, number: int, value: bytes | Rejected, decode: Callable[[bytes], T]) -> T | Rejected:
+        if isinstance(value, Rejected):
+            return value
+        try:
+            return decode(value)
+        except UNDECODABLE as error:
+            return self.rejected(number, error, value)
+
+    def _exhausted(self, n_bad: int) -> Rejected:
+        return Rejected(
+            file=self.file,
+            line=None,
+            reason=f"{n_bad:,} lines in a row could not be read, so the rest of the file was left out; "
+            "--max-rejected allows more.",
+        )
+
     def fields(self, unchecked: str, progress: Progress | None = None) -> dict[str, msgspec.Raw]:
         """Fields of the one object that the file is, all checked but the list of records ``unchecked``,
         whose elements `elements` checks one by one.
@@ -130,7 +194,7 @@ class Reading:
     def checked(self, number: int, piece: bytes | Damage) -> bytes | Rejected:
         """The piece, if it is strict UTF-8 JSON of bounded depth as a text; else why it is left out."""
         if isinstance(piece, Damage):
-            return Rejected(file=self.file, line=number, reason=f"The file {piece.reason}.")
+            return Rejected(file=self.file, line=number, reason=f"The {piece.of} {piece.reason}.")
         try:
             check(piece, self.limits.depth)
         except UNDECODABLE as error:
@@ -168,3 +232,5 @@ class Format:
     """Its records say which list of a ``--tools`` file by domain is theirs."""
     is_document: bool = False
     """A file is one JSON object, on however many lines."""
+    reads_zips: bool = False
+    """A file may be a zip that is one thing as a whole."""

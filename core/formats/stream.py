@@ -1,4 +1,4 @@
-"""Bytes of a file → its lines, or its JSON document: decompressed, bounded, counted.
+"""Bytes of a file → its lines, or its JSON document: decompressed (gzip, bzip2, xz), bounded, counted.
 
 Damage is told apart: what ends early (a transcript that is still being written, a gzip cut off by a copy)
 gives all its whole lines and then one `Damage`; what breaks a limit ends with `UnreadableSource`.
@@ -6,13 +6,16 @@ gives all its whole lines and then one `Damage`; what breaks a limit ends with `
 
 from __future__ import annotations
 
+import bz2
 import io
+import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from core.errors import UnreadableSource
 from core.formats.entries import MIB, Limits, Progress
@@ -20,17 +23,21 @@ from core.formats.entries import MIB, Limits, Progress
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-_BOM: Final = b"\xef\xbb\xbf"
+BOM: Final = b"\xef\xbb\xbf"
 _BLOCK: Final = 256 << 10
 _LINES_PER_REPORT: Final = 64
+_MAX_LAYERS: Final = 2
+_MAGIC_BYTES: Final = 6
+_XZ_MEMORY_BYTES: Final = 128 * MIB
+"""A stream says how much memory unpacking it takes; the highest level of xz asks for half of this."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """Why there is nothing to read at this place."""
+    """Why there is nothing to read at this place; ``of`` says what the reason is said of."""
 
     reason: str
+    of: str = "file"
 
 
 class Bytes:
@@ -41,16 +48,35 @@ class Bytes:
         self._limits = limits
         self._progress = progress
         self._disk = path.open("rb", buffering=0)
-        self._inflated: _Inflated | None = None
-        raw: io.RawIOBase = self._disk
-        if self._disk.read(2) == _GZIP_MAGIC:
-            raw = self._inflated = _Inflated(self._disk)
-        self._disk.seek(0)
-        self._content = io.BufferedReader(raw, _BLOCK)
-        self._n_read = 0
+        self._layers: list[_Inflated] = []
+        try:
+            self._content = self._opened(io.BufferedReader(self._disk, _BLOCK))
+        except BaseException:
+            self._disk.close()
+            raise
+
+    def _opened(self, content: io.BufferedReader) -> io.BufferedReader:
+        """The content below all compression; a compressed file may be compressed once more."""
+        while (new_member := _compression(content)) is not None:
+            if len(self._layers) == _MAX_LAYERS:
+                raise UnreadableSource(
+                    f"A file may be compressed {_MAX_LAYERS} times over, got more ({self._file}).",
+                    next_step="Unpack it.",
+                )
+            self._layers.append(_Inflated(content, new_member, self._check_inflated))
+            content = io.BufferedReader(self._layers[-1], _BLOCK)
+        return content
+
+    def _check_inflated(self, n_bytes: int) -> None:
+        if n_bytes > self._limits.inflated_bytes:
+            raise UnreadableSource(
+                f"A compressed file may hold at most {self._limits.inflated_bytes // MIB} MiB, got more "
+                f"({self._file}).",
+                next_step="Allow more with --max if you trust the file.",
+            )
 
     def __enter__(self) -> Self:
-        if self._content.peek(3)[:3] == _BOM:
+        if self._content.peek(3)[:3] == BOM:
             self._content.read(3)
         return self
 
@@ -63,28 +89,32 @@ class Bytes:
     @property
     def damage(self) -> str | None:
         """Why the content ends before its end; None = it doesn't."""
-        return None if self._inflated is None else self._inflated.damage
+        return next((layer.damage for layer in self._layers if layer.damage is not None), None)
 
-    def head(self, n_bytes: int) -> bytes:
-        """The first bytes, at most ``n_bytes``."""
+    def read(self, n_bytes: int) -> bytes:
+        """The next bytes, fewer than ``n_bytes`` only at the end."""
         return self._content.read(n_bytes)
 
     def lines(self) -> Iterator[tuple[int, bytes | Damage]]:
         """Number and bytes of every line that isn't blank; one too long is a `Damage` and passed over."""
         highest = self._limits.line_bytes
-        number = 0
-        readline, is_inflated = self._content.readline, self._inflated is not None
+        number = n_blank = 0
+        readline = self._content.readline
         while line := readline(highest + 1):
             number += 1
-            if is_inflated:
-                self._count(len(line))
             if number % _LINES_PER_REPORT == 0:
                 self._report()
             if len(line) > highest:
                 self._pass_over(line)
-                yield number, Damage(f"is longer than {highest // MIB} MiB")
+                yield number, Damage(f"is longer than {highest // MIB} MiB", "line")
             elif not line.isspace():
+                n_blank = 0
                 yield number, line
+            else:
+                n_blank += 1
+                if n_blank == self._limits.rejected_lines:
+                    yield number, Damage(f"has {n_blank:,} blank lines in a row, and was read up to them")
+                    break
         if self.damage is not None:
             yield number + 1, Damage(self.damage)
         self._report()
@@ -98,7 +128,6 @@ class Bytes:
                 f"A JSON document must be at most {highest // MIB} MiB, got more ({self._file}).",
                 next_step="Split it, or write one record a line: lines are read one by one.",
             )
-        self._count(len(document))
         if self.damage is not None:
             raise UnreadableSource(
                 f"A file must be complete, but this one {self.damage} ({self._file}).",
@@ -110,29 +139,67 @@ class Bytes:
     def _pass_over(self, line: bytes) -> None:
         while line and not line.endswith(b"\n"):
             line = self._content.readline(MIB)
-            self._count(len(line))
-
-    def _count(self, n_bytes: int) -> None:
-        self._n_read += n_bytes
-        if self._inflated is not None and self._n_read > self._limits.inflated_bytes:
-            raise UnreadableSource(
-                f"A compressed file may hold at most {self._limits.inflated_bytes // MIB} MiB, got more "
-                f"({self._file}).",
-                next_step="Allow more with --max if you trust the file.",
-            )
 
     def _report(self) -> None:
         if self._progress is not None:
             self._progress(self._disk.tell())
 
 
-class _Inflated(io.RawIOBase):
-    """Content of a gzip file, member after member; what ends early ends here and is remembered."""
+class _Decompressor(Protocol):
+    """One member of compressed data, as bz2 and lzma of the standard library have it."""
 
-    def __init__(self, disk: io.FileIO) -> None:
-        self._disk = disk
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _Gunzip:
+    """The same for gzip."""
+
+    def __init__(self) -> None:
         self._member = zlib.decompressobj(wbits=31)
-        self._waiting = b""
+
+    @property
+    def eof(self) -> bool:
+        return self._member.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._member.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._member.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._member.decompress(self._member.unconsumed_tail + data, max_length)
+
+
+COMPRESSED: Final[dict[bytes, Callable[[], _Decompressor]]] = {
+    b"\x1f\x8b": _Gunzip,
+    b"BZh": bz2.BZ2Decompressor,
+    b"\xfd7zXZ\x00": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES),
+}
+_DAMAGED: Final = (zlib.error, lzma.LZMAError, OSError, EOFError)
+"""What the three raise for data that are none of theirs."""
+
+
+class _Inflated(io.RawIOBase):
+    """Content of a compressed stream, member after member; what ends early ends here and is remembered."""
+
+    def __init__(
+        self, packed: io.BufferedReader, new_member: Callable[[], _Decompressor], most: Callable[[int], None]
+    ) -> None:
+        self._packed = packed
+        self._new_member = new_member
+        self._most = most
+        self._member = new_member()
+        self._rest = b""
+        self._n_bytes = 0
         self.damage: str | None = None
 
     def readable(self) -> bool:
@@ -142,6 +209,8 @@ class _Inflated(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         piece = self._next(len(view)) if self.damage is None else b""
         view[: len(piece)] = piece
+        self._n_bytes += len(piece)
+        self._most(self._n_bytes)
         return len(piece)
 
     def _next(self, n_bytes: int) -> bytes:
@@ -149,25 +218,34 @@ class _Inflated(io.RawIOBase):
         while True:
             if self._member.eof and not self._begin_member():
                 return b""
-            waiting = self._waiting or self._disk.read(_BLOCK)
-            if not waiting:
-                self.damage = "ends in the middle of its compressed data"
-                return b""
+            waiting = self._rest
+            self._rest = b""
+            if not waiting and self._member.needs_input:
+                waiting = self._packed.read1(_BLOCK)
+                if not waiting:
+                    self.damage = "ends in the middle of its compressed data"
+                    return b""
             try:
                 piece = self._member.decompress(waiting, n_bytes)
-            except zlib.error:
+            except _DAMAGED:
                 self.damage = "has damaged compressed data"
                 return b""
-            self._waiting = self._member.unconsumed_tail or self._member.unused_data
+            if self._member.eof:
+                self._rest = self._member.unused_data
             if piece:
                 return piece
 
     def _begin_member(self) -> bool:
         """Another member may follow, or zeros as padding, or nothing."""
-        while not (rest := self._waiting.lstrip(b"\0")):
-            self._waiting = self._disk.read(_BLOCK)
-            if not self._waiting:
+        while not (rest := self._rest.lstrip(b"\0")):
+            self._rest = self._packed.read1(_BLOCK)
+            if not self._rest:
                 return False
-        self._waiting = rest
-        self._member = zlib.decompressobj(wbits=31)
+        self._rest = rest
+        self._member = self._new_member()
         return True
+
+
+def _compression(content: io.BufferedReader) -> Callable[[], _Decompressor] | None:
+    start = content.peek(_MAGIC_BYTES)[:_MAGIC_BYTES]
+    return next((new for magic, new in COMPRESSED.items() if start.startswith(magic)), None)

@@ -7,7 +7,7 @@ in any other field must not depend on which fields those are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -63,10 +63,18 @@ def depth(raw: bytes) -> int:
     return int(np.cumsum(steps, dtype=np.int64).max(initial=0))
 
 
-def _outside_strings(raw: bytes) -> Iterator[bytes]:
-    """The pieces between strings. Most long lines are asked for their depth, and this takes half the time of
-    a regular expression for strings.
+def _outside_strings(raw: bytes) -> Iterable[bytes]:
+    """The pieces between strings. Most long lines are asked for their depth, so this counts.
+
+    Every other piece between quotes is a string, once the escaped quotes are gone. Which those are shows in the
+    backslash before them, unless that is escaped itself; then the pieces are looked at one by one.
     """
+    if b'\\\\"' in raw:
+        return _told_apart(raw)
+    return b"".join(raw.split(b'\\"')).split(b'"')[::2]
+
+
+def _told_apart(raw: bytes) -> Iterator[bytes]:
     is_string = False
     for piece in raw.split(b'"'):
         if not is_string:
@@ -106,6 +114,8 @@ def _malformed(message: str, raw: bytes) -> str:
     if place is None:
         return "is cut off in the middle"
     at = int(place[1])
+    if "invalid character" in message and at == len(raw.rstrip(b"\r\n")):
+        return "is cut off in the middle"  # a string went on to the end of the line, which none may hold
     number = _NO_NUMBER.match(raw, at) or _NO_NUMBER.match(raw, max(at - 1, 0))
     if number is not None:
         return f"holds {number[0].decode()}, which is not a JSON number (byte {at})"

@@ -2,8 +2,12 @@
 mini-SWE-agent's ``{messages, info, trajectory_format}``.
 
 The history holds chat messages; those marked ``is_demo`` were shown to the agent, and another ``agent``'s are
-not its own. A trajectory whose commands are text only is refused: no tool was called by name, so it would
-count as small talk although the agent worked. Which tools were offered is not in the file.
+not its own. A file may hold nothing but the history. Which tools were offered is not in it.
+
+A trajectory whose commands are text only is refused: no tool was called by name, so it would count as small talk
+although the agent worked. The first word of a command is not the tool: of 187 commands in the 17 such trajectories of
+the public project 110 begin with a tool of the agent and 77 with a program (python, curl, ls), which are one tool,
+``bash``, where functions are called; and which words are tools is not in the file.
 
 A trajectory is written anew at every step and has no id: its first step is what it is known by.
 """
@@ -15,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from core.formats.chat import Message, Record, read
+from core.formats.chat import Message, Record, lists_messages, read
 from core.formats.entries import Entry, Progress
 from core.formats.identity import digest_of
 from core.formats.reading import Format, Head, Reading
@@ -84,6 +88,8 @@ _CONFIG: Final = msgspec.json.Decoder(_Config)
 def _claims(head: Head) -> bool:
     """The steps come first and may fill the head."""
     if {"messages", "trajectory_format"} <= head.keys:
+        return True
+    if "history" in head.keys and lists_messages(head, "history"):
         return True
     return "trajectory" in head.keys and b'"observation"' in head.start and b'"action"' in head.start
 

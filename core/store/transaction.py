@@ -355,7 +355,8 @@ class Transaction:
         return [present[arm_no] for arm_no in arm_nos]
 
     def _make_arm(self, arm: Arm, *, declared: int) -> int:
-        self.tell_news()
+        if declared != SEEN:  # else it is listed with the first run or reward that names it
+            self.tell_news()
         arm_no = self.number("arm")
         own = arm.prior
         prior = own or self.settings.priors.of(arm.type)
@@ -393,7 +394,8 @@ class Transaction:
             "UPDATE arm SET declared = declared | ? WHERE learner_id = ? AND arm_no = ?", [declared, *place]
         )
         if hidden is not None:
-            self.tell_news()
+            if declared != SEEN:
+                self.tell_news()
             self.link.run(
                 "UPDATE arm SET prior_alpha_micro = ?, prior_beta_micro = ? WHERE learner_id = ? AND arm_no = ?",
                 [own and own.alpha_micro, own and own.beta_micro, *place],

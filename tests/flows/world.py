@@ -36,6 +36,7 @@ def empty_database() -> bytes:
 def desk_at(path: Path, *, learner: str = "default", name: str = "mara", role: Role = "operator") -> Desk:
     """A desk whose clock moves 20 minutes with every act, and whose dice are seeded."""
     if not path.exists() and path.parent.is_dir():
+        path.touch(0o600)  # as armscope makes its own
         path.write_bytes(empty_database())
     ticks = count()
     seeds = count(1)

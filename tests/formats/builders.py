@@ -32,8 +32,8 @@ def read(
     tools_file: Path | None = None,
     limits: Limits | None = None,
 ) -> list[Entry]:
-    opened = open_sources([path], format=format, unit=unit, tools_file=tools_file, limits=limits)
-    return [entry for source in opened.sources for entry in source.entries()]
+    with open_sources([path], format=format, unit=unit, tools_file=tools_file, limits=limits) as opened:
+        return [entry for source in opened.sources for entry in source.entries()]
 
 
 def runs(entries: Iterable[Entry]) -> list[Run]:

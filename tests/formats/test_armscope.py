@@ -40,7 +40,8 @@ from tests.formats.builders import lines, offered, put, read, rejected, runs
 
 # --- anything a learner can hold --------------------------------------------------------------------------
 
-words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+kept = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+words = st.text(kept, max_size=8)
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8)
 keys = st.builds(
     "{}:{}:{}".format, st.sampled_from(ARM_TYPES), names.map(lambda n: n.replace(":", "-")), names
@@ -109,7 +110,7 @@ def made_runs(draw: st.DrawFn) -> Run:
     return draw(
         st.builds(
             Run,
-            uid=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20),
+            uid=st.text(kept, min_size=1, max_size=20),
             inventory=st.just(
                 Inventory(kind=draw(st.sampled_from(get_args(InventoryKind))), arms=tuple(present))
             ),

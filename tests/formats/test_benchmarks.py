@@ -191,7 +191,7 @@ def test_a_file_that_lists_no_tools_is_refused(tmp_path: Path, content: bytes) -
     path = put(tmp_path, tau([reply("a")]))
     with pytest.raises(UnreadableSource, match="A tools file must hold a JSON list of tools"):
         read(path, tools_file=put(tmp_path, content, "tools"))
-    with pytest.raises(UnreadableSource, match="A tools file must be readable"):
+    with pytest.raises(UnreadableSource, match="--tools must name a file that can be read"):
         read(path, tools_file=tmp_path / "none")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -216,7 +217,8 @@ def test_a_call_that_can_be_no_arm_still_makes_the_run_real(tmp_path: Path) -> N
 
 
 def test_hostile_identities_are_hashed(tmp_path: Path) -> None:
-    session = Session().prompt("go", uuid="u" * 600, sessionId="a\u202eb").reply(text("a"))
+    hostile: dict[str, Any] = {"sessionId": "a\u202eb"}
+    session = Session().prompt("go", uuid="u" * 600, **hostile).reply(text("a"), **hostile)
     run = only_run(tmp_path, session)
     assert len(run.uid) == len("claude-code/prompt/") + 32
     assert run.session is not None
@@ -224,8 +226,8 @@ def test_hostile_identities_are_hashed(tmp_path: Path) -> None:
 
 
 def test_times_without_a_zone_are_flagged_and_broken_ones_unknown(tmp_path: Path) -> None:
-    naive = only_run(tmp_path, Session().prompt("go").reply(text("a"), timestamp="2026-01-02T00:00:00"))
-    assert (naive.ended_at_ms, naive.naive_time) == (1767312000000, True)
+    naive = only_run(tmp_path, Session().prompt("go").reply(text("a"), timestamp="2026-01-02T04:00:00"))
+    assert (naive.ended_at_ms, naive.naive_time) == (1767326400000, True)
     broken = only_run(tmp_path, Session().prompt("go").reply(text("a"), timestamp="soon"))
     assert (broken.ended_at_ms, broken.naive_time) == (None, False)
 

@@ -119,7 +119,6 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
         (b"a,b\n1,2\n", "none of them"),
         (b'{"a": 1}\n', "none of them"),
         (b'{"messages": [{"type": "user"}]}', "none of them"),
-        (b"PK\x03\x04", "none of them"),
         (b"[1, 2]", "none of them"),
         (b"[", "none of them"),
         (b"[[[]]]", "none of them"),
@@ -142,8 +141,9 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableSource, match="No such file"):
         open_sources([tmp_path / "none"])
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UnreadableSource, match="regular file"):
-        open_sources([tmp_path / "pipe"])
+    assert "regular file" in open_sources([tmp_path]).skipped[0].reason, (
+        "met in a folder, it is not waited for"
+    )
     with pytest.raises(UnreadableSource, match="must be readable"):
         open_sources([Path("x" * 5000)])
     with pytest.raises(UnreadableSource, match="null byte"):
@@ -168,8 +168,8 @@ def test_a_line_beyond_the_limit_is_passed_over(tmp_path: Path) -> None:
     )
     assert len(runs(entries)) == 2
     assert [(line.line, line.reason) for line in rejected(entries)] == [
-        (2, "The file is longer than 1 MiB."),
-        (4, "The file is longer than 1 MiB."),
+        (2, "The line is longer than 1 MiB."),
+        (4, "The line is longer than 1 MiB."),
     ]
 
 

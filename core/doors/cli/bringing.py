@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import time
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from core.flows.importing import ImportAnswer
     from core.formats import Opened, Source
 
+_SIZE: Final = re.compile(r"([0-9]{1,15}) ?([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _LISTED: Final = 10
 """Lines, tools and reasons that the words name of each kind; they say how many more there are."""
 
@@ -35,6 +38,7 @@ _LISTED: Final = 10
         "import ~/.claude/projects",
         "import runs.jsonl --tools tools.json --unit turn",
         "import ~/.claude/projects --watch --every 10",
+        "import - --format claude-code < session.jsonl",
     ],
 )
 def import_(
@@ -42,7 +46,8 @@ def import_(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Files and folders with transcripts; none: what the usual agents keep here, after asking."
+            help="Files, folders and archives with transcripts, - for standard input; none: what the usual agents "
+            "keep here, after asking."
         ),
     ] = None,
     format_name: Annotated[
@@ -69,11 +74,26 @@ def import_(
             "--every", metavar="S", min=0.1, max=86_400, help="With --watch: seconds between two looks."
         ),
     ] = 2.0,
+    most: Annotated[
+        str | None,
+        typer.Option("--max", metavar="SIZE", help="How much a packed file may hold, like 8G (default: 4G)."),
+    ] = None,
+    most_rejected: Annotated[
+        int | None,
+        typer.Option(
+            "--max-rejected",
+            metavar="N",
+            min=1,
+            help="Read a file on up to so many rejected lines in a row (default: 100,000; 10,000 before a good one).",
+        ),
+    ] = None,
 ) -> None:
     """Read agent transcripts; again changes nothing."""
     from core.flows.importing import import_files
     from core.flows.watch import watch
+    from core.formats import Limits
 
+    limits = Limits.of(inflated_bytes=None if most is None else _size_of(most), rejected_lines=most_rejected)
     named = paths or _found_sessions(as_json=asked(context).as_json)
     desk = desk_of(context, create=True)
     if watched:
@@ -85,6 +105,7 @@ def import_(
             unit=unit,
             tools_file=tools,
             phase=phase,
+            limits=limits,
         )
         _say_watched(context, desk, named, told)
         return
@@ -96,9 +117,22 @@ def import_(
             unit=unit,
             tools_file=tools,
             phase=phase,
+            limits=limits,
             progress=None if bar is None else _Following(bar),
         )
     done(context, _told(found, desk), lambda: _say_import(context, desk, found))
+
+
+def _size_of(words: str) -> int:
+    """Bytes of a size as people write it.
+
+    >>> _size_of("8G"), _size_of("512 MiB"), _size_of("1000")
+    (8589934592, 536870912, 1000)
+    """
+    found = _SIZE.fullmatch(words)
+    if found is None or not int(found[1]):
+        raise typer.BadParameter(f"--max must be a size like 8G or 512M, got {words[:60]!a}")
+    return int(found[1]) * _UNITS[found[2].lower()]
 
 
 def _told(found: ImportAnswer, desk: Desk) -> dict[str, object]:

@@ -70,14 +70,16 @@ def import_files(
     runs. Lines that can't be read are listed and never fatal. Raises `UnreadableSource` where nothing could be
     read at all.
     """
-    opened = open_sources(paths, format=format, unit=unit, tools_file=tools_file, limits=limits, names=names)
-    if not opened.sources:
-        raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
-    try:
-        with desk.writing("ingest", create=True) as txn:
-            return _import(txn, opened, phase, progress, continuing)
-    except _NothingNew as end:
-        return end.answer
+    with open_sources(
+        paths, format=format, unit=unit, tools_file=tools_file, limits=limits, names=names
+    ) as opened:
+        if not opened.sources:
+            raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
+        try:
+            with desk.writing("ingest", create=True) as txn:
+                return _import(txn, opened, phase, progress, continuing)
+        except _NothingNew as end:
+            return end.answer
 
 
 def _import(

@@ -1,0 +1,260 @@
+"""Qwen Code sessions: JSON lines by ``type`` like Claude Code's, whose messages hold Gemini's ``parts``.
+
+A ``user`` line with text is a prompt, be it the person's or a notice that starts a turn; an ``assistant`` line a
+reply, whose calls are parts with a ``functionCall``. Several lines of one ``uuid`` are parts of one message; its last
+usage counts. ``promptTokenCount`` contains the cached ones, so the total is the one the file states. Lines of a
+sub-agent (``isSidechain``) are not the agent's. The inventory is what the session calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from core.formats.chat import metadata
+from core.formats.entries import Entry, Progress
+from core.formats.identity import digest_of, plain
+from core.formats.reading import Format, Head, Reading
+from core.formats.sessions import Prompt, Session, read_named
+from core.formats.strict import UNDECODABLE
+from core.formats.unknown import Unknown
+from core.records.limits import Label, Tokens
+from core.records.run import Call, Usage
+
+NAME: Final = "qwen-code"
+
+_HOOK_CONTEXT: Final = "<qwen:user-prompt-submit-context>"
+
+
+class _Function(msgspec.Struct):
+    name: Label
+    id: str | None = None
+    args: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Part(msgspec.Struct, rename="camel"):
+    type: str | None = None
+    text: str | None = None
+    thought: bool | None = None
+    function_call: _Function | None = None
+    function_response: msgspec.Raw = msgspec.Raw(b"")
+    inline_data: msgspec.Raw = msgspec.Raw(b"")
+    file_data: msgspec.Raw = msgspec.Raw(b"")
+
+    @property
+    def said(self) -> str:
+        """What is said, and not thought."""
+        return "" if self.thought else self.text or ""
+
+    @property
+    def is_known(self) -> bool:
+        held = (self.text, self.function_call, self.function_response, self.inline_data, self.file_data)
+        return any(one is not None and one != msgspec.Raw(b"") for one in held)
+
+
+class _Message(msgspec.Struct):
+    parts: list[_Part] = []
+    content: msgspec.Raw = msgspec.Raw(b"")
+    tool_calls: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Usage(msgspec.Struct, rename="camel"):
+    prompt_token_count: Tokens | None = None
+    candidates_token_count: Tokens | None = None
+    thoughts_token_count: Tokens | None = None
+    tool_use_prompt_token_count: Tokens | None = None
+    cached_content_token_count: Tokens | None = None
+    total_token_count: Tokens | None = None
+
+    @property
+    def sum(self) -> int:
+        parts = (
+            self.prompt_token_count,
+            self.candidates_token_count,
+            self.thoughts_token_count,
+            self.tool_use_prompt_token_count,
+        )
+        return self.total_token_count or sum(part or 0 for part in parts)
+
+
+class _Line(msgspec.Struct, rename="camel"):
+    type: str
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    session_id: str | None = None
+    timestamp: str | None = None
+    is_sidechain: bool | None = None
+    model: Label | None = None
+    message: _Message | None = None
+    usage_metadata: _Usage | None = None
+
+
+class _Kind(msgspec.Struct):
+    type: str
+
+
+class _Parts(msgspec.Struct):
+    parts: list[msgspec.Raw]
+
+
+class _MessageOf(msgspec.Struct):
+    message: _Parts
+
+
+_LINE: Final = msgspec.json.Decoder(_Line)
+_MESSAGE_OF: Final = msgspec.json.Decoder(_MessageOf)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_KIND: Final = msgspec.json.Decoder(_Kind)
+_PARTS: Final = msgspec.json.Decoder(_Parts)
+_READ: Final = frozenset(("user", "assistant", "tool_result"))
+_NO_MESSAGE: Final = _Message()
+
+
+def _claims(head: Head) -> bool:
+    return any(_is_ours(line) for line in head.lines)
+
+
+def _is_ours(line: dict[str, msgspec.Raw]) -> bool:
+    """Claude Code's lines look the same but for their message."""
+    if not {"sessionId", "uuid", "type", "message"} <= line.keys():
+        return False
+    try:
+        return bool(_PARTS.decode(line["message"]).parts)
+    except UNDECODABLE:
+        return False
+
+
+def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
+    return read_named(reading, progress, _decode, _begin)
+
+
+def _begin(unknown: Unknown) -> _Session:
+    return _Session(unknown=unknown)
+
+
+def _decode(raw: bytes) -> _Line | None:
+    """The line; None = a whole line of a type that is not read, which may have any other shape."""
+    try:
+        return _LINE.decode(raw)
+    except UNDECODABLE:
+        if _is_of_no_interest(raw):
+            return None
+        raise
+
+
+def _is_of_no_interest(raw: bytes) -> bool:
+    try:
+        return _KIND.decode(raw).type not in _READ
+    except UNDECODABLE:
+        return False
+
+
+def _kind_of(raw: bytes, place: int) -> str:
+    """What a part of a message is called that holds nothing known: the names of its fields."""
+    part = _MESSAGE_OF.decode(raw).message.parts[place]
+    return "+".join(sorted(_FIELDS.decode(part))) or "empty"
+
+
+def _identity(line: _Line, raw: bytes) -> str:
+    return plain(line.uuid) or digest_of(raw.strip())
+
+
+@dataclass(slots=True)
+class _Prompt(Prompt):
+    usages: dict[str, _Usage] = field(default_factory=dict)
+
+    @property
+    def usage(self) -> Usage | None:
+        told = self.usages.values()
+        found = Usage(
+            input=sum(one.prompt_token_count or 0 for one in told),
+            output=sum(one.candidates_token_count or 0 for one in told),
+            cache_read=sum(one.cached_content_token_count or 0 for one in told),
+            total=sum(one.sum for one in told) or None,
+        )
+        return None if found.tokens is None else found
+
+
+@dataclass
+class _Session(Session[_Prompt, _Line]):
+    format_name = NAME
+
+    _stood: set[bytes] = field(default_factory=set)
+    _seen_calls: set[str] = field(default_factory=set)
+
+    def add(self, line: _Line, raw: bytes) -> None:
+        self.is_repeated(line.uuid, line.parent_uuid)
+        if line.is_sidechain or self._stood_before(raw):
+            return
+        if line.type not in _READ:
+            if line.type != "system":
+                self.unknown.line(line.type)
+            return
+        self.n_facts += 1
+        self.note_time(line.timestamp)
+        message = line.message or _NO_MESSAGE
+        if line.type == "assistant":
+            self._add_reply(line, message, raw)
+        elif line.type == "tool_result" or any(part.function_response for part in message.parts):
+            self._touch(line)
+        else:
+            self._add_prompt(line, message, raw)
+
+    @property
+    def source(self) -> str:
+        return self.name or self.prompts[0].identity
+
+    @property
+    def name(self) -> str | None:
+        return plain(self.id)
+
+    def _stood_before(self, raw: bytes) -> bool:
+        """A line that stands twice counts once; another of the same message is more of it."""
+        n_stood = len(self._stood)
+        self._stood.add(hashlib.blake2b(raw.strip(), digest_size=12).digest())
+        return len(self._stood) == n_stood
+
+    def _add_prompt(self, line: _Line, message: _Message, raw: bytes) -> None:
+        said = [part.said for part in message.parts if not part.said.startswith(_HOOK_CONTEXT)]
+        if "".join(said).strip():
+            self.prompts.append(_Prompt(_identity(line, raw), last_time=line.timestamp))
+
+    def _add_reply(self, line: _Line, message: _Message, raw: bytes) -> None:
+        """A reply before the first prompt makes a run of its own."""
+        if not self.prompts:
+            self.prompts.append(_Prompt(_identity(line, raw)))
+        run = self.prompts[-1]
+        run.n_replies += 1
+        run.model = line.model or run.model
+        self._touch(line)
+        if line.usage_metadata is not None:
+            run.usages[_identity(line, raw)] = line.usage_metadata
+        for place, part in enumerate(message.parts):
+            if part.function_call is not None:
+                self._add_call(run, part.function_call)
+            elif part.said:
+                run.texts.append(part.said)
+            elif not part.is_known:
+                run.n_foreign += self.unknown.block(part.type or _kind_of(raw, place))
+        if message.tool_calls or (message.content and not message.parts):
+            self.unknown.field("tool_calls" if message.tool_calls else "content")
+            run.n_foreign += 1
+
+    def _add_call(self, run: _Prompt, call: _Function) -> None:
+        if call.id is not None:
+            n_seen = len(self._seen_calls)
+            self._seen_calls.add(call.id)
+            if len(self._seen_calls) == n_seen:
+                return
+        run.calls.append(Call(name=call.name, metadata=metadata(bytes(call.args))))
+
+    def _touch(self, line: _Line) -> None:
+        if self.prompts and line.timestamp is not None:
+            self.prompts[-1].last_time = line.timestamp
+
+
+FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read)

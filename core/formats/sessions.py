@@ -1,0 +1,343 @@
+"""Session files: lines → runs, one per prompt of the person; each session of a file by itself.
+
+A file may hold several sessions, one behind the other or written into one another. What a session calls, which of two
+copies of it is the longer and in which order its lines were written is its own matter, so a joined file comes to what
+its parts come to, in any order. Where no list of tools is in the file the inventory is what the session calls, so
+runs are handed out once their session has been read; kept meanwhile are names, texts and counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
+
+from core.errors import InvalidInput
+from core.formats.entries import Entry, Progress, Rejected, Remark, Skipped
+from core.formats.line_order import Line, Order, in_order
+from core.formats.moments import moment
+from core.formats.reading import Reading
+from core.formats.tools import inferred
+from core.formats.unknown import Unknown
+from core.records.run import Call, Inventory, Run, Status, Usage
+
+_LINES_HELD: Final = 50_000
+"""So many lines of several sessions are held at once; of more it is found out first where each session ends."""
+
+
+@dataclass(slots=True)
+class Prompt:
+    """A run whose lines are still being read; ``n_foreign`` are calls of a kind that is not understood."""
+
+    identity: str
+    status: Status = "completed"
+    provider: str | None = None
+    model: str | None = None
+    n_replies: int = 0
+    n_foreign: int = 0
+    last_time: str | float | None = None
+    duration_ms: int | None = None
+    calls: list[Call] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    @property
+    def usage(self) -> Usage | None:
+        raise NotImplementedError
+
+
+K = TypeVar("K")
+P = TypeVar("P", bound=Prompt)
+L = TypeVar("L", bound=Line)
+
+
+@dataclass
+class Session(Order, Generic[P, L]):
+    """The lines of one session → its runs; each format says how. ``n_facts`` tells how much was read of it."""
+
+    format_name: ClassVar[str]
+
+    unknown: Unknown = field(default_factory=Unknown)
+    id: str | None = None
+    number: int = 0
+    n_bytes: int = 0
+    n_facts: int = 0
+    prompts: list[P] = field(default_factory=list)
+    prompt_chars: int | None = None
+
+    def add(self, line: L, raw: bytes) -> None:
+        """Take a line, which stands at ``number``."""
+        raise NotImplementedError
+
+    @property
+    def source(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str | None:
+        """What the session is called, as its runs say it."""
+        return self.source
+
+    @property
+    def rank(self) -> int:
+        return self.n_facts
+
+    def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
+        """All runs, once every line has been added. A run whose calls are of an unknown kind alone is none: it would
+        pass for conversation; where that is so of all that the session calls, nothing is read of it.
+        """
+        n_foreign = sum(prompt.n_foreign for prompt in self.prompts)
+        if n_foreign and not any(prompt.calls for prompt in self.prompts):
+            yield self._refused(reading, n_foreign)
+            return
+        inventory_of = self.inventories(reading)
+        for prompt in self.prompts:
+            if prompt.n_foreign and not prompt.calls:
+                yield self._refused(reading, prompt.n_foreign)
+                continue
+            try:
+                yield self._run(prompt, inventory_of(prompt))
+            except InvalidInput as error:  # counts that no run can have, once they are added up
+                yield Rejected(file=reading.file, line=None, reason=error.problem)
+
+    def inventories(self, reading: Reading) -> Callable[[P], Inventory]:
+        """The inventory of each prompt."""
+        whole = reading.supplied
+        if whole is None:
+            whole = inferred({call.name for prompt in self.prompts for call in prompt.calls})
+        return lambda _: whole
+
+    def _refused(self, reading: Reading, n_foreign: int) -> Rejected:
+        return Rejected(file=reading.file, line=None, reason=self.unknown.no_call_is_known(n_foreign))
+
+    def _run(self, prompt: P, inventory: Inventory) -> Run:
+        ended_at_ms, is_naive = moment(prompt.last_time)
+        return Run(
+            uid=f"{self.format_name}/prompt/{prompt.identity}",
+            inventory=inventory,
+            format=self.format_name,
+            unit="prompt",
+            source=self.source,
+            rank=self.rank,
+            session=self.name,
+            ended_at_ms=ended_at_ms,
+            naive_time=is_naive,
+            provider=prompt.provider,
+            model=prompt.model,
+            status=prompt.status,
+            usage=prompt.usage,
+            duration_ms=prompt.duration_ms,
+            prompt_chars=self.prompt_chars,
+            calls=tuple(prompt.calls),
+            texts=tuple(prompt.texts),
+            empty=prompt.n_replies == 0,
+        )
+
+
+class NamedLine(Line, Protocol):
+    """A line that also says whose it is."""
+
+    @property
+    def session_id(self) -> str | None: ...
+
+
+N = TypeVar("N", bound=NamedLine)
+
+
+def read_named(
+    reading: Reading,
+    progress: Progress | None,
+    decode: Callable[[bytes], N | None],
+    begin: Callable[[Unknown], Session[P, N]],
+) -> Iterator[Entry]:
+    """Runs of a file whose lines name their session; ``decode`` gives None for lines that are of no interest."""
+    yield from _Named(reading, begin, decode).entries(progress)
+
+
+def read_stretches(
+    reading: Reading,
+    progress: Progress | None,
+    decode: Callable[[bytes], L | None],
+    begin: Callable[[Unknown], Session[P, L]],
+    header_of: Callable[[L], str | None],
+) -> Iterator[Entry]:
+    """Runs of a file whose sessions go from one header to the next; ``header_of`` gives what tells a header from
+    others, None for all other lines.
+    """
+    yield from _Stretches(reading, begin, decode, header_of).entries(progress)
+
+
+@dataclass
+class _Sessions(Generic[K, P, L]):
+    """The sessions of one file, each handed out when it is over; those out of order are read again at the end."""
+
+    reading: Reading
+    begin: Callable[[Unknown], Session[P, L]]
+    unknown: Unknown = field(default_factory=Unknown, init=False)
+    open: dict[K, Session[P, L]] = field(default_factory=dict, init=False)
+    disordered: dict[K, int] = field(default_factory=dict, init=False)
+
+    def lines(self, progress: Progress | None) -> Iterator[tuple[int, K, bytes, L | Rejected]]:
+        """Every line, with its number and what tells its session from others."""
+        raise NotImplementedError
+
+    def over(self, key: K, number: int) -> Iterable[K]:
+        """Sessions of which nothing more follows, now that a line of session ``key`` is read."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """What is to be known before the sessions that are still open are handed out."""
+
+    def entries(self, progress: Progress | None) -> Iterator[Entry]:
+        current: Session[P, L] | None = None
+        latest: K | None = None
+        for number, key, raw, line in self.lines(progress):
+            if isinstance(line, Rejected):
+                yield line
+                continue
+            if current is None or key != latest:
+                yield from self._handed_out(self.over(key, number))
+                if key not in self.open:
+                    self.open[key] = self.begun(key, self.unknown)
+                current, latest = self.open[key], key
+            current.number = number
+            current.n_bytes += len(raw)
+            current.add(line, raw)
+        self.end()
+        yield from self._handed_out(list(self.open))
+        yield from self._put_in_order()
+        yield from self.unknown.remarks(self.reading.file)
+
+    def begun(self, key: K, unknown: Unknown) -> Session[P, L]:  # noqa: ARG002 - not all keys say something
+        """A session of which nothing has been read."""
+        return self.begin(unknown)
+
+    def _handed_out(self, keys: Iterable[K]) -> Iterator[Entry]:
+        for key in keys:
+            session = self.open.pop(key)
+            if not session.is_broken:
+                yield from session.entries(self.reading)
+            elif session.n_bytes > self.reading.limits.document_bytes:
+                yield from session.entries(self.reading)
+                yield self._remark("are not in order of time, and too many to be put in order")
+            else:
+                self.disordered[key] = session.n_bytes
+
+    def _put_in_order(self) -> Iterator[Entry]:
+        for now in _batches(self.disordered, self.reading.limits.document_bytes):
+            found: dict[K, list[tuple[L, bytes]]] = {}
+            for _, key, raw, line in self.lines(None):
+                if key in now and not isinstance(line, Rejected):
+                    found.setdefault(key, []).append((line, raw))
+            for key, lines in found.items():
+                session = self.begun(key, Unknown())  # what isn't understood was counted before
+                for line, raw in self.sorted(lines):
+                    session.add(line, raw)
+                yield from session.entries(self.reading)
+        if self.disordered:
+            yield self._remark("were not in order of time, and were put in order", len(self.disordered))
+
+    def sorted(self, lines: list[tuple[L, bytes]]) -> Iterable[tuple[L, bytes]]:
+        """The lines of a session as they were written."""
+        return in_order(lines)
+
+    def _remark(self, what: str, n_sessions: int = 1) -> Remark:
+        whose = "The lines" if n_sessions == 1 else f"The lines of {n_sessions:,} sessions"
+        return Remark(file=self.reading.file, text=f"{whose} {what} ({self.reading.file}).")
+
+
+@dataclass
+class _Named(_Sessions[str | None, P, N]):
+    """By the id in their lines; a line without one is of the session that was named last, else of the next."""
+
+    decode: Callable[[bytes], N | None]
+    _first: str | None = field(default=None, init=False)
+    _ends: dict[str | None, int] | None = field(default=None, init=False)
+
+    def lines(self, progress: Progress | None) -> Iterator[tuple[int, str | None, bytes, N | Rejected]]:
+        current = self._first
+        for number, raw, line in self.reading.records(self.decode, progress):
+            if line is None:
+                continue
+            if not isinstance(line, Rejected):
+                current = line.session_id or current
+            yield number, current, raw, line
+
+    def over(self, key: str | None, number: int) -> Iterable[str | None]:
+        if self._first is None and key is not None:
+            self._first = key
+            if None in self.open:
+                self.open[key] = self.open.pop(None)
+                self.open[key].id = key
+        if number < _LINES_HELD or not self.open:
+            return ()
+        if self._ends is None:
+            self._ends = {}
+            for at, one, _, line in self.lines(None):
+                if not isinstance(line, Rejected):
+                    self._ends[one] = at
+        ends = self._ends
+        return [one for one in self.open if one != key and ends.get(one, number) < number]
+
+    def begun(self, key: str | None, unknown: Unknown) -> Session[P, N]:
+        session = self.begin(unknown)
+        session.id = key
+        return session
+
+
+@dataclass
+class _Stretches(_Sessions[int, P, L]):
+    """By number; 0 is what stands before the first header."""
+
+    decode: Callable[[bytes], L | None]
+    header_of: Callable[[L], str | None]
+    _first: int = field(default=0, init=False)
+
+    def lines(self, progress: Progress | None) -> Iterator[tuple[int, int, bytes, L | Rejected]]:
+        """The same header again goes on with the same session."""
+        stretch, latest = 0, None
+        for number, raw, line in self.reading.records(self.decode, progress):
+            if line is None:
+                continue
+            if not isinstance(line, Rejected):
+                header = self.header_of(line)
+                if header is not None and header != latest:
+                    stretch, latest = stretch + 1, header
+            yield number, max(stretch, self._first), raw, line
+
+    def over(self, key: int, number: int) -> Iterable[int]:  # noqa: ARG002 - a header says it
+        return list(self.open) if key > 1 else ()
+
+    def end(self) -> None:
+        """What stands before the only header of a file may be of the session that it opens."""
+        before, after = self.open.get(0), self.open.get(1)
+        if before is None or after is None:
+            return
+        is_one = before.is_mixed_with(after) or (before.is_broken and not after.n_facts)
+        n_bytes = before.n_bytes + after.n_bytes
+        if is_one and n_bytes <= self.reading.limits.document_bytes:
+            self._first = 1
+            self.open.clear()
+            self.disordered[1] = n_bytes
+
+    def sorted(self, lines: list[tuple[L, bytes]]) -> Iterable[tuple[L, bytes]]:
+        """The header comes first, whatever it says of the time."""
+        headers = [one for one in lines if self.header_of(one[0]) is not None]
+        return (*headers, *in_order([one for one in lines if self.header_of(one[0]) is None]))
+
+
+def _batches(sizes: dict[K, int], most: int) -> Iterator[frozenset[K]]:
+    """Keys with at most so many bytes together, if one alone hasn't more.
+
+    >>> [sorted(batch) for batch in _batches({"a": 5, "b": 3, "c": 4}, 8)]
+    [['a', 'b'], ['c']]
+    """
+    batch: list[K] = []
+    total = 0
+    for key, size in sizes.items():
+        if batch and total + size > most:
+            yield frozenset(batch)
+            batch, total = [], 0
+        batch.append(key)
+        total += size
+    if batch:
+        yield frozenset(batch)

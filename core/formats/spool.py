@@ -1,0 +1,201 @@
+"""What lies in no file of its own, a pipe or a member of an archive, → a file in a private folder.
+
+Names are foreign text: they tell which files belong together, and are never made into paths. The folder is gone when
+the reading has ended.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+from types import TracebackType
+from typing import IO, Final, NamedTuple, Protocol, Self
+
+from core.errors import UnreadableSource
+from core.formats.archive import ZIP_MAGIC, Archive
+from core.formats.entries import MIB, Limits
+from core.formats.heads import is_binary
+from core.formats.stream import Bytes, Damage
+from core.formats.tar import members
+
+STANDARD_INPUT: Final = "standard input"
+_ENDINGS: Final = (".openclaw.txt.gz", ".openclaw.txt", ".jsonl.gz", ".jsonl")
+"""Endings that tell which files belong together: a report beside its session."""
+_STANDARD: Final = ("-", "/dev/stdin", "/dev/fd/0")
+_FIRST_BYTES: Final = 64 << 10
+_MAX_MEMBERS: Final = 100_000
+_NAME_CHARS: Final = 200
+
+
+class Spooled(NamedTuple):
+    """A file that was put here, and what it is called."""
+
+    path: Path
+    file: str
+
+
+class _Stream(Protocol):
+    def read(self, n_bytes: int, /) -> bytes: ...
+
+
+class Spool:
+    """A private folder, made when something is put into it; use it in a ``with``."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._folder: TemporaryDirectory[str] | None = None
+        self._stems: dict[str, int] = {}
+        self._seen: Counter[str] = Counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Delete all that was put here."""
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    @property
+    def folder(self) -> Path:
+        """Where all of it lies."""
+        if self._folder is None:
+            self._folder = TemporaryDirectory(prefix="armscope-")
+        return Path(self._folder.name)
+
+    def place(self, name: str) -> Path:
+        """A path for a file of this name: beside those of the same name but for the ending, in a folder of its own
+        beside one of the very same name, so that neither hides the other.
+        """
+        ending = next((one for one in _ENDINGS if name.endswith(one)), "")
+        stem = self._stems.setdefault(name.removesuffix(ending), len(self._stems))
+        place = self.folder / f"{self._seen[name]:04d}" / f"{stem:06d}{ending}"
+        self._seen[name] += 1
+        place.parent.mkdir(exist_ok=True)
+        return place
+
+    def pipe(self, path: Path) -> Spooled:
+        """All that comes through standard input, or another pipe, until it is closed."""
+        file = STANDARD_INPUT if str(path) in _STANDARD else str(path)
+        with self._told(file), self._opened(path) as content, self.place(file).open("wb") as target:
+            first = content.read(_FIRST_BYTES)
+            if is_binary(first):  # what never ends is not waited for
+                raise UnreadableSource(
+                    f"What comes through a pipe must be text, or packed as files may be, but this begins with other "
+                    f"binary data ({file}).",
+                    next_step="Check what is sent.",
+                )
+            target.write(first)
+            self._copy(content, target, file, len(first))
+        return Spooled(Path(target.name), file)
+
+    def unpack(
+        self, path: Path, file: str, *, is_zip: bool, wanted: Callable[[str], bool]
+    ) -> Iterator[Spooled]:
+        """The files of a tar, or of a zip, whose names are ``wanted``, one by one; the caller deletes what it has no
+        use for.
+        """
+        with self._told(file):
+            yield from (self._of_zip if is_zip else self._of_tar)(path, file, wanted)
+
+    def _opened(self, path: Path) -> IO[bytes] | nullcontext[IO[bytes]]:
+        return nullcontext(sys.stdin.buffer) if str(path) in _STANDARD else path.open("rb", buffering=0)
+
+    def _of_tar(self, path: Path, file: str, wanted: Callable[[str], bool]) -> Iterator[Spooled]:
+        with Bytes(path, file, self._limits) as content:
+            for number, member in enumerate(members(content), start=1):
+                self._count(number, file)
+                if not wanted(member.name):
+                    continue
+                yield self._put(member, f"{file}/{told_name(member.name)}")
+                if not member.is_whole:
+                    raise self._broken(file, "ends in the middle")
+            if content.damage is not None:
+                raise self._broken(file, content.damage)
+
+    def _of_zip(self, path: Path, file: str, wanted: Callable[[str], bool]) -> Iterator[Spooled]:
+        with path.open("rb") as raw:
+            if raw.read(len(ZIP_MAGIC)) != ZIP_MAGIC:
+                raise self._broken(file, "is compressed once more as a whole")
+        with Archive(path, file, self._limits) as archive:
+            for number, name in enumerate(archive.names, start=1):
+                self._count(number, file)
+                if name.endswith("/") or not wanted(name):
+                    continue
+                place = self.place(f"{file}/{name}")
+                with place.open("wb") as target:
+                    found = archive.copy(name, target)
+                if isinstance(found, Damage):
+                    raise self._broken(file, f"has an entry that {found.reason} ({name[:60]!a})")
+                yield Spooled(place, f"{file}/{told_name(name)}")
+
+    def _put(self, content: _Stream, name: str) -> Spooled:
+        place = self.place(name)
+        with place.open("wb") as target:
+            self._copy(content, target, name)
+        return Spooled(place, name)
+
+    def _copy(self, content: _Stream, target: IO[bytes], file: str, n_bytes: int = 0) -> None:
+        while piece := content.read(MIB):
+            n_bytes += len(piece)
+            if n_bytes > self._limits.inflated_bytes:
+                most = self._limits.inflated_bytes // MIB
+                raise UnreadableSource(
+                    f"A pipe or an archive may hold at most {most} MiB, got more ({file}).",
+                    next_step="Allow more with --max if you trust it.",
+                )
+            target.write(piece)
+
+    @staticmethod
+    def _count(number: int, file: str) -> None:
+        if number > _MAX_MEMBERS:
+            raise UnreadableSource(
+                f"An archive may hold at most {_MAX_MEMBERS:,} files, got more ({file}).",
+                next_step="Unpack it, and import the folder.",
+            )
+
+    @staticmethod
+    def _broken(file: str, what: str) -> UnreadableSource:
+        return UnreadableSource(
+            f"An archive must be whole and as it was made, but this one {what} ({file}).",
+            next_step="Copy it again from where it came, or unpack it and import the folder; nothing of it was read.",
+        )
+
+    @contextmanager
+    def _told(self, file: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UnreadableSource(
+                f"What is read must fit into the folder for temporary files, and be readable, got: {error.strerror} "
+                f"({file}).",
+                next_step=f"Make room in {gettempdir()}, or unpack it where there is room.",
+            ) from None
+
+
+def told_name(name: str) -> str:
+    """A foreign name for a report: text, on one line, of bounded length.
+
+    >>> told_name("a" + chr(10) + "b.jsonl")
+    'a b.jsonl'
+    """
+    text = name.encode("utf-8", "replace").decode()
+    shown = "".join(char if char.isprintable() else " " for char in text)[:_NAME_CHARS]
+    return shown if shown.strip() else "file without a name"
+
+
+def is_pipe(path: Path) -> bool:
+    """Whether a named path is read once, from front to back: ``-``, a fifo, a terminal."""
+    try:
+        return str(path) in _STANDARD[:1] or (path.exists() and (path.is_fifo() or path.is_char_device()))
+    except (OSError, ValueError):  # no name of a file: opening it will tell
+        return False

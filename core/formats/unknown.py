@@ -1,0 +1,87 @@
+"""What a file holds that is not understood: counted, to be told in a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from core.formats.entries import Remark
+
+_NAMED: Final = 5
+_NAMES_KEPT: Final = 100
+_NAME_CHARS: Final = 40
+_CALL: Final = re.compile(r"tool|func|call|command|action", re.IGNORECASE)
+_NO_CALL: Final = re.compile(r"result|response|output|return|error|reference|callout", re.IGNORECASE)
+
+
+def may_be_call(name: str) -> bool:
+    """Whether a kind of block or field is named like a call: then what it calls is lost with it.
+
+    >>> [name for name in ("functionCall", "tool_result", "thinking", "custom_tool_call") if may_be_call(name)]
+    ['functionCall', 'custom_tool_call']
+    """
+    return _CALL.search(name) is not None and _NO_CALL.search(name) is None
+
+
+@dataclass
+class Unknown:
+    """Kinds of lines, blocks and fields that no reader of the format knows, and how often each was met."""
+
+    lines: Counter[str] = field(default_factory=Counter)
+    blocks: Counter[str] = field(default_factory=Counter)
+    fields: Counter[str] = field(default_factory=Counter)
+
+    def line(self, kind: str) -> None:
+        """Count a line."""
+        _count(self.lines, kind)
+
+    def block(self, kind: str) -> bool:
+        """Count a content block; whether it may be a call."""
+        _count(self.blocks, kind)
+        return may_be_call(kind)
+
+    def field(self, name: str) -> None:
+        """Count a field that carries calls."""
+        _count(self.fields, name)
+
+    def no_call_is_known(self, n_foreign: int) -> str:
+        """Why nothing can be learned of runs that called tools in a way that is not read."""
+        kinds = Counter({kind: n for kind, n in (self.blocks + self.lines).items() if may_be_call(kind)})
+        return (
+            f"Which tools were called can't be told: {n_foreign:,} calls are of an unknown kind "
+            f"({_names(kinds + self.fields)})."
+        )
+
+    def remarks(self, file: str) -> Iterator[Remark]:
+        """What to say of a file."""
+        for what, kinds in (
+            ("lines", self.lines),
+            ("content blocks", self.blocks),
+            ("fields with calls", self.fields),
+        ):
+            n_met = kinds.total()
+            if n_met:
+                were = "was" if n_met == 1 else "were"
+                noun = (
+                    what.replace("lines", "line").replace("blocks", "block").replace("fields", "field")
+                    if n_met == 1
+                    else what
+                )
+                text = (
+                    f"{n_met:,} {noun} of an unknown kind ({_names(kinds)}) {were} not understood ({file})."
+                )
+                yield Remark(file=file, text=text)
+
+
+def _count(kinds: Counter[str], name: str) -> None:
+    name = name[:_NAME_CHARS]
+    kinds[name if name in kinds or len(kinds) < _NAMES_KEPT else "…"] += 1
+
+
+def _names(kinds: Counter[str]) -> str:
+    """The most frequent kinds; they are foreign text."""
+    named = [f"{kind!a}"[1:-1] or "without a name" for kind, _ in kinds.most_common(_NAMED)]
+    return ", ".join([*named, "…"] if len(kinds) > _NAMED else named)
