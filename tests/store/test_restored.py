@@ -129,6 +129,19 @@ def test_what_is_answered_afterwards_is_there_for_everybody(tmp_path: Path, rest
     assert (code, json.loads(out)["ok"]) == (0, True)
 
 
+def test_a_log_that_was_removed_takes_nothing_of_what_comes_after(tmp_path: Path) -> None:
+    """The file is the same, but what would go into the log that is open would go into one that nobody sees."""
+    path = tmp_path / "a.db"
+    living = desk_at(path)
+    record(living, run_of("r1", arms=["z"], calls=["z"]))
+    Path(f"{path}-wal").unlink()
+    for uid in ("r2", "r3"):
+        assert record(living, run_of(uid, arms=["x"], calls=["x"])).told == "new"
+    for desk in (living, desk_at(path)):
+        assert pulls(desk)[X] == 2
+        assert look.verify(desk).clean
+
+
 def test_who_only_reads_sees_what_was_restored(tmp_path: Path, restore: Restore) -> None:
     desk = desk_at(tmp_path / "a.db")
     record(desk, run_of("r1", arms=["z"], calls=["z"]))
