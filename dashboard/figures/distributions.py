@@ -18,6 +18,8 @@ _LEAST_OCTAVES: Final = 1 / 4
 """Two size classes; nothing finer can be seen, so nothing is smoothed less."""
 _ROOM: Final = 1.25
 _SHOWN_SHARE: Final = 0.995
+_SHOWN_MEDIANS: Final = 8.0
+"""Where runs are drawn farther out, a few runaway ones press all others to the left edge."""
 _NAME_ENDS: Final = 0.7
 """A mean further right has its name on its left, or a phone would cut it off."""
 
@@ -25,7 +27,9 @@ _NAME_ENDS: Final = 0.7
 def distributions(saved: Savings, look: Tokens, *, compact: bool = False) -> Drawn:
     """Tokens per run of both groups, each with its mean."""
     spread = saved.distribution
-    x = np.linspace(0, _right_end(spread), _POINTS)[1:]
+    end = _right_end(saved)
+    beyond = _said_beyond(spread, end)
+    x = np.linspace(0, end, _POINTS)[1:]
     groups = (
         (saved.overall.selected, smoothed(spread, spread.n_selected, x), 0.0),
         (saved.overall.baseline, smoothed(spread, spread.n_baseline, x), 1.0),
@@ -35,7 +39,7 @@ def distributions(saved: Savings, look: Tokens, *, compact: bool = False) -> Dra
         look,
         height=252,
         margin=(8, 8, 12, 44) if compact else (100, 8, 12, 44),
-        xaxis=_token_axis(look, float(x[-1])),
+        xaxis=_token_axis(look, end, f"tokens per run{beyond}"),
         yaxis=theme.axis(look, range=[-0.02, 2 + _ROOM - 1], showticklabels=False),
         annotations=[
             *[note for figures, _, floor in groups for note in _names(figures, floor, look, compact)],
@@ -45,7 +49,7 @@ def distributions(saved: Savings, look: Tokens, *, compact: bool = False) -> Dra
     alt = (
         "Distribution of tokens per run: "
         + "; ".join(f"{figures.run_class}, {_spoken(figures)}" for figures, _, _ in reversed(groups))
-        + "."
+        + f"{beyond}."
     )
     return drawn(traces, layout, alt=alt, table=_table(spread))
 
@@ -69,16 +73,26 @@ def smoothed(spread: TokenDistribution, counts: Ints, x: Floats) -> Floats:
     return height / peak if peak > 0 else height
 
 
-def _right_end(spread: TokenDistribution) -> float:
-    """Where all but half a per cent of the runs of both groups have been passed."""
+def _right_end(saved: Savings) -> float:
+    """Where all but half a per cent of the runs of both groups have been passed, or some medians and both means."""
+    spread = saved.distribution
     both = spread.n_baseline + spread.n_selected
     if both.sum() == 0:
         return 1.0
     passed = np.cumsum(both) / both.sum()
-    return float(spread.upper[int(np.searchsorted(passed, _SHOWN_SHARE))]) * 1.05
+    last, median = (float(spread.upper[np.searchsorted(passed, share)]) for share in (_SHOWN_SHARE, 0.5))
+    means = (saved.overall.baseline.mean_tokens or 0.0, saved.overall.selected.mean_tokens or 0.0)
+    return 1.05 * min(last, max(_SHOWN_MEDIANS * median, *means))
 
 
-def _token_axis(look: Tokens, end: float) -> dict[str, Any]:
+def _said_beyond(spread: TokenDistribution, end: float) -> str:
+    """How many runs lie farther right than what is drawn; empty where hardly any does."""
+    both = spread.n_baseline + spread.n_selected
+    beyond = both[spread.lower >= end].sum() / max(both.sum(), 1)
+    return f" ({wording.percent(beyond, 0)} of runs lie farther right)" if beyond > 1 - _SHOWN_SHARE else ""
+
+
+def _token_axis(look: Tokens, end: float, title: str) -> dict[str, Any]:
     raw = end / 5
     power = 10.0 ** np.floor(np.log10(max(raw, 1.0)))
     step = float(power * next(factor for factor in (1, 2, 5, 10) if factor * power >= raw))
@@ -86,7 +100,7 @@ def _token_axis(look: Tokens, end: float) -> dict[str, Any]:
     return theme.axis(
         look,
         grid=True,
-        title="tokens per run",
+        title=title,
         range=[0, end],
         tickmode="array",
         tickvals=ticks,

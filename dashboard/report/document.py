@@ -153,8 +153,8 @@ def _savings(facts: Facts) -> Section:
         sentence=sentences.savings(saved),
         lines=(
             sentences.savings_numbers(saved),
-            sentences.share_words(saved, configured=rate, n_arms=n_arms),
             *(line for line in (sentences.proof(saved.overall), sentences.unfinished_words(saved)) if line),
+            sentences.share_words(saved, configured=rate, n_arms=n_arms),
             sentences.error_line(saved.overall),
             sentences.counting_note(saved),
             sentences.method(saved.overall),
@@ -168,7 +168,7 @@ def _savings(facts: Facts) -> Section:
             Figure(title="Tokens per run", note="smoothed, equal heights", drawn=distributions(saved, LIGHT)),
             Figure(
                 title="Savings over time",
-                note="cumulative, band: 95% interval",
+                note=sentences.path_note(saved),
                 drawn=savings_time(saved.over_time, LIGHT),
             ),
         ),

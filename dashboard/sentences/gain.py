@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from core.statistics.savings import Comparison, Estimate
+from core.statistics.savings.verdict import CLAIMS
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 
@@ -146,15 +147,16 @@ def proof(saved: Comparison) -> str:
     if always.lower is None or always.upper is None:
         return ""
     limits = wording.percent_interval(always.lower, always.upper)
-    held = f"an interval that holds however often one looks, for runs counted up to a cap, {limits}"
-    source = f"({SOURCE})"
-    if saved.verdict == "proven":
-        return f"**Proven** means: {held}, lies above 0 {source}; no other figure contradicts it."
-    if saved.verdict == "costs_more":
-        return (
-            f"**Proven to cost more** means: {held}, lies below 0 {source}; no other figure contradicts it."
-        )
-    return f"**Proven** takes {held} now, to lie above 0 {source}, and no other figure to contradict it."
+    held = f"an interval that holds however often one looks, {limits} for runs counted up to a cap,"
+    side = "above" if always.lower > 0 else "below"
+    if saved.verdict == "mixed":
+        above = [wording.count(one.tokens_above or 0.0) for one in (saved.selected, saved.baseline)]
+        tail = f"{above[0]} per selected run against {above[1]} per baseline run. {SOURCE}"
+        said = f"**Nothing is proven of all runs**: {held} lies {side} 0"
+        return f"{said}, but the tokens above the cap go the other way, {tail}"
+    if saved.verdict in CLAIMS:
+        return f"**Proven** means: {held} lies {side} 0, and nothing contradicts it. {SOURCE}"
+    return f"**Proven** takes {held} to lie above 0, and nothing to contradict it. {SOURCE}"
 
 
 def method(saved: Comparison) -> str:
@@ -170,4 +172,7 @@ def method(saved: Comparison) -> str:
     )
 
 
-SOURCE: Final = "I. Waudby-Smith and others, Annals of Statistics 52, 2024, doi 10.1214/24-AOS2408"
+SOURCE: Final = (
+    f"The 95% intervals are {ONE_LOOK}. (I. Waudby-Smith and others, Annals of Statistics 52, 2024, "
+    "doi 10.1214/24-AOS2408)"
+)

@@ -35,7 +35,7 @@ def savings_line(saved: Comparison) -> str:
 def truncated(saved: Comparison) -> str:
     """How many baseline runs left arms out, in brackets; empty where none did."""
     n = saved.baseline.n_truncated
-    return f" ({wording.count(n)} of them truncated)" if n else ""
+    return f" ({wording.count(n)} of them left arms out)" if n else ""
 
 
 def limits(estimate: Estimate) -> str:
@@ -65,21 +65,15 @@ def savings(saved: Savings) -> Sentence:
 
 
 def _claimed(overall: Comparison) -> Sentence:
-    """Savings, or a loss, with the interval of the figure that is named."""
+    """Savings, or a loss, with the interval of the figure that is named, and what is proven."""
     found = overall.shown
     value, low, high = found.value or 0.0, found.lower or 0.0, found.upper or 0.0
     if value < 0:
         low, high = -high, -low
     verb, more = ("saves", "of the tokens") if value >= 0 else ("costs", "more tokens")
     amount = Phrase(f"{wording.percent(abs(value) / 100)} {more} per run")
-    between = Phrase(wording.percent_interval(low, high))
-    return (
-        f"Selecting {verb} ",
-        amount,
-        f"{counted(overall)}; the 95% interval {ONE_LOOK} is ",
-        between,
-        ".",
-    )
+    between = f"{counted(overall)} ({named(found)} {wording.percent_interval(low, high)})"
+    return (f"Selecting {verb} ", amount, f"{between}. That it {verb} tokens is ", Phrase("proven"), ".")
 
 
 def _not_proven(overall: Comparison) -> Sentence:
@@ -89,18 +83,14 @@ def _not_proven(overall: Comparison) -> Sentence:
         return ("Whether selecting saves tokens is ", Phrase("not proven"), f": {why}.")
     if found.lower is None or found.upper is None:
         return (*_so_far(overall), ", which is ", Phrase("not proven"), ".")
-    between = Phrase(wording.percent_interval(found.lower, found.upper))
+    between = f"{named(found)} {wording.percent_interval(found.lower, found.upper)}"
     if overall.reason in {"few_for_proof", "few_sessions"}:
         what = "runs" if overall.reason == "few_for_proof" else "sessions"
-        few = f", but a proof takes {MIN_FOR_PROOF} {what} in each group."
-        return (*_so_far(overall), f"; the 95% interval {ONE_LOOK} is ", between, few)
-    return (
-        "Whether selecting saves tokens is ",
-        Phrase("not proven"),
-        f"; the 95% interval {ONE_LOOK} is ",
-        between,
-        ".",
-    )
+        few = Phrase(f"a proof takes {MIN_FOR_PROOF} {what} in each group")
+        return (*_so_far(overall), f" ({between}), but ", few, ".")
+    once = f", {ONE_LOOK} only" if found.lower * found.upper > 0 else ""
+    so_far = f": savings so far {wording.percent((found.value or 0.0) / 100)}{counted(overall)}"
+    return ("Whether selecting saves tokens is ", Phrase("not proven"), f"{so_far} ({between}{once}).")
 
 
 def _why_no_interval(overall: Comparison) -> str:
@@ -117,7 +107,7 @@ def _so_far(overall: Comparison) -> Sentence:
     """What was seen, said of these runs alone."""
     value = overall.shown.value or 0.0
     less = "fewer" if value >= 0 else "more"
-    return (f"So far selected runs used {wording.percent(abs(value) / 100)} {less} tokens",)
+    return (f"So far selected runs used {wording.percent(abs(value) / 100)} {less} tokens{counted(overall)}",)
 
 
 def _money(saved: Savings) -> Sentence:
@@ -130,6 +120,13 @@ def _money(saved: Savings) -> Sentence:
     low, high = sorted((abs(total.lower), abs(total.upper)))
     verb = "saved" if total.value >= 0 else "cost"
     return (f" At the prices set it has {verb} {wording.money_interval(low, high)} in money.",)
+
+
+def path_note(saved: Savings) -> str:
+    """What the savings over time are, beside their head."""
+    if saved.overall.is_narrow:
+        return "cumulative, band: 95% interval"
+    return "cumulative; runs lie too far apart for a 95% interval"
 
 
 def money_line(saved: Savings) -> str:
@@ -158,7 +155,9 @@ def _total_words(
     saved = total.saved
     if saved.value is None:
         return f"{start} an amount that cannot be computed."
-    span = "no interval yet"
+    span = (
+        "no interval, since runs lie too far apart" if saved.missing == "wide_spread" else "no interval yet"
+    )
     if saved.lower is not None and saved.upper is not None:
         span = f"{named(saved)} {limits_(saved.lower, saved.upper)}"
     runs = wording.things(total.n_runs, "run")

@@ -19,6 +19,8 @@ from core.records.selection import Selection
 from core.statistics.savings import Comparison, Estimate, Savings, savings
 from core.store import reads
 from dashboard import sentences
+from dashboard.figures.distributions import distributions
+from dashboard.figures.theme import LIGHT
 from dashboard.sentences import Phrase, Sentence
 from tests.flows.world import START_MS, memory_folder
 
@@ -137,7 +139,7 @@ def test_truncated_baseline_runs_are_counted_and_not_called_everything(learner: 
     words = [first_sentence(learner), said(sentences.savings(saved)), sentences.savings_numbers(saved)]
     assert not any("everything" in one for one in words)
     assert "than with as much in its prompt as fits" in words[0]
-    assert f"({overall.baseline.n_truncated} of them truncated)" in words[2]
+    assert f"({overall.baseline.n_truncated} of them left arms out)" in words[2]
     assert learner.status().baseline.truncated_runs == overall.baseline.n_truncated
 
 
@@ -172,7 +174,13 @@ def test_runaway_runs_that_the_selection_causes_are_told(learner: Learner) -> No
         assert "ordinary runs use " in words
         assert " fewer tokens, but runaway runs cost more: in all " in words
         assert " more." in words
-    assert "**Proven** takes " in sentences.proof(overall)
+    assert sentences.proof(overall).startswith(
+        "**Nothing is proven of all runs**: an interval that holds however "
+    )
+    assert "but the tokens above the cap go the other way" in sentences.proof(overall)
+    assert sentences.path_note(saved) == "cumulative; runs lie too far apart for a 95% interval"
+    assert "(no interval, since runs lie too far apart; 1,500 runs)" in sentences.money_line(saved)
+    assert "of runs lie farther right)" in distributions(saved, LIGHT).alt
     assert learner.status().baseline.verdict == "mixed"
 
 

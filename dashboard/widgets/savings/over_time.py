@@ -7,7 +7,7 @@ from typing import Final, Literal
 import streamlit as st
 
 from core.statistics.savings import Savings
-from dashboard import loading
+from dashboard import loading, sentences
 from dashboard.figures.drawn import Drawn
 from dashboard.figures.savings_time import money_time, savings_time, tokens_time
 from dashboard.widgets.chart import chart
@@ -36,7 +36,7 @@ def over_time(saved: Savings) -> None:
     unit = next((name for name in units if name == asked), units[0])
     drawn = loading.pictured_once(("time", unit), lambda: _picture(saved, unit))
     with head:
-        section("Savings over time", "cumulative, band: 95% interval", table=drawn.table, key="time")
+        section("Savings over time", sentences.path_note(saved), table=drawn.table, key="time")
     chart(drawn, key="time")
 
 
