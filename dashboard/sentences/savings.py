@@ -73,7 +73,8 @@ def _claimed(overall: Comparison) -> Sentence:
     verb, more = ("saves", "of the tokens") if value >= 0 else ("costs", "more tokens")
     amount = Phrase(f"{wording.percent(abs(value) / 100)} {more} per run")
     between = f"{counted(overall)} ({named(found)} {wording.percent_interval(low, high)})"
-    return (f"Selecting {verb} ", amount, f"{between}. That it {verb} tokens is ", Phrase("proven"), ".")
+    what = "saves tokens" if value >= 0 else "costs more"
+    return (f"Selecting {verb} ", amount, f"{between}. That it {what} is ", Phrase("proven"), ".")
 
 
 def _not_proven(overall: Comparison) -> Sentence:

@@ -21,8 +21,9 @@ from core.store import reads
 from dashboard import sentences
 from dashboard.figures.distributions import distributions
 from dashboard.figures.theme import LIGHT
-from dashboard.sentences import Phrase, Sentence
+from dashboard.sentences import Phrase, Sentence, gain
 from tests.flows.world import START_MS, memory_folder
+from tests.usage import Counted, sessions_of, usage_of
 
 HOUR_MS = 3_600_000
 ARMS = [Arm(key=f"tool:other:t{number}", token_cost=100) for number in range(6)]
@@ -219,3 +220,37 @@ def width(estimate: Estimate) -> float:
     assert estimate.lower is not None
     assert estimate.upper is not None
     return estimate.upper - estimate.lower
+
+
+def with_failures(baseline: tuple[int, int], selected: tuple[int, int]) -> Comparison:
+    """Groups of which so many of so many runs failed; the others save a third of their tokens."""
+    runs: list[Counted] = []
+    for run_class, tokens, (failed, n_runs) in (("baseline", 9_000, baseline), ("selected", 6_000, selected)):
+        runs += [Counted(run_class=run_class, status="error")] * failed
+        runs += [Counted(run_class=run_class, tokens=tokens + at % 900) for at in range(n_runs - failed)]
+    return savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=6).overall
+
+
+@pytest.mark.parametrize(
+    ("baseline", "selected", "words"),
+    [
+        ((2, 217), (71, 2_381), "; it fails more often so far, 3.0% against 0.9%, not proven"),
+        ((2, 217), (240, 2_381), ", but fails more often, 10.1% against 0.9%"),
+        ((20, 217), (71, 2_381), ", and fails less often, 3.0% against 9.2%"),
+        ((40, 2_000), (40, 2_000), ", with at most 0.9 points more failures"),
+        ((0, 100), (0, 1_000), ", and fails no more often so far (at most 0.4 points more)"),
+    ],
+)
+def test_failures_are_told_with_what_may_have_been_missed(
+    baseline: tuple[int, int], selected: tuple[int, int], words: str
+) -> None:
+    """Three times as many failures among 217 baseline runs are no "no difference", though none is proven."""
+    assert gain.failures(with_failures(baseline, selected)) == words
+
+
+def test_failures_come_with_the_runs_that_would_tell() -> None:
+    line = gain.error_line(with_failures((2, 217), (71, 2_381)))
+    assert line == (
+        "Error rate 3.0% against 0.9%, difference −0.4 to 3.1 points: at most 3.1 points more failures; it takes "
+        "about 2,600 runs to tell such rates apart (power 0.8)."
+    )
