@@ -46,6 +46,8 @@ def _changed(one: Judgement, since: str) -> str:
             return f"looks poisoned: {_counted(seen)} since {since}, {before}"
         case "rival":
             return f"gave way to {_named(one.others)}: {of_hundred(seen.mean)} of 100 since {since}, {before}"
+        case "drifting" if seen.mean == 0:
+            return f"fell to nothing: {_counted(seen)} since {since}, {before}"
         case _:
             return f"{one.name}: {of_hundred(seen.mean)} of 100 since {since}, {before}"
 

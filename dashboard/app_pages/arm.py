@@ -21,9 +21,10 @@ def page() -> None:
     (row,) = rows(known.columns, known.summary, [place])
     then = belief.then_day(seen)
     head.head(known, place, seen)
-    sentence(sentences.arm(row, seen, then), here.tokens)
-    inclusions, chance = int(known.columns.inclusions[place]), loading.inclusion().arms.get(arm)
-    muted(sentences.arm_facts(row, inclusions, seen, chance, year_of_ms=here.frame.last_at_ms))
+    judged, year_of_ms = loading.judgements()[arm], here.frame.last_at_ms
+    cost = head.token_cost(known, place)
+    sentence(sentences.arm(judged, token_cost=cost, year_of_ms=year_of_ms), here.tokens)
+    muted(sentences.arm_facts(judged, row.band, seen, year_of_ms=year_of_ms))
     in_or_out.lately(arm)
     left, right = st.columns(2, gap="large")
     with left, panel("Belief now"):
@@ -34,7 +35,7 @@ def page() -> None:
         in_or_out.in_or_out(arm)
     left, right = st.columns(2, gap="large")
     with left, panel("Worth its tokens"):
-        worth.worth(row, known, place)
+        worth.worth(judged, known, place)
     with right, panel("Notes"):
         notes.read(arm)
     with panel("Ledger"):

@@ -24,13 +24,16 @@ def page() -> None:
     title = st.container()
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         order = choosing.order()
-        places, method = choosing.arms(known, order)
+        places, method, is_chosen = choosing.arms(known, order)
         truth = choosing.truth()
         st.space("stretch")
         type_legend(here.tokens)
     chosen = rows(known.columns, known.summary, places, method=method, truth=truth)
+    judged = loading.judgements()
     with title:
-        sentence(sentences.posteriors(chosen), here.tokens)
+        # Of arms that nobody chose all are spoken of: what is shown is a spread, and the best of many prove nothing.
+        keys = [row.key for row in chosen] if is_chosen else known.columns.keys
+        sentence(sentences.posteriors([judged[key] for key in keys]), here.tokens)
     with panel("Densities", still="the table below still works"):
         drawn = choosing.picture(known, places, chosen, method)
         arm_chart(drawn, [row.key for row in chosen], key="densities")
@@ -42,7 +45,7 @@ def page() -> None:
         section("All arms", all_arms.found_note(known, found))
         all_arms.search_box()
         seen = loading.inclusion()
-        all_arms.table(known.columns, known.summary, found, chances=seen.chances, truth=truth, key="all arms")
+        all_arms.table(known, found, judged=judged, truth=truth, key="all arms")
         st.markdown(small(sentences.chances_note(seen, [known.columns.keys[place] for place in found])))
 
 

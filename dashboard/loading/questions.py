@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from core import demo
 from core.flows import look
 from core.records.arm import ArmType
 from core.records.audit import AuditEntry
+from core.records.judgement import Judgement
 from core.records.observation import Observation
 from core.records.reset import Reset, Target
 from core.records.times import DAY_MS
@@ -57,6 +58,13 @@ def inclusion() -> look.Inclusion:
     """Chance of inclusion in the next run, by arm, and among whose candidates."""
     here = reading()
     return asked("inclusion", None, lambda: look.inclusion(here.desk))
+
+
+def judgements() -> Mapping[str, Judgement]:
+    """What is to be said of every arm by the end of the span, by id, whatever the types chosen."""
+    here = reading()
+    view = View(until_ms=here.view.until_ms)
+    return asked("judgements", view, lambda: look.judgements(here.desk, view, inclusion=inclusion()))
 
 
 def truth() -> dict[str, float]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.records.times import instant
 from dashboard import sentences, wording
-from dashboard.figures.arms import ordered, ranked_rows, rows, table, telling
+from dashboard.figures.arms import ArmRow, ordered, ranked_rows, rows, table, telling
 from dashboard.figures.bands import bands
 from dashboard.figures.densities import densities, sample
 from dashboard.figures.distributions import distributions
@@ -202,7 +202,7 @@ def _beliefs(facts: Facts) -> Section:
     return Section(
         title="Posteriors",
         query=facts.queries["belief"],
-        sentence=sentences.posteriors(chosen),
+        sentence=sentences.posteriors(list(facts.judgements.values())),
         lines=(
             f"{wording.things(len(columns), 'arm')}, exact equal-tailed 95% intervals of Beta posteriors.{more}",
         ),
@@ -213,8 +213,21 @@ def _beliefs(facts: Facts) -> Section:
                 drawn=densities(chosen, others, LIGHT, n_others=int(rest.sum())),
             ),
         ),
-        table=table(listed),
+        table=_with_judgements(listed, facts),
     )
+
+
+def _with_judgements(listed: Sequence[ArmRow], facts: Facts) -> Table:
+    """Arms as a table, with what is to be said of each and its chance."""
+    judged = [facts.judgements[row.key] for row in listed]
+    year_of_ms = facts.frame.last_at_ms
+    return {
+        **table(listed),
+        "judgement": [sentences.judgement(one, year_of_ms=year_of_ms) for one in judged],
+        "chance of inclusion ± standard error": [
+            sentences.chance_words(one.chance, one.chance_error) for one in judged
+        ],
+    }
 
 
 def _densities_of(n_arms: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -10,6 +10,7 @@ from core.errors import StoreBusy
 from core.flows import look
 from core.flows.desk import Desk
 from core.records.audit import AuditEntry
+from core.records.judgement import Judgement
 from core.records.view import View
 from core.statistics.confidence import Confidence
 from core.statistics.overview import Overview
@@ -47,6 +48,7 @@ class Facts:
     savings: Savings
     confidence: Confidence
     belief: look.Belief
+    judgements: Mapping[str, Judgement]
     changes: tuple[AuditEntry, ...]
     made_at_ms: int
     queries: dict[str, Query]
@@ -108,6 +110,13 @@ def _asked(desk: Desk, view: View) -> Facts:
             "What is believed of every arm",
             f"look.belief(desk, {told})",
             lambda: look.belief(desk, view),
+            _COMMAND if is_present else "",
+        ),
+        judgements=ask(
+            "judgements",
+            "What is to be said of every arm",
+            f"look.judgements(desk, {told})",
+            lambda: look.judgements(desk, view),
             _COMMAND if is_present else "",
         ),
         changes=ask(

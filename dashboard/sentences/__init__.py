@@ -6,7 +6,6 @@ part is Markdown already: foreign text has passed `wording.literal`.
 
 from dashboard.sentences.acts import consequence, effect, effect_table, reset, said_by_hand, scope_words
 from dashboard.sentences.arm import (
-    arm,
     arm_facts,
     in_or_out,
     lately,
@@ -43,6 +42,7 @@ from dashboard.sentences.data import (
 )
 from dashboard.sentences.gain import error_line, method, proof
 from dashboard.sentences.inclusion import chance_words, chances_note, worth, worth_note
+from dashboard.sentences.judgement import arm, judgement, posteriors
 from dashboard.sentences.overview import (
     Claim,
     attention,
@@ -52,8 +52,7 @@ from dashboard.sentences.overview import (
     needs,
     overview,
 )
-from dashboard.sentences.phrase import EARNS, ENOUGH_PULLS, Belief, Phrase, Sentence
-from dashboard.sentences.posteriors import posteriors
+from dashboard.sentences.phrase import Belief, Phrase, Sentence
 from dashboard.sentences.run import run, run_differs, run_facts, run_tokens, selection_note
 from dashboard.sentences.runs import runs, runs_counted, runs_rest
 from dashboard.sentences.savings import (
@@ -83,8 +82,6 @@ from dashboard.sentences.settings import (
 )
 
 __all__ = [
-    "EARNS",
-    "ENOUGH_PULLS",
     "NEXT_SHOWN",
     "SETTING_GROUPS",
     "SETTING_WORDS",
@@ -119,6 +116,7 @@ __all__ = [
     "ignored_table",
     "import_line",
     "in_or_out",
+    "judgement",
     "lately",
     "learned_by",
     "left_out_table",

@@ -9,20 +9,16 @@ from typing import Final
 
 from core import explained
 from core.flows.look import ArmInRun, ArmPath, Learned, Mark
+from core.records.judgement import Judgement
 from core.records.observation import Kind
 from core.records.posterior import Band
 from core.records.selection import Reason
-from core.records.times import DAY_MS
-from core.statistics.inclusion import Chance
 from dashboard import wording
-from dashboard.figures.arms import ArmRow
+from dashboard.figures.arms import METHOD_WORDS
 from dashboard.figures.path import Lettered
 from dashboard.sentences.inclusion import chance_words
-from dashboard.sentences.phrase import EARNS, ENOUGH_PULLS, Phrase, Sentence
 from dashboard.sentences.settings import setting_value
 
-_MOVED: Final = 0.05
-"""A mean that moved by less is not worth a word in the title."""
 _KEPT_OUT: Final[Mapping[Reason | None, str]] = MappingProxyType(
     {"k": "enough arms were in", "budget": "the budget had no room for it"}
 )
@@ -37,68 +33,21 @@ _SOURCES: Final[dict[Kind, str]] = {
 }
 
 
-def arm(row: ArmRow, seen: ArmPath, then_day: int | None) -> Sentence:
-    """How often the arm is useful, against the earlier moment, and whether that earns its place."""
-    share = Phrase(f"{_of_hundred(row.mean)} of 100")
-    if row.pulls == 0:
-        return ("Nothing is observed of it yet: ", share, " runs is its prior, not a finding.")
-    return ("Useful in ", share, " runs", f"{_since(row, seen, then_day)}. ", _standing(row))
-
-
-def _of_hundred(mean: float) -> str:
-    """A mean as so many of 100; never quite none or all."""
-    number = round(mean * 100)
-    return "fewer than 1" if number < 1 else "more than 99" if number > 99 else str(number)
-
-
-def _since(row: ArmRow, seen: ArmPath, then_day: int | None) -> str:
-    """Where the mean was at the earlier moment, if that was elsewhere."""
-    place = None if then_day is None else seen.path.place(then_day)
-    if place is None:
-        return ""
-    was = float(seen.path.mean[place])
-    last = int(seen.path.day[-1]) * DAY_MS
-    when = wording.day(int(seen.path.day[place]) * DAY_MS, year_of_ms=last)
-    if seen.path.epoch[place] != seen.path.epoch[-1]:
-        began = wording.day(seen.since_ms, year_of_ms=last)
-        return f" since it started again on {began}; before that, on {when}, it was {_of_hundred(was)}"
-    if int(seen.path.pulls[place]) == 0 or abs(was - row.mean) < _MOVED:
-        return ""
-    return f", {'down' if row.mean < was else 'up'} from {_of_hundred(was)} on {when}"
-
-
-def _standing(row: ArmRow) -> str:
-    if row.lower > EARNS:
-        return "It earns its place."
-    if row.upper < EARNS:
-        return "It almost never helps." if row.mean < 0.2 else "It rarely helps."
-    if row.pulls < ENOUGH_PULLS:
-        return f"Little is known: {wording.things(row.pulls, 'pull')}."
-    return "Whether it earns its place is still open."
-
-
-def arm_facts(
-    row: ArmRow, inclusions: int, seen: ArmPath, chance: Chance | None, *, year_of_ms: int | None
-) -> str:
+def arm_facts(one: Judgement, band: Band, seen: ArmPath, *, year_of_ms: int | None) -> str:
     """Mean, interval, pulls, confidence and chance of inclusion on one line."""
-    low, high = wording.interval(row.lower, row.upper).split("–")
+    low, high = wording.interval(one.interval.lower, one.interval.upper).split("–")
     since = (
         "since it was first seen"
         if seen.since_ms is None
         else f"since the reset of {wording.day(seen.since_ms, year_of_ms=year_of_ms)}"
     )
-    has_none = chance is None or chance.chance is None
-    told = wording.NOT_OFFERED if chance is None else chance_words(chance.chance, chance.standard_error)
-    inclusion = f" Chance of inclusion{':' if has_none else ''} {told}."
+    has_none = one.chance is None
+    inclusion = f" Chance of inclusion{':' if has_none else ''} {chance_words(one.chance, one.chance_error)}."
     return (
-        f"Mean {wording.mean(row.mean)}, 95% interval {low} to {high} (exact, equal tails), "
-        f"{wording.things(row.pulls, 'pull')} in {wording.things(inclusions, 'inclusion')} {since}. "
-        f"Confidence {_band(row.band)}.{inclusion}"
+        f"Mean {wording.mean(one.mean)}, 95% interval {low} to {high} ({METHOD_WORDS[one.interval.method]}), "
+        f"{wording.things(one.pulls, 'pull')} in {wording.things(one.inclusions, 'inclusion')} {since}. "
+        f"Confidence {wording.band(band)}.{inclusion}"
     )
-
-
-def _band(band: Band) -> str:
-    return wording.band(band)
 
 
 def marks_line(letters: Sequence[Lettered], n_more: int, *, year_of_ms: int) -> str:

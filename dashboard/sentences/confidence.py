@@ -9,11 +9,12 @@ import numpy as np
 from core.columns import Ints
 from core.flows.look import Unread
 from core.posterior.bands import TYPICAL_WIDTHS
+from core.records.judgement import ENOUGH_PULLS
 from core.records.posterior import BANDS, Band
 from core.statistics.confidence import Confidence
 from core.statistics.needed import UNREACHABLE
 from dashboard import wording
-from dashboard.sentences.phrase import ENOUGH_PULLS, Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence
 
 NEXT_SHOWN: Final = 9
 

@@ -6,26 +6,37 @@ import math
 from collections.abc import Sequence
 
 from core.flows.look import Inclusion
+from core.records.judgement import Judgement
 from core.statistics.inclusion import Chance
 from dashboard import wording
 
 
-def worth(chance: Chance, mean: float, token_cost: int | None) -> str:
+def worth(one: Judgement, token_cost: int | None, *, year_of_ms: int | None = None) -> str:
     """What the arm would have to be worth at its cost, in Markdown."""
     cost = "its unknown cost" if token_cost is None else wording.things(token_cost, "token")
-    stands = f" Its chance of inclusion is **{chance_words(chance.chance, chance.standard_error)}**."
-    if chance.no_break_even == "not_offered":
+    stands = f" Its chance of inclusion is **{chance_words(one.chance, one.chance_error)}**."
+    if one.no_break_even == "not_offered":
         return "**Not offered lately**: an arm that is no candidate has no chance of inclusion and no break-even."
-    if chance.no_break_even == "always_in":
+    if one.no_break_even == "always_in":
         return f"At {cost} it goes into more than half of the next prompts **whatever it is worth**.{stands}"
-    if chance.no_break_even == "never_in" or chance.break_even_mean is None:
+    if one.no_break_even == "never_in" or one.break_even is None:
         return f"At {cost} **no usefulness** brings it into half of the next prompts.{stands}"
-    needed = chance.break_even_mean
-    side = "above" if mean > needed else "below"
     return (
-        f"At {cost} it breaks even at a mean of **{wording.mean(needed)}**: there it is in half of the next prompts. "
-        f"It stands at {wording.mean(mean)}, {side} that.{stands}"
+        f"At {cost} it breaks even at a mean of **{wording.mean(one.break_even)}**: there it is in half of the next "
+        f"prompts. {_stands(one, year_of_ms)}{stands}"
     )
+
+
+def _stands(one: Judgement, year_of_ms: int | None) -> str:
+    """Where it stands, for whoever holds that against its break-even."""
+    if one.name == "section":
+        return "It is always counted as used, so where it stands says nothing."
+    between = wording.interval(one.interval.lower, one.interval.upper)
+    said = f"It stands at {wording.mean(one.mean)}, 95% interval {between}"
+    if one.recent is None:
+        return f"{said}."
+    since = wording.since(one.recent.since_ms, year_of_ms=year_of_ms)
+    return f"{said}, over all its time; at {wording.mean(one.recent.mean)} since {since}."
 
 
 def worth_note(chance: Chance, seen: Inclusion) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from core.records.judgement import ENOUGH_PULLS
 from core.statistics.overview import ArmEvidence, Attention, FigureName, KeyFigure, Overview
 from core.statistics.savings import Comparison, Savings
 from dashboard import wording
 from dashboard.sentences.gain import gain
-from dashboard.sentences.phrase import ENOUGH_PULLS, Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence
 from dashboard.sentences.savings import limits, named
 
 

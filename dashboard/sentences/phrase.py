@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from core.records.posterior import Band
-
-ENOUGH_PULLS: Final = 20
-
-
-EARNS: Final = 0.5
-"""An arm earns its place where its whole interval lies above this, and rarely helps where it lies below."""
 
 
 @dataclass(frozen=True)

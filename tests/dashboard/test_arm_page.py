@@ -34,7 +34,7 @@ def ledger(page: AppTest) -> list[dict[str, str]]:
 
 def test_the_page_says_what_is_believed_and_from_what(open_page: Open, desk: Desk) -> None:
     page = open_page("arm", arm=ARM)
-    assert page.title[0].value.startswith("Useful in ")
+    assert page.title[0].value.startswith("Referenced in ")
     assert page.code[0].value == ARM
     (one,) = [one for one in look.posteriors(desk) if one.arm == ARM]
     assert any(f"{one.pulls} pulls in {one.inclusions} inclusions" in text for text in texts(page))

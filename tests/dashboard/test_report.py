@@ -68,7 +68,7 @@ def test_every_section_names_its_question(tmp_path: Path) -> None:
     read = Reader(rendered(report(gather(world(tmp_path / "a.db", keys(6), 60), View()))))
     known = {value for value in read.values("id") if value.startswith("query-")}
     asked = [value.removeprefix("#") for value in read.values("href")]
-    assert len(known) == 6
+    assert len(known) == 7
     assert set(asked) <= known
     n_sections = sum(tag == "section" for tag, _ in read.elements)
     assert len(asked) >= n_sections - 1, "all but the list of the questions itself"
@@ -99,7 +99,7 @@ def test_a_command_is_named_only_where_it_answers(tmp_path: Path) -> None:
     desk = world(tmp_path / "a.db", keys(6), 60)
     everything, tools = gather(desk, View()), gather(desk, View(types=("tool",)))
     commands = {name: query.command for name, query in everything.queries.items() if query.command}
-    assert commands == {"belief": "armscope posteriors"}
+    assert commands == dict.fromkeys(("belief", "judgements"), "armscope posteriors")
     assert not [query for query in tools.queries.values() if query.command]
     done = CliRunner().invoke(app, ["--database", str(tmp_path / "a.db"), "posteriors", "--json"])
     assert [one["arm"] for one in json.loads(done.output)] == [one.arm for one in look.posteriors(desk)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -13,8 +14,8 @@ from core.statistics.inclusion import Chance
 from core.statistics.needed import UNREACHABLE
 from core.statistics.savings import Savings, savings
 from dashboard import sentences
-from dashboard.figures.arms import ArmRow
 from dashboard.sentences import Phrase, Sentence
+from tests.dashboard.test_judgement import JUDGED
 from tests.usage import Counted, group, sessions_of, usage_of
 
 
@@ -65,20 +66,6 @@ def test_the_baseline_share_names_its_own_probability() -> None:
     saved = _saved([9_000] * 20, [8_000 + at for at in range(200)])
     words = sentences.share_words(saved, configured=0.1, n_arms=5)
     assert f"({saved.share.observed.prob:.0%} interval" in words
-
-
-def _row(key: str, lower: float, mean: float, upper: float) -> ArmRow:
-    return ArmRow(key=key, type="tool", mean=mean, lower=lower, upper=upper, pulls=9, band="medium")
-
-
-def test_arms_are_called_useful_only_by_their_whole_interval() -> None:
-    good, bad = _row("tool:exec:Bash", 0.8, 0.9, 0.95), _row("tool:fs:Glob", 0.01, 0.05, 0.1)
-    open_ = _row("tool:web:search", 0.3, 0.6, 0.9)
-    assert _said(sentences.posteriors([good, bad, open_])) == (
-        "Bash earns its place; Glob almost never helps; one of three is still open."
-    )
-    assert _said(sentences.posteriors([open_])) == "Nothing is settled yet: one of one is still open."
-    assert _said(sentences.posteriors([good])) == "Bash earns its place."
 
 
 def test_too_few_runs_for_a_proof_claim_nothing_of_the_future() -> None:
@@ -226,7 +213,8 @@ NOT_OFFERED = Chance(
 )
 def test_it_is_said_which_runs_did_not_offer_an_arm(seen: Inclusion, note: str) -> None:
     assert sentences.worth_note(NOT_OFFERED, seen) == note
-    assert "**Not offered lately**" in sentences.worth(NOT_OFFERED, 0.5, 100)
+    judged = msgspec.structs.replace(JUDGED, break_even=None, no_break_even="not_offered")
+    assert "**Not offered lately**" in sentences.worth(judged, 100)
 
 
 def test_the_note_under_the_table_counts_arms_without_a_chance() -> None:

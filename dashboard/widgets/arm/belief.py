@@ -16,7 +16,7 @@ from dashboard.figures.then_now import then_now
 from dashboard.widgets.arm.head import none_by_day
 from dashboard.widgets.chart import chart
 from dashboard.widgets.fold import fold, in_use
-from dashboard.widgets.words import muted, section
+from dashboard.widgets.words import muted, section, small
 
 THEN: Final = "then"
 _BACK_DAYS: Final = 7
@@ -58,6 +58,7 @@ def now(row: ArmRow, seen: ArmPath, then: int | None) -> None:
     chart(drawn, key="belief now")
     if then is not None:
         _picker(seen, then)
+    st.markdown(small("Runs of one session resemble each other, so the true interval may be wider."))
 
 
 def _called(seen: ArmPath, then: int) -> str:

@@ -95,14 +95,20 @@ def head(known: Belief, place: int, seen: ArmPath) -> None:
 
 def _facts(known: Belief, place: int, seen: ArmPath) -> list[str]:
     columns = known.columns
-    cost = int(columns.token_cost[place])
+    cost = token_cost(known, place)
     alpha, beta = int(columns.prior_alpha_micro[place]) / MICRO, int(columns.prior_beta_micro[place]) / MICRO
-    facts = ["tokens unknown" if cost == UNKNOWN else wording.things(cost, "token")]
+    facts = ["tokens unknown" if cost is None else wording.things(cost, "token")]
     facts.append(f"prior {wording.beta(alpha, beta)}")
     facts.append(f"epoch {seen.epoch_no}")
     if columns.keys[place] in loading.reading().frame.settings.seed_arms:
         facts.append("seed, always in")
     return facts
+
+
+def token_cost(known: Belief, place: int) -> int | None:
+    """What an arm costs a prompt, where that is known."""
+    cost = int(known.columns.token_cost[place])
+    return None if cost == UNKNOWN else cost
 
 
 def none_by_day() -> None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from core.columns import UNKNOWN
 from core.flows.look import Belief
+from core.records.judgement import Judgement
 from dashboard import loading, sentences, wording
-from dashboard.figures.arms import ArmRow
+from dashboard.widgets.arm.head import token_cost
 from dashboard.widgets.words import gray, paragraphs, section
 
 
-def worth(row: ArmRow, known: Belief, place: int) -> None:
+def worth(judged: Judgement, known: Belief, place: int) -> None:
     """What it costs, breaks even at and stands at, and how that was found."""
-    seen = loading.inclusion()
-    chance = seen.arms[row.key]
-    cost = int(known.columns.token_cost[place])
+    here, seen = loading.reading(), loading.inclusion()
     section("Worth its tokens", "in the next run that offers it, with the settings in force")
     rank, n_arms = wording.count(int(known.summary.rank[place])), wording.count(len(known.columns))
     paragraphs(
-        sentences.worth(chance, row.mean, None if cost == UNKNOWN else cost),
+        sentences.worth(judged, token_cost(known, place), year_of_ms=here.frame.last_at_ms),
         f"By its mean it is number **{rank}** of {n_arms} arms.",
-        gray(sentences.worth_note(chance, seen)),
+        gray(sentences.worth_note(seen.arms[judged.arm], seen)),
     )

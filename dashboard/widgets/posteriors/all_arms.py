@@ -13,17 +13,22 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from core.columns import ArmColumns, Ints
+from core.columns import Ints
 from core.flows.look import Belief
+from core.records.judgement import Judgement
 from core.records.posterior import BANDS
-from core.statistics.summary import Summary
-from dashboard import loading, wording
+from dashboard import loading, sentences, wording
 from dashboard.figures.arms import Order, ordered
 from dashboard.widgets import opening
 from dashboard.widgets.picker import matches
 from dashboard.widgets.tables import ALL_AT_ONCE, CHANCE, ROW_PX, arm_name, height, sent_frame, type_column
 
 FIND: Final = "find"
+
+JUDGED: Final = (
+    "The first that holds of: poisoned, gave way to a rival, drifting, rising, stale, never referenced, by rule, too "
+    "early, and where its interval lies against the mean at which it breaks even at its cost"
+)
 
 
 def found(known: Belief, by: Order) -> Ints:
@@ -68,18 +73,18 @@ def found_note(known: Belief, places: Sequence[int] | Ints) -> str:
 
 
 def table(
-    columns: ArmColumns,
-    summary: Summary,
+    known: Belief,
     places: Ints,
     *,
-    chances: Mapping[str, float],
+    judged: Mapping[str, Judgement],
     truth: Mapping[str, float] = MappingProxyType({}),
     key: str,
 ) -> None:
     """All arms at these places, a sortable table whose rows open; long ones load as one scrolls, and don't open."""
+    columns, year_of_ms = known.columns, loading.reading().frame.last_at_ms
     frame = loading.drawn_once(
         ("arm table", places.tobytes(), bool(truth)),
-        lambda: sent_frame(_arm_frame(columns, summary, places, chances=chances, truth=truth)),
+        lambda: sent_frame(_arm_frame(known, places, judged=judged, truth=truth, year_of_ms=year_of_ms)),
     )
     shown: dict[str, Any] = {
         "hide_index": True,
@@ -106,51 +111,57 @@ def opens(n_arms: int) -> bool:
 
 
 def _arm_frame(
-    columns: ArmColumns,
-    summary: Summary,
+    known: Belief,
     places: Ints,
     *,
-    chances: Mapping[str, float],
+    judged: Mapping[str, Judgement],
     truth: Mapping[str, float],
+    year_of_ms: int | None,
 ) -> pd.DataFrame:
+    columns, summary = known.columns, known.summary
     shown = [columns.keys[int(place)] for place in places]
+    said = [judged[key] for key in shown]
     cells: dict[str, object] = {
         "type": [[columns.types[int(place)]] for place in places],
-        "arm": [arm_name(arm) for arm in shown],
+        "arm": [arm_name(key) for key in shown],
         "mean": np.clip(summary.mean[places], 0.001, 0.999),
         "95% interval": [
             wording.interval(float(summary.lower[place]), float(summary.upper[place])) for place in places
         ],
+        "judgement": [sentences.judgement(one, year_of_ms=year_of_ms) for one in said],
         "confidence": [wording.band(BANDS[int(summary.band[place])]) for place in places],
         "pulls": columns.pulls[places],
         "in runs": columns.inclusions[places],
         "tokens": [int(cost) if cost >= 0 else None for cost in columns.token_cost[places]],
     }
     if truth:
-        cells["planted"] = [truth.get(arm) for arm in shown]
-    if chances:
-        cells["chance of inclusion"] = [_whole_percent(chances.get(arm)) for arm in shown]
-    cells["id"] = [wording.plain(arm) for arm in shown]
+        cells["planted"] = [truth.get(key) for key in shown]
+    if any(one.chance is not None for one in said):
+        cells["chance of inclusion"] = [_percent(one.chance, 0) for one in said]
+        cells["±"] = [_percent(one.chance_error, 1) for one in said]
+    cells["id"] = [wording.plain(key) for key in shown]
     return pd.DataFrame(cells)
 
 
-def _whole_percent(chance: float | None) -> int | None:
-    return None if chance is None else round(100 * chance)
+def _percent(share: float | None, decimals: int) -> float | None:
+    return None if share is None else round(100 * share, decimals)
 
 
 def _arm_columns() -> dict[str, Any]:
     number = st.column_config.NumberColumn
     return {
         "type": type_column(),
-        "arm": st.column_config.TextColumn("arm", width=270),
-        "mean": number("mean", format="%.3f", width=72, help="Never rounded to 0 or 1"),
-        "95% interval": st.column_config.TextColumn("95% interval", width=104, alignment="right"),
-        "confidence": st.column_config.TextColumn("confidence", width=132),
-        "pulls": number("pulls", format="localized", width=72),
-        "in runs": number("in runs", format="localized", width=76),
-        "tokens": number("tokens", format="localized", width=80),
+        "arm": st.column_config.TextColumn("arm", width=208),
+        "mean": number("mean", format="%.3f", width=64, help="Never rounded to 0 or 1"),
+        "95% interval": st.column_config.TextColumn("95% interval", width=96, alignment="right"),
+        "judgement": st.column_config.TextColumn("judgement", width=216, help=JUDGED),
+        "confidence": st.column_config.TextColumn("confidence", width=112),
+        "pulls": number("pulls", format="localized", width=64),
+        "in runs": number("in runs", format="localized", width=68),
+        "tokens": number("tokens", format="localized", width=68),
         "planted": number("planted", format="%.3f", width=80),
         "chance of inclusion": st.column_config.ProgressColumn(
-            "chance of inclusion", format="%d%%", min_value=0, max_value=100, width=160, help=CHANCE
+            "chance", format="%d%%", min_value=0, max_value=100, width=96, help=CHANCE
         ),
+        "±": number("±", format="%.1f", width=46, help="Standard error of the chance, in points"),
     }

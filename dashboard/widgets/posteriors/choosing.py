@@ -37,8 +37,8 @@ def order() -> Order:
     )
 
 
-def arms(known: Belief, by: Order) -> tuple[Ints, Method]:
-    """Places of the chosen arms in their order, and the method of their intervals."""
+def arms(known: Belief, by: Order) -> tuple[Ints, Method, bool]:
+    """Places of the shown arms in their order, the method of their intervals, and whether somebody chose them."""
     used = in_use(POSTERIORS_ARMS) or in_use(METHOD, unused=METHODS[0])
     behind = fold("Change arms", icon=":material/tune:", key="change arms", type="secondary", used=used)
     chosen: list[str] = []
@@ -56,9 +56,10 @@ def arms(known: Belief, by: Order) -> tuple[Ints, Method]:
             )
     at = known.columns.places
     places = np.array(sorted(at[key] for key in chosen if key in at), dtype=np.int64)
-    if not len(places):
+    is_chosen = len(places) > 0
+    if not is_chosen:
         places = loading.drawn_once("telling arms", lambda: telling(known.columns, known.summary))
-    return ordered(known.columns, known.summary, places, by), method
+    return ordered(known.columns, known.summary, places, by), method, is_chosen
 
 
 def truth() -> Mapping[str, float]:

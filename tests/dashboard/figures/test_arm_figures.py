@@ -16,7 +16,6 @@ from dashboard.figures.arms import ArmRow
 from dashboard.figures.path import MAX_LETTERS, arm_path, lettered
 from dashboard.figures.theme import LIGHT, THEMES, Tokens
 from dashboard.figures.then_now import then_now
-from dashboard.sentences import Phrase
 
 KEY = "tool:fs:Read"
 HOSTILE = "<script>alert(1)</script> %{x} :smile: [a](javascript:b)"
@@ -171,28 +170,3 @@ def test_densities_of_every_shape_are_drawn_within_the_frame(pair: tuple[float, 
         assert np.asarray(trace.y).min() >= low
     for note in drawn.figure.layout.annotations:
         assert low <= note.y <= high * 1.2
-
-
-def words(parts: tuple[str | Phrase, ...]) -> str:
-    return "".join(part.text if isinstance(part, Phrase) else part for part in parts)
-
-
-def test_the_sentence_follows_the_mean_and_its_interval() -> None:
-    story = seen(n_days=20)
-    assert words(sentences.arm(row(90, 12), story, None)) == "Useful in 88 of 100 runs. It earns its place."
-    assert "almost never helps" in words(sentences.arm(row(3, 90), story, None))
-    assert "rarely helps" in words(sentences.arm(row(30, 90), story, None))
-    assert "still open" in words(sentences.arm(row(30, 30), story, None))
-    assert "Little is known: 4 pulls" in words(sentences.arm(row(3, 3), story, None))
-    assert words(sentences.arm(row(1, 1), story, None)).startswith("Nothing is observed of it yet")
-    assert "more than 99 of 100" in words(sentences.arm(row(9_999, 1), story, None))
-
-
-def test_the_sentence_names_the_earlier_moment_only_where_it_differs() -> None:
-    story = seen(n_days=20)
-    assert "down from 60 on" in words(sentences.arm(row(30, 60), story, 1_000))
-    assert "up from" in words(sentences.arm(row(60, 10), story, 1_005))
-    assert "from" not in words(sentences.arm(row(33, 30), story, 1_019))
-    again = seen(reset_on(1_012), reset_day=1_012)
-    said = words(sentences.arm(row(30, 30), again, 1_008))
-    assert "since it started again on 9 Oct 1972; before that" in said.replace("9 Oct;", "9 Oct 1972;")

@@ -1,0 +1,191 @@
+"""Judgement: what is said of an arm, or of many, in words: titles and cells. Nothing is judged here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, assert_never
+
+from core import explained
+from core.records.judgement import ALARMS, JUDGEMENTS, Judgement, JudgementName, Stretch
+from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence
+
+_FEW: Final = 12
+"""So many arms are spoken of one by one, more are counted."""
+
+_TOOL_CALLED: Final = "runs in which a tool was called"
+"""The base of every share: other runs teach nothing."""
+
+_LOOK: Final = ("needs a look", "need a look")
+_CLAUSES: Final = 3
+_NAMES: Final = 3
+
+_OF_ONE_AND_MANY: Final[Mapping[JudgementName, tuple[str, str]]] = {
+    "poisoned": ("looks poisoned", "look poisoned"),
+    "rival": ("gave way to another", "gave way to others"),
+    "drifting": ("is drifting", "are drifting"),
+    "rising": ("is used more", "are used more"),
+    "stale": ("is stale", "are stale"),
+    "never_referenced": ("was never referenced", "were never referenced"),
+    "section": ("is always counted as used", "are always counted as used"),
+    "seed": ("is a seed, always in", "are seeds, always in"),
+    "too_early": ("is too little known to judge", "are too little known to judge"),
+    "worth": ("earns its place", "earn their place"),
+    "not_worth": ("does not earn its place", "do not earn their place"),
+    "open": ("is open", "are open"),
+    "unopposed": ("goes in whatever it is worth", "go in whatever they are worth"),
+    "unknown": ("was not offered lately", "were not offered lately"),
+}
+
+
+def judgement(one: Judgement, *, year_of_ms: int | None = None) -> str:
+    """What an arm is judged to be, and by what, as a cell has it: plain text."""
+    return wording.plain(explained.judgement(one, since=_since(one, year_of_ms)))
+
+
+def _since(one: Judgement, year_of_ms: int | None) -> str:
+    return "" if one.since_ms is None else wording.since(one.since_ms, year_of_ms=year_of_ms)
+
+
+# One arm
+
+
+def arm(one: Judgement, *, token_cost: int | None = None, year_of_ms: int | None = None) -> Sentence:
+    """How often the arm was referenced, in what, and what follows; the recent figure first where it changed."""
+    inside = f"; in the prompt of {wording.things(one.inclusions, 'run')}."
+    if one.name == "section":
+        return (Phrase("Always counted as used"), " when it is in, which says nothing of its worth", inside)
+    if one.pulls == 0:
+        share = Phrase(f"{explained.of_hundred(one.mean)} of 100")
+        return ("Nothing is observed of it yet: ", share, " runs is its prior, not a finding", inside)
+    if one.name == "too_early":
+        return _too_early(one, inside)
+    since = _since(one, year_of_ms)
+    if one.recent is not None:
+        return (*_changed(one.recent, since), inside, " ", *_verdict(one, token_cost, since))
+    if one.name == "never_referenced":
+        return ("Referenced in ", Phrase(f"none of {wording.count(one.pulls)}"), f" {_TOOL_CALLED}", inside)
+    share = Phrase(f"{explained.of_hundred(one.mean)} of 100")
+    return (
+        "Referenced in ",
+        share,
+        f" of the {_TOOL_CALLED}",
+        inside,
+        " ",
+        *_verdict(one, token_cost, since),
+    )
+
+
+def _too_early(one: Judgement, inside: str) -> Sentence:
+    """How many pulls are missing: until there are enough, or until they outweigh the prior."""
+    so_far = f" to say what it is worth: {wording.things(one.pulls, 'pull')} so far, "
+    missing = Phrase(f"{wording.count(one.missing_pulls)} more")
+    weight = wording.things(round(one.prior_weight), "pull")
+    return (Phrase("Too early"), so_far, missing, " needed", inside, f" Its prior weighs {weight}.")
+
+
+def _changed(seen: Stretch, since: str) -> Sentence:
+    """The recent figure, then the one before."""
+    before = f"{_TOOL_CALLED} since {since}, in {explained.of_hundred(seen.mean_before)} of 100 before"
+    if seen.mean == 0:
+        return ("Referenced in ", Phrase(f"none of {wording.count(seen.n)}"), f" {before}")
+    return ("Referenced in ", Phrase(f"{explained.of_hundred(seen.mean)} of 100"), f" of the {before}")
+
+
+def _verdict(one: Judgement, token_cost: int | None, since: str) -> Sentence:  # noqa: PLR0911 - one a name
+    """What follows for its place in the prompt."""
+    match one.name:
+        case "poisoned":
+            many = f"{wording.number_word(len(one.others))} more"
+            beside = f", as does {_name(one.others[0])}" if len(one.others) == 1 else f", as do {many}"
+            return ("It ", Phrase("looks poisoned"), f"{beside}.")
+        case "rival":
+            names = wording.listed([_name(key) for key in one.others[:_NAMES]])
+            return (f"Since {names} joined the prompt, it ", Phrase("gives way"), ".")
+        case "drifting":
+            fell = one.recent is not None and one.recent.mean == 0
+            return ("It ", Phrase("fell to nothing" if fell else "is drifting"), ".")
+        case "rising":
+            return ("It ", Phrase("is used more"), " than before.")
+        case "stale":
+            return ("It ", Phrase("is stale"), f": not observed since {since}, and still put in.")
+        case "seed":
+            return ("It is ", Phrase("a seed"), ", always in by rule.")
+        case "never_referenced" | "section" | "too_early":
+            return ()
+        case "worth" | "not_worth" | "open" | "unopposed" | "unknown":
+            return _worth(one, token_cost)
+        case _:
+            assert_never(one.name)
+
+
+def _worth(one: Judgement, token_cost: int | None) -> Sentence:
+    """Where its interval lies against the mean at which it breaks even."""
+    if one.name == "unopposed":
+        return ("It goes in ", Phrase("whatever it is worth"), ".")
+    if one.name == "unknown":
+        return ("It was ", Phrase("not offered lately"), ", so nothing can be held against its cost.")
+    cost = "" if token_cost is None else f" at {wording.things(token_cost, 'token')}"
+    if one.break_even is None:
+        return ("It ", Phrase("does not earn its place"), f": no usefulness brings it in{cost}.")
+    between = wording.interval(one.interval.lower, one.interval.upper)
+    even = f"{wording.mean(one.break_even)}, where it breaks even{cost}"
+    if one.name == "open":
+        return ("Whether it earns its place ", Phrase("is open"), f": its interval, {between}, holds {even}.")
+    said, lies = ("earns its place", "above") if one.name == "worth" else ("does not earn its place", "below")
+    return ("It ", Phrase(said), f": its interval, {between}, lies {lies} {even}.")
+
+
+# Many arms
+
+
+def posteriors(judged: Sequence[Judgement]) -> Sentence:
+    """What is said of these arms: one by one of a few, by numbers of many."""
+    groups = {name: [one for one in judged if one.name == name] for name in JUDGEMENTS}
+    if len(judged) <= _FEW:
+        return _one_by_one({name: found for name, found in groups.items() if found}, len(judged))
+    return _counted(groups, len(judged))
+
+
+def _one_by_one(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int) -> Sentence:
+    shown = list(groups.items())[:_CLAUSES]
+    parts: list[str | Phrase] = []
+    for name, found in shown:
+        verb = _OF_ONE_AND_MANY[name][len(found) > 1]
+        names = wording.listed([_name(one.arm) for one in found]) if len(found) <= _NAMES else ""
+        who = names or f"{wording.number_word(len(found))} of {wording.number_word(n_arms)}"
+        parts += ["; " if parts else "", Phrase(who if parts else wording.capital(who) if not names else who)]
+        parts.append(f" {verb}")
+    rest = n_arms - sum(len(found) for _, found in shown)
+    more = f"; the table says what is to be said of {wording.number_word(rest)} more" if rest else ""
+    return (*parts, f"{more}.")
+
+
+def _counted(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int) -> Sentence:
+    """How many earn their place, need a look, are not known yet, and are in by rule."""
+
+    def many(*names: JudgementName) -> int:
+        return sum(len(groups[name]) for name in names)
+
+    worth, not_worth, by_rule = many("worth"), many("not_worth"), many("seed", "section", "unopposed")
+    less = ("does not", "do not") if worth else ("does not earn its place", "do not earn their place")
+    clauses = [
+        (worth, "earns its place", "earn their place"),
+        (not_worth, *less),
+        (many(*ALARMS), *_LOOK),
+        (many("too_early"), "is too early to judge", "are too early to judge"),
+        (many("open"), "is open", "are open"),
+        (by_rule, "is not judged by its worth", "are not judged by their worth"),
+        (many("unknown"), "was not offered lately", "were not offered lately"),
+    ]
+    parts: list[str | Phrase] = [f"Of {wording.things(n_arms, 'arm')} "]
+    for number, one, more in clauses:
+        if number:
+            said = f"{wording.number_word(number)} {one if number == 1 else more}"
+            is_key = len(parts) == 1 or one == _LOOK[0]
+            parts += ["" if len(parts) == 1 else ", ", Phrase(said) if is_key else said]
+    return (*parts, ".")
+
+
+def _name(key: str) -> str:
+    return wording.literal(wording.last_name(key))

@@ -1,0 +1,156 @@
+"""What is said of arms: the title of one, the title of many, cells; every name, and never more than was judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, get_args
+
+import msgspec
+import pytest
+
+from core.flows import look
+from core.flows.learn import record_all
+from core.flows.settings import change
+from core.records.judgement import Judgement, JudgementName, Stretch
+from core.records.posterior import Interval
+from core.records.times import DAY_MS
+from core.records.view import View
+from dashboard import sentences
+from dashboard.report import gather, rendered, report
+from dashboard.sentences import Phrase, Sentence
+from tests.dashboard.conftest import Open, texts
+from tests.dashboard.worlds import desk_at
+from tests.flows.test_judgement import planted
+
+JUDGED: Final = Judgement(
+    arm="tool:web:search",
+    name="worth",
+    mean=0.58,
+    interval=Interval(lower=0.553, upper=0.611),
+    pulls=1_356,
+    inclusions=1_632,
+    prior_weight=4,
+    chance=0.43,
+    chance_error=0.009,
+    break_even=0.46,
+)
+FELL: Final = Stretch(since_ms=20_000 * DAY_MS, mean=0.497, n=915, mean_before=0.76, n_before=441)
+
+
+def said(parts: Sentence) -> str:
+    return "".join(part.text if isinstance(part, Phrase) else part for part in parts)
+
+
+def told(name: JudgementName, **changes: object) -> str:
+    """The title of an arm of this judgement."""
+    found = msgspec.structs.replace(JUDGED, name=name, **changes)
+    return said(sentences.arm(found, token_cost=310, year_of_ms=FELL.since_ms))
+
+
+def test_worth_is_said_with_its_interval_its_break_even_and_of_what() -> None:
+    assert told("worth") == (
+        "Referenced in 58 of 100 of the runs in which a tool was called; in the prompt of 1,632 runs. "
+        "It earns its place: its interval, 0.55–0.62, lies above 0.46, where it breaks even at 310 tokens."
+    )
+    assert "does not earn its place: its interval, 0.55–0.62, lies below 0.70" in told(
+        "not_worth", break_even=0.7
+    )
+    assert "is open: its interval, 0.55–0.62, holds 0.57, where" in told("open", break_even=0.57)
+    assert "no usefulness brings it in at 310 tokens" in told(
+        "not_worth", break_even=None, no_break_even="never_in"
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in get_args(JudgementName) if name != "worth"])
+def test_nothing_but_worth_earns_a_place(name: JudgementName) -> None:
+    """Not even an arm whose mean, over all its time, lies far above its break-even."""
+    changed = name in {"poisoned", "rival", "drifting", "rising"}
+    others = ("tool:web:fetch", "tool:web:new") if name in {"poisoned", "rival"} else ()
+    title = told(name, recent=FELL if changed else None, others=others, missing_pulls=12, last_at_ms=0)
+    assert "It earns its place" not in title
+    cell = sentences.judgement(
+        msgspec.structs.replace(JUDGED, name=name, recent=FELL if changed else None, others=others)
+    )
+    assert not cell.startswith("earns its place")
+
+
+def test_an_arm_that_changed_says_first_how_it_is_now() -> None:
+    assert told("drifting", recent=FELL) == (
+        "Referenced in 50 of 100 of the runs in which a tool was called since 4 Oct, in 76 of 100 before; in the "
+        "prompt of 1,632 runs. It is drifting."
+    )
+    gone = msgspec.structs.replace(FELL, mean=0.0)
+    assert told("drifting", recent=gone).startswith(
+        "Referenced in none of 915 runs in which a tool was called"
+    )
+    assert told("drifting", recent=gone).endswith("It fell to nothing.")
+    assert told("poisoned", recent=gone, others=("tool:web:fetch",)).endswith(
+        "It looks poisoned, as does fetch."
+    )
+    assert told("rival", recent=FELL, others=("tool:web:new",)).endswith(
+        "Since new joined the prompt, it gives way."
+    )
+
+
+def test_what_was_not_measured_is_not_said() -> None:
+    assert told("section") == (
+        "Always counted as used when it is in, which says nothing of its worth; in the prompt of 1,632 runs."
+    )
+    assert told("too_early", pulls=8, missing_pulls=12, inclusions=9) == (
+        "Too early to say what it is worth: 8 pulls so far, 12 more needed; in the prompt of 9 runs. "
+        "Its prior weighs 4 pulls."
+    )
+    assert told("too_early", pulls=0, missing_pulls=20, inclusions=0).startswith(
+        "Nothing is observed of it yet: 58 of 100 runs is its prior, not a finding; "
+    )
+    assert told("never_referenced", mean=0.001).startswith("Referenced in none of 1,356 runs in which")
+
+
+def many(**counts: int) -> list[Judgement]:
+    return [
+        msgspec.structs.replace(JUDGED, name=name, arm=f"tool:x:{name}{at}", recent=None)
+        for name, number in counts.items()
+        for at in range(number)
+    ]
+
+
+def test_a_few_arms_are_named_and_what_needs_a_look_comes_first() -> None:
+    assert said(sentences.posteriors(many(worth=2, drifting=1, open=5))) == (
+        "drifting0 is drifting; worth0 and worth1 earn their place; five of eight are open."
+    )
+    assert said(sentences.posteriors(many(worth=1))) == "worth0 earns its place."
+    assert said(sentences.posteriors(many(poisoned=3))) == (
+        "poisoned0, poisoned1 and poisoned2 look poisoned."
+    )
+
+
+def test_many_arms_are_counted_and_none_is_picked_for_being_the_best() -> None:
+    assert said(sentences.posteriors(many(worth=2, not_worth=12, drifting=1, too_early=9_000, seed=6))) == (
+        "Of 9,021 arms two earn their place, 12 do not, one needs a look, 9,000 are too early to judge, six are not "
+        "judged by their worth."
+    )
+    assert said(sentences.posteriors(many(not_worth=14, open=1))) == (
+        "Of 15 arms 14 do not earn their place, one is open."
+    )
+
+
+def test_every_place_says_what_was_judged(open_page: Open, database: Path) -> None:
+    """The list that needs a look, the page it opens as evidence, the arm's own page, and the report."""
+    desk = desk_at(database)
+    record_all(desk, planted())
+    change(desk, "budget_tokens", 400)
+    judged = look.judgements(desk)
+    poisoned = [arm for arm, one in judged.items() if one.name == "poisoned"]
+    assert "2 files look poisoned" in "".join(texts(open_page("overview")))
+    page = open_page("posteriors", arms=poisoned)
+    title = page.title[0].value
+    assert title.replace("\\", "").startswith(":color[two.md and one.md]")
+    assert title.endswith(" look poisoned.")
+    cells = page.dataframe[0].value.set_index("id")["judgement"].to_dict()
+    year_of_ms = look.frame(desk).last_at_ms
+    assert cells == {arm: sentences.judgement(one, year_of_ms=year_of_ms) for arm, one in judged.items()}
+    assert "need a look" in open_page("posteriors").title[0].value or len(judged) <= 12
+    for arm, word in ((poisoned[0], "looks poisoned"), ("tool:other:drifts", "is drifting")):
+        assert word in open_page("arm", arm=arm).title[0].value
+    document = rendered(report(gather(desk, View()))).decode()
+    assert document.count("looks poisoned: 0 of") == 2
