@@ -15,6 +15,7 @@ if str(_HERE.parent) not in sys.path:
     sys.path.insert(0, str(_HERE.parent))
 
 import streamlit as st  # noqa: E402 - the path comes first
+from streamlit.elements.lib.mutable_popover_container import PopoverContainer  # noqa: E402
 from streamlit.navigation.page import Page  # noqa: E402
 
 from core.errors import ArmscopeError  # noqa: E402
@@ -52,22 +53,22 @@ def main() -> None:
         return
     page = st.navigation(_pages(desk.actor), position="top")
     address.put_back(page.url_path)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=FRAME):
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", key=FRAME, wrap=not window.compact()
+    ):
         may_create = may(desk.actor, "settings") and not window.presenting()
-        filters.learner_picker(first, default, may_create=may_create)
-        span = filters.span_picker(first)
-        view = filters.view_of(span, filters.filter_picker(first))
+        chosen = filters.pickers(first, default, may_create=may_create)
         loading.begin(
             loading.Reading(
                 desk=desk,
                 frame=first,
-                view=view,
+                view=chosen.view,
                 tokens=look,
                 compact=window.compact(),
                 presenting=window.presenting(),
             )
         )
-        _standing(desk.actor, first)
+        _standing(desk.actor, first, chosen.behind)
     style(look, presenting=window.presenting())
     show_flashes()
     tour(page.url_path or "overview")
@@ -91,17 +92,15 @@ def _pages(actor: Actor) -> dict[str, list[Page]]:
     return {"": shown, "Manage": [*manage, ways.page("data"), ways.page("settings")]}
 
 
-def _standing(actor: Actor, frame: Frame) -> None:
-    """The way back, how old the data are, and who looks: at the right of the row, or as rows on a phone."""
-    if window.compact():
-        role.role_badge(actor, frame)
-        undo_last()
-        status()
-        return
-    st.space("stretch")
+def _standing(actor: Actor, frame: Frame, behind: PopoverContainer | None) -> None:
+    """The way back, how old the data are, and who looks: at the right of the row; who looks is in a narrow window
+    ``behind`` the one button.
+    """
+    if behind is None:
+        st.space("stretch")
     undo_last()
     status()
-    role.role_badge(actor, frame)
+    role.role_badge(actor, frame, behind)
 
 
 def _footer(frame: Frame) -> None:

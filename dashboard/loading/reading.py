@@ -105,7 +105,8 @@ def drawn_once(question: Hashable, make: Callable[[], Answer]) -> Answer:
 
     ``question`` names everything else it depends on: places, order, method, theme.
     """
-    return _drawings.kept(_key(question, belief_view(reading().view)), make)
+    here = reading()
+    return _drawings.kept(_key((question, here.compact), belief_view(here.view)), make)
 
 
 def pictured_once(question: Hashable, make: Callable[[], Answer]) -> Answer:

@@ -1,6 +1,8 @@
 """What tables have in common, and the table of acts: type and arm first, numbers right, the way back last.
 
-Cells are text cells, which Streamlit shows as they are; chips are coloured by Streamlit's own colour names.
+In a narrow window the columns one comes for stand first, the way back before them, and a chip holds its glyph alone:
+nobody has to scroll sideways to the number. Cells are text cells, which Streamlit shows as they are; chips are
+coloured by Streamlit's own colour names.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import streamlit as st
 
-from core.records.arm import ARM_TYPES
-from dashboard import wording
+from core.records.arm import ARM_TYPES, ArmType
+from dashboard import loading, wording
 from dashboard.figures.theme import LIGHT
 
 ROW_PX: Final = 34
@@ -28,6 +30,8 @@ CHANCE: Final = (
     "Chance that a run which offers the arm has it in its prompt, simulated with the packer that selects, among "
     "the candidates of the latest runs; ± is the standard error of that, in points, none where chance plays no part."
 )
+ACT_PX: Final = 78
+"""Width of the column of acts' ways back."""
 _RIGHT: Final = frozenset({"mean moved", "run"})
 
 
@@ -35,10 +39,47 @@ def type_column() -> Any:  # noqa: ANN401 - Streamlit's column types are opaque 
     """The type as a chip."""
     return st.column_config.MultiselectColumn(
         "type",
-        options=list(ARM_TYPES),
+        options=[_chip(kind) for kind in ARM_TYPES],
         color=[LIGHT.types[kind].streamlit for kind in ARM_TYPES],
         width=90,
+        help=", ".join(f"{LIGHT.types[kind].glyph} {kind}" for kind in ARM_TYPES)
+        if loading.reading().compact
+        else None,
     )
+
+
+def type_cells(arms: Sequence[str]) -> list[list[str]]:
+    """The types of arms as `type_column` shows them."""
+    return [[_chip(wording.type_of(arm))] for arm in arms]
+
+
+def _chip(kind: ArmType) -> str:
+    return LIGHT.types[kind].glyph if loading.reading().compact else kind
+
+
+def columns(
+    names: Sequence[str], config: Mapping[str, Any], phone: Mapping[str, int], *, hidden: str = "id"
+) -> dict[str, Any]:
+    """Which columns a table shows in what order, and how: in a narrow window those of ``phone`` first.
+
+    ``phone`` says how wide they are there, in px; together they fit the window (the way back has its own width).
+    ``hidden`` is for search and copies.
+    """
+    shown = [name for name in names if name != hidden]
+    if not loading.reading().compact:
+        return {
+            "column_order": shown,
+            "column_config": {name: config[name] for name in shown if name in config},
+        }
+    first = [name for name in phone if name in shown]
+    return {
+        "column_order": [*first, *(name for name in shown if name not in first)],
+        "column_config": {
+            name: {**config[name], "width": phone[name]} if name in phone and name != "act" else config[name]
+            for name in shown
+            if name in config
+        },
+    }
 
 
 def height(n_rows: int, *, at_most_px: int = _TALL_PX) -> int | Literal["content"]:
@@ -75,10 +116,14 @@ def act_table(
     *,
     key: str,
     alt: str,
+    phone: Mapping[str, int],
     on_click: Callable[[int], None] | None = None,
     act: str = TAKE_BACK,
 ) -> None:
-    """Acts with their way back in the last column ("Undo", "Redo" or nothing), which is called ``act``."""
+    """Acts with their way back in the last column ("Undo", "Redo" or nothing), which is called ``act``.
+
+    ``phone`` as `columns` takes it.
+    """
     frame = pd.DataFrame({head: list(column) for head, column in cells.items()})
     config: dict[str, Any] = {
         head: st.column_config.TextColumn(head, width=width, alignment="right" if head in _RIGHT else None)
@@ -88,7 +133,7 @@ def act_table(
     clicked = f"{key} clicked"
     if on_click is not None and "act" in cells:
         config["act"] = st.column_config.ButtonColumn(
-            act, type="tertiary", width=90, key=clicked, on_click=_clicked, args=(clicked, on_click)
+            act, type="tertiary", width=ACT_PX, key=clicked, on_click=_clicked, args=(clicked, on_click)
         )
     st.dataframe(
         frame,
@@ -96,7 +141,7 @@ def act_table(
         hide_index=True,
         row_height=ROW_PX,
         height=height(len(frame)),
-        column_config={head: config[head] for head in cells if head in config},
+        **columns(list(cells), config, phone),
         key=key,
         alt=alt,
     )

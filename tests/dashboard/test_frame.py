@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import keep, look
 from core.flows.reward import reward
+from core.flows.settings import change
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, keys, world
 
@@ -86,3 +90,40 @@ def shown_arms(page: AppTest) -> set[str]:
 def restore_in_place(backup: Path, path: Path) -> None:
     with closing(sqlite3.connect(backup)) as source, closing(sqlite3.connect(path)) as target:
         source.backup(target)
+
+
+def test_in_a_narrow_window_one_button_holds_the_frame(database: Path, open_page: Open) -> None:
+    world(database, keys(5), 20)
+    page = open_page(compact="true")
+    assert not page.selectbox
+    unfold(page, "frame popover")
+    assert page.selectbox("learner").options == ["default"]
+    assert {one.key for one in page.multiselect} >= {"model", "channel", "type"}
+    assert page.toggle("present").value is False
+    check(page.multiselect("type").set_value(["tool"]).run())
+    assert page.multiselect("type").value == ["tool"]
+
+
+_COMES_FOR: Final = {
+    "posteriors": (0, ["type", "arm", "mean", "95% interval"]),
+    "rewards": (0, ["act", "type", "arm", "reward", "mean moved"]),
+    "reset": (0, ["type", "arm", "mean now", "after"]),
+    "runs": (0, ["ended, UTC", "run", "used", "tokens"]),
+    "settings": (0, ["act", "setting", "before", "after"]),
+    "arm": (1, ["when, UTC", "run", "reward", "act"]),
+}
+"""Of each page a table by its place, and what stands first in it on a phone."""
+_PHONE_PX: Final = 374
+
+
+@pytest.mark.parametrize("name", _COMES_FOR)
+def test_on_a_phone_number_and_undo_stand_first(database: Path, open_page: Open, name: str) -> None:
+    desk, arm = world(database, keys(5), 20), keys(5)[0]
+    reward(desk, arm, 0.5)
+    change(desk, "k", 3)
+    place, first = _COMES_FOR[name]
+    page = open_page(name, compact="true", **({"arm": arm} if name == "arm" else {}))
+    shown = page.dataframe[place].proto
+    assert list(shown.column_order)[: len(first)] == first
+    config = json.loads(shown.columns)
+    assert sum(config[head]["width"] for head in first) <= _PHONE_PX

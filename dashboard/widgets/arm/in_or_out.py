@@ -19,10 +19,11 @@ from core.records.run_page import Cursor
 from dashboard import loading, sentences, wording
 from dashboard.widgets.arm.paging import paging
 from dashboard.widgets.opening import fresh, open_clicked_run
-from dashboard.widgets.tables import ROW_PX, draw, height
+from dashboard.widgets.tables import ROW_PX, columns, draw, height
 from dashboard.widgets.words import muted, section
 
 RUNS: Final = "runs_from"
+_PHONE: Final = {"ended, UTC": 104, "run": 76, "prompt": 60, "why": 136}
 _PLACE: Final = re.compile(r"(\d{0,15})\.(\d{1,17})", re.ASCII)
 
 
@@ -50,24 +51,25 @@ def _table(arm: str, page: ArmRuns) -> None:
     rows = page.rows
     frame = loading.drawn_once(("arm runs", arm, rows[0].run.run_no, len(rows)), lambda: _sent(rows))
     text = st.column_config.TextColumn
+    config = {
+        "run": text("run", width=88),
+        "ended, UTC": text("ended, UTC", width=124),
+        "class": text("class", width=84),
+        "prompt": text("prompt", width=68),
+        "why": text("why", width=300),
+        "rank": text("rank", width=60, alignment="right"),
+        "draw": text("draw", width=68, alignment="right"),
+        "tokens": text("tokens", width=72, alignment="right"),
+        "budget left": text("budget left", width=92, alignment="right"),
+        "observed": text("observed", width=84),
+    }
     event = st.dataframe(
         frame,
         placeholder=wording.MISSING,
         hide_index=True,
         row_height=ROW_PX,
         height=height(len(rows)),
-        column_config={
-            "run": text("run", width=88),
-            "ended, UTC": text("ended, UTC", width=124),
-            "class": text("class", width=84),
-            "prompt": text("prompt", width=68),
-            "why": text("why", width=300),
-            "rank": text("rank", width=60, alignment="right"),
-            "draw": text("draw", width=68, alignment="right"),
-            "tokens": text("tokens", width=72, alignment="right"),
-            "budget left": text("budget left", width=92, alignment="right"),
-            "observed": text("observed", width=84),
-        },
+        **columns(frame.column_names, config, _PHONE),
         key=fresh("arm runs"),
         on_select="rerun",
         selection_mode="single-cell",

@@ -18,11 +18,12 @@ from core.flows.look import ArmLedger, Learned, LedgerPlace
 from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.arm.paging import paging
 from dashboard.widgets.opening import fresh, open_clicked_run
-from dashboard.widgets.tables import ROW_PX, TAKE_BACK, height
+from dashboard.widgets.tables import ACT_PX, ROW_PX, TAKE_BACK, columns, height
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import as_table, muted, section
 
 LEDGER: Final = "ledger"
+_PHONE: Final = {"when, UTC": 104, "run": 76, "reward": 70, "act": ACT_PX}
 _PLACE: Final = re.compile(r"(\d{0,15})\.(\d{0,17})\.(\d{0,15})\.(\d{0,17})", re.ASCII)
 
 
@@ -57,7 +58,7 @@ def _table(arm: str, page: ArmLedger) -> None:
     if "act" in frame.column_names:
         clicked = "arm ledger act"
         config["act"] = st.column_config.ButtonColumn(
-            TAKE_BACK, type="tertiary", width=84, key=clicked, on_click=_take_back, args=(clicked, rows)
+            TAKE_BACK, type="tertiary", width=ACT_PX, key=clicked, on_click=_take_back, args=(clicked, rows)
         )
     event = st.dataframe(
         frame,
@@ -65,7 +66,7 @@ def _table(arm: str, page: ArmLedger) -> None:
         hide_index=True,
         row_height=ROW_PX,
         height=height(len(rows)),
-        column_config=config,
+        **columns(frame.column_names, config, _PHONE),
         key=fresh("arm ledger"),
         on_select="rerun",
         selection_mode="single-cell",

@@ -10,7 +10,7 @@ import streamlit as st
 from core.flows.look import PastImport
 from dashboard import loading, wording
 from dashboard.widgets.data.import_form import IMPORT
-from dashboard.widgets.tables import act_table
+from dashboard.widgets.tables import ACT_PX, act_table
 
 _WIDTHS: Final = {
     "import": 96,
@@ -25,6 +25,7 @@ _WIDTHS: Final = {
     "rejected": 84,
     "state": 90,
 }
+_PHONE: Final = {"act": ACT_PX, "import": 86, "new": 60, "when, UTC": 148}
 
 
 def chosen() -> PastImport | None:
@@ -72,4 +73,12 @@ def table() -> None:
         if row < len(done):
             st.session_state[IMPORT] = done[row].id
 
-    act_table(cells, _WIDTHS, key="imports", alt="Imports, newest first", on_click=clicked, act="report")
+    act_table(
+        cells,
+        _WIDTHS,
+        key="imports",
+        alt="Imports, newest first",
+        phone=_PHONE,
+        on_click=clicked,
+        act="report",
+    )

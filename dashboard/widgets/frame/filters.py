@@ -7,10 +7,12 @@ without that filter.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, Literal
 
 import streamlit as st
+from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
 from core.flows.look import Frame
 from core.records.arm import ARM_TYPES, ArmType
@@ -18,7 +20,8 @@ from core.records.times import DAY_MS, HOUR_MS
 from core.records.view import View
 from dashboard import acting, wording
 from dashboard.widgets.address import CHANNEL, LEARNER, MODEL, SINCE, SPAN, TYPE, UNTIL
-from dashboard.widgets.fold import fold, in_use, opened
+from dashboard.widgets.fold import in_use, opened
+from dashboard.widgets.frame.window import compact
 
 NEW_LEARNER: Final = "new learner"
 
@@ -33,18 +36,55 @@ def wanted_learner(known: Sequence[str], otherwise: str) -> str:
     return str(asked) if asked in known else otherwise
 
 
-def learner_picker(frame: Frame, default: str, *, may_create: bool) -> None:
-    """Name of the learner; where there are several, a choice (``default`` needs no word in the address).
+@dataclass(frozen=True, kw_only=True)
+class Pickers:
+    """What is in view, and in a narrow window the one fold behind which it is chosen."""
 
-    Going to another learner keeps the page, and the filters that apply there.
+    view: View
+    behind: PopoverContainer | None
+
+
+def pickers(frame: Frame, default: str, *, may_create: bool) -> Pickers:
+    """Learner, time span and filters, each behind a button; in a narrow window all behind one.
+
+    Going to another learner keeps the page, and the filters that apply there (``default`` needs no word in the
+    address).
     """
-    behind = opened(wording.literal(_short(frame.learner)), key="learner popover")
+    labels = {
+        "learner popover": wording.literal(_short(frame.learner)),
+        "span popover": _span_label(frame),
+        "filter popover": _filter_label(frame) or "All models, channels and types",
+    }
+    one = None
+    if compact():
+        chosen = [labels["learner popover"], labels["span popover"], _filter_label(frame)]
+        one = opened(" · ".join(label for label in chosen if label), key="frame popover")
+    learner, span, filters = (one or opened(label, key=key) for key, label in labels.items())
+    if learner.open or in_use(LEARNER, unused=default):
+        with learner:
+            _learner(frame, default, may_create=may_create, open_=bool(learner.open))
+    limits: tuple[int | None, int | None] = None, None
+    if span.open or in_use(SPAN, unused="all"):
+        with span:
+            limits = _span(frame)
+    named: _Named = (), (), ()
+    if filters.open or in_use(MODEL, CHANNEL, TYPE):
+        with filters:
+            named = _filters(frame)
+    models, channels, types = named
+    return Pickers(
+        view=View(since_ms=limits[0], until_ms=limits[1], models=models, channels=channels, types=types),
+        behind=one,
+    )
+
+
+_Named = tuple[tuple[str, ...], tuple[str, ...], tuple[ArmType, ...]]
+
+
+def _learner(frame: Frame, default: str, *, may_create: bool, open_: bool) -> None:
     options = list(dict.fromkeys([default, *frame.learners]))
-    with behind:
-        if behind.open or in_use(LEARNER, unused=default):
-            st.selectbox("Learner", options, key=LEARNER, bind="query-params", disabled=len(options) < 2)
-        if not behind.open:
-            return
+    st.selectbox("Learner", options, key=LEARNER, bind="query-params", disabled=len(options) < 2)
+    if open_:
         st.text(f"{wording.things(frame.n_runs, 'run')}, {wording.things(frame.n_arms, 'arm')}")
         if may_create:
             _new_learner()
@@ -69,25 +109,21 @@ def _go_to(learner: str) -> None:
     st.session_state[NEW_LEARNER] = ""
 
 
-def span_picker(frame: Frame) -> tuple[int | None, int | None]:
+def _span(frame: Frame) -> tuple[int | None, int | None]:
     """Start and end of the span in UTC milliseconds; "days" are measured from the end of the data."""
-    behind = fold(_span_label(frame), key="span popover", used=in_use(SPAN, unused="all"))
-    if behind is None:
-        return None, None
-    with behind:
-        span = st.segmented_control(
-            "Time span",
-            SPANS,
-            default="all",
-            required=True,
-            format_func=lambda name: "All" if name == "all" else str(name).capitalize(),
-            key=SPAN,
-            bind="query-params",
-        )
-        st.markdown(":small[:gray[Days count back from the newest run. Times are UTC.]]")
-        if span == "dates":
-            st.date_input("From", value=None, key=SINCE, bind="query-params", format="YYYY-MM-DD")
-            st.date_input("To, inclusive", value=None, key=UNTIL, bind="query-params", format="YYYY-MM-DD")
+    span = st.segmented_control(
+        "Time span",
+        SPANS,
+        default="all",
+        required=True,
+        format_func=lambda name: "All" if name == "all" else str(name).capitalize(),
+        key=SPAN,
+        bind="query-params",
+    )
+    st.markdown(":small[:gray[Days count back from the newest run. Times are UTC.]]")
+    if span == "dates":
+        st.date_input("From", value=None, key=SINCE, bind="query-params", format="YYYY-MM-DD")
+        st.date_input("To, inclusive", value=None, key=UNTIL, bind="query-params", format="YYYY-MM-DD")
     return _limits(frame, span if span in SPANS else "all")
 
 
@@ -117,18 +153,14 @@ def _span_label(frame: Frame) -> str:
     return " – ".join(dict.fromkeys(days))
 
 
-def filter_picker(frame: Frame) -> tuple[tuple[str, ...], tuple[str, ...], tuple[ArmType, ...]]:
-    """One popover for models, channels and types; its label says what is filtered."""
-    behind = fold(_filter_label(frame), key="filter popover", used=in_use(MODEL, CHANNEL, TYPE))
-    if behind is None:
-        return (), (), ()
-    with behind:
-        models = _choice("Models", frame.models, MODEL)
-        channels = _choice("Channels", frame.channels, CHANNEL)
-        types = _choice("Arm types", ARM_TYPES, TYPE)
-        st.markdown(
-            ":small[:gray[Models and channels choose runs; there is one belief per arm, from all of them.]]"
-        )
+def _filters(frame: Frame) -> _Named:
+    """Models, channels and types."""
+    models = _choice("Models", frame.models, MODEL)
+    channels = _choice("Channels", frame.channels, CHANNEL)
+    types = _choice("Arm types", ARM_TYPES, TYPE)
+    st.markdown(
+        ":small[:gray[Models and channels choose runs; there is one belief per arm, from all of them.]]"
+    )
     return models, channels, tuple(kind for kind in ARM_TYPES if kind in types)
 
 
@@ -140,13 +172,14 @@ def _choice(label: str, options: Sequence[str], key: str) -> tuple[str, ...]:
 
 
 def _filter_label(frame: Frame) -> str:
+    """What is filtered, in the button's own words; "" = nothing."""
     parts = [
         _part(_asked_for(MODEL, frame.models), "model"),
         _part(_asked_for(CHANNEL, frame.channels), "channel"),
         _part(_asked_for(TYPE, ARM_TYPES), "type"),
     ]
     chosen = [part for part in parts if part]
-    return wording.listed(chosen) if chosen else "All models, channels and types"
+    return wording.listed(chosen) if chosen else ""
 
 
 def _asked_for(key: str, known: Sequence[str]) -> list[str]:
@@ -169,12 +202,3 @@ def _part(chosen: Sequence[str], noun: str) -> str:
 
 def _short(name: str) -> str:
     return wording.cut_middle(wording.plain(name))
-
-
-def view_of(
-    span: tuple[int | None, int | None],
-    chosen: tuple[tuple[str, ...], tuple[str, ...], tuple[ArmType, ...]],
-) -> View:
-    """The filters as the flows take them."""
-    models, channels, types = chosen
-    return View(since_ms=span[0], until_ms=span[1], models=models, channels=channels, types=types)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
 from core.flows.look import Frame
 from core.records.actor import Actor
@@ -14,10 +15,12 @@ from dashboard.widgets.frame import tour
 from dashboard.widgets.frame.window import compact, is_narrow, presenting
 
 
-def role_badge(actor: Actor, frame: Frame) -> None:
-    """The role as a button; behind it the person, the data's place, two switches, the report, the first steps."""
+def role_badge(actor: Actor, frame: Frame, behind: PopoverContainer | None = None) -> None:
+    """The role as a button; behind it (or ``behind`` another) the person, the data's place, two switches, the report,
+    the first steps.
+    """
     label = "Presenting" if presenting() else actor.role.capitalize()
-    behind = opened(label, icon=":material/person:", key="role popover")
+    behind = behind or opened(label, icon=":material/person:", key="role popover")
     with behind:
         if behind.open or in_use(PRESENT):
             st.toggle(

@@ -18,7 +18,7 @@ from dashboard import loading, wording
 
 _EVERY_S: Final = 10
 _UP_TO_DATE: Final = "Up to date"
-_BUTTON_PX: Final = 140
+_BUTTON_PX: Final = 112
 log = logging.getLogger(__name__)
 
 
@@ -31,13 +31,15 @@ def status() -> None:
     with st.container(
         horizontal=True,
         vertical_alignment="center",
-        horizontal_alignment="left" if here.compact else "right",
+        horizontal_alignment="right",
         gap="small",
+        width="content",
     ):
-        st.markdown(f":small[:gray[{_as_of(here.frame.last_at_ms)}]]", width="content")
-        waiting = _waiting()
-        # In a narrow window the row has no room left: a button that came by itself would push the page down while
-        # somebody types, so it is there from the beginning.
+        if not here.compact:
+            st.markdown(f":small[:gray[{as_of(here.frame.last_at_ms)}]]", width="content")
+        waiting = _waiting(short=here.compact)
+        # In a narrow window the row has no room left: a button that came by itself would push what stands beside it
+        # away from the finger, so it is there from the beginning.
         if (waiting or here.compact) and st.button(
             waiting or _UP_TO_DATE,
             type="tertiary",
@@ -49,7 +51,8 @@ def status() -> None:
             st.rerun(scope="app")
 
 
-def _as_of(last_at_ms: int | None) -> str:
+def as_of(last_at_ms: int | None) -> str:
+    """How far the data go."""
     if last_at_ms is None:
         return "No dated runs yet"
     now_ms = int(datetime.now(UTC).timestamp() * 1000)  # only to leave the year out where it is this one
@@ -57,7 +60,7 @@ def _as_of(last_at_ms: int | None) -> str:
     return f"Data as of {day}, {instant(last_at_ms):%H:%M} UTC"
 
 
-def _waiting() -> str | None:
+def _waiting(*, short: bool) -> str | None:
     """What the button says; None while the page shows the newest revision."""
     if loading.begun_here():  # a moment ago: the next look, in some seconds, sees what came in since
         return None
@@ -70,4 +73,4 @@ def _waiting() -> str | None:
     if now.moment == shown.moment:
         return None
     more = now.n_runs - shown.n_runs
-    return f"{wording.things(more, 'new run')}" if more > 0 else "New data: refresh"
+    return f"{wording.things(more, 'new run')}" if more > 0 else "New data" if short else "New data: refresh"

@@ -39,6 +39,11 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f":is(a, button):focus-visible {{ outline: 2px solid {look.accent_text} !important; outline-offset: 1px; }}",
         f"@media (min-width: 701px) {{ :has(> .st-key-{FRAME}) {{ position: sticky; top: {_HEADER}; z-index: 9; "
         f"background: {look.page}; }} }}",
+        f"@media (max-width: 700px) {{ .st-key-{FRAME} > :first-child {{ flex: 1 1 0 !important; min-width: 0; }} "
+        f".st-key-{FRAME} > :not(:first-child) {{ flex: 0 0 auto !important; width: auto; }} "
+        f".st-key-{FRAME} [data-testid=stPopoverButton] {{ justify-content: flex-start; }} "
+        f".st-key-{FRAME} [data-testid=stPopoverButton] p "
+        "{ overflow: hidden; text-overflow: ellipsis; white-space: nowrap; } }",
         "[data-testid=stHeading] h2 { padding-block: calc((2.5rem - 1lh) / 2); }",
         "[data-heading-text] span[style] { font-weight: 400; }",
         *(

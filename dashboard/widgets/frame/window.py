@@ -36,8 +36,8 @@ def is_narrow() -> bool:
 
 
 def _says_narrow() -> bool:
-    width = st.context.cookies.get(WIDTH_COOKIE, "")
-    if width.isdecimal():
+    width: object = st.context.cookies.get(WIDTH_COOKIE)
+    if isinstance(width, str) and width.isdecimal():
         return int(width) < NARROW_PX
     headers = st.context.headers
     return headers.get("Sec-Ch-Ua-Mobile") == "?1" or "Mobile" in (headers.get("User-Agent") or "")

@@ -10,7 +10,7 @@ import streamlit as st
 from core.records.audit import ActionName, AuditEntry
 from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.fold import fold, in_use
-from dashboard.widgets.tables import act_table
+from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import Back, way_back
 from dashboard.widgets.words import both_ends, small
 
@@ -21,6 +21,7 @@ _READ: Final = 1_000
 _LISTED: Final = 200
 _ALL_PX: Final = 760
 _WIDTHS: Final = {"when, UTC": 130, "by": 120, "what": 420, "state": 90}
+_PHONE: Final = {"act": ACT_PX, "what": 200, "by": 90}
 Kind = Literal["all", "rewards", "resets", "imports", "settings", "notes", "undone"]
 _KINDS: Final[dict[Kind, tuple[ActionName, ...]]] = {
     "all": (),
@@ -144,4 +145,4 @@ def _table(entries: Sequence[AuditEntry], *, key: str) -> None:
             if act is not None and _way_back(entries[row]) is not None:
                 acting.take_back(act, again=entries[row].undone)
 
-    act_table(cells, _WIDTHS, key=key, alt="Changes, newest first", on_click=clicked)
+    act_table(cells, _WIDTHS, key=key, alt="Changes, newest first", phone=_PHONE, on_click=clicked)

@@ -21,9 +21,20 @@ from dashboard import loading, sentences, wording
 from dashboard.figures.arms import Order, ordered
 from dashboard.widgets import opening
 from dashboard.widgets.picker import matches
-from dashboard.widgets.tables import ALL_AT_ONCE, CHANCE, ROW_PX, arm_name, height, sent_frame, type_column
+from dashboard.widgets.tables import (
+    ALL_AT_ONCE,
+    CHANCE,
+    ROW_PX,
+    arm_name,
+    height,
+    sent_frame,
+    type_cells,
+    type_column,
+)
+from dashboard.widgets.tables import columns as columns_shown
 
 FIND: Final = "find"
+_PHONE: Final = {"type": 48, "arm": 152, "mean": 64, "95% interval": 104}
 
 JUDGED: Final = (
     "The first that holds of: poisoned, gave way to a rival, drifting, rising, stale, never referenced, by rule, too "
@@ -90,8 +101,7 @@ def table(
         "hide_index": True,
         "row_height": ROW_PX,
         "height": height(len(places)),
-        "column_order": [head for head in frame.column_names if head != "id"],
-        "column_config": _arm_columns(),
+        **columns_shown(frame.column_names, _arm_columns(), _PHONE),
         "placeholder": wording.MISSING,
         "alt": f"Table of {wording.things(len(places), 'arm')} with mean, interval, confidence and pulls",
     }
@@ -122,7 +132,7 @@ def _arm_frame(
     shown = [columns.keys[int(place)] for place in places]
     said = [judged[key] for key in shown]
     cells: dict[str, object] = {
-        "type": [[columns.types[int(place)]] for place in places],
+        "type": type_cells(shown),
         "arm": [arm_name(key) for key in shown],
         "mean": np.clip(summary.mean[places], 0.001, 0.999),
         "95% interval": [

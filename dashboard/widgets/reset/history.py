@@ -9,10 +9,11 @@ import streamlit as st
 
 from core.records.reset import Reset
 from dashboard import loading, wording
-from dashboard.widgets.tables import act_table
+from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import acts_column, taking_back
 
 _WIDTHS: Final = {"when, UTC": 140, "scope": 230, "by": 110, "why": 430, "state": 120}
+_PHONE: Final = {"act": ACT_PX, "scope": 190, "when, UTC": 104}
 
 
 def table() -> None:
@@ -31,7 +32,9 @@ def table() -> None:
         "state": ["undone" if one.undone else "stands" for one in done],
         **acts_column(done),
     }
-    act_table(cells, _WIDTHS, key="earlier resets", alt="Earlier resets", on_click=taking_back(done))
+    act_table(
+        cells, _WIDTHS, key="earlier resets", alt="Earlier resets", phone=_PHONE, on_click=taking_back(done)
+    )
 
 
 def _target(one: Reset) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,19 @@ import streamlit as st
 from core.flows.look import ResetPreview
 from core.records.posterior import BANDS
 from dashboard import loading, sentences, wording
-from dashboard.widgets.tables import ALL_AT_ONCE, CHANCE, ROW_PX, arm_name, height, sent_frame, type_column
+from dashboard.widgets.tables import (
+    ALL_AT_ONCE,
+    CHANCE,
+    ROW_PX,
+    arm_name,
+    height,
+    sent_frame,
+    type_cells,
+    type_column,
+)
+from dashboard.widgets.tables import columns as columns_shown
+
+_PHONE: Final = {"type": 48, "arm": 152, "mean now": 88, "after": 68}
 
 
 def changes(shown: ResetPreview) -> None:
@@ -29,8 +41,7 @@ def changes(shown: ResetPreview) -> None:
         row_height=ROW_PX,
         height=height(n_arms),
         lazy=True if n_arms > ALL_AT_ONCE else None,
-        column_order=[head for head in frame.column_names if head != "id"],
-        column_config=_reset_columns(),
+        **columns_shown(frame.column_names, _reset_columns(), _PHONE),
         key="reset preview",
         alt=f"What a reset would change for {wording.things(n_arms, 'arm')}",
     )
@@ -41,7 +52,7 @@ def _reset_frame(shown: ResetPreview, seeds: Sequence[str]) -> pd.DataFrame:
     places = range(len(columns))
     return pd.DataFrame(
         {
-            "type": [[kind] for kind in columns.types],
+            "type": type_cells(columns.keys),
             "arm": [arm_name(key) for key in columns.keys],
             "mean now": np.clip(now.mean, 0.01, 0.99),
             "95% interval": [wording.interval(float(now.lower[at]), float(now.upper[at])) for at in places],

@@ -10,7 +10,7 @@ import streamlit as st
 from core import explained
 from core.records.observation import Observation
 from dashboard import loading, wording
-from dashboard.widgets.tables import act_table
+from dashboard.widgets.tables import ACT_PX, act_table, type_cells
 from dashboard.widgets.way_back import acts_column, taking_back
 
 SHOWN: Final = 20
@@ -27,6 +27,7 @@ _WIDTHS: Final = {
     "why": 180,
     "mean moved": 104,
 }
+_PHONE: Final = {"act": ACT_PX, "type": 48, "arm": 98, "reward": 62, "mean moved": 86}
 
 
 def whose() -> Whose:
@@ -53,7 +54,7 @@ def table(chosen: Whose) -> None:
     cells: dict[str, Sequence[object]] = {
         "when, UTC": [wording.moment(one.at_ms, year_of_ms=newest) for one in given],
         "by": [wording.plain(one.actor) for one in given],
-        "type": [[wording.type_of(one.arm)] for one in given],
+        "type": type_cells([one.arm for one in given]),
         "arm": [wording.plain(wording.full_name(one.arm)) for one in given],
         "reward": [wording.reward(one.reward) for one in given],
         "run": [wording.MISSING if one.run_no is None else wording.count(one.run_no) for one in given],
@@ -64,7 +65,9 @@ def table(chosen: Whose) -> None:
     }
     if chosen == "mine":
         del cells["by"]
-    act_table(cells, _WIDTHS, key="last rewards", alt="Last rewards", on_click=taking_back(given))
+    act_table(
+        cells, _WIDTHS, key="last rewards", alt="Last rewards", phone=_PHONE, on_click=taking_back(given)
+    )
 
 
 def _kind(one: Observation) -> str:

@@ -14,16 +14,16 @@ from core import explained
 from core.flows.look import RunStory
 from dashboard import loading, wording
 from dashboard.widgets.opening import clicked_row, fresh, open_arm
-from dashboard.widgets.tables import ALL_AT_ONCE, ROW_PX, draw, height, type_column
+from dashboard.widgets.tables import ALL_AT_ONCE, ROW_PX, columns, draw, height, type_cells, type_column
 
 _TALL_PX: Final = 640
+_PHONE: Final = {"type": 48, "arm": 152, "prompt": 58, "observed": 70}
 
 
 def table(story: RunStory) -> None:
     """Every arm of a run; a click opens the arm."""
     n_arms = len(story.arms)
     frame = loading.drawn_once(("decisions", story.facts.run_no), lambda: _decisions(story))
-    text = st.column_config.TextColumn
     is_long = n_arms > ALL_AT_ONCE  # then rows are sent as one scrolls, which can't be combined with clicks
     more: dict[str, Any] = (
         {"lazy": True} if is_long else {"on_select": "rerun", "selection_mode": "single-cell"}
@@ -34,18 +34,7 @@ def table(story: RunStory) -> None:
         hide_index=True,
         row_height=ROW_PX,
         height=height(n_arms, at_most_px=_TALL_PX),
-        column_config={
-            "type": type_column(),
-            "arm": text("arm", width=190),
-            "prompt": text("prompt", width=58),
-            "why": text("why", width=132),
-            "draw": text("draw", width=54, alignment="right"),
-            "rank": text("rank", width=46, alignment="right"),
-            "tokens": st.column_config.NumberColumn("tokens", format="localized", width=58),
-            "evidence": text("evidence", width=134),
-            "observed": text("observed", width=70),
-            "what would have flipped it": text("what would have flipped it", width=330),
-        },
+        **columns(frame.column_names, _config(), _PHONE),
         key=fresh("decisions"),
         **more,
         alt=f"Every arm of run {story.facts.run_no}: {story.n_in} in, {n_arms - story.n_in} out, and why",
@@ -55,9 +44,25 @@ def table(story: RunStory) -> None:
         open_arm(story.arms[place].arm)
 
 
+def _config() -> dict[str, Any]:
+    text = st.column_config.TextColumn
+    return {
+        "type": type_column(),
+        "arm": text("arm", width=190),
+        "prompt": text("prompt", width=58),
+        "why": text("why", width=132),
+        "draw": text("draw", width=54, alignment="right"),
+        "rank": text("rank", width=46, alignment="right"),
+        "tokens": st.column_config.NumberColumn("tokens", format="localized", width=58),
+        "evidence": text("evidence", width=134),
+        "observed": text("observed", width=70),
+        "what would have flipped it": text("what would have flipped it", width=330),
+    }
+
+
 def _decisions(story: RunStory) -> pa.Table:
     arms = story.arms
-    kinds = pa.array([[wording.type_of(arm.arm)] for arm in arms], type=pa.list_(pa.string()))
+    kinds = pa.array(type_cells([arm.arm for arm in arms]), type=pa.list_(pa.string()))
     cells: dict[str, object] = {
         "type": kinds,
         "arm": [wording.short_name(arm.arm) for arm in arms],

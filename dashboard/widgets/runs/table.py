@@ -6,6 +6,7 @@ Cells are text cells, which Streamlit shows as they are. A click on one opens it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 import streamlit as st
@@ -13,7 +14,9 @@ import streamlit as st
 from core.records.run_page import RunRow
 from dashboard import loading, wording
 from dashboard.widgets.opening import clicked_row, fresh, open_run
-from dashboard.widgets.tables import ROW_PX, height
+from dashboard.widgets.tables import ROW_PX, columns, height
+
+_PHONE: Final = {"ended, UTC": 110, "run": 62, "used": 60, "tokens": 84}
 
 
 def table(rows: Sequence[RunRow]) -> None:
@@ -22,26 +25,27 @@ def table(rows: Sequence[RunRow]) -> None:
     numbers = tuple(row.run_no for row in rows)
     frame = loading.drawn_once(("run table", numbers), lambda: _run_frame(rows, year_of_ms))
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
+    config: dict[str, Any] = {
+        "run": number("run", format="localized", width=72),
+        "ended, UTC": text("ended, UTC", width=136),
+        "class": text("class", width=84),
+        "verdict": text("verdict", width=112),
+        "status": text("status", width=88),
+        "model": text("model", width=140),
+        "channel": text("channel", width=96),
+        "arms in": number("arms in", width=68),
+        "used": number("used", width=60),
+        "tokens": number("tokens", format="localized", width=84),
+        "seconds": number("seconds", format="%.1f", width=76),
+        "id": text("id", width=180),
+    }
     clicked = st.dataframe(
         frame,
         placeholder=wording.MISSING,
         hide_index=True,
         row_height=ROW_PX,
         height=height(len(rows)),
-        column_config={
-            "run": number("run", format="localized", width=72),
-            "ended, UTC": text("ended, UTC", width=136),
-            "class": text("class", width=84),
-            "verdict": text("verdict", width=112),
-            "status": text("status", width=88),
-            "model": text("model", width=140),
-            "channel": text("channel", width=96),
-            "arms in": number("arms in", width=68),
-            "used": number("used", width=60),
-            "tokens": number("tokens", format="localized", width=84),
-            "seconds": number("seconds", format="%.1f", width=76),
-            "id": text("id", width=180),
-        },
+        **columns(frame.column_names, config, _PHONE, hidden=""),
         key=fresh("runs"),
         on_select="rerun",
         selection_mode="single-cell",

@@ -8,10 +8,11 @@ from typing import Final
 import streamlit as st
 
 from dashboard import loading, sentences, wording
-from dashboard.widgets.tables import act_table
+from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import acts_column, taking_back
 
 _WIDTHS: Final = {"when, UTC": 140, "by": 120, "setting": 150, "before": 250, "after": 250, "state": 100}
+_PHONE: Final = {"act": ACT_PX, "setting": 110, "before": 92, "after": 92}
 
 
 def table() -> None:
@@ -35,5 +36,6 @@ def table() -> None:
         _WIDTHS,
         key="setting changes",
         alt="Changes of settings, newest first",
+        phone=_PHONE,
         on_click=taking_back(done),
     )
