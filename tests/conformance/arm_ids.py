@@ -15,10 +15,12 @@ def is_arm_id(key: str) -> bool:
         and parts[0] in _TYPES
         and all(parts)
         and len(key) <= 512
-        and not any(_is_no_character(ord(char)) for char in key)
+        and not any(map(is_no_character, key))
     )
 
 
-def _is_no_character(point: int) -> bool:
+def is_no_character(char: str) -> bool:
+    """A control character, or half of a pair."""
+    point = ord(char)
     is_control = point < 0x20 or 0x7F <= point < 0xA0
     return is_control or 0xD800 <= point < 0xE000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -19,7 +20,7 @@ from core.records.javascript import units
 from core.records.learner import SEEDS, LearnerSettings
 from core.records.run import Inventory, Run
 from tests.conformance import rules
-from tests.conformance.arm_ids import is_arm_id
+from tests.conformance.arm_ids import is_arm_id, is_no_character
 from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, compare, load
 
 # Ids
@@ -78,11 +79,14 @@ def _candidates(given: Mapping[str, Any]) -> list[object]:
 
 def _arms(given: Mapping[str, Any]) -> list[Arm | None]:
     """Tools, then skills, then files; None where ours refuses one."""
-    tools = [_arm(partial(tool_candidate, tool)) for tool in given["tools"]]
+    tools = [_arm(partial(tool_candidate, tool)) for tool in given.get("tools") or ()]
     skills = [
-        _arm(partial(skill_candidate, one["name"], one["promptChars"])) for one in given["skillEntries"]
+        _arm(partial(skill_candidate, one["name"], one["promptChars"]))
+        for one in given.get("skillEntries") or ()
     ]
-    files = [_arm(partial(file_candidate, one["path"], one["content"])) for one in given["contextFiles"]]
+    files = [
+        _arm(partial(file_candidate, one["path"], one["content"])) for one in given.get("contextFiles") or ()
+    ]
     return [*tools, *skills, *files]
 
 
@@ -125,12 +129,12 @@ SELECTION: Final = (
     Deviation(
         rules.NO_BUDGET,
         "OpenClaw asks for 8,000 tokens where no budget is set.",
-        lambda case: case.name == "token_budget" and "tokenBudget" not in case.vector.input["config"],
+        lambda case: case.name == "token_budget" and "tokenBudget" not in _config(case.vector.input),
     ),
     Deviation(
         rules.EXPLORED,
         "OpenClaw asks for no exploration unless told to.",
-        lambda case: case.name == "min_pulls" and "minPulls" not in case.vector.input["config"],
+        lambda case: case.name == "min_pulls" and "minPulls" not in _config(case.vector.input),
     ),
     Deviation(
         rules.OWN_PRIOR,
@@ -153,6 +157,11 @@ def test_a_selection_is_asked_for_and_read_as_openclaw_does(vector: Vector) -> N
     compare(vector, {**asked, **_would_choose(given)}, theirs, SELECTION)
 
 
+def _config(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is set; null is not."""
+    return {name: value for name, value in (given.get("config") or {}).items() if value is not None}
+
+
 def _asked(calls: list[dict[str, Any]]) -> dict[str, object]:
     if not calls:
         return {}
@@ -162,7 +171,7 @@ def _asked(calls: list[dict[str, Any]]) -> dict[str, object]:
 
 
 def _would_ask(given: Mapping[str, Any]) -> dict[str, object]:
-    config = given["config"]
+    config = _config(given)
     names = {"tokenBudget": "budget_tokens", "minPulls": "min_pulls"}
     chosen = {ours: config[theirs] for theirs, ours in names.items() if theirs in config}
     seeds = tuple(config.get("seedArms", SEEDS["openclaw"]))
@@ -190,7 +199,7 @@ def _chosen(told: Mapping[str, Any], *, is_fallback: bool) -> dict[str, object]:
 def _would_choose(given: Mapping[str, Any]) -> dict[str, object]:
     offered = [arm for arm in _arms(given) if arm is not None]
     if given["backend"] in _FALLBACK:
-        kept = _in_order(offered, given["config"].get("tokenBudget", 0))
+        kept = _in_order(offered, _config(given).get("tokenBudget", 0))
         run = Run(uid="r", inventory=Inventory(kind="declared", arms=kept), run_class="fallback")
         keys, is_baseline = {arm.key for arm in run.inventory.arms}, run.run_class == "baseline"
         extra: dict[str, object] = {"included": [arm.key for arm in offered if arm.key in keys]}
@@ -216,41 +225,80 @@ def _in_order(offered: Sequence[Arm], budget_tokens: int) -> tuple[Arm, ...]:
 # Guidance: the names, and that there is no text without one; not the sentence.
 
 _NAMED_UNITS: Final = 64
+_NAMED: Final = 40
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BEFORE: Final = "Note: The following tools are currently unavailable: "
+_AFTER: Final = ". If the user requests a capability"
 
 GUIDANCE: Final = (
     Deviation(
         rules.GUIDANCE,
         "OpenClaw cuts a name after 64 UTF-16 units; ours keeps it whole to 80 characters, then both its ends.",
-        lambda case: any(units(key.split(":", 2)[2]) > _NAMED_UNITS for key in _tools(case)),
+        lambda case: any(units(name) > _NAMED_UNITS for name in _tools(case)),
     ),
     Deviation(
         rules.NO_ARM,
         "OpenClaw strips control characters from a name; with us no id holds one, and text shows them escaped.",
-        lambda case: not all(map(is_arm_id, _tools(case))),
+        lambda case: any(map(is_no_character, "".join(_tools(case)))),
+    ),
+    Deviation(
+        rules.GUIDANCE,
+        "OpenClaw names every tool; ours 40, and how many more there are.",
+        lambda case: len(_tools(case)) > _NAMED,
     ),
 )
 
 
 @pytest.mark.parametrize("vector", load("openclaw_arms", "buildExcludedToolsGuidance"))
 def test_guidance_names_the_excluded_tools_or_is_none(vector: Vector) -> None:
-    ours = guidance(vector.input["excludedArms"])
+    ours = guidance(_excluded(vector))
     compare(vector, {"names": _our_names(ours)}, {"names": _their_names(vector.output)}, GUIDANCE)
 
 
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({}, None),
+        ({"excludedArms": None}, None),
+        ({"excludedArms": ["tool:x"]}, None),
+        ({"excludedArms": ["tool", "", "tool::x", "tool:web:", ":::"]}, None),
+        ({"excludedArms": ["tool:x", "tool:web:search"]}, "search"),
+        ({"excludedArms": ['tool:a:say, "hi". If the user']}, 'say, "hi". If the user'),
+        ({"excludedArms": ["tool:a:é\u2028\\n"]}, "é\u2028\\n"),
+        ({"excludedArms": ["tool:a:x\ny"]}, "x\\ny"),
+        ({"excludedArms": ["tool:a:x\x7f"]}, "x\\u007f"),
+    ],
+)
+def test_guidance_takes_whatever_openclaws_does(given: dict[str, Any], names: str | None) -> None:
+    vector = Vector(id="made", function="buildExcludedToolsGuidance", input=given, output=None, error=None)
+    assert _our_names(guidance(_excluded(vector))) == names
+    told = "".join(_tools(Case(vector, "names", None)))
+    is_covered = any(one.covers(Case(vector, "names", None)) for one in GUIDANCE)
+    assert is_covered is any(map(is_no_character, told))
+
+
+def _excluded(vector: Vector) -> Sequence[str]:
+    return vector.input.get("excludedArms") or ()
+
+
 def _tools(case: Case) -> list[str]:
-    return [key for key in case.vector.input["excludedArms"] if key.startswith("tool:")]
+    parts = [key.split(":", 2) for key in _excluded(case.vector)]
+    return [part[2] for part in parts if len(part) == 3 and part[0] == "tool" and part[1]]
 
 
-def _their_names(text: str | None) -> list[str] | None:
+def _their_names(text: str | None) -> str | None:
+    return None if text is None else text.removeprefix(_BEFORE).rsplit(_AFTER, 1)[0]
+
+
+def _our_names(text: str | None) -> str | None:
+    """As OpenClaw lists them: without quotes; what has no place in a text stays escaped."""
     if text is None:
         return None
-    return text.split("unavailable: ", 1)[1].split(". If the user", 1)[0].split(", ")
+    listed = next(line for line in text.split("\n") if line.startswith("Left out: "))
+    return ", ".join(map(_unquoted, _QUOTED.findall(listed)))
 
 
-def _our_names(text: str | None) -> list[str] | None:
-    if text is None:
-        return None
-    listed = next(line for line in text.splitlines() if line.startswith("Left out: "))
-    names = json.loads(f"[{listed.removeprefix('Left out: ').removesuffix('.')}]")
-    assert isinstance(names, list)
-    return names
+def _unquoted(quoted: str) -> str:
+    name = json.loads(quoted)
+    assert isinstance(name, str)
+    return quoted[1:-1] if any(map(is_no_character, name)) else name

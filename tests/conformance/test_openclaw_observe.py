@@ -11,7 +11,7 @@ from core.guard import guard
 from core.observe import observe, outcome_arms, reward_of_flag
 from core.records.arm import Arm
 from core.records.observation import OUTCOME_REWARDS
-from core.records.run import Call, Inventory, Run
+from core.records.run import Call, Inventory, Phase, Run
 from tests.conformance import rules
 from tests.conformance.arm_ids import is_arm_id
 from tests.conformance.vectors import Deviation, Vector, compare, load
@@ -40,24 +40,42 @@ def test_a_run_is_observed_where_openclaw_observes_it(vector: Vector) -> None:
 def _told(observations: list[dict[str, Any]]) -> dict[str, Any]:
     told = {made["arm_id"]: made["reward"] for made in observations}
     assert all(OUTCOME_REWARDS[made["outcome"]] == made["reward"] for made in observations)
-    return {_CONTEXT: observations[0]["context"], **told} if observations else told
+    has_context = bool(observations) and "context" in observations[0]
+    return {_CONTEXT: observations[0]["context"], **told} if has_context else told
 
 
 def _observed(given: dict[str, Any]) -> dict[str, Any]:
-    included = dict.fromkeys(key for key in given["selectedArms"] if is_arm_id(key))
-    excluded = dict.fromkeys(key for key in given.get("excludedArms", []) if is_arm_id(key))
+    included = dict.fromkeys(key for key in given.get("selectedArms") or () if is_arm_id(key))
+    excluded = dict.fromkeys(key for key in given.get("excludedArms") or () if is_arm_id(key))
     run = Run(
         uid="r",
         inventory=Inventory(kind="declared", arms=tuple(Arm(key=key) for key in included)),
         excluded=tuple(key for key in excluded if key not in included),
         calls=tuple(
-            Call(name=made["toolName"], metadata=made.get("meta", "")) for made in given["toolMetas"]
+            Call(name=made["toolName"], metadata=made.get("meta") or "")
+            for made in given.get("toolMetas") or ()
         ),
-        texts=tuple(given["assistantTexts"]),
+        texts=tuple(given.get("assistantTexts") or ()),
         run_class="baseline" if given.get("isBaseline") else "selected",
     )
     evidence = detect(run, "openclaw")
-    verdict = guard(run, evidence, given["config"].get("phase", "active"))
+    verdict = guard(run, evidence, _phase(given.get("config") or {}))
     rewards = map(reward_of_flag, observe(run, evidence, verdict))
     seen = zip(outcome_arms(run), rewards, strict=True)
     return {key: reward for key, reward in seen if reward is not None}
+
+
+def _phase(config: dict[str, Any]) -> Phase:
+    """OpenClaw observes where its configuration says ``active``; one that names no phase is passive. A learner of
+    ours has a phase of its own, active unless told else, and reads no such configuration.
+    """
+    return "active" if config.get("phase") == "active" else "passive"
+
+
+@pytest.mark.parametrize("config", [{}, {"phase": None}, {"phase": "off"}, None, {"phase": "passive"}])
+def test_a_configuration_without_a_phase_is_passive(config: dict[str, Any] | None) -> None:
+    asked = {"selectedArms": ["tool:fs:Read"], "toolMetas": [{"toolName": "Read"}], "config": config}
+    assert _observed(asked) == {}
+    assert _observed({**asked, "config": {"phase": "active"}}) == {"tool:fs:Read": 1}
+    del asked["config"]
+    assert _observed(asked) == {}

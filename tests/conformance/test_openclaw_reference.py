@@ -35,7 +35,7 @@ def _referenced(given: dict[str, Any]) -> object:
         arm = _arm(given)
     except InvalidArm:
         return ABSENT
-    calls = tuple(Call(name=made["toolName"], metadata=made.get("meta", "")) for made in given["toolMetas"])
+    calls = tuple(Call(name=made["toolName"], metadata=made.get("meta") or "") for made in given["toolMetas"])
     inventory = Inventory(kind="declared", arms=(arm,))
     run = Run(uid="r", inventory=inventory, calls=calls, texts=tuple(given["assistantTexts"]))
     return detect(run, "openclaw").referenced[0]

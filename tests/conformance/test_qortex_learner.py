@@ -8,7 +8,7 @@ in that arm.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +32,8 @@ from tests.flows.world import desk_at
 
 TOLERANCE: Final = 1e-9
 SEED_BOOST: Final = 2.0
+TOP: Final = 10
+"""So many arms qortex lists unless told how many."""
 
 Op = Mapping[str, Any]
 State = dict[str, float]
@@ -148,6 +150,11 @@ class Expected:
         elif self.emptied:
             self.reasons[f"{number} top"] = "kept"
 
+    def settle(self, number: int, ranked: Sequence[str]) -> None:
+        """An arm that was reset is missing from theirs only where it is among the ``ranked``, ours."""
+        if self.emptied.isdisjoint(ranked) and self.reasons.get(f"{number} top") == "kept":
+            del self.reasons[f"{number} top"]
+
     def _reset(self, number: int, op: Op) -> None:
         named, name = op.get("arm_ids"), f"{number} reset"
         if named == []:
@@ -193,10 +200,13 @@ def test_a_learner_answers_as_qortexs_does(vector: Vector, tmp_path: Path) -> No
     theirs: dict[str, Any] = {}
     for number, (op, told) in enumerate(zip(ops, vector.output, strict=True)):
         expected.follow(number, op)
-        ours |= _named(number, op, ABSENT if _context(op) else learner.play(op))
+        answer: Answer = ABSENT if _context(op) else learner.play(op)
+        if op["op"] == "top" and not _context(op):
+            expected.settle(number, [arm for arm, _ in answer])
+        ours |= _named(number, op, answer)
         theirs |= _named(number, op, told)
     learner.desk.store.close()
-    expected.reasons |= _tied(theirs)
+    expected.reasons |= _tied(ours, theirs)
     deviations = [_deviation(kind, expected.reasons) for kind in RULES]
     for answers in (ours, theirs):
         for name in expected.unsure:
@@ -227,14 +237,20 @@ def _state(state: Mapping[str, Any]) -> State:
     return {name: value for name, value in state.items() if name != "last_updated"}
 
 
-def _tied(theirs: Mapping[str, Any]) -> dict[str, str]:
-    """Rankings in which arms of equal mean stand in another order than that of their ids."""
-    ranked = {name: told for name, told in theirs.items() if name.endswith(" top") and isinstance(told, list)}
+def _tied(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, str]:
+    """Rankings that differ in nothing but which of several arms of equal mean comes first, or at all."""
     return {
         name: "ties"
-        for name, told in ranked.items()
-        if told != sorted(told, key=lambda entry: (-entry[1]["mean"], entry[0]))
+        for name, told in theirs.items()
+        if name.endswith(" top") and isinstance(told, list) and _is_tied(ours.get(name, ABSENT), told)
     }
+
+
+def _is_tied(ours: Answer, theirs: list[tuple[str, State]]) -> bool:
+    if not isinstance(ours, list) or [arm for arm, _ in ours] == [arm for arm, _ in theirs]:
+        return False
+    same = close(TOLERANCE)
+    return same([state["mean"] for _, state in ours], [state["mean"] for _, state in theirs])
 
 
 @dataclass
@@ -284,11 +300,13 @@ class Player:
         named = op.get("arm_ids")
         return {arm: state for arm, state in self._states().items() if named is None or arm in named}
 
-    def _top(self, _op: Op) -> list[tuple[str, State]]:
+    def _top(self, op: Op) -> list[tuple[str, State]]:
+        """The first of the ranking; how many, ours leaves to whoever reads it."""
         believed = look.belief(self.desk)
         order = believed.summary.rank.argsort()
         states = self._states()
-        return [(arm, states[arm]) for arm in (_name(believed.columns.keys[place]) for place in order)]
+        ranked = [_name(believed.columns.keys[place]) for place in order]
+        return [(arm, states[arm]) for arm in ranked[: op.get("k", TOP)]]
 
     def _metrics(self, _op: Op) -> dict[str, float]:
         states = self._states().values()
@@ -331,3 +349,42 @@ def _key(arm: str) -> str:
 
 def _name(key: str) -> str:
     return key.removeprefix(_OURS)
+
+
+# What no vector shows
+
+
+def _told(*arms: tuple[str, float]) -> list[tuple[str, State]]:
+    return [(arm, {"alpha": alpha, "beta": 1.0, "mean": alpha / (alpha + 1)}) for arm, alpha in arms]
+
+
+@pytest.mark.parametrize(("k", "n_listed"), [(0, 0), (1, 1), (2, 2), (9, 3), (None, 3), (-1, 2)])
+def test_a_ranking_ends_after_k(tmp_path: Path, k: int | None, n_listed: int) -> None:
+    learner = Player.of(tmp_path / "learner.db", {})
+    for arm in "abc":
+        learner.play({"op": "observe", "arm_id": arm, "reward": 1})
+    listed = learner.play({"op": "top", "k": k})
+    assert [arm for arm, _ in listed] == list("abc")[:n_listed]
+    learner.desk.store.close()
+
+
+def test_a_ranking_without_the_arms_that_were_reset_is_the_same_as_theirs() -> None:
+    expected = Expected(emptied={"c"})
+    for ranked, is_kept in (("ab", False), ("abc", True)):
+        expected.follow(0, {"op": "top"})
+        expected.settle(0, ranked)
+        assert ("0 top" in expected.reasons) is is_kept
+
+
+@pytest.mark.parametrize(
+    ("theirs", "is_tied"),
+    [
+        (_told(("b", 2), ("a", 2)), True),
+        (_told(("a", 2), ("c", 2)), True),
+        (_told(("a", 2), ("b", 2)), False),
+        (_told(("a", 2), ("c", 1)), False),
+        (_told(("b", 2)), False),
+    ],
+)
+def test_rankings_are_tied_where_only_names_differ(theirs: list[tuple[str, State]], is_tied: bool) -> None:
+    assert _is_tied(_told(("a", 2), ("b", 2)), theirs) is is_tied
