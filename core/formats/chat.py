@@ -16,7 +16,7 @@ import msgspec
 from core.errors import InvalidInput
 from core.formats.entries import Entry, Outside, Progress, Rejected
 from core.formats.moments import moment
-from core.formats.reading import Head, Reading, first_keys
+from core.formats.reading import Head, Piece, Reading, first_keys
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown
 from core.records.limits import Label
@@ -233,8 +233,8 @@ def lists_messages(head: Head, name: str) -> bool:
 
 
 Decode = Callable[[bytes], Record]
-Pieces = Callable[[Progress | None], Iterator[tuple[int, bytes | Rejected]]]
-"""Goes through a file's raw records, every time it is called."""
+Pieces = Callable[[Progress | None], Iterator[Piece]]
+"""Goes through a file's pieces, every time it is called."""
 
 _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 
@@ -253,7 +253,7 @@ def read(
     in the file. Without a declared or supplied list the inventory is what the file's records call, so the
     file is then read twice, and the longer file's inventory supersedes (`Run.rank`).
     """
-    pieces = pieces or reading.raw_records
+    pieces = pieces or reading.pieces
     ordinals, unknown = _Ordinals(), Unknown()
     called: _Called | None = None
 

@@ -273,10 +273,11 @@ class _Session(Session[_Prompt, _Line]):
             self.sidechains.n_lines += 1
             return
         kind = line.type
-        if self.is_repeated(line.uuid, line.parent_uuid) or kind in _PASSED_OVER:
+        if self.is_repeated(line.uuid, line.parent_uuid):
             return
         if kind not in _CONVERSATION:
-            self._add_other(line, raw)
+            if kind not in _PASSED_OVER:
+                self._add_other(line, raw)
             return
         self.n_facts += 1
         self.note_time(line.timestamp)

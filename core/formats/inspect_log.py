@@ -19,7 +19,7 @@ from core.formats.archive import Archive
 from core.formats.chat import Message, Part, Pieces, Record, read
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.identity import plain
-from core.formats.reading import Format, Head, Reading
+from core.formats.reading import Format, Head, Piece, Reading
 from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import DeclaredLists
@@ -129,7 +129,7 @@ def _document(reading: Reading, progress: Progress | None) -> tuple[_Eval, Piece
     # They are nearly the whole file, so they are copied only where they are as short as a null.
     is_null = memoryview(samples).nbytes == len(b"null") and bytes(samples) == b"null"
 
-    def pieces(_: Progress | None) -> Iterator[tuple[int, bytes | Rejected]]:
+    def pieces(_: Progress | None) -> Iterator[Piece]:
         return reading.elements(b"[]" if is_null else samples)
 
     return evaluation, pieces
@@ -149,11 +149,11 @@ def _archived_header(reading: Reading) -> _Eval:
 
 
 def _archived(reading: Reading) -> Pieces:
-    def pieces(progress: Progress | None) -> Iterator[tuple[int, bytes | Rejected]]:
+    def pieces(progress: Progress | None) -> Iterator[Piece]:
         with reading.told_errors(), Archive(reading.path, reading.file, reading.limits, progress) as archive:
             samples = [name for name in archive.names if name.startswith(_SAMPLES) and name.endswith(".json")]
             for number, name in enumerate(samples, start=1):
-                yield number, reading.checked(number, archive.read(name))
+                yield number, archive.read(name)
 
     return pieces
 

@@ -23,6 +23,8 @@ Shape = Literal["lines", "array", "object", "archive", "tar"]
 """JSON lines; one array of records; records spread over several lines; a zip; a tar."""
 
 T = TypeVar("T")
+Piece = tuple[int, bytes | Damage]
+"""What one record of a file should be, with its number, or why there is nothing."""
 
 _MAX_KEY_BYTES: Final = 200
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
@@ -75,33 +77,26 @@ class Reading:
     by_domain: Supplied | None = None
     """In place of ``supplied`` for records that name their domain."""
 
-    def raw_records(self, progress: Progress | None = None) -> Iterator[tuple[int, bytes | Rejected]]:
-        """Number and bytes of every record, checked to be strict UTF-8 JSON of bounded depth as a text.
-
-        Whether it is JSON at all, and of which shape, shows when the format decodes it.
-        """
-        with self.told_errors(), Bytes(self.path, self.file, self.limits, progress) as content:
-            pieces = content.lines() if self.shape == "lines" else self._elements(content)
-            for number, piece in pieces:
-                yield number, self.checked(number, piece)
-
     def records(
         self,
         decode: Callable[[bytes], T],
         progress: Progress | None = None,
-        pieces: Iterable[tuple[int, bytes | Rejected]] | None = None,
+        pieces: Iterable[Piece] | None = None,
     ) -> Iterator[tuple[int, bytes, T | Rejected]]:
-        """Number, bytes and what ``decode`` makes of every record; ``pieces`` None = the file's raw records.
+        """Number, bytes and what ``decode`` makes of every record, which is strict UTF-8 JSON of bounded depth as a
+        text; ``pieces`` None = the file's own, and whether they are JSON at all shows when they are decoded.
 
         Several records that stand where one belongs, because two writers met on a line or because each is printed
         over many lines, are told apart. Where too many in a row can't be read, the rest of the file is left out.
         """
         n_bad, most = 0, self.limits.first_rejected
-        for number, raw in self.raw_records(progress) if pieces is None else pieces:
-            if isinstance(raw, Rejected):
-                refused, raw = raw, b""  # noqa: PLW2901 - what was left out has no bytes to look at
+        for number, piece in self.pieces(progress) if pieces is None else pieces:
+            if isinstance(piece, Damage):
+                refused, raw = self._left_out(number, piece), b""  # what was left out has no bytes to look at
             else:
+                raw = piece
                 try:
+                    check(raw, self.limits.depth)
                     found = decode(raw)
                 except UNDECODABLE as error:
                     refused = self.rejected(number, error, raw)
@@ -109,34 +104,37 @@ class Reading:
                     n_bad, most = 0, self.limits.rejected_lines
                     yield number, raw, found
                     continue
-            for at, value in self._several(number, raw, refused):
-                told = self._told(at, value, decode)
+            for at, value, told in self._several(number, raw, refused, decode):
                 if isinstance(told, Rejected):
                     n_bad += 1
                 else:
                     n_bad, most = 0, self.limits.rejected_lines
-                yield at, raw if isinstance(value, Rejected) else value, told
+                yield at, value, told
                 if n_bad == most:
                     yield number, b"", self._exhausted(n_bad)
                     return
 
-    def _several(self, number: int, raw: bytes, refused: Rejected) -> Iterator[tuple[int, bytes | Rejected]]:
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        """The lines of the file, the elements of the array that it is, or all of it as one."""
+        with self.told_errors(), Bytes(self.path, self.file, self.limits, progress) as content:
+            yield from content.lines() if self.shape == "lines" else self._elements(content)
+
+    def _several(
+        self, number: int, raw: bytes, refused: Rejected, decode: Callable[[bytes], T]
+    ) -> Iterator[tuple[int, bytes, T | Rejected]]:
         """The records that stand where one belongs; why it was left out, where it is only one."""
         for place, value in enumerate(following(raw), start=1):
             if value is raw:
-                yield number, refused
+                yield number, raw, refused
+                return
+            at = number if self.shape == "lines" else place
+            try:
+                check(value, self.limits.depth)
+                found = decode(value)
+            except UNDECODABLE as error:
+                yield at, value, self.rejected(at, error, value)
             else:
-                at = number if self.shape == "lines" else place
-                checked = self.checked(at, value)
-                yield at, checked
-
-    def _told(self, number: int, value: bytes | Rejected, decode: Callable[[bytes], T]) -> T | Rejected:
-        if isinstance(value, Rejected):
-            return value
-        try:
-            return decode(value)
-        except UNDECODABLE as error:
-            return self.rejected(number, error, value)
+                yield at, value, found
 
     def _exhausted(self, n_bad: int) -> Rejected:
         return Rejected(
@@ -148,7 +146,7 @@ class Reading:
 
     def fields(self, unchecked: str, progress: Progress | None = None) -> dict[str, msgspec.Raw]:
         """Fields of the one object that the file is, all checked but the list of records ``unchecked``,
-        whose elements `elements` checks one by one.
+        whose elements `records` checks one by one.
         """
         with self.told_errors(), Bytes(self.path, self.file, self.limits, progress) as content:
             document = content.document()
@@ -161,14 +159,14 @@ class Reading:
             raise self.damaged(error, document) from None
         return fields
 
-    def elements(self, array: bytes | msgspec.Raw) -> Iterator[tuple[int, bytes | Rejected]]:
-        """Number and bytes of every element of an array, checked like `raw_records`."""
+    def elements(self, array: bytes | msgspec.Raw) -> Iterator[Piece]:
+        """Every element of an array."""
         try:
             elements = _ELEMENTS.decode(array)
         except UNDECODABLE as error:
             raise self.damaged(error, bytes(array)) from None
         for number, element in enumerate(elements, start=1):
-            yield number, self.checked(number, bytes(element))
+            yield number, bytes(element)
 
     def damaged(self, error: BaseException, document: bytes) -> UnreadableSource:
         """Why nothing of a document can be read."""
@@ -194,12 +192,15 @@ class Reading:
     def checked(self, number: int, piece: bytes | Damage) -> bytes | Rejected:
         """The piece, if it is strict UTF-8 JSON of bounded depth as a text; else why it is left out."""
         if isinstance(piece, Damage):
-            return Rejected(file=self.file, line=number, reason=f"The {piece.of} {piece.reason}.")
+            return self._left_out(number, piece)
         try:
             check(piece, self.limits.depth)
         except UNDECODABLE as error:
             return self.rejected(number, error, piece)
         return piece
+
+    def _left_out(self, number: int, damage: Damage) -> Rejected:
+        return Rejected(file=self.file, line=number, reason=f"The {damage.of} {damage.reason}.")
 
     def _sentence(self, why: str, raw: bytes) -> str:
         if why.endswith("."):
@@ -208,14 +209,11 @@ class Reading:
             return f"The last line {why}; import the file again once it is complete."
         return f"It {why}."
 
-    def _elements(self, content: Bytes) -> Iterator[tuple[int, bytes | Damage]]:
+    def _elements(self, content: Bytes) -> Iterator[Piece]:
         document = content.document()
-        try:
-            elements = _ELEMENTS.decode(document) if self.shape == "array" else [msgspec.Raw(document)]
-        except UNDECODABLE as error:
-            raise self.damaged(error, document) from None
-        for number, element in enumerate(elements, start=1):
-            yield number, bytes(element)
+        if self.shape != "array":
+            return iter([(1, document)])
+        return self.elements(document)
 
 
 @dataclass(frozen=True, kw_only=True)

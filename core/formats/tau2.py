@@ -15,9 +15,9 @@ from typing import Annotated, Final
 import msgspec
 
 from core.formats.chat import Message, Record, read
-from core.formats.entries import Entry, Progress, Rejected
+from core.formats.entries import Entry, Progress
 from core.formats.identity import plain
-from core.formats.reading import Format, Head, Reading
+from core.formats.reading import Format, Head, Piece, Reading
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import inventory_of
 from core.records.limits import Label, Tokens
@@ -92,7 +92,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     fields = reading.fields("simulations", progress)
     info, declared = _info(reading, bytes(fields.get("info", b"null")))
 
-    def simulations(_: Progress | None) -> Iterator[tuple[int, bytes | Rejected]]:
+    def simulations(_: Progress | None) -> Iterator[Piece]:
         return reading.elements(fields.get("simulations", b"null"))
 
     def decode(raw: bytes) -> Record:
