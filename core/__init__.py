@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         skill_candidate,
         tool_candidate,
     )
+    from core.records.judgement import Judgement
     from core.records.posterior import Posterior
     from core.records.run import Call, Inventory, Run, Usage
     from core.records.selection import Selection
@@ -41,6 +42,7 @@ else:
             "skill_candidate",
             "tool_candidate",
         ),
+        "core.records.judgement": ("Judgement",),
         "core.records.posterior": ("Posterior",),
         "core.records.run": ("Call", "Inventory", "Run", "Usage"),
         "core.records.selection": ("Selection",),
@@ -65,6 +67,7 @@ __all__ = [
     "AsyncLearner",
     "Call",
     "Inventory",
+    "Judgement",
     "Learner",
     "Posterior",
     "Prior",

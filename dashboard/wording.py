@@ -18,8 +18,6 @@ from core.records.posterior import BANDS, Band
 from core.records.times import DAY_MS, instant
 
 MISSING: Final = "–"
-NOT_OFFERED: Final = "not offered lately"
-"""Instead of a chance of inclusion: none of the latest runs had the arm among its candidates."""
 MINUS: Final = "−"
 NAME_CHARS: Final = 30
 _NO_CATEGORY: Final = "other:"

@@ -118,17 +118,6 @@ def said_mean(mean: float) -> str:
     return {"1.000": "> 0.999", "0.000": "< 0.001"}.get(written, written)
 
 
-def said_chance(chance: float | None, error: float | None) -> str:
-    """A chance of inclusion in per cent with its standard error in points; none where nothing offered the arm.
-
-    >>> said_chance(0.4312, 0.0093), said_chance(1.0, 0.0), said_chance(None, None)
-    ('43% ± 0.9', '100%', 'not offered')
-    """
-    if chance is None:
-        return "not offered"
-    return f"{chance:.0%}" + (f" ± {100 * error:.1f}" if error else "")
-
-
 def said_time(at_ms: int | None) -> str:
     """A time with its minute, UTC; a day where it is the beginning of one.
 

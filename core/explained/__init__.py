@@ -3,7 +3,7 @@
 Nothing here is Markdown and nothing is escaped: whoever shows it does that for the ids and excerpts in it.
 """
 
-from core.explained.arm import judgement, of_hundred
+from core.explained.arm import NOT_OFFERED, chance_words, judgement, of_hundred
 from core.explained.run import (
     NONE,
     Decided,
@@ -23,7 +23,9 @@ from core.explained.run import (
 
 __all__ = [
     "NONE",
+    "NOT_OFFERED",
     "Decided",
+    "chance_words",
     "evidence",
     "flip",
     "judgement",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+import math
+from typing import Final, assert_never
 
 from core.records.judgement import Judgement, Stretch
+
+NOT_OFFERED: Final = "not offered lately"
+"""Instead of a chance of inclusion: none of the latest runs had the arm among its candidates."""
 
 
 def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911 - one a name
@@ -31,9 +35,22 @@ def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911 - one a na
         case "unopposed":
             return "goes in whatever it is worth"
         case "unknown":
-            return "not offered lately"
+            return NOT_OFFERED
         case _:
             assert_never(one.name)
+
+
+def chance_words(share: float | None, error: float | None = None) -> str:
+    """A simulated chance of inclusion in whole per cent with its standard error in points, never rounded to
+    certainty; a certain one has none. None and NaN are an arm that had none.
+
+    >>> chance_words(0.43, 0.0093), chance_words(0.999, 0.001), chance_words(1.0, 0.0), chance_words(None)
+    ('43% ± 0.9', 'over 99% ± 0.1', '100%', 'not offered lately')
+    """
+    if share is None or math.isnan(share):
+        return NOT_OFFERED
+    said = "under 1%" if 0 < share < 0.005 else "over 99%" if 0.995 < share < 1 else f"{share:.0%}"
+    return said + (f" ± {100 * error:.1f}" if error else "")
 
 
 def _changed(one: Judgement, since: str) -> str:

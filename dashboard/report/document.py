@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from core.explained import chance_words
 from core.records.times import instant
 from dashboard import sentences, wording
 from dashboard.figures.arms import ArmRow, ordered, ranked_rows, rows, table, telling
@@ -225,7 +226,7 @@ def _with_judgements(listed: Sequence[ArmRow], facts: Facts) -> Table:
         **table(listed),
         "judgement": [sentences.judgement(one, year_of_ms=year_of_ms) for one in judged],
         "chance of inclusion ± standard error": [
-            sentences.chance_words(one.chance, one.chance_error) for one in judged
+            chance_words(one.chance, one.chance_error) for one in judged
         ],
     }
 

@@ -41,7 +41,7 @@ from dashboard.sentences.data import (
     undo_effect,
 )
 from dashboard.sentences.gain import error_line, method, proof
-from dashboard.sentences.inclusion import chance_words, chances_note, worth, worth_note
+from dashboard.sentences.inclusion import chances_note, worth, worth_note
 from dashboard.sentences.judgement import arm, judgement, posteriors
 from dashboard.sentences.overview import (
     Claim,
@@ -98,7 +98,6 @@ __all__ = [
     "bands_measured",
     "by_day",
     "calls_not_offered",
-    "chance_words",
     "chances_note",
     "change",
     "comparison_table",

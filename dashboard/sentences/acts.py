@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from core.columns import ArmColumns
+from core.explained import NOT_OFFERED, chance_words
 from core.records.learner import LearnerSettings
 from core.records.observation import Observation
 from dashboard import wording
-from dashboard.sentences.inclusion import chance_words
 from dashboard.sentences.phrase import Belief, Phrase, Sentence
 
 
@@ -117,7 +117,7 @@ def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, lis
         )
         rows.append(("chance of inclusion ± standard error", *chances, f"{points} points"))
     else:
-        rows.append(("chance of inclusion", wording.NOT_OFFERED, wording.NOT_OFFERED, "none"))
+        rows.append(("chance of inclusion", NOT_OFFERED, NOT_OFFERED, "none"))
     return {
         "what": [row[0] for row in rows],
         "before": [row[1] for row in rows],

@@ -16,7 +16,6 @@ from core.records.selection import Reason
 from dashboard import wording
 from dashboard.figures.arms import METHOD_WORDS
 from dashboard.figures.path import Lettered
-from dashboard.sentences.inclusion import chance_words
 from dashboard.sentences.settings import setting_value
 
 _KEPT_OUT: Final[Mapping[Reason | None, str]] = MappingProxyType(
@@ -41,8 +40,8 @@ def arm_facts(one: Judgement, band: Band, seen: ArmPath, *, year_of_ms: int | No
         if seen.since_ms is None
         else f"since the reset of {wording.day(seen.since_ms, year_of_ms=year_of_ms)}"
     )
-    has_none = one.chance is None
-    inclusion = f" Chance of inclusion{':' if has_none else ''} {chance_words(one.chance, one.chance_error)}."
+    chance = explained.chance_words(one.chance, one.chance_error)
+    inclusion = f" Chance of inclusion{':' if one.chance is None else ''} {chance}."
     return (
         f"Mean {wording.mean(one.mean)}, 95% interval {low} to {high} ({METHOD_WORDS[one.interval.method]}), "
         f"{wording.things(one.pulls, 'pull')} in {wording.things(one.inclusions, 'inclusion')} {since}. "

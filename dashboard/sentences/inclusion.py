@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+from core.explained import NOT_OFFERED, chance_words
 from core.flows.look import Inclusion
 from core.records.judgement import Judgement
 from core.statistics.inclusion import Chance
@@ -75,20 +75,4 @@ def chances_note(seen: Inclusion, arms: Sequence[str]) -> str:
     n_missing = sum(arm not in seen.chances for arm in arms)
     if not n_missing:
         return told
-    return f"{told} No bar: {wording.NOT_OFFERED} ({wording.things(n_missing, 'arm')})."
-
-
-def chance_words(share: float | None, error: float | None = None) -> str:
-    """A simulated chance in whole per cent with its standard error in points, never rounded to certainty; a certain
-    one has none. None and NaN are an arm that had none.
-
-    >>> chance_words(0.43, 0.0093), chance_words(0.999, 0.001), chance_words(1.0, 0.0), chance_words(None)
-    ('43% ± 0.9', 'over 99%', '100%', 'not offered lately')
-    """
-    if share is None or math.isnan(share):
-        return wording.NOT_OFFERED
-    if 0 < share < 0.005:
-        return "under 1%"
-    if 0.995 < share < 1:
-        return "over 99%"
-    return wording.percent(share, 0) + (f" ± {100 * error:.1f}" if error else "")
+    return f"{told} No bar: {NOT_OFFERED} ({wording.things(n_missing, 'arm')})."

@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
+from core.explained import NOT_OFFERED, chance_words
 from core.flows.look import SettingsPreview
 from core.records.arm import ARM_TYPES
 from core.records.learner import MAX_PRICE, LearnerSettings, Priors
 from dashboard import wording
 from dashboard.figures.theme import Tokens
-from dashboard.sentences.inclusion import chance_words
 from dashboard.sentences.phrase import Phrase, Sentence
 
 SHOWN_MOVERS: Final = 8
@@ -233,7 +233,7 @@ def movers_table(shown: SettingsPreview, look: Tokens) -> dict[str, list[object]
 
 def _chance_change(before: str, after: str) -> str:
     """Two chances of inclusion; an arm that was not offered lately has neither."""
-    return before if before == wording.NOT_OFFERED else f"{before} → {after}"
+    return before if before == NOT_OFFERED else f"{before} → {after}"
 
 
 def priors_of(value: Priors) -> dict[str, tuple[float, float]]:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core import explained
 from core.flows import look
 from core.flows.learn import record_all
 from core.flows.settings import change_all
 from core.records.times import DAY_MS
-from dashboard import sentences
 from tests.dashboard.conftest import Open, check, is_text_only, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, desk_at, keys, runs, world
 
@@ -147,7 +147,7 @@ def test_the_arm_page_has_one_chance_or_says_why_none(open_page: Open, database:
     offered, forgotten = offered_and_not(database)
     page = open_page("arm", arm=offered)
     told = look.inclusion(desk_at(database)).arms[offered]
-    words = sentences.chance_words(told.chance, told.standard_error)
+    words = explained.chance_words(told.chance, told.standard_error)
     assert any(f"Chance of inclusion {words}." in text for text in texts(page))
     assert any(f"Its chance of inclusion is **{words}**." in text for text in texts(page))
     assert any("25 of the latest 25 runs that armscope chose for offered it." in text for text in texts(page))

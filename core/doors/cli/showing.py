@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from core.doors.cli.line import Format, answer, command, desk_of, done, rows_or, types_of
-from core.doors.terminal import said_chance, said_mean, said_time, say, say_facts, say_table
+from core.doors.terminal import said_mean, said_time, say, say_facts, say_table
 from core.records.times import iso
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def posteriors(
     format_name: Format = None,
 ) -> None:
     """What is believed of every arm, and what is to be said of it."""
+    from core import explained
     from core.flows import look
 
     types = types_of(arm_type or [])
@@ -121,7 +122,7 @@ def posteriors(
             f"{one.pulls:,}",
             f"{one.inclusions:,}",
             one.confidence.replace("_", " "),
-            said_chance(one.chance, one.chance_error),
+            explained.chance_words(one.chance, one.chance_error),
             _said(judged[one.arm]),
         )
         for one in sorted(found, key=lambda one: (-one.mean, one.arm))

@@ -119,6 +119,7 @@ def _everyone(
 
     def made() -> dict[str, Sequence[object]]:
         shown = [int(place) for place in places]
+        judged, year_of_ms = loading.judgements(), loading.reading().frame.last_at_ms
         return {
             "type": [known.types[place] for place in shown],
             "arm": [wording.plain(known.keys[place]) for place in shown],
@@ -126,6 +127,9 @@ def _everyone(
             "width of the 95% interval": [f"{known.width[place]:.3f}" for place in shown],
             "confidence": [wording.band(BANDS[int(known.band[place])]) for place in shown],
             _HEADS[need]: [said(place) for place in shown],
+            "judgement": [
+                sentences.judgement(judged[known.keys[place]], year_of_ms=year_of_ms) for place in shown
+            ],
         }
 
     return loading.drawn_once(("needs", need, width), made)

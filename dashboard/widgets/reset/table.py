@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from core.explained import NOT_OFFERED, chance_words
 from core.flows.look import ResetPreview
 from core.records.posterior import BANDS
-from dashboard import loading, sentences, wording
+from dashboard import loading, wording
 from dashboard.widgets.tables import (
     ALL_AT_ONCE,
     CHANCE,
@@ -89,9 +90,9 @@ def _chance_words(shown: ResetPreview, at: int, seeds: Sequence[str]) -> str:
     if shown.columns.keys[at] in seeds:
         return "always in (seed)"
     if np.isnan(shown.chance_now[at]):
-        return wording.NOT_OFFERED
+        return NOT_OFFERED
     now, after = (
-        sentences.chance_words(float(chance[at]), float(error[at]))
+        chance_words(float(chance[at]), float(error[at]))
         for chance, error in ((shown.chance_now, shown.error_now), (shown.chance_after, shown.error_after))
     )
     return after if now == after else f"{now} → {after}"
