@@ -195,7 +195,7 @@ class _Opening:
                 raise UnreadableSource(f"{closed[0]} ({file}).", next_step=closed[1])
             self._unpack(path, file, is_zip=head.shape == "archive")
             return
-        source = self._source(path, file, head, self.forced or found)
+        source = self._source(path, file, head, found)
         self.sources.setdefault(path.resolve(), source)
 
     def _unpack(self, path: Path, file: str, *, is_zip: bool) -> None:
@@ -236,7 +236,8 @@ class _Opening:
         reason = error.problem.replace(f" ({file})", "")  # many files may have the same one
         self.skipped.append(Skipped(file=file, reason=reason, next_step=error.next_step))
 
-    def _source(self, path: Path, file: str, head: Head, format: Format | None) -> Source:
+    def _source(self, path: Path, file: str, head: Head, found: Format | None) -> Source:
+        format = self.forced or found
         if format is None:
             raise _foreign(file, head)
         chosen = _unit(format, self.unit)
@@ -249,6 +250,7 @@ class _Opening:
             supplied=None if taken is None or format.names_domain else taken.one(),
             limits=self.limits,
             by_domain=taken if format.names_domain else None,
+            seems=None if found is None or found is format else found.name,
         )
         return Source(
             file=file,

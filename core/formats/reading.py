@@ -76,6 +76,8 @@ class Reading:
     limits: Limits
     by_domain: Supplied | None = None
     """In place of ``supplied`` for records that name their domain."""
+    seems: str | None = None
+    """The format that it was recognised as, where a person named another."""
 
     def records(
         self,
@@ -170,6 +172,11 @@ class Reading:
 
     def damaged(self, error: BaseException, document: bytes) -> UnreadableSource:
         """Why nothing of a document can be read."""
+        if self.seems is not None:
+            return UnreadableSource(
+                f"A file must be of the format that is named for it, but this one is {self.seems} ({self.file}).",
+                next_step="Leave --format out and it is recognised.",
+            )
         return UnreadableSource(
             f"A JSON document must be whole, but this one {reason(error, document)} ({self.file}).",
             next_step="Copy or export it again.",

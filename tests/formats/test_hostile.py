@@ -203,6 +203,16 @@ def test_a_broken_document_is_refused_as_a_whole(tmp_path: Path) -> None:
         read(put(tmp_path, gzip.compress(content)[:-9]))
 
 
+@pytest.mark.parametrize("name", ["tau2", "inspect-ai"])
+def test_a_file_read_as_another_format_is_told_by_its_own(tmp_path: Path, name: str) -> None:
+    content = Session().prompt("hi").reply(text("a")).bytes()
+    with pytest.raises(
+        UnreadableSource, match="of the format that is named for it, but this one is claude-code"
+    ) as told:
+        read(put(tmp_path, content), format=name)
+    assert told.value.next_step == "Leave --format out and it is recognised."
+
+
 def test_a_record_of_another_shape_in_a_document_is_rejected_alone(tmp_path: Path) -> None:
     entries = read(put(tmp_path, json.dumps([trajectory([reply("a")]), 7, {"traj": 8}]).encode()))
     assert len(runs(entries)) == 1
