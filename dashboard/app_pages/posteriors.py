@@ -37,7 +37,7 @@ def page() -> None:
     with panel("Densities", still="the table below still works"):
         drawn = choosing.picture(known, places, chosen, method)
         arm_chart(drawn, [row.key for row in chosen], key="densities")
-        n_others = len(known.columns) - len(places)
+        n_others = int(choosing.others(known, places).sum())
         if n_others > MAX_OTHERS:
             st.markdown(small(f"Grey: {MAX_OTHERS} of the other {wording.count(n_others)} arms."))
     with panel("All arms", still="the picture above still works"):

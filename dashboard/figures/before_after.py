@@ -18,7 +18,11 @@ from dashboard.figures.theme import Tokens
 _HEIGHT_PX: Final = 272
 _LINE_PX: Final = 18
 _END: Final = 0.32
-"""Nearer to an end than this a name beside its peak would be cut off on a phone."""
+"""Nearer to an end of the axis than this part of it a name beside its peak would be cut off on a phone."""
+_MAGNIFIED: Final = 0.3
+"""Beliefs that lie on so little of the axis are shown on that part alone, or one would hide the other."""
+_AROUND: Final = 6
+"""Standard deviations on either side that are shown then."""
 
 Curve = tuple[Floats, Floats]
 
@@ -43,17 +47,40 @@ def before_after(
         _line(*now, mark, 2.6, "solid"),
     ]
     means = (before[0] / sum(before), after[0] / sum(after))
+    low, high = _shown(before, after)
     layout = theme.layout(
         look,
         height=_HEIGHT_PX,
         margin=(16, 16, 22, 46),
-        xaxis=theme.probability_axis(look),
+        xaxis=_axis(look, low, high),
         yaxis=theme.axis(look, range=[0, top], showticklabels=False),
-        annotations=_names(was, now, means, top, look),
+        annotations=_names(was, now, means, top, look, shown=(low, high)),
     )
     name = wording.short_name(key)
     alt = f"Belief in {name}: mean {wording.mean(means[0])} before, {wording.mean(means[1])} after."
     return drawn(traces, layout, alt=alt, table=_table(before, after, means))
+
+
+def _shown(*beliefs: tuple[float, float]) -> tuple[float, float]:
+    """The part of the axis to show: where the beliefs lie, if that is little of it.
+
+    >>> _shown((2.0, 3.0), (2.0, 4.0)), [round(end, 2) for end in _shown((793.0, 563.0), (793.0, 564.0))]
+    ((0.0, 1.0), [0.5, 0.67])
+    """
+    ends = []
+    for alpha, beta_ in beliefs:
+        mean = alpha / (alpha + beta_)
+        around = _AROUND * (mean * (1 - mean) / (alpha + beta_ + 1)) ** 0.5
+        ends += [mean - around, mean + around]
+    low, high = max(min(ends), 0.0), min(max(ends), 1.0)
+    return (low, high) if high - low < _MAGNIFIED else (0.0, 1.0)
+
+
+def _axis(look: Tokens, low: float, high: float) -> dict[str, Any]:
+    if (low, high) == (0.0, 1.0):
+        return theme.probability_axis(look)
+    title = "probability of being useful, magnified"
+    return theme.axis(look, grid=True, title=title, range=[low, high], nticks=6, tickformat=".2f")
 
 
 def _line(x: Floats, height: Floats, colour: str, width: float, dash: str) -> Trace:
@@ -69,14 +96,20 @@ def _line(x: Floats, height: Floats, colour: str, width: float, dash: str) -> Tr
 
 
 def _names(
-    was: Curve, now: Curve, means: tuple[float, float], top: float, look: Tokens
+    was: Curve,
+    now: Curve,
+    means: tuple[float, float],
+    top: float,
+    look: Tokens,
+    *,
+    shown: tuple[float, float],
 ) -> list[dict[str, Any]]:
     """Each name on the side of its peak that is free; near an end both on the other side, one below the other."""
     (now_at, now_y), (was_at, was_y) = (_peak(curve, top) for curve in (now, was))
     sides = ("right", "left") if now_at <= was_at else ("left", "right")
-    lower_px = 0
-    if max(now_at, was_at) > 1 - _END or min(now_at, was_at) < _END:
-        near_one = max(now_at, was_at) > 1 - _END
+    lower_px, room = 0, _END * (shown[1] - shown[0])
+    if max(now_at, was_at) > shown[1] - room or min(now_at, was_at) < shown[0] + room:
+        near_one = max(now_at, was_at) > shown[1] - room
         sides = ("right", "right") if near_one else ("left", "left")
         now_at = was_at = min(now_at, was_at) if near_one else max(now_at, was_at)
         was_y, lower_px = now_y, _LINE_PX

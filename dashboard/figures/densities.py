@@ -1,6 +1,7 @@
 """Rows → posterior densities over their ladder, on one shared axis from 0 to 1.
 
-Chosen arms keep their true height; the other arms are one grey set of lines, which the frame may cut.
+Chosen arms are never cut, and keep their true height unless one would press the others flat: then all are square
+roots, and the picture says so. The other arms are one grey set of lines, which the frame may cut.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _COMPACT_CURVES_PX: Final = 210
 _GAP_PX: Final = 34
 _LABEL_PX: Final = 15
 _HEADROOM: Final = 1.14
+_TALL: Final = 6.0
+"""A peak so many times as high as the middle one would press the others onto the axis: all heights are roots then."""
 
 
 def densities(
@@ -44,21 +47,31 @@ def densities(
 ) -> Drawn:
     """Densities of the chosen arms over their ladder; ``others`` are (alpha, beta) of the grey rest."""
     curves = [curve(row.alpha, row.beta) for row in arms]
-    top = max((float(np.max(height, initial=0)) for _, height in curves), default=1.0) * _HEADROOM or 1.0
     traces = [
         *_rest(others, look),
         *_priors(arms, look),
         *_shades(arms, look),
         *_lines(arms, curves, look),
-        *rungs(arms, look, yaxis="y2", compact=compact),
     ]
-    layout = _layout(arms, curves, look, top=top, compact=compact, method=method)
+    rooted = _is_pressed(curves)
+    if rooted:
+        traces = [{**trace, "y": np.sqrt(trace["y"])} for trace in traces]
+        curves = [(x, np.sqrt(height)) for x, height in curves]
+    traces += rungs(arms, look, yaxis="y2", compact=compact)
+    top = max((float(np.max(height, initial=0)) for _, height in curves), default=1.0) * _HEADROOM or 1.0
+    layout = _layout(arms, curves, look, top=top, compact=compact, method=method, rooted=rooted)
     grey = len(others) if n_others is None else n_others
     alt = (
         f"Posterior densities of {wording.things(len(arms), 'arm')} above a ladder of their 95% intervals, "
         f"axis from 0 to 1, the other {wording.things(grey, 'arm')} in grey: {spoken(arms)}."
     )
     return drawn(traces, layout, alt=alt, table=table(arms))
+
+
+def _is_pressed(curves: Sequence[tuple[Floats, Floats]]) -> bool:
+    """Whether one curve is so high that the others could not be told apart beside it."""
+    peaks = [float(np.max(height, initial=0)) for _, height in curves]
+    return bool(peaks) and max(peaks) > _TALL * float(np.median(peaks))
 
 
 def curve(alpha: float, beta_: float, *, points: int = _CURVE_POINTS) -> tuple[Floats, Floats]:
@@ -148,6 +161,7 @@ def _layout(
     top: float,
     compact: bool,
     method: Method,
+    rooted: bool,
 ) -> dict[str, Any]:
     row_px = COMPACT_ROW_PX if compact else ROW_PX
     curves_px = _COMPACT_CURVES_PX if compact else _CURVES_PX
@@ -177,7 +191,7 @@ def _layout(
                 numbered=True,
                 yref="y2",
             ),
-            *_heads(look, compact=compact, at=(rows_px + 8) / area, method=method),
+            *_heads(look, compact=compact, at=(rows_px + 8) / area, method=method, rooted=rooted),
         ],
     )
 
@@ -214,12 +228,12 @@ def _peaks(
     return notes
 
 
-def _heads(look: Tokens, *, compact: bool, at: float, method: Method) -> list[dict[str, Any]]:
+def _heads(look: Tokens, *, compact: bool, at: float, method: Method, rooted: bool) -> list[dict[str, Any]]:
     """The words above the picture and the heads of the number columns."""
     way = "" if method == "exact" else f", {METHOD_WORDS[method]}"
-    note = f"shaded: 95% interval{way} · dotted: prior"
+    note = f"shaded: 95% interval{way} · dotted: prior{' · heights: square roots' if rooted else ''}"
     if not compact:
-        note = f"numbers match the rows below · {note} · grey: the other arms"
+        note = f"numbers match the rows below · {note} · grey: other arms"
     above: dict[str, Any] = {"xref": "paper", "yref": "paper", "color": look.muted, "size": theme.AXIS_PX}
     heads = [theme.label(look, note, x=0, y=1, xanchor="left", yanchor="bottom", yshift=4, **above)]
     if compact:

@@ -10,6 +10,7 @@ from core.flows import look
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import undo
+from core.records.reset import REASONS
 from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import desk_at, keys, world
 
@@ -69,7 +70,7 @@ def test_rewards_and_their_undo_are_listed(open_page: Open, database: Path) -> N
     assert kept.id != undone.id
 
 
-def test_a_reset_needs_its_phrase(open_page: Open, database: Path) -> None:
+def test_a_reset_needs_its_phrase_and_a_reason(open_page: Open, database: Path) -> None:
     world(database, keys(10), 20)
     page = open_page("reset")
     button = page.button(key="do reset")
@@ -78,10 +79,14 @@ def test_a_reset_needs_its_phrase(open_page: Open, database: Path) -> None:
     page.text_input(key="reset typed").set_value("reset 2 ar").run()
     assert page.button(key="do reset").disabled
     page.text_input(key="reset typed").set_value("reset 2 arms").run()
+    assert page.button(key="do reset").disabled
+    assert any("Say why first" in text for text in texts(page))
+    page.selectbox(key="reset reason").set_value(REASONS[1]).run()
+    assert not any("Say why first" in text for text in texts(page))
     page.button(key="do reset").click().run()
     check(page)
     desk = desk_at(database)
-    assert [one.n_arms for one in look.resets(desk)] == [2]
+    assert [(one.n_arms, one.reason) for one in look.resets(desk)] == [(2, REASONS[1])]
     assert page.text_input(key="reset typed").value == ""
     undo(desk, look.resets(desk)[0].id)
     assert look.resets(desk)[0].undone

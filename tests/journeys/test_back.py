@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, get_args
 from urllib.parse import parse_qs, urlsplit
@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, expect
 
 from dashboard.widgets.ways import PageName
 from tests.journeys.conftest import Come
-from tests.journeys.server import Served
+from tests.journeys.server import Served, armscope, serving
 from tests.journeys.visit import Visit
 from tests.journeys.world import ARMS
 
@@ -108,6 +108,47 @@ def test_back_from_a_row(come: Come, served: Served, name: str) -> None:
         visit.page.wait_for_url(f"**/{_ROWS[name]}*")
 
     there_and_back(visit, open_row, None)
+
+
+_PICTURES: Final = {"overview": ("arm?", 1), "posteriors": ("arm?", 0), "runs": ("run?", 0)}
+"""Pages with a picture that opens something: what, and which of the pictures."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", _PICTURES)
+def test_back_from_a_picture(come: Come, served: Served, name: str) -> None:
+    visit = come(served).open(name, **_FILTERS, **_CHOSEN[name])
+    opens, place = _PICTURES[name]
+
+    def open_point() -> None:
+        drawn = visit.page.locator(".js-plotly-plot").nth(place)
+        drawn.scroll_into_view_if_needed()
+        point = drawn.locator(".scatterlayer .trace .points path").first
+        if name == "runs":  # its points are unseen, its cells are a picture
+            drawn.locator(".heatmaplayer image").first.click(position={"x": 30, "y": 8})
+        else:
+            point.click(force=True)
+        visit.page.wait_for_url(f"**/{opens}*")
+
+    there_and_back(visit, open_point, None)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A dashboard on the made-up world, where something needs a look."""
+    folder = tmp_path_factory.mktemp("demo")
+    armscope(folder / "journey.db", "demo", "--build-only")
+    with serving(folder) as server:
+        yield server
+
+
+@pytest.mark.long
+def test_back_from_every_link_where_something_needs_a_look(come: Come, demo: Served) -> None:
+    visit = come(demo).open("overview", span="30 days")
+    links = kinds_of_links(visit)
+    assert len(links) >= 5
+    for link in links:
+        there_and_back(visit, page_link(visit, link).click, link)
 
 
 def test_back_through_runs_one_after_the_other(come: Come, served: Served) -> None:

@@ -95,6 +95,7 @@ def test_a_type_is_reset_by_a_typed_phrase(come: Come, changing: Served) -> None
     typist.press("ArrowDown", "Enter")
     expect(visit.title()).to_contain_text("Reset 1 skill")
     typist.tab_to("Reason", tag="input")
+    typist.press("ArrowDown", "Enter")
     typist.tab_to("Type", tag="input")
     typist.type("reset 1 arm")
     typist.tab_to("Reset 1 arm")
@@ -103,6 +104,22 @@ def test_a_type_is_reset_by_a_typed_phrase(come: Come, changing: Served) -> None
     typist.tab_to("Keys", back=True)
     typist.press("u")
     visit.until(lambda: changing.posteriors() == before)
+
+
+def test_nothing_else_promises_that_ctrl_enter_sends(come: Come, served: Served) -> None:
+    """A long text that was begun: on the page of rewards Ctrl + Enter sends, elsewhere nobody says that it would."""
+    visit = come(served)
+    for name, part in (("settings", "Choosing"), ("settings", "Money"), ("arm", "")):
+        visit.open(name, **({"part": part} if part else {"arm": _BASH}))
+        if name == "arm":
+            visit.page.get_by_test_id("stPopoverButton").filter(has_text="Note").click()
+        text = visit.page.locator("textarea").first
+        text.click()
+        visit.page.keyboard.type("x")
+        expect(visit.page.get_by_text("Ctrl", exact=False).filter(visible=True)).to_have_count(0)
+        visit.page.keyboard.press("Control+Enter")
+        visit.settle()
+        expect(visit.page.get_by_test_id("stToast")).to_have_count(0)
 
 
 def into_table(typist: Typist) -> None:

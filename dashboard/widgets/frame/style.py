@@ -34,8 +34,8 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f"{{ color: {look.accent_text}; font-weight: 600; }}",
         f"label[data-testid=stWidgetLabel][disabled] p {{ color: {look.muted}; }}",
         "button kbd[aria-label] { opacity: 1; }",
-        ".st-key-start-here textarea ~ * [data-testid=InputInstructions], "
-        ".st-key-start-here [data-testid=stTextArea] [data-testid=InputInstructions] { display: none; }",
+        # It promises that Ctrl + Enter applies a long text. It sends a reward, and nothing else.
+        "[data-testid=stTextArea] [data-testid=InputInstructions] { display: none; }",
         f":is(a, button):focus-visible {{ outline: 2px solid {look.accent_text} !important; outline-offset: 1px; }}",
         f"@media (min-width: 701px) {{ :has(> .st-key-{FRAME}) {{ position: sticky; top: {_HEADER}; z-index: 9; "
         f"background: {look.page}; }} }}",

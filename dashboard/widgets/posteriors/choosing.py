@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import streamlit as st
 
-from core.columns import Ints
+from core.columns import Bools, Ints
 from core.flows.look import Belief
 from dashboard import loading
 from dashboard.figures.arms import METHOD_WORDS, METHODS, ORDERS, ArmRow, Method, Order, ordered, telling
@@ -70,13 +70,19 @@ def truth() -> Mapping[str, float]:
     return {}
 
 
+def others(known: Belief, places: Ints) -> Bools:
+    """Which arms are the grey rest: not the sections, which count as used by rule and would be a wall at 1."""
+    rest = np.array([kind != "section" for kind in known.columns.types])
+    rest[places] = False
+    return rest
+
+
 def picture(known: Belief, places: Ints, chosen: Sequence[ArmRow], method: Method) -> Drawn:
     """Densities of the chosen arms over the grey rest."""
     here = loading.reading()
 
     def draw() -> Drawn:
-        rest = np.ones(len(known.columns), dtype=bool)
-        rest[places] = False
+        rest = others(known, places)
         pairs = sample(list(zip(known.summary.alpha[rest], known.summary.beta[rest], strict=True)))
         return densities(
             chosen, pairs, here.tokens, compact=here.compact, n_others=int(rest.sum()), method=method

@@ -1,4 +1,4 @@
-"""Reset form: scope, target and reason in one row, the preview table, and the typed confirmation."""
+"""Reset form: scope, target and reason in one row, named arms below it, and the typed confirmation."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from core.records.reset import REASONS, Target
 from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.picker import several_arms
+from dashboard.widgets.words import small
 
 ScopeName = Literal["all", "type", "named"]
 
@@ -52,7 +53,7 @@ def fields() -> Scope:
             bind="query-params",
         )
     with second:
-        arms, types = _within(scope)
+        types = _types(scope)
     with third:
         target = st.segmented_control(
             "Target",
@@ -72,6 +73,9 @@ def fields() -> Scope:
             accept_new_options=True,
             placeholder="choose or write one",
         )
+    arms: tuple[str, ...] = ()
+    if scope == "named":  # in a row of their own, or of three ids one would show, cut
+        arms = tuple(several_arms(loading.everything().columns, key=RESET_ARMS, at_most=None))
     return Scope(
         arms=arms,
         types=types,
@@ -81,16 +85,14 @@ def fields() -> Scope:
     )
 
 
-def _within(scope: ScopeName) -> tuple[tuple[str, ...], tuple[ArmType, ...]]:
-    columns = loading.everything().columns
+def _types(scope: ScopeName) -> tuple[ArmType, ...]:
+    """The type that is reset, or in words what is instead."""
     if scope == "type":
         present = loading.reading().frame.types
-        kind = st.selectbox("Type", present, key=RESET_TYPE, bind="query-params", filter_mode=None)
-        return (), (kind,)
-    if scope == "named":
-        return tuple(several_arms(columns, key=RESET_ARMS, at_most=None)), ()
-    st.text_input("Type", value="all types", disabled=True, key="all types")
-    return (), ()
+        return (st.selectbox("Type", present, key=RESET_TYPE, bind="query-params", filter_mode=None),)
+    said = "all types" if scope == "all" else "as named below"
+    st.text_input("Type", value=said, disabled=True, key=said)
+    return ()
 
 
 def preview(scope: Scope) -> ResetPreview | None:
@@ -126,22 +128,26 @@ def confirmation(scope: Scope, shown: ResetPreview) -> None:
             typed = st.text_input(
                 f"Type **{phrase}** to confirm", key=TYPED, live=True, width=320, autocomplete="off"
             )
-            matches = (typed or "").strip() == phrase
+            ready = (typed or "").strip() == phrase and scope.reason is not None
             st.button(
                 f"Reset {wording.things(n_arms, 'arm')}",
                 icon=":material/restart_alt:",
-                type="primary" if matches else "secondary",
-                disabled=not matches or not loading.reading().may("reset"),
+                type="primary" if ready else "secondary",
+                disabled=not ready or not loading.reading().may("reset"),
                 key="do reset",
                 on_click=_confirmed,
                 args=(scope, phrase),
             )
             st.button("Cancel", type="tertiary", key="cancel reset", on_click=_begin_again)
+        if scope.reason is None:
+            st.markdown(
+                small("Say why first: choose a reason above, or write one. Others read it beside the reset.")
+            )
 
 
 def _confirmed(scope: Scope, phrase: str) -> None:
-    """Once more on the server: a click without the phrase resets nothing, and a second click finds it gone."""
-    if str(st.session_state.get(TYPED, "")).strip() != phrase:
+    """Once more on the server: a click without phrase and reason resets nothing, and a second finds them gone."""
+    if str(st.session_state.get(TYPED, "")).strip() != phrase or scope.reason is None:
         return
     acting.send_reset(
         arms=scope.arms, types=scope.types, target=scope.target, reason=scope.reason, after=_begin_again

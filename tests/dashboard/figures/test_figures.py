@@ -121,9 +121,10 @@ def test_numbers_travel_in_four_bytes() -> None:
 @pytest.mark.parametrize("n_arms", [1, 9, 12])
 def test_chosen_arms_keep_their_height_and_traces_stay_few(n_arms: int) -> None:
     arms = _rows(n_arms)
-    figure = densities(arms, [(2.0, 3.0)] * 40, LIGHT).figure
-    top = figure.layout.yaxis.range[1]
-    assert top >= max(curve(row.alpha, row.beta)[1].max() for row in arms)
+    drawn = densities(arms, [(2.0, 3.0)] * 40, LIGHT)
+    figure, top = drawn.figure, drawn.figure.layout.yaxis.range[1]
+    tallest = max(curve(row.alpha, row.beta)[1].max() for row in arms)
+    assert top >= (np.sqrt(tallest) if any("square roots" in text for text in _texts(drawn)) else tallest)
     assert len(figure.data) <= 20
     greys = [trace for trace in figure.data if trace["line"]["color"] == LIGHT.other_arms]
     assert len(greys) == 1
@@ -247,3 +248,24 @@ def test_a_planted_value_is_marked_and_told() -> None:
     strokes = [trace for trace in figure.figure.data if trace["marker"]["symbol"] == "line-ns-open"]
     assert [float(trace["x"][0]) for trace in strokes] == [pytest.approx(0.42)]
     assert any(f"planted value {wording.mean(0.42)}" in text for text in _texts(figure))
+
+
+def test_one_tall_curve_does_not_press_the_others_flat() -> None:
+    """Beside a curve of thousands of pulls the others keep a height one can read, and the picture says how."""
+    columns = columns_of(keys(5), [20_000, 9, 11, 12, 10], [10_000, 4, 5, 6, 4])
+    arms = rows(columns, summarise(columns), range(5))
+    drawn = densities(arms, [], LIGHT)
+    tops = [float(np.nanmax(trace["y"])) for trace in drawn.figure.data if trace["line"]["width"] == 2.2]
+    assert min(tops) > max(tops) / 8
+    assert any("square roots" in text for text in _texts(drawn))
+    alike = densities(arms[:4], [], LIGHT)  # by id, the tall one last
+    assert not any("square roots" in text for text in _texts(alike))
+
+
+def test_before_and_after_of_a_known_arm_are_magnified() -> None:
+    drawn = before_after("tool:a:b", "tool", (793.0, 563.0), (793.0, 564.0), LIGHT)
+    low, high = drawn.figure.layout.xaxis.range
+    assert 0.45 < low < 0.585 < high < 0.72
+    assert "magnified" in drawn.figure.layout.xaxis.title.text
+    whole = before_after("tool:a:b", "tool", (2.0, 3.0), (2.0, 4.0), LIGHT).figure.layout.xaxis
+    assert tuple(whole.range) == (0, 1)
