@@ -97,6 +97,11 @@ def say_error(error: ArmscopeError | dict[str, object], *, as_json: bool) -> Non
     _say(sys.stderr, [f"{head} {printable(str(answer['error']))}", printable(str(answer["next"]))])
 
 
+def say_aside(line: str) -> None:
+    """Write a line that is no answer: to standard error."""
+    _say(sys.stderr, [line])
+
+
 def printable(text: str) -> str:
     r"""Foreign text as nothing but text: control characters are shown instead of obeyed.
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from core.errors import UnknownLearner
+from core.flows.pace import USUAL, Pace
 from core.permissions import Action, authorise
 from core.records.actor import Actor
 from core.settings import DEFAULT_LEARNER, Settings
 from core.store import reads
+from core.store.staging import Part, Stage
 from core.store.store import Store
 from core.store.transaction import Snapshot, Transaction, unknown_learner
 
@@ -43,9 +45,9 @@ class _Rehearsed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Desk:
-    """What a flow needs. ``clock`` gives UTC milliseconds, ``entropy`` a seed for each selection, ``identity``
-    the lasting name of a learner that is made. ``is_named`` False: nobody said which learner; it is the one there
-    was, and no second one is made by guessing.
+    """What a flow needs. ``clock`` gives UTC milliseconds, ``entropy`` a seed for each selection, ``identity`` the
+    lasting name of a learner that is made, ``pace`` says how much an import does at once. ``is_named`` False:
+    nobody said which learner; it is the one there was, and no second one is made by guessing.
     """
 
     store: Store
@@ -55,6 +57,7 @@ class Desk:
     clock: Callable[[], int] = utc_now_ms
     entropy: Callable[[], int] = fresh_seed
     identity: Callable[[], str] = fresh_identity
+    pace: Pace = USUAL
 
     def of(self, learner: str) -> Desk:
         """The same desk for another learner."""
@@ -66,9 +69,7 @@ class Desk:
 
         Raises `UnknownLearner` where a learner would be made (``create``) beside another that nobody named.
         """
-        authorise(self.actor, action)
-        if create and not self.is_named and self.learner != DEFAULT_LEARNER:
-            raise _whose(self)
+        self.permit(action, create=create)
         origin = self.identity() if create or self.learner == DEFAULT_LEARNER else None
         with self.store.writing(
             self.learner, actor=self.actor, now_ms=self.clock(), origin=origin, only=not self.is_named
@@ -76,12 +77,25 @@ class Desk:
             yield txn
 
     @contextmanager
-    def rehearsing(self, action: Action) -> Iterator[Transaction]:
+    def staging(self, stage: Stage) -> Iterator[Part]:
+        """One part of an import, into the learner or one that the import makes."""
+        self.permit("ingest", create=True)
+        with self.store.staging(self.learner, stage, actor=self.actor) as part:
+            yield part
+
+    def permit(self, action: Action, *, create: bool = False) -> None:
+        """Authorise, and refuse to make a learner (``create``) beside another that nobody named."""
+        authorise(self.actor, action)
+        if create and not self.is_named and self.learner != DEFAULT_LEARNER:
+            raise _whose(self)
+
+    @contextmanager
+    def rehearsing(self, action: Action, *, create: bool = False) -> Iterator[Transaction]:
         """A write of which nothing stays: an act is done by the code that does it, looked at, and taken back.
 
         Other writers wait meanwhile, as for any write.
         """
-        with suppress(_Rehearsed), self.writing(action) as txn:
+        with suppress(_Rehearsed), self.writing(action, create=create) as txn:
             yield txn
             raise _Rehearsed
 

@@ -37,6 +37,12 @@ from core.records.limits import (
 from core.records.selection import Selection
 
 Unit = Literal["prompt", "turn", "episode"]
+OTHER_UNITS: Final[dict[Unit, tuple[Unit, ...]]] = {
+    "prompt": ("episode",),
+    "turn": ("episode",),
+    "episode": ("turn", "prompt"),
+}
+"""Units in which a source can't be here beside this one: its calls would count twice."""
 RunClass = Literal["baseline", "selected", "passive", "fallback", "imported"]
 Status = Literal["completed", "aborted", "error"]
 InventoryKind = Literal["declared", "supplied", "inferred"]

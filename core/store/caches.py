@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -20,7 +21,7 @@ from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine import Row
 from core.store.tables import BY_ARM, BY_RUN
-from core.store.tally import USAGE_SUMS, RunFacts, Tally, hour_of, prob_micro
+from core.store.tally import USAGE_SUMS, RunFacts, Tally, UsageHour, hour_of, prob_micro
 from core.store.transaction import Facts, Transaction, rebase
 from core.store.version import Choice
 
@@ -29,7 +30,7 @@ CHUNK: Final = 2_000
 
 _RUN_SQL: Final = (
     "SELECT run_no, revision, at_ms, class, model, channel, status, outcome, tokens, duration_ms, choice"
-    " FROM run WHERE learner_id = ? AND standing = 1 AND run_no IN ({})"
+    " FROM run WHERE learner_id = ? AND revision <= ? AND standing = 1 AND run_no IN ({})"
 )
 _OUTCOME_SQL: Final = "SELECT run_no, arm_no, flags FROM outcome WHERE learner_id = ? AND run_no IN ({})"
 _LEDGER: Final = (
@@ -61,7 +62,7 @@ def tally_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int] 
 def tally_usage(facts: Facts, run_nos: Sequence[int]) -> Tally:
     """What standing runs add to the rollups of usage alone."""
     tally = Tally()
-    for row in facts.link.rows_in(_RUN_SQL, [facts.learner_id], run_nos):
+    for row in facts.link.rows_in(_RUN_SQL, [facts.learner_id, facts.revision], run_nos):
         tally.add_run(run_facts(row[2:]))
     return tally
 
@@ -76,7 +77,8 @@ def run_facts(row: Row) -> RunFacts:
 
 
 def _tally_runs(tally: Tally, facts: Facts, run_nos: Sequence[int]) -> None:
-    runs = {row[0]: row[1:] for row in facts.link.rows_in(_RUN_SQL, [facts.learner_id], run_nos)}
+    known = facts.link.rows_in(_RUN_SQL, [facts.learner_id, facts.revision], run_nos)
+    runs = {row[0]: row[1:] for row in known}
     outcomes = facts.link.rows_in(_OUTCOME_SQL, [facts.learner_id], list(runs))
     ledger = facts.link.rows_in(_LEDGER_RUN_SQL, [facts.learner_id], list(runs))
     facts.epochs.load({row[1] for row in outcomes})
@@ -147,14 +149,15 @@ _ADD: Final = (
     " failure_micro = failure_micro + excluded.failure_micro"
 )
 _EMPTY: Final = " AND inclusions = 0 AND pulls = 0 AND success_micro = 0 AND failure_micro = 0"
-_ADD_TO_HOUR: Final = f"ON CONFLICT (learner_id, hour, arm_no, epoch){_ADD}"
-_ADD_TO_DAY: Final = f"ON CONFLICT (learner_id, arm_no, epoch, day){_ADD}"
+_ARM_SUMS: Final = "inclusions, pulls, success_micro, failure_micro"
+_HOUR_KEY: Final = "learner_id, hour, arm_no, epoch"
+_DAY_KEY: Final = "learner_id, arm_no, epoch, day"
+_ADD_TO_HOUR: Final = f"ON CONFLICT ({_HOUR_KEY}){_ADD}"
+_ADD_TO_DAY: Final = f"ON CONFLICT ({_DAY_KEY}){_ADD}"
 _DROP_HOUR: Final = (
-    f"DELETE FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND epoch = ?{_EMPTY}"
+    f"DELETE FROM {{0}} WHERE learner_id = ? AND hour = ? AND arm_no = ? AND epoch = ?{_EMPTY}"
 )
-_DROP_DAY: Final = (
-    f"DELETE FROM arm_day WHERE learner_id = ? AND arm_no = ? AND epoch = ? AND day = ?{_EMPTY}"
-)
+_DROP_DAY: Final = f"DELETE FROM {{0}} WHERE learner_id = ? AND arm_no = ? AND epoch = ? AND day = ?{_EMPTY}"
 
 
 @contextmanager
@@ -175,25 +178,43 @@ def shifting(txn: Transaction, run_nos: Sequence[int] = (), loose: Sequence[int]
 
 
 def apply(txn: Transaction, tally: Tally) -> None:
-    """Add a tally to the caches, in key order; the newest times only ever grow here."""
-    _apply_arms(txn, "arm_hour", tally.arms, add=_ADD_TO_HOUR, drop=_DROP_HOUR)
-    _apply_arms(txn, "arm_day", tally.arm_days(), add=_ADD_TO_DAY, drop=_DROP_DAY)
-    _apply_posteriors(txn, tally)
+    """Add a tally to the caches, in key order; the newest times only ever grow here.
+
+    In a part of an import, which doesn't stand yet, to what is staged of them.
+    """
+    if txn.stretch is not None:
+        stage(txn, tally)
+        for place, at_ms in tally.last.items():
+            txn.newest[place] = max(at_ms, txn.newest.get(place, UNKNOWN))
+        return
+    _apply_rollups(txn, "arm", tally)
+    apply_posteriors(txn, tally)
     apply_usage(txn, tally)
 
 
+def stage(facts: Facts, tally: Tally) -> None:
+    """Add a tally, whose epochs are stretches of an import, to what is staged."""
+    _apply_rollups(facts, "staged", tally)
+    _apply_usage(facts, "staged_usage", "hour", tally.usage)
+
+
+def _apply_rollups(facts: Facts, of: str, tally: Tally) -> None:
+    _apply_arms(facts, f"{of}_hour ({_HOUR_KEY}, {_ARM_SUMS})", tally.arms, _ADD_TO_HOUR, _DROP_HOUR)
+    _apply_arms(facts, f"{of}_day ({_DAY_KEY}, {_ARM_SUMS})", tally.arm_days(), _ADD_TO_DAY, _DROP_DAY)
+
+
 def _apply_arms(
-    txn: Transaction, table: str, sums: Mapping[tuple[int, int, int], list[int]], *, add: str, drop: str
+    facts: Facts, into: str, sums: Mapping[tuple[int, int, int], list[int]], add: str, drop: str
 ) -> None:
     """Add to one of the rollups of arms; a row that nothing is left of goes."""
     flat = (value for place in sorted(sums) for value in (*place, *sums[place]))
-    txn.link.insert(table, txn.learner_id, flat, width=7, upsert=add)
-    emptied = [(txn.learner_id, *place) for place, amounts in sums.items() if min(amounts) < 0]
+    facts.link.insert(into, facts.learner_id, flat, width=7, upsert=add)
+    emptied = [(facts.learner_id, *place) for place, amounts in sums.items() if min(amounts) < 0]
     if emptied:
-        txn.link.many(drop, emptied)
+        facts.link.many(drop.format(into.split(maxsplit=1)[0]), emptied)
 
 
-def _apply_posteriors(txn: Transaction, tally: Tally) -> None:
+def apply_posteriors(txn: Transaction, tally: Tally) -> None:
     """Present epochs move; ``seen`` counts all epochs. UPDATE, because an upsert's CHECK reads the difference."""
     arm_nos = sorted({arm_no for _, arm_no, _ in tally.arms})
     epochs = dict(zip(arm_nos, txn.current_epochs(arm_nos), strict=True))
@@ -216,30 +237,42 @@ def _apply_posteriors(txn: Transaction, tally: Tally) -> None:
     )
 
 
-_USAGE_KEY: Final = "learner_id, {0}, class, model, channel, status, outcome, prob_micro, bucket"
-_USAGE: Final = f"usage_{{0}} ({_USAGE_KEY}, {', '.join(USAGE_SUMS)})"
-_ADD_USAGE: Final = (
-    f"ON CONFLICT ({_USAGE_KEY})"
-    f" DO UPDATE SET {', '.join(f'{name} = usage_{{0}}.{name} + excluded.{name}' for name in USAGE_SUMS)}"
-)
+_USAGE_KIND: Final = "class, model, channel, status, outcome, prob_micro, bucket"
 _USAGE_WIDTH: Final = 8 + len(USAGE_SUMS)
 _DROP_USAGE: Final = (
-    "DELETE FROM usage_{0} WHERE learner_id = ? AND {0} = ? AND class = ? AND model = ? AND channel = ?"
+    "DELETE FROM {0} WHERE learner_id = ? AND {1} = ? AND class = ? AND model = ? AND channel = ?"
     " AND status = ? AND outcome = ? AND prob_micro = ? AND bucket = ? AND n = 0"
 )
 
 
 def apply_usage(facts: Facts, tally: Tally) -> None:
     """Add a tally to the rollups of usage."""
-    if not tally.usage:
+    _apply_usage(facts, "usage_hour", "hour", tally.usage)
+    _apply_usage(facts, "usage_day", "day", tally.usage_days())
+
+
+def _apply_usage(facts: Facts, table: str, place: str, usage: Mapping[UsageHour, list[int]]) -> None:
+    if not usage:
         return
-    for place, usage in (("hour", tally.usage), ("day", tally.usage_days())):
-        flat = (value for kind in sorted(usage) for value in (*kind, *usage[kind]))
-        into, upsert = _USAGE.format(place), _ADD_USAGE.format(place)
-        facts.link.insert(into, facts.learner_id, flat, width=_USAGE_WIDTH, upsert=upsert)
-        emptied = [(facts.learner_id, *kind) for kind, sums in usage.items() if sums[0] < 0]
-        if emptied:
-            facts.link.many(_DROP_USAGE.format(place), emptied)
+    flat = (value for kind in sorted(usage) for value in (*kind, *usage[kind]))
+    into, upsert = usage_columns(table, place), add_to_usage(table, place)
+    facts.link.insert(into, facts.learner_id, flat, width=_USAGE_WIDTH, upsert=upsert)
+    emptied = [(facts.learner_id, *kind) for kind, sums in usage.items() if sums[0] < 0]
+    if emptied:
+        facts.link.many(_DROP_USAGE.format(table, place), emptied)
+
+
+@lru_cache
+def usage_columns(table: str, place: str) -> str:
+    """A table of usage with its columns in the order of a tally's."""
+    return f"{table} (learner_id, {place}, {_USAGE_KIND}, {', '.join(USAGE_SUMS)})"
+
+
+@lru_cache
+def add_to_usage(table: str, place: str) -> str:
+    """What becomes of a row of usage that is there already."""
+    sums = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in USAGE_SUMS)
+    return f"ON CONFLICT (learner_id, {place}, {_USAGE_KIND}) DO UPDATE SET {sums}"
 
 
 def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
@@ -271,6 +304,8 @@ def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
 
 def refresh_last(txn: Transaction, arm_nos: Iterable[int]) -> None:
     """Find again when the newest counted observation of each arm's present epoch was made."""
+    if txn.stretch is not None:  # that is found when the import is made to stand
+        return
     wanted = sorted(set(arm_nos))
     txn.epochs.load(wanted)
     newest = newest_observations(txn, wanted)
@@ -320,8 +355,8 @@ def _facts_of_hour(facts: Facts, hour: int, arm_nos: Sequence[int]) -> tuple[lis
     """Runs that ended in an hour, and ledger rows of it about these arms: the runs they are about, and the rest."""
     begin, end = hour * HOUR_MS, (hour + 1) * HOUR_MS
     runs = facts.link.rows(
-        "SELECT run_no FROM run WHERE learner_id = ? AND at_ms >= ? AND at_ms < ?",
-        [facts.learner_id, begin, end],
+        "SELECT run_no FROM run WHERE learner_id = ? AND revision <= ? AND at_ms >= ? AND at_ms < ?",
+        [facts.learner_id, facts.revision, begin, end],
     )
     ledger = facts.link.rows_in(
         f"SELECT run_no, observation_no FROM observation {BY_ARM} WHERE learner_id = ? AND arm_no IN ({{}})"

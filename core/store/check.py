@@ -19,6 +19,7 @@ from core.store.transaction import NUMBERS, TOLD, Snapshot, base_of
 from core.store.version import session_key
 
 Key = TypeVar("Key")
+_EVER: Final = 1 << 62
 PASSES: Final = 2
 """How often a check goes through a learner's runs."""
 
@@ -176,9 +177,10 @@ def _flags(snapshot: Snapshot) -> Iterator[Difference]:
     """Outcomes are observed where, and only where, their run is observed and had them in."""
     for run_no, arm_no, flags, outcome in snapshot.link.rows(
         "SELECT o.run_no, o.arm_no, o.flags, r.outcome FROM outcome o"
-        " LEFT JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no WHERE o.learner_id = ?"
+        " LEFT JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no"
+        " WHERE o.learner_id = ? AND coalesce(r.revision, 0) <= ?"
         f" AND (o.flags & {OBSERVED} <> 0) <> (coalesce(r.outcome, '') = 'observed' AND o.flags & {INCLUDED} <> 0)",
-        [snapshot.learner_id],
+        [snapshot.learner_id, snapshot.revision],
     ):
         yield Difference(
             "outcome", f"run {run_no}, arm {arm_no}", f"flags {flags}", f"a run that is {outcome}"
@@ -188,7 +190,8 @@ def _flags(snapshot: Snapshot) -> Iterator[Difference]:
 def _in_sessions(snapshot: Snapshot) -> Iterator[Difference]:
     """Runs are kept under the number of their session."""
     for run_no, run_class, session, stored in snapshot.link.each(
-        "SELECT run_no, class, session, session_key FROM run WHERE learner_id = ?", [snapshot.learner_id]
+        "SELECT run_no, class, session, session_key FROM run WHERE learner_id = ? AND revision <= ?",
+        [snapshot.learner_id, snapshot.revision],
     ):
         key = session_key(run_no, run_class, session)
         if key != stored:
@@ -273,7 +276,8 @@ def _counters(snapshot: Snapshot) -> Iterator[Difference]:
             yield Difference("learner", f"next_{name}_no", str(row[0]), f"{row[1]} or more")
     for table in ("run", "observation", "reset", "import", "setting", "note", "undo", "audit"):
         row = snapshot.link.row(
-            f'SELECT max(revision) FROM "{table}" WHERE learner_id = ?', [snapshot.learner_id]
+            f'SELECT max(revision) FROM "{table}" WHERE learner_id = ? AND revision < ?',
+            [snapshot.learner_id, snapshot.staged.revision or _EVER],
         )
         if row is not None and row[0] is not None and row[0] > snapshot.revision:
             yield Difference("learner", "revision", str(snapshot.revision), f"{row[0]} or more ({table})")

@@ -332,8 +332,8 @@ def _claims(txn: Facts, kind: Kind, nos: Sequence[int]) -> dict[int, list[_Stand
     found: dict[int, list[_Standing]] = defaultdict(list)
     for no, *rest in txn.link.rows_in(
         "SELECT no, import_no, rank, trace, digest, revision FROM sighting"
-        " WHERE learner_id = ? AND kind = ? AND no IN ({})",
-        [txn.learner_id, kind],
+        " WHERE learner_id = ? AND kind = ? AND revision <= ? AND no IN ({})",
+        [txn.learner_id, kind, txn.revision],
         nos,
     ):
         standing = _Standing(*rest)

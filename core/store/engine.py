@@ -40,6 +40,7 @@ from core.store.seen import (
 )
 
 LOCK_TIMEOUT_S: Final = 60.0
+_IMPORT_TIMEOUT_S: Final = 7 * 24 * 3600.0
 SQLITE: Final = sqlite3.sqlite_version
 _CHECKPOINT_BYTES: Final = 4 << 20
 _LOG_BYTES: Final = 1 << 20
@@ -87,6 +88,11 @@ class Link:
         """Execute one statement; number of rows it changed."""
         return self._driver.execute(sql, values).rowcount
 
+    def run_in(self, sql: str, head: Sequence[Any], values: Sequence[Any]) -> None:
+        """Execute a statement whose ``{}`` stands for a list of values, over as many values as there are."""
+        for part, marks in _parted(values):
+            self.run(sql.replace("{}", marks), [*head, *part])
+
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
         """Execute a statement once a row; the rows may come from an iterator and are never all held. Number of
         rows it changed.
@@ -120,11 +126,16 @@ class Link:
     ) -> list[Row]:
         """Run ``sql``, whose ``{}`` stands for a list of values, over as many values as there are."""
         found: list[Row] = []
-        for start in range(0, len(values), _MAX_VARIABLES):
-            part = values[start : start + _MAX_VARIABLES]
-            marks = ",".join("?" * len(part))
+        for part, marks in _parted(values):
             found += self.rows(sql.replace("{}", marks), [*head, *part, *tail])
         return found
+
+
+def _parted(values: Sequence[Any]) -> Iterator[tuple[Sequence[Any], str]]:
+    """As many values at a time as a statement takes, and their places in it."""
+    for start in range(0, len(values), _MAX_VARIABLES):
+        part = values[start : start + _MAX_VARIABLES]
+        yield part, ",".join("?" * len(part))
 
 
 @lru_cache(maxsize=4 * _ROWS_PER_STATEMENT)
@@ -207,6 +218,24 @@ class Database:
             yield
         finally:
             self._lock.release()
+
+    @contextmanager
+    def importing(self, waiting: Callable[[], None] | None) -> Iterator[None]:
+        """Be the one that imports in parts; ``waiting`` is called once if another has to end first."""
+        lock = WritersLock(f"{self.path}.import.lock", timeout_s=_IMPORT_TIMEOUT_S)
+        try:
+            if not lock.acquire(0):
+                if waiting is not None:
+                    waiting()
+                if not lock.acquire():
+                    raise self._busy()
+        except OSError as problem:
+            raise from_os(problem, self.path, "write") from problem
+        try:
+            yield
+        finally:
+            lock.release()
+            lock.close()
 
     def _take_lock(self) -> None:
         """Alone in its ``try``: what happens under the lock may be an OSError that is not about the lock."""

@@ -17,9 +17,9 @@ class Reopened(NamedTuple):
     summary: bytes
 
 
-def begin_import(txn: Transaction) -> int:
-    """Open an import; its number."""
-    number = txn.number("import")
+def begin_import(txn: Transaction, number: int | None = None) -> int:
+    """Open an import, under a number it has already or the next; its number."""
+    number = txn.number("import") if number is None else number
     txn.link.run(
         "INSERT INTO import VALUES (?, ?, ?, '{}', ?, ?, 0)",
         [txn.learner_id, number, txn.actor.name, txn.now_ms, txn.revision],
@@ -62,8 +62,9 @@ def present(txn: Transaction, sources: Sequence[str]) -> set[str]:
     found = set()
     for source in sources:
         row = txn.link.row(
-            "SELECT 1 FROM run WHERE learner_id = ? AND (uid = ? OR (uid > ? AND uid < ?)) AND standing = 1 LIMIT 1",
-            [txn.learner_id, source, f"{source}/", f"{source}0"],  # "0" is what follows "/"
+            "SELECT 1 FROM run WHERE learner_id = ? AND (uid = ? OR (uid > ? AND uid < ?)) AND revision <= ?"
+            " AND standing = 1 LIMIT 1",
+            [txn.learner_id, source, f"{source}/", f"{source}0", txn.revision],  # "0" is what follows "/"
         )
         if row is not None:
             found.add(source)

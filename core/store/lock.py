@@ -46,15 +46,15 @@ class WritersLock:
         self._files: Files | None = None
         _LOCKS.add(self)
 
-    def acquire(self) -> bool:
-        """Wait for the lock; False where others kept it for the whole timeout.
+    def acquire(self, timeout_s: float | None = None) -> bool:
+        """Wait for the lock; False where others kept it for the whole timeout (None = the usual one, 0 = no wait).
 
         Raises ``OSError`` where the file can't be made, opened or locked.
         """
         if self._owner == threading.get_ident():
             self._depth += 1
             return True
-        deadline = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
         if not self._threads.pass_in_turn(deadline):
             return False
         taken = False
@@ -96,7 +96,8 @@ class WritersLock:
     def _take(self, deadline: float) -> bool:
         while True:
             files = self._opened()
-            if not (files.taken_at_once() or self._taken_in_turn(files, deadline)):
+            if not (files.taken_at_once() or (_left(deadline) and self._taken_in_turn(files, deadline))):
+                self._forget()
                 return False
             if _is_at(files.lock, self._path):
                 return True

@@ -124,11 +124,13 @@ def _moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None
 
 def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:
     """Runs and loose observations recorded after a revision that concern some arms."""
-    place = [txn.learner_id, since]
-    runs = txn.link.rows("SELECT run_no FROM run WHERE learner_id = ? AND revision > ?", place)
+    runs = txn.link.rows(
+        "SELECT run_no FROM run WHERE learner_id = ? AND revision > ? AND revision <= ?",
+        [txn.learner_id, since, txn.revision],
+    )
     concerned = set(arm_nos)
     loose = txn.link.rows(
         "SELECT observation_no, arm_no FROM observation WHERE learner_id = ? AND revision > ? AND run_no = 0",
-        place,
+        [txn.learner_id, since],
     )
     return [run_no for (run_no,) in runs], [no for no, arm_no in loose if arm_no in concerned]

@@ -12,7 +12,7 @@ from core.records.judged import OBSERVED, Judged
 from core.records.run import Inventory
 from core.store.caches import apply, run_facts
 from core.store.claims import Claim, claim, settle_runs, told_again
-from core.store.engine import Row
+from core.store.staging import KnownRun, Part, claim_aside, deferred, set_aside
 from core.store.tally import Tally, hour_of
 from core.store.transaction import Transaction
 from core.store.version import COLUMNS, Version, version_of, write_parts
@@ -54,14 +54,23 @@ def _add_distinct(
     import_no: int,
 ) -> dict[int, Told]:
     uids = [batch[index].run.uid for index in indexes]
-    known = {row[0]: row[1:] for row in txn.link.rows_in(_FOUND, [txn.learner_id], uids)}
+    known = _known(txn, uids)
+    staged = {uid: run for uid, run in known.items() if run.revision > txn.revision}
+    aside = set_aside(txn, staged) if staged else []
+    if aside:
+        known = _known(txn, uids)
     fresh = [index for index in indexes if batch[index].run.uid not in known]
     _insert(txn, [(batch[index], versions[index]) for index in fresh], import_no)
     told: dict[int, Told] = dict.fromkeys(fresh, "new")
     if known:
         again = {index: known[batch[index].run.uid] for index in indexes if batch[index].run.uid in known}
         told |= _tell_again(txn, batch, versions, again, import_no)
+    claim_aside(txn, aside)
     return told
+
+
+def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, KnownRun]:
+    return {row[0]: KnownRun(*row[1:]) for row in txn.link.rows_in(_FOUND, [txn.learner_id], uids)}
 
 
 def _version(txn: Transaction, judged: Judged, import_no: int) -> Version:
@@ -133,13 +142,13 @@ def _tell_again(
     txn: Transaction,
     batch: Sequence[Judged],
     versions: Sequence[Version],
-    again: dict[int, Row],
+    again: dict[int, KnownRun],
     import_no: int,
 ) -> dict[int, Told]:
     """Runs that are known: note who told them, and let the longest telling stand."""
     told: dict[int, Told] = {}
     claims = []
-    disputed = told_again(txn, [row[0] for row in again.values()])
+    disputed = told_again(txn, [run.run_no for run in again.values()])
     for index, (run_no, rank, trace, digest, first_import, revision, standing) in again.items():
         own_trace, own_digest = versions[index].digests()
         run = batch[index].run
@@ -160,6 +169,8 @@ def _tell_again(
                 version=None if own_digest == digest else versions[index],
             )
         )
+    if isinstance(txn, Part):
+        claims = deferred(txn, claims, {run.run_no: run for run in again.values()})
     claim(txn, claims)
     changed = settle_runs(txn, [one.run_no for one in claims])
     for index, (run_no, *_, standing) in again.items():

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -22,6 +22,7 @@ from core.store.damage import UNREADABLE, damage, said
 from core.store.engine import LOCK_TIMEOUT_S, Database, Link
 from core.store.failures import damaged
 from core.store.schema import prepare
+from core.store.staging import Part, Stage, sweep
 from core.store.transaction import Memory, Snapshot, Transaction
 
 _MAX_MEMORIES: Final = 8
@@ -68,6 +69,30 @@ class Store:
         if len(memories) >= _MAX_MEMORIES:
             memories.clear()
         memories[learner] = txn.memory
+
+    @contextmanager
+    def importing(self, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+        """Be the one that imports in parts, with nothing left of an import that died."""
+        with self.database.importing(waiting):
+            self.sweep()
+            yield
+
+    @contextmanager
+    def staging(self, learner: str, stage: Stage, *, actor: Actor) -> Iterator[Part]:
+        """One part of an import, written and yet not there for anybody; only inside `importing`.
+
+        A learner that there is not will be made when the import is made to stand.
+        """
+        with self._told_apart(learner), self.database.writing() as link:
+            self._look_over(link, learner, self.database.looked_over_ms)
+            part = Part(link, learner, stage, actor=actor)
+            yield part
+            part.finish()
+        stage.parts += 1
+
+    def sweep(self) -> None:
+        """Remove what is staged, and what is left of it; only inside `importing`."""
+        sweep(self.database)
 
     @contextmanager
     def reading(self, learner: str) -> Iterator[Snapshot]:

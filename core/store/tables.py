@@ -108,6 +108,9 @@ learner = Table(
     _text("settings"),
     _int("revision", default=0),
     _int("token", default=0),  # drawn by each write
+    _int("staged_import_no", default=0),  # the import that is being told in parts; 0: there is none
+    _int("staged_revision", default=0),  # from which on it tells: the learner has not come so far
+    _int("staged_parts", default=0),
     _int("next_arm_no", default=1),
     _int("next_run_no", default=1),
     _int("next_observation_no", default=1),
@@ -459,3 +462,50 @@ def _usage(name: str, place: str) -> Table:
 
 usage_hour = _usage("usage_hour", "hour")
 usage_day = _usage("usage_day", "day")
+
+# What an import that is told in parts adds up to, and what it says of facts that stand: apart until it stands itself.
+
+staged_arm = _clustered(
+    "staged_arm",  # the number that an arm will have
+    _learner(),
+    _key("arm_no"),
+    _text("key"),
+    UniqueConstraint("learner_id", "key"),
+)
+
+staged_hour = _clustered(
+    "staged_hour",  # as `arm_hour`; the epoch is the stretch of the import, between two resets that it tells
+    _bulk_learner(),
+    _key("epoch"),
+    _key("hour"),
+    _key("arm_no"),
+    _int("inclusions"),
+    _int("pulls"),
+    _int("success_micro"),
+    _int("failure_micro"),
+)
+
+staged_day = _clustered(
+    "staged_day",  # the hours added up
+    _bulk_learner(),
+    _key("epoch"),
+    _key("arm_no"),
+    _key("day"),
+    _int("inclusions"),
+    _int("pulls"),
+    _int("success_micro"),
+    _int("failure_micro"),
+)
+
+staged_usage = _usage("staged_usage", "hour")
+
+staged_claim = _clustered(
+    "staged_claim",  # what it tells otherwise of runs that are known
+    _learner(),
+    _key("run_no"),
+    _int("stretch"),
+    _int("rank"),
+    _int("trace"),
+    _int("digest"),
+    _text("counted"),  # as what its answer has counted the run so far
+)

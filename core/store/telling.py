@@ -54,9 +54,9 @@ def told_runs(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Standing runs with what was recorded of them."""
     tell = _Runs(snapshot)
     for run_no, uid, rank, revision in snapshot.link.each(
-        "SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND standing = 1"
+        "SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND revision <= ? AND standing = 1"
         " ORDER BY revision, run_no",
-        [snapshot.learner_id],
+        [snapshot.learner_id, snapshot.revision],
     ):
         yield (revision, 0), tell.line(run_no, uid, rank, revision)
 

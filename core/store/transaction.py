@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from secrets import randbits
 from typing import Final, Literal, NamedTuple
 
@@ -38,6 +38,8 @@ NUMBERS: Final[tuple[Number, ...]] = (
     "note",
     "audit",
 )
+_TAKEN: Final[tuple[Number, ...]] = ("arm", "run", "import")
+"""Of which an import takes numbers before it stands."""
 SEEN: Final = 0
 DECLARED: Final = 1
 TOLD: Final = 2
@@ -54,10 +56,13 @@ _END: Final = (
     f"UPDATE learner SET revision = ?, token = ?, {', '.join(f'next_{name}_no = ?' for name in NUMBERS)}"
     " WHERE learner_id = ?"
 )
-_BEGIN: Final = (
-    "UPDATE learner SET revision = revision + 1 WHERE name = ?"
-    f" RETURNING learner_id, origin, settings, revision, token, {_NEXT}"
+BEGUN: Final = (
+    f"learner_id, origin, settings, revision, token, staged_import_no, staged_revision, staged_parts, {_NEXT}"
 )
+"""What a write knows of its learner to begin with."""
+
+ROOM: Final = 1_000_000
+"""Revisions that are left for what is done while an import is told in parts."""
 
 
 @lru_cache(maxsize=64)
@@ -68,7 +73,10 @@ def _settings(stored: str) -> LearnerSettings:
 
 def unknown_learner(facts: Facts) -> UnknownLearner:
     """The error for a learner that nothing was ever recorded under."""
-    names = [known for (known,) in facts.link.rows("SELECT name FROM learner ORDER BY name LIMIT 10")]
+    names = [
+        known
+        for (known,) in facts.link.rows("SELECT name FROM learner WHERE revision > 0 ORDER BY name LIMIT 10")
+    ]
     known = f"known are {', '.join(names)}" if names else "there is none yet"
     return UnknownLearner(
         f"There is no learner {facts.name!r}; {known}.",
@@ -113,7 +121,7 @@ class Epochs:
         self._boundaries.clear()
 
 
-class _Known(NamedTuple):
+class Known(NamedTuple):
     """What is stored of an arm, as far as naming it could change how it is listed and its prior."""
 
     arm_no: int
@@ -144,21 +152,42 @@ class Memory(NamedTuple):
     """
 
     moment: Moment
-    arms: dict[str, _Known]
+    arms: dict[str, Known]
     epochs: dict[int, int]
     descriptions: dict[int, Description]
 
 
+class Staged(NamedTuple):
+    """The import that is being told in parts and doesn't stand yet; number 0: there is none.
+
+    What it tells is written with revisions from ``revision`` on. The learner has not come so far, and nobody sees
+    what lies beyond the present revision: whoever reads facts that may be staged leaves it out.
+    """
+
+    import_no: int
+    revision: int
+    parts: int
+
+
+_NOBODY: Final = (0, "{}", 0, 0, 0, "", 0, 0)
+
+
 class Snapshot:
-    """One learner as it is at one moment; ``learner_id`` 0 where it does not exist yet."""
+    """One learner as it is at one moment; ``learner_id`` 0 where it does not exist yet.
+
+    A learner that only an import is making, which doesn't stand yet, has not come to its first revision.
+    """
 
     def __init__(self, link: Link, name: str) -> None:
         self.link = link
         self.name = name
         row = link.row(
-            "SELECT learner_id, settings, origin, revision, token FROM learner WHERE name = ?", [name]
+            "SELECT learner_id, settings, staged_import_no, staged_revision, staged_parts, origin, revision, token"
+            " FROM learner WHERE name = ? AND revision > 0",
+            [name],
         )
-        self.learner_id, settings, self.origin, self.revision, token = row or (0, "{}", "", 0, 0)
+        self.learner_id, settings, *staged, self.origin, self.revision, token = row or _NOBODY
+        self.staged = Staged(*staged)
         self.moment = Moment(self.origin, self.revision, token, link.file)
         self.settings = _settings(settings)
         self.epochs = Epochs(link, self.learner_id)
@@ -180,6 +209,13 @@ class Transaction:
     ``memory`` is what the last write of this process left, be it outdated.
     """
 
+    _OPEN: str = f"UPDATE learner SET revision = revision + 1 WHERE name = ? RETURNING {BEGUN}"
+    _FIRST = 1
+    stretch: int | None = None
+    """In a part of an import: between which of the resets that it tells; see `core.store.staging`."""
+    newest: dict[tuple[int, int], int]
+    """In a part of an import: time of the newest counted observation of an arm in a stretch."""
+
     def __init__(
         self,
         link: Link,
@@ -195,22 +231,26 @@ class Transaction:
         self.name = name
         self.actor = actor
         self.now_ms = now_ms
-        row = link.row(_BEGIN, [name])
-        self.created = row is None and origin is not None
+        row = link.row(self._OPEN, [name])
+        self.created = row is None or row[3] == self._FIRST
+        if self.created and (origin is None or (only and self._others())):
+            raise unknown_learner(self)
         if row is None:
-            if origin is None or (only and link.row("SELECT learner_id FROM learner LIMIT 1") is not None):
-                raise unknown_learner(self)
-            _create(link, name, origin, now_ms)
-            row = link.rows(_BEGIN, [name])[0]
+            _create(link, name)
+            row = link.rows(self._OPEN, [name])[0]
         self.learner_id: int = row[0]
         self.origin: str = row[1]
+        if self.created and origin:
+            self._name(origin)
         self.settings = _settings(row[2])
         self.revision: int = row[3]
+        self.staged = Staged(*row[5:8])
+        self._was_staged = self.staged.import_no > 0
         self._token = randbits(_TOKEN_BITS)
-        self._next: dict[Number, int] = dict(zip(NUMBERS, row[5:], strict=True))
-        self._first_next = dict(self._next)
+        self._next: dict[Number, int] = dict(zip(NUMBERS, row[8:], strict=True))
+        self._first_revision, self._first_next = self.revision, dict(self._next)
         self.epochs = Epochs(link, self.learner_id)
-        self._arms: dict[str, _Known] = {}
+        self._arms: dict[str, Known] = {}
         self._present: dict[int, int] = {}
         self._descriptions = Descriptions(link, self.learner_id, {})
         if memory is not None and memory.moment == (self.origin, self.revision - 1, row[4], link.file):
@@ -218,11 +258,25 @@ class Transaction:
             self._descriptions.known = memory.descriptions
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
         self._has_news = False
+        self._keep_before_what_is_staged()
 
-    @property
+    @cached_property
     def was_empty(self) -> bool:
         """Whether nothing had been recorded of the learner before, though somebody may have made it."""
-        return all(first == 1 for name, first in self._first_next.items() if name != "audit")
+        uncounted = {"audit", *(_TAKEN if self._was_staged else ())}
+        return all(first == 1 for name, first in self._first_next.items() if name not in uncounted) and not (
+            self._was_staged and self._has_taken()
+        )
+
+    def _has_taken(self) -> bool:
+        """Whether the learner has anything of what is numbered for an import that doesn't stand yet, too."""
+        row = self.link.row(
+            "SELECT 1 FROM arm WHERE learner_id = ?"
+            " UNION ALL SELECT 1 FROM import WHERE learner_id = ? AND revision < ?"
+            " UNION ALL SELECT 1 FROM run WHERE learner_id = ? AND revision < ? LIMIT 1",
+            [self.learner_id, *[self.learner_id, self._first_revision] * 2],
+        )
+        return row is not None
 
     def tell_news(self) -> None:
         """Note that something is written that was not known before; that somebody else says it too is no news."""
@@ -242,6 +296,7 @@ class Transaction:
     def advance(self) -> int:
         """Open another revision inside this transaction, for facts whose order must be kept."""
         self.revision += 1
+        self._keep_before_what_is_staged()
         return self.revision
 
     def finish(self) -> None:
@@ -301,7 +356,7 @@ class Transaction:
             [self.learner_id],
             missing,
         ):
-            self._arms[key] = _Known(*known)
+            self._arms[key] = Known(*known)
         return {key: self._arms[key].arm_no for key in wanted if key in self._arms}
 
     def ensure_arms(self, arms: Sequence[Arm], *, declared: int = SEEN, import_no: int = 0) -> dict[str, int]:
@@ -318,8 +373,12 @@ class Transaction:
                 self._relist_arm(found[arm.key], arm, declared=declared)
         said = [(found[arm.key], arm) for arm in arms if (arm.token_cost, arm.label) != (None, None)]
         if said:
-            self._descriptions.tell(said, import_no, self.revision)
+            self.describe(said, import_no, self.revision)
         return found
+
+    def describe(self, said: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
+        """Note what an import says of the costs and labels of arms, by number."""
+        self._descriptions.tell(said, import_no, revision)
 
     def ensure_keys(self, keys: Sequence[str]) -> dict[str, int]:
         """The same for arms of which nothing is said but their ids."""
@@ -354,10 +413,47 @@ class Transaction:
             present.update(rows)
         return [present[arm_no] for arm_no in arm_nos]
 
+    def _name(self, origin: str) -> None:
+        """Give a learner that is new its lasting identity."""
+        self.origin = origin
+        self.link.run(
+            "UPDATE learner SET origin = ?, created_at_ms = ? WHERE learner_id = ?",
+            [origin, self.now_ms, self.learner_id],
+        )
+
+    def _others(self) -> bool:
+        """Whether there is another learner."""
+        other = "SELECT 1 FROM learner WHERE revision > 0 AND name <> ? LIMIT 1"
+        return self.link.row(other, [self.name]) is not None
+
+    def _keep_before_what_is_staged(self) -> None:
+        """Where all the room is used up, what is staged makes more: everything told meanwhile comes before it."""
+        if not 0 < self.staged.revision <= self.revision:
+            return
+        for table in ("run", "sighting"):
+            self.link.run(
+                f"UPDATE {table} SET revision = revision + ? WHERE learner_id = ? AND revision >= ?",
+                [ROOM, self.learner_id, self.staged.revision],
+            )
+        self.staged = self.staged._replace(revision=self.staged.revision + ROOM)
+        self.link.run(
+            "UPDATE learner SET staged_revision = ? WHERE learner_id = ?",
+            [self.staged.revision, self.learner_id],
+        )
+
+    def _new_arm_no(self, key: str) -> int:
+        """The next number, or the one under which what is staged speaks of the arm already."""
+        row = None
+        if self.staged.import_no:
+            row = self.link.row(
+                "SELECT arm_no FROM staged_arm WHERE learner_id = ? AND key = ?", [self.learner_id, key]
+            )
+        return self.number("arm") if row is None else int(row[0])
+
     def _make_arm(self, arm: Arm, *, declared: int) -> int:
         if declared != SEEN:  # else it is listed with the first run or reward that names it
             self.tell_news()
-        arm_no = self.number("arm")
+        arm_no = self._new_arm_no(arm.key)
         own = arm.prior
         prior = own or self.settings.priors.of(arm.type)
         self.link.run(
@@ -379,7 +475,7 @@ class Transaction:
             " VALUES (?, ?, ?, ?)",
             [self.learner_id, arm_no, prior.alpha_micro, prior.beta_micro],
         )
-        self._arms[arm.key] = _Known(arm_no, declared, None if own is None else own.alpha_micro)
+        self._arms[arm.key] = Known(arm_no, declared, None if own is None else own.alpha_micro)
         return arm_no
 
     def _relist_arm(self, arm_no: int, arm: Arm, *, declared: int) -> None:
@@ -443,9 +539,8 @@ def _targets(txn: Transaction) -> dict[int, str]:
     return dict(txn.link.rows("SELECT revision, target FROM reset WHERE learner_id = ?", [txn.learner_id]))
 
 
-def _create(link: Link, name: str, origin: str, now_ms: int) -> None:
+def _create(link: Link, name: str) -> None:
     settings = msgspec.json.encode(LearnerSettings()).decode()
     link.run(
-        "INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, ?, ?, ?)",
-        [name, origin, now_ms, settings],
+        "INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, '', 0, ?)", [name, settings]
     )

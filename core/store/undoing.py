@@ -21,6 +21,7 @@ from core.store.ledger import mark_observation, settle_observation
 from core.store.notes import mark_note, settle_note
 from core.store.resets import mark_reset, settle_reset
 from core.store.settings import enforce_settings, mark_setting
+from core.store.staging import spoil
 from core.store.tables import ACT_TABLES, ActKind
 from core.store.transaction import Transaction
 
@@ -142,6 +143,7 @@ def _target(txn: Transaction, undo_no: int) -> tuple[ActKind, int]:
 
 
 def _mark_import(txn: Transaction, number: int, *, undone: bool) -> None:
+    spoil(txn)
     txn.link.run(
         "UPDATE import SET undone = ? WHERE learner_id = ? AND import_no = ?",
         [int(undone), txn.learner_id, number],

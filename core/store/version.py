@@ -281,7 +281,7 @@ def recorded_selection(
 _BESIDE: Final = ("outcome", "evidence", "decision")
 
 
-def write_parts(txn: Transaction, versions: Sequence[tuple[int, Version]]) -> None:
+def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
     """Write the rows beside the runs: outcomes, evidence, decisions."""
     learner = txn.learner_id
     outcomes = (
@@ -298,7 +298,7 @@ def write_parts(txn: Transaction, versions: Sequence[tuple[int, Version]]) -> No
         txn.link.many("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?, ?)", decisions)
 
 
-def shelve(txn: Transaction, versions: Sequence[tuple[int, int, Version]]) -> None:
+def shelve(txn: Facts, versions: Sequence[tuple[int, int, Version]]) -> None:
     """Keep versions (run number, digest, version) that may stand another time."""
     txn.link.many(
         "INSERT INTO version VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -311,7 +311,7 @@ def keep(txn: Transaction, run_no: int, digest: int) -> None:
     shelve(txn, [(run_no, digest, read_version(txn, run_no))])
 
 
-def kept(txn: Transaction, run_no: int, digest: int) -> Version:
+def kept(txn: Facts, run_no: int, digest: int) -> Version:
     """A version that was kept; claims are always written together with theirs."""
     row = txn.link.row(
         "SELECT payload FROM version WHERE learner_id = ? AND run_no = ? AND digest = ?",
@@ -325,7 +325,7 @@ def kept(txn: Transaction, run_no: int, digest: int) -> Version:
     return _DECODER.decode(row[0])
 
 
-def put(txn: Transaction, run_no: int, version: Version) -> None:
+def put(txn: Facts, run_no: int, version: Version) -> None:
     """Replace a run's rows by a version."""
     place = [txn.learner_id, run_no]
     for table in _BESIDE:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from core.flows.desk import Desk
+from core.flows.pace import USUAL, Pace
 from core.records.actor import Actor, Role
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
@@ -33,6 +36,22 @@ def empty_database() -> bytes:
         return path.read_bytes()
 
 
+IN_PARTS = Pace(at_once=1, fewest=2, most=2)
+"""Imports of more than a run are told in parts of two."""
+
+_PACE: ContextVar[Pace] = ContextVar("_PACE", default=USUAL)
+
+
+@contextmanager
+def paced(pace: Pace) -> Iterator[None]:
+    """Whoever makes a desk meanwhile imports at this pace."""
+    before = _PACE.set(pace)
+    try:
+        yield
+    finally:
+        _PACE.reset(before)
+
+
 def desk_at(path: Path, *, learner: str = "default", name: str = "mara", role: Role = "operator") -> Desk:
     """A desk whose clock moves 20 minutes with every act, and whose dice are seeded."""
     if not path.exists() and path.parent.is_dir():
@@ -47,6 +66,7 @@ def desk_at(path: Path, *, learner: str = "default", name: str = "mara", role: R
         clock=lambda: START_MS + next(ticks) * HOUR_MS // 3,
         entropy=lambda: next(seeds),
         identity=lambda: f"test:{path.name}",
+        pace=_PACE.get(),
     )
 
 

@@ -15,18 +15,21 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import FrameType
 from typing import IO
 
 from core.doors.cli import main
+from core.flows.importing.files import import_in_steps
 from core.flows.learn import record, record_all
 from core.flows.reward import RewardOrder, reward_all
+from core.formats import open_sources
 from core.store.engine import Database
 from core.store.store import Store
 from tests.conftest import ROOT
-from tests.flows.world import START_MS, desk_at, run_of
+from tests.flows.world import IN_PARTS, START_MS, desk_at, run_of
 
 NOBODY = 65_534
 N_RUNS = 10**6
@@ -70,6 +73,14 @@ def leave(path: str, *uids: str) -> None:
     for uid in uids:
         record(desk, run_of(uid))
     os._exit(0)
+
+
+def in_parts(path: str, source: str) -> None:
+    """Import a file in parts of two runs, say each, and wait for a line until the next."""
+    desk = replace(desk_at(Path(path)), pace=IN_PARTS)
+    for _ in import_in_steps(desk, open_sources([Path(source)])):
+        say("part")
+        sys.stdin.readline()
 
 
 def struck(name: str, where: str, *command: str) -> None:
@@ -178,6 +189,7 @@ def hash_of(key: str) -> int:
 if __name__ == "__main__":
     verbs: dict[str, object] = {
         "hold": hold,
+        "in_parts": in_parts,
         "struck": struck,
         "leave": leave,
         "limited": limited,

@@ -16,7 +16,7 @@ import typer
 
 from core.doors.cli.line import asked, command, desk_of, done, following, written_words
 from core.doors.progress import Bar
-from core.doors.terminal import say, say_error, say_json_line, say_table
+from core.doors.terminal import say, say_aside, say_error, say_json_line, say_table
 from core.errors import UnreadableSource
 from core.records.times import iso
 
@@ -119,6 +119,9 @@ def import_(
             phase=phase,
             limits=limits,
             progress=None if bar is None else _Following(bar),
+            waiting=partial(
+                say_aside, "Another long import is under way; this one goes on when that has ended."
+            ),
         )
     done(context, _told(found, desk), lambda: _say_import(context, desk, found))
 

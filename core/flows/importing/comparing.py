@@ -24,6 +24,11 @@ class Comparison:
         self._stated: dict[str, Stated] = {}
         self._folded: Counter[tuple[str, bool]] = Counter()
 
+    @property
+    def has_stated(self) -> bool:
+        """Whether the file states any."""
+        return bool(self._stated)
+
     def state(self, belief: Stated) -> None:
         """Take down a belief; they come before the runs."""
         self._stated[belief.arm] = belief

@@ -2,75 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
+from core.flows.importing.reading import ReadRun
 from core.flows.importing.tally import Tally
-from core.records.judged import Judged
-from core.records.run import Run, Unit
+from core.records.run import OTHER_UNITS, Run, Unit
 from core.store.imports import present
 from core.store.runs import add_runs
 from core.store.transaction import Transaction
 
 BATCH: Final = 1_000
-_OTHER_UNIT: Final[dict[Unit, tuple[Unit, ...]]] = {
-    "prompt": ("episode",),
-    "turn": ("episode",),
-    "episode": ("turn", "prompt"),
-}
 
 
-class RunBatches:
-    """Runs on their way into the store."""
+def by_stretch(read: Sequence[ReadRun]) -> Iterator[tuple[int, list[ReadRun]]]:
+    """Runs of each stretch, in batches."""
+    for stretch, runs in groupby(read, attrgetter("stretch")):
+        together = list(runs)
+        for start in range(0, len(together), BATCH):
+            yield stretch, together[start : start + BATCH]
 
-    def __init__(self, txn: Transaction, import_no: int, tally: Tally) -> None:
-        self._txn = txn
-        self._import_no = import_no
+
+class RunTeller:
+    """Tells runs of one import, and counts them; ``n_new`` are those that nobody had told."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.n_new = 0
         self._tally = tally
-        self._units = _OneUnit(txn, tally)
-        self._waiting: list[Judged] = []
+        self._units = _OneUnit(tally)
 
-    def add(self, judged: Judged) -> None:
-        """Take a run; it is in the store after the next `flush`."""
-        self._tally.units.add(judged.run.unit)
-        self._waiting.append(judged)
-        if len(self._waiting) >= BATCH:
-            self.flush()
-
-    def flush(self) -> None:
-        """Put what waits into the store."""
-        batch = self._units.admitted(self._waiting)
-        self._waiting = []
-        for judged, told in zip(batch, add_runs(self._txn, batch, import_no=self._import_no), strict=True):
+    def tell(self, txn: Transaction, read: Sequence[ReadRun], import_no: int) -> None:
+        """Put runs into the store."""
+        batch = [one.judged for one in self._units.admitted(txn, read)]
+        for judged, told in zip(batch, add_runs(txn, batch, import_no=import_no), strict=True):
             self._tally.run(judged, told)
+            self.n_new += told == "new"
 
 
 class _OneUnit:
     """Refuses sources that are here in another unit: their calls would count twice."""
 
-    def __init__(self, txn: Transaction, tally: Tally) -> None:
-        self._txn = txn
+    def __init__(self, tally: Tally) -> None:
         self._tally = tally
         self._refused: set[str] = set()
         self._accepted: set[str] = set()
 
-    def admitted(self, batch: Sequence[Judged]) -> list[Judged]:
+    def admitted(self, txn: Transaction, read: Sequence[ReadRun]) -> list[ReadRun]:
         """The runs whose sources are not here in another unit."""
-        sources = {judged.run.source: judged.run for judged in batch if judged.run.source is not None}
-        for name, run in sources.items():
-            known = self._refused | self._accepted
-            if name not in known and run.uid.startswith(f"{run.format}/{run.unit}/{name}"):
-                self._decide(name, run)
-        return [judged for judged in batch if judged.run.source not in self._refused]
+        return [one for one in read if self._admits(txn, one.judged.run, one.file)]
 
-    def _decide(self, name: str, run: Run) -> None:
-        others = {f"{run.format}/{unit}/{name}": unit for unit in _OTHER_UNIT[run.unit]}
-        for prefix in present(self._txn, list(others)):
-            self._refused.add(name)
-            self._tally.reject(
-                None,
-                f"Record {name[:20]} is here already by {others[prefix]}; by {run.unit} its calls would count twice."
-                f" Undo that import first, or use --unit {others[prefix]}.",
-            )
+    def _admits(self, txn: Transaction, run: Run, file: str) -> bool:
+        if run.source is None:
+            return True
+        own = _whole(run, run.unit)
+        if own not in self._accepted and own not in self._refused:
+            self._decide(txn, run, own, file)
+        return own not in self._refused
+
+    def _decide(self, txn: Transaction, run: Run, own: str, file: str) -> None:
+        others = (
+            {_whole(run, unit): unit for unit in OTHER_UNITS[run.unit]} if run.uid.startswith(own) else {}
+        )
+        here = {*present(txn, list(others)), *(self._accepted & others.keys())}
+        if not here:
+            self._accepted.add(own)
             return
-        self._accepted.add(name)
+        unit = others[min(here)]
+        self._refused.add(own)
+        self._tally.reject(
+            None,
+            f"Record {run.source[:20] if run.source else run.uid} is here already by {unit}; by {run.unit} its calls"
+            f" would count twice. Undo that import first, or use --unit {unit}.",
+            file,
+        )
+
+
+def _whole(run: Run, unit: Unit) -> str:
+    """How the ids of all runs of its source begin, in a unit."""
+    return f"{run.format}/{unit}/{run.source}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -51,6 +51,11 @@ class Tally:
             if missing:
                 self._count_missing(missing)
 
+    def recount(self, differences: Mapping[Told, int]) -> None:
+        """Correct by how runs were known: it shows only when an import that was told in parts is made to stand."""
+        for told, difference in differences.items():
+            self.counts[told] += difference
+
     def _count_missing(self, tools: Sequence[str]) -> None:
         self.counts["not_offered"] += len(tools)
         is_full = len(self.not_offered) >= _NAMES_KEPT
@@ -61,11 +66,12 @@ class Tally:
         self.counts["ledger"] += 1
         self.counts["ledger_duplicate"] += not is_new
 
-    def reject(self, line: int | None, reason: str) -> None:
-        """Count a line of the file that was left out; the first hundred are listed."""
+    def reject(self, line: int | None, reason: str, file: str | None = None) -> None:
+        """Count a line of a file, None = the one being read, that was left out; the first hundred are listed."""
         self.counts["rejected"] += 1
         if len(self.rejected) < SHOWN:
-            self.rejected.append(RejectedLine(file=self.file, line=line, reason=reason))
+            named = self.file if file is None else file
+            self.rejected.append(RejectedLine(file=named, line=line, reason=reason))
 
     def differ(self, found: BeliefDifference) -> None:
         """Count a belief that the file's runs don't lead to; the first hundred are listed."""

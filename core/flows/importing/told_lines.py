@@ -5,15 +5,26 @@ from __future__ import annotations
 from typing import assert_never
 
 from core.errors import ArmscopeError, UnreadableSource
+from core.flows.desk import Desk
+from core.flows.importing.lines import ToldLine
 from core.flows.importing.tally import Tally
 from core.flows.importing.told_notes import ToldNotes
 from core.flows.importing.told_resets import ToldResets
 from core.flows.importing.told_rewards import ToldRewards
 from core.records.arm import Arm
+from core.records.learner import LearnerSettings
 from core.records.ledger_lines import ArmLine, LearnerLine, NoteLine, ResetLine, RewardLine
 from core.store.claims import settle_arms, tell_arms
+from core.store.imports import begin_import
 from core.store.settings import tell_setting
 from core.store.transaction import TOLD, Transaction
+
+
+def settings_after(desk: Desk, line: LearnerLine) -> LearnerSettings:
+    """The settings that would be in force if a line were told now."""
+    with desk.rehearsing("ingest", create=True) as txn:
+        ToldLines(txn, begin_import(txn), Tally()).take(line)
+        return txn.settings
 
 
 class ToldLines:
@@ -26,12 +37,13 @@ class ToldLines:
         self._rewards = ToldRewards(txn, import_no)
         self._resets = ToldResets(txn, import_no)
         self._notes = ToldNotes(txn, import_no)
-        self._since = txn.revision
+        self._is_after_reset = False
         self._settings_told = False
         self._described: dict[str, Arm] = {}
 
-    def take(self, line: LearnerLine | ArmLine | RewardLine | ResetLine | NoteLine) -> None:
-        """Take a line; what came before it is in the store."""
+    def take(self, line: ToldLine) -> None:
+        """Take a line; the runs it may be about are in the store."""
+        self._is_after_reset |= isinstance(line, ResetLine)
         try:
             if isinstance(line, LearnerLine):
                 self._take_settings(line)
@@ -64,7 +76,7 @@ class ToldLines:
         """A learner that an import makes takes over the settings of the one it was exported from."""
         if line.settings is None or self._settings_told:
             return
-        if self._txn.revision != self._since:
+        if self._is_after_reset:
             raise UnreadableSource(
                 "A learner line must come before every reset, got one after it; its settings were left out.",
                 next_step="Put it first.",

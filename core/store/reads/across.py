@@ -8,7 +8,7 @@ from core.store.engine import Link, Row
 
 _RUNS = (
     "SELECT l.name, r.uid FROM run r JOIN learner l ON l.learner_id = r.learner_id"
-    " WHERE r.standing = 1 ORDER BY l.name, r.uid"
+    " WHERE r.standing = 1 AND r.revision <= l.revision ORDER BY l.name, r.uid"
 )
 _ACTS = (
     "SELECT l.name, a.at_ms, a.revision, a.action, a.actor FROM audit a JOIN learner l ON l.learner_id = a.learner_id"
@@ -41,4 +41,9 @@ def _n_beyond(ours: Iterator[Row], theirs: Iterator[Row]) -> int:
 
 def n_runs(link: Link) -> int:
     """How many runs stand, of all learners."""
-    return int(link.rows("SELECT count(*) FROM run WHERE standing = 1")[0][0])
+    return int(
+        link.rows(
+            "SELECT count(*) FROM run r JOIN learner l ON l.learner_id = r.learner_id"
+            " WHERE r.standing = 1 AND r.revision <= l.revision"
+        )[0][0]
+    )

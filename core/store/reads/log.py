@@ -13,7 +13,8 @@ from core.store.transaction import Snapshot
 
 def learners(snapshot: Snapshot) -> tuple[str, ...]:
     """Names of all learners, sorted."""
-    return tuple(name for (name,) in snapshot.link.rows("SELECT name FROM learner ORDER BY name"))
+    rows = snapshot.link.rows("SELECT name FROM learner WHERE revision > 0 ORDER BY name")
+    return tuple(name for (name,) in rows)
 
 
 def audit_entries(snapshot: Snapshot, limit: int) -> tuple[AuditEntry, ...]:

@@ -117,7 +117,8 @@ def _candidates(
             continue
         sql, values = _runs_of_hour(hour, cursor, direction)
         fits, chosen = _fits(wanted, view, arm_no)
-        yield from snapshot.link.each(sql.replace("{fits}", fits), [*chosen, snapshot.learner_id, *values])
+        place = [snapshot.learner_id, snapshot.revision]
+        yield from snapshot.link.each(sql.replace("{fits}", fits), [*chosen, *place, *values])
 
 
 def _hours(
@@ -197,7 +198,7 @@ def _chosen(wanted: RunFilter, view: View) -> list[tuple[str, tuple[str, ...]]]:
 def _runs_of_hour(hour: int, cursor: Cursor | None, direction: Direction) -> tuple[str, list[Any]]:
     """The runs of one hour beyond the cursor, in order; by the index on time alone, and lazily."""
     way, beyond = ("DESC", "<") if direction == "older" else ("ASC", ">")
-    sql = "SELECT at_ms, run_no, {fits} FROM run WHERE learner_id = ?"
+    sql = "SELECT at_ms, run_no, {fits} FROM run WHERE learner_id = ? AND revision <= ?"
     if hour == UNKNOWN:
         # A cursor with a time lies before all of these on the way to older runs, behind them to newer ones.
         within = cursor is not None and cursor.at_ms is None

@@ -148,8 +148,9 @@ def tellings(snapshot: Snapshot, run_no: int) -> tuple[Telling, ...]:
         "SELECT s.import_no, i.at_ms, s.digest = r.digest, coalesce(i.undone, 0) FROM sighting s"
         " JOIN run r ON r.learner_id = s.learner_id AND r.run_no = s.no"
         " LEFT JOIN import i ON i.learner_id = s.learner_id AND i.import_no = s.import_no"
-        " WHERE s.learner_id = ? AND s.kind = 'run' AND s.no = ? ORDER BY s.revision, s.import_no",
-        place,
+        " WHERE s.learner_id = ? AND s.kind = 'run' AND s.no = ? AND s.revision <= ?"
+        " ORDER BY s.revision, s.import_no",
+        [*place, snapshot.revision],
     ) or snapshot.link.rows(
         "SELECT r.import_no, i.at_ms, 1, coalesce(i.undone, 0) FROM run r"
         " LEFT JOIN import i ON i.learner_id = r.learner_id AND i.import_no = r.import_no"

@@ -33,7 +33,8 @@ def find_run(facts: Facts, name: str) -> FoundRun | None:
 def run_of_uid(facts: Facts, uid: str) -> FoundRun | None:
     """A run by nothing but its uid: what a program names, or a file of another learner, whose numbers differ."""
     row = facts.link.row(
-        f"SELECT {_FOUND} FROM run WHERE learner_id = ? AND uid = ? AND {_ANSWERED}", [facts.learner_id, uid]
+        f"SELECT {_FOUND} FROM run WHERE learner_id = ? AND revision <= ? AND uid = ? AND {_ANSWERED}",
+        [facts.learner_id, facts.revision, uid],
     )
     return None if row is None else _found(row)
 
@@ -44,11 +45,12 @@ def _found(row: Row) -> FoundRun:
 
 def named_run(facts: Facts, name: str, columns: str, wanted: str = "1") -> Row | None:
     """Columns of the run that has a uid, or the number it reads like (``#1,234``), among those wanted."""
-    sql = f"SELECT {columns} FROM run WHERE learner_id = ? AND {{}} = ? AND {wanted}"
-    row = facts.link.row(sql.replace("{}", "uid"), [facts.learner_id, name])
+    sql = f"SELECT {columns} FROM run WHERE learner_id = ? AND revision <= ? AND {{}} = ? AND {wanted}"
+    place = [facts.learner_id, facts.revision]
+    row = facts.link.row(sql.replace("{}", "uid"), [*place, name])
     digits = name.removeprefix("#").replace(",", "")
     if row is None and digits.isascii() and digits.isdigit() and len(digits) < 18:
-        row = facts.link.row(sql.replace("{}", "run_no"), [facts.learner_id, int(digits)])
+        row = facts.link.row(sql.replace("{}", "run_no"), [*place, int(digits)])
     return row
 
 
@@ -73,11 +75,12 @@ _ROWS: Final = (
 def run_rows(snapshot: Snapshot, *, limit: int = 50, before: int | None = None) -> tuple[RunRow, ...]:
     """The latest standing runs by number, newest first; ``before`` pages on."""
     latest = (
-        "SELECT * FROM run WHERE learner_id = ? AND standing = 1 AND outcome <> 'empty' AND run_no < ?"
-        " ORDER BY run_no DESC LIMIT ?"
+        "SELECT * FROM run WHERE learner_id = ? AND revision <= ? AND standing = 1 AND outcome <> 'empty'"
+        " AND run_no < ? ORDER BY run_no DESC LIMIT ?"
     )
     rows = snapshot.link.rows(
-        _ROWS.replace("{runs}", latest), [snapshot.learner_id, before or 1 << 62, limit]
+        _ROWS.replace("{runs}", latest),
+        [snapshot.learner_id, snapshot.revision, before or 1 << 62, limit],
     )
     return tuple(RunRow._make(row) for row in rows)
 
@@ -100,8 +103,8 @@ def numbered_runs(snapshot: Snapshot, chunk: int) -> Iterator[list[int]]:
     last = 0
     while True:
         rows = snapshot.link.rows(
-            "SELECT run_no FROM run WHERE learner_id = ? AND run_no > ? ORDER BY run_no LIMIT ?",
-            [snapshot.learner_id, last, chunk],
+            "SELECT run_no FROM run WHERE learner_id = ? AND run_no > ? AND revision <= ? ORDER BY run_no LIMIT ?",
+            [snapshot.learner_id, last, snapshot.revision, chunk],
         )
         if not rows:
             return

@@ -24,7 +24,8 @@ _SEEKS: Final = 10 * DRAWN
 
 _RUNS: Final = (
     "SELECT session_key, at_ms, class, model, channel, status, outcome, tokens, duration_ms, choice FROM run {}"
-    " WHERE learner_id = ? AND session_key >= 0 AND session_key <= ? AND standing = 1 AND outcome <> 'empty' {}"
+    " WHERE learner_id = ? AND revision <= ? AND session_key >= 0 AND session_key <= ? AND standing = 1"
+    " AND outcome <> 'empty' {}"
 )
 
 
@@ -57,7 +58,7 @@ def _rows(
     snapshot: Snapshot, n_runs: int, below: int, since_ms: int | None, until_ms: int | None
 ) -> list[Row]:
     """Runs of the span whose session key is below a limit; those of unknown time where the span has no start."""
-    wanted = [snapshot.learner_id, min(below, _ALL_KEYS - 1)]
+    wanted = [snapshot.learner_id, snapshot.revision, min(below, _ALL_KEYS - 1)]
     if since_ms is None and until_ms is None:
         return snapshot.link.rows(_RUNS.format(BY_SESSION, ""), wanted)
     way = BY_TIME if n_runs <= _SEEKS else BY_SESSION

@@ -29,10 +29,11 @@ _WALK: Final = (  # runs first, then the arm in each: the order of the tables sa
     " AND r.outcome = 'observed' AND o.learner_id = r.learner_id AND o.run_no = r.run_no"
     f" AND (o.flags & {OBSERVED}) <> 0"
 )
+_OF_EPOCH: Final = " AND r.revision > ? AND r.revision <= ?"
 _USED: Final = f"(o.flags & {REFERENCED}) <> 0"
 _SESSIONS: Final = (
-    f"SELECT o.arm_no, min(r.at_ms), count(*), count(*) FILTER (WHERE {_USED}), 0, 0{_WALK}"
-    " AND r.revision > ? AND o.arm_no IN ({}) GROUP BY o.arm_no, r.session,"
+    f"SELECT o.arm_no, min(r.at_ms), count(*), count(*) FILTER (WHERE {_USED}), 0, 0{_WALK}{_OF_EPOCH}"
+    " AND o.arm_no IN ({}) GROUP BY o.arm_no, r.session,"
     " CASE WHEN r.session IS NULL THEN r.run_no ELSE 0 END"
 )
 _GIVEN: Final = (
@@ -57,7 +58,7 @@ def arm_sessions(
     for epoch in sorted(set(columns.epoch[at[numbers]].tolist())):
         named = [number for number in numbers.tolist() if columns.epoch[at[number]] == epoch]
         head = [snapshot.learner_id, since, until, epoch]
-        rows += snapshot.link.rows_in(_SESSIONS, head, named)
+        rows += snapshot.link.rows_in(_SESSIONS, [*head, snapshot.revision], named)
         rows += snapshot.link.rows_in(_GIVEN, head, named, [DAY_MS])
     arm_no, at_ms, n, used, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 6)
     return ArmSessions(
@@ -79,11 +80,11 @@ _OWN_FIRST_DAY: Final = (
 _BESIDE: Final = (
     f"SELECT j.arm_no, count(*), count(*) FILTER (WHERE {_USED} AND (j.flags & {REFERENCED}) <> 0),"
     f" count(*) FILTER (WHERE {_USED}), count(*) FILTER (WHERE (j.flags & {REFERENCED}) <> 0)"
-    f"{_WALK.replace(' WHERE', ' CROSS JOIN outcome j WHERE', 1)} AND r.revision > ? AND o.arm_no = ?"
+    f"{_WALK.replace(' WHERE', ' CROSS JOIN outcome j WHERE', 1)}{_OF_EPOCH} AND o.arm_no = ?"
     f" AND j.learner_id = r.learner_id AND j.run_no = r.run_no AND (j.flags & {INCLUDED}) <> 0"
     " AND j.arm_no IN ({}) GROUP BY j.arm_no"
 )
-_ALL: Final = f"SELECT count(*), count(*) FILTER (WHERE {_USED}){_WALK} AND r.revision > ? AND o.arm_no = ?"
+_ALL: Final = f"SELECT count(*), count(*) FILTER (WHERE {_USED}){_WALK}{_OF_EPOCH} AND o.arm_no = ?"
 
 
 def joined_arms(
@@ -101,7 +102,7 @@ def joined_arms(
     until = _EVER if until_ms is None else until_ms
     since = max(since_ms, _since(snapshot, until))
     number, epoch = arm_number(snapshot, arm), int(columns.epoch[columns.places[arm]])
-    head = [snapshot.learner_id, since, until, epoch, number]
+    head = [snapshot.learner_id, since, until, epoch, snapshot.revision, number]
     own = snapshot.link.rows(_OWN_FIRST_DAY, [snapshot.learner_id, number])[0][0]
     from_day = days[0] if own is None else max(days[0], own + 1)
     first = snapshot.link.rows(_FIRST_DAYS, [snapshot.learner_id, from_day, days[1]])
@@ -124,7 +125,8 @@ def joined_arms(
 def _since(snapshot: Snapshot, until_ms: int) -> int:
     """When the oldest of the runs that may be read ended; 0 where all of them may."""
     row = snapshot.link.row(
-        "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms < ? ORDER BY at_ms DESC LIMIT 1 OFFSET ?",
-        [snapshot.learner_id, until_ms, RUNS_READ],
+        "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms < ? AND revision <= ? ORDER BY at_ms DESC"
+        " LIMIT 1 OFFSET ?",
+        [snapshot.learner_id, until_ms, snapshot.revision, RUNS_READ],
     )
     return 0 if row is None else int(row[0])

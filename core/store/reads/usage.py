@@ -114,15 +114,24 @@ def totals(snapshot: Facts) -> Totals:
 
 def _span(snapshot: Facts) -> tuple[int | None, int | None]:
     """When the first and the last standing run ended."""
-    times = []
-    for order in ("ASC", "DESC"):
-        row = snapshot.link.row(
-            "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms IS NOT NULL AND standing = 1"
-            f" AND outcome <> 'empty' ORDER BY at_ms {order} LIMIT 1",
-            [snapshot.learner_id],
-        )
-        times.append(row[0] if row else None)
-    return times[0], times[1]
+    return _end_of(snapshot, "ASC"), _end_of(snapshot, "DESC")
+
+
+def _end_of(snapshot: Facts, order: Literal["ASC", "DESC"]) -> int | None:
+    """The first, or last, time of a standing run: the rollup says in which hour, however many don't stand."""
+    hour = snapshot.link.row(
+        "SELECT hour FROM usage_hour WHERE learner_id = ? AND hour >= 0 AND outcome <> 'empty' AND n > 0"
+        f" ORDER BY hour {order} LIMIT 1",
+        [snapshot.learner_id],
+    )
+    if hour is None:
+        return None
+    row = snapshot.link.row(
+        "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms >= ? AND at_ms < ? AND revision <= ?"
+        f" AND standing = 1 AND outcome <> 'empty' ORDER BY at_ms {order} LIMIT 1",
+        [snapshot.learner_id, hour[0] * HOUR_MS, (hour[0] + 1) * HOUR_MS, snapshot.revision],
+    )
+    return None if row is None else int(row[0])
 
 
 def strata(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -163,7 +172,7 @@ CALLS_READ: Final = 20_000
 
 def calls_per_run(snapshot: Snapshot, view: View) -> float | None:
     """Mean number of tool calls of the newest runs of a view; None where there is none."""
-    where, values = "", [snapshot.learner_id]
+    where, values = "", [snapshot.learner_id, snapshot.revision]
     for bound, at_ms in ((">=", view.since_ms), ("<", view.until_ms)):
         if at_ms is not None:
             where += f" AND at_ms {bound} ?"
@@ -174,8 +183,8 @@ def calls_per_run(snapshot: Snapshot, view: View) -> float | None:
             where += f" AND coalesce({column}, '') IN ({','.join('?' * len(names))})"
             chosen += names
     row = snapshot.link.row(
-        "SELECT count(*), sum(n_calls) FROM (SELECT n_calls FROM run WHERE learner_id = ? AND standing = 1"
-        f" AND outcome <> 'empty'{where} ORDER BY at_ms DESC NULLS LAST LIMIT ?) AS newest",
+        "SELECT count(*), sum(n_calls) FROM (SELECT n_calls FROM run WHERE learner_id = ? AND revision <= ?"
+        f" AND standing = 1 AND outcome <> 'empty'{where} ORDER BY at_ms DESC NULLS LAST LIMIT ?) AS newest",
         [*chosen, CALLS_READ],
     )
     return None if row is None or not row[0] else row[1] / row[0]

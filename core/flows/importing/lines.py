@@ -1,0 +1,74 @@
+"""Lines: what files tell besides runs, kept until it is told; in a file of its own where there is much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from tempfile import SpooledTemporaryFile
+from typing import Final
+
+import msgspec
+
+from core.errors import InvalidInput
+from core.records.ledger_lines import ArmLine, LearnerLine, NoteLine, ResetLine, RewardLine
+
+ToldLine = LearnerLine | ArmLine | RewardLine | ResetLine | NoteLine
+
+_IN_MEMORY_BYTES: Final = 8 << 20
+_LENGTH_BYTES: Final = 4
+
+
+class Line(msgspec.Struct, frozen=True, array_like=True):
+    """A line, the file it is from and its stretch."""
+
+    file: str
+    stretch: int
+    line: ToldLine
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Line)
+
+
+class Lines:
+    """Lines in their order: first all are added, then they are read, once.
+
+    >>> lines = Lines()
+    >>> lines.add(Line("a.jsonl", 1, ArmLine(key="tool:fs:Read")))
+    >>> list(lines.of(0)), [one.line.key for one in lines.of(1)]
+    ([], ['tool:fs:Read'])
+    >>> lines.close()
+    """
+
+    def __init__(self) -> None:
+        self._kept = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES, prefix="armscope-")  # noqa: SIM115 - until `of`
+        self._next: Line | None = None
+        self._is_read = False
+
+    def add(self, line: Line) -> None:
+        """Keep a line; no stretch comes after a later one."""
+        told = _ENCODER.encode(line)
+        try:
+            self._kept.write(len(told).to_bytes(_LENGTH_BYTES, "big") + told)
+        except OSError as problem:
+            raise InvalidInput(
+                f"What a file tells must fit into the folder for temporary files, got: {problem.strerror}.",
+                next_step="Make room there, or name another folder in TMPDIR; nothing was recorded.",
+            ) from problem
+
+    def of(self, stretch: int) -> Iterator[Line]:
+        """The lines of a stretch; of each once, in their order."""
+        if not self._is_read:
+            self._is_read = True
+            self._kept.seek(0)
+            self._next = self._read()
+        while self._next is not None and self._next.stretch == stretch:
+            yield self._next
+            self._next = self._read()
+
+    def close(self) -> None:
+        """Forget them."""
+        self._kept.close()
+
+    def _read(self) -> Line | None:
+        length = self._kept.read(_LENGTH_BYTES)
+        return _DECODER.decode(self._kept.read(int.from_bytes(length, "big"))) if length else None

@@ -1,0 +1,140 @@
+"""Reading: sources → judged runs, one after the other, and what else they tell; nothing is written.
+
+What is told falls into stretches: the runs up to a reset that is told, the lines beside them, and the reset that ends
+it. The lines of a stretch are told after all its runs, so that they find them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from core.errors import UnreadableSource
+from core.flows.desk import Desk
+from core.flows.importing.comparing import Comparison
+from core.flows.importing.lines import Line, Lines, ToldLine
+from core.flows.importing.tally import Tally
+from core.flows.importing.told_lines import settings_after
+from core.flows.learn import judge, judged_line
+from core.formats import Entry, Opened, Outside, Rejected, Remark, Skipped, Source, Stated
+from core.formats.armscope import NAME as OWN_FORMAT
+from core.records.judged import Judged
+from core.records.learner import LearnerSettings, Mode
+from core.records.ledger_lines import LearnerLine, ResetLine, RunLine
+from core.records.run import Phase, Run
+from core.store.staging import Spoiled
+
+Progress = Callable[[Opened, Source, int], None]
+"""Called with all that is to be read, the file being read and its bytes read so far."""
+
+_Judging = tuple[Mode, tuple[str, ...], Phase]
+"""What of the settings a run is judged by."""
+
+
+class ReadRun(NamedTuple):
+    """A run as it was judged, the file it is from and its stretch."""
+
+    file: str
+    stretch: int
+    judged: Judged
+
+
+class Reading:
+    """One reading of some files for a learner, by the settings of this moment."""
+
+    def __init__(self, desk: Desk, opened: Opened, phase: Phase | None) -> None:
+        self.tally = Tally()
+        self.lines = Lines()
+        self.n_stretches = 1
+        self._desk = desk
+        self._opened = opened
+        self._phase = phase
+        self._comparison = Comparison()
+        self._comparisons: list[Comparison] = []
+        with desk.store.reading(desk.learner) as snapshot:
+            self._settings, self._origin = snapshot.settings, snapshot.origin
+        self._are_told = False
+        self._judged_by: dict[bool, _Judging] = {}
+
+    def runs(self, progress: Progress | None) -> Iterator[ReadRun]:
+        """Every run; what else there is has been noted when the next comes, or none."""
+        for one in self._opened.skipped:
+            self.tally.ignore(one)
+        for source in self._opened.sources:
+            self.tally.file = source.file
+            self._begin_comparison()
+            follow = None if progress is None else partial(progress, self._opened, source)
+            try:
+                for entry in source.entries(follow):
+                    self._refuse_own_view(source, entry)
+                    judged = self._judged(entry)
+                    if judged is None:
+                        self._note(entry)
+                    else:
+                        self._comparison.fold(judged)
+                        self.tally.units.add(judged.run.unit)
+                        yield ReadRun(source.file, self.n_stretches - 1, judged)
+            except UnreadableSource as problem:
+                self.tally.reject(None, problem.problem)
+
+    def check(self, settings: LearnerSettings, *, are_told: bool) -> None:
+        """Raise `Spoiled` where runs were judged by other settings: those before, or after, the files told some."""
+        by = self._judged_by.get(are_told)
+        if by is not None and by != self._judging(settings):
+            raise Spoiled
+
+    def compare(self, settings: LearnerSettings) -> None:
+        """Note which beliefs that files state are not what their runs lead to."""
+        self._begin_comparison()
+        for comparison in self._comparisons:
+            for difference in comparison.differences(settings):
+                self.tally.differ(difference)
+
+    def _judged(self, entry: Entry) -> Judged | None:
+        if isinstance(entry, Run):
+            self._judged_by.setdefault(self._are_told, self._judging(self._settings))
+            return judge(entry, self._settings, self._phase)
+        return judged_line(entry) if isinstance(entry, RunLine) else None
+
+    def _judging(self, settings: LearnerSettings) -> _Judging:
+        return settings.mode, settings.meta_tools, settings.phase if self._phase is None else self._phase
+
+    def _note(self, entry: Entry) -> None:
+        if isinstance(entry, Rejected):
+            self.tally.reject(entry.line, entry.reason)
+        elif isinstance(entry, Outside):
+            self.tally.counts["outside"] += entry.n_replies
+            self.tally.no_user_text |= entry.no_user_text
+        elif isinstance(entry, Stated):
+            self._comparison.state(entry)
+        elif isinstance(entry, Remark):
+            self.tally.remarks.append(entry.text)
+        elif isinstance(entry, Skipped):
+            self.tally.ignore(entry)
+        elif not isinstance(entry, Run | RunLine):
+            self._note_line(entry)
+
+    def _note_line(self, line: ToldLine) -> None:
+        stretch = self.n_stretches - 1
+        self.lines.add(Line(self.tally.file, stretch, line))
+        if isinstance(line, ResetLine):
+            self.n_stretches += 1
+        elif isinstance(line, LearnerLine) and line.settings is not None and not (stretch or self._are_told):
+            self._settings = settings_after(self._desk, line)
+            self._are_told = True
+
+    def _begin_comparison(self) -> None:
+        if self._comparison.has_stated:
+            self._comparisons.append(self._comparison)
+        self._comparison = Comparison()
+
+    def _refuse_own_view(self, source: Source, entry: Entry) -> None:
+        """What this learner wrote for other programs names its runs anew, so they would count twice."""
+        if not isinstance(entry, LearnerLine) or source.format == OWN_FORMAT:
+            return
+        if self._origin and entry.origin == self._origin:
+            raise UnreadableSource(
+                f"An export for other programs can't go back into the learner it is from ({source.file}).",
+                next_step="Use armscope export --format jsonl, which is loss-free and counts nothing twice.",
+            )

@@ -1,0 +1,619 @@
+"""Staging: an import that takes its time → parts, each written by itself, and one short act that makes them stand.
+
+Nobody waits for an import: each part holds the writers' lock for a moment. What the parts tell is in the tables of
+runs, but beyond the revision that the learner has come to (`Staged`), so it has not happened yet for anybody; what
+it adds up to is kept apart, by stretch: the runs between two resets that the import tells. The act that makes it
+stand moves the learner's revision past it and adds the sums up, in the epochs of that moment. So rewards, resets,
+settings and runs told meanwhile came before it, as if everything had been imported after them.
+
+* A run that is told by others meanwhile is theirs: what was staged of it becomes one more telling of a known run.
+* A staged telling of a run that stands waits as a claim if it would change it, and is settled at the end.
+* What can't be followed (an import undone or redone, a backup restored) spoils what is staged: `Spoiled`, and whoever
+  imports begins again. So does what is left of an importer that died: it is swept, in pieces, by the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from secrets import randbits
+from typing import Final, Literal, NamedTuple
+
+from core.columns import UNKNOWN
+from core.records.actor import Actor
+from core.records.arm import Arm, Prior
+from core.records.run import Inventory
+from core.store.caches import (
+    add_to_usage,
+    apply_posteriors,
+    refresh_last,
+    stage,
+    tally_facts,
+    usage_columns,
+)
+from core.store.claims import Claim, claim, settle_runs
+from core.store.engine import Database, Link
+from core.store.imports import reopen_import
+from core.store.tables import BY_RUN
+from core.store.tally import USAGE_SUMS, Tally
+from core.store.transaction import (
+    BEGUN,
+    ROOM,
+    SEEN,
+    Epochs,
+    Known,
+    Snapshot,
+    Staged,
+    Transaction,
+)
+from core.store.version import Version, kept, put, read_version, shelve
+
+Counted = Literal["new", "duplicate", "updated"]
+"""As what a run is counted in the answer of an import."""
+
+_NOTHING: Final = Staged(0, 0, 0)
+_REVISIONS: Final = 3
+"""Of a stretch: one for its runs, one for the reset that ends it, and one in which that one can be undone."""
+_EVER: Final = 1 << 62
+_DRAWN_BITS: Final = 40
+"""Parts are counted from a number that is drawn: those that a restored backup holds are others."""
+_PIECE: Final = 2_000
+"""Runs that are swept at a time."""
+_PIECE_ROWS: Final = 50_000
+
+
+class Spoiled(Exception):
+    """What was staged can't be made to stand: it is to be swept and told again."""
+
+
+@dataclass
+class Stage:
+    """What an importer remembers from part to part. ``continuing`` names the import that it goes on with."""
+
+    continuing: str | None = None
+    import_no: int = 0
+    parts: int = 0
+    arms: dict[str, Known] = field(default_factory=dict)
+    priors: dict[str, Prior] = field(default_factory=dict)
+    said: dict[int, tuple[Arm, int]] = field(default_factory=dict)
+    inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    newest: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+class _Stretches(Epochs):
+    """Of what is staged: its stretches, in the place of epochs."""
+
+    def __init__(self, first_revision: int) -> None:
+        self._first_revision = first_revision
+
+    def load(self, arm_nos: Iterable[int]) -> None:
+        """There is nothing to read."""
+
+    def of(self, arm_no: int, revision: int) -> int:  # noqa: ARG002 - it is the same for all arms
+        """The stretch of a revision."""
+        return (revision - self._first_revision) // _REVISIONS
+
+
+class Part(Transaction):
+    """One part of an import. To itself it is in the future, where what was staged before has happened."""
+
+    _OPEN = f"UPDATE learner SET staged_parts = staged_parts + 1 WHERE name = ? RETURNING {BEGUN}"
+    _FIRST = -1
+
+    def __init__(self, link: Link, name: str, stage: Stage, *, actor: Actor) -> None:
+        super().__init__(link, name, actor=actor, now_ms=0, origin="")
+        self._stage = stage
+        if stage.parts == 0:
+            self._begin_stage()
+        _check(self.staged, stage, stage.parts + 1)
+        self.epochs = _Stretches(self.staged.revision)
+        self._arms, self._inventories, self.newest = stage.arms, stage.inventories, stage.newest
+        self.at(0)
+
+    def _begin_stage(self) -> None:
+        known = None if self._stage.continuing is None else reopen_import(self, self._stage.continuing)
+        number = self.number("import") if known is None else known.number
+        if self.staged == (0, 0, 1):  # else nobody has swept
+            self.staged = Staged(number, self.revision + 1 + ROOM, 1 + randbits(_DRAWN_BITS))
+            self._stage.import_no, self._stage.parts = number, self.staged.parts - 1
+
+    def at(self, stretch: int) -> None:
+        """Tell what is between two resets of the import: so many of them come before."""
+        self.stretch = stretch
+        self.revision = _revision(self.staged, stretch)
+
+    def finish(self) -> None:
+        """Write back what the next part is to know."""
+        import_no, revision, parts = self.staged
+        self.link.run(
+            "UPDATE learner SET staged_import_no = ?, staged_revision = ?, staged_parts = ?, next_import_no = ?,"
+            " next_run_no = ?, next_arm_no = ? WHERE learner_id = ?",
+            [
+                import_no,
+                revision,
+                parts,
+                self._next["import"],
+                self._next["run"],
+                self._next["arm"],
+                self.learner_id,
+            ],
+        )
+
+    def arm_nos(self, keys: Iterable[str]) -> dict[str, int]:
+        """Numbers of the arms that exist, or will when the import stands, among ``keys``."""
+        wanted = list(dict.fromkeys(keys))
+        found = super().arm_nos(wanted)
+        for key, arm_no in self.link.rows_in(
+            "SELECT key, arm_no FROM staged_arm WHERE learner_id = ? AND key IN ({})",
+            [self.learner_id],
+            [key for key in wanted if key not in found],
+        ):
+            self._arms[key] = Known(arm_no, SEEN, None)
+            found[key] = arm_no
+        return found
+
+    def ensure_arms(
+        self,
+        arms: Sequence[Arm],
+        *,
+        declared: int = SEEN,  # noqa: ARG002 - that, too, is for when it stands
+        import_no: int = 0,  # noqa: ARG002 - it is the one that is staged
+    ) -> dict[str, int]:
+        """Numbers of the arms; what is said of them, and their priors, are for when the import stands."""
+        found = self.arm_nos(arm.key for arm in arms)
+        for arm in arms:
+            if arm.key not in found:
+                found[arm.key] = self._stage_arm(arm.key)
+            if arm.prior is not None:
+                self._stage.priors.setdefault(arm.key, arm.prior)
+            if (arm.token_cost, arm.label) != (None, None):
+                self._say(found[arm.key], arm)
+        return found
+
+    def _stage_arm(self, key: str) -> int:
+        arm_no = self.number("arm")
+        self.link.run(
+            "INSERT INTO staged_arm (learner_id, key, arm_no) VALUES (?, ?, ?)",
+            [self.learner_id, key, arm_no],
+        )
+        self._arms[key] = Known(arm_no, SEEN, None)
+        return arm_no
+
+    def _say(self, arm_no: int, arm: Arm) -> None:
+        earlier, _ = self._stage.said.get(arm_no, (arm, 0))
+        said = Arm(
+            key=arm.key,
+            token_cost=earlier.token_cost if arm.token_cost is None else arm.token_cost,
+            label=earlier.label if arm.label is None else arm.label,
+        )
+        self._stage.said[arm_no] = said, self.stretch or 0
+
+    def current_epochs(self, arm_nos: Sequence[int]) -> list[int]:
+        """The stretch, of each."""
+        return [self.stretch or 0] * len(arm_nos)
+
+
+def _check(staged: Staged, stage: Stage, parts: int) -> None:
+    if (staged.import_no, staged.parts) != (stage.import_no, parts):
+        raise Spoiled
+
+
+def _revision(staged: Staged, stretch: int) -> int:
+    return staged.revision + _REVISIONS * stretch
+
+
+# What others tell meanwhile
+
+
+class KnownRun(NamedTuple):
+    """What a run's row says of who told it."""
+
+    run_no: int
+    rank: int
+    trace: int
+    digest: int
+    import_no: int
+    revision: int
+    standing: int
+
+
+class SetAside(NamedTuple):
+    """What was staged of a run that is told by others now."""
+
+    uid: str
+    stretch: int
+    rank: int
+    trace: int
+    digest: int
+    version: Version
+
+
+class _Beyond(Snapshot):
+    """The facts of a learner, staged ones too."""
+
+    def __init__(self, link: Link, learner_id: int, staged: Staged) -> None:
+        self.link = link
+        self.learner_id = learner_id
+        self.staged = staged
+        self.revision = _EVER
+        self.epochs = _Stretches(staged.revision)
+
+
+def spoil(txn: Transaction) -> None:
+    """What is done here can't be followed by what is staged: have it told again."""
+    if txn.staged.import_no:
+        txn.link.run("UPDATE learner SET staged_parts = -1 WHERE learner_id = ?", [txn.learner_id])
+
+
+def set_aside(txn: Transaction, known: Mapping[str, KnownRun]) -> list[SetAside]:
+    """Let runs be as if what is staged of them had not been told; what that was is to be claimed afterwards."""
+    beyond = _Beyond(txn.link, txn.learner_id, txn.staged)
+    run_nos = [run.run_no for run in known.values()]
+    stage(txn, Tally().minus(tally_facts(beyond, run_nos)))
+    aside = []
+    for uid, run in known.items():
+        version = read_version(txn, run.run_no)
+        stretch = beyond.epochs.of(0, run.revision)
+        aside.append(SetAside(uid, stretch, run.rank, run.trace, run.digest, version))
+    _take_back(beyond, run_nos)
+    return aside
+
+
+def claim_aside(txn: Transaction, aside: Sequence[SetAside]) -> None:
+    """Note what was staged of runs as one more telling of them, as they are now."""
+    numbers: dict[str, int] = dict(
+        txn.link.rows_in(
+            "SELECT uid, run_no FROM run WHERE learner_id = ? AND uid IN ({})",
+            [txn.learner_id],
+            [one.uid for one in aside],
+        )
+    )
+    for one in aside:
+        telling = StagedClaim(numbers[one.uid], one.stretch, one.rank, one.trace, one.digest, "new")
+        _defer(txn, telling, one.version)
+
+
+class StagedClaim(NamedTuple):
+    """A telling of a known run that is settled when the import is made to stand."""
+
+    run_no: int
+    stretch: int
+    rank: int
+    trace: int
+    digest: int
+    counted: Counted
+
+
+def deferred(part: Part, claims: Sequence[Claim], known: Mapping[int, KnownRun]) -> list[Claim]:
+    """Note those claims that would change what stands, for the end; the rest may be noted and settled now.
+
+    A run that doesn't stand, and that nobody said anything about, stands as soon as the import does.
+    """
+    told = _told_by(part, list(known))
+    rest = []
+    for one in claims:
+        run = known[one.run_no]
+        is_seen = run.revision < part.staged.revision
+        longer = (one.rank, one.trace) > (run.rank, run.trace)
+        if is_seen and (one.run_no in told or (longer if run.standing else _is_spoken_of(part, one.run_no))):
+            claimed = StagedClaim(one.run_no, part.stretch or 0, one.rank, one.trace, one.digest, "duplicate")
+            _defer(part, claimed, one.version)
+        else:
+            rest.append(one)
+    return rest
+
+
+def _told_by(part: Part, run_nos: Sequence[int]) -> set[int]:
+    """Runs that the import has told already where it stands: one that goes on."""
+    rows = part.link.rows_in(
+        "SELECT run_no FROM run WHERE learner_id = ? AND import_no = ? AND revision < ? AND run_no IN ({})",
+        [part.learner_id, part.staged.import_no, part.staged.revision],
+        run_nos,
+    ) + part.link.rows_in(
+        "SELECT no FROM sighting WHERE learner_id = ? AND kind = 'run' AND import_no = ? AND revision < ?"
+        " AND no IN ({})",
+        [part.learner_id, part.staged.import_no, part.staged.revision],
+        run_nos,
+    )
+    return {run_no for (run_no,) in rows}
+
+
+def _is_spoken_of(part: Part, run_no: int) -> bool:
+    row = part.link.row(
+        f"SELECT 1 FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ? AND run_no <> 0 LIMIT 1",
+        [part.learner_id, run_no],
+    )
+    return row is not None
+
+
+def _defer(txn: Transaction, claimed: StagedClaim, version: Version | None) -> None:
+    txn.link.run(
+        "INSERT INTO staged_claim (learner_id, run_no, stretch, rank, trace, digest, counted)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner_id, run_no) DO UPDATE"
+        " SET rank = excluded.rank, trace = excluded.trace, digest = excluded.digest"
+        " WHERE (excluded.rank, excluded.trace) > (staged_claim.rank, staged_claim.trace)",
+        [txn.learner_id, *claimed],
+    )
+    if version is not None:
+        shelve(txn, [(claimed.run_no, claimed.digest, version)])
+
+
+# Making it stand
+
+
+class Standing:
+    """The act that makes stand what is staged, stretch by stretch; raises `Spoiled` where it can't.
+
+    ``n_aside`` runs, of those that were new when they were told, others have told meanwhile.
+    """
+
+    def __init__(self, txn: Transaction, stage: Stage) -> None:
+        _check(txn.staged, stage, stage.parts)
+        self._txn = txn
+        self._stage = stage
+        self._staged = txn.staged
+        _ = txn.was_empty  # which is remembered, before it has what it gets here
+        self.n_aside = 0
+        txn.revision = self._staged.revision
+        arms = [Arm(key=key, prior=stage.priors.get(key)) for key in stage.arms]
+        self._arm_nos = list(txn.ensure_arms(arms).values())
+        txn.staged = _NOTHING
+        for arm_no, (arm, stretch) in stage.said.items():
+            txn.describe([(arm_no, arm)], stage.import_no, _revision(self._staged, stretch))
+        for place in ("hour", "day"):
+            _add_usage(txn, place)
+
+    def reach(self, stretch: int) -> dict[Counted, int]:
+        """Let the runs of the next stretch stand; by how much what was counted of them differs."""
+        self._txn.revision = _revision(self._staged, stretch)
+        self._add_arms(stretch)
+        return self._settle(stretch)
+
+    def finish(self) -> None:
+        """Nothing is staged any more."""
+        if self.n_aside:
+            refresh_last(self._txn, self._arm_nos)
+        self._txn.link.run(
+            "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0 WHERE learner_id = ?",
+            [self._txn.learner_id],
+        )
+
+    def _add_arms(self, stretch: int) -> None:
+        txn = self._txn
+        place = [txn.learner_id, stretch]
+        txn.link.run(_ADD_HOURS, place)
+        txn.link.run(_ADD_DAYS, place)
+        rows = txn.link.rows(
+            "SELECT arm_no, sum(inclusions), sum(pulls), sum(success_micro), sum(failure_micro)"
+            " FROM staged_day WHERE learner_id = ? AND epoch = ? GROUP BY arm_no",
+            place,
+        )
+        epochs = txn.current_epochs([row[0] for row in rows])
+        tally = Tally()
+        for (arm_no, *sums), epoch in zip(rows, epochs, strict=True):
+            tally.add((UNKNOWN, arm_no, epoch), *sums)
+            tally.saw(arm_no, epoch, self._stage.newest.get((arm_no, stretch)))
+        apply_posteriors(txn, tally)
+
+    def _settle(self, stretch: int) -> dict[Counted, int]:
+        """Settle the claims of a stretch; they are the few that change what stood."""
+        txn = self._txn
+        claimed = [
+            StagedClaim(*row)
+            for row in txn.link.rows(
+                "SELECT run_no, stretch, rank, trace, digest, counted FROM staged_claim"
+                " WHERE learner_id = ? AND stretch = ? ORDER BY run_no",
+                [txn.learner_id, stretch],
+            )
+        ]
+        now = {
+            row[0]: row[1:]
+            for row in txn.link.rows_in(
+                "SELECT run_no, import_no, rank, trace, digest, revision, standing FROM run"
+                " WHERE learner_id = ? AND run_no IN ({})",
+                [txn.learner_id],
+                [one.run_no for one in claimed],
+            )
+        }
+        claim(
+            txn,
+            [
+                Claim(
+                    run_no=one.run_no,
+                    import_no=self._staged.import_no,
+                    rank=one.rank,
+                    trace=one.trace,
+                    digest=one.digest,
+                    origin=now[one.run_no][:5],
+                    version=None,
+                )
+                for one in claimed
+            ],
+        )
+        changed = settle_runs(txn, [one.run_no for one in claimed])
+        counts: dict[Counted, int] = {"new": 0, "duplicate": 0, "updated": 0}
+        for one in claimed:
+            self.n_aside += one.counted == "new"
+            counts[one.counted] -= 1
+            if one.run_no not in changed:
+                counts["duplicate"] += 1
+            else:
+                counts["updated" if now[one.run_no][5] else "new"] += 1
+        return counts
+
+
+_ARM_SUMS: Final = ("inclusions", "pulls", "success_micro", "failure_micro")
+_ADD_HOURS: Final = (
+    f"INSERT INTO arm_hour (learner_id, hour, arm_no, epoch, {', '.join(_ARM_SUMS)})"
+    f" SELECT s.learner_id, s.hour, s.arm_no, p.epoch, {', '.join(f's.{name}' for name in _ARM_SUMS)}"
+    " FROM staged_hour s JOIN posterior p ON p.learner_id = s.learner_id AND p.arm_no = s.arm_no"
+    " WHERE s.learner_id = ? AND s.epoch = ? ORDER BY s.hour, s.arm_no"
+    " ON CONFLICT (learner_id, hour, arm_no, epoch)"
+    f" DO UPDATE SET {', '.join(f'{name} = arm_hour.{name} + excluded.{name}' for name in _ARM_SUMS)}"
+)
+_DAY: Final = "CASE WHEN s.hour < 0 THEN s.hour ELSE s.hour / 24 END"
+_ADD_DAYS: Final = (
+    f"INSERT INTO arm_day (learner_id, arm_no, epoch, day, {', '.join(_ARM_SUMS)})"
+    f" SELECT s.learner_id, s.arm_no, p.epoch, s.day, {', '.join(f's.{name}' for name in _ARM_SUMS)}"
+    " FROM staged_day s JOIN posterior p ON p.learner_id = s.learner_id AND p.arm_no = s.arm_no"
+    " WHERE s.learner_id = ? AND s.epoch = ? ORDER BY s.arm_no, s.day"
+    " ON CONFLICT (learner_id, arm_no, epoch, day)"
+    f" DO UPDATE SET {', '.join(f'{name} = arm_day.{name} + excluded.{name}' for name in _ARM_SUMS)}"
+)
+_KIND: Final = "s.class, s.model, s.channel, s.status, s.outcome, s.prob_micro, s.bucket"
+
+
+def _add_usage(txn: Transaction, place: str) -> None:
+    table = f"usage_{place}"
+    at = "s.hour" if place == "hour" else _DAY
+    txn.link.run(
+        f"INSERT INTO {usage_columns(table, place)}"
+        f" SELECT s.learner_id, {at}, {_KIND}, {', '.join(f'sum(s.{name})' for name in USAGE_SUMS)}"
+        f" FROM staged_usage s WHERE s.learner_id = ? GROUP BY s.learner_id, {at}, {_KIND}"
+        f" ORDER BY {at}, {_KIND} {add_to_usage(table, place)}",
+        [txn.learner_id],
+    )
+
+
+# Sweeping
+
+
+def sweep(database: Database) -> None:
+    """Remove what imports left that never came to stand, a piece at a time; whoever calls holds their lock."""
+    with database.reading() as link:
+        learners = [(row[0], Staged(*row[1:])) for row in link.rows(_LEFT)]
+    for learner_id, staged in learners:
+        if staged.import_no:
+            _sweep_facts(database, learner_id, staged)
+        for table, key in _TABLES.items():
+            _clear(database, table, key, learner_id)
+        with database.writing() as link:
+            _give_numbers_back(link, learner_id)
+
+
+_TABLES: Final = {
+    "staged_hour": "epoch, hour, arm_no",
+    "staged_day": "epoch, arm_no, day",
+    "staged_usage": "hour, class, model, channel, status, outcome, prob_micro, bucket",
+    "staged_claim": "run_no",
+    "staged_arm": "arm_no",
+}
+_LEFT: Final = (
+    "SELECT learner_id, staged_import_no, staged_revision, staged_parts FROM learner l"
+    " WHERE l.staged_import_no > 0"
+    + "".join(f" OR EXISTS (SELECT 1 FROM {table} t WHERE t.learner_id = l.learner_id)" for table in _TABLES)
+)
+
+
+_SPOKEN_OF: Final = (
+    "SELECT run_no FROM run WHERE learner_id = ? AND run_no > ? AND revision >= ? ORDER BY run_no LIMIT ?",
+    "SELECT no FROM sighting WHERE learner_id = ? AND kind = 'run' AND no > ? AND revision >= ? ORDER BY no LIMIT ?",
+    "SELECT run_no FROM staged_claim WHERE learner_id = ? AND run_no > ? AND ? > 0 ORDER BY run_no LIMIT ?",
+)
+"""Runs of which something is staged, beyond a number."""
+
+
+def _sweep_facts(database: Database, learner_id: int, staged: Staged) -> None:
+    for spoken_of in _SPOKEN_OF:
+        last = 0
+        while True:
+            with database.reading() as link:
+                rows = link.rows(spoken_of, [learner_id, last, staged.revision, _PIECE])
+            if not rows:
+                break
+            last = rows[-1][0]
+            with database.writing() as link:
+                _take_back(_Beyond(link, learner_id, staged), [number for (number,) in rows])
+
+
+def _take_back(beyond: _Beyond, run_nos: Sequence[int]) -> None:
+    """Let runs be as if what is staged of them had not been told: new ones go."""
+    rows = beyond.link.rows_in(
+        "SELECT run_no, import_no, digest FROM run WHERE learner_id = ? AND revision >= ? AND run_no IN ({})",
+        [beyond.learner_id, beyond.staged.revision],
+        run_nos,
+    )
+    fresh = [run_no for run_no, import_no, _ in rows if import_no == beyond.staged.import_no]
+    for table in ("run", "outcome", "evidence", "decision", "version"):
+        _delete(beyond, table, "run_no", fresh)
+    for run_no, import_no, digest in rows:
+        if import_no != beyond.staged.import_no:
+            _restore(beyond, run_no, import_no, digest)
+    _unclaim(beyond, run_nos)
+
+
+def _restore(beyond: _Beyond, run_no: int, import_no: int, digest: int) -> None:
+    """Let a run that stands no more say again what it said when it stood last."""
+    first = beyond.link.rows(
+        "SELECT rank, trace, digest, revision FROM sighting WHERE learner_id = ? AND kind = 'run' AND no = ?"
+        " AND import_no = ?",
+        [beyond.learner_id, run_no, import_no],
+    )[0]
+    if first[2] != digest:
+        put(beyond, run_no, kept(beyond, run_no, first[2]))
+    beyond.link.run(
+        "UPDATE run SET standing = 0, rank = ?, trace = ?, digest = ?, revision = ?"
+        " WHERE learner_id = ? AND run_no = ?",
+        [*first, beyond.learner_id, run_no],
+    )
+
+
+def _unclaim(beyond: _Beyond, run_nos: Sequence[int]) -> None:
+    """Forget what is staged of who told runs; what only one has told needs no row of its own."""
+    place = [beyond.learner_id]
+    beyond.link.run_in(
+        "DELETE FROM sighting WHERE learner_id = ? AND kind = 'run' AND revision >= ? AND no IN ({})",
+        [*place, beyond.staged.revision],
+        run_nos,
+    )
+    alone = beyond.link.rows_in(
+        "SELECT no FROM sighting WHERE learner_id = ? AND kind = 'run' AND no IN ({})"
+        " GROUP BY no HAVING count(*) = 1",
+        place,
+        run_nos,
+    )
+    beyond.link.run_in(
+        "DELETE FROM sighting WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
+        place,
+        [no for (no,) in alone],
+    )
+    beyond.link.run_in(
+        "DELETE FROM version WHERE learner_id = ? AND run_no IN ({}) AND NOT EXISTS (SELECT 1 FROM sighting s"
+        " WHERE s.learner_id = version.learner_id AND s.kind = 'run' AND s.no = version.run_no"
+        " AND s.digest = version.digest)",
+        place,
+        run_nos,
+    )
+
+
+def _delete(beyond: _Beyond, table: str, column: str, numbers: Sequence[int]) -> None:
+    beyond.link.run_in(
+        f"DELETE FROM {table} WHERE learner_id = ? AND {column} IN ({{}})", [beyond.learner_id], numbers
+    )
+
+
+def _clear(database: Database, table: str, key: str, learner_id: int) -> None:
+    while True:
+        with database.writing() as link:
+            n_deleted = link.run(
+                f"DELETE FROM {table} WHERE learner_id = ? AND ({key}) IN"
+                f" (SELECT {key} FROM {table} WHERE learner_id = ? LIMIT ?)",
+                [learner_id, learner_id, _PIECE_ROWS],
+            )
+        if n_deleted < _PIECE_ROWS:
+            return
+
+
+def _give_numbers_back(link: Link, learner_id: int) -> None:
+    """Numbers nobody has; a learner that was only to be made is none."""
+    numbers = ", ".join(
+        f'next_{name}_no = (SELECT coalesce(max({name}_no), 0) + 1 FROM "{name}" t'
+        " WHERE t.learner_id = learner.learner_id)"
+        for name in ("run", "import", "arm")
+    )
+    link.run(
+        "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0,"
+        f" {numbers} WHERE learner_id = ?",
+        [learner_id],
+    )
+    link.run("DELETE FROM learner WHERE learner_id = ? AND revision = 0", [learner_id])
