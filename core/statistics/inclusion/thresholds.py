@@ -122,7 +122,7 @@ def _of_group(draws: Floats, cost: Ints, left: Ints, room: Ints) -> Floats:
 
     >>> left, room = np.array([10]), np.array([3])
     >>> _of_group(np.array([[0.9, 0.4, 0.6, 0.2]]), np.array([6, 5, 7, 4]), left, room).tolist(), left.tolist()
-    ([[0.6, 0.9, 0.9, 0.4]], [0])
+    ([[0.6, 0.9, 0.9, 0.0]], [0])
     """
     found = np.empty(draws.shape)
     rows = max(1, _BLOCK_NUMBERS // draws.shape[1])
