@@ -77,7 +77,7 @@ def comparison_table(saved: Savings) -> dict[str, list[object]]:
             points(overall.unfinished_difference),
         ),
     ]
-    names = ("", "baseline", "selected", "difference", "95% interval")
+    names = ("what", "baseline", "selected", "difference", "95% interval")
     return {name: [row[place] for row in rows] for place, name in enumerate(names)}
 
 
