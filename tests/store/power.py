@@ -232,9 +232,10 @@ class Lives:
             self.figures.unexplained.append(f"{where}: not what answer {n_told} of {len(told)} promised")
             desk.store.close()
             return None
-        if not look.verify(desk).clean:
+        seen = look.verify(desk)
+        if not seen.clean:
             self.figures.unclean += 1
-            self.figures.unexplained.append(f"{where}: verify found differences")
+            self.figures.unexplained.append(f"{where}: verify found {seen.found}")
         self.recorder.tell(found)
         record(desk, run_of("goes on"))
         self.recorder.tell(digest(desk))

@@ -155,10 +155,9 @@ class Recorder:
     def _noted_open(self, real: _FileSystem) -> _Noted:
         def noted(system: int, path: int | None, file: int, flags: int, out: object) -> int:
             name = self._name(path) if flags & _DURABLE_KINDS else None
-            is_new = name is not None and not os.path.lexists(f"{self._folder}{name}")
             code: int = real.open(system, path, file, flags, out)
             if name is not None and code == sqlite3.SQLITE_OK:
-                if is_new:
+                if name not in self._names:  # made now, or by the product a moment ago, for its owner alone
                     self.steps.append(Name(name, self._file_named(name)))
                 self._open_files[file] = self._names[name]
                 self._listen(file)

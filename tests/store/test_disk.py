@@ -25,7 +25,7 @@ from core.flows.reward import reward
 from core.store.engine import Database
 from core.store.files import refuse_network
 from core.store.store import Store
-from tests.flows.world import START_MS, desk_at, run_of
+from tests.flows.world import START_MS, desk_at, empty_database, run_of
 from tests.store.child import answer, start
 from tests.store.worlds import lines_file, run_line
 
@@ -153,6 +153,13 @@ def public() -> Iterator[Path]:
         folder.chmod(0o777)
 
 
+def lent(path: Path) -> Path:
+    """A new database that anybody may read, as its owner has chosen."""
+    path.write_bytes(empty_database())
+    path.chmod(0o644)
+    return path
+
+
 def as_stranger(*command: str | Path) -> tuple[int, dict[str, Any]]:
     code, out = answer("stranger", *command, "--json")
     return code, json.loads(out)
@@ -175,7 +182,7 @@ def test_a_read_only_file_can_be_read_and_says_why_it_is_not_written(public: Pat
 
 
 def test_a_read_only_folder_can_be_read_and_says_why_it_is_not_written(public: Path) -> None:
-    path = public / "a.db"
+    path = lent(public / "a.db")
     desk = desk_at(path)
     record(desk, run_of("r"))
     desk.store.close()
@@ -190,7 +197,7 @@ def test_a_read_only_folder_can_be_read_and_says_why_it_is_not_written(public: P
 
 
 def test_in_a_read_only_folder_what_is_in_the_log_is_read_too(public: Path) -> None:
-    path = public / "a.db"
+    path = lent(public / "a.db")
     desk = desk_at(path)
     record(desk, run_of("r"))
     assert Path(f"{path}-wal").exists()
@@ -226,7 +233,7 @@ def test_what_may_not_be_read_is_not_said_to_be_unwritable(public: Path) -> None
 
 
 def test_a_log_in_a_read_only_folder_that_nobody_reads_yet_is_named(public: Path) -> None:
-    path = public / "a.db"
+    path = lent(public / "a.db")
     desk_at(path).store.close()
     assert answer("leave", path, "r")[0] == 0
     Path(f"{path}-shm").unlink()
