@@ -86,10 +86,7 @@ def test_named_arms_start_again_are_undone_and_done_again(come: Come, changing: 
 
 def confirm(visit: Visit, n_arms: int) -> None:
     """The button works only once a reason is chosen and the whole phrase stands there."""
-    reason = visit.page.get_by_role("combobox", name="Reason")
-    reason.click()
-    reason.press("Enter")
-    visit.settle()
+    visit.choose_first("Reason")
     button = reset_button(visit, n_arms)
     expect(button).to_be_disabled()
     phrase = visit.page.get_by_label("to confirm")

@@ -120,6 +120,13 @@ class Visit:
         assert box is not None
         grid.click(position={"x": box["width"] - 45, "y": _ROW_PX * (row + 1.5)})
 
+    def choose_first(self, label: str) -> None:
+        """The first of what a list offers."""
+        field = self.page.get_by_role("combobox", name=label)
+        field.click()
+        field.press("Enter")
+        self.settle()
+
     def check(self) -> None:
         """Nothing failed: no exception, no panel without its content, no word from the browser."""
         expect(self.page.get_by_test_id("stException")).to_have_count(0)
