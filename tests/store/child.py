@@ -84,7 +84,10 @@ def in_parts(path: str, source: str) -> None:
 
 
 def struck(name: str, where: str, *command: str) -> None:
-    """A command line that gets a signal just when a function of this name is called: Ctrl+C, say, is SIGINT."""
+    """A command line that gets a signal just when a function of this name is called: Ctrl+C, say, is SIGINT, which
+    whoever started the tests in the background has had ignored.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def strike(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_qualname == where:

@@ -34,7 +34,7 @@ def test_the_cap_is_the_percentile_of_runs_over_the_median_of_their_model(
     tokens = np.rint(chance.lognormal(9, spread, 4_000) * np.where(pair, dearer, 1)).astype(np.int64) + 1
     caps, medians = relative_caps(*counted(tokens, pair, 2))
     true = np.array([np.median(tokens[pair == place]) for place in (0, 1)])
-    assert medians == pytest.approx(true, rel=0.03)
+    assert medians == pytest.approx(true, rel=0.125), "as wide as a size class is"
     assert (tokens > caps[pair]).mean() == pytest.approx(0.05, abs=0.006)
     assert caps[0] / caps[1] == pytest.approx(medians[0] / medians[1])
 
