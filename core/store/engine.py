@@ -42,6 +42,8 @@ from core.store.seen import (
 LOCK_TIMEOUT_S: Final = 60.0
 _IMPORT_TIMEOUT_S: Final = 7 * 24 * 3600.0
 SQLITE: Final = sqlite3.sqlite_version
+_BUSY_TIMEOUT_S: Final = 30
+"""How long SQLite tries to get past who has the file for itself, which is only for moments."""
 _CHECKPOINT_BYTES: Final = 4 << 20
 _LOG_BYTES: Final = 1 << 20
 """The log is cut back to this once it has been folded back, or its size would tell nothing any more."""
@@ -269,7 +271,11 @@ class Database:
                 other.backup(driver)
             finally:
                 other.close()
+            driver.execute(
+                "PRAGMA busy_timeout=0"
+            )  # who is reading may go on for long, and writers wait meanwhile
             driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            driver.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_S * 1000}")
             self.remembered.clear()
             self._leave_note()
 
@@ -458,14 +464,16 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             if not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists():
                 flags += "&immutable=1"  # nobody can be writing there, and no shared memory can be made
             name = f"file:{quote(os.fsencode(path.absolute()))}?{flags}"
-            return sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, timeout=30)
+            return sqlite3.connect(
+                name, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_TIMEOUT_S
+            )
         make_folder(path.parent)
         make_file(path)
         return sqlite3.connect(
             path,
             isolation_level=None,
             check_same_thread=False,
-            timeout=30,
+            timeout=_BUSY_TIMEOUT_S,
             cached_statements=_KEPT_STATEMENTS,
         )
 

@@ -176,6 +176,7 @@ def test_the_way_back_names_the_same_data(shell: Shell, tmp_path: Path) -> None:
     assert out.splitlines()[-1].endswith("armscope --learner sales undo reward-1")
 
 
+@pytest.mark.long  # it builds the whole demo, as the use of the installed wheel does in each CI
 def test_the_demo_prints_what_to_copy(shell: Shell, tmp_path: Path) -> None:
     build(tmp_path / "my demo.db")
     out = shell("demo", "--build-only", "--database", tmp_path / "my demo.db")[1]
@@ -251,14 +252,15 @@ def on_terminal(columns: int, *arguments: str | Path, cwd: Path) -> str:
 LONG = f"tool:messaging:{'long_name_' * 3}"
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    """Three arms with long names, one run."""
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three arms with long names, one run; only read."""
+    folder = tmp_path_factory.mktemp("long")
     arms = [f"{LONG}{number}" for number in range(3)]
     run = {**RUN, "arms": arms, "calls": [arms[0].split(":")[2]]}
-    (tmp_path / "runs.jsonl").write_bytes(lines([run]))
-    assert program("--database", "a.db", "import", "runs.jsonl", cwd=tmp_path).returncode == 0
-    return tmp_path / "a.db"
+    (folder / "runs.jsonl").write_bytes(lines([run]))
+    assert program("--database", "a.db", "import", "runs.jsonl", cwd=folder).returncode == 0
+    return folder / "a.db"
 
 
 @pytest.mark.parametrize("columns", [60, 80, 99, 100, 160])
@@ -276,15 +278,15 @@ def test_a_narrow_terminal_is_enough(
         assert "what would have flipped it: " in out
 
 
-def test_where_a_program_reads_nothing_is_folded_or_padded(database: Path, tmp_path: Path) -> None:
+def test_where_a_program_reads_nothing_is_folded_or_padded(database: Path, shell: Shell) -> None:
     for command in (("posteriors",), ("run", "r1"), ("runs",), ("status",)):
-        found = program("--database", database, *command, cwd=tmp_path)
-        assert all(line == line.rstrip() for line in found.stdout.splitlines())
-    said = program("--database", database, "run", "r1", cwd=tmp_path).stdout
+        _, out, _ = shell("--database", database, *command)
+        assert all(line == line.rstrip() for line in out.splitlines())
+    said = shell("--database", database, "run", "r1")[1]
     assert len([line for line in said.splitlines() if "tool:messaging:" in line]) == 3
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "iso-8859-1", "cp437"])
+@pytest.mark.parametrize("encoding", ["ascii", pytest.param("iso-8859-1", marks=pytest.mark.long), "cp437"])
 def test_any_encoding_will_do(tmp_path: Path, encoding: str) -> None:
     run = {**RUN, "arms": ["tool:x:日本", A]}
     (tmp_path / "runs.jsonl").write_bytes(lines([run]))

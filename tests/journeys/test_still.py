@@ -68,7 +68,7 @@ def test_nothing_moves_while_one_types_and_runs_come_in(come: Come, growing: Ser
         expect(visit.page.get_by_role("button", name="3 new runs")).to_be_visible()
         assert (name, width, standing(visit)) == (name, width, before)
         visit.page.keyboard.type("tence")
-        assert standing(visit)["focus"] == _TYPED + "tence"
+        assert (name, standing(visit)["focus"]) == (name, _TYPED + "tence")
 
 
 def test_a_panel_fails_alone_and_comes_back(come: Come, growing: Served) -> None:

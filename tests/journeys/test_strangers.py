@@ -183,7 +183,12 @@ def forwarded(url: str, address: str) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("address", "name"), [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "localhost"), ("::1", "[::1]")]
+    ("address", "name"),
+    [
+        pytest.param("127.0.0.1", "127.0.0.1", marks=pytest.mark.long),
+        ("127.0.0.1", "localhost"),
+        pytest.param("::1", "[::1]", marks=pytest.mark.long),
+    ],
 )
 def test_a_tunnel_from_another_port_leads_to_a_dashboard_that_works(
     served: Served, profiles: Profiles, address: str, name: str
