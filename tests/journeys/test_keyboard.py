@@ -44,6 +44,7 @@ def test_an_arm_and_a_run_are_opened_and_a_table_is_passed(come: Come, served: S
     into_table(typist)
     second = visit.rows()[1]["arm"]
     typist.press("ArrowDown")
+    visit.settle()  # the server has heard of this cell before it hears of the next
     typist.press("ArrowRight")
     visit.page.wait_for_url("**/arm?*")
     assert second.split(":")[-1] in visit.page.url
