@@ -8,6 +8,7 @@ runs are handed out once their session has been read; kept meanwhile are names, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
@@ -26,7 +27,7 @@ _LINES_HELD: Final = 50_000
 
 
 @dataclass(slots=True)
-class Prompt:
+class Prompt(ABC):
     """A run whose lines are still being read; ``n_foreign`` are calls of a kind that is not understood."""
 
     identity: str
@@ -41,8 +42,9 @@ class Prompt:
     texts: list[str] = field(default_factory=list)
 
     @property
+    @abstractmethod
     def usage(self) -> Usage | None:
-        raise NotImplementedError
+        """What the replies to it cost, where they say so."""
 
 
 K = TypeVar("K")
@@ -51,7 +53,7 @@ L = TypeVar("L", bound=Line)
 
 
 @dataclass
-class Session(Order, Generic[P, L]):
+class Session(Order, ABC, Generic[P, L]):
     """The lines of one session → its runs; each format says how. ``n_facts`` tells how much was read of it."""
 
     format_name: ClassVar[str]
@@ -64,13 +66,14 @@ class Session(Order, Generic[P, L]):
     prompts: list[P] = field(default_factory=list)
     prompt_chars: int | None = None
 
+    @abstractmethod
     def add(self, line: L, raw: bytes) -> None:
         """Take a line, which stands at ``number``."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def source(self) -> str:
-        raise NotImplementedError
+        """What its runs name as where they come from."""
 
     @property
     def name(self) -> str | None:
@@ -167,7 +170,7 @@ def read_stretches(
 
 
 @dataclass
-class _Sessions(Generic[K, P, L]):
+class _Sessions(ABC, Generic[K, P, L]):
     """The sessions of one file, each handed out when it is over; those out of order are read again at the end."""
 
     reading: Reading
@@ -176,13 +179,13 @@ class _Sessions(Generic[K, P, L]):
     open: dict[K, Session[P, L]] = field(default_factory=dict, init=False)
     disordered: dict[K, int] = field(default_factory=dict, init=False)
 
+    @abstractmethod
     def lines(self, progress: Progress | None) -> Iterator[tuple[int, K, bytes, L | Rejected]]:
         """Every line, with its number and what tells its session from others."""
-        raise NotImplementedError
 
+    @abstractmethod
     def over(self, key: K, number: int) -> Iterable[K]:
         """Sessions of which nothing more follows, now that a line of session ``key`` is read."""
-        raise NotImplementedError
 
     def end(self) -> None:
         """What is to be known before the sessions that are still open are handed out."""

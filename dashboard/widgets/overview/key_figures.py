@@ -27,7 +27,7 @@ def row(seen: Overview) -> None:
                 change,
                 delta_color="off",
                 delta_arrow="off",
-                delta_description="in the last 7 days of data"
+                delta_description="last 7 days of data"
                 if change is not None and figure.name != "saved_percent"
                 else None,
             )
