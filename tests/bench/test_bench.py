@@ -11,9 +11,14 @@ from tests.bench import __main__ as bench
 from tests.bench.harness import TINY, Row
 
 IN_PROCESS = [name for name in bench.BENCHMARKS if name not in {"import-memory", "dashboard-memory"}]
+STARTS_OTHERS = {"writers", "reruns", "progress", "crowd"}
+"""Most of their time goes into starting processes: they are tried among the long."""
 
 
-@pytest.mark.parametrize("name", IN_PROCESS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] if name in STARTS_OTHERS else []) for name in IN_PROCESS],
+)
 def test_every_benchmark_runs_and_checks_its_base(name: str, tmp_path: Path) -> None:
     for row in bench.BENCHMARKS[name](TINY, tmp_path):
         assert row.figure > 0

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -232,21 +233,42 @@ def test_no_cell_is_a_formula_or_an_order_to_a_terminal(shell: Shell, tmp_path: 
 # Where it is read
 
 
-def on_terminal(columns: int, *arguments: str | Path, cwd: Path) -> str:
-    """What a terminal of so many columns shows."""
-    code = (
-        "import sys, os; sys.stdout.isatty = lambda: True\n"
-        f"sys.path.insert(0, {str(ROOT)!r}); from dashboard.launch import main; main()"
-    )
+_ONE_AFTER_THE_OTHER = """
+import json, sys
+sys.path.insert(0, sys.argv.pop(1))
+commands = json.loads(sys.argv.pop(1))
+from dashboard.launch import main
+codes = []
+for command in commands:
+    sys.argv[1:] = command
+    try:
+        main()
+    except SystemExit as end:
+        codes.append(end.code or 0)
+    for stream in (sys.stdout, sys.stderr):
+        stream.write("\\f")
+        stream.flush()
+sys.stdout.write(json.dumps(codes))
+"""
+"""Starting the program takes longer than what these commands do: several of them are given in one start."""
+
+
+def in_one_start(
+    *commands: Sequence[str | Path], cwd: Path, before: str = "", **environment: str
+) -> list[tuple[int, bytes, bytes]]:
+    """Exit code, output and errors of each command; ``before`` is run before the program is loaded."""
+    asked = json.dumps([list(map(str, command)) for command in commands])
     found = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, "-c", before + _ONE_AFTER_THE_OTHER, str(ROOT), asked],
         cwd=cwd,
-        env={**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1"},
+        env={**os.environ, **environment},
         capture_output=True,
-        text=True,
-        check=True,
+        check=False,
     )
-    return found.stdout
+    *outs, codes = found.stdout.split(b"\f")
+    *errs, rest = found.stderr.split(b"\f")
+    assert (found.returncode, rest, len(outs)) == (0, b"", len(commands)), found
+    return list(zip(json.loads(codes), outs, errs, strict=True))
 
 
 LONG = f"tool:messaging:{'long_name_' * 3}"
@@ -264,18 +286,25 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 99, 100, 160])
-@pytest.mark.parametrize("command", [("posteriors",), ("arms",), ("runs",), ("run", "r1"), ("status",)])
-def test_a_narrow_terminal_is_enough(
-    database: Path, tmp_path: Path, columns: int, command: tuple[str, ...]
-) -> None:
-    out = on_terminal(columns, "--database", database, *command, cwd=tmp_path)
-    table = out.split("\n\n", 1)[1] if command[0] == "run" else out  # sentences are left to the terminal
-    assert max(map(len, table.splitlines())) <= columns
-    if command[0] in {"posteriors", "arms", "run"}:
-        assert all(f"{LONG}{number}" in out for number in range(3)), "an id is never cut"
-    if command[0] == "run" and columns < 100:
-        assert "why: " in out
-        assert "what would have flipped it: " in out
+def test_a_narrow_terminal_is_enough(database: Path, tmp_path: Path, columns: int) -> None:
+    commands = (("posteriors",), ("arms",), ("runs",), ("run", "r1"), ("status",))
+    told = in_one_start(
+        *(("--database", database, *command) for command in commands),
+        cwd=tmp_path,
+        before="import sys; sys.stdout.isatty = lambda: True\n",
+        COLUMNS=str(columns),
+        NO_COLOR="1",
+    )
+    for (name, *_), (code, said, _) in zip(commands, told, strict=True):
+        assert code == 0, name
+        out = said.decode()
+        table = out.split("\n\n", 1)[1] if name == "run" else out  # sentences are left to the terminal
+        assert max(map(len, table.splitlines())) <= columns, name
+        if name in {"posteriors", "arms", "run"}:
+            assert all(f"{LONG}{number}" in out for number in range(3)), "an id is never cut"
+        if name == "run" and columns < 100:
+            assert "why: " in out
+            assert "what would have flipped it: " in out
 
 
 def test_where_a_program_reads_nothing_is_folded_or_padded(database: Path, shell: Shell) -> None:
@@ -291,16 +320,11 @@ def test_any_encoding_will_do(tmp_path: Path, encoding: str) -> None:
     run = {**RUN, "arms": ["tool:x:日本", A]}
     (tmp_path / "runs.jsonl").write_bytes(lines([run]))
     program("--database", "a.db", "import", "runs.jsonl", cwd=tmp_path)
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from dashboard.launch import main; main()"
-    for command in (["run", "r1"], ["posteriors"], ["posteriors", "--format", "csv"], ["run", "--help"]):
-        found = subprocess.run(
-            [sys.executable, "-c", code, "--database", "a.db", *command],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONIOENCODING": encoding},
-            capture_output=True,
-            check=False,
-        )
-        assert (found.returncode, found.stderr) == (0, b""), command
+    asked = (["run", "r1"], ["posteriors"], ["posteriors", "--format", "csv"], ["run", "--help"])
+    told = in_one_start(
+        *(["--database", "a.db", *command] for command in asked), cwd=tmp_path, PYTHONIOENCODING=encoding
+    )
+    assert [(code, err) for code, _, err in told] == [(0, b"")] * len(asked)
 
 
 # Completion
@@ -364,30 +388,20 @@ def test_the_program_knows_itself_by_name() -> None:
 # Without the dashboard
 
 
-def without(*modules: str, arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    """A command where these can't be imported."""
-    code = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:] = {arguments!r}\n"
+def without(*modules: str) -> str:
+    """A program that can't import these."""
+    return (
+        "import sys\n"
         "class Gone:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         f"        if name.split('.')[0] in {modules!r}: raise ModuleNotFoundError(name)\n"
         "sys.meta_path.insert(0, Gone())\n"
         "import importlib.util; real = importlib.util.find_spec\n"
         f"importlib.util.find_spec = lambda name: None if name in {modules!r} else real(name)\n"
-        "from dashboard.launch import main; main()"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=cwd,
-        env={**os.environ, "HOME": str(cwd)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 
 def test_only_what_draws_needs_what_draws(tmp_path: Path) -> None:
-    gone = tuple(launch.NEEDED)
     (tmp_path / "runs.jsonl").write_bytes(lines([RUN]))
     works = (
         ["import", "runs.jsonl"],
@@ -397,16 +411,21 @@ def test_only_what_draws_needs_what_draws(tmp_path: Path) -> None:
         ["export", "out.jsonl"],
         ["--help"],
     )
-    for arguments in works:
-        found = without(*gone, arguments=["--database", "a.db", *arguments], cwd=tmp_path)
-        assert (found.returncode, found.stderr) == (0, ""), arguments
-    for arguments in (["serve"], ["demo"], ["report", "report.html"]):
-        found = without(*gone, arguments=["--database", "a.db", *arguments, "--json"], cwd=tmp_path)
-        refused = json.loads(found.stdout)
-        assert (found.returncode, refused["code"]) == (1, "not_installed")
+    draws = (["serve"], ["demo"], ["report", "report.html"])
+    told = in_one_start(
+        *(["--database", "a.db", *arguments] for arguments in works),
+        *(["--database", "a.db", *arguments, "--json"] for arguments in draws),
+        cwd=tmp_path,
+        before=without(*launch.NEEDED),
+        HOME=str(tmp_path),
+    )
+    assert [(code, err) for code, _, err in told[: len(works)]] == [(0, b"")] * len(works)
+    for code, out, _ in told[len(works) :]:
+        refused = json.loads(out)
+        assert (code, refused["code"]) == (1, "not_installed")
         assert refused["next"] == f"Install with: pip install {' '.join(launch.NEEDED.values())}"
-    found = without("plotly", arguments=["serve", "--json"], cwd=tmp_path)
-    assert json.loads(found.stdout)["next"] == "Install with: pip install plotly"
+    ((_, out, _),) = in_one_start(["serve", "--json"], cwd=tmp_path, before=without("plotly"))
+    assert json.loads(out)["next"] == "Install with: pip install plotly"
 
 
 # Doctor

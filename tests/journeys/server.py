@@ -114,7 +114,8 @@ def serving(
     if content is not None:
         lines = folder / "first.jsonl"
         lines.write_bytes(content)
-        armscope(database, "import", str(lines))
+        with open_learner(database) as learner:
+            learner.import_files(lines)
     command = _COMMAND if n_handles is None else (*_COMMAND[:2], f"{_GRANT.format(n_handles)}; {_COMMAND[2]}")
     said, log = folder / "serve.json", folder / "serve.log"
     with said.open("wb") as out, log.open("wb") as err:

@@ -216,7 +216,7 @@ def _design(sums: Sums, sessions: SessionSums | None, weight: Floats, *, is_log:
     found = session_design(sessions, weight * drawn, is_log=is_log)
     runs = sessions.runs(sums.n.shape) * drawn[..., None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        more = np.nan_to_num(alone.error / found.apart)
+        more = np.where(found.apart > 0, alone.error / found.apart, 0.0)  # none of them drawn: no interval
         all_runs = (sums.n * (weight > 0)[..., None]).sum(-2)
         return Design(
             error=found.error * more,

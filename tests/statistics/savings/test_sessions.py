@@ -113,6 +113,21 @@ def test_sessions_drawn_at_random_stand_for_all() -> None:
     assert estimated.df.max() < 900
 
 
+def test_where_no_session_was_drawn_there_is_a_mean_and_no_interval() -> None:
+    """The first days of a long time, say; the days after them are as they were."""
+    cell, session, amount = drawn(5, n=600)
+    late = session_sums(cell + 4, session, amount, complete=False)
+    sums = sums_of(np.concatenate([cell, cell + 4]), np.tile(amount, 2), (2, 2, 2))
+    told = compare(sums, late)
+    assert told.has_interval.tolist() == [False, True]
+    assert np.isfinite(told.mean).all()
+    assert np.isnan(told.log_error[0])
+    assert (
+        told.log_error[1]
+        == compare(sums_of(cell, amount, (2, 2)), replace(late, cell=late.cell - 4)).log_error
+    )
+
+
 def test_a_subset_of_strata_keeps_its_own_entries() -> None:
     cell, session, amount = drawn(7, n_strata=3)
     every = session_sums(cell, session, amount)
