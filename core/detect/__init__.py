@@ -72,7 +72,8 @@ def detect(run: Run, mode: Mode = "standard", meta_tools: Collection[str] = ("me
 
 
 def _seen(run: Run, plan: _Plan, meta_tools: Collection[str]) -> Evidence:
-    called = {call.name for call in run.calls}
+    names = [call.name for call in run.calls]
+    called = set(names)
     found = bytearray(plan.always)
     for name in called:
         for place in plan.tools.get(name) or plan.spelled(name):
@@ -82,9 +83,11 @@ def _seen(run: Run, plan: _Plan, meta_tools: Collection[str]) -> Evidence:
         found[place] = 1
     return Evidence(
         referenced=tuple(map(bool, found)),
-        references=tuple([reference for _, reference in references]),
-        n_calls=len(run.calls),
-        n_real_calls=sum(call.name not in meta_tools for call in run.calls) if called else 0,
+        references=tuple([reference for _, reference in references]) if references else (),
+        n_calls=len(names),
+        n_real_calls=len(names)
+        if called.isdisjoint(meta_tools)
+        else sum(name not in meta_tools for name in names),
         not_offered=_not_offered(run, called, plan),
     )
 

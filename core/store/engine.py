@@ -118,10 +118,14 @@ class Link:
                 yield rest
                 rest = (learner_id, *islice(flat, size))
 
-        if len(rest) > size:
-            self._driver.executemany(_insert_sql(table, width, _ROWS_PER_STATEMENT, upsert), filled())
-        if len(rest) > 1:
-            self._driver.execute(_insert_sql(table, width, (len(rest) - 1) // width, upsert), rest)
+        if len(rest) <= size:
+            if len(rest) > 1:
+                self._driver.execute(_insert_sql(table, width, (len(rest) - 1) // width, upsert), rest)
+            return
+        self._driver.executemany(_insert_sql(table, width, _ROWS_PER_STATEMENT, upsert), filled())
+        # A statement of just so many rows would be read by SQLite for this once, and takes longer than its rows.
+        last = ((learner_id, *rest[at : at + width]) for at in range(1, len(rest), width))
+        self._driver.executemany(_insert_sql(table, width, 1, upsert), last)
 
     def rows_in(
         self, sql: str, head: Sequence[Any], values: Sequence[Any], tail: Sequence[Any] = ()

@@ -15,7 +15,7 @@ from core.store.claims import Claim, claim, settle_runs, told_again
 from core.store.staging import KnownRun, Part, claim_aside, deferred, set_aside
 from core.store.tally import Tally, hour_of
 from core.store.transaction import Transaction
-from core.store.version import COLUMNS, Version, version_of, write_parts
+from core.store.version import COLUMNS, Version, session_key, session_of, version_of, write_parts
 
 Told = Literal["new", "duplicate", "updated"]
 
@@ -95,7 +95,7 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], import_no
         trace, digest = version.digests()
         run = judged.run
         told = (txn.learner_id, run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1)
-        rows.append((*told, version.session_key(run_no), *version.columns))
+        rows.append((*told, session_key(run_no, *session_of(version.columns)), *version.columns))
     txn.link.many(_INSERT, rows)
     write_parts(txn, [(first + offset, version) for offset, (_, version) in enumerate(fresh)])
     apply(txn, _tally_new(txn, fresh))

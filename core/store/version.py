@@ -51,9 +51,11 @@ COLUMNS: Final = (
 _N_SETTINGS_DEPENDENT: Final = 3
 """The last columns also say what the learner's settings made of the run."""
 
-_CLASS: Final = COLUMNS.index("class")
-_SESSION: Final = COLUMNS.index("session")
 _WITHOUT_OBSERVED: Final = bytes(byte & ~OBSERVED for byte in range(256))
+
+
+session_of: Final = itemgetter(COLUMNS.index("class"), COLUMNS.index("session"))
+"""Of a run's columns those that `session_key` asks for."""
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,10 +103,6 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
         made = _ENCODER.encode((self.columns[-_N_SETTINGS_DEPENDENT:], self.flags))
         trace = _digest(said)
         return trace, _digest(trace.to_bytes(8, "big", signed=True) + made)
-
-    def session_key(self, run_no: int) -> int | None:
-        """What stands in its run's row beside the columns."""
-        return session_key(run_no, self.columns[_CLASS], self.columns[_SESSION])
 
     def encode(self) -> bytes:
         return _ENCODER.encode(self)
@@ -333,7 +331,7 @@ def put(txn: Facts, run_no: int, version: Version) -> None:
     assignments = ", ".join(f"{name} = ?" for name in (*COLUMNS, "session_key"))
     txn.link.run(
         f"UPDATE run SET {assignments} WHERE learner_id = ? AND run_no = ?",
-        [*version.columns, version.session_key(run_no), *place],
+        [*version.columns, session_key(run_no, *session_of(version.columns)), *place],
     )
     write_parts(txn, [(run_no, version)])
 

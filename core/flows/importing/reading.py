@@ -67,9 +67,9 @@ class Reading:
             follow = None if progress is None else partial(progress, self._opened, source)
             try:
                 for entry in source.entries(follow):
-                    self._refuse_own_view(source, entry)
                     judged = self._judged(entry)
                     if judged is None:
+                        self._refuse_own_view(source, entry)
                         self._note(entry)
                     else:
                         self._comparison.fold(judged)
