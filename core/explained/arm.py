@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, assert_never
 
+from core.records.counts import number_of
 from core.records.judgement import Judgement, Stretch
 
 NOT_OFFERED: Final = "not offered lately"
@@ -25,7 +26,7 @@ def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911 - one a na
         case "seed":
             return "seed, always in"
         case "too_early":
-            return f"too early: {one.missing_pulls:,} more pull{'' if one.missing_pulls == 1 else 's'}"
+            return f"too early: {number_of(one.missing_pulls, 'more pull')}"
         case "worth":
             return f"earns its place: {_break_even(one)}"
         case "not_worth":

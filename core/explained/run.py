@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from core.flows.look import ArmFlip, RunArm, RunStory
 from core.records.arm import arm_type
+from core.records.counts import number_of
 from core.records.evidence import Where
 from core.records.observation import Observation
 from core.records.selection import Reason, Selection
@@ -58,7 +59,7 @@ _STATUS: Final = {"aborted": "was aborted", "error": "failed"}
 def _calls(n_calls: int, n_real: int) -> str:
     if n_real:
         other = f" (of {n_calls:,})" if n_calls > n_real else ""
-        return f"{n_real:,} real tool call{'' if n_real == 1 else 's'}{other}"
+        return f"{number_of(n_real, 'real tool call')}{other}"
     return "no real tool call" if not n_calls else f"no real tool call, only {n_calls:,} of meta tools"
 
 
@@ -175,7 +176,7 @@ def recognised(key: str, where: Where | None, *, n_calls: int) -> str:
     """By what an arm in the prompt was recognised; ``where`` None: it was not, in so many calls."""
     if where is not None:
         return _WHERE[where]
-    in_calls = f" in {n_calls:,} call{'' if n_calls == 1 else 's'}" if n_calls else ""
+    in_calls = f" in {number_of(n_calls, 'call')}" if n_calls else ""
     return {
         "tool": f"not called{in_calls}",
         "skill": "not named",
@@ -278,6 +279,4 @@ def _count(number: int | None) -> str:
 
 
 def _tokens(tokens: int | None) -> str:
-    return (
-        "an unknown number of tokens" if tokens is None else f"{tokens:,} token{'' if tokens == 1 else 's'}"
-    )
+    return "an unknown number of tokens" if tokens is None else number_of(tokens, "token")

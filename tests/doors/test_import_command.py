@@ -167,7 +167,7 @@ def test_words_name_what_no_arm_stands_for_and_count_what_was_not_read(shell: Sh
     code, out, err = shell("import", folder)
     assert (code, err) == (0, "")
     said = [line.strip() for line in out.splitlines()]
-    assert "24 runs (prompt) from 1 files (armscope)" in said[0]
+    assert "24 runs (prompt) from 1 file (armscope)" in said[0]
     assert any(
         line.startswith("called without being offered, in so many runs: often (24), tool0 (2)")
         for line in said

@@ -45,7 +45,7 @@ def armscope(folder: Path, *arguments: str, content: bytes) -> subprocess.Comple
 def test_standard_input_is_read(tmp_path: Path, name: str, content: bytes) -> None:
     done = armscope(tmp_path, "import", name, content=content)
     assert (done.returncode, done.stderr) == (0, b""), done
-    assert b"8 runs (prompt) from 1 files (claude-code)" in done.stdout
+    assert b"8 runs (prompt) from 1 file (claude-code)" in done.stdout
     wanted = desk_at(tmp_path / "b.db")
     import_files(wanted, [put(tmp_path, CONTENT)])
     found = desk_at(tmp_path / "a.db")

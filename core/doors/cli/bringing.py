@@ -18,6 +18,7 @@ from core.doors.cli.line import asked, command, desk_of, done, following, writte
 from core.doors.progress import Bar
 from core.doors.terminal import say, say_aside, say_error, say_json_line, say_table
 from core.errors import UnreadableSource
+from core.records.counts import number_of
 from core.records.times import iso
 
 if TYPE_CHECKING:
@@ -219,13 +220,14 @@ def _news(one: ImportAnswer) -> str:
     """What was not known before, on one line; only an import that is an act has news."""
     n_told = one.ledger - one.ledger_duplicates
     ledger = f", {n_told:,} rewards, carried beliefs, resets and notes" if n_told else ""
-    return f"{one.id}: {one.runs - one.duplicates - one.updated:,} new runs, {one.updated:,} grown{ledger}"
+    return f"{one.id}: {number_of(one.runs - one.duplicates - one.updated, 'new run')}, {one.updated:,} grown{ledger}"
 
 
 def _say_import(context: typer.Context, desk: Desk, found: ImportAnswer) -> None:
     say(
-        f"{found.id or 'Nothing new'}: {found.runs:,} runs ({found.unit}) from {found.files:,} files "
-        f"({found.format}): {found.observed:,} observed, {found.skipped:,} skipped{_reasons(found)}."
+        f"{found.id or 'Nothing new'}: {number_of(found.runs, 'run')} ({found.unit}) from "
+        f"{number_of(found.files, 'file')} ({found.format}): {found.observed:,} observed, "
+        f"{found.skipped:,} skipped{_reasons(found)}."
     )
     counts = {
         "known already": found.duplicates,

@@ -11,6 +11,7 @@ import typer
 from core.doors.cli.line import answer, asked, command, desk_of, done, following
 from core.doors.progress import counted
 from core.doors.terminal import say, say_facts, say_table
+from core.records.counts import number_of
 
 if TYPE_CHECKING:
     from core.flows.doctor import Examined
@@ -41,7 +42,7 @@ def verify(context: typer.Context) -> None:
 
     def words() -> None:
         if found.clean:
-            say(f"Everything equals the fold of the facts ({len(found.learners):,} learners).")
+            say(f"Everything equals the fold of the facts ({number_of(len(found.learners), 'learner')}).")
             return
         say(f"{found.n_differences:,} differences:")
         heads = ("learner", "table", "key", "stored", "recomputed")
@@ -76,15 +77,19 @@ def _say_examined(found: Examined) -> None:
         ("database", f"{found.database} ({found.size_bytes / 1e6:,.1f} MB, schema {schema})"),
         ("free on its disk", free),
         ("writing now", found.writer or "nobody"),
-        ("learners", ", ".join(f"{one.name} ({one.runs:,} runs)" for one in found.learners) or "none"),
+        (
+            "learners",
+            ", ".join(f"{one.name} ({number_of(one.runs, 'run')})" for one in found.learners) or "none",
+        ),
     ]
     for last in found.imports:
         calls = ", ".join(last.calls_without_an_arm[:5])
         rows.append(
             (
                 f"last import into {last.learner}",
-                f"{last.id}, {last.at or 'time unknown'}: {last.runs:,} runs, {last.lines_rejected:,} lines "
-                f"rejected, {last.files_unread:,} files not read, calls without an arm: {calls or 'none'}",
+                f"{last.id}, {last.at or 'time unknown'}: {number_of(last.runs, 'run')}, "
+                f"{last.lines_rejected:,} lines rejected, "
+                f"{last.files_unread:,} files not read, calls without an arm: {calls or 'none'}",
             )
         )
     if found.problem is not None:
@@ -132,13 +137,15 @@ def restore(
         "" if found.kept is None else f" What it replaced is kept in {found.kept}; restore that to go back."
     )
     done(
-        context, found, lambda: say(f"{found.database} holds {found.file} again: {found.runs:,} runs.{kept}")
+        context,
+        found,
+        lambda: say(f"{found.database} holds {found.file} again: {number_of(found.runs, 'run')}.{kept}"),
     )
 
 
 def _cost(plan: RestorePlan) -> list[str]:
     """What a restore would cost, in words."""
-    said = [f"{plan.file} is sound and holds {plan.runs:,} runs."]
+    said = [f"{plan.file} is sound and holds {number_of(plan.runs, 'run')}."]
     if plan.runs_lost is None or plan.acts_lost is None:
         return [
             *said,
@@ -146,8 +153,9 @@ def _cost(plan: RestorePlan) -> list[str]:
         ]
     return [
         *said,
-        f"{plan.database} holds {plan.runs_lost:,} runs and {plan.acts_lost:,} acts that the backup does not: they "
-        "will be gone from it, and kept in a file of their own.",
+        f"{plan.database} holds {number_of(plan.runs_lost, 'run')} and "
+        f"{number_of(plan.acts_lost, 'act')} that the backup does not: "
+        "they will be gone from it, and kept in a file of their own.",
     ]
 
 

@@ -12,6 +12,7 @@ from core.doors.cli.line import asked, command, desk_of, done, following
 from core.doors.progress import counted
 from core.doors.terminal import say, say_table
 from core.errors import InvalidInput
+from core.records.counts import number_of
 
 if TYPE_CHECKING:
     from core.flows.export import ExportAnswer
@@ -76,7 +77,7 @@ def export(
 def _say_package(packed: PackageAnswer) -> None:
     manifest = packed.manifest
     say(
-        f"{packed.file}: {manifest.learner} at revision {manifest.revision:,}, {manifest.runs:,} runs, "
+        f"{packed.file}: {manifest.learner} at revision {manifest.revision:,}, {number_of(manifest.runs, 'run')}, "
         f"{manifest.arms:,} arms, {manifest.rewards:,} rewards, {manifest.resets:,} resets."
     )
     say_table(
@@ -87,6 +88,7 @@ def _say_package(packed: PackageAnswer) -> None:
 
 def _export_words(found: ExportAnswer) -> str:
     if found.format == "jsonl":
-        return f"{found.runs:,} runs, {found.rewards:,} rewards and {found.resets:,} resets written to {found.file}."
+        held = f"{number_of(found.runs, 'run')}, {number_of(found.rewards, 'reward')}"
+        return f"{held} and {number_of(found.resets, 'reset')} written to {found.file}."
     tables = found.file if found.observations_file is None else f"{found.file} and {found.observations_file}"
     return f"{found.arms:,} posteriors and {found.observations:,} observations written to {tables}."
