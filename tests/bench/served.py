@@ -18,6 +18,7 @@ from tests.bench.harness import Row, Scale, pairs
 from tests.bench.pages import PAGES, filled
 from tests.bench.servers import bare_page, dashboard
 from tests.bench.visitor import Visitor
+from tests.chromium import find_chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -204,7 +205,7 @@ def _chromium() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - needed by this row alone
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=_SWITCHES)
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=_SWITCHES)
         yield browser
         browser.close()
 

@@ -18,6 +18,7 @@ from tests.bench.importing import peak_mb
 from tests.bench.pages import PAGES, filled, opened
 from tests.bench.servers import free_port, wait_for
 from tests.bench.worlds import desk_at, write_lines
+from tests.chromium import find_chromium
 from tests.conftest import ROOT
 
 _READY: Final = "[data-testid=stApp][data-test-script-state=notRunning][data-test-connection-state=CONNECTED]"
@@ -92,7 +93,7 @@ def _first_page(command: Sequence[str], port_option: str, environment: dict[str,
 
     port = free_port()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=_CHROMIUM)
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=_CHROMIUM)
         page = browser.new_page()
         began = time.perf_counter()
         server = subprocess.Popen(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -11,12 +10,11 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
+from tests.chromium import find_chromium
 from tests.journeys.server import Served, serving
 from tests.journeys.visit import Visit
 from tests.journeys.world import ARMS, run_lines
 
-CHROMIUM: Final = ("chromium-headless-shell", "chromium")
-"""Debian's packages, the one without windows first: it draws the same for a quarter less work."""
 _SWITCHES: Final = (
     "--headless",
     # Pages live for seconds: what compiling their scripts well costs, running them never gives back.
@@ -38,7 +36,7 @@ Profiles = Callable[..., BrowserContext]
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium."""
-    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    found = find_chromium()
     if found is None:
         pytest.skip("needs Debian's Chromium: apt-get install chromium-headless-shell")
     with sync_playwright() as playwright:
