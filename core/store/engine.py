@@ -178,8 +178,6 @@ class Database:
         """Whether the file does not lie there as the last writer left it, and nobody has looked it over since."""
         self.looked_over_ms = 0
         """When a writer last looked it over; 0 = never."""
-        self.is_unlived = False
-        """Whether it was made here a moment ago, and nobody has written to it yet: nothing in it can be damaged."""
         refuse_network(self.path)
 
     @contextmanager
@@ -314,7 +312,7 @@ class Database:
 
     def was_looked_over(self, now_ms: int) -> None:
         """Note that the file was looked over and found sound; only inside `locked`."""
-        self.is_unsure, self.is_unlived, self.looked_over_ms = False, False, now_ms
+        self.is_unsure, self.looked_over_ms = False, now_ms
         self._leave_note()
 
     # The file at the path

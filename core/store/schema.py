@@ -36,7 +36,6 @@ def prepare(database: Database, *, create: bool) -> None:
         with _making(database):
             if _version(database) is None:  # nobody was quicker
                 _migrate(database)
-                database.is_unlived = True
         return
     if found != HEAD:
         raise SchemaMismatch(

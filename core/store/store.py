@@ -130,7 +130,7 @@ class Store:
         """Before the first write after the file was left otherwise than armscope leaves it, and once a day."""
         if not self.database.is_unsure and 0 <= now_ms - self.database.looked_over_ms < DAY_MS:
             return
-        found = None if self.database.is_unlived else look_over(Snapshot(link, learner))
+        found = look_over(Snapshot(link, learner))
         if found is not None:
             raise damaged(self.path, said(found))
         self.database.was_looked_over(now_ms)

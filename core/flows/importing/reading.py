@@ -93,8 +93,7 @@ class Reading:
 
     def _judged(self, entry: Entry) -> Judged | None:
         if isinstance(entry, Run):
-            if self._are_told not in self._judged_by:
-                self._judged_by[self._are_told] = self._judging(self._settings)
+            self._judged_by.setdefault(self._are_told, self._judging(self._settings))
             return judge(entry, self._settings, self._phase)
         return judged_line(entry) if isinstance(entry, RunLine) else None
 
