@@ -78,7 +78,8 @@ def _say_package(packed: PackageAnswer) -> None:
     manifest = packed.manifest
     say(
         f"{packed.file}: {manifest.learner} at revision {manifest.revision:,}, {number_of(manifest.runs, 'run')}, "
-        f"{manifest.arms:,} arms, {manifest.rewards:,} rewards, {manifest.resets:,} resets."
+        f"{number_of(manifest.arms, 'arm')}, {number_of(manifest.rewards, 'reward')}, "
+        f"{number_of(manifest.resets, 'reset')}."
     )
     say_table(
         ("file", "bytes", "SHA-256"),
