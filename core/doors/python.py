@@ -19,11 +19,11 @@ from core.flows.importing import ImportAnswer, import_files
 from core.flows.learn import RecordAnswer
 from core.flows.learners import LearnerSummary
 from core.flows.learners import learners as learners_of
-from core.flows.note import NoteAnswer, note
+from core.flows.note import note
 from core.flows.reset import ResetAnswer, reset
 from core.flows.restore import RestoreAnswer
 from core.flows.restore import restore as restore_backup
-from core.flows.reward import RewardAnswer, reward
+from core.flows.reward import reward
 from core.flows.select import select
 from core.flows.settings import SettingAnswer, change
 from core.flows.undo import UndoAnswer, redo, undo
@@ -32,9 +32,11 @@ from core.records.arm import Arm, ArmType
 from core.records.candidate import tool_candidate
 from core.records.judgement import Judgement
 from core.records.learner import LearnerSettings
+from core.records.note import NoteAnswer
 from core.records.observation import Observation, RewardOutcome
 from core.records.posterior import Posterior
 from core.records.reset import Target
+from core.records.reward import RewardAnswer
 from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage
 from core.records.run_page import RunRow
 from core.records.selection import Selection

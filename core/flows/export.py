@@ -38,9 +38,11 @@ from core.formats.openclaw_shape import (
 from core.permissions import authorise
 from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
 from core.records.times import iso
+from core.store.export_rows import arm_lines, run_lines
 from core.store.files import opener, sync_names
+from core.store.ledger import reward_lines
+from core.store.lines import fact_lines
 from core.store.reads import arm_columns, totals
-from core.store.telling import told_arms, told_notes, told_resets, told_rewards, told_runs
 from core.store.transaction import Snapshot
 
 ExportFormat = Literal["jsonl", "json", "csv"]
@@ -157,13 +159,8 @@ def lines(snapshot: Snapshot, progress: Progress | None = None) -> Iterator[Ledg
     yield LearnerLine(
         armscope=1, name=snapshot.name, origin=snapshot.origin or None, settings=snapshot.settings
     )
-    yield from told_arms(snapshot)
-    streams = (
-        _steps(snapshot, progress).each(told_runs(snapshot)),
-        told_rewards(snapshot),
-        told_resets(snapshot),
-        told_notes(snapshot),
-    )
+    yield from arm_lines(snapshot)
+    streams = [_steps(snapshot, progress).each(run_lines(snapshot)), *fact_lines(snapshot)]
     for _, line in heapq.merge(*streams, key=itemgetter(0)):
         yield line
 
@@ -202,7 +199,7 @@ class View:
     def observations(self) -> Iterator[Observed]:
         """Automatic ones and the ledger's, by revision."""
         corrected = self._corrected()
-        streams = (self._steps.each(told_runs(self._snapshot)), told_rewards(self._snapshot))
+        streams = (self._steps.each(run_lines(self._snapshot)), reward_lines(self._snapshot))
         for _, line in heapq.merge(*streams, key=itemgetter(0)):
             if isinstance(line, RunLine):
                 found: Iterable[Observed] = automatic(line, corrected.get(line.run.uid, frozenset()))
@@ -239,7 +236,7 @@ class View:
         )
 
     def _traces(self) -> Iterator[object]:
-        for _, line in self._steps.each(told_runs(self._snapshot)):
+        for _, line in self._steps.each(run_lines(self._snapshot)):
             if isinstance(line, RunLine) and line.outcome != "empty":
                 self._counts["runs"] += 1
                 yield trace_of(line.run)
@@ -247,7 +244,7 @@ class View:
     def _corrected(self) -> dict[str, frozenset[str]]:
         """Arms of each run whose automatic observation a standing correction replaces."""
         found: dict[str, frozenset[str]] = {}
-        for _, line in told_rewards(self._snapshot):
+        for _, line in reward_lines(self._snapshot):
             if isinstance(line, RewardLine) and line.observation == "correction" and not line.undone:
                 run = line.context.run or ""
                 found[run] = found.get(run, frozenset()) | {line.arm}

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from core.flows.desk import Desk
-from core.flows.requests import digest, repeated, reply_to, unknown_arm
-from core.records.note import check_text
+from core.flows.requests import repeated, unknown_arm
+from core.records.note import NoteAnswer, check_text, note_payload
 from core.records.observation import check_request_key
-from core.store.notes import add_note
+from core.store.notes import add_note, reply_to_note
 from core.store.reads import listed_arm
-from core.store.replies import Reply, keep_reply
-
-
-class NoteAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written; ``id`` is what `undo` takes."""
-
-    id: str
-    arm: str
-    text: str
+from core.store.replies import keep_reply
 
 
 def note(desk: Desk, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
@@ -30,29 +20,15 @@ def note(desk: Desk, arm: str, text: str, *, key: str | None = None) -> NoteAnsw
     said = check_text(text)
     check_request_key(key)
     with desk.writing("reward") as txn:
-        kept = None if key is None else repeated(txn, key, asked(arm, said), NoteAnswer)
+        kept = None if key is None else repeated(txn, key, note_payload(arm, said), NoteAnswer)
         if kept is not None:
             return kept
         arm_no = listed_arm(txn, arm)
         if arm_no is None:
             raise unknown_arm(txn, arm)
         number = add_note(txn, arm_no, said, actor=txn.actor.name, at_ms=txn.now_ms)
-        answer = _answer(number, arm, said)
+        answer = NoteAnswer(id=f"note-{number}", arm=arm, text=said)
         txn.audit("note", answer.id, {"arm": arm, "text": said})
         if key is not None:
-            keep_reply(txn, key, note_reply(number, arm, said))
+            keep_reply(txn, key, reply_to_note(number, arm, said))
         return answer
-
-
-def note_reply(number: int, arm: str, text: str) -> Reply:
-    """What the request that made a note is answered with."""
-    return reply_to("note", number, asked(arm, text), _answer(number, arm, text))
-
-
-def asked(arm: str, text: str) -> int:
-    """Digest of what the caller said; never that of another verb."""
-    return digest(("note", arm, text))
-
-
-def _answer(number: int, arm: str, text: str) -> NoteAnswer:
-    return NoteAnswer(id=f"note-{number}", arm=arm, text=text)

@@ -1,15 +1,14 @@
-"""Requests: what all verbs do alike: tell repeats from conflicts, keep replies, refuse unknown arms."""
+"""Requests: what all verbs do alike: tell repeats from conflicts, refuse unknown arms."""
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import Final, TypeVar
 
 import msgspec
 
-from core.errors import Conflict, UnknownArm
+from core.errors import UnknownArm
 from core.store.reads import near_keys
-from core.store.replies import Reply, ReplyKind, reply_of
+from core.store.replies import reply_of, taken
 from core.store.transaction import Snapshot, Transaction
 
 _A = TypeVar("_A")
@@ -30,20 +29,6 @@ def unknown_arm(facts: Transaction | Snapshot, key: str, next_step: str = USE_A_
     )
 
 
-def digest(said: object) -> int:
-    """Signed 64 bits that stand for what a caller said.
-
-    >>> digest(("note", "tool:fs:Read", "slow")) == digest(["note", "tool:fs:Read", "slow"])
-    True
-    """
-    return int.from_bytes(blake2b(msgspec.json.encode(said), digest_size=8).digest(), "big", signed=True)
-
-
-def reply_to(kind: ReplyKind, number: int, payload: int, answer: msgspec.Struct) -> Reply:
-    """What the request of this digest, which made this fact, is answered with, now and when it is repeated."""
-    return Reply(kind, number, payload, msgspec.json.encode(answer).decode())
-
-
 def repeated(txn: Transaction, key: str, payload: int, answer: type[_A]) -> _A | None:
     """The first answer, where this key has been answered already.
 
@@ -55,13 +40,3 @@ def repeated(txn: Transaction, key: str, payload: int, answer: type[_A]) -> _A |
     if kept.payload != payload:
         raise taken(key, kept)
     return msgspec.json.decode(kept.answer, type=answer)
-
-
-def taken(key: str, kept: Reply) -> Conflict:
-    """The error for a key that stands for other content."""
-    first = msgspec.json.decode(kept.answer)  # of any verb that takes keys
-    what = f": {first['reward']:g} for {first['arm']}" if "reward" in first else ""
-    return Conflict(
-        f"The idempotency key {key!r} already stands for {first['id']}{what}.",
-        next_step=f"Use a new key for a new {kept.kind}.",
-    )

@@ -3,95 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 
-from core.errors import Conflict, InvalidInput, InvalidReward, NotApplicable, UnknownRun
+from core.errors import Conflict, NotApplicable, UnknownRun
 from core.flows.desk import Desk
-from core.flows.requests import OR_MAKE_IT, digest, repeated, reply_to, unknown_arm
-from core.records.arm import MICRO, Arm, check_key
+from core.flows.requests import OR_MAKE_IT, repeated, unknown_arm
+from core.records.arm import MICRO, Arm
 from core.records.judged import INCLUDED, OBSERVED
-from core.records.observation import (
-    OUTCOME_REWARDS,
-    Amount,
-    RewardOutcome,
-    check_reason,
-    check_request_key,
-    check_reward,
-    reward_of,
-)
+from core.records.observation import Amount, RewardOutcome
+from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
 from core.store.ledger import Entry, add_observations
 from core.store.reads import FoundRun, arm_row, find_run, listed_arm, newest_about, outcome_of
-from core.store.replies import keep_reply
+from core.store.replies import keep_reply, reply_to
 from core.store.transaction import DECLARED, Detail, Facts, Transaction
-
-
-class RewardAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was recorded and where the posterior stands after it. ``rounded``: finer than a millionth."""
-
-    id: str
-    arm: str
-    kind: Literal["feedback", "correction"]
-    reward: float
-    run: str | None
-    lagged: bool
-    alpha: float
-    beta: float
-    mean: float
-    pulls: int
-    rounded: bool = False
-
-
-class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """One manual reward as a caller asks for it; checked when made.
-
-    An explicit ``value`` wins over the ``outcome``; neither means accepted. ``correct`` replaces the automatic
-    observation of the arm in ``run``; else one more observation is added, in that run's epoch. ``seen`` is the
-    newest reward by hand about the arm in that run that the caller knows of ("" = none): a newer one is a conflict.
-
-    >>> RewardOrder(arm="tool:fs:Read", outcome="rejected").reward
-    0.0
-    """
-
-    arm: str
-    value: float | None = None
-    outcome: RewardOutcome | None = None
-    reason: str | None = None
-    run: str | None = None
-    correct: bool = False
-    key: str | None = None
-    create: bool = False
-    seen: str | msgspec.UnsetType = msgspec.UNSET
-
-    def __post_init__(self) -> None:
-        check_key(self.arm)
-        if self.outcome is not None and self.outcome not in OUTCOME_REWARDS:
-            raise InvalidReward(
-                f"An outcome must be one of {', '.join(OUTCOME_REWARDS)}, got {str(self.outcome)[:40]!r}.",
-                next_step="Correct it, or send a number from 0 to 1; nothing was recorded.",
-            )
-        reward_of(self.value, self.outcome)
-        check_reason(self.reason)
-        check_request_key(self.key)
-        if self.correct and self.run is None:
-            raise InvalidInput(
-                "A correction must name the run it corrects, got none.",
-                next_step="Add the run, or send it as feedback.",
-            )
-
-    @property
-    def reward(self) -> float:
-        return reward_of(self.value, self.outcome)
-
-    def payload(self) -> int:
-        """Digest of what the caller said, times and what it knew left out; 1 and 1.0 say the same."""
-        value = None if self.value is None else check_reward(self.value)
-        return digest(msgspec.structs.replace(self, key=None, value=value, seen=msgspec.UNSET))
-
-    def first_answer(self, txn: Transaction) -> RewardAnswer | None:
-        """What it was answered with before, under its key."""
-        return None if self.key is None else repeated(txn, self.key, self.payload(), RewardAnswer)
 
 
 def reward(
@@ -151,9 +76,14 @@ def _answered(
     txn: Transaction, orders: Sequence[RewardOrder], indexes: Sequence[int]
 ) -> dict[int, RewardAnswer]:
     """Answers to orders of different keys: as the first time, or fresh."""
-    repeated = {index: orders[index].first_answer(txn) for index in indexes}
-    made = iter(_record(txn, [orders[index] for index, answer in repeated.items() if answer is None]))
-    return {index: next(made) if answer is None else answer for index, answer in repeated.items()}
+    first = {index: _first_answer(txn, orders[index]) for index in indexes}
+    made = iter(_record(txn, [orders[index] for index, answer in first.items() if answer is None]))
+    return {index: next(made) if answer is None else answer for index, answer in first.items()}
+
+
+def _first_answer(txn: Transaction, order: RewardOrder) -> RewardAnswer | None:
+    """What an order was answered with before, under its key."""
+    return None if order.key is None else repeated(txn, order.key, order.payload(), RewardAnswer)
 
 
 def _record(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
@@ -244,14 +174,6 @@ def _nothing_newer(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) -
     raise Conflict(
         f"{order.arm} in run {run.run_no} was {said} by {actor} meanwhile.",
         next_step="Look at it, and send yours again if it is still to count.",
-    )
-
-
-def not_in_prompt(arm: str, run_no: int) -> NotApplicable:
-    """The error for a reward of an arm that names a run which was without it."""
-    return NotApplicable(
-        f"{arm} was not in the prompt of run {run_no}, so that run says nothing about it.",
-        next_step="Leave the run out to reward the arm by itself.",
     )
 
 

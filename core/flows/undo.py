@@ -7,7 +7,6 @@ import msgspec
 from core.flows.desk import Desk
 from core.permissions import authorise
 from core.records.actor import Actor
-from core.store.tables import ActKind
 from core.store.transaction import Transaction
 from core.store.undoing import Act, find_act, left_out, standing_undos
 from core.store.undoing import undo as undo_act
@@ -22,7 +21,7 @@ class UndoAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: str
     undone: str
-    kind: ActKind
+    kind: str
     left_out: int = 0
 
 

@@ -86,7 +86,7 @@ for another is refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -100,13 +100,9 @@ from core.records.arm import Arm, Prior
 from core.records.evidence import Reference
 from core.records.ledger_lines import (
     LINES_VERSION,
-    ArmLine,
-    LearnerLine,
     LedgerLine,
-    NoteLine,
-    ResetLine,
-    RewardLine,
     RunLine,
+    SaidLine,
 )
 from core.records.limits import Count, Duration, Label, Millis, Tokens, shown
 from core.records.run import Call, Inventory, InventoryKind, Phase, Run, RunClass, Status, Unit, Usage
@@ -174,7 +170,7 @@ class _Version(msgspec.Struct):
     armscope: int
 
 
-_LINE: Final = msgspec.json.Decoder(LearnerLine | ArmLine | RewardLine | ResetLine | NoteLine | _Run)
+_LINE: Final = msgspec.json.Decoder(SaidLine | _Run)
 _ARMS: Final = msgspec.json.Decoder(list[str | _Arm])
 _VERSION: Final = msgspec.json.Decoder(_Version)
 _ENCODER: Final = msgspec.json.Encoder()
@@ -187,7 +183,7 @@ _REQUIRED: Final[dict[bytes, frozenset[str]]] = {
     msgspec.json.encode(record.__struct_config__.tag): frozenset(
         field.encode_name for field in msgspec.structs.fields(record) if field.required
     )
-    for record in (LearnerLine, ArmLine, RewardLine, ResetLine, NoteLine, _Run)
+    for record in (*get_args(SaidLine), _Run)
 }
 """Kinds of line as JSON writes them, and the fields that none of the kind goes without."""
 
@@ -343,6 +339,7 @@ def _check_references(references: Sequence[Reference], inventory: Inventory) -> 
 def write(lines: Iterable[LedgerLine | Run]) -> Iterator[bytes]:
     """The lines as JSON, each ended by a newline; reading them gives equal records.
 
+    >>> from core.records.ledger_lines import LearnerLine
     >>> list(write([LearnerLine(armscope=1, name="default")]))[0].startswith(b'{"kind":"learner"')
     True
     """
@@ -350,7 +347,7 @@ def write(lines: Iterable[LedgerLine | Run]) -> Iterator[bytes]:
         yield _ENCODER.encode(_written(line)) + b"\n"
 
 
-def _written(line: LedgerLine | Run) -> LearnerLine | ArmLine | RewardLine | ResetLine | NoteLine | _Run:
+def _written(line: LedgerLine | Run) -> SaidLine | _Run:
     if isinstance(line, Run):
         return _written_run(line)
     if not isinstance(line, RunLine):

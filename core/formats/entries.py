@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from core.records.ledger_lines import ArmLine, LearnerLine, NoteLine, ResetLine, RewardLine, RunLine
+from core.records.ledger_lines import LedgerLine
 from core.records.run import Run, Unit
 
 MIB: Final = 1 << 20
@@ -91,20 +91,7 @@ class Remark:
     text: str
 
 
-Entry = (
-    Run
-    | RunLine
-    | LearnerLine
-    | ArmLine
-    | RewardLine
-    | ResetLine
-    | NoteLine
-    | Rejected
-    | Outside
-    | Stated
-    | Remark
-    | Skipped
-)
+Entry = Run | LedgerLine | Rejected | Outside | Stated | Remark | Skipped
 Progress = Callable[[int], None]
 """Called with the bytes read of a file so far, as it lies on disk (compressed, if it is)."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
-ActionName = Literal["reward", "reset", "undo", "import", "setting", "note", "create"]
+ActionName = str
+"""What was done: the name of a kind of fact that is an act (`core.store.facts`), or ``create`` of a learner."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -284,7 +284,15 @@ def carried_prefix(arm: str) -> str:
     return f"carried/{hashlib.sha256(arm.encode()).hexdigest()[:16]}/"
 
 
-LedgerLine = LearnerLine | ArmLine | RewardLine | ResetLine | NoteLine | RunLine
+FactLine = RewardLine | ResetLine | NoteLine
+"""Lines of what people did, one for each kind of fact that goes from one learner to another; each has an ``id`` and
+says whether it is ``undone``.
+"""
+SaidLine = LearnerLine | ArmLine | FactLine
+"""What a file says besides runs."""
+LedgerLine = SaidLine | RunLine
+PlacedLine = tuple[int, LedgerLine]
+"""A line and the revision that it is told at."""
 
 
 def _check_id(text: str) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.records.limits import kept
+from core.records.request import digest
 
 MAX_NOTE_CHARS: Final = 2_000
 
@@ -21,6 +22,19 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
     at_ms: int
     undone: bool = False
+
+
+class NoteAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was written; ``id`` is what `undo` takes."""
+
+    id: str
+    arm: str
+    text: str
+
+
+def note_payload(arm: str, text: str) -> int:
+    """Digest of what the caller said; never that of another verb."""
+    return digest(("note", arm, text))
 
 
 def check_text(text: str) -> str:

@@ -8,14 +8,17 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from core.records.judged import INCLUDED, OBSERVED
+from core.store.arms import descriptions
 from core.store.caches import CHUNK, newest_observations, tally_facts
-from core.store.claims import LEDGER_KINDS, LedgerKind, descriptions, plans, standings
 from core.store.damage import Difference, damage, glance, guarded, size_of
+from core.store.facts import TOLD
+from core.store.provenance import plans, standings
 from core.store.reads import numbered_runs
 from core.store.settings import folded_settings
-from core.store.tables import ACT_TABLES
+from core.store.tables import ACTS, NUMBERED, metadata
 from core.store.tally import ArmDay, ArmHour, Tally, UsageHour, merged
-from core.store.transaction import NUMBERS, TOLD, Snapshot, base_of
+from core.store.transaction import TOLD as BY_IMPORT
+from core.store.transaction import Snapshot, base_of
 from core.store.version import session_key
 
 Key = TypeVar("Key")
@@ -36,8 +39,8 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("undone", _acts(snapshot)),
         ("outcome", _flags(snapshot)),
         ("run", _in_sessions(snapshot)),
-        ("run", _claimed(snapshot, taken)),
-        *((kind, _told(snapshot, kind)) for kind in LEDGER_KINDS),
+        ("run", _attributed(snapshot, taken)),
+        *((fact.table.name, _told(snapshot, fact.table.name)) for fact in TOLD.values()),
         ("arm", _listed(snapshot)),
         ("arm", _described(snapshot)),
         ("learner", _counters(snapshot)),
@@ -157,7 +160,7 @@ def _posteriors(snapshot: Snapshot, tally: Tally) -> dict[object, object]:
 def _marked(snapshot: Snapshot) -> dict[object, object]:
     """Acts that are marked as undone."""
     found: dict[object, object] = {}
-    for kind, table in ACT_TABLES.items():
+    for kind, table in ACTS.items():
         rows = snapshot.link.rows(
             f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1', [snapshot.learner_id]
         )
@@ -198,7 +201,7 @@ def _in_sessions(snapshot: Snapshot) -> Iterator[Difference]:
             yield Difference("run", str(run_no), f"session key {stored}", f"session key {key}")
 
 
-def _claimed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Difference]:
+def _attributed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Difference]:
     """Runs stand, in the version and epoch, as the imports that are not undone say."""
     for run_nos in numbered_runs(snapshot, CHUNK):
         now = {
@@ -217,7 +220,7 @@ def _claimed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Diffe
         taken(len(run_nos))
 
 
-def _told(snapshot: Snapshot, kind: LedgerKind) -> Iterator[Difference]:
+def _told(snapshot: Snapshot, kind: str) -> Iterator[Difference]:
     """Rewards, resets and notes stand, and count from the revision, as the imports that told them say; of what was
     asked for under one key one fact stands.
     """
@@ -240,12 +243,12 @@ def _listed(snapshot: Snapshot) -> Iterator[Difference]:
     """Arms are marked as told by an import where, and only where, one that names them stands."""
     for key, declared in snapshot.link.rows(
         "SELECT a.key, a.declared FROM arm a WHERE a.learner_id = ?"
-        f" AND (a.declared & {TOLD} <> 0) <> EXISTS (SELECT 1 FROM sighting s JOIN import i"
+        f" AND (a.declared & {BY_IMPORT} <> 0) <> EXISTS (SELECT 1 FROM provenance s JOIN import i"
         "   ON i.learner_id = s.learner_id AND i.import_no = s.import_no"
         "   WHERE s.learner_id = a.learner_id AND s.kind = 'arm' AND s.no = a.arm_no AND i.undone = 0)",
         [snapshot.learner_id],
     ):
-        yield Difference("arm", key, f"declared {declared}", f"declared {declared ^ TOLD}")
+        yield Difference("arm", key, f"declared {declared}", f"declared {declared ^ BY_IMPORT}")
 
 
 def _described(snapshot: Snapshot) -> Iterator[Difference]:
@@ -266,7 +269,7 @@ def _words(token_cost: int | None, label: str | None) -> str:
 
 def _counters(snapshot: Snapshot) -> Iterator[Difference]:
     """Numbers still to be given lie beyond those that were given, and no fact is newer than the learner."""
-    for name in NUMBERS:
+    for name in NUMBERED:
         row = snapshot.link.row(
             f'SELECT next_{name}_no, (SELECT coalesce(max({name}_no), 0) + 1 FROM "{name}"'
             " WHERE learner_id = l.learner_id) FROM learner l WHERE learner_id = ?",
@@ -274,7 +277,7 @@ def _counters(snapshot: Snapshot) -> Iterator[Difference]:
         )
         if row is not None and row[0] < row[1]:
             yield Difference("learner", f"next_{name}_no", str(row[0]), f"{row[1]} or more")
-    for table in ("run", "observation", "reset", "import", "setting", "note", "undo", "audit"):
+    for table in [name for name in NUMBERED if "revision" in metadata.tables[name].columns]:
         row = snapshot.link.row(
             f'SELECT max(revision) FROM "{table}" WHERE learner_id = ? AND revision < ?',
             [snapshot.learner_id, snapshot.staged.revision or _EVER],

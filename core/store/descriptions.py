@@ -1,4 +1,4 @@
-"""Descriptions: who said what of an arm's token cost and label.
+"""Descriptions: who said what of an arm's token cost and label, as rows of ``provenance``.
 
 Every import is remembered by what it says last of an arm, recording directly as import 0. What counts is what
 was said last by those that stand, of cost and label each for itself; so undoing an import leaves exactly what
@@ -37,10 +37,9 @@ class Description(NamedTuple):
 
 _NOTHING: Final = Description()
 _UPSERT: Final = (
-    "INSERT INTO description VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner_id, arm_no, import_no) DO UPDATE"
-    " SET token_cost = coalesce(excluded.token_cost, token_cost),"
-    " cost_revision = max(excluded.cost_revision, cost_revision),"
-    " label = coalesce(excluded.label, label), label_revision = max(excluded.label_revision, label_revision)"
+    "INSERT INTO provenance (learner_id, kind, no, import_no, revision, said) VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE SET said = excluded.said, revision ="
+    " CASE WHEN excluded.revision > provenance.revision THEN excluded.revision ELSE provenance.revision END"
 )
 
 
@@ -86,21 +85,13 @@ class Descriptions:
 
     def _write(self, news: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
         self._before |= self._present({arm_no for arm_no, _ in news} - self._before.keys())
-        self._link.many(
-            _UPSERT,
-            [
-                (
-                    self._learner_id,
-                    arm_no,
-                    import_no,
-                    arm.token_cost,
-                    0 if arm.token_cost is None else revision,
-                    arm.label,
-                    0 if arm.label is None else revision,
-                )
-                for arm_no, arm in news
-            ],
-        )
+        said = [
+            (self._learner_id, kind, arm_no, import_no, revision, str(value))
+            for arm_no, arm in news
+            for kind, value in (("cost", arm.token_cost), ("label", arm.label))
+            if value is not None
+        ]
+        self._link.many(_UPSERT, said)
         self._link.many(
             "UPDATE arm SET token_cost = coalesce(?, token_cost), label = coalesce(?, label)"
             " WHERE learner_id = ? AND arm_no = ?",
@@ -114,19 +105,19 @@ def last_said(
     """What was said last of arms by imports that are not ``undone``; arms nobody speaks of are left out."""
     costs: dict[int, tuple[int, int, int]] = {}
     labels: dict[int, tuple[int, int, str]] = {}
-    for arm_no, import_no, cost, cost_revision, label, label_revision in link.rows_in(
-        "SELECT arm_no, import_no, token_cost, cost_revision, label, label_revision FROM description"
-        " WHERE learner_id = ? AND arm_no IN ({})",
+    for arm_no, import_no, kind, revision, said in link.rows_in(
+        "SELECT no, import_no, kind, revision, said FROM provenance"
+        " WHERE learner_id = ? AND kind IN ('cost', 'label') AND no IN ({})",
         [learner_id],
         list(arm_nos),
     ):
         if import_no in undone:
             continue
-        if cost is not None:
-            said_cost = (cost_revision, import_no, cost)
+        if kind == "cost":
+            said_cost = (revision, import_no, int(said))
             costs[arm_no] = max(costs.get(arm_no, said_cost), said_cost)
-        if label is not None:
-            said_label = (label_revision, import_no, label)
+        else:
+            said_label = (revision, import_no, said)
             labels[arm_no] = max(labels.get(arm_no, said_label), said_label)
     found = {}
     for arm_no in costs.keys() | labels.keys():

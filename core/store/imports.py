@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from core.store.transaction import Transaction
 
-_AFTER_EVERY_TEXT = "\U0010ffff"
-
 
 class Reopened(NamedTuple):
     """An import that goes on: its number, and what it answered so far, as JSON."""
@@ -37,16 +35,6 @@ def reopen_import(txn: Transaction, act: str) -> Reopened | None:
         [txn.learner_id, int(number)],
     )
     return None if row is None else Reopened(int(row[0]), row[1].encode())
-
-
-def standing_rewards(txn: Transaction, prefix: str) -> bool:
-    """Whether some reward counts that an import told under an id that begins so."""
-    row = txn.link.row(
-        "SELECT 1 FROM observation WHERE learner_id = ? AND uid >= ? AND uid < ? AND uid <> ''"
-        " AND standing = 1 AND undone = 0 LIMIT 1",
-        [txn.learner_id, prefix, prefix + _AFTER_EVERY_TEXT],
-    )
-    return row is not None
 
 
 def finish_import(txn: Transaction, number: int, summary: str) -> None:

@@ -1,16 +1,40 @@
-"""Ledger: every observation that is not automatic, append-only."""
+"""Ledger: every observation that is not automatic, append-only; as rows, and as the lines of an export."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from core.records.observation import Kind
+import msgspec
+
+from core.errors import UnreadableSource
+from core.records.arm import MICRO
+from core.records.judged import INCLUDED
+from core.records.ledger_lines import (
+    PlacedLine,
+    RewardContext,
+    RewardLine,
+    RewardReply,
+    carried_prefix,
+    digest_of,
+    digest_text,
+)
+from core.records.observation import Amount, Kind, reward_of
+from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
 from core.store.caches import apply, shifting
-from core.store.claims import claim_ledger, standing_of
+from core.store.engine import Row
+from core.store.reads import arm_row, outcome_of, run_of_uid
+from core.store.replies import HOLDS, Reply, reply_to
 from core.store.tally import Tally, hour_of
-from core.store.transaction import Transaction
+from core.store.transaction import Snapshot, Transaction
+
+_AFTER_EVERY_TEXT: Final = "\U0010ffff"
+_INSERT: Final = (
+    "INSERT INTO observation (learner_id, observation_no, uid, kind, arm_no, run_no, success_micro, failure_micro,"
+    " pulls, actor, reason, at_ms, import_no, revision, standing, undone)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0)"
+)
 
 
 class Entry(NamedTuple):
@@ -36,7 +60,7 @@ def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: i
     rows = [_row(txn, number, entry, import_no) for number, entry in zip(numbers, entries, strict=True)]
     about = sorted({entry.run_no for entry in entries if entry.run_no})
     with shifting(txn, about):
-        txn.link.many(f"INSERT INTO observation VALUES ({', '.join('?' * 16)})", rows)
+        txn.link.many(_INSERT, rows)
     loose = [entry for entry in entries if not entry.run_no]
     if loose:
         apply(txn, _tally_new(txn, loose))  # what is new and about no run only adds
@@ -53,62 +77,16 @@ def _tally_new(txn: Transaction, entries: Sequence[Entry]) -> Tally:
     return tally
 
 
-def tell_observation(txn: Transaction, uid: str, import_no: int) -> int | None:
-    """Note that an import tells an observation that is known; its number, None if it is not known."""
-    row = txn.link.row(
-        "SELECT observation_no FROM observation WHERE learner_id = ? AND uid = ? AND uid <> ''",
-        [txn.learner_id, uid],
-    )
-    if row is None:
-        return None
-    claim_observation(txn, row[0], import_no)
-    return int(row[0])
-
-
-def claim_observation(txn: Transaction, number: int, import_no: int) -> None:
-    """Note that an import tells an observation that is here: it stands while any import that tells it does."""
-    own = txn.link.row(
-        "SELECT import_no FROM observation WHERE learner_id = ? AND observation_no = ?",
-        [txn.learner_id, number],
-    )
-    if own != (import_no,):
-        claim_ledger(txn, "observation", number, import_no)
-        settle_observation(txn, number)
-
-
-def settle_observation(txn: Transaction, number: int) -> None:
-    """Let an imported observation stand as its standing claims say."""
-    row = txn.link.row(
-        "SELECT run_no, import_no, revision, standing FROM observation"
-        " WHERE learner_id = ? AND observation_no = ?",
-        [txn.learner_id, number],
-    )
-    if row is None:
-        return
-    run_no, import_no, revision, was = row
-    standing, since = standing_of(txn, "observation", number, (import_no, revision))
-    if (standing, since) != (bool(was), revision):
-        txn.tell_news()
-        with _shifting_one(txn, number, run_no):
-            txn.link.run(
-                "UPDATE observation SET standing = ?, revision = ? WHERE learner_id = ? AND observation_no = ?",
-                [int(standing), since, txn.learner_id, number],
-            )
-
-
-def mark_observation(txn: Transaction, number: int, *, undone: bool) -> None:
-    """Take an observation's effect away, or give it back."""
+def moving_reward(
+    txn: Transaction,
+    number: int,
+    since: int,  # noqa: ARG001 - no matter since when
+) -> AbstractContextManager[None]:
+    """Around a change of whether an observation stands: its effect is taken away and given back."""
     row = txn.link.row(
         "SELECT run_no FROM observation WHERE learner_id = ? AND observation_no = ?", [txn.learner_id, number]
     )
-    with _shifting_one(txn, number, row[0] if row else 0):
-        txn.link.run(
-            "UPDATE observation SET undone = ? WHERE learner_id = ? AND observation_no = ?",
-            [int(undone), txn.learner_id, number],
-        )
-
-
-def _shifting_one(txn: Transaction, number: int, run_no: int) -> AbstractContextManager[None]:
+    run_no = row[0] if row else 0
     return shifting(txn, [run_no] if run_no else [], [] if run_no else [number])
 
 
@@ -128,6 +106,180 @@ def _row(txn: Transaction, number: int, entry: Entry, import_no: int) -> tuple[i
         entry.at_ms,
         import_no,
         txn.revision,
-        1,
-        0,
+    )
+
+
+# Rows → lines
+
+
+def reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """Ledger rows that stand or are undone, never before their run; with the keys they hold."""
+    for row in snapshot.link.each(
+        "SELECT CASE WHEN r.revision > b.revision THEN r.revision ELSE b.revision END AS told,"
+        " b.observation_no, b.uid, a.key, b.kind,"
+        " b.success_micro, b.failure_micro, b.pulls, b.at_ms, b.undone, b.reason, b.actor, r.uid, b.revision,"
+        " p.key, p.payload, p.answer"
+        " FROM observation b JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
+        " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
+        " LEFT JOIN reply p ON p.learner_id = b.learner_id AND p.kind = 'reward' AND p.no = b.observation_no"
+        f" AND {HOLDS}"
+        " WHERE b.learner_id = ? AND b.standing = 1 AND coalesce(r.standing, 1) = 1"
+        " ORDER BY told, b.observation_no",
+        [snapshot.learner_id],
+    ):
+        yield row[0], _reward_line(snapshot, row[1:])
+
+
+def _reward_line(snapshot: Snapshot, row: Row) -> RewardLine:
+    number, uid, arm, kind, success, failure, pulls, at_ms, undone, reason, actor, run, revision = row[:13]
+    key, payload, answer = row[13:]
+    weight = success + failure
+    carried = kind == "carried"
+    return RewardLine(
+        id=uid or f"{snapshot.origin}/reward-{number}",
+        arm=arm,
+        observation=kind,
+        reward=None if carried else success / weight,
+        weight_micro=MICRO if carried else weight,
+        success_micro=success if carried else None,
+        failure_micro=failure if carried else None,
+        pulls=pulls if carried else None,
+        at_ms=at_ms,
+        undone=bool(undone),
+        revision=revision,
+        key=key,
+        reply=None if key is None else _reward_reply(payload, answer),
+        context=RewardContext(lagged=True, reason=reason or None, by=actor, run=run),
+    )
+
+
+def _reward_reply(payload: int, answer: str) -> RewardReply:
+    said = msgspec.json.decode(answer)
+    known = {name: said[name] for name in RewardReply.__struct_fields__ if name in said}
+    return msgspec.convert({**known, "asked": digest_text(payload)}, RewardReply)
+
+
+# Lines → rows
+
+
+def read_reward(txn: Transaction, line: RewardLine, import_no: int) -> int:
+    """Append a reward or carried belief that a file tells; its number."""
+    _refuse_later_state(txn, line)
+    return add_observations(txn, [_entry(txn, line)], import_no=import_no)[0]
+
+
+def _refuse_later_state(txn: Transaction, line: RewardLine) -> None:
+    """A belief carried before with other content would count twice: it holds what this one does, or more."""
+    prefix = carried_prefix(line.arm)
+    if line.id.startswith(prefix) and _stands(txn, prefix):
+        raise UnreadableSource(
+            f"Arm {line.arm[:60]!r} has a carried belief already, of another state; both would count twice.",
+            next_step="Undo the import that carried it, then import this one.",
+        )
+
+
+def _entry(txn: Transaction, line: RewardLine) -> Entry:
+    arm_no = txn.arm_no_of(line.arm)
+    success, failure = _amounts(line)
+    return Entry(
+        kind=line.observation,
+        arm_no=arm_no,
+        run_no=_run_no(txn, line, arm_no),
+        success_micro=success,
+        failure_micro=failure,
+        pulls=1 if line.pulls is None else line.pulls,
+        reason=line.context.reason or "",
+        actor=line.context.by or txn.actor.name,
+        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
+        uid=line.id,
+    )
+
+
+def _run_no(txn: Transaction, line: RewardLine, arm_no: int) -> int:
+    if line.context.run is None:
+        return 0
+    run = run_of_uid(txn, line.context.run)
+    if run is None:
+        raise UnreadableSource(
+            f"Reward {line.id[:60]!r} names run {line.context.run[:60]!r}, which is not here.",
+            next_step="Import the runs first, or in the same file.",
+        )
+    flags = outcome_of(txn, run.run_no, arm_no)
+    if flags is None or not flags & INCLUDED:
+        raise not_in_prompt(line.arm, run.run_no)
+    return run.run_no
+
+
+def _stands(txn: Transaction, prefix: str) -> bool:
+    """Whether some reward counts that an import told under an id that begins so."""
+    row = txn.link.row(
+        "SELECT 1 FROM observation WHERE learner_id = ? AND uid >= ? AND uid < ? AND uid <> ''"
+        " AND standing = 1 AND undone = 0 LIMIT 1",
+        [txn.learner_id, prefix, prefix + _AFTER_EVERY_TEXT],
+    )
+    return row is not None
+
+
+def _amounts(line: RewardLine) -> tuple[int, int]:
+    if line.success_micro is not None and line.failure_micro is not None:
+        return line.success_micro, line.failure_micro
+    amount = Amount.of(0.0 if line.reward is None else line.reward, line.weight_micro)
+    return amount.success_micro, amount.failure_micro
+
+
+def reward_payload(line: RewardLine) -> int:
+    """Digest of the request that made a reward that a file tells; by hand it is the one that says what it says."""
+    if line.reply is not None:
+        return digest_of(line.reply.asked)
+    order = RewardOrder(
+        arm=line.arm,
+        value=line.reward,
+        reason=line.context.reason,
+        run=line.context.run,
+        correct=line.observation == "correction",
+    )
+    return order.payload()
+
+
+def reward_reply(txn: Transaction, line: RewardLine, number: int) -> Reply | None:
+    """What the request that made a told reward is answered with here: as the first time, under this learner's id.
+
+    None where neither the line nor the posterior says what that was.
+    """
+    then = _present(txn, line) if line.reply is None else line.reply
+    if then is None:
+        return None
+    answer = RewardAnswer(
+        id=f"reward-{number}",
+        arm=line.arm,
+        kind="correction" if line.observation == "correction" else "feedback",
+        reward=reward_of(line.reward, None),
+        run=then.run,
+        lagged=True,
+        alpha=then.alpha,
+        beta=then.beta,
+        mean=then.mean,
+        pulls=then.pulls,
+        rounded=then.rounded,
+    )
+    return reply_to("reward", number, digest_of(then.asked), answer)
+
+
+def _present(txn: Transaction, line: RewardLine) -> RewardReply | None:
+    """Where the posterior stands, for a line that doesn't say where it stood; None if the arm is hidden.
+
+    That is the arm of a known reward that is undone: what its request was answered with is kept already.
+    """
+    arm_no = txn.arm_no(line.arm)
+    row = None if arm_no is None else arm_row(txn, arm_no)
+    if row is None:
+        return None
+    alpha, beta, pulls = row
+    return RewardReply(
+        asked=digest_text(reward_payload(line)),
+        alpha=alpha / MICRO,
+        beta=beta / MICRO,
+        mean=alpha / (alpha + beta),
+        pulls=pulls,
+        run=line.context.run,
     )

@@ -1,9 +1,15 @@
-"""Notes: what people wrote about arms, append-only. No cache follows from them."""
+"""Notes: what people wrote about arms, append-only; as rows, and as the lines of an export. No cache follows from
+them.
+"""
 
 from __future__ import annotations
 
-from core.store.claims import claim_ledger, standing_of
-from core.store.transaction import Transaction
+from collections.abc import Iterator
+
+from core.records.ledger_lines import NoteLine, PlacedLine
+from core.records.note import NoteAnswer, note_payload
+from core.store.replies import HOLDS, Reply, reply_to
+from core.store.transaction import Snapshot, Transaction
 
 
 def add_note(
@@ -20,52 +26,55 @@ def add_note(
     txn.tell_news()
     number = txn.number("note")
     txn.link.run(
-        f"INSERT INTO note VALUES ({', '.join('?' * 11)})",
-        [txn.learner_id, number, uid, arm_no, text, actor, at_ms, import_no, txn.revision, 1, 0],
+        "INSERT INTO note (learner_id, note_no, uid, arm_no, text, actor, at_ms, import_no, revision, standing,"
+        " undone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0)",
+        [txn.learner_id, number, uid, arm_no, text, actor, at_ms, import_no, txn.revision],
     )
     return number
 
 
-def mark_note(txn: Transaction, number: int, *, undone: bool) -> None:
-    """Take a note back, or let it stand again."""
-    txn.link.run(
-        "UPDATE note SET undone = ? WHERE learner_id = ? AND note_no = ?",
-        [int(undone), txn.learner_id, number],
-    )
-
-
-def tell_note(txn: Transaction, uid: str, import_no: int) -> int | None:
-    """Note that an import tells a note that is known; its number, None if it is not known."""
-    row = txn.link.row("SELECT note_no FROM note WHERE learner_id = ? AND uid = ?", [txn.learner_id, uid])
-    if row is None:
-        return None
-    claim_note(txn, row[0], import_no)
-    return int(row[0])
-
-
-def claim_note(txn: Transaction, number: int, import_no: int) -> None:
-    """Note that an import tells a note that is here: it stands while any import that tells it does."""
-    own = txn.link.row(
-        "SELECT import_no FROM note WHERE learner_id = ? AND note_no = ?", [txn.learner_id, number]
-    )
-    if own != (import_no,):
-        claim_ledger(txn, "note", number, import_no)
-        settle_note(txn, number)
-
-
-def settle_note(txn: Transaction, number: int) -> None:
-    """Let an imported note stand as its standing claims say."""
-    row = txn.link.row(
-        "SELECT import_no, revision, standing FROM note WHERE learner_id = ? AND note_no = ?",
-        [txn.learner_id, number],
-    )
-    if row is None:
-        return
-    import_no, revision, was = row
-    standing, since = standing_of(txn, "note", number, (import_no, revision))
-    if (standing, since) != (bool(was), revision):
-        txn.tell_news()
-        txn.link.run(
-            "UPDATE note SET standing = ?, revision = ? WHERE learner_id = ? AND note_no = ?",
-            [int(standing), since, txn.learner_id, number],
+def note_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """Notes that stand or are undone."""
+    for number, uid, revision, arm, text, actor, at_ms, undone, key in snapshot.link.rows(
+        "SELECT n.note_no, n.uid, n.revision, a.key, n.text, n.actor, n.at_ms, n.undone, p.key FROM note n"
+        " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
+        " LEFT JOIN reply p ON p.learner_id = n.learner_id AND p.kind = 'note' AND p.no = n.note_no"
+        f" AND {HOLDS}"
+        " WHERE n.learner_id = ? AND n.standing = 1 ORDER BY n.revision, n.note_no",
+        [snapshot.learner_id],
+    ):
+        line = NoteLine(
+            id=uid or f"{snapshot.origin}/note-{number}",
+            arm=arm,
+            text=text,
+            by=actor,
+            at_ms=at_ms,
+            revision=revision,
+            key=key,
+            undone=bool(undone),
         )
+        yield revision, line
+
+
+def read_note(txn: Transaction, line: NoteLine, import_no: int) -> int:
+    """Append a note that a file tells; its number."""
+    return add_note(
+        txn,
+        txn.arm_no_of(line.arm),
+        line.text.strip(),
+        actor=line.by or txn.actor.name,
+        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
+        uid=line.id,
+        import_no=import_no,
+    )
+
+
+def note_reply(txn: Transaction, line: NoteLine, number: int) -> Reply:  # noqa: ARG001 - it says all there is
+    """What the request that made a note which a file tells is answered with."""
+    return reply_to_note(number, line.arm, line.text.strip())
+
+
+def reply_to_note(number: int, arm: str, text: str) -> Reply:
+    """What the request that made a note is answered with."""
+    answer = NoteAnswer(id=f"note-{number}", arm=arm, text=text)
+    return reply_to("note", number, note_payload(arm, text), answer)

@@ -2,38 +2,47 @@
 
 A key holds while its fact stands, so undoing the import that told a reward frees the key again. Should that import
 stand again after the key was used anew, one fact holds it: what was said here directly, else what was told last.
-The others don't stand, for what comes under one key was asked for once (`core.store.claims.standings`).
+The others don't stand, for what comes under one key was asked for once (`core.store.provenance.standings`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
+import msgspec
+
+from core.errors import Conflict
+from core.store.tables import KEYED_ACTS
 from core.store.transaction import Facts, Transaction
-
-ReplyKind = Literal["reward", "note"]
 
 
 class Reply(NamedTuple):
     """``payload`` digests what was asked, ``answer`` is the answer in JSON."""
 
-    kind: ReplyKind
+    kind: str
     number: int
     payload: int
     answer: str
 
 
-_OF_KEY: Final = (
-    " FROM reply q LEFT JOIN observation x"
-    "   ON q.kind = 'reward' AND x.learner_id = q.learner_id AND x.observation_no = q.no"
-    " LEFT JOIN note y ON q.kind = 'note' AND y.learner_id = q.learner_id AND y.note_no = q.no"
+def _either(column: str) -> str:
+    """What the fact of a reply says, whichever table it is in."""
+    return f"coalesce({', '.join(f'{act}_.{column}' for act in KEYED_ACTS)})"
+
+
+_OF_KEY: Final = " FROM reply q" + "".join(
+    f" LEFT JOIN {table} {act}_ ON q.kind = '{act}' AND {act}_.learner_id = q.learner_id AND {act}_.{table}_no = q.no"
+    for act, table in KEYED_ACTS.items()
 )
-_HELD_FIRST: Final = " ORDER BY coalesce(x.import_no, y.import_no) > 0, q.kind DESC, q.no DESC LIMIT 1"
+_STANDING: Final = f"{_either('standing')} = 1"
+_HELD_FIRST: Final = (
+    f" ORDER BY CASE WHEN {_either('import_no')} > 0 THEN 1 ELSE 0 END, q.kind DESC, q.no DESC LIMIT 1"
+)
 
 HOLDS: Final = (
     f"(p.kind, p.no) = (SELECT q.kind, q.no{_OF_KEY} WHERE q.learner_id = p.learner_id AND q.key = p.key"
-    f" AND coalesce(x.standing, y.standing) = 1{_HELD_FIRST})"
+    f" AND {_STANDING}{_HELD_FIRST})"
 )
 """Whether the fact of a reply ``p`` is the one that holds its key."""
 
@@ -42,33 +51,55 @@ def reply_of(txn: Transaction, key: str) -> Reply | None:
     """What a key stands for at present."""
     row = txn.link.row(
         f"SELECT q.kind, q.no, q.payload, q.answer{_OF_KEY} WHERE q.learner_id = ? AND q.key = ?"
-        f" AND coalesce(x.standing, y.standing) = 1{_HELD_FIRST}",
+        f" AND {_STANDING}{_HELD_FIRST}",
         [txn.learner_id, key],
     )
     return None if row is None else Reply(*row)
 
 
-def number_told(txn: Transaction, kind: ReplyKind, key: str, payload: int) -> int | None:
-    """The fact that the same request under this key made, whether it stands or not."""
+def known_by_request(txn: Transaction, kind: str, key: str, payload: int) -> int | None:
+    """The fact that the same request under this key made, whether it stands or not.
+
+    Raises `Conflict` where the key stands for another request.
+    """
     row = txn.link.row(
         f"SELECT q.no{_OF_KEY} WHERE q.learner_id = ? AND q.key = ? AND q.kind = ? AND q.payload = ?{_HELD_FIRST}",
         [txn.learner_id, key, kind, payload],
     )
+    kept = reply_of(txn, key) if row is None else None
+    if kept is not None:
+        raise taken(key, kept)
     return None if row is None else int(row[0])
+
+
+def taken(key: str, kept: Reply) -> Conflict:
+    """The error for a key that stands for other content."""
+    first = msgspec.json.decode(kept.answer)  # of any verb that takes keys
+    what = f": {first['reward']:g} for {first['arm']}" if "reward" in first else ""
+    return Conflict(
+        f"The idempotency key {key!r} already stands for {first['id']}{what}.",
+        next_step=f"Use a new key for a new {kept.kind}.",
+    )
+
+
+def reply_to(kind: str, number: int, payload: int, answer: msgspec.Struct) -> Reply:
+    """What the request of this digest, which made this fact, is answered with, now and when it is repeated."""
+    return Reply(kind, number, payload, msgspec.json.encode(answer).decode())
 
 
 def keep_reply(txn: Transaction, key: str, reply: Reply) -> None:
     """Remember what a key was answered with; what is remembered of this fact already stays."""
     kind, number, payload, answer = reply
     n_new = txn.link.run(
-        "INSERT INTO reply VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        "INSERT INTO reply (learner_id, kind, no, key, payload, answer) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
         [txn.learner_id, kind, number, key, payload, answer],
     )
     if n_new:
         txn.tell_news()
 
 
-def rivals(facts: Facts, kind: ReplyKind, numbers: Sequence[int]) -> list[tuple[int, ReplyKind, int]]:
+def rivals(facts: Facts, kind: str, numbers: Sequence[int]) -> list[tuple[int, str, int]]:
     """Facts, by number, with every other fact (kind, number) that was asked for under the same key."""
     return facts.link.rows_in(
         "SELECT p.no, q.kind, q.no FROM reply p JOIN reply q"

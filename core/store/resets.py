@@ -1,14 +1,18 @@
-"""Resets: boundaries between the epochs of some arms. Nothing is deleted; an undo takes the boundary away."""
+"""Resets: boundaries between the epochs of some arms; as rows, and as the lines of an export.
+
+Nothing is deleted; an undo takes the boundary away.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from core.records.arm import Arm
+from core.records.ledger_lines import PlacedLine, ResetLine
 from core.records.reset import Target
 from core.store.caches import restate, shifting
-from core.store.claims import claim_ledger, standing_of
-from core.store.transaction import Transaction, rebase
+from core.store.transaction import Snapshot, Transaction, rebase
 
 
 def add_reset(
@@ -31,25 +35,12 @@ def add_reset(
     txn.tell_news()
     number = txn.number("reset")
     txn.link.run(
-        f"INSERT INTO reset VALUES ({', '.join('?' * 13)})",
-        [
-            txn.learner_id,
-            number,
-            uid,
-            target,
-            scope,
-            actor,
-            reason,
-            n_arms,
-            at_ms,
-            import_no,
-            txn.revision,
-            1,
-            0,
-        ],
+        "INSERT INTO reset (learner_id, reset_no, uid, target, scope, actor, reason, n_arms, at_ms, import_no,"
+        " revision, standing, undone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0)",
+        [txn.learner_id, number, uid, target, scope, actor, reason, n_arms, at_ms, import_no, txn.revision],
     )
     txn.link.many(
-        "INSERT INTO reset_arm VALUES (?, ?, ?)",
+        "INSERT INTO reset_arm (learner_id, reset_no, arm_no) VALUES (?, ?, ?)",
         [(txn.learner_id, number, arm_no) for arm_no in sorted(arm_nos)],
     )
     txn.link.run(
@@ -63,53 +54,12 @@ def add_reset(
     return number
 
 
-def mark_reset(txn: Transaction, number: int, *, undone: bool) -> None:
-    """Take a boundary away, or draw it again: the facts after it join or leave the stretch before it."""
-    row = txn.link.row(
-        "SELECT revision FROM reset WHERE learner_id = ? AND reset_no = ?", [txn.learner_id, number]
-    )
-    with _moving_boundary(txn, number, row[0] if row else 0):
-        txn.link.run(
-            "UPDATE reset SET undone = ? WHERE learner_id = ? AND reset_no = ?",
-            [int(undone), txn.learner_id, number],
-        )
-
-
-def tell_reset(txn: Transaction, uid: str, import_no: int) -> int | None:
-    """Note that an import tells a reset that is known; its number, None if it is not known."""
-    row = txn.link.row(
-        "SELECT reset_no, import_no FROM reset WHERE learner_id = ? AND uid = ?", [txn.learner_id, uid]
-    )
-    if row is None:
-        return None
-    if row[1] != import_no:
-        claim_ledger(txn, "reset", row[0], import_no)
-        settle_reset(txn, row[0])
-    return int(row[0])
-
-
-def settle_reset(txn: Transaction, number: int) -> None:
-    """Let an imported reset stand as its standing claims say."""
-    row = txn.link.row(
-        "SELECT import_no, revision, standing FROM reset WHERE learner_id = ? AND reset_no = ?",
-        [txn.learner_id, number],
-    )
-    if row is None:
-        return
-    import_no, revision, was = row
-    standing, since = standing_of(txn, "reset", number, (import_no, revision))
-    if (standing, since) != (bool(was), revision):
-        txn.tell_news()
-        with _moving_boundary(txn, number, min(since, revision)):
-            txn.link.run(
-                "UPDATE reset SET standing = ?, revision = ? WHERE learner_id = ? AND reset_no = ?",
-                [int(standing), since, txn.learner_id, number],
-            )
-
-
 @contextmanager
-def _moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]:
-    """``since`` is the lower of the revisions that the boundary has before and after."""
+def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]:
+    """Around a change of whether a boundary is drawn: the facts after it join or leave the stretch before it.
+
+    ``since`` is the lower of the revisions that it has before and after.
+    """
     arm_nos = [
         arm_no
         for (arm_no,) in txn.link.rows(
@@ -134,3 +84,46 @@ def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[
         [txn.learner_id, since],
     )
     return [run_no for (run_no,) in runs], [no for no, arm_no in loose if arm_no in concerned]
+
+
+def reset_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """Resets that stand or are undone."""
+    for number, uid, revision, target, scope, actor, reason, at_ms, undone in snapshot.link.rows(
+        "SELECT reset_no, uid, revision, target, scope, actor, reason, at_ms, undone FROM reset"
+        " WHERE learner_id = ? AND standing = 1 ORDER BY revision",
+        [snapshot.learner_id],
+    ):
+        arms = snapshot.link.rows(
+            "SELECT a.key FROM reset_arm x JOIN arm a ON a.learner_id = x.learner_id AND a.arm_no = x.arm_no"
+            " WHERE x.learner_id = ? AND x.reset_no = ? ORDER BY a.key",
+            [snapshot.learner_id, number],
+        )
+        line = ResetLine(
+            id=uid or f"{snapshot.origin}/reset-{number}",
+            arms=tuple(key for (key,) in arms),
+            target=target,
+            scope=scope,
+            reason=reason or None,
+            by=actor,
+            at_ms=at_ms,
+            revision=revision,
+            undone=bool(undone),
+        )
+        yield revision, line
+
+
+def read_reset(txn: Transaction, line: ResetLine, import_no: int) -> int:
+    """Draw the boundary that a file tells; its number."""
+    numbers = txn.ensure_arms([Arm(key=key) for key in line.arms])
+    return add_reset(
+        txn,
+        sorted(set(numbers.values())),
+        target=line.target,
+        scope=line.scope or f"{len(line.arms)} arms",
+        reason=line.reason or "",
+        n_arms=len(line.arms),
+        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
+        actor=line.by or txn.actor.name,
+        uid=line.id,
+        import_no=import_no,
+    )

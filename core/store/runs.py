@@ -11,8 +11,8 @@ from core.errors import Conflict
 from core.records.judged import OBSERVED, Judged
 from core.records.run import Inventory
 from core.store.caches import apply, run_facts
-from core.store.claims import Claim, claim, settle_runs, told_again
-from core.store.staging import KnownRun, Part, claim_aside, deferred, set_aside
+from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
+from core.store.staging import KnownRun, Part, attribute_aside, deferred, set_aside
 from core.store.tally import Tally, hour_of
 from core.store.transaction import Transaction
 from core.store.version import COLUMNS, Version, session_key, session_of, version_of, write_parts
@@ -65,7 +65,7 @@ def _add_distinct(
     if known:
         again = {index: known[batch[index].run.uid] for index in indexes if batch[index].run.uid in known}
         told |= _tell_again(txn, batch, versions, again, import_no)
-    claim_aside(txn, aside)
+    attribute_aside(txn, aside)
     return told
 
 
@@ -147,32 +147,32 @@ def _tell_again(
 ) -> dict[int, Told]:
     """Runs that are known: note who told them, and let the longest telling stand."""
     told: dict[int, Told] = {}
-    claims = []
-    disputed = told_again(txn, [run.run_no for run in again.values()])
+    attributions = []
+    noted = attributed(txn, [run.run_no for run in again.values()])
     for index, (run_no, rank, trace, digest, first_import, revision, standing) in again.items():
         own_trace, own_digest = versions[index].digests()
         run = batch[index].run
         told[index] = "duplicate"
-        is_first_teller = import_no == first_import and run_no not in disputed
+        is_first_teller = import_no == first_import and run_no not in noted
         if standing and is_first_teller and own_trace == trace and run.rank <= rank:
             continue
         if import_no == 0 and standing and own_trace != trace and run.rank <= rank:
             raise _other_content(run.uid, run_no)
-        claims.append(
-            Claim(
+        attributions.append(
+            Attribution(
                 run_no=run_no,
                 import_no=import_no,
                 rank=run.rank,
                 trace=own_trace,
                 digest=own_digest,
-                origin=(first_import, rank, trace, digest, revision),
+                origin=(first_import, revision, rank, trace, digest),
                 version=None if own_digest == digest else versions[index],
             )
         )
     if isinstance(txn, Part):
-        claims = deferred(txn, claims, {run.run_no: run for run in again.values()})
-    claim(txn, claims)
-    changed = settle_runs(txn, [one.run_no for one in claims])
+        attributions = deferred(txn, attributions, {run.run_no: run for run in again.values()})
+    attribute_runs(txn, attributions)
+    changed = recompute_runs(txn, [one.run_no for one in attributions])
     for index, (run_no, *_, standing) in again.items():
         if run_no in changed:
             told[index] = "updated" if standing else "new"

@@ -16,7 +16,7 @@ from core.store.failures import from_os, translated
 from core.store.files import make_file, make_folder
 from core.store.refold import refold
 
-HEAD: Final = "0006"
+HEAD: Final = "0007"
 """The newest migration; a test holds it against the scripts."""
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import msgspec
 
 from core.records.learner import SEEDS, LearnerSettings
@@ -15,7 +18,8 @@ def add_setting(txn: Transaction, name: str, value: object) -> int:
     if value != before:
         txn.tell_news()
     txn.link.run(
-        "INSERT INTO setting VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
+        "INSERT INTO setting (learner_id, setting_no, name, value, before, actor, at_ms, revision, undone)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
         [
             txn.learner_id,
             number,
@@ -37,7 +41,7 @@ def tell_setting(txn: Transaction, name: str, value: object) -> None:
     The import's revision ties them together. A choice somebody made here is never overruled.
     """
     logged = txn.link.rows(
-        "SELECT s.value, i.import_no IS NOT NULL AND s.undone = 0 FROM setting s"
+        "SELECT s.value, CASE WHEN i.import_no > 0 AND s.undone = 0 THEN 1 ELSE 0 END FROM setting s"
         " LEFT JOIN import i ON i.learner_id = s.learner_id AND i.revision = s.revision"
         " WHERE s.learner_id = ? AND s.name = ?",
         [txn.learner_id, name],
@@ -48,12 +52,10 @@ def tell_setting(txn: Transaction, name: str, value: object) -> None:
         add_setting(txn, name, value)
 
 
-def mark_setting(txn: Transaction, number: int, *, undone: bool) -> None:
-    """Take a change back, or make it again."""
-    txn.link.run(
-        "UPDATE setting SET undone = ? WHERE learner_id = ? AND setting_no = ?",
-        [int(undone), txn.learner_id, number],
-    )
+@contextmanager
+def moving_setting(txn: Transaction, number: int, since: int) -> Iterator[None]:  # noqa: ARG001 - all are folded
+    """Around a change of whether a setting stands: what is in force follows."""
+    yield
     enforce_settings(txn)
 
 

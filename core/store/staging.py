@@ -7,7 +7,7 @@ stand moves the learner's revision past it and adds the sums up, in the epochs o
 settings and runs told meanwhile came before it, as if everything had been imported after them.
 
 * A run that is told by others meanwhile is theirs: what was staged of it becomes one more telling of a known run.
-* A staged telling of a run that stands waits as a claim if it would change it, and is settled at the end.
+* A staged telling of a run that stands waits if it would change it, and is attributed at the end.
 * What can't be followed (an import undone or redone, a backup restored) spoils what is staged: `Spoiled`, and whoever
   imports begins again. So does what is left of an importer that died: it is swept, in pieces, by the next.
 """
@@ -31,9 +31,9 @@ from core.store.caches import (
     tally_facts,
     usage_columns,
 )
-from core.store.claims import Claim, claim, settle_runs
 from core.store.engine import Database, Link
 from core.store.imports import reopen_import
+from core.store.provenance import Attribution, attribute_runs, recompute_runs
 from core.store.tables import BY_RUN
 from core.store.tally import USAGE_SUMS, Tally
 from core.store.transaction import (
@@ -246,7 +246,7 @@ def spoil(txn: Transaction) -> None:
 
 
 def set_aside(txn: Transaction, known: Mapping[str, KnownRun]) -> list[SetAside]:
-    """Let runs be as if what is staged of them had not been told; what that was is to be claimed afterwards."""
+    """Let runs be as if what is staged of them had not been told; what that was is to be attributed afterwards."""
     beyond = _Beyond(txn.link, txn.learner_id, txn.staged)
     run_nos = [run.run_no for run in known.values()]
     stage(txn, Tally().minus(tally_facts(beyond, run_nos)))
@@ -259,7 +259,7 @@ def set_aside(txn: Transaction, known: Mapping[str, KnownRun]) -> list[SetAside]
     return aside
 
 
-def claim_aside(txn: Transaction, aside: Sequence[SetAside]) -> None:
+def attribute_aside(txn: Transaction, aside: Sequence[SetAside]) -> None:
     """Note what was staged of runs as one more telling of them, as they are now."""
     numbers: dict[str, int] = dict(
         txn.link.rows_in(
@@ -269,12 +269,12 @@ def claim_aside(txn: Transaction, aside: Sequence[SetAside]) -> None:
         )
     )
     for one in aside:
-        telling = StagedClaim(numbers[one.uid], one.stretch, one.rank, one.trace, one.digest, "new")
+        telling = StagedAttribution(numbers[one.uid], one.stretch, one.rank, one.trace, one.digest, "new")
         _defer(txn, telling, one.version)
 
 
-class StagedClaim(NamedTuple):
-    """A telling of a known run that is settled when the import is made to stand."""
+class StagedAttribution(NamedTuple):
+    """A telling of a known run that is attributed when the import is made to stand."""
 
     run_no: int
     stretch: int
@@ -284,20 +284,24 @@ class StagedClaim(NamedTuple):
     counted: Counted
 
 
-def deferred(part: Part, claims: Sequence[Claim], known: Mapping[int, KnownRun]) -> list[Claim]:
-    """Note those claims that would change what stands, for the end; the rest may be noted and settled now.
+def deferred(
+    part: Part, attributions: Sequence[Attribution], known: Mapping[int, KnownRun]
+) -> list[Attribution]:
+    """Note those that would change what stands, for the end; the rest may be attributed now.
 
     A run that doesn't stand, and that nobody said anything about, stands as soon as the import does.
     """
     told = _told_by(part, list(known))
     rest = []
-    for one in claims:
+    for one in attributions:
         run = known[one.run_no]
         is_seen = run.revision < part.staged.revision
         longer = (one.rank, one.trace) > (run.rank, run.trace)
         if is_seen and (one.run_no in told or (longer if run.standing else _is_spoken_of(part, one.run_no))):
-            claimed = StagedClaim(one.run_no, part.stretch or 0, one.rank, one.trace, one.digest, "duplicate")
-            _defer(part, claimed, one.version)
+            waiting = StagedAttribution(
+                one.run_no, part.stretch or 0, one.rank, one.trace, one.digest, "duplicate"
+            )
+            _defer(part, waiting, one.version)
         else:
             rest.append(one)
     return rest
@@ -310,7 +314,7 @@ def _told_by(part: Part, run_nos: Sequence[int]) -> set[int]:
         [part.learner_id, part.staged.import_no, part.staged.revision],
         run_nos,
     ) + part.link.rows_in(
-        "SELECT no FROM sighting WHERE learner_id = ? AND kind = 'run' AND import_no = ? AND revision < ?"
+        "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'run' AND import_no = ? AND revision < ?"
         " AND no IN ({})",
         [part.learner_id, part.staged.import_no, part.staged.revision],
         run_nos,
@@ -326,16 +330,16 @@ def _is_spoken_of(part: Part, run_no: int) -> bool:
     return row is not None
 
 
-def _defer(txn: Transaction, claimed: StagedClaim, version: Version | None) -> None:
+def _defer(txn: Transaction, waiting: StagedAttribution, version: Version | None) -> None:
     txn.link.run(
-        "INSERT INTO staged_claim (learner_id, run_no, stretch, rank, trace, digest, counted)"
+        "INSERT INTO staged_provenance (learner_id, run_no, stretch, rank, trace, digest, counted)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner_id, run_no) DO UPDATE"
         " SET rank = excluded.rank, trace = excluded.trace, digest = excluded.digest"
-        " WHERE (excluded.rank, excluded.trace) > (staged_claim.rank, staged_claim.trace)",
-        [txn.learner_id, *claimed],
+        " WHERE (excluded.rank, excluded.trace) > (staged_provenance.rank, staged_provenance.trace)",
+        [txn.learner_id, *waiting],
     )
     if version is not None:
-        shelve(txn, [(claimed.run_no, claimed.digest, version)])
+        shelve(txn, [(waiting.run_no, waiting.digest, version)])
 
 
 # Making it stand
@@ -367,7 +371,7 @@ class Standing:
         """Let the runs of the next stretch stand; by how much what was counted of them differs."""
         self._txn.revision = _revision(self._staged, stretch)
         self._add_arms(stretch)
-        return self._settle(stretch)
+        return self._attribute(stretch)
 
     def finish(self) -> None:
         """Nothing is staged any more."""
@@ -395,13 +399,13 @@ class Standing:
             tally.saw(arm_no, epoch, self._stage.newest.get((arm_no, stretch)))
         apply_posteriors(txn, tally)
 
-    def _settle(self, stretch: int) -> dict[Counted, int]:
-        """Settle the claims of a stretch; they are the few that change what stood."""
+    def _attribute(self, stretch: int) -> dict[Counted, int]:
+        """Attribute what waits of a stretch; it is the little that changes what stood."""
         txn = self._txn
-        claimed = [
-            StagedClaim(*row)
+        waiting = [
+            StagedAttribution(*row)
             for row in txn.link.rows(
-                "SELECT run_no, stretch, rank, trace, digest, counted FROM staged_claim"
+                "SELECT run_no, stretch, rank, trace, digest, counted FROM staged_provenance"
                 " WHERE learner_id = ? AND stretch = ? ORDER BY run_no",
                 [txn.learner_id, stretch],
             )
@@ -409,16 +413,16 @@ class Standing:
         now = {
             row[0]: row[1:]
             for row in txn.link.rows_in(
-                "SELECT run_no, import_no, rank, trace, digest, revision, standing FROM run"
+                "SELECT run_no, import_no, revision, rank, trace, digest, standing FROM run"
                 " WHERE learner_id = ? AND run_no IN ({})",
                 [txn.learner_id],
-                [one.run_no for one in claimed],
+                [one.run_no for one in waiting],
             )
         }
-        claim(
+        attribute_runs(
             txn,
             [
-                Claim(
+                Attribution(
                     run_no=one.run_no,
                     import_no=self._staged.import_no,
                     rank=one.rank,
@@ -427,12 +431,12 @@ class Standing:
                     origin=now[one.run_no][:5],
                     version=None,
                 )
-                for one in claimed
+                for one in waiting
             ],
         )
-        changed = settle_runs(txn, [one.run_no for one in claimed])
+        changed = recompute_runs(txn, [one.run_no for one in waiting])
         counts: dict[Counted, int] = {"new": 0, "duplicate": 0, "updated": 0}
-        for one in claimed:
+        for one in waiting:
             self.n_aside += one.counted == "new"
             counts[one.counted] -= 1
             if one.run_no not in changed:
@@ -495,7 +499,7 @@ _TABLES: Final = {
     "staged_hour": "epoch, hour, arm_no",
     "staged_day": "epoch, arm_no, day",
     "staged_usage": "hour, class, model, channel, status, outcome, prob_micro, bucket",
-    "staged_claim": "run_no",
+    "staged_provenance": "run_no",
     "staged_arm": "arm_no",
 }
 _LEFT: Final = (
@@ -507,8 +511,9 @@ _LEFT: Final = (
 
 _SPOKEN_OF: Final = (
     "SELECT run_no FROM run WHERE learner_id = ? AND run_no > ? AND revision >= ? ORDER BY run_no LIMIT ?",
-    "SELECT no FROM sighting WHERE learner_id = ? AND kind = 'run' AND no > ? AND revision >= ? ORDER BY no LIMIT ?",
-    "SELECT run_no FROM staged_claim WHERE learner_id = ? AND run_no > ? AND ? > 0 ORDER BY run_no LIMIT ?",
+    "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'run' AND no > ? AND revision >= ?"
+    " ORDER BY no LIMIT ?",
+    "SELECT run_no FROM staged_provenance WHERE learner_id = ? AND run_no > ? AND ? > 0 ORDER BY run_no LIMIT ?",
 )
 """Runs of which something is staged, beyond a number."""
 
@@ -539,13 +544,13 @@ def _take_back(beyond: _Beyond, run_nos: Sequence[int]) -> None:
     for run_no, import_no, digest in rows:
         if import_no != beyond.staged.import_no:
             _restore(beyond, run_no, import_no, digest)
-    _unclaim(beyond, run_nos)
+    _forget_attributions(beyond, run_nos)
 
 
 def _restore(beyond: _Beyond, run_no: int, import_no: int, digest: int) -> None:
     """Let a run that stands no more say again what it said when it stood last."""
     first = beyond.link.rows(
-        "SELECT rank, trace, digest, revision FROM sighting WHERE learner_id = ? AND kind = 'run' AND no = ?"
+        "SELECT rank, trace, digest, revision FROM provenance WHERE learner_id = ? AND kind = 'run' AND no = ?"
         " AND import_no = ?",
         [beyond.learner_id, run_no, import_no],
     )[0]
@@ -558,27 +563,27 @@ def _restore(beyond: _Beyond, run_no: int, import_no: int, digest: int) -> None:
     )
 
 
-def _unclaim(beyond: _Beyond, run_nos: Sequence[int]) -> None:
+def _forget_attributions(beyond: _Beyond, run_nos: Sequence[int]) -> None:
     """Forget what is staged of who told runs; what only one has told needs no row of its own."""
     place = [beyond.learner_id]
     beyond.link.run_in(
-        "DELETE FROM sighting WHERE learner_id = ? AND kind = 'run' AND revision >= ? AND no IN ({})",
+        "DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND revision >= ? AND no IN ({})",
         [*place, beyond.staged.revision],
         run_nos,
     )
     alone = beyond.link.rows_in(
-        "SELECT no FROM sighting WHERE learner_id = ? AND kind = 'run' AND no IN ({})"
+        "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})"
         " GROUP BY no HAVING count(*) = 1",
         place,
         run_nos,
     )
     beyond.link.run_in(
-        "DELETE FROM sighting WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
+        "DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
         place,
         [no for (no,) in alone],
     )
     beyond.link.run_in(
-        "DELETE FROM version WHERE learner_id = ? AND run_no IN ({}) AND NOT EXISTS (SELECT 1 FROM sighting s"
+        "DELETE FROM version WHERE learner_id = ? AND run_no IN ({}) AND NOT EXISTS (SELECT 1 FROM provenance s"
         " WHERE s.learner_id = version.learner_id AND s.kind = 'run' AND s.no = version.run_no"
         " AND s.digest = version.digest)",
         place,

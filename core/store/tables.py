@@ -8,7 +8,7 @@ because CHECK passes on NULL and SQLite stores NaN as NULL (0, '' and -1 stand f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
@@ -27,16 +27,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-ActKind = Literal["reward", "reset", "import", "setting", "note", "undo"]
-ACT_TABLES: Final[Mapping[str, str]] = {
-    "reward": "observation",
-    "reset": "reset",
-    "import": "import",
-    "setting": "setting",
-    "note": "note",
-    "undo": "undo",
-}
-"""Where acts of each kind are kept: their table, which has their number as ``<table>_no``, and ``undone``."""
+NUMBERED: Final = ("arm", "run", "observation", "reset", "import", "setting", "undo", "note", "audit")
+"""Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
+ACT: Final = "act"
+KEYED: Final = "keyed"
+"""What a table says of itself: that its rows are acts, which can be undone, and how their ids begin; that they may be
+asked for under an idempotency key.
+"""
 
 LISTED: Final = "(a.declared > 0 OR p.seen > 0)"
 """Whether an arm (``arm a``, ``posterior p``) is listed: made on purpose, named by an import, or seen in a run."""
@@ -93,9 +90,16 @@ def _maybe_float(name: str) -> Column[float]:
     return Column(name, Float, nullable=True)
 
 
-def _clustered(name: str, *parts: SchemaItem) -> Table:
-    """A table kept in the order of its key, without a hidden row number on SQLite."""
-    return Table(name, metadata, *parts, sqlite_with_rowid=False)
+def _clustered(name: str, *parts: SchemaItem, **says: object) -> Table:
+    """A table kept in the order of its key, without a hidden row number on SQLite; and what it ``says`` of itself."""
+    return Table(name, metadata, *parts, sqlite_with_rowid=False, info=says)
+
+
+def _acts(name: str, *parts: SchemaItem, act: str, keyed: bool = False) -> Table:
+    """A table of acts of one kind: numbered, each in a revision, and marked where it is undone."""
+    return _clustered(
+        name, _learner(), _key(f"{name}_no"), *parts, _int("undone"), **{ACT: act, KEYED: keyed}
+    )
 
 
 learner = Table(
@@ -111,15 +115,7 @@ learner = Table(
     _int("staged_import_no", default=0),  # the import that is being told in parts; 0: there is none
     _int("staged_revision", default=0),  # from which on it tells: the learner has not come so far
     _int("staged_parts", default=0),
-    _int("next_arm_no", default=1),
-    _int("next_run_no", default=1),
-    _int("next_observation_no", default=1),
-    _int("next_reset_no", default=1),
-    _int("next_import_no", default=1),
-    _int("next_setting_no", default=1),
-    _int("next_undo_no", default=1),
-    _int("next_note_no", default=1),
-    _int("next_audit_no", default=1),
+    *(_int(f"next_{name}_no", default=1) for name in NUMBERED),
 )
 
 arm = _clustered(
@@ -128,7 +124,7 @@ arm = _clustered(
     _key("arm_no"),
     _text("key"),
     _text("type"),
-    _maybe_text("label"),  # as `description` says
+    _maybe_text("label"),  # as `provenance` says
     _maybe_int("token_cost"),
     _int("declared"),  # bits: 1 made on purpose, 2 named by a standing import; 0: listed while it is seen
     _maybe_int("prior_alpha_micro"),  # NULL: the learner's prior of the type
@@ -219,27 +215,17 @@ evidence = _clustered(
     _maybe_text("excerpt"),
 )
 
-sighting = _clustered(
-    "sighting",  # every import that saw a fact which more than one has seen
+provenance = _clustered(
+    "provenance",  # who said what of a fact, where that is more than its own row says; see `core.store.provenance`
     _learner(),
     Column("kind", Text, primary_key=True, nullable=False),
     _key("no"),
-    _key("import_no"),
-    _int("rank"),
-    _int("trace"),
-    _int("digest"),
-    _int("revision"),
-)
-
-description = _clustered(
-    "description",  # what each import says last of an arm; NULL and revision 0: nothing
-    _learner(),
-    _key("arm_no"),
     _key("import_no"),  # 0: recorded directly
-    _maybe_int("token_cost"),
-    _int("cost_revision"),
-    _maybe_text("label"),
-    _int("label_revision"),
+    _int("revision"),
+    _int("rank", default=0),  # of runs: the version that is told
+    _int("trace", default=0),
+    _int("digest", default=0),
+    _maybe_text("said"),  # of an arm: its prior, cost or label
 )
 
 version = _clustered(
@@ -257,10 +243,8 @@ learner has ten, and would read all of them in the order of their key. The index
 none, so what is to be found by it must say ``run_no <> 0``; said as ``> 0`` that would be the bound it searches for.
 """
 
-observation = _clustered(
+observation = _acts(
     "observation",
-    _learner(),
-    _key("observation_no"),
     _text("uid"),  # '' = ours; else where an import had it from
     _text("kind"),
     _int("arm_no"),
@@ -274,7 +258,6 @@ observation = _clustered(
     _int("import_no"),
     _int("revision"),
     _int("standing"),
-    _int("undone"),
     CheckConstraint("success_micro >= 0 AND failure_micro >= 0 AND pulls >= 0", name="amounts"),
     Index(
         "uq_observation_uid",
@@ -292,12 +275,12 @@ observation = _clustered(
         postgresql_where=text("run_no <> 0"),
     ),
     Index("ix_observation_arm", "learner_id", "arm_no", "at_ms"),
+    act="reward",
+    keyed=True,
 )
 
-note = _clustered(
+note = _acts(
     "note",  # what people wrote about an arm; moves no number
-    _learner(),
-    _key("note_no"),
     _text("uid"),  # '' = ours; else where an import had it from
     _int("arm_no"),
     _text("text"),
@@ -306,8 +289,9 @@ note = _clustered(
     _int("import_no"),
     _int("revision"),
     _int("standing"),
-    _int("undone"),
     Index("ix_note_arm", "learner_id", "arm_no"),
+    act="note",
+    keyed=True,
 )
 
 reply = _clustered(
@@ -321,10 +305,8 @@ reply = _clustered(
     Index("ix_reply_key", "learner_id", "key"),
 )
 
-reset = _clustered(
+reset = _acts(
     "reset",
-    _learner(),
-    _key("reset_no"),
     _text("uid"),
     _text("target"),
     _text("scope"),
@@ -335,45 +317,39 @@ reset = _clustered(
     _int("import_no"),
     _int("revision"),
     _int("standing"),
-    _int("undone"),
+    act="reset",
 )
 
 reset_arm = _clustered("reset_arm", _learner(), _key("reset_no"), _key("arm_no"))
 
-setting = _clustered(
+setting = _acts(
     "setting",
-    _learner(),
-    _key("setting_no"),
     _text("name"),
     _text("value"),
     _text("before"),
     _text("actor"),
     _int("at_ms"),
     _int("revision"),
-    _int("undone"),
+    act="setting",
 )
 
-import_ = _clustered(
+import_ = _acts(
     "import",
-    _learner(),
-    _key("import_no"),
     _text("actor"),
     _text("summary"),
     _int("at_ms"),
     _int("revision"),
-    _int("undone"),
+    act="import",
 )
 
-undo = _clustered(
+undo = _acts(
     "undo",
-    _learner(),
-    _key("undo_no"),
     _text("kind"),
     _int("no"),
     _text("actor"),
     _int("at_ms"),
     _int("revision"),
-    _int("undone"),
+    act="undo",
 )
 
 audit = _clustered(
@@ -499,8 +475,8 @@ staged_day = _clustered(
 
 staged_usage = _usage("staged_usage", "hour")
 
-staged_claim = _clustered(
-    "staged_claim",  # what it tells otherwise of runs that are known
+staged_provenance = _clustered(
+    "staged_provenance",  # what it tells otherwise of runs that are known
     _learner(),
     _key("run_no"),
     _int("stretch"),
@@ -509,3 +485,12 @@ staged_claim = _clustered(
     _int("digest"),
     _text("counted"),  # as what its answer has counted the run so far
 )
+
+ACTS: Final[Mapping[str, str]] = {
+    str(table.info[ACT]): table.name for table in metadata.tables.values() if ACT in table.info
+}
+"""Tables of acts, by how their ids begin."""
+KEYED_ACTS: Final[Mapping[str, str]] = {
+    act: table for act, table in ACTS.items() if metadata.tables[table].info[KEYED]
+}
+"""Those of acts that may be asked for under an idempotency key."""

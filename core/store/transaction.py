@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from secrets import randbits
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -22,23 +22,11 @@ from core.records.learner import LearnerSettings
 from core.records.run import Inventory
 from core.store.descriptions import Description, Descriptions
 from core.store.engine import Link
-from core.store.tables import LISTED
+from core.store.tables import LISTED, NUMBERED
 
-Number = Literal["arm", "run", "observation", "reset", "import", "setting", "undo", "note", "audit"]
 Detail = dict[str, str | int | float | bool | None]
 """What an audit entry says of a change."""
-NUMBERS: Final[tuple[Number, ...]] = (
-    "arm",
-    "run",
-    "observation",
-    "reset",
-    "import",
-    "setting",
-    "undo",
-    "note",
-    "audit",
-)
-_TAKEN: Final[tuple[Number, ...]] = ("arm", "run", "import")
+_TAKEN: Final = ("arm", "run", "import")
 """Of which an import takes numbers before it stands."""
 SEEN: Final = 0
 DECLARED: Final = 1
@@ -47,13 +35,13 @@ TOLD: Final = 2
 
 _MAX_INVENTORIES: Final = 10_000
 
-_NEXT: Final = ", ".join(f"next_{name}_no" for name in NUMBERS)
+_NEXT: Final = ", ".join(f"next_{name}_no" for name in NUMBERED)
 
 
 _MAX_REMEMBERED: Final = 50_000
 _TOKEN_BITS: Final = 63
 _END: Final = (
-    f"UPDATE learner SET revision = ?, token = ?, {', '.join(f'next_{name}_no = ?' for name in NUMBERS)}"
+    f"UPDATE learner SET revision = ?, token = ?, {', '.join(f'next_{name}_no = ?' for name in NUMBERED)}"
     " WHERE learner_id = ?"
 )
 BEGUN: Final = (
@@ -247,7 +235,7 @@ class Transaction:
         self.staged = Staged(*row[5:8])
         self._was_staged = self.staged.import_no > 0
         self._token = randbits(_TOKEN_BITS)
-        self._next: dict[Number, int] = dict(zip(NUMBERS, row[8:], strict=True))
+        self._next: dict[str, int] = dict(zip(NUMBERED, row[8:], strict=True))
         self._first_revision, self._first_next = self.revision, dict(self._next)
         self.epochs = Epochs(link, self.learner_id)
         self._arms: dict[str, Known] = {}
@@ -287,7 +275,7 @@ class Transaction:
         """Whether anything was told so far that was not known before."""
         return self._has_news or self._descriptions.changed()
 
-    def number(self, name: Number, count: int = 1) -> int:
+    def number(self, name: str, count: int = 1) -> int:
         """Take the next ``count`` numbers of a kind; the first of them."""
         first = self._next[name]
         self._next[name] = first + count
@@ -346,6 +334,11 @@ class Transaction:
     def arm_no(self, key: str) -> int | None:
         """The number of an arm, None if it has never been seen or declared."""
         return self.arm_nos([key]).get(key)
+
+    def arm_no_of(self, key: str) -> int:
+        """The number of an arm of which nothing is said but its id; made if need be."""
+        known = self.arm_no(key)
+        return self.ensure_arms([Arm(key=key)])[key] if known is None else known
 
     def arm_nos(self, keys: Iterable[str]) -> dict[str, int]:
         """Numbers of the arms that exist among ``keys``."""
@@ -430,7 +423,7 @@ class Transaction:
         """Where all the room is used up, what is staged makes more: everything told meanwhile comes before it."""
         if not 0 < self.staged.revision <= self.revision:
             return
-        for table in ("run", "sighting"):
+        for table in ("run", "provenance"):
             self.link.run(
                 f"UPDATE {table} SET revision = revision + ? WHERE learner_id = ? AND revision >= ?",
                 [ROOM, self.learner_id, self.staged.revision],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, assert_never
+from typing import Final
 
 from core.records.audit import ActionName, AuditEntry
 from core.records.times import DAY_MS
@@ -96,8 +96,9 @@ def _deed(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911 - one per
         case "create":
             learner = detail.get("learner")
             return f"created {_arm_of(detail, marked) if learner is None else 'this learner'}"
-        case _:
-            assert_never(entry.action)
+        case _:  # a kind of act that nobody has found better words for
+            about = f" about {_arm_of(detail, marked)}" if "arm" in detail else ""
+            return f"added {_act(entry.action, marked)}{about}"
 
 
 def _foreign(text: str, marked: bool) -> str:

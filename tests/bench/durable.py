@@ -11,7 +11,8 @@ import msgspec
 
 from core.flows.desk import Desk
 from core.flows.learn import record, record_all
-from core.flows.reward import RewardOrder, reward, reward_all
+from core.flows.reward import reward, reward_all
+from core.records.reward import RewardOrder
 from core.records.run import Inventory, Run
 from tests.bench import bare
 from tests.bench.harness import Row, Scale, pairs

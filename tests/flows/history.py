@@ -20,8 +20,7 @@ from core.flows.undo import redo, undo
 from core.records.arm import Arm
 from core.records.reset import Target
 from core.records.run import Inventory, Run
-from core.store.tables import ActKind
-from core.store.telling import told_arms
+from core.store.export_rows import arm_lines
 from tests.flows.model import Model, Reset, Reward, Saying, Telling
 from tests.flows.world import START_MS, desk_at, run_of
 
@@ -153,7 +152,7 @@ class History:
         return self.random.choice(acts) if acts else None
 
     def _mark(self, act: str, *, undone: bool) -> None:
-        kind: ActKind = "import" if act in self.imports else "reset" if act in self.resets else "reward"
+        kind: str = "import" if act in self.imports else "reset" if act in self.resets else "reward"
         if kind == "import":
             number = int(act.removeprefix("import-"))
             (self.model.undone_imports.add if undone else self.model.undone_imports.discard)(number)
@@ -217,7 +216,7 @@ def said(desk: Desk) -> dict[str, tuple[float, float, int, int]]:
 def described(desk: Desk) -> dict[str, tuple[int | None, str | None]]:
     """Cost and label of every listed arm."""
     with desk.reading() as snapshot:
-        return {line.key: (line.token_cost, line.label) for line in told_arms(snapshot)}
+        return {line.key: (line.token_cost, line.label) for line in arm_lines(snapshot)}
 
 
 Content = tuple[frozenset[str], frozenset[str], frozenset[tuple[str, int]]]

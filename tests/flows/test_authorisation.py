@@ -22,13 +22,14 @@ from core.flows.learners import create_learner, learners
 from core.flows.note import note
 from core.flows.passport import export_package
 from core.flows.reset import reset
-from core.flows.reward import RewardOrder, reward, reward_all
+from core.flows.reward import reward, reward_all
 from core.flows.select import select
 from core.flows.settings import change, change_all
 from core.flows.undo import redo, undo
 from core.flows.watch import watch
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor, Role
+from core.records.reward import RewardOrder
 from tests.flows.world import desk_at, run_of
 from tests.formats.builders import lines
 

@@ -439,17 +439,17 @@ def test_cost_and_label_are_what_those_who_stand_said_last(tmp_path: Path) -> No
 def test_what_a_direct_run_says_again_is_not_written_again(tmp_path: Path) -> None:
     desk = desk_at(tmp_path / "a.db")
 
-    def say(uid: str, cost: int) -> list[tuple[int, int, int]]:
+    def say(uid: str, cost: int) -> list[tuple[int, str, int]]:
         priced = Inventory(kind="declared", arms=(Arm(key=A, token_cost=cost),))
         record(desk, run_of(uid, calls="a", inventory=priced))
         with desk.reading() as snapshot:
-            return snapshot.link.rows("SELECT import_no, token_cost, cost_revision FROM description")
+            return snapshot.link.rows("SELECT import_no, said, revision FROM provenance WHERE kind = 'cost'")
 
     first = say("r1", 5)
     assert first == say("r2", 5) != say("r3", 6)
     (tmp_path / "told").write_bytes(lines([{"kind": "arm", "key": A, "token_cost": 7}]))
     act = import_files(desk, [tmp_path / "told"], format="armscope").id
-    assert [row[:2] for row in say("r4", 6)] == [(0, 6), (1, 7)]
+    assert [row[:2] for row in say("r4", 6)] == [(0, "6"), (1, "7")]
     undo(desk, act)
     assert say("r5", 6) == say("r6", 6)
     assert described(desk) == {A: (6, None)}

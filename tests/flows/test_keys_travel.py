@@ -24,9 +24,10 @@ from core.flows.learners import create_learner
 from core.flows.note import note
 from core.flows.passport import export_package
 from core.flows.reset import reset
-from core.flows.reward import RewardAnswer, RewardOrder, reward, reward_all
+from core.flows.reward import reward, reward_all
 from core.flows.undo import redo, undo
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
+from core.records.reward import RewardAnswer, RewardOrder
 from tests.flows.world import desk_at, memory_folder, run_of
 from tests.formats.builders import lines
 

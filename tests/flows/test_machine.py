@@ -32,10 +32,11 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.reset import reset
-from core.flows.reward import RewardAnswer, reward
+from core.flows.reward import reward
 from core.flows.undo import redo, undo
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 from core.records.reset import Target
+from core.records.reward import RewardAnswer
 from tests.flows.history import ARMS, described, line_of, made_of, said, sayings_of, told_as, told_by
 from tests.flows.model import Model, Reset, Reward, Saying, Telling, Undos, in_millionths
 from tests.flows.world import desk_at, memory_folder

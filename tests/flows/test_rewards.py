@@ -28,12 +28,13 @@ from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.note import note
 from core.flows.reset import reset
-from core.flows.reward import RewardOrder, reward, reward_all
+from core.flows.reward import reward, reward_all
 from core.flows.select import select
 from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.records.arm import Arm
 from core.records.ledger_lines import NoteLine, ResetLine, RewardContext, RewardLine
+from core.records.reward import RewardOrder
 from core.records.run import Inventory, Run
 from tests.flows.world import START_MS, desk_at, run_of
 from tests.formats.builders import lines

@@ -110,7 +110,7 @@ def test_killed_imports_leave_nothing_that_stands(tmp_path: Path) -> None:
         assert snapshot.staged.import_no == 0
         ((n_runs,),) = snapshot.link.rows("SELECT count(*) FROM run")
         assert n_runs == 6
-        for table in ("staged_arm", "staged_hour", "staged_day", "staged_usage", "staged_claim"):
+        for table in ("staged_arm", "staged_hour", "staged_day", "staged_usage", "staged_provenance"):
             assert snapshot.link.rows(f"SELECT count(*) FROM {table}") == [(0,)]
     (tmp_path / "once").mkdir()
     once = desk_at(tmp_path / "once" / "a.db")

@@ -24,8 +24,9 @@ from typing import IO
 from core.doors.cli import main
 from core.flows.importing.files import import_in_steps
 from core.flows.learn import record, record_all
-from core.flows.reward import RewardOrder, reward_all
+from core.flows.reward import reward_all
 from core.formats import open_sources
+from core.records.reward import RewardOrder
 from core.store.engine import Database
 from core.store.store import Store
 from tests.conftest import ROOT

@@ -14,7 +14,8 @@ import pytest
 from core.flows import keep, look
 from core.flows.desk import Desk
 from core.flows.learn import record
-from core.flows.reward import RewardAnswer, reward
+from core.flows.reward import reward
+from core.records.reward import RewardAnswer
 from tests.flows.world import desk_at, run_of
 from tests.store.child import say
 from tests.store.storm import ENDLESS, Storm, reader, rows, writer

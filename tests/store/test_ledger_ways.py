@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from core.records.ledger_lines import RewardLine
 from core.store import reads
 from core.store.caches import refresh_last
-from core.store.ledger import mark_observation, tell_observation
+from core.store.facts import FACTS
+from core.store.lines import take_line
 from core.store.reads.arm_story import parts_of_arm
 from core.store.reads.run_parts import given_by_hand
 from core.store.transaction import Snapshot, Transaction
+from core.store.undoing import add_undo
 from tests.store.worlds import lively_desk
 
+_TOLD = RewardLine(id="elsewhere/reward-1", arm="tool:other:a", observation="feedback", reward=1.0)
 READS: dict[str, Callable[[Snapshot], object]] = {
     "correction": lambda snapshot: reads.standing_correction(snapshot, 2, 2),
     "of run": lambda snapshot: reads.observations(snapshot, limit=9, run_no=2),
@@ -24,10 +28,10 @@ READS: dict[str, Callable[[Snapshot], object]] = {
     "parts": lambda snapshot: parts_of_arm(snapshot, 2, [1, 2]),
 }
 WRITES: dict[str, Callable[[Transaction], object]] = {
-    "undo about a run": lambda txn: mark_observation(txn, 2, undone=True),
-    "undo about none": lambda txn: mark_observation(txn, 1, undone=True),
+    "undo about a run": lambda txn: add_undo(txn, FACTS["reward"], 2),
+    "undo about none": lambda txn: add_undo(txn, FACTS["reward"], 1),
     "newest": lambda txn: refresh_last(txn, [1, 2, 3]),
-    "told": lambda txn: tell_observation(txn, "elsewhere/reward-1", 1),
+    "told": lambda txn: take_line(txn, _TOLD, 1),
 }
 
 

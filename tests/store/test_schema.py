@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -155,11 +156,53 @@ def test_an_old_database_is_upgraded_and_used(old: Path, tmp_path: Path) -> None
     assert keep.upgrade(path).before == old.name.removesuffix(".db.gz")
     assert _differences(path) == []
     after = _dump(path)
-    for name in before.keys() - {"alembic_version", "usage_hour", "usage_day"}:  # folded anew; verified below
+    assert _said(after) == _said(before), "who said what of a fact stays as it is"
+    elsewhere = {"sighting", "description", "provenance", "staged_claim"}
+    anew = {"alembic_version", "usage_hour", "usage_day"}  # folded anew; verified below
+    for name in (
+        before.keys() - {"alembic_version", "usage_hour", "usage_day"} - elsewhere
+    ):  # folded anew; verified below
         both = zip(before[name], after[name], strict=True)
         kept = [{column: later[column] for column in earlier} for earlier, later in both]
         assert kept == before[name], f"what is remembered stays as it is ({name})"
     _use(desk_at(path), tmp_path)
+
+
+def _said(dump: Mapping[str, Sequence[Mapping[str, object]]]) -> set[tuple[object, ...]]:
+    """Who said what of a fact, whether in one table or, as it was before 0007, in two of which one had columns of two
+    meanings.
+    """
+    said: set[tuple[object, ...]] = set()
+    for row in dump.get("provenance", ()):
+        said.add((*(row[name] for name in ("kind", "no", "import_no", "revision")), *_what(row)))
+    for row in dump.get("sighting", ()):
+        of_arm = row["kind"] == "arm"
+        place = (row["no"], row["import_no"], row["revision"])
+        if not of_arm:
+            said.add((row["kind"], *place, row["rank"], row["trace"], row["digest"], None))
+        if of_arm and row["import_no"]:
+            said.add(("arm", *place, 0, 0, 0, None))
+        if of_arm and row["rank"]:
+            said.add(("prior", *place, 0, 0, 0, f"{row['rank']} {row['trace']}"))
+    for row in dump.get("description", ()):
+        for kind, value, revision in (
+            ("cost", "token_cost", "cost_revision"),
+            ("label", "label", "label_revision"),
+        ):
+            if row[value] is not None:
+                said.add((kind, row["arm_no"], row["import_no"], row[revision], 0, 0, 0, str(row[value])))
+    if "provenance" not in dump and "description" not in dump:  # before 0002 only the arm itself said it
+        said |= {
+            (kind, row["arm_no"], 0, 0, 0, 0, 0, str(row[value]))
+            for row in dump["arm"]
+            for kind, value in (("cost", "token_cost"), ("label", "label"))
+            if row[value] is not None
+        }
+    return said
+
+
+def _what(row: Mapping[str, object]) -> tuple[object, ...]:
+    return tuple(row[name] for name in ("rank", "trace", "digest", "said"))
 
 
 def _use(desk: Desk, folder: Path) -> None:

@@ -127,13 +127,13 @@ FACTS = {
     "a reward's revision": "UPDATE observation SET revision = revision - 1 WHERE uid = 'reward told'",
     "an undone reset's revision": "UPDATE reset SET revision = revision - 1 WHERE uid = 'reset taken back'",
     "a note's revision": "UPDATE note SET revision = revision - 1 WHERE uid = 'note told'",
-    "the first claim to a reward": "DELETE FROM sighting WHERE kind = 'observation' AND revision ="
-    " (SELECT min(revision) FROM sighting WHERE kind = 'observation')",
+    "the first claim to a reward": "DELETE FROM provenance WHERE kind = 'observation' AND revision ="
+    " (SELECT min(revision) FROM provenance WHERE kind = 'observation')",
     "a note marked as undone": "UPDATE note SET undone = 1 WHERE note_no = 1",
     "an import marked as undone": "UPDATE import SET undone = 1 WHERE import_no = 1",
     "an undo": "DELETE FROM undo WHERE kind = 'reward'",
     "an undo of an undo": "UPDATE undo SET undone = 1 - undone WHERE kind = 'undo'",
-    "a claim": "DELETE FROM sighting WHERE kind = 'run' AND import_no = 2",
+    "a claim": "DELETE FROM provenance WHERE kind = 'run' AND import_no = 2",
     "a setting's log": "UPDATE setting SET value = '9' WHERE name = 'min_pulls'",
     "a setting's mark": "UPDATE setting SET undone = 1 WHERE name = 'min_pulls'",
     "settings in force": "UPDATE learner SET settings = replace(settings, '\"min_pulls\":2', '\"min_pulls\":3')",
@@ -144,11 +144,12 @@ FACTS = {
     "an arm's cost": "UPDATE arm SET token_cost = token_cost + 1 WHERE token_cost IS NOT NULL",
     "a cost that nobody said": "UPDATE arm SET token_cost = 1 WHERE key = 'tool:other:a'",
     "an arm's label": "UPDATE arm SET label = 'x' WHERE key = 'tool:other:a'",
-    "what was said of an arm": "DELETE FROM description",
-    "a cost that was said": "UPDATE description SET token_cost = NULL",
-    "a label that was said": "UPDATE description SET label = 'x'",
-    "who said a cost": "UPDATE description SET import_no ="
-    " (SELECT import_no FROM import WHERE undone = 1) WHERE import_no = 0",
+    "what was said of an arm": "DELETE FROM provenance WHERE kind IN ('cost', 'label')",
+    "a cost that was said": "DELETE FROM provenance WHERE kind = 'cost'",
+    "a label that was said": "INSERT INTO provenance (learner_id, kind, no, import_no, revision, said)"
+    " VALUES (1, 'label', 1, 0, 1, 'x')",
+    "who said a cost": "UPDATE provenance SET import_no ="
+    " (SELECT import_no FROM import WHERE undone = 1) WHERE import_no = 0 AND kind = 'cost'",
     "a parent": "DELETE FROM learner",
 }
 

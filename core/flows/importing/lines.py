@@ -9,9 +9,7 @@ from typing import Final
 import msgspec
 
 from core.errors import InvalidInput
-from core.records.ledger_lines import ArmLine, LearnerLine, NoteLine, ResetLine, RewardLine
-
-ToldLine = LearnerLine | ArmLine | RewardLine | ResetLine | NoteLine
+from core.records.ledger_lines import SaidLine
 
 _IN_MEMORY_BYTES: Final = 8 << 20
 _LENGTH_BYTES: Final = 4
@@ -22,7 +20,7 @@ class Line(msgspec.Struct, frozen=True, array_like=True):
 
     file: str
     stretch: int
-    line: ToldLine
+    line: SaidLine
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -32,6 +30,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(Line)
 class Lines:
     """Lines in their order: first all are added, then they are read, once.
 
+    >>> from core.records.ledger_lines import ArmLine
     >>> lines = Lines()
     >>> lines.add(Line("a.jsonl", 1, ArmLine(key="tool:fs:Read")))
     >>> list(lines.of(0)), [one.line.key for one in lines.of(1)]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from core.errors import UnreadableSource
 from core.flows.desk import Desk
 from core.flows.importing.comparing import Comparison
-from core.flows.importing.lines import Line, Lines, ToldLine
+from core.flows.importing.lines import Line, Lines
 from core.flows.importing.tally import Tally
 from core.flows.importing.told_lines import settings_after
 from core.flows.learn import judge, judged_line
@@ -21,7 +21,7 @@ from core.formats import Entry, Opened, Outside, Rejected, Remark, Skipped, Sour
 from core.formats.armscope import NAME as OWN_FORMAT
 from core.records.judged import Judged
 from core.records.learner import LearnerSettings, Mode
-from core.records.ledger_lines import LearnerLine, ResetLine, RunLine
+from core.records.ledger_lines import LearnerLine, ResetLine, RunLine, SaidLine
 from core.records.run import Phase, Run
 from core.store.staging import Spoiled
 
@@ -115,7 +115,7 @@ class Reading:
         elif not isinstance(entry, Run | RunLine):
             self._note_line(entry)
 
-    def _note_line(self, line: ToldLine) -> None:
+    def _note_line(self, line: SaidLine) -> None:
         stretch = self.n_stretches - 1
         self.lines.add(Line(self.tally.file, stretch, line))
         if isinstance(line, ResetLine):

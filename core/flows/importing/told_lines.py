@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from core.errors import ArmscopeError, UnreadableSource
 from core.flows.desk import Desk
-from core.flows.importing.lines import ToldLine
 from core.flows.importing.tally import Tally
-from core.flows.importing.told_notes import ToldNotes
-from core.flows.importing.told_resets import ToldResets
-from core.flows.importing.told_rewards import ToldRewards
 from core.records.arm import Arm
 from core.records.learner import LearnerSettings
-from core.records.ledger_lines import ArmLine, LearnerLine, NoteLine, ResetLine, RewardLine
-from core.store.claims import settle_arms, tell_arms
+from core.records.ledger_lines import ArmLine, LearnerLine, ResetLine, SaidLine
+from core.store.arms import attribute_arms, recompute_arms
 from core.store.imports import begin_import
+from core.store.lines import take_line
 from core.store.settings import tell_setting
 from core.store.transaction import TOLD, Transaction
 
@@ -34,14 +29,11 @@ class ToldLines:
         self._txn = txn
         self._import_no = import_no
         self._tally = tally
-        self._rewards = ToldRewards(txn, import_no)
-        self._resets = ToldResets(txn, import_no)
-        self._notes = ToldNotes(txn, import_no)
         self._is_after_reset = False
         self._settings_told = False
         self._described: dict[str, Arm] = {}
 
-    def take(self, line: ToldLine) -> None:
+    def take(self, line: SaidLine) -> None:
         """Take a line; the runs it may be about are in the store."""
         self._is_after_reset |= isinstance(line, ResetLine)
         try:
@@ -50,7 +42,9 @@ class ToldLines:
             elif isinstance(line, ArmLine):
                 self._take_arm(line)
             else:
-                self._tally.fact(is_new=not self._is_own(line.id) and self._take_fact(line))
+                self._tally.fact(
+                    is_new=not self._is_own(line.id) and take_line(self._txn, line, self._import_no)
+                )
         except ArmscopeError as problem:
             self._tally.reject(None, problem.problem)
 
@@ -61,16 +55,6 @@ class ToldLines:
     def _is_own(self, uid: str) -> bool:
         """Whether an exported id names a fact of this very learner."""
         return uid.startswith(f"{self._txn.origin}/")
-
-    def _take_fact(self, line: RewardLine | ResetLine | NoteLine) -> bool:
-        """Whether it was new."""
-        if isinstance(line, RewardLine):
-            return self._rewards.take(line)
-        if isinstance(line, ResetLine):
-            return self._resets.take(line)
-        if isinstance(line, NoteLine):
-            return self._notes.take(line)
-        assert_never(line)
 
     def _take_settings(self, line: LearnerLine) -> None:
         """A learner that an import makes takes over the settings of the one it was exported from."""
@@ -94,6 +78,6 @@ class ToldLines:
             label=earlier.label if arm.label is None else arm.label,
             token_cost=earlier.token_cost if arm.token_cost is None else arm.token_cost,
         )
-        tell_arms(self._txn, numbers, self._import_no, line.prior)
-        settle_arms(self._txn, numbers)
+        attribute_arms(self._txn, numbers, self._import_no, line.prior)
+        recompute_arms(self._txn, numbers)
         self._tally.n_arms += 1

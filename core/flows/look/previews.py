@@ -12,13 +12,14 @@ from core.flows.desk import Desk
 from core.flows.look.chances import simulated
 from core.flows.requests import unknown_arm
 from core.flows.reset import Scope
-from core.flows.reward import RewardOrder, admit, standing_run
+from core.flows.reward import admit, standing_run
 from core.posterior.beta import interval
 from core.records.arm import MICRO, ArmType
 from core.records.judged import REFERENCED
 from core.records.observation import Amount
 from core.records.posterior import BANDS, Band
 from core.records.reset import Target
+from core.records.reward import RewardOrder
 from core.statistics.inclusion import Chances
 from core.statistics.summary import Summary, summarise
 from core.store import reads

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from core.records.audit import AuditEntry
-from core.store.tables import ACT_TABLES
+from core.store.tables import ACTS
 from core.store.transaction import Snapshot
 
 
@@ -44,11 +44,11 @@ def _undone(snapshot: Snapshot, acts: Sequence[str]) -> set[str]:
     numbers: dict[str, list[int]] = {}
     for act in acts:
         kind, _, number = act.partition("-")
-        if kind in ACT_TABLES:
+        if kind in ACTS:
             numbers.setdefault(kind, []).append(int(number))
     return {
         f"{kind}-{number}"
-        for kind, table in ACT_TABLES.items()
+        for kind, table in ACTS.items()
         for (number,) in snapshot.link.rows_in(
             f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1 AND {table}_no IN ({{}})',
             [snapshot.learner_id],

@@ -145,7 +145,7 @@ def tellings(snapshot: Snapshot, run_no: int) -> tuple[Telling, ...]:
     """Who told a run, in the order they did; the first teller alone where nobody told it again."""
     place = [snapshot.learner_id, run_no]
     rows = snapshot.link.rows(
-        "SELECT s.import_no, i.at_ms, s.digest = r.digest, coalesce(i.undone, 0) FROM sighting s"
+        "SELECT s.import_no, i.at_ms, s.digest = r.digest, coalesce(i.undone, 0) FROM provenance s"
         " JOIN run r ON r.learner_id = s.learner_id AND r.run_no = s.no"
         " LEFT JOIN import i ON i.learner_id = s.learner_id AND i.import_no = s.import_no"
         " WHERE s.learner_id = ? AND s.kind = 'run' AND s.no = ? AND s.revision <= ?"

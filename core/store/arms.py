@@ -1,0 +1,115 @@
+"""Arms: what imports say of them (that they are listed, their prior, cost and label) → what stands of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from core.records.arm import Prior
+from core.store.descriptions import Description, last_said
+from core.store.provenance import undone_imports
+from core.store.transaction import DECLARED, TOLD, Facts, Transaction, rebase
+
+
+def attribute_arms(
+    txn: Transaction, arm_nos: Sequence[int], import_no: int, prior: Prior | None = None
+) -> None:
+    """Note that an import names arms, so that they are listed, and have the prior it says, while it stands.
+
+    A prior that an arm has already by itself is noted as said by nobody (import 0) and stands for ever.
+    """
+    _note(txn, "arm", [(arm_no, import_no, txn.revision, None) for arm_no in arm_nos])
+    if prior is not None:
+        _note_own_priors(txn, arm_nos)
+        said = _written(prior.alpha_micro, prior.beta_micro)
+        _note(txn, "prior", [(arm_no, import_no, txn.revision, said) for arm_no in arm_nos])
+
+
+def _note(txn: Transaction, kind: str, said: Sequence[tuple[int, int, int, str | None]]) -> None:
+    """Of an import that says two things of one arm the first is kept."""
+    txn.link.many(
+        "INSERT INTO provenance (learner_id, kind, no, import_no, revision, said) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        [(txn.learner_id, kind, *one) for one in said],
+    )
+
+
+def _note_own_priors(txn: Transaction, arm_nos: Sequence[int]) -> None:
+    """Remember priors that no import said before one does."""
+    rows = txn.link.rows_in(
+        "SELECT arm_no, prior_alpha_micro, prior_beta_micro FROM arm a WHERE learner_id = ? AND arm_no IN ({})"
+        " AND prior_alpha_micro IS NOT NULL AND NOT EXISTS (SELECT 1 FROM provenance p"
+        "   WHERE p.learner_id = a.learner_id AND p.kind = 'prior' AND p.no = a.arm_no)",
+        [txn.learner_id],
+        arm_nos,
+    )
+    _note(txn, "prior", [(arm_no, 0, 0, _written(alpha, beta)) for arm_no, alpha, beta in rows])
+
+
+def _written(alpha_micro: int, beta_micro: int) -> str:
+    return f"{alpha_micro} {beta_micro}"
+
+
+def _read(said: str) -> tuple[int, int]:
+    alpha, _, beta = said.partition(" ")
+    return int(alpha), int(beta)
+
+
+def recompute_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
+    """Let arms be listed, and have the priors, that the standing imports that name them say.
+
+    Of several priors the one said first stands.
+    """
+    txn.forget()
+    listed = _standing(txn, "arm", arm_nos)
+    txn.link.many(
+        f"UPDATE arm SET declared = (declared & {DECLARED}) | ? WHERE learner_id = ? AND arm_no = ?",
+        [(TOLD if listed.get(arm_no) else 0, txn.learner_id, arm_no) for arm_no in arm_nos],
+    )
+    priors = []
+    said = _standing(txn, "prior", arm_nos)
+    for arm_no, sources in said.items():
+        alpha, beta = _read(min(sources)[2]) if sources else (None, None)
+        priors.append((alpha, beta, txn.learner_id, arm_no, alpha or 0, beta or 0))
+    n_changed = txn.link.many(
+        "UPDATE arm SET prior_alpha_micro = ?, prior_beta_micro = ? WHERE learner_id = ? AND arm_no = ?"
+        " AND (coalesce(prior_alpha_micro, 0) <> ? OR coalesce(prior_beta_micro, 0) <> ?)",
+        priors,
+    )
+    if n_changed:
+        txn.tell_news()
+    if said:
+        rebase(txn, sorted(said))
+
+
+def _standing(txn: Facts, kind: str, arm_nos: Sequence[int]) -> dict[int, list[tuple[int, int, str]]]:
+    """What standing imports say of arms, as (revision, import, said); of those of which any ever said something."""
+    undone = undone_imports(txn)
+    found: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    for arm_no, import_no, revision, said in txn.link.rows_in(
+        "SELECT no, import_no, revision, said FROM provenance"
+        " WHERE learner_id = ? AND kind = ? AND revision <= ? AND no IN ({})",
+        [txn.learner_id, kind, txn.revision],
+        arm_nos,
+    ):
+        sources = found[arm_no]
+        if import_no not in undone:
+            sources.append((revision, import_no, said or ""))
+    return dict(found)
+
+
+def recompute_descriptions(txn: Transaction, arm_nos: Sequence[int]) -> None:
+    """Let arms have the cost and label that the standing imports say."""
+    txn.link.many(
+        "UPDATE arm SET token_cost = ?, label = ? WHERE learner_id = ? AND arm_no = ?",
+        [
+            (said.token_cost, said.label, txn.learner_id, arm_no)
+            for arm_no, said in descriptions(txn, arm_nos).items()
+        ],
+    )
+
+
+def descriptions(facts: Facts, arm_nos: Sequence[int]) -> dict[int, Description]:
+    """What the standing imports say of each of the arms."""
+    said = last_said(facts.link, facts.learner_id, arm_nos, undone_imports(facts))
+    return {arm_no: said.get(arm_no, Description()) for arm_no in arm_nos}

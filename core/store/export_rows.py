@@ -1,0 +1,122 @@
+"""Export rows: runs and arms → the lines another learner can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from core.columns import UNKNOWN
+from core.records.arm import Arm, Prior
+from core.records.judged import INCLUDED, REFERENCED
+from core.records.ledger_lines import ArmLine, PlacedLine, RunLine
+from core.records.run import Inventory, Run, Usage
+from core.store.reads import arm_columns
+from core.store.transaction import Snapshot
+from core.store.version import COLUMNS, Version, read_version, recorded_selection
+
+Columns = dict[str, Any]
+"""What the columns of a run hold, by name."""
+
+
+def arm_lines(snapshot: Snapshot) -> Iterator[ArmLine]:
+    """Listed arms, sorted by id; the prior only where it is the arm's own."""
+    listed = set(arm_columns(snapshot).keys)
+    for key, label, cost, alpha, beta in snapshot.link.each(
+        "SELECT key, label, token_cost, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ?"
+        " ORDER BY key",
+        [snapshot.learner_id],
+    ):
+        if key in listed:
+            prior = None if alpha is None else Prior(alpha_micro=alpha, beta_micro=beta)
+            yield ArmLine(key=key, label=label, token_cost=cost, prior=prior)
+
+
+def run_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """Standing runs with what was recorded of them."""
+    tell = _Runs(snapshot)
+    for run_no, uid, rank, revision in snapshot.link.each(
+        "SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND revision <= ? AND standing = 1"
+        " ORDER BY revision, run_no",
+        [snapshot.learner_id, snapshot.revision],
+    ):
+        yield revision, tell.line(run_no, uid, rank, revision)
+
+
+class _Runs:
+    """Rows of runs → run lines; runs with the same arms share one inventory."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._keys: dict[int, str] = dict(
+            snapshot.link.rows("SELECT arm_no, key FROM arm WHERE learner_id = ?", [snapshot.learner_id])
+        )
+
+    def line(self, run_no: int, uid: str, rank: int, revision: int) -> RunLine:
+        version = read_version(self._snapshot, run_no)
+        columns = dict(zip(COLUMNS, version.columns, strict=True))
+        return msgspec.convert(
+            {
+                "run": self._run(uid, rank, version, columns),
+                "outcome": columns["outcome"],
+                "phase": columns["phase"],
+                "references": [
+                    {"arm": self._keys[arm_no], "where": place, "excerpt": excerpt}
+                    for arm_no, place, excerpt in version.evidence
+                ],
+                "n_calls": columns["n_calls"],
+                "n_real_calls": columns["n_real_calls"],
+                "revision": revision,
+            },
+            RunLine,
+        )
+
+    def _run(self, uid: str, rank: int, version: Version, columns: Columns) -> Run:
+        keys = [self._keys[arm_no] for arm_no in version.arm_nos]
+        outcomes = list(zip(keys, version.flags, version.costs, strict=True))
+        plain = {name: columns[name] for name in _PLAIN}
+        arms = [
+            Arm(key=key, token_cost=None if cost == UNKNOWN else cost)
+            for key, flags, cost in outcomes
+            if flags & INCLUDED
+        ]
+        return msgspec.convert(
+            {
+                **plain,
+                "uid": uid,
+                "rank": rank,
+                "inventory": msgspec.convert({"kind": columns["inventory"], "arms": arms}, Inventory),
+                "ended_at_ms": columns["at_ms"],
+                "naive_time": bool(columns["naive_time"]),
+                "run_class": columns["class"],
+                "usage": _usage(columns),
+                "excluded": [key for key, flags, _ in outcomes if not flags & INCLUDED],
+                "referenced": [key for key, flags, _ in outcomes if flags & REFERENCED],
+                "not_offered": msgspec.json.decode(str(columns["not_offered"] or "[]")),
+                "empty": columns["outcome"] == "empty",
+                "selection": recorded_selection(version, self._keys, {arm.key for arm in arms}),
+            },
+            Run,
+        )
+
+
+_PLAIN: Final = (
+    "format",
+    "unit",
+    "session",
+    "provider",
+    "model",
+    "channel",
+    "status",
+    "duration_ms",
+    "prompt_chars",
+    "reward",
+)
+
+
+def _usage(columns: Columns) -> Usage | None:
+    if columns["tokens"] is None:
+        return None
+    parts = {name: columns[f"{name}_tokens"] for name in ("input", "output", "cache_read", "cache_write")}
+    return msgspec.convert({**parts, "total": columns["tokens"]}, Usage)

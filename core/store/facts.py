@@ -1,0 +1,122 @@
+"""Facts: one record for each kind of act that a learner remembers. What is done with all of them
+loops over this table.
+
+A new kind is its table (`core.store.tables`), its line (`core.records.ledger_lines`) and a record here: then it is
+numbered and audited, can be undone and redone, goes along in exports and imports with who said it, and is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Table
+
+from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, ResetLine, RewardLine
+from core.records.note import note_payload
+from core.store import tables
+from core.store.ledger import moving_reward, read_reward, reward_lines, reward_payload, reward_reply
+from core.store.notes import note_lines, note_reply, read_note
+from core.store.replies import Reply
+from core.store.resets import moving_boundary, read_reset, reset_lines
+from core.store.settings import moving_setting
+from core.store.transaction import Snapshot, Transaction
+
+Moving = Callable[[Transaction, int, int], AbstractContextManager[None]]
+
+
+def _nothing_moves(txn: Transaction, number: int, since: int) -> AbstractContextManager[None]:  # noqa: ARG001
+    return nullcontext()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What of a kind comes under idempotency keys: the digest of the request that a line stands for, and what it is
+    answered with (None where nobody can say what that was).
+    """
+
+    payload: Callable[[Any], int]
+    reply: Callable[[Transaction, Any, int], Reply | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """How facts of a kind go from one learner to another: as what ``line``, how rows become lines in the order of
+    their revisions, and how a line that is new becomes a row, of which it gives the number.
+
+    ``is_boundary``: what comes before it must keep another revision than what comes after.
+    """
+
+    line: type[FactLine]
+    lines: Callable[[Snapshot], Iterator[PlacedLine]]
+    read: Callable[[Transaction, Any, int], int]
+    request: Request | None = None
+    is_boundary: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """One kind of act: its table, how its ids read (``example``), what has to move around a change of whether a fact
+    of it stands, ``since`` the lower of its revisions before and after; and how it is told, if it is.
+
+    >>> FACTS["reward"].column, FACTS["reward"].example
+    ('observation_no', 'reward-12')
+    """
+
+    table: Table
+    example: str
+    moving: Moving = _nothing_moves
+    told: Told | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in ids and in the audit."""
+        return str(self.table.info[tables.ACT])
+
+    @property
+    def column(self) -> str:
+        """The column of its numbers, in its own table."""
+        return f"{self.table.name}_no"
+
+
+_ALL: Final = (
+    Fact(
+        table=tables.observation,
+        example="reward-12",
+        moving=moving_reward,
+        told=Told(
+            line=RewardLine,
+            lines=reward_lines,
+            read=read_reward,
+            request=Request(payload=reward_payload, reply=reward_reply),
+        ),
+    ),
+    Fact(
+        table=tables.reset,
+        example="reset-3",
+        moving=moving_boundary,
+        told=Told(line=ResetLine, lines=reset_lines, read=read_reset, is_boundary=True),
+    ),
+    Fact(table=tables.import_, example="import-1"),
+    Fact(table=tables.setting, example="setting-2", moving=moving_setting),
+    Fact(
+        table=tables.note,
+        example="note-1",
+        told=Told(
+            line=NoteLine,
+            lines=note_lines,
+            read=read_note,
+            request=Request(
+                payload=lambda line: note_payload(line.arm, line.text.strip()),
+                reply=note_reply,
+            ),
+        ),
+    ),
+    Fact(table=tables.undo, example="undo-4"),
+)
+FACTS: Final[Mapping[str, Fact]] = {fact.name: fact for fact in _ALL}
+"""Every kind, by name; of one revision they are told in this order."""
+TOLD: Final[Mapping[type[FactLine], Fact]] = {fact.told.line: fact for fact in _ALL if fact.told is not None}
+"""Those that go from one learner to another, by their lines."""

@@ -1,0 +1,275 @@
+"""Provenance: who said a fact, and what of it. What stands follows from the imports that are not undone.
+
+A fact that one import says carries it in its own row. Said again by another, everything that was said of it becomes
+rows of ``provenance``, one for each import. Of those that stand, the highest rank decides a run's version (ties: the
+larger digest of the trace, then the earlier revision) and the earliest revision decides the epoch; where none stands,
+the fact doesn't. So undoing an import leaves exactly what the other imports say.
+
+What is said of an arm is here from the first time on: ``arm`` (that it is listed), its ``prior``, its ``cost`` and
+its ``label``, each a row whose ``said`` is what was said (`core.store.arms`, `core.store.descriptions`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from core.store.caches import CHUNK, shifting
+from core.store.replies import rivals
+from core.store.tables import KEYED_ACTS
+from core.store.transaction import Facts, Transaction
+from core.store.version import Version, keep, kept, put, shelve
+
+Numbered = tuple[str, int]
+"""A fact, by its table and number."""
+_COLUMNS = "learner_id, kind, no, import_no, revision, rank, trace, digest"
+
+
+class Attribution(NamedTuple):
+    """What one import says of a known run; ``origin`` is the first who said it (import, revision, rank, trace,
+    digest), ``version`` what is said where that differs from what stands.
+    """
+
+    run_no: int
+    import_no: int
+    rank: int
+    trace: int
+    digest: int
+    origin: tuple[int, int, int, int, int]
+    version: Version | None
+
+
+class _Source(NamedTuple):
+    import_no: int
+    revision: int
+    rank: int
+    trace: int
+    digest: int
+
+
+class Plan(NamedTuple):
+    """What a run's row should say."""
+
+    run_no: int
+    standing: bool
+    rank: int
+    trace: int
+    digest: int
+    revision: int
+
+
+def attribute_runs(txn: Transaction, attributions: Sequence[Attribution]) -> None:
+    """Note who says what of runs, the first included; keep the versions they say."""
+    learner = txn.learner_id
+    txn.link.many(
+        f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, 'run', ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(learner, one.run_no, *one.origin) for one in attributions],
+    )
+    txn.link.many(
+        f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, 'run', ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE"
+        " SET rank = excluded.rank, trace = excluded.trace, digest = excluded.digest"
+        " WHERE (excluded.rank, excluded.trace) > (provenance.rank, provenance.trace)",
+        [
+            (learner, one.run_no, one.import_no, txn.revision, one.rank, one.trace, one.digest)
+            for one in attributions
+        ],
+    )
+    shelve(txn, [(one.run_no, one.digest, one.version) for one in attributions if one.version is not None])
+
+
+def attribute(txn: Transaction, table: str, number: int, import_no: int) -> None:
+    """Note that another import says a fact that is known."""
+    txn.link.run(
+        "INSERT INTO provenance (learner_id, kind, no, import_no, revision)"
+        f" SELECT learner_id, '{table}', {table}_no, import_no, revision FROM {table}"
+        f" WHERE learner_id = ? AND {table}_no = ? ON CONFLICT DO NOTHING",
+        [txn.learner_id, number],
+    )
+    txn.link.run(
+        "INSERT INTO provenance (learner_id, kind, no, import_no, revision) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        [txn.learner_id, table, number, import_no, txn.revision],
+    )
+
+
+def attributed(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
+    """Runs of which it is noted in rows of its own who says them, as more than one has."""
+    rows = txn.link.rows_in(
+        "SELECT DISTINCT no FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
+        [txn.learner_id],
+        run_nos,
+    )
+    return {run_no for (run_no,) in rows}
+
+
+def said_by(txn: Transaction, table: str, import_no: int) -> list[int]:
+    """Facts of a kind that an import says, first or again."""
+    rows = txn.link.rows(
+        f"SELECT {table}_no FROM {table} WHERE learner_id = ? AND import_no = ?"
+        " UNION SELECT no FROM provenance WHERE learner_id = ? AND kind = ? AND import_no = ?",
+        [txn.learner_id, import_no, txn.learner_id, table, import_no],
+    )
+    return [number for (number,) in rows]
+
+
+# Runs
+
+
+def recompute_runs(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
+    """Make runs say what stands of them; the numbers of those whose version or standing changed."""
+    changed: set[int] = set()
+    for start in range(0, len(run_nos), CHUNK):
+        changed |= _recompute_chunk(txn, run_nos[start : start + CHUNK])
+    return changed
+
+
+def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
+    planned = list(plans(txn, run_nos))
+    now = {
+        row[0]: row[1:]
+        for row in txn.link.rows_in(
+            "SELECT run_no, standing, digest, revision, rank FROM run WHERE learner_id = ? AND run_no IN ({})",
+            [txn.learner_id],
+            [plan.run_no for plan in planned],
+        )
+    }
+    moved = [plan for plan in planned if (plan.standing, plan.digest, plan.revision) != now[plan.run_no][:3]]
+    if moved or any(plan.rank != now[plan.run_no][3] for plan in planned):
+        txn.tell_news()
+    with shifting(txn, [plan.run_no for plan in moved]):
+        _exchange(
+            txn,
+            [(plan, now[plan.run_no][1]) for plan in moved if plan.digest != now[plan.run_no][1]],
+        )
+        txn.link.many(
+            "UPDATE run SET standing = ?, rank = ?, trace = ?, digest = ?, revision = ?"
+            " WHERE learner_id = ? AND run_no = ?",
+            [(int(plan.standing), *plan[2:], txn.learner_id, plan.run_no) for plan in planned],
+        )
+    return {plan.run_no for plan in moved if (plan.standing, plan.digest) != now[plan.run_no][:2]}
+
+
+def plans(txn: Facts, run_nos: Sequence[int]) -> Iterator[Plan]:
+    """What runs should say by who says them and stands."""
+    undone = undone_imports(txn)
+    sources = _sources(txn, "run", run_nos)
+    rows = txn.link.rows_in(
+        "SELECT run_no, import_no, revision, rank, trace, digest FROM run WHERE learner_id = ? AND run_no IN ({})",
+        [txn.learner_id],
+        run_nos,
+    )
+    for run_no, *own in rows:
+        only = _Source(*own)
+        standing = sources.get(run_no)
+        if standing is None:
+            standing = [] if only.import_no in undone else [only]
+        if standing:
+            best = max(standing, key=lambda one: (one.rank, one.trace, -one.revision))
+            first = min(one.revision for one in standing)
+            yield Plan(run_no, True, best.rank, best.trace, best.digest, first)
+        else:
+            yield Plan(run_no, False, only.rank, only.trace, only.digest, only.revision)
+
+
+def _exchange(txn: Transaction, plans: Sequence[tuple[Plan, int]]) -> None:
+    """Put the planned version of each run in place, and keep the one that stood."""
+    for plan, digest_now in plans:
+        keep(txn, plan.run_no, digest_now)
+        put(txn, plan.run_no, kept(txn, plan.run_no, plan.digest))
+
+
+# What people did
+
+
+def standing_of(txn: Facts, table: str, number: int, own: tuple[int, int]) -> tuple[bool, int]:
+    """Whether a fact stands, and its revision; ``own`` is its (import, revision)."""
+    return standings(txn, table, {number: own})[number]
+
+
+def standings(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dict[int, tuple[bool, int]]:
+    """The same of many, by number. A fact that nobody who says it lets stand keeps the revision it had.
+
+    Of facts that were asked for under one key only the one that holds it stands.
+    """
+    found = _standings(txn, table, own)
+    for number in outheld(txn, table, list(own)):
+        found[number] = False, found[number][1]
+    return found
+
+
+def outheld(txn: Facts, table: str, numbers: Sequence[int]) -> set[int]:
+    """Those of the facts whose key another one holds: both stand by who says them, and were asked for once."""
+    pairs = same_keys(txn, table, numbers)
+    stands: dict[Numbered, bool] = {}
+    first_said_by: dict[Numbered, int] = {}
+    for keyed in KEYED_ACTS.values():
+        own = _own(txn, keyed, sorted({no for pair in pairs for one, no in pair if one == keyed}))
+        stands |= {(keyed, no): found for no, (found, _) in _standings(txn, keyed, own).items()}
+        first_said_by |= {(keyed, no): import_no for no, (import_no, _) in own.items()}
+
+    def rank(fact: Numbered) -> tuple[bool, Numbered]:
+        """As `core.store.replies` has it: what was said here directly holds a key, else what was said last."""
+        return first_said_by[fact] == 0, fact
+
+    return {fact[1] for fact, rival in pairs if stands[fact] and stands[rival] and rank(rival) > rank(fact)}
+
+
+def same_keys(txn: Facts, table: str, numbers: Sequence[int]) -> list[tuple[Numbered, Numbered]]:
+    """Each of the facts with every other one that was asked for under its key."""
+    acts = [act for act, keyed in KEYED_ACTS.items() if keyed == table]
+    return [
+        ((table, number), (KEYED_ACTS[other], rival))
+        for act in acts
+        for number, other, rival in rivals(txn, act, numbers)
+    ]
+
+
+def _own(txn: Facts, table: str, numbers: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """(import, revision) of facts, as their own rows say."""
+    rows = txn.link.rows_in(
+        f"SELECT {table}_no, import_no, revision FROM {table} WHERE learner_id = ? AND {table}_no IN ({{}})",
+        [txn.learner_id],
+        numbers,
+    )
+    return {no: (import_no, revision) for no, import_no, revision in rows}
+
+
+def _standings(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dict[int, tuple[bool, int]]:
+    """Whether facts stand by who says them, and since which revision."""
+    undone = undone_imports(txn)
+    sources = _sources(txn, table, list(own))
+    found = {}
+    for number, (import_no, revision) in own.items():
+        standing = sources.get(number)
+        if standing is None:
+            found[number] = (import_no not in undone, revision)
+        else:
+            found[number] = (bool(standing), min((one.revision for one in standing), default=revision))
+    return found
+
+
+def _sources(txn: Facts, kind: str, numbers: Sequence[int]) -> dict[int, list[_Source]]:
+    """Who says facts that more than one has said, and stands (an empty list: none does)."""
+    undone = undone_imports(txn)
+    found: dict[int, list[_Source]] = defaultdict(list)
+    for number, *rest in txn.link.rows_in(
+        "SELECT no, import_no, revision, rank, trace, digest FROM provenance"
+        " WHERE learner_id = ? AND kind = ? AND revision <= ? AND no IN ({})",
+        [txn.learner_id, kind, txn.revision],
+        numbers,
+    ):
+        source = _Source(*rest)
+        standing = found[number]
+        if source.import_no not in undone:
+            standing.append(source)
+    return dict(found)
+
+
+def undone_imports(facts: Facts) -> set[int]:
+    """Imports that don't stand."""
+    rows = facts.link.rows(
+        "SELECT import_no FROM import WHERE learner_id = ? AND undone = 1", [facts.learner_id]
+    )
+    return {import_no for (import_no,) in rows}
