@@ -159,9 +159,7 @@ def test_an_old_database_is_upgraded_and_used(old: Path, tmp_path: Path) -> None
     assert _said(after) == _said(before), "who said what of a fact stays as it is"
     elsewhere = {"sighting", "description", "provenance", "staged_claim"}
     anew = {"alembic_version", "usage_hour", "usage_day"}  # folded anew; verified below
-    for name in (
-        before.keys() - {"alembic_version", "usage_hour", "usage_day"} - elsewhere
-    ):  # folded anew; verified below
+    for name in before.keys() - anew - elsewhere:
         both = zip(before[name], after[name], strict=True)
         kept = [{column: later[column] for column in earlier} for earlier, later in both]
         assert kept == before[name], f"what is remembered stays as it is ({name})"
