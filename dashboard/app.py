@@ -19,7 +19,7 @@ from streamlit.elements.lib.mutable_popover_container import PopoverContainer  #
 from streamlit.navigation.page import Page  # noqa: E402
 
 from core.errors import ArmscopeError  # noqa: E402
-from core.flows.look import Frame  # noqa: E402
+from core.flows.queries import Frame  # noqa: E402
 from core.permissions import may  # noqa: E402
 from core.records.actor import Actor  # noqa: E402
 from dashboard import acting, loading, wording  # noqa: E402
@@ -42,25 +42,25 @@ def main() -> None:
     st.logo(brand.picture(f"logo-{look.name}"), size="medium")
     acting.hear_import()  # before anything is read: what it brought in is part of this rerun
     try:
-        desk = loading.desk_of()
-        first, default = loading.frame_of(desk), desk.learner
+        context = loading.context_of()
+        first, default = loading.frame_of(context), context.learner
         learner = filters.wanted_learner(first.learners, first.learner)
         if learner != first.learner:
-            desk = loading.desk_of(learner)
-            first = loading.frame_of(desk)
+            context = loading.context_of(learner)
+            first = loading.frame_of(context)
     except ArmscopeError as problem:
         _cannot_open(problem)
         return
-    page = st.navigation(_pages(desk.actor), position="top")
+    page = st.navigation(_pages(context.actor), position="top")
     address.put_back(page.url_path)
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=FRAME, wrap=not window.compact()
     ):
-        may_create = may(desk.actor, "settings") and not window.presenting()
+        may_create = may(context.actor, "settings") and not window.presenting()
         chosen = filters.pickers(first, default, may_create=may_create)
         loading.begin(
             loading.Reading(
-                desk=desk,
+                context=context,
                 frame=first,
                 view=chosen.view,
                 tokens=look,
@@ -68,7 +68,7 @@ def main() -> None:
                 presenting=window.presenting(),
             )
         )
-        _standing(desk.actor, first, chosen.behind)
+        _standing(context.actor, first, chosen.behind)
     style(look, presenting=window.presenting())
     show_flashes()
     tour(page.url_path or "overview")

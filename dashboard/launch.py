@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from core.doors.cli import asked, command, desk_of, done, following
+from core.doors.cli import asked, command, context_of, done, following
 from core.doors.cli import main as run
 from core.doors.progress import counted
 from core.doors.terminal import say
@@ -54,25 +54,25 @@ class Reported(msgspec.Struct, frozen=True, kw_only=True):
 
 @command(examples=["serve", "serve --database demo.db --port 0 --no-browser"])
 def serve(
-    context: typer.Context,
+    ctx: typer.Context,
     port: Port = DEFAULT_PORT,
     address: Address = "127.0.0.1",
     browser: Browser = True,
 ) -> None:
     """Open the dashboard."""
     _refuse_without("serve")
-    was_there = asked(context).settings().database.exists()
-    desk = desk_of(context, create=True)  # runs come in through its pages, too
-    desk.store.close()
+    was_there = asked(ctx).settings().database.exists()
+    context = context_of(ctx, create=True)  # runs come in through its pages, too
+    context.store.close()
     fresh = (
         () if was_there else ("There was no database at this place: a new one was made, and it is empty.",)
     )
-    _serve(context, str(desk.store.path), desk.learner, *fresh, address=address, port=port, browser=browser)
+    _serve(ctx, str(context.store.path), context.learner, *fresh, address=address, port=port, browser=browser)
 
 
 @command(examples=["demo", "demo --build-only", "demo --database ./demo.db --fresh"])
 def demo(
-    context: typer.Context,
+    ctx: typer.Context,
     port: Port = DEFAULT_PORT,
     address: Address = "127.0.0.1",
     browser: Browser = True,
@@ -87,25 +87,25 @@ def demo(
 
     if not build_only:
         _refuse_without("demo")
-    given = asked(context).database
+    given = asked(ctx).database
     path = demo_database() if given is None else database_path(given)
-    with following(context) as bar:
+    with following(ctx) as bar:
         made = build(path, fresh=fresh, progress=counted(bar, "runs"))
     look = f"armscope --database {shlex.quote(made.database)} --learner {LEARNER} status"
     to_copy = f"The same data on the command line: {look}"
     if build_only:
         done(
-            context,
+            ctx,
             made,
             lambda: say(f"{made.runs:,} runs of {made.arms:,} arms in {made.database}.", to_copy),
         )
     else:
-        _serve(context, made.database, LEARNER, to_copy, address=address, port=port, browser=browser)
+        _serve(ctx, made.database, LEARNER, to_copy, address=address, port=port, browser=browser)
 
 
 @command(examples=["report november.html"])
 def report(
-    context: typer.Context,
+    ctx: typer.Context,
     file: Annotated[Path, typer.Argument(help="Where to write it; must not exist yet.")],
 ) -> None:
     """Freeze what the dashboard says now into one HTML file.
@@ -117,22 +117,22 @@ def report(
     from core.records.view import View
     from dashboard.report import gather, rendered, report
 
-    desk = desk_of(context)
-    facts = gather(desk, View())
+    context = context_of(ctx)
+    facts = gather(context, View())
     document = rendered(report(facts))
     with new_file(file) as opened:
         opened.write(document)
     made = Reported(file=str(file), size_bytes=len(document), revision=facts.frame.revision)
     size = f"{made.size_bytes / 1e6:.1f} MB"
     done(
-        context,
+        ctx,
         made,
         lambda: say(f"{made.file}: revision {made.revision:,}, {size}, opens without a network."),
     )
 
 
 def _serve(
-    context: typer.Context,
+    ctx: typer.Context,
     database: str,
     learner: str,
     *more: str,
@@ -146,7 +146,7 @@ def _serve(
     host = f"[{address}]" if ":" in address else address
     at = Serving(url=f"http://{host}:{chosen}", database=database, learner=learner)
     words = f"armscope serves {at.learner} from {at.database} at {at.url} (stop: Ctrl+C)."
-    done(context, at, lambda: say(words, *more))
+    done(ctx, at, lambda: say(words, *more))
     from dashboard.server import serve as serve_app  # Streamlit takes a second to import
 
     serve_app(address=address, port=chosen, open_browser=browser)

@@ -106,7 +106,7 @@ def _imports(module: str, node: ast.AST, *, inside: bool) -> Iterator[Import]:
 
 
 def _names(module: str, node: ast.ImportFrom, origin: str, inside: bool) -> Iterator[Import]:
-    """``from core.flows import look`` imports the module core.flows.look, not only its package."""
+    """``from core.flows import queries`` imports the module core.flows.queries, not only its package."""
     for alias in node.names:
         inner = f"{origin}.{alias.name}"
         path = ROOT / Path(*inner.split("."))

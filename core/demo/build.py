@@ -19,9 +19,9 @@ from core.demo.agent import run_id
 from core.demo.play import Progress, play
 from core.demo.world import LEARNER, N_RUNS
 from core.errors import ArmscopeError, Conflict, SchemaMismatch, StoreBusy, StoreUnusable
-from core.flows.desk import Desk
-from core.flows.keep import upgrade
-from core.flows.look import DEMO_ORIGIN, frame
+from core.flows.context import Context
+from core.flows.maintenance import upgrade
+from core.flows.queries import DEMO_ORIGIN, frame
 from core.records.actor import Actor
 from core.store.engine import Database
 from core.store.files import make_folder
@@ -176,7 +176,7 @@ def _nobody_at(path: Path) -> Iterator[None]:
 
 def _answer(path: Path, seed: int, *, built: bool) -> DemoAnswer:
     with closing(Store(path)) as store:
-        seen = frame(Desk(store=store, learner=LEARNER, actor=_READER))
+        seen = frame(Context(store=store, learner=LEARNER, actor=_READER))
     return DemoAnswer(
         database=str(path), learner=LEARNER, seed=seed, runs=seen.n_runs, arms=seen.n_arms, built=built
     )

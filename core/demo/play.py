@@ -1,4 +1,4 @@
-"""Play: the world's thirty days on a desk, in the order of time, through the same flows that everybody uses.
+"""Play: the world's thirty days on a context, in the order of time, through the same flows that everybody uses.
 
 Runs are recorded by stretches of two hours: each is selected for on what was believed when its stretch began.
 """
@@ -25,9 +25,9 @@ from core.demo.world import (
     Planted,
     planted,
 )
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.learn import record_all
-from core.flows.look import DEMO_ORIGIN
+from core.flows.queries import DEMO_ORIGIN
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.select import select
@@ -95,7 +95,7 @@ class _Player:
         self._arms = planted(seed)
         self._clock = _Clock()
         selecting = np.random.Generator(np.random.PCG64([seed, 1]))
-        self._desk = Desk(
+        self._context = Context(
             store=store,
             learner=LEARNER,
             actor=AGENT,
@@ -115,7 +115,7 @@ class _Player:
             return
         told = [self._told(request) for request in asked]
         self._clock.now_ms = asked[-1].at_ms
-        answers = record_all(self._desk, [one.run for one in told])
+        answers = record_all(self._context, [one.run for one in told])
         observed = [
             one for one, recorded in zip(told, answers, strict=True) if recorded.outcome == "observed"
         ]
@@ -132,7 +132,7 @@ class _Player:
         while self._due and self._due[0][0] <= at_ms:
             act = heapq.heappop(self._due)[2]
             self._clock.now_ms = act.at_ms
-            self._do(replace(self._desk, actor=act.actor), act)
+            self._do(replace(self._context, actor=act.actor), act)
 
     def _told(self, request: Request) -> Told:
         offered = [
@@ -145,27 +145,27 @@ class _Player:
     def _selection(self, request: Request, offered: Sequence[Planted]) -> Selection | None:
         if OUTAGE_MS[0] <= request.at_ms < OUTAGE_MS[1]:
             return None
-        return select(self._desk, [arm.arm for arm in offered])
+        return select(self._context, [arm.arm for arm in offered])
 
     def _note(self, told: Told) -> None:
         """Remember the latest observed run that was, or was not, seen to use each arm."""
         for arm in told.run.inventory.arms:
             self._latest[arm.key, arm.key in told.used] = told.run.uid
 
-    def _do(self, desk: Desk, act: Act) -> None:
+    def _do(self, context: Context, act: Act) -> None:
         deed = act.deed
         if isinstance(deed, Change):
-            change(desk, deed.name, deed.value)
+            change(context, deed.name, deed.value)
         elif isinstance(deed, StartAgain):
-            reset(desk, types=deed.types, target=deed.target, reason=deed.reason)
+            reset(context, types=deed.types, target=deed.target, reason=deed.reason)
         elif isinstance(deed, Judge):
-            self._judge(desk, deed)
+            self._judge(context, deed)
         elif isinstance(deed, TakeBack):
-            undo(desk, self._done[deed.name])
+            undo(context, self._done[deed.name])
         else:
             assert_never(deed)
 
-    def _judge(self, desk: Desk, deed: Judge) -> None:
+    def _judge(self, context: Context, deed: Judge) -> None:
         """Reward; what the written story says of an arm no run has shown yet in a small world is left out."""
         run = deed.run
         if deed.was_used is not None:
@@ -173,7 +173,7 @@ class _Player:
             if run is None:
                 return
         given = reward(
-            desk, deed.arm, outcome=deed.outcome, reason=deed.reason, run=run, correct=deed.correct
+            context, deed.arm, outcome=deed.outcome, reason=deed.reason, run=run, correct=deed.correct
         )
         if deed.name is not None:
             self._done[deed.name] = given.id

@@ -12,8 +12,8 @@ from typing import Final, Self, TypedDict, TypeVar, Unpack, overload
 
 from core.doors.running import RunUnderWay
 from core.errors import Closed, Conflict, InvalidInput
-from core.flows import keep, learn, look
-from core.flows.desk import Desk, open_desk
+from core.flows import learn, maintenance, queries
+from core.flows.context import Context, open_context
 from core.flows.export import ExportAnswer, ExportFormat, export_file
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.learn import RecordAnswer
@@ -85,12 +85,12 @@ def open_learner(
     >>> folder.cleanup()
     """
     settings = Settings.from_environment(database=None if database is None else str(database), learner=name)
-    desk = open_desk(settings)
+    context = open_context(settings)
     return Learner(
         replace(
-            desk,
-            clock=desk.clock if clock is None else clock,
-            entropy=desk.entropy if entropy is None else entropy,
+            context,
+            clock=context.clock if clock is None else clock,
+            entropy=context.entropy if entropy is None else entropy,
         )
     )
 
@@ -98,9 +98,9 @@ def open_learner(
 def learners(database: str | Path | None = None) -> list[LearnerSummary]:
     """Every learner of a database file (None = the default one), by name; raises `NoDatabase` where there is none."""
     settings = Settings.from_environment(database=None if database is None else str(database))
-    desk = open_desk(settings, create=False, whole=True)
-    with closing(desk.store):
-        return learners_of(desk)
+    context = open_context(settings, create=False, whole=True)
+    with closing(context.store):
+        return learners_of(context)
 
 
 def restore(file: str | Path, database: str | Path | None = None) -> RestoreAnswer:
@@ -119,25 +119,25 @@ class Learner:
     Once closed it refuses everything with `Closed`.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._is_closed = False
         self._offers = _Offers()
 
     @property
-    def desk(self) -> Desk:
+    def context(self) -> Context:
         """Where its verbs happen."""
         if self._is_closed:
             raise Closed(
-                f"Learner {self._desk.learner!r} is closed; nothing was done.",
+                f"Learner {self._context.learner!r} is closed; nothing was done.",
                 next_step="Open it again with open_learner, or do this inside its with block.",
             )
-        return self._desk
+        return self._context
 
     @property
     def name(self) -> str:
         """Which learner it is."""
-        return self._desk.learner
+        return self._context.learner
 
     def __enter__(self) -> Self:
         return self
@@ -153,10 +153,10 @@ class Learner:
     def close(self) -> None:
         """Close the database; closed means closed."""
         self._is_closed = True
-        self._desk.store.close()
+        self._context.store.close()
 
     @overload
-    def run(self, arms: str, /) -> look.RunStory: ...  # type: ignore[overload-overlap]  # text is no list of arms
+    def run(self, arms: str, /) -> queries.RunStory: ...  # type: ignore[overload-overlap]  # text is no list of arms
 
     @overload
     def run(self, arms: None = None, /, **options: Unpack[RunOptions]) -> RunUnderWay[str]: ...
@@ -166,7 +166,7 @@ class Learner:
 
     def run(
         self, arms: Iterable[_T] | str | None = None, /, **options: Unpack[RunOptions]
-    ) -> RunUnderWay[_T] | RunUnderWay[str] | look.RunStory:
+    ) -> RunUnderWay[_T] | RunUnderWay[str] | queries.RunStory:
         """Answer one request: chooses when its ``with`` block begins, and records when it ends.
 
         Offered are arms, ids, and tools as the SDK at hand defines them (`tool_candidate`); None = all that are
@@ -190,7 +190,7 @@ class Learner:
         def begin(offered: Sequence[_T] | None) -> Selection:
             nonlocal began_ms
             chosen = self.select(offered, budget_tokens=options.get("budget_tokens"), k=options.get("k"))
-            began_ms = self.desk.clock()
+            began_ms = self.context.clock()
             return chosen
 
         def end(run: RunUnderWay[_T], status: Status) -> RecordAnswer:
@@ -201,7 +201,7 @@ class Learner:
                 texts=run.texts,
                 usage=run.usage,
                 status=status,
-                duration_ms=max(self.desk.clock() - began_ms, 0),
+                duration_ms=max(self.context.clock() - began_ms, 0),
                 session=options.get("session"),
                 model=options.get("model"),
                 channel=options.get("channel"),
@@ -222,7 +222,7 @@ class Learner:
         back those that are in.
         """
         offered = None if arms is None else [_arm(arm) for arm in arms]
-        chosen = select(self.desk, offered, budget_tokens=budget_tokens, k=k)
+        chosen = select(self.context, offered, budget_tokens=budget_tokens, k=k)
         self._offers.keep(chosen, offered or ())
         return chosen
 
@@ -268,7 +268,7 @@ class Learner:
             channel=channel,
         )
         try:
-            return learn.record(self.desk, run, ended_now=ended_at is None)
+            return learn.record(self.context, run, ended_now=ended_at is None)
         except Conflict as problem:
             raise Conflict(
                 problem.problem,
@@ -289,7 +289,7 @@ class Learner:
 
     def record_runs(self, runs: Sequence[Run]) -> list[RecordAnswer]:
         """Record many runs in one transaction."""
-        return learn.record_all(self.desk, runs)
+        return learn.record_all(self.context, runs)
 
     def import_files(
         self,
@@ -307,7 +307,7 @@ class Learner:
         rejected lines in a row (default 100,000; 10,000 before its first good one).
         """
         return import_files(
-            self.desk,
+            self.context,
             [Path(path) for path in paths],
             format=format,
             unit=unit,
@@ -318,11 +318,11 @@ class Learner:
 
     def export(self, file: str | Path, format: ExportFormat = "jsonl") -> ExportAnswer:
         """Write everything as lines of our own format, or a view of it for other programs."""
-        return export_file(self.desk, Path(file), format)
+        return export_file(self.context, Path(file), format)
 
-    def backup(self, file: str | Path) -> keep.BackupAnswer:
+    def backup(self, file: str | Path) -> maintenance.BackupAnswer:
         """Copy the whole database as it is at this moment into a new file, while it is in use."""
-        return keep.backup(self.desk, Path(file))
+        return maintenance.backup(self.context, Path(file))
 
     def reward(
         self,
@@ -338,7 +338,7 @@ class Learner:
     ) -> RewardAnswer:
         """Give a lagged reward from 0 to 1; with ``run`` and ``correct`` it replaces the automatic one."""
         return reward(
-            self.desk,
+            self.context,
             arm,
             value,
             outcome=outcome,
@@ -351,7 +351,7 @@ class Learner:
 
     def note(self, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
         """Write a note about an arm; it moves no number, and the same ``key`` again writes it once."""
-        return note(self.desk, arm, text, key=key)
+        return note(self.context, arm, text, key=key)
 
     def reset(
         self,
@@ -371,60 +371,60 @@ class Learner:
                     f"{name} must name at least one, got none; nothing was reset.",
                     next_step=f"Leave {name} out to start every arm again.",
                 )
-        return reset(self.desk, arms=arms or (), types=types or (), target=target, reason=reason)
+        return reset(self.context, arms=arms or (), types=types or (), target=target, reason=reason)
 
     def undo(self, act_id: str | None) -> UndoAnswer:
         """Take a reward, reset, import, setting, note or undo back."""
-        return undo(self.desk, act_id)
+        return undo(self.context, act_id)
 
     def redo(self, act_id: str | None) -> UndoAnswer:
         """Let an undone act stand again."""
-        return redo(self.desk, act_id)
+        return redo(self.context, act_id)
 
     def change(self, name: str, value: object) -> SettingAnswer:
         """Put a setting in force."""
-        return change(self.desk, name, value)
+        return change(self.context, name, value)
 
     @property
     def settings(self) -> LearnerSettings:
         """Settings in force."""
-        return look.frame(self.desk).settings
+        return queries.frame(self.context).settings
 
     def posteriors(self) -> list[Posterior]:
         """What is believed of every arm, sorted by id."""
-        return look.posteriors(self.desk)
+        return queries.posteriors(self.context)
 
     def judgements(self, view: View = View()) -> dict[str, Judgement]:  # noqa: B008 - frozen
         """What is to be said of every arm, by id, as every page and command says it; simulates for about a second."""
-        return look.judgements(self.desk, view)
+        return queries.judgements(self.context, view)
 
-    def arms(self) -> list[look.ArmSummary]:
+    def arms(self) -> list[queries.ArmSummary]:
         """Every arm with what it costs, its prior and what was seen of it, sorted by id."""
-        return look.arms(self.desk)
+        return queries.arms(self.context)
 
     def runs(self, limit: int = 50) -> tuple[RunRow, ...]:
         """The latest runs, newest first."""
-        return look.runs(self.desk, limit)
+        return queries.runs(self.context, limit)
 
-    def why(self, uid: str) -> look.RunStory:
+    def why(self, uid: str) -> queries.RunStory:
         """Why each arm was in a run's prompt or left out, and what came of it; raises `UnknownRun`."""
-        return look.run(self.desk, uid)
+        return queries.run(self.context, uid)
 
     def savings(self, view: View = View()) -> Savings:  # noqa: B008 - frozen
         """Baseline against selected runs, as far as the view keeps them."""
-        return look.savings(self.desk, view)
+        return queries.savings(self.context, view)
 
     def ledger(self, limit: int = 20) -> tuple[Observation, ...]:
         """The latest rewards and carried beliefs, newest first, those that are undone too."""
-        return look.rewards(self.desk, limit=limit)
+        return queries.rewards(self.context, limit=limit)
 
-    def status(self) -> look.Status:
+    def status(self) -> queries.Status:
         """Runs, arms, pulls, tokens, savings."""
-        return look.status(self.desk)
+        return queries.status(self.context)
 
-    def verify(self) -> look.Verification:
+    def verify(self) -> queries.Verification:
         """Whether every cache equals the fold of the recorded facts."""
-        return look.verify(self.desk)
+        return queries.verify(self.context)
 
 
 def _arm(arm: object) -> Arm:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, Protocol
 
-from core.flows.look import ArmFlip, RunArm, RunStory
+from core.flows.queries import ArmFlip, RunArm, RunStory
 from core.records.arm import arm_type
 from core.records.counts import number_of
 from core.records.evidence import Where

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from core.errors import ArmscopeError
-from core.flows import keep, look
-from core.flows.desk import Desk, open_desk
+from core.flows import maintenance, queries
+from core.flows.context import Context, open_context
 from core.flows.learners import LearnerSummary, learners
 from core.permissions import authorise
 from core.records.times import iso
@@ -74,16 +74,16 @@ def examine(settings: Settings) -> Examined:
         writer=holder_of(f"{path}.lock"),
     )
     try:
-        desk = open_desk(settings, create=False, whole=True)
-        with closing(desk.store):
-            return _with_content(found, desk)
+        context = open_context(settings, create=False, whole=True)
+        with closing(context.store):
+            return _with_content(found, context)
     except ArmscopeError as problem:
         return msgspec.structs.replace(found, problem=problem.as_answer())
 
 
-def _with_content(found: Examined, desk: Desk) -> Examined:
-    place, known = keep.place(desk), learners(desk)
-    imports = (_last_import(desk.of(one.name)) for one in known)
+def _with_content(found: Examined, context: Context) -> Examined:
+    place, known = maintenance.place(context), learners(context)
+    imports = (_last_import(context.of(one.name)) for one in known)
     return msgspec.structs.replace(
         found,
         schema=place.schema,
@@ -93,13 +93,13 @@ def _with_content(found: Examined, desk: Desk) -> Examined:
     )
 
 
-def _last_import(desk: Desk) -> LastImport | None:
-    last = next((one for one in look.imports(desk) if not one.undone), None)
+def _last_import(context: Context) -> LastImport | None:
+    last = next((one for one in queries.imports(context) if not one.undone), None)
     if last is None:
         return None
     answer = last.answer
     return LastImport(
-        learner=desk.learner,
+        learner=context.learner,
         id=last.id,
         at=iso(last.at_ms),
         runs=answer.runs,

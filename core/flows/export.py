@@ -21,7 +21,7 @@ from typing import IO, Literal, get_args
 import msgspec
 
 from core.errors import InvalidInput
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.steps import Progress, Steps
 from core.formats.armscope import write
 from core.formats.openclaw_shape import (
@@ -65,22 +65,22 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def export_file(
-    desk: Desk, target: Path, format: ExportFormat = "jsonl", *, progress: Progress | None = None
+    context: Context, target: Path, format: ExportFormat = "jsonl", *, progress: Progress | None = None
 ) -> ExportAnswer:
     """Write a learner into a new file. Raises `InvalidInput` for a name that is taken.
 
     With ``csv`` the observations go into a second new file, ``NAME.observations.csv``. ``progress`` is told of runs.
     """
-    authorise(desk.actor, "read")
+    authorise(context.actor, "read")
     if format == "csv":
-        return _export_tables(desk, target, progress)
-    with new_file(target) as file, desk.reading() as snapshot:
+        return _export_tables(context, target, progress)
+    with new_file(target) as file, context.reading() as snapshot:
         return write_into(snapshot, file.write, str(target), format, progress)
 
 
-def _export_tables(desk: Desk, target: Path, progress: Progress | None) -> ExportAnswer:
+def _export_tables(context: Context, target: Path, progress: Progress | None) -> ExportAnswer:
     beside = target.with_name(f"{target.name.removesuffix('.csv')}.observations.csv")
-    with new_file(target) as file, new_file(beside) as second, desk.reading() as snapshot:
+    with new_file(target) as file, new_file(beside) as second, context.reading() as snapshot:
         view = View(snapshot, progress)
         for line in posteriors_as_csv(view.posteriors):
             file.write(line.encode())
@@ -120,9 +120,9 @@ def _whole_or_gone(file: IO[bytes], target: Path) -> Iterator[None]:
         raise
 
 
-def export_into(desk: Desk, file: IO[bytes], name: str, format: ExportFormat = "jsonl") -> ExportAnswer:
+def export_into(context: Context, file: IO[bytes], name: str, format: ExportFormat = "jsonl") -> ExportAnswer:
     """Write a learner into an open file, all of one moment; of the two tables of ``csv`` the posteriors only."""
-    with desk.reading() as snapshot:
+    with context.reading() as snapshot:
         return write_into(snapshot, file.write, name, format)
 
 

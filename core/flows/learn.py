@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core.detect import detect
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.guard import guard
 from core.observe import observe
 from core.records.evidence import Evidence
@@ -20,7 +20,7 @@ from core.records.ledger_lines import RunLine
 from core.records.run import Phase, Run
 from core.records.verdict import Outcome, Verdict
 from core.store.reads import run_of_uid
-from core.store.runs import Told, add_runs
+from core.store.runs import Recorded, add_runs
 from core.store.transaction import Transaction
 
 _IS_INCLUDED: Final = bytes(flag & INCLUDED for flag in range(256))
@@ -35,7 +35,7 @@ class RecordAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     uid: str
     outcome: Outcome
-    told: Told
+    told: Recorded
     observed: int
     not_offered: tuple[str, ...] = ()
 
@@ -62,19 +62,19 @@ def judged_line(line: RunLine) -> Judged:
     return Judged(run=run, evidence=evidence, verdict=verdict, flags=observe(run, evidence, verdict))
 
 
-def record(desk: Desk, run: Run, *, ended_now: bool = False) -> RecordAnswer:
+def record(context: Context, run: Run, *, ended_now: bool = False) -> RecordAnswer:
     """Record one run; it is on disk when this returns. The same run again changes nothing.
 
     ``ended_now``: it ended when it was first sent, so that a caller who sends it again need not know when that
     was. Raises `Conflict` for a uid that stands for other content.
     """
-    with desk.writing("ingest", create=True) as txn:
+    with context.writing("ingest", create=True) as txn:
         return _record(txn, [_timed(txn, run) if ended_now else run])[0]
 
 
-def record_all(desk: Desk, runs: Sequence[Run]) -> list[RecordAnswer]:
+def record_all(context: Context, runs: Sequence[Run]) -> list[RecordAnswer]:
     """Record many runs in one transaction: all of them or none."""
-    with desk.writing("ingest", create=True) as txn:
+    with context.writing("ingest", create=True) as txn:
         return _record(txn, runs)
 
 

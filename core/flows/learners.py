@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from core.errors import Conflict
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.permissions import authorise
 from core.records.run import Phase
 from core.records.times import iso
@@ -24,20 +24,20 @@ class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
     last_run: str | None
 
 
-def learners(desk: Desk) -> list[LearnerSummary]:
+def learners(context: Context) -> list[LearnerSummary]:
     """Every learner of the database, by name."""
-    authorise(desk.actor, "read")
-    with desk.store.reading(desk.learner) as snapshot:
+    authorise(context.actor, "read")
+    with context.store.reading(context.learner) as snapshot:
         names = reads.learners(snapshot)
-    return [_summary(desk, name) for name in names]
+    return [_summary(context, name) for name in names]
 
 
-def create_learner(desk: Desk, name: str) -> LearnerSummary:
+def create_learner(context: Context, name: str) -> LearnerSummary:
     """Make a learner with settings as they come, and nothing in it.
 
     Raises `InvalidSetting` for a name that can't be one, `Conflict` for one that is taken.
     """
-    fresh = desk.of(check_learner(name.strip()))
+    fresh = context.of(check_learner(name.strip()))
     with fresh.writing("settings", create=True) as txn:
         if not txn.created:
             raise Conflict(
@@ -45,11 +45,11 @@ def create_learner(desk: Desk, name: str) -> LearnerSummary:
                 next_step="Choose another name, or go to that learner.",
             )
         txn.audit("create", None, {"learner": fresh.learner})
-    return _summary(desk, fresh.learner)
+    return _summary(context, fresh.learner)
 
 
-def _summary(desk: Desk, name: str) -> LearnerSummary:
-    with desk.store.reading(name) as snapshot:
+def _summary(context: Context, name: str) -> LearnerSummary:
+    with context.store.reading(name) as snapshot:
         totals = reads.totals(snapshot)
         return LearnerSummary(
             name=name,

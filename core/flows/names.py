@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.permissions import authorise
 from core.store import reads
 
 
-def arm_ids(desk: Desk) -> tuple[str, ...]:
+def arm_ids(context: Context) -> tuple[str, ...]:
     """Ids of every arm that is listed, sorted."""
-    with desk.reading() as snapshot:
+    with context.reading() as snapshot:
         return reads.arm_columns(snapshot).keys
 
 
-def learner_names(desk: Desk) -> tuple[str, ...]:
+def learner_names(context: Context) -> tuple[str, ...]:
     """Names of every learner of the database, sorted."""
-    authorise(desk.actor, "read")
-    with desk.store.reading(desk.learner) as snapshot:
+    authorise(context.actor, "read")
+    with context.store.reading(context.learner) as snapshot:
         return reads.learners(snapshot)

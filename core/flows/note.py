@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.requests import repeated, unknown_arm
 from core.records.note import NoteAnswer, check_text, note_payload
 from core.records.observation import check_request_key
@@ -11,7 +11,7 @@ from core.store.reads import listed_arm
 from core.store.replies import keep_reply
 
 
-def note(desk: Desk, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
+def note(context: Context, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
     """Write a note about an arm; it is on disk when this returns, and `undo` takes it back.
 
     The same ``key`` again answers as the first time. Raises `InvalidInput` for an empty or too long text,
@@ -19,7 +19,7 @@ def note(desk: Desk, arm: str, text: str, *, key: str | None = None) -> NoteAnsw
     """
     said = check_text(text)
     check_request_key(key)
-    with desk.writing("reward") as txn:
+    with context.writing("reward") as txn:
         kept = None if key is None else repeated(txn, key, note_payload(arm, said), NoteAnswer)
         if kept is not None:
             return kept

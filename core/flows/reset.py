@@ -8,7 +8,7 @@ import msgspec
 
 from core.columns import ArmColumns
 from core.errors import InvalidInput, NotApplicable
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.requests import unknown_arm
 from core.records.arm import ARM_TYPES, ArmType, check_key
 from core.records.observation import check_reason
@@ -72,7 +72,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reset(
-    desk: Desk,
+    context: Context,
     *,
     arms: Sequence[str] = (),
     types: Sequence[ArmType] = (),
@@ -86,7 +86,7 @@ def reset(
     """
     scope = Scope(arms=tuple(dict.fromkeys(arms)), types=tuple(dict.fromkeys(types)))
     _check(target, reason)
-    with desk.writing("reset") as txn:
+    with context.writing("reset") as txn:
         keys = scope.keys(txn, arm_columns(txn))
         if not keys:
             raise NotApplicable(
@@ -109,7 +109,7 @@ def reset(
         act = f"reset-{number}"
         txn.audit("reset", act, {"arms": len(keys), "scope": scope.words, "to": target, "reason": reason})
         return ResetAnswer(
-            id=act, learner=desk.learner, reset_count=len(keys), arm_ids=tuple(keys), to=target
+            id=act, learner=context.learner, reset_count=len(keys), arm_ids=tuple(keys), to=target
         )
 
 

@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 
 from core.errors import ArmscopeError, InvalidInput, StoreUnusable
-from core.flows.desk import Desk, utc_now_ms
-from core.flows.look.verify import verify
+from core.flows.context import Context, utc_now_ms
+from core.flows.queries.verify import verify
 from core.given import check_given
 from core.permissions import authorise
 from core.records.actor import Actor
@@ -129,7 +129,7 @@ def _copy_soundly(file: Path, copy: Path, actor: Actor) -> None:
 
 
 def _refuse_unsound(store: Store, actor: Actor) -> None:
-    found = verify(Desk(store=store, actor=actor), limit=1)
+    found = verify(Context(store=store, actor=actor), limit=1)
     if not found.clean:
         raise found.problem(store.path)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from core.errors import Conflict, NotApplicable, UnknownRun
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.requests import OR_MAKE_IT, repeated, unknown_arm
 from core.records.arm import MICRO, Arm
 from core.records.judged import INCLUDED, OBSERVED
@@ -20,7 +20,7 @@ from core.store.transaction import DECLARED, Detail, Facts, Transaction
 
 
 def reward(
-    desk: Desk,
+    context: Context,
     arm: str,
     value: float | None = None,
     *,
@@ -49,15 +49,15 @@ def reward(
         create=create,
         seen=seen,
     )
-    return reward_all(desk, [order])[0]
+    return reward_all(context, [order])[0]
 
 
-def reward_all(desk: Desk, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
+def reward_all(context: Context, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
     """Record many manual rewards in one transaction: all of them or none.
 
     A key that stands in the list twice is a repeat like any other.
     """
-    with desk.writing("reward") as txn:
+    with context.writing("reward") as txn:
         answers: dict[int, RewardAnswer] = {}
         rest = list(range(len(orders)))
         while rest:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.guidance import guidance
 from core.permissions import authorise
 from core.policy import select as select_arms
@@ -21,7 +21,11 @@ from core.store.reads import arm_columns
 
 
 def select(
-    desk: Desk, arms: Sequence[Arm] | None = None, *, budget_tokens: int | None = None, k: int | None = None
+    context: Context,
+    arms: Sequence[Arm] | None = None,
+    *,
+    budget_tokens: int | None = None,
+    k: int | None = None,
 ) -> Selection:
     """Choose among ``arms`` (None = every arm the learner knows) under the budget.
 
@@ -29,15 +33,15 @@ def select(
     ``budget_tokens`` and ``k`` override the settings for this one selection; 0 = unlimited. Raises
     `UnknownLearner` where nothing is offered and nothing known.
     """
-    authorise(desk.actor, "select")
+    authorise(context.actor, "select")
     # With arms on offer a learner may be new: it is made when its first run is recorded.
-    with desk.reading("select") if arms is None else desk.store.reading(desk.learner) as snapshot:
+    with context.reading("select") if arms is None else context.store.reading(context.learner) as snapshot:
         columns = arm_columns(snapshot)
         settings, revision = snapshot.settings, snapshot.revision
     if arms is not None:
         columns = offered(columns, arms, settings)
     wanted = overridden(settings, budget_tokens, k)
-    chosen = select_arms(columns, wanted, seed=desk.entropy(), revision=revision)
+    chosen = select_arms(columns, wanted, seed=context.entropy(), revision=revision)
     return msgspec.structs.replace(chosen, guidance=guidance(chosen.excluded))
 
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from core.errors import ArmscopeError, Conflict, InvalidSetting
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.records.learner import LearnerSettings
 from core.store.settings import add_setting
 from core.store.transaction import Transaction
@@ -23,23 +23,23 @@ class SettingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     before: object
 
 
-def change(desk: Desk, name: str, value: object) -> SettingAnswer:
+def change(context: Context, name: str, value: object) -> SettingAnswer:
     """Put a setting in force.
 
     Raises `InvalidSetting` for an unknown name or a value outside what is allowed.
     """
-    return change_all(desk, {name: value})[0]
+    return change_all(context, {name: value})[0]
 
 
 def change_all(
-    desk: Desk, changes: Mapping[str, object], *, seen: LearnerSettings | None = None
+    context: Context, changes: Mapping[str, object], *, seen: LearnerSettings | None = None
 ) -> list[SettingAnswer]:
     """Put several settings in force, all of them or none; each is an act of its own.
 
     ``seen`` is what the person had before their eyes: `Conflict` is raised where one of these settings has
     another value by now, so that nobody's choice is overwritten unseen.
     """
-    with desk.writing("settings", create=True) as txn:
+    with context.writing("settings", create=True) as txn:
         if seen is not None:
             _refuse_unseen(seen, txn.settings, changes)
         changed_all(txn.settings, changes)  # all are checked before the first is written

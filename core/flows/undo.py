@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.permissions import authorise
 from core.records.actor import Actor
 from core.store.transaction import Transaction
@@ -25,14 +25,14 @@ class UndoAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     left_out: int = 0
 
 
-def undo(desk: Desk, act_id: str | None) -> UndoAnswer:
+def undo(context: Context, act_id: str | None) -> UndoAnswer:
     """Take an act back; undoing an undo redoes. A repeat answers as the first time and changes nothing.
 
     ``act_id`` None is what an import answers that told nothing new. Raises `UnknownAct`; reviewers may undo only
     what they did themselves.
     """
-    with desk.writing("undo_own") as txn:
-        return undo_in(txn, desk.actor, act_id)
+    with context.writing("undo_own") as txn:
+        return undo_in(txn, context.actor, act_id)
 
 
 def undo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
@@ -46,13 +46,13 @@ def undo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
     return UndoAnswer(id=undo_id, undone=act.id, kind=act.kind, left_out=_left_out(txn, act))
 
 
-def redo(desk: Desk, act_id: str | None) -> UndoAnswer:
+def redo(context: Context, act_id: str | None) -> UndoAnswer:
     """Let an undone act stand again, by undoing what undid it; an act that stands is left alone.
 
     ``undone`` of the answer names the undo that was taken back (the act itself, where nothing was to do).
     """
-    with desk.writing("undo_own") as txn:
-        return redo_in(txn, desk.actor, act_id)
+    with context.writing("undo_own") as txn:
+        return redo_in(txn, context.actor, act_id)
 
 
 def redo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:

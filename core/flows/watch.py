@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from core.errors import UnreadableSource
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.importing import ImportAnswer, import_files
 from core.formats import Limits, files_in, recognise
 from core.formats.openclaw_report import session_of_report
@@ -25,7 +25,7 @@ Stamp = tuple[int, int]
 
 
 def watch(
-    desk: Desk,
+    context: Context,
     paths: Sequence[Path],
     pause: Callable[[], None],
     *,
@@ -46,7 +46,7 @@ def watch(
     """
     _check_exist(paths)
     take = partial(
-        import_files, desk, format=format, unit=unit, tools_file=tools_file, phase=phase, limits=limits
+        import_files, context, format=format, unit=unit, tools_file=tools_file, phase=phase, limits=limits
     )
     return _watched(paths, pause, _Imports(take), only_transcripts=format is None)
 
@@ -87,7 +87,7 @@ class _Imports:
             yield answer
 
 
-def tells_news(answer: ImportAnswer) -> bool:
+def has_news(answer: ImportAnswer) -> bool:
     """Whether an import brought anything that was not known."""
     return answer.runs > answer.duplicates or answer.ledger > answer.ledger_duplicates
 

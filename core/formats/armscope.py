@@ -91,9 +91,9 @@ from typing import Final, get_args
 import msgspec
 
 from core.errors import UnreadableSource
+from core.formats.bundle import is_bundle, unpacked
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.moments import moment
-from core.formats.package import is_package, unpacked
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import UNDECODABLE, Flaw
 from core.records.arm import Arm, Prior
@@ -189,7 +189,7 @@ _REQUIRED: Final[dict[bytes, frozenset[str]]] = {
 
 
 def _claims(head: Head) -> bool:
-    return is_package(head) or "armscope" in head.keys or any(_is_ours(line) for line in head.lines)
+    return is_bundle(head) or "armscope" in head.keys or any(_is_ours(line) for line in head.lines)
 
 
 def _is_ours(line: Mapping[str, msgspec.Raw]) -> bool:

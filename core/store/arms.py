@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from core.records.arm import Prior
 from core.store.descriptions import Description, last_said
 from core.store.provenance import undone_imports
-from core.store.transaction import DECLARED, TOLD, Facts, Transaction, rebase
+from core.store.transaction import BY_IMPORT, DECLARED, Facts, Transaction, rebase
 
 
 def attribute_arms(
@@ -27,7 +27,7 @@ def attribute_arms(
 
 def _note(txn: Transaction, kind: str, said: Sequence[tuple[int, int, int, str | None]]) -> None:
     """Of an import that says two things of one arm the first is kept."""
-    txn.link.many(
+    txn.connection.many(
         "INSERT INTO provenance (learner_id, kind, no, import_no, revision, said) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
         [(txn.learner_id, kind, *one) for one in said],
@@ -36,7 +36,7 @@ def _note(txn: Transaction, kind: str, said: Sequence[tuple[int, int, int, str |
 
 def _note_own_priors(txn: Transaction, arm_nos: Sequence[int]) -> None:
     """Remember priors that no import said before one does."""
-    rows = txn.link.rows_in(
+    rows = txn.connection.rows_in(
         "SELECT arm_no, prior_alpha_micro, prior_beta_micro FROM arm a WHERE learner_id = ? AND arm_no IN ({})"
         " AND prior_alpha_micro IS NOT NULL AND NOT EXISTS (SELECT 1 FROM provenance p"
         "   WHERE p.learner_id = a.learner_id AND p.kind = 'prior' AND p.no = a.arm_no)",
@@ -62,22 +62,22 @@ def recompute_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
     """
     txn.forget()
     listed = _standing(txn, "arm", arm_nos)
-    txn.link.many(
+    txn.connection.many(
         f"UPDATE arm SET declared = (declared & {DECLARED}) | ? WHERE learner_id = ? AND arm_no = ?",
-        [(TOLD if listed.get(arm_no) else 0, txn.learner_id, arm_no) for arm_no in arm_nos],
+        [(BY_IMPORT if listed.get(arm_no) else 0, txn.learner_id, arm_no) for arm_no in arm_nos],
     )
     priors = []
     said = _standing(txn, "prior", arm_nos)
     for arm_no, sources in said.items():
         alpha, beta = _read(min(sources)[2]) if sources else (None, None)
         priors.append((alpha, beta, txn.learner_id, arm_no, alpha or 0, beta or 0))
-    n_changed = txn.link.many(
+    n_changed = txn.connection.many(
         "UPDATE arm SET prior_alpha_micro = ?, prior_beta_micro = ? WHERE learner_id = ? AND arm_no = ?"
         " AND (coalesce(prior_alpha_micro, 0) <> ? OR coalesce(prior_beta_micro, 0) <> ?)",
         priors,
     )
     if n_changed:
-        txn.tell_news()
+        txn.note_news()
     if said:
         rebase(txn, sorted(said))
 
@@ -86,7 +86,7 @@ def _standing(txn: Facts, kind: str, arm_nos: Sequence[int]) -> dict[int, list[t
     """What standing imports say of arms, as (revision, import, said); of those of which any ever said something."""
     undone = undone_imports(txn)
     found: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
-    for arm_no, import_no, revision, said in txn.link.rows_in(
+    for arm_no, import_no, revision, said in txn.connection.rows_in(
         "SELECT no, import_no, revision, said FROM provenance"
         " WHERE learner_id = ? AND kind = ? AND revision <= ? AND no IN ({})",
         [txn.learner_id, kind, txn.revision],
@@ -100,7 +100,7 @@ def _standing(txn: Facts, kind: str, arm_nos: Sequence[int]) -> dict[int, list[t
 
 def recompute_descriptions(txn: Transaction, arm_nos: Sequence[int]) -> None:
     """Let arms have the cost and label that the standing imports say."""
-    txn.link.many(
+    txn.connection.many(
         "UPDATE arm SET token_cost = ?, label = ? WHERE learner_id = ? AND arm_no = ?",
         [
             (said.token_cost, said.label, txn.learner_id, arm_no)
@@ -111,5 +111,5 @@ def recompute_descriptions(txn: Transaction, arm_nos: Sequence[int]) -> None:
 
 def descriptions(facts: Facts, arm_nos: Sequence[int]) -> dict[int, Description]:
     """What the standing imports say of each of the arms."""
-    said = last_said(facts.link, facts.learner_id, arm_nos, undone_imports(facts))
+    said = last_said(facts.connection, facts.learner_id, arm_nos, undone_imports(facts))
     return {arm_no: said.get(arm_no, Description()) for arm_no in arm_nos}

@@ -20,8 +20,8 @@ from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine import Row
+from core.store.rollup import USAGE_SUMS, Rollup, RunFacts, UsageHour, hour_of, prob_micro
 from core.store.tables import BY_ARM, BY_RUN
-from core.store.tally import USAGE_SUMS, RunFacts, Tally, UsageHour, hour_of, prob_micro
 from core.store.transaction import Facts, Transaction, rebase
 from core.store.version import Choice
 
@@ -47,24 +47,24 @@ _HOURS_OF_DAY: Final = ",".join("?" * DAY_HOURS)
 _CHOICE: Final = msgspec.json.Decoder(Choice)
 
 
-def tally_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int] = ()) -> Tally:
+def rollup_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int] = ()) -> Rollup:
     """What standing runs (with everything observed of them) and ledger rows about no run add up to."""
-    tally = Tally()
+    rollup = Rollup()
     for start in range(0, len(run_nos), CHUNK):
-        _tally_runs(tally, facts, run_nos[start : start + CHUNK])
-    rows = facts.link.rows_in(_LEDGER_LOOSE_SQL, [facts.learner_id], loose)
+        _rollup_runs(rollup, facts, run_nos[start : start + CHUNK])
+    rows = facts.connection.rows_in(_LEDGER_LOOSE_SQL, [facts.learner_id], loose)
     facts.epochs.load(row[1] for row in rows)
     for row in rows:
-        _add_observation(tally, row, facts.epochs.of(row[1], row[7]))
-    return tally
+        _add_observation(rollup, row, facts.epochs.of(row[1], row[7]))
+    return rollup
 
 
-def tally_usage(facts: Facts, run_nos: Sequence[int]) -> Tally:
+def rollup_usage(facts: Facts, run_nos: Sequence[int]) -> Rollup:
     """What standing runs add to the rollups of usage alone."""
-    tally = Tally()
-    for row in facts.link.rows_in(_RUN_SQL, [facts.learner_id, facts.revision], run_nos):
-        tally.add_run(run_facts(row[2:]))
-    return tally
+    rollup = Rollup()
+    for row in facts.connection.rows_in(_RUN_SQL, [facts.learner_id, facts.revision], run_nos):
+        rollup.add_run(run_facts(row[2:]))
+    return rollup
 
 
 def run_facts(row: Row) -> RunFacts:
@@ -76,36 +76,36 @@ def run_facts(row: Row) -> RunFacts:
     return RunFacts._make((*plain, prob_micro(choice.baseline_prob), choice.truncated))
 
 
-def _tally_runs(tally: Tally, facts: Facts, run_nos: Sequence[int]) -> None:
-    known = facts.link.rows_in(_RUN_SQL, [facts.learner_id, facts.revision], run_nos)
+def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:
+    known = facts.connection.rows_in(_RUN_SQL, [facts.learner_id, facts.revision], run_nos)
     runs = {row[0]: row[1:] for row in known}
-    outcomes = facts.link.rows_in(_OUTCOME_SQL, [facts.learner_id], list(runs))
-    ledger = facts.link.rows_in(_LEDGER_RUN_SQL, [facts.learner_id], list(runs))
+    outcomes = facts.connection.rows_in(_OUTCOME_SQL, [facts.learner_id], list(runs))
+    ledger = facts.connection.rows_in(_LEDGER_RUN_SQL, [facts.learner_id], list(runs))
     facts.epochs.load({row[1] for row in outcomes})
     for row in runs.values():
-        tally.add_run(run_facts(row[1:]))
+        rollup.add_run(run_facts(row[1:]))
     flags_of: dict[tuple[int, int], int] = {}
     for run_no, arm_no, flags in outcomes:
         flags_of[run_no, arm_no] = flags
         revision, at_ms = runs[run_no][:2]
-        _add_outcome(tally, arm_no, facts.epochs.of(arm_no, revision), at_ms, flags)
-    _tally_ledger(tally, facts, ledger, flags_of, {run_no: row[0] for run_no, row in runs.items()})
+        _add_outcome(rollup, arm_no, facts.epochs.of(arm_no, revision), at_ms, flags)
+    _rollup_ledger(rollup, facts, ledger, flags_of, {run_no: row[0] for run_no, row in runs.items()})
 
 
-def _add_outcome(tally: Tally, arm_no: int, epoch: int, at_ms: int | None, flags: int) -> None:
+def _add_outcome(rollup: Rollup, arm_no: int, epoch: int, at_ms: int | None, flags: int) -> None:
     if not flags & INCLUDED:
         return
     place = (hour_of(at_ms), arm_no, epoch)
     if flags & OBSERVED:
         success = MICRO if flags & REFERENCED else 0
-        tally.add(place, 1, 1, success, MICRO - success)
-        tally.saw(arm_no, epoch, at_ms)
+        rollup.add(place, 1, 1, success, MICRO - success)
+        rollup.saw(arm_no, epoch, at_ms)
     else:
-        tally.add(place, 1, 0, 0, 0)
+        rollup.add(place, 1, 0, 0, 0)
 
 
-def _tally_ledger(
-    tally: Tally,
+def _rollup_ledger(
+    rollup: Rollup,
     facts: Facts,
     ledger: Iterable[Row],
     flags_of: dict[tuple[int, int], int],
@@ -121,24 +121,24 @@ def _tally_ledger(
         if kind == "correction":
             corrections[run_no, arm_no] = row
         else:
-            _add_observation(tally, row, facts.epochs.of(arm_no, revisions[run_no]))
+            _add_observation(rollup, row, facts.epochs.of(arm_no, revisions[run_no]))
     for (run_no, arm_no), row in corrections.items():
         flags = flags_of[run_no, arm_no]
         if flags & OBSERVED:
             automatic = MICRO if flags & REFERENCED else 0
             epoch = facts.epochs.of(arm_no, revisions[run_no])
-            _add_correction(tally, row, epoch, automatic)
+            _add_correction(rollup, row, epoch, automatic)
 
 
-def _add_observation(tally: Tally, row: Row, epoch: int) -> None:
+def _add_observation(rollup: Rollup, row: Row, epoch: int) -> None:
     _, arm_no, _, success, failure, pulls, at_ms, _ = row
-    tally.add_observation((hour_of(at_ms), arm_no, epoch), pulls, success, failure, at_ms)
+    rollup.add_observation((hour_of(at_ms), arm_no, epoch), pulls, success, failure, at_ms)
 
 
-def _add_correction(tally: Tally, row: Row, epoch: int, automatic: int) -> None:
+def _add_correction(rollup: Rollup, row: Row, epoch: int, automatic: int) -> None:
     """A correction adds its difference to the automatic observation, at the hour it was submitted; no pull."""
     _, arm_no, _, success, failure, _, at_ms, _ = row
-    tally.add((hour_of(at_ms), arm_no, epoch), 0, 0, success - automatic, failure - (MICRO - automatic))
+    rollup.add((hour_of(at_ms), arm_no, epoch), 0, 0, success - automatic, failure - (MICRO - automatic))
 
 
 # Writing
@@ -166,9 +166,9 @@ def shifting(txn: Transaction, run_nos: Sequence[int] = (), loose: Sequence[int]
     if not run_nos and not loose:
         yield
         return
-    before = tally_facts(txn, run_nos, loose)
+    before = rollup_facts(txn, run_nos, loose)
     yield
-    after = tally_facts(txn, run_nos, loose)
+    after = rollup_facts(txn, run_nos, loose)
     change = after.minus(before)
     apply(txn, change)
     touched = {arm_no for _, arm_no, _ in change.arms} | {
@@ -177,30 +177,30 @@ def shifting(txn: Transaction, run_nos: Sequence[int] = (), loose: Sequence[int]
     refresh_last(txn, touched)
 
 
-def apply(txn: Transaction, tally: Tally) -> None:
-    """Add a tally to the caches, in key order; the newest times only ever grow here.
+def apply(txn: Transaction, rollup: Rollup) -> None:
+    """Add a rollup to the caches, in key order; the newest times only ever grow here.
 
     In a part of an import, which doesn't stand yet, to what is staged of them.
     """
     if txn.stretch is not None:
-        stage(txn, tally)
-        for place, at_ms in tally.last.items():
+        stage(txn, rollup)
+        for place, at_ms in rollup.last.items():
             txn.newest[place] = max(at_ms, txn.newest.get(place, UNKNOWN))
         return
-    _apply_rollups(txn, "arm", tally)
-    apply_posteriors(txn, tally)
-    apply_usage(txn, tally)
+    _apply_rollups(txn, "arm", rollup)
+    apply_posteriors(txn, rollup)
+    apply_usage(txn, rollup)
 
 
-def stage(facts: Facts, tally: Tally) -> None:
-    """Add a tally, whose epochs are stretches of an import, to what is staged."""
-    _apply_rollups(facts, "staged", tally)
-    _apply_usage(facts, "staged_usage", "hour", tally.usage)
+def stage(facts: Facts, rollup: Rollup) -> None:
+    """Add a rollup, whose epochs are stretches of an import, to what is staged."""
+    _apply_rollups(facts, "staged", rollup)
+    _apply_usage(facts, "staged_usage", "hour", rollup.usage)
 
 
-def _apply_rollups(facts: Facts, of: str, tally: Tally) -> None:
-    _apply_arms(facts, f"{of}_hour ({_HOUR_KEY}, {_ARM_SUMS})", tally.arms, _ADD_TO_HOUR, _DROP_HOUR)
-    _apply_arms(facts, f"{of}_day ({_DAY_KEY}, {_ARM_SUMS})", tally.arm_days(), _ADD_TO_DAY, _DROP_DAY)
+def _apply_rollups(facts: Facts, of: str, rollup: Rollup) -> None:
+    _apply_arms(facts, f"{of}_hour ({_HOUR_KEY}, {_ARM_SUMS})", rollup.arms, _ADD_TO_HOUR, _DROP_HOUR)
+    _apply_arms(facts, f"{of}_day ({_DAY_KEY}, {_ARM_SUMS})", rollup.arm_days(), _ADD_TO_DAY, _DROP_DAY)
 
 
 def _apply_arms(
@@ -208,28 +208,28 @@ def _apply_arms(
 ) -> None:
     """Add to one of the rollups of arms; a row that nothing is left of goes."""
     flat = (value for place in sorted(sums) for value in (*place, *sums[place]))
-    facts.link.insert(into, facts.learner_id, flat, width=7, upsert=add)
+    facts.connection.insert(into, facts.learner_id, flat, width=7, upsert=add)
     emptied = [(facts.learner_id, *place) for place, amounts in sums.items() if min(amounts) < 0]
     if emptied:
-        facts.link.many(drop.format(into.split(maxsplit=1)[0]), emptied)
+        facts.connection.many(drop.format(into.split(maxsplit=1)[0]), emptied)
 
 
-def apply_posteriors(txn: Transaction, tally: Tally) -> None:
+def apply_posteriors(txn: Transaction, rollup: Rollup) -> None:
     """Present epochs move; ``seen`` counts all epochs. UPDATE, because an upsert's CHECK reads the difference."""
-    arm_nos = sorted({arm_no for _, arm_no, _ in tally.arms})
+    arm_nos = sorted({arm_no for _, arm_no, _ in rollup.arms})
     epochs = dict(zip(arm_nos, txn.current_epochs(arm_nos), strict=True))
     sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
-    for (_, arm_no, epoch), (inclusions, pulls, success, failure) in tally.arms.items():
+    for (_, arm_no, epoch), (inclusions, pulls, success, failure) in rollup.arms.items():
         moved = sums[arm_no]
         moved[4] += inclusions + pulls
         if epoch == epochs[arm_no]:
             for index, amount in enumerate((inclusions, pulls, success, failure)):
                 moved[index] += amount
     rows = [
-        (*moved, tally.last.get((arm_no, epochs[arm_no]), UNKNOWN), txn.learner_id, arm_no)
+        (*moved, rollup.last.get((arm_no, epochs[arm_no]), UNKNOWN), txn.learner_id, arm_no)
         for arm_no, moved in sorted(sums.items())
     ]
-    txn.link.many(
+    txn.connection.many(
         "UPDATE posterior SET inclusions = inclusions + ?, pulls = pulls + ?, success_micro = success_micro + ?,"
         " failure_micro = failure_micro + ?, seen = seen + ?, last_at_ms = max(last_at_ms, ?)"
         " WHERE learner_id = ? AND arm_no = ?",
@@ -245,10 +245,10 @@ _DROP_USAGE: Final = (
 )
 
 
-def apply_usage(facts: Facts, tally: Tally) -> None:
-    """Add a tally to the rollups of usage."""
-    _apply_usage(facts, "usage_hour", "hour", tally.usage)
-    _apply_usage(facts, "usage_day", "day", tally.usage_days())
+def apply_usage(facts: Facts, rollup: Rollup) -> None:
+    """Add a rollup to the rollups of usage."""
+    _apply_usage(facts, "usage_hour", "hour", rollup.usage)
+    _apply_usage(facts, "usage_day", "day", rollup.usage_days())
 
 
 def _apply_usage(facts: Facts, table: str, place: str, usage: Mapping[UsageHour, list[int]]) -> None:
@@ -256,15 +256,15 @@ def _apply_usage(facts: Facts, table: str, place: str, usage: Mapping[UsageHour,
         return
     flat = (value for kind in sorted(usage) for value in (*kind, *usage[kind]))
     into, upsert = usage_columns(table, place), add_to_usage(table, place)
-    facts.link.insert(into, facts.learner_id, flat, width=_USAGE_WIDTH, upsert=upsert)
+    facts.connection.insert(into, facts.learner_id, flat, width=_USAGE_WIDTH, upsert=upsert)
     emptied = [(facts.learner_id, *kind) for kind, sums in usage.items() if sums[0] < 0]
     if emptied:
-        facts.link.many(_DROP_USAGE.format(table, place), emptied)
+        facts.connection.many(_DROP_USAGE.format(table, place), emptied)
 
 
 @lru_cache
 def usage_columns(table: str, place: str) -> str:
-    """A table of usage with its columns in the order of a tally's."""
+    """A table of usage with its columns in the order of a rollup's."""
     return f"{table} (learner_id, {place}, {_USAGE_KIND}, {', '.join(USAGE_SUMS)})"
 
 
@@ -282,7 +282,7 @@ def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
     epochs = {arm_no: txn.epochs.current(arm_no) for arm_no in arm_nos}
     sums: dict[tuple[int, int], Row] = {
         (arm_no, epoch): tuple(amounts)
-        for arm_no, epoch, *amounts in txn.link.rows_in(
+        for arm_no, epoch, *amounts in txn.connection.rows_in(
             "SELECT arm_no, epoch, sum(inclusions), sum(pulls), sum(success_micro), sum(failure_micro)"
             " FROM arm_day WHERE learner_id = ? AND arm_no IN ({}) GROUP BY arm_no, epoch",
             [txn.learner_id],
@@ -293,7 +293,7 @@ def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
         (epoch, *sums.get((arm_no, epoch), (0, 0, 0, 0)), txn.learner_id, arm_no)
         for arm_no, epoch in epochs.items()
     ]
-    txn.link.many(
+    txn.connection.many(
         "UPDATE posterior SET epoch = ?, inclusions = ?, pulls = ?, success_micro = ?, failure_micro = ?"
         " WHERE learner_id = ? AND arm_no = ?",
         rows,
@@ -309,7 +309,7 @@ def refresh_last(txn: Transaction, arm_nos: Iterable[int]) -> None:
     wanted = sorted(set(arm_nos))
     txn.epochs.load(wanted)
     newest = newest_observations(txn, wanted)
-    txn.link.many(
+    txn.connection.many(
         "UPDATE posterior SET last_at_ms = ? WHERE learner_id = ? AND arm_no = ?",
         [(newest.get(arm_no, UNKNOWN), txn.learner_id, arm_no) for arm_no in wanted],
     )
@@ -325,9 +325,9 @@ def newest_observations(facts: Facts, arm_nos: Sequence[int]) -> dict[int, int]:
     for arm_no, hour in _newest_hours(facts, arm_nos):
         hours[hour].append(arm_no)
     for hour in sorted(hours):
-        tally = tally_facts(facts, *_facts_of_hour(facts, hour, hours[hour]))
+        rollup = rollup_facts(facts, *_facts_of_hour(facts, hour, hours[hour]))
         for arm_no in hours[hour]:
-            at_ms = tally.last.get((arm_no, facts.epochs.current(arm_no)))
+            at_ms = rollup.last.get((arm_no, facts.epochs.current(arm_no)))
             if at_ms is not None:
                 found[arm_no] = at_ms
     return found
@@ -335,14 +335,14 @@ def newest_observations(facts: Facts, arm_nos: Sequence[int]) -> dict[int, int]:
 
 def _newest_hours(facts: Facts, arm_nos: Sequence[int]) -> Iterator[tuple[int, int]]:
     """(arm, newest hour with a pull in its present epoch): the days are kept by arm, and lead to the hours."""
-    for arm_no, epoch, day in facts.link.rows_in(
+    for arm_no, epoch, day in facts.connection.rows_in(
         "SELECT arm_no, epoch, max(day) FROM arm_day WHERE learner_id = ? AND arm_no IN ({})"
         " AND pulls > 0 AND day >= 0 GROUP BY arm_no, epoch",
         [facts.learner_id],
         arm_nos,
     ):
         if epoch == facts.epochs.current(arm_no):
-            (row,) = facts.link.rows(
+            (row,) = facts.connection.rows(
                 f"SELECT max(+hour) FROM arm_hour WHERE learner_id = ? AND hour IN ({_HOURS_OF_DAY})"
                 " AND arm_no = ? AND epoch = ? AND pulls > 0",
                 [facts.learner_id, *range(day * DAY_HOURS, (day + 1) * DAY_HOURS), arm_no, epoch],
@@ -354,11 +354,11 @@ def _newest_hours(facts: Facts, arm_nos: Sequence[int]) -> Iterator[tuple[int, i
 def _facts_of_hour(facts: Facts, hour: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:
     """Runs that ended in an hour, and ledger rows of it about these arms: the runs they are about, and the rest."""
     begin, end = hour * HOUR_MS, (hour + 1) * HOUR_MS
-    runs = facts.link.rows(
+    runs = facts.connection.rows(
         "SELECT run_no FROM run WHERE learner_id = ? AND revision <= ? AND at_ms >= ? AND at_ms < ?",
         [facts.learner_id, facts.revision, begin, end],
     )
-    ledger = facts.link.rows_in(
+    ledger = facts.connection.rows_in(
         f"SELECT run_no, observation_no FROM observation {BY_ARM} WHERE learner_id = ? AND arm_no IN ({{}})"
         " AND at_ms >= ? AND at_ms < ?",
         [facts.learner_id],

@@ -9,16 +9,15 @@ from typing import Final, TypeVar
 
 from core.records.judged import INCLUDED, OBSERVED
 from core.store.arms import descriptions
-from core.store.caches import CHUNK, newest_observations, tally_facts
+from core.store.caches import CHUNK, newest_observations, rollup_facts
 from core.store.damage import Difference, damage, glance, guarded, size_of
-from core.store.facts import TOLD
+from core.store.facts import EXCHANGED
 from core.store.provenance import plans, standings
 from core.store.reads import numbered_runs
+from core.store.rollup import ArmDay, ArmHour, Rollup, UsageHour, merged
 from core.store.settings import folded_settings
 from core.store.tables import ACTS, NUMBERED, metadata
-from core.store.tally import ArmDay, ArmHour, Tally, UsageHour, merged
-from core.store.transaction import TOLD as BY_IMPORT
-from core.store.transaction import Snapshot, base_of
+from core.store.transaction import BY_IMPORT, Snapshot, base_of
 from core.store.version import session_key
 
 Key = TypeVar("Key")
@@ -40,7 +39,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("outcome", _flags(snapshot)),
         ("run", _in_sessions(snapshot)),
         ("run", _attributed(snapshot, taken)),
-        *((fact.table.name, _told(snapshot, fact.table.name)) for fact in TOLD.values()),
+        *((fact.table.name, _told(snapshot, fact.table.name)) for fact in EXCHANGED.values()),
         ("arm", _listed(snapshot)),
         ("arm", _described(snapshot)),
         ("learner", _counters(snapshot)),
@@ -57,13 +56,13 @@ def look_over(snapshot: Snapshot) -> Difference | None:
 
 
 def _caches(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Difference]:
-    tally = merged(_tallies(snapshot, taken))
-    arm_hours = {place: sums for place, sums in tally.arms.items() if any(sums)}
+    rollup = merged(_rollups(snapshot, taken))
+    arm_hours = {place: sums for place, sums in rollup.arms.items() if any(sums)}
     yield from _compare("arm_hour", _stored_arm_hours(snapshot), arm_hours)
-    yield from _compare("arm_day", _stored_arm_days(snapshot), tally.arm_days())
-    yield from _compare("usage_hour", _stored_usage(snapshot, "usage_hour"), tally.usage)
-    yield from _compare("usage_day", _stored_usage(snapshot, "usage_day"), tally.usage_days())
-    yield from _compare("posterior", _stored_posteriors(snapshot), _posteriors(snapshot, tally))
+    yield from _compare("arm_day", _stored_arm_days(snapshot), rollup.arm_days())
+    yield from _compare("usage_hour", _stored_usage(snapshot, "usage_hour"), rollup.usage)
+    yield from _compare("usage_day", _stored_usage(snapshot, "usage_day"), rollup.usage_days())
+    yield from _compare("posterior", _stored_posteriors(snapshot), _posteriors(snapshot, rollup))
 
 
 def _settings(snapshot: Snapshot) -> Iterator[Difference]:
@@ -74,14 +73,14 @@ def _acts(snapshot: Snapshot) -> Iterator[Difference]:
     yield from _compare("undone", _marked(snapshot), _undone(snapshot))
 
 
-def _tallies(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Tally]:
+def _rollups(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Rollup]:
     for run_nos in numbered_runs(snapshot, CHUNK):
-        yield tally_facts(snapshot, run_nos)
+        yield rollup_facts(snapshot, run_nos)
         taken(len(run_nos))
-    loose = snapshot.link.rows(
+    loose = snapshot.connection.rows(
         "SELECT observation_no FROM observation WHERE learner_id = ? AND run_no = 0", [snapshot.learner_id]
     )
-    yield tally_facts(snapshot, (), [number for (number,) in loose])
+    yield rollup_facts(snapshot, (), [number for (number,) in loose])
 
 
 def _compare(
@@ -98,7 +97,7 @@ def _shown(value: object) -> str:
 
 
 def _stored_arm_hours(snapshot: Snapshot) -> dict[ArmHour, list[int]]:
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT hour, arm_no, epoch, inclusions, pulls, success_micro, failure_micro FROM arm_hour"
         " WHERE learner_id = ?",
         [snapshot.learner_id],
@@ -107,17 +106,17 @@ def _stored_arm_hours(snapshot: Snapshot) -> dict[ArmHour, list[int]]:
 
 
 def _stored_arm_days(snapshot: Snapshot) -> dict[ArmDay, list[int]]:
-    rows = snapshot.link.rows("SELECT * FROM arm_day WHERE learner_id = ?", [snapshot.learner_id])
+    rows = snapshot.connection.rows("SELECT * FROM arm_day WHERE learner_id = ?", [snapshot.learner_id])
     return {row[1:4]: list(row[4:]) for row in rows}
 
 
 def _stored_usage(snapshot: Snapshot, table: str) -> dict[UsageHour, list[int]]:
-    rows = snapshot.link.rows(f"SELECT * FROM {table} WHERE learner_id = ?", [snapshot.learner_id])
+    rows = snapshot.connection.rows(f"SELECT * FROM {table} WHERE learner_id = ?", [snapshot.learner_id])
     return {row[1:9]: list(row[9:]) for row in rows}
 
 
 def _stored_posteriors(snapshot: Snapshot) -> dict[object, object]:
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT arm_no, base_alpha_micro, base_beta_micro, epoch, inclusions, pulls, success_micro, failure_micro,"
         " seen, last_at_ms FROM posterior WHERE learner_id = ?",
         [snapshot.learner_id],
@@ -125,19 +124,21 @@ def _stored_posteriors(snapshot: Snapshot) -> dict[object, object]:
     return {row[0]: row[1:] for row in rows}
 
 
-def _posteriors(snapshot: Snapshot, tally: Tally) -> dict[object, object]:
+def _posteriors(snapshot: Snapshot, rollup: Rollup) -> dict[object, object]:
     """Each arm's row as its facts say: base, present epoch, sums, everything ever seen, newest pull."""
-    arms = snapshot.link.rows(
+    arms = snapshot.connection.rows(
         "SELECT arm_no, key, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ?",
         [snapshot.learner_id],
     )
     targets: dict[int, str] = dict(
-        snapshot.link.rows("SELECT revision, target FROM reset WHERE learner_id = ?", [snapshot.learner_id])
+        snapshot.connection.rows(
+            "SELECT revision, target FROM reset WHERE learner_id = ?", [snapshot.learner_id]
+        )
     )
     snapshot.epochs.load(row[0] for row in arms)
     sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     seen: dict[int, int] = defaultdict(int)
-    for (_, arm_no, epoch), amounts in tally.arms.items():
+    for (_, arm_no, epoch), amounts in rollup.arms.items():
         seen[arm_no] += amounts[0] + amounts[1]
         for index, amount in enumerate(amounts):
             sums[arm_no, epoch][index] += amount
@@ -161,7 +162,7 @@ def _marked(snapshot: Snapshot) -> dict[object, object]:
     """Acts that are marked as undone."""
     found: dict[object, object] = {}
     for kind, table in ACTS.items():
-        rows = snapshot.link.rows(
+        rows = snapshot.connection.rows(
             f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1', [snapshot.learner_id]
         )
         found.update(((kind, number), 1) for (number,) in rows)
@@ -170,7 +171,7 @@ def _marked(snapshot: Snapshot) -> dict[object, object]:
 
 def _undone(snapshot: Snapshot) -> dict[object, object]:
     """Acts that a standing undo names."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT kind, no FROM undo WHERE learner_id = ? AND undone = 0", [snapshot.learner_id]
     )
     return dict.fromkeys(rows, 1)
@@ -178,7 +179,7 @@ def _undone(snapshot: Snapshot) -> dict[object, object]:
 
 def _flags(snapshot: Snapshot) -> Iterator[Difference]:
     """Outcomes are observed where, and only where, their run is observed and had them in."""
-    for run_no, arm_no, flags, outcome in snapshot.link.rows(
+    for run_no, arm_no, flags, outcome in snapshot.connection.rows(
         "SELECT o.run_no, o.arm_no, o.flags, r.outcome FROM outcome o"
         " LEFT JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no"
         " WHERE o.learner_id = ? AND coalesce(r.revision, 0) <= ?"
@@ -192,7 +193,7 @@ def _flags(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _in_sessions(snapshot: Snapshot) -> Iterator[Difference]:
     """Runs are kept under the number of their session."""
-    for run_no, run_class, session, stored in snapshot.link.each(
+    for run_no, run_class, session, stored in snapshot.connection.each(
         "SELECT run_no, class, session, session_key FROM run WHERE learner_id = ? AND revision <= ?",
         [snapshot.learner_id, snapshot.revision],
     ):
@@ -206,7 +207,7 @@ def _attributed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Di
     for run_nos in numbered_runs(snapshot, CHUNK):
         now = {
             row[0]: row[1:]
-            for row in snapshot.link.rows_in(
+            for row in snapshot.connection.rows_in(
                 "SELECT run_no, standing, rank, trace, digest, revision FROM run"
                 " WHERE learner_id = ? AND run_no IN ({})",
                 [snapshot.learner_id],
@@ -224,7 +225,7 @@ def _told(snapshot: Snapshot, kind: str) -> Iterator[Difference]:
     """Rewards, resets and notes stand, and count from the revision, as the imports that told them say; of what was
     asked for under one key one fact stands.
     """
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         f"SELECT {kind}_no, import_no, revision, standing FROM {kind} WHERE learner_id = ?",
         [snapshot.learner_id],
     )
@@ -241,7 +242,7 @@ def _standing(stands: bool, revision: int) -> str:
 
 def _listed(snapshot: Snapshot) -> Iterator[Difference]:
     """Arms are marked as told by an import where, and only where, one that names them stands."""
-    for key, declared in snapshot.link.rows(
+    for key, declared in snapshot.connection.rows(
         "SELECT a.key, a.declared FROM arm a WHERE a.learner_id = ?"
         f" AND (a.declared & {BY_IMPORT} <> 0) <> EXISTS (SELECT 1 FROM provenance s JOIN import i"
         "   ON i.learner_id = s.learner_id AND i.import_no = s.import_no"
@@ -253,7 +254,7 @@ def _listed(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _described(snapshot: Snapshot) -> Iterator[Difference]:
     """Arms have the cost and label that the imports that are not undone say."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT arm_no, key, token_cost, label FROM arm WHERE learner_id = ?", [snapshot.learner_id]
     )
     said = descriptions(snapshot, [row[0] for row in rows])
@@ -270,7 +271,7 @@ def _words(token_cost: int | None, label: str | None) -> str:
 def _counters(snapshot: Snapshot) -> Iterator[Difference]:
     """Numbers still to be given lie beyond those that were given, and no fact is newer than the learner."""
     for name in NUMBERED:
-        row = snapshot.link.row(
+        row = snapshot.connection.row(
             f'SELECT next_{name}_no, (SELECT coalesce(max({name}_no), 0) + 1 FROM "{name}"'
             " WHERE learner_id = l.learner_id) FROM learner l WHERE learner_id = ?",
             [snapshot.learner_id],
@@ -278,7 +279,7 @@ def _counters(snapshot: Snapshot) -> Iterator[Difference]:
         if row is not None and row[0] < row[1]:
             yield Difference("learner", f"next_{name}_no", str(row[0]), f"{row[1]} or more")
     for table in [name for name in NUMBERED if "revision" in metadata.tables[name].columns]:
-        row = snapshot.link.row(
+        row = snapshot.connection.row(
             f'SELECT max(revision) FROM "{table}" WHERE learner_id = ? AND revision < ?',
             [snapshot.learner_id, snapshot.staged.revision or _EVER],
         )

@@ -120,7 +120,9 @@ def _headed(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def _file(snapshot: Snapshot) -> str:
-    return next(str(file) for _, name, file in snapshot.link.rows("PRAGMA database_list") if name == "main")
+    return next(
+        str(file) for _, name, file in snapshot.connection.rows("PRAGMA database_list") if name == "main"
+    )
 
 
 def _lost(snapshot: Snapshot) -> Iterator[Difference]:
@@ -129,18 +131,20 @@ def _lost(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def _broken(snapshot: Snapshot, part: str) -> Iterator[Difference]:
-    for (finding,) in snapshot.link.rows(f"PRAGMA integrity_check{part}"):
+    for (finding,) in snapshot.connection.rows(f"PRAGMA integrity_check{part}"):
         if finding != "ok":
             yield Difference("file", "integrity_check", finding, "ok")
 
 
 def _orphaned(snapshot: Snapshot) -> Iterator[Difference]:
-    for table, row, parent, _ in snapshot.link.rows("PRAGMA foreign_key_check"):
+    for table, row, parent, _ in snapshot.connection.rows("PRAGMA foreign_key_check"):
         yield Difference(table, str(row), "a missing parent", parent)
 
 
 def _missing_tables(snapshot: Snapshot) -> Iterator[Difference]:
-    there = {name for (name,) in snapshot.link.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    there = {
+        name for (name,) in snapshot.connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")
+    }
     for name in sorted(metadata.tables.keys() - there):
         yield Difference(name, "the table", "nothing", "a table")
 
@@ -148,7 +152,7 @@ def _missing_tables(snapshot: Snapshot) -> Iterator[Difference]:
 def _mistyped(snapshot: Snapshot, table: Table) -> Iterator[Difference]:
     """Values of another type than their column: SQLite stores whatever it is handed."""
     wrong = " OR ".join(f'typeof("{column.name}") NOT IN ({_types_of(column)})' for column in table.columns)
-    for (n_rows,) in snapshot.link.rows(f'SELECT count(*) FROM "{table.name}" WHERE {wrong}'):
+    for (n_rows,) in snapshot.connection.rows(f'SELECT count(*) FROM "{table.name}" WHERE {wrong}'):
         if n_rows:
             yield Difference(
                 table.name, "values", f"{n_rows} rows of a wrong type", "values of their column's type"
@@ -164,7 +168,7 @@ def _no_text(snapshot: Snapshot, table: Table) -> Iterator[Difference]:
     """Texts that are no UTF-8: reading them is what finds them."""
     columns = ", ".join(f'"{column.name}"' for column in table.columns if isinstance(column.type, Text))
     if columns:
-        for _ in snapshot.link.each(f'SELECT {columns} FROM "{table.name}"'):
+        for _ in snapshot.connection.each(f'SELECT {columns} FROM "{table.name}"'):
             pass
     yield from ()
 
@@ -181,7 +185,7 @@ def _dangling(snapshot: Snapshot, table: Table) -> Iterator[Difference]:
         key = f"{parent}_no"
         if table.name == parent or key not in table.columns:
             continue
-        for learner_id, number in snapshot.link.rows(
+        for learner_id, number in snapshot.connection.rows(
             f'SELECT c.learner_id, c.{key} FROM "{table.name}" c LEFT JOIN {parent} p'
             f" ON p.learner_id = c.learner_id AND p.{key} = c.{key}"
             f" WHERE c.{key} <> 0 AND p.{key} IS NULL{_TO_COME if parent == 'arm' else ''} LIMIT 100"
@@ -194,10 +198,10 @@ def _rows_of(snapshot: Snapshot) -> Iterator[Difference]:
     place = [snapshot.learner_id]
     for name in ("arm", "posterior"):
         table = metadata.tables[name]
-        snapshot.link.rows(f'SELECT * FROM "{name}" WHERE learner_id = ?', place)
+        snapshot.connection.rows(f'SELECT * FROM "{name}" WHERE learner_id = ?', place)
         yield from _mistyped(snapshot, table)
         yield from _dangling(snapshot, table)
-    for arm_no, key in snapshot.link.rows(
+    for arm_no, key in snapshot.connection.rows(
         "SELECT a.arm_no, a.key FROM arm a LEFT JOIN posterior p ON p.learner_id = a.learner_id"
         " AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND p.arm_no IS NULL",
         place,
@@ -206,8 +210,8 @@ def _rows_of(snapshot: Snapshot) -> Iterator[Difference]:
     latest = (
         f"SELECT run_no FROM run WHERE learner_id = ?1 ORDER BY learner_id, run_no DESC LIMIT {_LATEST_RUNS}"
     )
-    snapshot.link.rows(f"SELECT * FROM run WHERE learner_id = ?1 AND run_no IN ({latest})", place)
-    for run_no, arm_no in snapshot.link.rows(
+    snapshot.connection.rows(f"SELECT * FROM run WHERE learner_id = ?1 AND run_no IN ({latest})", place)
+    for run_no, arm_no in snapshot.connection.rows(
         "SELECT c.run_no, c.arm_no FROM outcome c LEFT JOIN arm a ON a.learner_id = c.learner_id"
         f" AND a.arm_no = c.arm_no WHERE c.learner_id = ?1 AND c.run_no IN ({latest}) AND a.arm_no IS NULL{_TO_COME}",
         place,
@@ -217,6 +221,6 @@ def _rows_of(snapshot: Snapshot) -> Iterator[Difference]:
 
 def size_of(snapshot: Snapshot) -> int:
     """How many bytes the file has."""
-    ((n_pages,),) = snapshot.link.rows("PRAGMA page_count")
-    ((page_bytes,),) = snapshot.link.rows("PRAGMA page_size")
+    ((n_pages,),) = snapshot.connection.rows("PRAGMA page_count")
+    ((page_bytes,),) = snapshot.connection.rows("PRAGMA page_size")
     return int(n_pages) * int(page_bytes)

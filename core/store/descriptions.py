@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from core.records.arm import Arm
-from core.store.engine import Link
+from core.store.engine import Connection
 
 _NOBODY: Final = -1
 
@@ -49,8 +49,8 @@ class Descriptions:
     ``known`` is what was loaded before. Undoing changes nothing of it: it is about what was said.
     """
 
-    def __init__(self, link: Link, learner_id: int, known: dict[int, Description]) -> None:
-        self._link = link
+    def __init__(self, connection: Connection, learner_id: int, known: dict[int, Description]) -> None:
+        self._connection = connection
         self._learner_id = learner_id
         self.known = known
         self._before: dict[int, tuple[int | None, str | None]] = {}
@@ -59,7 +59,7 @@ class Descriptions:
         """Note what an import that stands says of arms (by number): it counts from now on."""
         missing = [arm_no for arm_no, _ in said if arm_no not in self.known]
         if missing:
-            found = last_said(self._link, self._learner_id, missing)
+            found = last_said(self._connection, self._learner_id, missing)
             self.known.update((arm_no, found.get(arm_no, _NOTHING)) for arm_no in missing)
         news = []
         for arm_no, arm in said:
@@ -76,7 +76,7 @@ class Descriptions:
 
     def _present(self, arm_nos: Iterable[int]) -> dict[int, tuple[int | None, str | None]]:
         """Cost and label of arms, as they count at the moment."""
-        rows = self._link.rows_in(
+        rows = self._connection.rows_in(
             "SELECT arm_no, token_cost, label FROM arm WHERE learner_id = ? AND arm_no IN ({})",
             [self._learner_id],
             list(arm_nos),
@@ -91,8 +91,8 @@ class Descriptions:
             for kind, value in (("cost", arm.token_cost), ("label", arm.label))
             if value is not None
         ]
-        self._link.many(_UPSERT, said)
-        self._link.many(
+        self._connection.many(_UPSERT, said)
+        self._connection.many(
             "UPDATE arm SET token_cost = coalesce(?, token_cost), label = coalesce(?, label)"
             " WHERE learner_id = ? AND arm_no = ?",
             [(arm.token_cost, arm.label, self._learner_id, arm_no) for arm_no, arm in news],
@@ -100,12 +100,12 @@ class Descriptions:
 
 
 def last_said(
-    link: Link, learner_id: int, arm_nos: Iterable[int], undone: Container[int] = ()
+    connection: Connection, learner_id: int, arm_nos: Iterable[int], undone: Container[int] = ()
 ) -> dict[int, Description]:
     """What was said last of arms by imports that are not ``undone``; arms nobody speaks of are left out."""
     costs: dict[int, tuple[int, int, int]] = {}
     labels: dict[int, tuple[int, int, str]] = {}
-    for arm_no, import_no, kind, revision, said in link.rows_in(
+    for arm_no, import_no, kind, revision, said in connection.rows_in(
         "SELECT no, import_no, kind, revision, said FROM provenance"
         " WHERE learner_id = ? AND kind IN ('cost', 'label') AND no IN ({})",
         [learner_id],

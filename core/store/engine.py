@@ -58,7 +58,7 @@ _KEPT_STATEMENTS: Final = 256
 Row = tuple[Any, ...]
 
 
-class Link:
+class Connection:
     """A driver connection inside one transaction: statements with tuples, rows as tuples."""
 
     def __init__(self, driver: sqlite3.Connection, seen: Seen = NOTHING) -> None:
@@ -181,14 +181,14 @@ class Database:
         refuse_network(self.path)
 
     @contextmanager
-    def writing(self) -> Iterator[Link]:
+    def writing(self) -> Iterator[Connection]:
         """One write transaction: all of it is on disk after the block, or none of it."""
         with self.locked(), translated(self.path, "write"):
             driver = self._write_driver_at_path()
             driver.execute("BEGIN IMMEDIATE")
             is_ending = False
             try:
-                yield Link(driver, self._seen)
+                yield Connection(driver, self._seen)
                 is_ending = True
                 driver.execute("COMMIT")
             except BaseException:
@@ -201,13 +201,13 @@ class Database:
             self._checkpoint(driver)
 
     @contextmanager
-    def reading(self) -> Iterator[Link]:
+    def reading(self) -> Iterator[Connection]:
         """One read transaction: everything read inside is of one moment."""
         with translated(self.path, "read"):
             driver, seen = self._take_reader()
             try:
                 driver.execute("BEGIN")
-                yield Link(driver, seen)
+                yield Connection(driver, seen)
                 driver.execute("ROLLBACK")
             except BaseException:
                 driver.close()  # what it was in the middle of ends with it
@@ -263,8 +263,8 @@ class Database:
 
         ``progress`` is told how many pages are copied, of how many.
         """
-        with self.reading() as link:
-            copy_into(link._driver, target, progress)
+        with self.reading() as connection:
+            copy_into(connection._driver, target, progress)
 
     def replace_by(self, source: Path) -> None:
         """Put what another database holds into this one, in one transaction: whoever has it open goes on."""

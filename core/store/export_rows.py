@@ -23,7 +23,7 @@ Columns = dict[str, Any]
 def arm_lines(snapshot: Snapshot) -> Iterator[ArmLine]:
     """Listed arms, sorted by id; the prior only where it is the arm's own."""
     listed = set(arm_columns(snapshot).keys)
-    for key, label, cost, alpha, beta in snapshot.link.each(
+    for key, label, cost, alpha, beta in snapshot.connection.each(
         "SELECT key, label, token_cost, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ?"
         " ORDER BY key",
         [snapshot.learner_id],
@@ -36,7 +36,7 @@ def arm_lines(snapshot: Snapshot) -> Iterator[ArmLine]:
 def run_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Standing runs with what was recorded of them."""
     tell = _Runs(snapshot)
-    for run_no, uid, rank, revision in snapshot.link.each(
+    for run_no, uid, rank, revision in snapshot.connection.each(
         "SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND revision <= ? AND standing = 1"
         " ORDER BY revision, run_no",
         [snapshot.learner_id, snapshot.revision],
@@ -50,7 +50,9 @@ class _Runs:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._keys: dict[int, str] = dict(
-            snapshot.link.rows("SELECT arm_no, key FROM arm WHERE learner_id = ?", [snapshot.learner_id])
+            snapshot.connection.rows(
+                "SELECT arm_no, key FROM arm WHERE learner_id = ?", [snapshot.learner_id]
+            )
         )
 
     def line(self, run_no: int, uid: str, rank: int, revision: int) -> RunLine:

@@ -42,7 +42,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class Exchange:
     """How facts of a kind go from one learner to another: as what ``line``, how rows become lines in the order of
     their revisions, and how a line that is new becomes a row, of which it gives the number.
 
@@ -68,7 +68,7 @@ class Fact:
     table: Table
     example: str
     moving: Moving = _nothing_moves
-    told: Told | None = None
+    exchange: Exchange | None = None
 
     @property
     def name(self) -> str:
@@ -86,7 +86,7 @@ _ALL: Final = (
         table=tables.observation,
         example="reward-12",
         moving=moving_reward,
-        told=Told(
+        exchange=Exchange(
             line=RewardLine,
             lines=reward_lines,
             read=read_reward,
@@ -97,14 +97,14 @@ _ALL: Final = (
         table=tables.reset,
         example="reset-3",
         moving=moving_boundary,
-        told=Told(line=ResetLine, lines=reset_lines, read=read_reset, is_boundary=True),
+        exchange=Exchange(line=ResetLine, lines=reset_lines, read=read_reset, is_boundary=True),
     ),
     Fact(table=tables.import_, example="import-1"),
     Fact(table=tables.setting, example="setting-2", moving=moving_setting),
     Fact(
         table=tables.note,
         example="note-1",
-        told=Told(
+        exchange=Exchange(
             line=NoteLine,
             lines=note_lines,
             read=read_note,
@@ -118,5 +118,7 @@ _ALL: Final = (
 )
 FACTS: Final[Mapping[str, Fact]] = {fact.name: fact for fact in _ALL}
 """Every kind, by name; of one revision they are told in this order."""
-TOLD: Final[Mapping[type[FactLine], Fact]] = {fact.told.line: fact for fact in _ALL if fact.told is not None}
+EXCHANGED: Final[Mapping[type[FactLine], Fact]] = {
+    fact.exchange.line: fact for fact in _ALL if fact.exchange is not None
+}
 """Those that go from one learner to another, by their lines."""

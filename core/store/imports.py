@@ -18,7 +18,7 @@ class Reopened(NamedTuple):
 def begin_import(txn: Transaction, number: int | None = None) -> int:
     """Open an import, under a number it has already or the next; its number."""
     number = txn.number("import") if number is None else number
-    txn.link.run(
+    txn.connection.run(
         "INSERT INTO import VALUES (?, ?, ?, '{}', ?, ?, 0)",
         [txn.learner_id, number, txn.actor.name, txn.now_ms, txn.revision],
     )
@@ -30,7 +30,7 @@ def reopen_import(txn: Transaction, act: str) -> Reopened | None:
     kind, _, number = act.partition("-")
     if kind != "import" or not number.isdecimal():
         return None
-    row = txn.link.row(
+    row = txn.connection.row(
         "SELECT import_no, summary FROM import WHERE learner_id = ? AND import_no = ? AND undone = 0",
         [txn.learner_id, int(number)],
     )
@@ -39,7 +39,7 @@ def reopen_import(txn: Transaction, act: str) -> Reopened | None:
 
 def finish_import(txn: Transaction, number: int, summary: str) -> None:
     """Note what the import came to."""
-    txn.link.run(
+    txn.connection.run(
         "UPDATE import SET summary = ? WHERE learner_id = ? AND import_no = ?",
         [summary, txn.learner_id, number],
     )
@@ -49,7 +49,7 @@ def present(txn: Transaction, sources: Sequence[str]) -> set[str]:
     """Those sources (``format/unit/identity``) that some standing run is of: as a whole, or a turn of it."""
     found = set()
     for source in sources:
-        row = txn.link.row(
+        row = txn.connection.row(
             "SELECT 1 FROM run WHERE learner_id = ? AND (uid = ? OR (uid > ? AND uid < ?)) AND revision <= ?"
             " AND standing = 1 LIMIT 1",
             [txn.learner_id, source, f"{source}/", f"{source}0", txn.revision],  # "0" is what follows "/"

@@ -26,7 +26,7 @@ from core.store.caches import apply, shifting
 from core.store.engine import Row
 from core.store.reads import arm_row, outcome_of, run_of_uid
 from core.store.replies import HOLDS, Reply, reply_to
-from core.store.tally import Tally, hour_of
+from core.store.rollup import Rollup, hour_of
 from core.store.transaction import Snapshot, Transaction
 
 _AFTER_EVERY_TEXT: Final = "\U0010ffff"
@@ -54,27 +54,27 @@ class Entry(NamedTuple):
 
 def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: int = 0) -> range:
     """Append ledger rows; their numbers. Posteriors follow in the same transaction."""
-    txn.tell_news()
+    txn.note_news()
     first = txn.number("observation", len(entries))
     numbers = range(first, first + len(entries))
     rows = [_row(txn, number, entry, import_no) for number, entry in zip(numbers, entries, strict=True)]
     about = sorted({entry.run_no for entry in entries if entry.run_no})
     with shifting(txn, about):
-        txn.link.many(_INSERT, rows)
+        txn.connection.many(_INSERT, rows)
     loose = [entry for entry in entries if not entry.run_no]
     if loose:
-        apply(txn, _tally_new(txn, loose))  # what is new and about no run only adds
+        apply(txn, _rollup_new(txn, loose))  # what is new and about no run only adds
     return numbers
 
 
-def _tally_new(txn: Transaction, entries: Sequence[Entry]) -> Tally:
+def _rollup_new(txn: Transaction, entries: Sequence[Entry]) -> Rollup:
     """What new observations about no run add, without reading them back."""
-    tally = Tally()
+    rollup = Rollup()
     epochs = txn.current_epochs([entry.arm_no for entry in entries])
     for entry, epoch in zip(entries, epochs, strict=True):
         place = (hour_of(entry.at_ms), entry.arm_no, epoch)
-        tally.add_observation(place, entry.pulls, entry.success_micro, entry.failure_micro, entry.at_ms)
-    return tally
+        rollup.add_observation(place, entry.pulls, entry.success_micro, entry.failure_micro, entry.at_ms)
+    return rollup
 
 
 def moving_reward(
@@ -83,7 +83,7 @@ def moving_reward(
     since: int,  # noqa: ARG001 - no matter since when
 ) -> AbstractContextManager[None]:
     """Around a change of whether an observation stands: its effect is taken away and given back."""
-    row = txn.link.row(
+    row = txn.connection.row(
         "SELECT run_no FROM observation WHERE learner_id = ? AND observation_no = ?", [txn.learner_id, number]
     )
     run_no = row[0] if row else 0
@@ -114,7 +114,7 @@ def _row(txn: Transaction, number: int, entry: Entry, import_no: int) -> tuple[i
 
 def reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Ledger rows that stand or are undone, never before their run; with the keys they hold."""
-    for row in snapshot.link.each(
+    for row in snapshot.connection.each(
         "SELECT CASE WHEN r.revision > b.revision THEN r.revision ELSE b.revision END AS told,"
         " b.observation_no, b.uid, a.key, b.kind,"
         " b.success_micro, b.failure_micro, b.pulls, b.at_ms, b.undone, b.reason, b.actor, r.uid, b.revision,"
@@ -212,7 +212,7 @@ def _run_no(txn: Transaction, line: RewardLine, arm_no: int) -> int:
 
 def _stands(txn: Transaction, prefix: str) -> bool:
     """Whether some reward counts that an import told under an id that begins so."""
-    row = txn.link.row(
+    row = txn.connection.row(
         "SELECT 1 FROM observation WHERE learner_id = ? AND uid >= ? AND uid < ? AND uid <> ''"
         " AND standing = 1 AND undone = 0 LIMIT 1",
         [txn.learner_id, prefix, prefix + _AFTER_EVERY_TEXT],

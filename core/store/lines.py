@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.records.ledger_lines import FactLine, PlacedLine
-from core.store.facts import TOLD, Fact, Told
+from core.store.facts import EXCHANGED, Exchange, Fact
 from core.store.provenance import attribute
 from core.store.replies import keep_reply, known_by_request
 from core.store.transaction import Snapshot, Transaction
@@ -14,7 +14,7 @@ from core.store.undoing import add_undo, recompute
 
 def fact_lines(snapshot: Snapshot) -> list[Iterator[PlacedLine]]:
     """What people did, a stream for each kind, in the order in which facts of one revision are told."""
-    return [fact.told.lines(snapshot) for fact in TOLD.values() if fact.told is not None]
+    return [fact.exchange.lines(snapshot) for fact in EXCHANGED.values() if fact.exchange is not None]
 
 
 def take_line(txn: Transaction, line: FactLine, import_no: int) -> bool:
@@ -22,25 +22,25 @@ def take_line(txn: Transaction, line: FactLine, import_no: int) -> bool:
 
     Raises `Conflict` where the line's key stands for another request, and what the kind itself raises.
     """
-    fact = TOLD[type(line)]
-    told = fact.told
-    if told is None:  # pragma: no cover - the table of lines holds no other
+    fact = EXCHANGED[type(line)]
+    exchange = fact.exchange
+    if exchange is None:  # pragma: no cover - the table of lines holds no other
         return False
-    if not told.is_boundary:
-        return _take(txn, fact, told, line, import_no)
+    if not exchange.is_boundary:
+        return _take(txn, fact, exchange, line, import_no)
     # A known one too: what this import tells before and after it keeps its side, should only this one stand.
     txn.advance()
-    is_new = _take(txn, fact, told, line, import_no)
+    is_new = _take(txn, fact, exchange, line, import_no)
     txn.advance()
     return is_new
 
 
-def _take(txn: Transaction, fact: Fact, told: Told, line: FactLine, import_no: int) -> bool:
-    known = _known(txn, fact, told, line, import_no)
-    number = told.read(txn, line, import_no) if known is None else known
+def _take(txn: Transaction, fact: Fact, exchange: Exchange, line: FactLine, import_no: int) -> bool:
+    known = _known(txn, fact, exchange, line, import_no)
+    number = exchange.read(txn, line, import_no) if known is None else known
     key = _key(line)
-    if told.request is not None and key is not None:
-        reply = told.request.reply(txn, line, number)
+    if exchange.request is not None and key is not None:
+        reply = exchange.request.reply(txn, line, number)
         if reply is not None:
             keep_reply(txn, key, reply)
     if known is None and line.undone:  # only now: its request was answered while it stood
@@ -53,24 +53,24 @@ def _key(line: FactLine) -> str | None:
     return key
 
 
-def _known(txn: Transaction, fact: Fact, told: Told, line: FactLine, import_no: int) -> int | None:
+def _known(txn: Transaction, fact: Fact, exchange: Exchange, line: FactLine, import_no: int) -> int | None:
     """The fact that is here already: told under this id, or asked for by the same request."""
-    row = txn.link.row(
+    row = txn.connection.row(
         f"SELECT {fact.column} FROM {fact.table.name} WHERE learner_id = ? AND uid = ? AND uid <> ''",
         [txn.learner_id, line.id],
     )
     number = None if row is None else int(row[0])
     key = _key(line)
-    if number is None and told.request is not None and key is not None:
-        number = known_by_request(txn, fact.name, key, told.request.payload(line))
+    if number is None and exchange.request is not None and key is not None:
+        number = known_by_request(txn, fact.name, key, exchange.request.payload(line))
     if number is not None:
-        tell_again(txn, fact, number, import_no)
+        attribute_again(txn, fact, number, import_no)
     return number
 
 
-def tell_again(txn: Transaction, fact: Fact, number: int, import_no: int) -> None:
+def attribute_again(txn: Transaction, fact: Fact, number: int, import_no: int) -> None:
     """Note that an import says a fact that is here: it stands while any import that says it does."""
-    own = txn.link.row(
+    own = txn.connection.row(
         f"SELECT import_no FROM {fact.table.name} WHERE learner_id = ? AND {fact.column} = ?",
         [txn.learner_id, number],
     )

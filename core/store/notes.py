@@ -23,9 +23,9 @@ def add_note(
     import_no: int = 0,
 ) -> int:
     """Append a note; its number."""
-    txn.tell_news()
+    txn.note_news()
     number = txn.number("note")
-    txn.link.run(
+    txn.connection.run(
         "INSERT INTO note (learner_id, note_no, uid, arm_no, text, actor, at_ms, import_no, revision, standing,"
         " undone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0)",
         [txn.learner_id, number, uid, arm_no, text, actor, at_ms, import_no, txn.revision],
@@ -35,7 +35,7 @@ def add_note(
 
 def note_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Notes that stand or are undone."""
-    for number, uid, revision, arm, text, actor, at_ms, undone, key in snapshot.link.rows(
+    for number, uid, revision, arm, text, actor, at_ms, undone, key in snapshot.connection.rows(
         "SELECT n.note_no, n.uid, n.revision, a.key, n.text, n.actor, n.at_ms, n.undone, p.key FROM note n"
         " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
         " LEFT JOIN reply p ON p.learner_id = n.learner_id AND p.kind = 'note' AND p.no = n.note_no"

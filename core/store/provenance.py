@@ -62,11 +62,11 @@ class Plan(NamedTuple):
 def attribute_runs(txn: Transaction, attributions: Sequence[Attribution]) -> None:
     """Note who says what of runs, the first included; keep the versions they say."""
     learner = txn.learner_id
-    txn.link.many(
+    txn.connection.many(
         f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, 'run', ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         [(learner, one.run_no, *one.origin) for one in attributions],
     )
-    txn.link.many(
+    txn.connection.many(
         f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, 'run', ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE"
         " SET rank = excluded.rank, trace = excluded.trace, digest = excluded.digest"
@@ -81,13 +81,13 @@ def attribute_runs(txn: Transaction, attributions: Sequence[Attribution]) -> Non
 
 def attribute(txn: Transaction, table: str, number: int, import_no: int) -> None:
     """Note that another import says a fact that is known."""
-    txn.link.run(
+    txn.connection.run(
         "INSERT INTO provenance (learner_id, kind, no, import_no, revision)"
         f" SELECT learner_id, '{table}', {table}_no, import_no, revision FROM {table}"
         f" WHERE learner_id = ? AND {table}_no = ? ON CONFLICT DO NOTHING",
         [txn.learner_id, number],
     )
-    txn.link.run(
+    txn.connection.run(
         "INSERT INTO provenance (learner_id, kind, no, import_no, revision) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
         [txn.learner_id, table, number, import_no, txn.revision],
@@ -96,7 +96,7 @@ def attribute(txn: Transaction, table: str, number: int, import_no: int) -> None
 
 def attributed(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
     """Runs of which it is noted in rows of its own who says them, as more than one has."""
-    rows = txn.link.rows_in(
+    rows = txn.connection.rows_in(
         "SELECT DISTINCT no FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
         [txn.learner_id],
         run_nos,
@@ -106,7 +106,7 @@ def attributed(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
 
 def said_by(txn: Transaction, table: str, import_no: int) -> list[int]:
     """Facts of a kind that an import says, first or again."""
-    rows = txn.link.rows(
+    rows = txn.connection.rows(
         f"SELECT {table}_no FROM {table} WHERE learner_id = ? AND import_no = ?"
         " UNION SELECT no FROM provenance WHERE learner_id = ? AND kind = ? AND import_no = ?",
         [txn.learner_id, import_no, txn.learner_id, table, import_no],
@@ -129,7 +129,7 @@ def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
     planned = list(plans(txn, run_nos))
     now = {
         row[0]: row[1:]
-        for row in txn.link.rows_in(
+        for row in txn.connection.rows_in(
             "SELECT run_no, standing, digest, revision, rank FROM run WHERE learner_id = ? AND run_no IN ({})",
             [txn.learner_id],
             [plan.run_no for plan in planned],
@@ -137,13 +137,13 @@ def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
     }
     moved = [plan for plan in planned if (plan.standing, plan.digest, plan.revision) != now[plan.run_no][:3]]
     if moved or any(plan.rank != now[plan.run_no][3] for plan in planned):
-        txn.tell_news()
+        txn.note_news()
     with shifting(txn, [plan.run_no for plan in moved]):
         _exchange(
             txn,
             [(plan, now[plan.run_no][1]) for plan in moved if plan.digest != now[plan.run_no][1]],
         )
-        txn.link.many(
+        txn.connection.many(
             "UPDATE run SET standing = ?, rank = ?, trace = ?, digest = ?, revision = ?"
             " WHERE learner_id = ? AND run_no = ?",
             [(int(plan.standing), *plan[2:], txn.learner_id, plan.run_no) for plan in planned],
@@ -155,7 +155,7 @@ def plans(txn: Facts, run_nos: Sequence[int]) -> Iterator[Plan]:
     """What runs should say by who says them and stands."""
     undone = undone_imports(txn)
     sources = _sources(txn, "run", run_nos)
-    rows = txn.link.rows_in(
+    rows = txn.connection.rows_in(
         "SELECT run_no, import_no, revision, rank, trace, digest FROM run WHERE learner_id = ? AND run_no IN ({})",
         [txn.learner_id],
         run_nos,
@@ -228,7 +228,7 @@ def same_keys(txn: Facts, table: str, numbers: Sequence[int]) -> list[tuple[Numb
 
 def _own(txn: Facts, table: str, numbers: Sequence[int]) -> dict[int, tuple[int, int]]:
     """(import, revision) of facts, as their own rows say."""
-    rows = txn.link.rows_in(
+    rows = txn.connection.rows_in(
         f"SELECT {table}_no, import_no, revision FROM {table} WHERE learner_id = ? AND {table}_no IN ({{}})",
         [txn.learner_id],
         numbers,
@@ -254,7 +254,7 @@ def _sources(txn: Facts, kind: str, numbers: Sequence[int]) -> dict[int, list[_S
     """Who says facts that more than one has said, and stands (an empty list: none does)."""
     undone = undone_imports(txn)
     found: dict[int, list[_Source]] = defaultdict(list)
-    for number, *rest in txn.link.rows_in(
+    for number, *rest in txn.connection.rows_in(
         "SELECT no, import_no, revision, rank, trace, digest FROM provenance"
         " WHERE learner_id = ? AND kind = ? AND revision <= ? AND no IN ({})",
         [txn.learner_id, kind, txn.revision],
@@ -269,7 +269,7 @@ def _sources(txn: Facts, kind: str, numbers: Sequence[int]) -> dict[int, list[_S
 
 def undone_imports(facts: Facts) -> set[int]:
     """Imports that don't stand."""
-    rows = facts.link.rows(
+    rows = facts.connection.rows(
         "SELECT import_no FROM import WHERE learner_id = ? AND undone = 1", [facts.learner_id]
     )
     return {import_no for (import_no,) in rows}

@@ -49,7 +49,7 @@ HOLDS: Final = (
 
 def reply_of(txn: Transaction, key: str) -> Reply | None:
     """What a key stands for at present."""
-    row = txn.link.row(
+    row = txn.connection.row(
         f"SELECT q.kind, q.no, q.payload, q.answer{_OF_KEY} WHERE q.learner_id = ? AND q.key = ?"
         f" AND {_STANDING}{_HELD_FIRST}",
         [txn.learner_id, key],
@@ -62,7 +62,7 @@ def known_by_request(txn: Transaction, kind: str, key: str, payload: int) -> int
 
     Raises `Conflict` where the key stands for another request.
     """
-    row = txn.link.row(
+    row = txn.connection.row(
         f"SELECT q.no{_OF_KEY} WHERE q.learner_id = ? AND q.key = ? AND q.kind = ? AND q.payload = ?{_HELD_FIRST}",
         [txn.learner_id, key, kind, payload],
     )
@@ -90,18 +90,18 @@ def reply_to(kind: str, number: int, payload: int, answer: msgspec.Struct) -> Re
 def keep_reply(txn: Transaction, key: str, reply: Reply) -> None:
     """Remember what a key was answered with; what is remembered of this fact already stays."""
     kind, number, payload, answer = reply
-    n_new = txn.link.run(
+    n_new = txn.connection.run(
         "INSERT INTO reply (learner_id, kind, no, key, payload, answer) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
         [txn.learner_id, kind, number, key, payload, answer],
     )
     if n_new:
-        txn.tell_news()
+        txn.note_news()
 
 
 def rivals(facts: Facts, kind: str, numbers: Sequence[int]) -> list[tuple[int, str, int]]:
     """Facts, by number, with every other fact (kind, number) that was asked for under the same key."""
-    return facts.link.rows_in(
+    return facts.connection.rows_in(
         "SELECT p.no, q.kind, q.no FROM reply p JOIN reply q"
         " ON q.learner_id = p.learner_id AND q.key = p.key AND (q.kind <> p.kind OR q.no <> p.no)"
         " WHERE p.learner_id = ? AND p.kind = ? AND p.no IN ({})",

@@ -32,18 +32,18 @@ def add_reset(
 
     Their facts so far stay in the epoch that ends; the posterior starts again from the target.
     """
-    txn.tell_news()
+    txn.note_news()
     number = txn.number("reset")
-    txn.link.run(
+    txn.connection.run(
         "INSERT INTO reset (learner_id, reset_no, uid, target, scope, actor, reason, n_arms, at_ms, import_no,"
         " revision, standing, undone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0)",
         [txn.learner_id, number, uid, target, scope, actor, reason, n_arms, at_ms, import_no, txn.revision],
     )
-    txn.link.many(
+    txn.connection.many(
         "INSERT INTO reset_arm (learner_id, reset_no, arm_no) VALUES (?, ?, ?)",
         [(txn.learner_id, number, arm_no) for arm_no in sorted(arm_nos)],
     )
-    txn.link.run(
+    txn.connection.run(
         "UPDATE posterior SET epoch = ?, success_micro = 0, failure_micro = 0, pulls = 0, inclusions = 0,"
         " last_at_ms = -1 WHERE learner_id = ? AND arm_no IN"
         " (SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?)",
@@ -62,7 +62,7 @@ def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]
     """
     arm_nos = [
         arm_no
-        for (arm_no,) in txn.link.rows(
+        for (arm_no,) in txn.connection.rows(
             "SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?", [txn.learner_id, number]
         )
     ]
@@ -74,12 +74,12 @@ def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]
 
 def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:
     """Runs and loose observations recorded after a revision that concern some arms."""
-    runs = txn.link.rows(
+    runs = txn.connection.rows(
         "SELECT run_no FROM run WHERE learner_id = ? AND revision > ? AND revision <= ?",
         [txn.learner_id, since, txn.revision],
     )
     concerned = set(arm_nos)
-    loose = txn.link.rows(
+    loose = txn.connection.rows(
         "SELECT observation_no, arm_no FROM observation WHERE learner_id = ? AND revision > ? AND run_no = 0",
         [txn.learner_id, since],
     )
@@ -88,12 +88,12 @@ def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[
 
 def reset_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Resets that stand or are undone."""
-    for number, uid, revision, target, scope, actor, reason, at_ms, undone in snapshot.link.rows(
+    for number, uid, revision, target, scope, actor, reason, at_ms, undone in snapshot.connection.rows(
         "SELECT reset_no, uid, revision, target, scope, actor, reason, at_ms, undone FROM reset"
         " WHERE learner_id = ? AND standing = 1 ORDER BY revision",
         [snapshot.learner_id],
     ):
-        arms = snapshot.link.rows(
+        arms = snapshot.connection.rows(
             "SELECT a.key FROM reset_arm x JOIN arm a ON a.learner_id = x.learner_id AND a.arm_no = x.arm_no"
             " WHERE x.learner_id = ? AND x.reset_no = ? ORDER BY a.key",
             [snapshot.learner_id, number],

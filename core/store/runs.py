@@ -12,12 +12,12 @@ from core.records.judged import OBSERVED, Judged
 from core.records.run import Inventory
 from core.store.caches import apply, run_facts
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
+from core.store.rollup import Rollup, hour_of
 from core.store.staging import KnownRun, Part, attribute_aside, deferred, set_aside
-from core.store.tally import Tally, hour_of
 from core.store.transaction import Transaction
 from core.store.version import COLUMNS, Version, session_key, session_of, version_of, write_parts
 
-Told = Literal["new", "duplicate", "updated"]
+Recorded = Literal["new", "duplicate", "updated"]
 
 _FOUND: Final = (
     "SELECT uid, run_no, rank, trace, digest, import_no, revision, standing FROM run"
@@ -29,13 +29,13 @@ _INSERT: Final = (
 )
 
 
-def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -> list[Told]:
+def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -> list[Recorded]:
     """Remember runs; what each was: new, told before, or told longer than before.
 
     ``import_no`` 0 = recorded directly; then the same uid with other content raises `Conflict`, unless the
     run grew (its rank is higher).
     """
-    told: dict[int, Told] = {}
+    told: dict[int, Recorded] = {}
     versions = [_version(txn, judged, import_no) for judged in batch]
     rest = list(range(len(batch)))
     while rest:
@@ -52,7 +52,7 @@ def _add_distinct(
     versions: Sequence[Version],
     indexes: list[int],
     import_no: int,
-) -> dict[int, Told]:
+) -> dict[int, Recorded]:
     uids = [batch[index].run.uid for index in indexes]
     known = _known(txn, uids)
     staged = {uid: run for uid, run in known.items() if run.revision > txn.revision}
@@ -61,16 +61,16 @@ def _add_distinct(
         known = _known(txn, uids)
     fresh = [index for index in indexes if batch[index].run.uid not in known]
     _insert(txn, [(batch[index], versions[index]) for index in fresh], import_no)
-    told: dict[int, Told] = dict.fromkeys(fresh, "new")
+    told: dict[int, Recorded] = dict.fromkeys(fresh, "new")
     if known:
         again = {index: known[batch[index].run.uid] for index in indexes if batch[index].run.uid in known}
-        told |= _tell_again(txn, batch, versions, again, import_no)
+        told |= _again(txn, batch, versions, again, import_no)
     attribute_aside(txn, aside)
     return told
 
 
 def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, KnownRun]:
-    return {row[0]: KnownRun(*row[1:]) for row in txn.link.rows_in(_FOUND, [txn.learner_id], uids)}
+    return {row[0]: KnownRun(*row[1:]) for row in txn.connection.rows_in(_FOUND, [txn.learner_id], uids)}
 
 
 def _version(txn: Transaction, judged: Judged, import_no: int) -> Version:
@@ -88,7 +88,7 @@ def _others(txn: Transaction, judged: Judged) -> dict[str, int]:
 def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], import_no: int) -> None:
     if not fresh:
         return
-    txn.tell_news()
+    txn.note_news()
     first = txn.number("run", len(fresh))
     rows = []
     for run_no, (judged, version) in enumerate(fresh, first):
@@ -96,26 +96,26 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], import_no
         run = judged.run
         told = (txn.learner_id, run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1)
         rows.append((*told, session_key(run_no, *session_of(version.columns)), *version.columns))
-    txn.link.many(_INSERT, rows)
+    txn.connection.many(_INSERT, rows)
     write_parts(txn, [(first + offset, version) for offset, (_, version) in enumerate(fresh)])
-    apply(txn, _tally_new(txn, fresh))
+    apply(txn, _rollup_new(txn, fresh))
 
 
-def _tally_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]]) -> Tally:
+def _rollup_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]]) -> Rollup:
     """What new runs add: those of one hour with the same inventory are added up together."""
-    tally = Tally()
+    rollup = Rollup()
     groups: dict[tuple[int, int], list[Judged]] = defaultdict(list)
     for judged, version in fresh:
-        tally.add_run(run_facts(_usage_row(version.columns)))
+        rollup.add_run(run_facts(_usage_row(version.columns)))
         if version.flags:
             groups[id(judged.run.inventory), hour_of(judged.run.ended_at_ms)].append(judged)
     for (_, hour), members in groups.items():
-        _tally_group(txn, tally, members[0].run.inventory, hour, members)
-    return tally
+        _rollup_group(txn, rollup, members[0].run.inventory, hour, members)
+    return rollup
 
 
-def _tally_group(
-    txn: Transaction, tally: Tally, inventory: Inventory, hour: int, members: Sequence[Judged]
+def _rollup_group(
+    txn: Transaction, rollup: Rollup, inventory: Inventory, hour: int, members: Sequence[Judged]
 ) -> None:
     arm_nos, _ = txn.inventory(inventory)
     if not arm_nos:
@@ -125,7 +125,7 @@ def _tally_group(
         for member in members
         if member.run.ended_at_ms is not None and member.flags[0] & OBSERVED
     ]
-    tally.add_outcomes(
+    rollup.add_outcomes(
         arm_nos,
         txn.current_epochs(arm_nos),
         hour,
@@ -138,15 +138,15 @@ _USAGE: Final = ("at_ms", "class", "model", "channel", "status", "outcome", "tok
 _usage_row: Final = itemgetter(*(COLUMNS.index(name) for name in _USAGE))
 
 
-def _tell_again(
+def _again(
     txn: Transaction,
     batch: Sequence[Judged],
     versions: Sequence[Version],
     again: dict[int, KnownRun],
     import_no: int,
-) -> dict[int, Told]:
+) -> dict[int, Recorded]:
     """Runs that are known: note who told them, and let the longest telling stand."""
-    told: dict[int, Told] = {}
+    told: dict[int, Recorded] = {}
     attributions = []
     noted = attributed(txn, [run.run_no for run in again.values()])
     for index, (run_no, rank, trace, digest, first_import, revision, standing) in again.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
-from core.store.engine import Database, Link
+from core.store.engine import Connection, Database
 from core.store.failures import from_os, translated
 from core.store.files import make_file, make_folder
 from core.store.refold import refold
@@ -78,11 +78,11 @@ def _version(database: Database) -> str | None:
         _roll_back(database)
     if _is_empty(path):
         return None
-    with database.reading() as link:
-        tables = {name for (name,) in link.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    with database.reading() as connection:
+        tables = {name for (name,) in connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables:
             return None
-        return _stamp(link, tables, path)
+        return _stamp(connection, tables, path)
 
 
 def _roll_back(database: Database) -> None:
@@ -122,8 +122,8 @@ def _is_empty(path: Path) -> bool:
     return found.st_size == 0
 
 
-def _stamp(link: Link, tables: set[str], path: Path) -> str:
-    row = link.row("SELECT version_num FROM alembic_version") if "alembic_version" in tables else None
+def _stamp(connection: Connection, tables: set[str], path: Path) -> str:
+    row = connection.row("SELECT version_num FROM alembic_version") if "alembic_version" in tables else None
     if row is None or "learner" not in tables:
         some = ", ".join(sorted(tables)[:3])
         raise StoreUnusable(
@@ -167,7 +167,7 @@ def _migrate(database: Database) -> int:
                 ) from problem
             driver = connection.connection.driver_connection
             assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - narrows the pool's Any
-            refold(Link(driver))
+            refold(Connection(driver))
     return int(config.attributes.get("texts mended", 0))
 
 

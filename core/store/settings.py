@@ -16,8 +16,8 @@ def add_setting(txn: Transaction, name: str, value: object) -> int:
     number = txn.number("setting")
     before = getattr(txn.settings, name)
     if value != before:
-        txn.tell_news()
-    txn.link.run(
+        txn.note_news()
+    txn.connection.run(
         "INSERT INTO setting (learner_id, setting_no, name, value, before, actor, at_ms, revision, undone)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
         [
@@ -35,12 +35,12 @@ def add_setting(txn: Transaction, name: str, value: object) -> int:
     return number
 
 
-def tell_setting(txn: Transaction, name: str, value: object) -> None:
+def import_setting(txn: Transaction, name: str, value: object) -> None:
     """Log a setting that an import tells of a learner that nothing was recorded of before that import.
 
     The import's revision ties them together. A choice somebody made here is never overruled.
     """
-    logged = txn.link.rows(
+    logged = txn.connection.rows(
         "SELECT s.value, CASE WHEN i.import_no > 0 AND s.undone = 0 THEN 1 ELSE 0 END FROM setting s"
         " LEFT JOIN import i ON i.learner_id = s.learner_id AND i.revision = s.revision"
         " WHERE s.learner_id = ? AND s.name = ?",
@@ -64,12 +64,12 @@ def enforce_settings(txn: Transaction) -> None:
     settings = folded_settings(txn)
     priors_moved = settings.priors != txn.settings.priors
     txn.settings = settings
-    txn.link.run(
+    txn.connection.run(
         "UPDATE learner SET settings = ? WHERE learner_id = ?",
         [msgspec.json.encode(settings).decode(), txn.learner_id],
     )
     if priors_moved:
-        arms = txn.link.rows("SELECT arm_no FROM arm WHERE learner_id = ?", [txn.learner_id])
+        arms = txn.connection.rows("SELECT arm_no FROM arm WHERE learner_id = ?", [txn.learner_id])
         rebase(txn, [arm_no for (arm_no,) in arms])
 
 
@@ -80,7 +80,7 @@ def folded_settings(txn: Facts, *, until_revision: int | None = None) -> Learner
     up to that one count, of those that stand today.
     """
     values: dict[str, object] = {}
-    for name, value in txn.link.rows(
+    for name, value in txn.connection.rows(
         "SELECT name, value FROM setting WHERE learner_id = ? AND undone = 0 AND revision <= ? AND revision NOT IN"
         " (SELECT revision FROM import WHERE learner_id = ? AND undone = 1) ORDER BY setting_no",
         [txn.learner_id, 1 << 62 if until_revision is None else until_revision, txn.learner_id],

@@ -27,15 +27,15 @@ from core.store.caches import (
     add_to_usage,
     apply_posteriors,
     refresh_last,
+    rollup_facts,
     stage,
-    tally_facts,
     usage_columns,
 )
-from core.store.engine import Database, Link
+from core.store.engine import Connection, Database
 from core.store.imports import reopen_import
 from core.store.provenance import Attribution, attribute_runs, recompute_runs
+from core.store.rollup import USAGE_SUMS, Rollup
 from core.store.tables import BY_RUN
-from core.store.tally import USAGE_SUMS, Tally
 from core.store.transaction import (
     BEGUN,
     ROOM,
@@ -100,8 +100,8 @@ class Part(Transaction):
     _OPEN = f"UPDATE learner SET staged_parts = staged_parts + 1 WHERE name = ? RETURNING {BEGUN}"
     _FIRST = -1
 
-    def __init__(self, link: Link, name: str, stage: Stage, *, actor: Actor) -> None:
-        super().__init__(link, name, actor=actor, now_ms=0, origin="")
+    def __init__(self, connection: Connection, name: str, stage: Stage, *, actor: Actor) -> None:
+        super().__init__(connection, name, actor=actor, now_ms=0, origin="")
         self._stage = stage
         if stage.parts == 0:
             self._begin_stage()
@@ -125,7 +125,7 @@ class Part(Transaction):
     def finish(self) -> None:
         """Write back what the next part is to know."""
         import_no, revision, parts = self.staged
-        self.link.run(
+        self.connection.run(
             "UPDATE learner SET staged_import_no = ?, staged_revision = ?, staged_parts = ?, next_import_no = ?,"
             " next_run_no = ?, next_arm_no = ? WHERE learner_id = ?",
             [
@@ -143,7 +143,7 @@ class Part(Transaction):
         """Numbers of the arms that exist, or will when the import stands, among ``keys``."""
         wanted = list(dict.fromkeys(keys))
         found = super().arm_nos(wanted)
-        for key, arm_no in self.link.rows_in(
+        for key, arm_no in self.connection.rows_in(
             "SELECT key, arm_no FROM staged_arm WHERE learner_id = ? AND key IN ({})",
             [self.learner_id],
             [key for key in wanted if key not in found],
@@ -172,7 +172,7 @@ class Part(Transaction):
 
     def _stage_arm(self, key: str) -> int:
         arm_no = self.number("arm")
-        self.link.run(
+        self.connection.run(
             "INSERT INTO staged_arm (learner_id, key, arm_no) VALUES (?, ?, ?)",
             [self.learner_id, key, arm_no],
         )
@@ -231,8 +231,8 @@ class SetAside(NamedTuple):
 class _Beyond(Snapshot):
     """The facts of a learner, staged ones too."""
 
-    def __init__(self, link: Link, learner_id: int, staged: Staged) -> None:
-        self.link = link
+    def __init__(self, connection: Connection, learner_id: int, staged: Staged) -> None:
+        self.connection = connection
         self.learner_id = learner_id
         self.staged = staged
         self.revision = _EVER
@@ -242,14 +242,14 @@ class _Beyond(Snapshot):
 def spoil(txn: Transaction) -> None:
     """What is done here can't be followed by what is staged: have it told again."""
     if txn.staged.import_no:
-        txn.link.run("UPDATE learner SET staged_parts = -1 WHERE learner_id = ?", [txn.learner_id])
+        txn.connection.run("UPDATE learner SET staged_parts = -1 WHERE learner_id = ?", [txn.learner_id])
 
 
 def set_aside(txn: Transaction, known: Mapping[str, KnownRun]) -> list[SetAside]:
     """Let runs be as if what is staged of them had not been told; what that was is to be attributed afterwards."""
-    beyond = _Beyond(txn.link, txn.learner_id, txn.staged)
+    beyond = _Beyond(txn.connection, txn.learner_id, txn.staged)
     run_nos = [run.run_no for run in known.values()]
-    stage(txn, Tally().minus(tally_facts(beyond, run_nos)))
+    stage(txn, Rollup().minus(rollup_facts(beyond, run_nos)))
     aside = []
     for uid, run in known.items():
         version = read_version(txn, run.run_no)
@@ -262,7 +262,7 @@ def set_aside(txn: Transaction, known: Mapping[str, KnownRun]) -> list[SetAside]
 def attribute_aside(txn: Transaction, aside: Sequence[SetAside]) -> None:
     """Note what was staged of runs as one more telling of them, as they are now."""
     numbers: dict[str, int] = dict(
-        txn.link.rows_in(
+        txn.connection.rows_in(
             "SELECT uid, run_no FROM run WHERE learner_id = ? AND uid IN ({})",
             [txn.learner_id],
             [one.uid for one in aside],
@@ -309,11 +309,11 @@ def deferred(
 
 def _told_by(part: Part, run_nos: Sequence[int]) -> set[int]:
     """Runs that the import has told already where it stands: one that goes on."""
-    rows = part.link.rows_in(
+    rows = part.connection.rows_in(
         "SELECT run_no FROM run WHERE learner_id = ? AND import_no = ? AND revision < ? AND run_no IN ({})",
         [part.learner_id, part.staged.import_no, part.staged.revision],
         run_nos,
-    ) + part.link.rows_in(
+    ) + part.connection.rows_in(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'run' AND import_no = ? AND revision < ?"
         " AND no IN ({})",
         [part.learner_id, part.staged.import_no, part.staged.revision],
@@ -323,7 +323,7 @@ def _told_by(part: Part, run_nos: Sequence[int]) -> set[int]:
 
 
 def _is_spoken_of(part: Part, run_no: int) -> bool:
-    row = part.link.row(
+    row = part.connection.row(
         f"SELECT 1 FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ? AND run_no <> 0 LIMIT 1",
         [part.learner_id, run_no],
     )
@@ -331,7 +331,7 @@ def _is_spoken_of(part: Part, run_no: int) -> bool:
 
 
 def _defer(txn: Transaction, waiting: StagedAttribution, version: Version | None) -> None:
-    txn.link.run(
+    txn.connection.run(
         "INSERT INTO staged_provenance (learner_id, run_no, stretch, rank, trace, digest, counted)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner_id, run_no) DO UPDATE"
         " SET rank = excluded.rank, trace = excluded.trace, digest = excluded.digest"
@@ -377,7 +377,7 @@ class Standing:
         """Nothing is staged any more."""
         if self.n_aside:
             refresh_last(self._txn, self._arm_nos)
-        self._txn.link.run(
+        self._txn.connection.run(
             "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0 WHERE learner_id = ?",
             [self._txn.learner_id],
         )
@@ -385,26 +385,26 @@ class Standing:
     def _add_arms(self, stretch: int) -> None:
         txn = self._txn
         place = [txn.learner_id, stretch]
-        txn.link.run(_ADD_HOURS, place)
-        txn.link.run(_ADD_DAYS, place)
-        rows = txn.link.rows(
+        txn.connection.run(_ADD_HOURS, place)
+        txn.connection.run(_ADD_DAYS, place)
+        rows = txn.connection.rows(
             "SELECT arm_no, sum(inclusions), sum(pulls), sum(success_micro), sum(failure_micro)"
             " FROM staged_day WHERE learner_id = ? AND epoch = ? GROUP BY arm_no",
             place,
         )
         epochs = txn.current_epochs([row[0] for row in rows])
-        tally = Tally()
+        rollup = Rollup()
         for (arm_no, *sums), epoch in zip(rows, epochs, strict=True):
-            tally.add((UNKNOWN, arm_no, epoch), *sums)
-            tally.saw(arm_no, epoch, self._stage.newest.get((arm_no, stretch)))
-        apply_posteriors(txn, tally)
+            rollup.add((UNKNOWN, arm_no, epoch), *sums)
+            rollup.saw(arm_no, epoch, self._stage.newest.get((arm_no, stretch)))
+        apply_posteriors(txn, rollup)
 
     def _attribute(self, stretch: int) -> dict[Counted, int]:
         """Attribute what waits of a stretch; it is the little that changes what stood."""
         txn = self._txn
         waiting = [
             StagedAttribution(*row)
-            for row in txn.link.rows(
+            for row in txn.connection.rows(
                 "SELECT run_no, stretch, rank, trace, digest, counted FROM staged_provenance"
                 " WHERE learner_id = ? AND stretch = ? ORDER BY run_no",
                 [txn.learner_id, stretch],
@@ -412,7 +412,7 @@ class Standing:
         ]
         now = {
             row[0]: row[1:]
-            for row in txn.link.rows_in(
+            for row in txn.connection.rows_in(
                 "SELECT run_no, import_no, revision, rank, trace, digest, standing FROM run"
                 " WHERE learner_id = ? AND run_no IN ({})",
                 [txn.learner_id],
@@ -470,7 +470,7 @@ _KIND: Final = "s.class, s.model, s.channel, s.status, s.outcome, s.prob_micro, 
 def _add_usage(txn: Transaction, place: str) -> None:
     table = f"usage_{place}"
     at = "s.hour" if place == "hour" else _DAY
-    txn.link.run(
+    txn.connection.run(
         f"INSERT INTO {usage_columns(table, place)}"
         f" SELECT s.learner_id, {at}, {_KIND}, {', '.join(f'sum(s.{name})' for name in USAGE_SUMS)}"
         f" FROM staged_usage s WHERE s.learner_id = ? GROUP BY s.learner_id, {at}, {_KIND}"
@@ -484,15 +484,15 @@ def _add_usage(txn: Transaction, place: str) -> None:
 
 def sweep(database: Database) -> None:
     """Remove what imports left that never came to stand, a piece at a time; whoever calls holds their lock."""
-    with database.reading() as link:
-        learners = [(row[0], Staged(*row[1:])) for row in link.rows(_LEFT)]
+    with database.reading() as connection:
+        learners = [(row[0], Staged(*row[1:])) for row in connection.rows(_LEFT)]
     for learner_id, staged in learners:
         if staged.import_no:
             _sweep_facts(database, learner_id, staged)
         for table, key in _TABLES.items():
             _clear(database, table, key, learner_id)
-        with database.writing() as link:
-            _give_numbers_back(link, learner_id)
+        with database.writing() as connection:
+            _give_numbers_back(connection, learner_id)
 
 
 _TABLES: Final = {
@@ -522,18 +522,18 @@ def _sweep_facts(database: Database, learner_id: int, staged: Staged) -> None:
     for spoken_of in _SPOKEN_OF:
         last = 0
         while True:
-            with database.reading() as link:
-                rows = link.rows(spoken_of, [learner_id, last, staged.revision, _PIECE])
+            with database.reading() as connection:
+                rows = connection.rows(spoken_of, [learner_id, last, staged.revision, _PIECE])
             if not rows:
                 break
             last = rows[-1][0]
-            with database.writing() as link:
-                _take_back(_Beyond(link, learner_id, staged), [number for (number,) in rows])
+            with database.writing() as connection:
+                _take_back(_Beyond(connection, learner_id, staged), [number for (number,) in rows])
 
 
 def _take_back(beyond: _Beyond, run_nos: Sequence[int]) -> None:
     """Let runs be as if what is staged of them had not been told: new ones go."""
-    rows = beyond.link.rows_in(
+    rows = beyond.connection.rows_in(
         "SELECT run_no, import_no, digest FROM run WHERE learner_id = ? AND revision >= ? AND run_no IN ({})",
         [beyond.learner_id, beyond.staged.revision],
         run_nos,
@@ -549,14 +549,14 @@ def _take_back(beyond: _Beyond, run_nos: Sequence[int]) -> None:
 
 def _restore(beyond: _Beyond, run_no: int, import_no: int, digest: int) -> None:
     """Let a run that stands no more say again what it said when it stood last."""
-    first = beyond.link.rows(
+    first = beyond.connection.rows(
         "SELECT rank, trace, digest, revision FROM provenance WHERE learner_id = ? AND kind = 'run' AND no = ?"
         " AND import_no = ?",
         [beyond.learner_id, run_no, import_no],
     )[0]
     if first[2] != digest:
         put(beyond, run_no, kept(beyond, run_no, first[2]))
-    beyond.link.run(
+    beyond.connection.run(
         "UPDATE run SET standing = 0, rank = ?, trace = ?, digest = ?, revision = ?"
         " WHERE learner_id = ? AND run_no = ?",
         [*first, beyond.learner_id, run_no],
@@ -566,23 +566,23 @@ def _restore(beyond: _Beyond, run_no: int, import_no: int, digest: int) -> None:
 def _forget_attributions(beyond: _Beyond, run_nos: Sequence[int]) -> None:
     """Forget what is staged of who told runs; what only one has told needs no row of its own."""
     place = [beyond.learner_id]
-    beyond.link.run_in(
+    beyond.connection.run_in(
         "DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND revision >= ? AND no IN ({})",
         [*place, beyond.staged.revision],
         run_nos,
     )
-    alone = beyond.link.rows_in(
+    alone = beyond.connection.rows_in(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})"
         " GROUP BY no HAVING count(*) = 1",
         place,
         run_nos,
     )
-    beyond.link.run_in(
+    beyond.connection.run_in(
         "DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
         place,
         [no for (no,) in alone],
     )
-    beyond.link.run_in(
+    beyond.connection.run_in(
         "DELETE FROM version WHERE learner_id = ? AND run_no IN ({}) AND NOT EXISTS (SELECT 1 FROM provenance s"
         " WHERE s.learner_id = version.learner_id AND s.kind = 'run' AND s.no = version.run_no"
         " AND s.digest = version.digest)",
@@ -592,15 +592,15 @@ def _forget_attributions(beyond: _Beyond, run_nos: Sequence[int]) -> None:
 
 
 def _delete(beyond: _Beyond, table: str, column: str, numbers: Sequence[int]) -> None:
-    beyond.link.run_in(
+    beyond.connection.run_in(
         f"DELETE FROM {table} WHERE learner_id = ? AND {column} IN ({{}})", [beyond.learner_id], numbers
     )
 
 
 def _clear(database: Database, table: str, key: str, learner_id: int) -> None:
     while True:
-        with database.writing() as link:
-            n_deleted = link.run(
+        with database.writing() as connection:
+            n_deleted = connection.run(
                 f"DELETE FROM {table} WHERE learner_id = ? AND ({key}) IN"
                 f" (SELECT {key} FROM {table} WHERE learner_id = ? LIMIT ?)",
                 [learner_id, learner_id, _PIECE_ROWS],
@@ -609,16 +609,16 @@ def _clear(database: Database, table: str, key: str, learner_id: int) -> None:
             return
 
 
-def _give_numbers_back(link: Link, learner_id: int) -> None:
+def _give_numbers_back(connection: Connection, learner_id: int) -> None:
     """Numbers nobody has; a learner that was only to be made is none."""
     numbers = ", ".join(
         f'next_{name}_no = (SELECT coalesce(max({name}_no), 0) + 1 FROM "{name}" t'
         " WHERE t.learner_id = learner.learner_id)"
         for name in ("run", "import", "arm")
     )
-    link.run(
+    connection.run(
         "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0,"
         f" {numbers} WHERE learner_id = ?",
         [learner_id],
     )
-    link.run("DELETE FROM learner WHERE learner_id = ? AND revision = 0", [learner_id])
+    connection.run("DELETE FROM learner WHERE learner_id = ? AND revision = 0", [learner_id])

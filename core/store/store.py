@@ -19,7 +19,7 @@ from core.records.actor import Actor
 from core.records.times import HOUR_MS
 from core.store.check import differences, look_over
 from core.store.damage import UNREADABLE, damage, said
-from core.store.engine import LOCK_TIMEOUT_S, Database, Link
+from core.store.engine import LOCK_TIMEOUT_S, Connection, Database
 from core.store.failures import damaged
 from core.store.schema import prepare
 from core.store.staging import Part, Stage, sweep
@@ -56,12 +56,12 @@ class Store:
 
         With ``only`` it is made only where there is no other.
         """
-        with self._told_apart(learner), self.database.writing() as link:
-            self._look_over(link, learner, now_ms)
+        with self._told_apart(learner), self.database.writing() as connection:
+            self._look_over(connection, learner, now_ms)
             memories: dict[str, Memory] = self.database.remembered
             memory = memories.pop(learner, None)
             txn = Transaction(
-                link, learner, actor=actor, now_ms=now_ms, origin=origin, only=only, memory=memory
+                connection, learner, actor=actor, now_ms=now_ms, origin=origin, only=only, memory=memory
             )
             yield txn
             txn.finish()
@@ -83,9 +83,9 @@ class Store:
 
         A learner that there is not will be made when the import is made to stand.
         """
-        with self._told_apart(learner), self.database.writing() as link:
-            self._look_over(link, learner, self.database.looked_over_ms)
-            part = Part(link, learner, stage, actor=actor)
+        with self._told_apart(learner), self.database.writing() as connection:
+            self._look_over(connection, learner, self.database.looked_over_ms)
+            part = Part(connection, learner, stage, actor=actor)
             yield part
             part.finish()
         stage.parts += 1
@@ -97,8 +97,8 @@ class Store:
     @contextmanager
     def reading(self, learner: str) -> Iterator[Snapshot]:
         """One learner at one moment; it may not exist yet (`Snapshot.exists`)."""
-        with self._told_apart(learner), self.database.reading() as link:
-            yield Snapshot(link, learner)
+        with self._told_apart(learner), self.database.reading() as connection:
+            yield Snapshot(connection, learner)
 
     def damage_behind(self, problem: Exception, learner: str) -> StoreDamaged | None:
         """What a failure comes from, if damage can lead to it and the file is damaged; None where it doesn't."""
@@ -107,8 +107,10 @@ class Store:
         if not isinstance(problem, (*UNREADABLE, StoreUnusable)):
             return None
         try:
-            with self.database.reading() as link:
-                found = next(chain(damage(snapshot := Snapshot(link, learner)), differences(snapshot)), None)
+            with self.database.reading() as connection:
+                found = next(
+                    chain(damage(snapshot := Snapshot(connection, learner)), differences(snapshot)), None
+                )
         except StoreDamaged as damaged_too:
             return damaged_too
         except StoreError:
@@ -126,11 +128,11 @@ class Store:
                 raise
             raise cause from problem
 
-    def _look_over(self, link: Link, learner: str, now_ms: int) -> None:
+    def _look_over(self, connection: Connection, learner: str, now_ms: int) -> None:
         """Before the first write after the file was left otherwise than armscope leaves it, and once a day."""
         if not self.database.is_unsure and 0 <= now_ms - self.database.looked_over_ms < DAY_MS:
             return
-        found = look_over(Snapshot(link, learner))
+        found = look_over(Snapshot(connection, learner))
         if found is not None:
             raise damaged(self.path, said(found))
         self.database.was_looked_over(now_ms)

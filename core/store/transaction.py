@@ -21,7 +21,7 @@ from core.records.audit import ActionName
 from core.records.learner import LearnerSettings
 from core.records.run import Inventory
 from core.store.descriptions import Description, Descriptions
-from core.store.engine import Link
+from core.store.engine import Connection
 from core.store.tables import LISTED, NUMBERED
 
 Detail = dict[str, str | int | float | bool | None]
@@ -30,7 +30,7 @@ _TAKEN: Final = ("arm", "run", "import")
 """Of which an import takes numbers before it stands."""
 SEEN: Final = 0
 DECLARED: Final = 1
-TOLD: Final = 2
+BY_IMPORT: Final = 2
 """How an arm is known, as bits: only from runs; made on purpose; named by an import that stands."""
 
 _MAX_INVENTORIES: Final = 10_000
@@ -63,7 +63,9 @@ def unknown_learner(facts: Facts) -> UnknownLearner:
     """The error for a learner that nothing was ever recorded under."""
     names = [
         known
-        for (known,) in facts.link.rows("SELECT name FROM learner WHERE revision > 0 ORDER BY name LIMIT 10")
+        for (known,) in facts.connection.rows(
+            "SELECT name FROM learner WHERE revision > 0 ORDER BY name LIMIT 10"
+        )
     ]
     known = f"known are {', '.join(names)}" if names else "there is none yet"
     return UnknownLearner(
@@ -75,8 +77,8 @@ def unknown_learner(facts: Facts) -> UnknownLearner:
 class Epochs:
     """Standing resets of each arm, as the revisions they were made at; loaded for the arms asked about."""
 
-    def __init__(self, link: Link, learner_id: int) -> None:
-        self._link = link
+    def __init__(self, connection: Connection, learner_id: int) -> None:
+        self._connection = connection
         self._learner_id = learner_id
         self._boundaries: dict[int, list[int]] = {}
 
@@ -84,7 +86,7 @@ class Epochs:
         """Read what is not known yet."""
         missing = sorted(set(arm_nos) - self._boundaries.keys())
         self._boundaries.update((arm_no, []) for arm_no in missing)
-        for arm_no, revision in self._link.rows_in(
+        for arm_no, revision in self._connection.rows_in(
             "SELECT a.arm_no, r.revision FROM reset r CROSS JOIN reset_arm a"
             " ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
             " WHERE r.learner_id = ? AND r.undone = 0 AND r.standing = 1 AND a.arm_no IN ({})"
@@ -166,19 +168,19 @@ class Snapshot:
     A learner that only an import is making, which doesn't stand yet, has not come to its first revision.
     """
 
-    def __init__(self, link: Link, name: str) -> None:
-        self.link = link
+    def __init__(self, connection: Connection, name: str) -> None:
+        self.connection = connection
         self.name = name
-        row = link.row(
+        row = connection.row(
             "SELECT learner_id, settings, staged_import_no, staged_revision, staged_parts, origin, revision, token"
             " FROM learner WHERE name = ? AND revision > 0",
             [name],
         )
         self.learner_id, settings, *staged, self.origin, self.revision, token = row or _NOBODY
         self.staged = Staged(*staged)
-        self.moment = Moment(self.origin, self.revision, token, link.file)
+        self.moment = Moment(self.origin, self.revision, token, connection.file)
         self.settings = _settings(settings)
-        self.epochs = Epochs(link, self.learner_id)
+        self.epochs = Epochs(connection, self.learner_id)
 
     @property
     def exists(self) -> bool:
@@ -186,7 +188,7 @@ class Snapshot:
 
     def of(self, name: str) -> Snapshot:
         """Another learner at the same moment."""
-        return Snapshot(self.link, name)
+        return Snapshot(self.connection, name)
 
 
 class Transaction:
@@ -206,7 +208,7 @@ class Transaction:
 
     def __init__(
         self,
-        link: Link,
+        connection: Connection,
         name: str,
         *,
         actor: Actor,
@@ -215,17 +217,17 @@ class Transaction:
         only: bool = False,
         memory: Memory | None = None,
     ) -> None:
-        self.link = link
+        self.connection = connection
         self.name = name
         self.actor = actor
         self.now_ms = now_ms
-        row = link.row(self._OPEN, [name])
+        row = connection.row(self._OPEN, [name])
         self.created = row is None or row[3] == self._FIRST
         if self.created and (origin is None or (only and self._others())):
             raise unknown_learner(self)
         if row is None:
-            _create(link, name)
-            row = link.rows(self._OPEN, [name])[0]
+            _create(connection, name)
+            row = connection.rows(self._OPEN, [name])[0]
         self.learner_id: int = row[0]
         self.origin: str = row[1]
         if self.created and origin:
@@ -237,11 +239,11 @@ class Transaction:
         self._token = randbits(_TOKEN_BITS)
         self._next: dict[str, int] = dict(zip(NUMBERED, row[8:], strict=True))
         self._first_revision, self._first_next = self.revision, dict(self._next)
-        self.epochs = Epochs(link, self.learner_id)
+        self.epochs = Epochs(connection, self.learner_id)
         self._arms: dict[str, Known] = {}
         self._present: dict[int, int] = {}
-        self._descriptions = Descriptions(link, self.learner_id, {})
-        if memory is not None and memory.moment == (self.origin, self.revision - 1, row[4], link.file):
+        self._descriptions = Descriptions(connection, self.learner_id, {})
+        if memory is not None and memory.moment == (self.origin, self.revision - 1, row[4], connection.file):
             self._arms, self._present = memory.arms, memory.epochs
             self._descriptions.known = memory.descriptions
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
@@ -258,7 +260,7 @@ class Transaction:
 
     def _has_taken(self) -> bool:
         """Whether the learner has anything of what is numbered for an import that doesn't stand yet, too."""
-        row = self.link.row(
+        row = self.connection.row(
             "SELECT 1 FROM arm WHERE learner_id = ?"
             " UNION ALL SELECT 1 FROM import WHERE learner_id = ? AND revision < ?"
             " UNION ALL SELECT 1 FROM run WHERE learner_id = ? AND revision < ? LIMIT 1",
@@ -266,7 +268,7 @@ class Transaction:
         )
         return row is not None
 
-    def tell_news(self) -> None:
+    def note_news(self) -> None:
         """Note that something is written that was not known before; that somebody else says it too is no news."""
         self._has_news = True
 
@@ -289,14 +291,14 @@ class Transaction:
 
     def finish(self) -> None:
         """Write the counters back, and what tells this state from every other."""
-        self.link.run(_END, [self.revision, self._token, *self._next.values(), self.learner_id])
+        self.connection.run(_END, [self.revision, self._token, *self._next.values(), self.learner_id])
 
     @property
     def memory(self) -> Memory:
         """What the next write may still know, once this one is on disk."""
         if len(self._arms) > _MAX_REMEMBERED:
             self._arms, self._present, self._descriptions.known = {}, {}, {}
-        moment = Moment(self.origin, self.revision, self._token, self.link.file)
+        moment = Moment(self.origin, self.revision, self._token, self.connection.file)
         return Memory(moment, self._arms, self._present, self._descriptions.known)
 
     def forget(self) -> None:
@@ -312,7 +314,7 @@ class Transaction:
     def audit_all(self, action: ActionName, changes: Sequence[tuple[str | None, Detail]]) -> None:
         """Note several changes of one kind."""
         first = self.number("audit", len(changes))
-        self.link.many(
+        self.connection.many(
             "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (
@@ -344,7 +346,7 @@ class Transaction:
         """Numbers of the arms that exist among ``keys``."""
         wanted = list(dict.fromkeys(keys))
         missing = [key for key in wanted if key not in self._arms]
-        for key, *known in self.link.rows_in(
+        for key, *known in self.connection.rows_in(
             "SELECT key, arm_no, declared, prior_alpha_micro FROM arm WHERE learner_id = ? AND key IN ({})",
             [self.learner_id],
             missing,
@@ -398,7 +400,7 @@ class Transaction:
         present = self._present
         missing = sorted({arm_no for arm_no in arm_nos if arm_no not in present})
         if missing:
-            rows = self.link.rows_in(
+            rows = self.connection.rows_in(
                 "SELECT arm_no, epoch FROM posterior WHERE learner_id = ? AND arm_no IN ({})",
                 [self.learner_id],
                 missing,
@@ -409,7 +411,7 @@ class Transaction:
     def _name(self, origin: str) -> None:
         """Give a learner that is new its lasting identity."""
         self.origin = origin
-        self.link.run(
+        self.connection.run(
             "UPDATE learner SET origin = ?, created_at_ms = ? WHERE learner_id = ?",
             [origin, self.now_ms, self.learner_id],
         )
@@ -417,19 +419,19 @@ class Transaction:
     def _others(self) -> bool:
         """Whether there is another learner."""
         other = "SELECT 1 FROM learner WHERE revision > 0 AND name <> ? LIMIT 1"
-        return self.link.row(other, [self.name]) is not None
+        return self.connection.row(other, [self.name]) is not None
 
     def _keep_before_what_is_staged(self) -> None:
         """Where all the room is used up, what is staged makes more: everything told meanwhile comes before it."""
         if not 0 < self.staged.revision <= self.revision:
             return
         for table in ("run", "provenance"):
-            self.link.run(
+            self.connection.run(
                 f"UPDATE {table} SET revision = revision + ? WHERE learner_id = ? AND revision >= ?",
                 [ROOM, self.learner_id, self.staged.revision],
             )
         self.staged = self.staged._replace(revision=self.staged.revision + ROOM)
-        self.link.run(
+        self.connection.run(
             "UPDATE learner SET staged_revision = ? WHERE learner_id = ?",
             [self.staged.revision, self.learner_id],
         )
@@ -438,18 +440,18 @@ class Transaction:
         """The next number, or the one under which what is staged speaks of the arm already."""
         row = None
         if self.staged.import_no:
-            row = self.link.row(
+            row = self.connection.row(
                 "SELECT arm_no FROM staged_arm WHERE learner_id = ? AND key = ?", [self.learner_id, key]
             )
         return self.number("arm") if row is None else int(row[0])
 
     def _make_arm(self, arm: Arm, *, declared: int) -> int:
         if declared != SEEN:  # else it is listed with the first run or reward that names it
-            self.tell_news()
+            self.note_news()
         arm_no = self._new_arm_no(arm.key)
         own = arm.prior
         prior = own or self.settings.priors.of(arm.type)
-        self.link.run(
+        self.connection.run(
             "INSERT INTO arm VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 self.learner_id,
@@ -463,7 +465,7 @@ class Transaction:
                 own and own.beta_micro,
             ],
         )
-        self.link.run(
+        self.connection.run(
             "INSERT INTO posterior (learner_id, arm_no, base_alpha_micro, base_beta_micro)"
             " VALUES (?, ?, ?, ?)",
             [self.learner_id, arm_no, prior.alpha_micro, prior.beta_micro],
@@ -474,18 +476,18 @@ class Transaction:
     def _relist_arm(self, arm_no: int, arm: Arm, *, declared: int) -> None:
         own = arm.prior
         place = [self.learner_id, arm_no]
-        hidden = self.link.row(
+        hidden = self.connection.row(
             "SELECT 1 FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
             f" WHERE a.learner_id = ? AND a.arm_no = ? AND NOT {LISTED}",
             place,
         )
-        self.link.run(
+        self.connection.run(
             "UPDATE arm SET declared = declared | ? WHERE learner_id = ? AND arm_no = ?", [declared, *place]
         )
         if hidden is not None:
             if declared != SEEN:
-                self.tell_news()
-            self.link.run(
+                self.note_news()
+            self.connection.run(
                 "UPDATE arm SET prior_alpha_micro = ?, prior_beta_micro = ? WHERE learner_id = ? AND arm_no = ?",
                 [own and own.alpha_micro, own and own.beta_micro, *place],
             )
@@ -500,7 +502,7 @@ Facts = Transaction | Snapshot
 def rebase(txn: Transaction, arm_nos: Sequence[int]) -> None:
     """Give arms the base their epoch says: Beta(1, 1) after a reset to uniform, else their own prior."""
     targets = _targets(txn)
-    rows = txn.link.rows_in(
+    rows = txn.connection.rows_in(
         "SELECT a.arm_no, a.key, a.prior_alpha_micro, a.prior_beta_micro, p.epoch"
         " FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
         " WHERE a.learner_id = ? AND a.arm_no IN ({})",
@@ -511,7 +513,7 @@ def rebase(txn: Transaction, arm_nos: Sequence[int]) -> None:
     for arm_no, key, alpha, beta, epoch in rows:
         prior = base_of(txn.settings, key, alpha, beta, targets.get(epoch))
         bases.append((prior.alpha_micro, prior.beta_micro, txn.learner_id, arm_no))
-    txn.link.many(
+    txn.connection.many(
         "UPDATE posterior SET base_alpha_micro = ?, base_beta_micro = ? WHERE learner_id = ? AND arm_no = ?",
         bases,
     )
@@ -529,11 +531,13 @@ def base_of(
 
 
 def _targets(txn: Transaction) -> dict[int, str]:
-    return dict(txn.link.rows("SELECT revision, target FROM reset WHERE learner_id = ?", [txn.learner_id]))
+    return dict(
+        txn.connection.rows("SELECT revision, target FROM reset WHERE learner_id = ?", [txn.learner_id])
+    )
 
 
-def _create(link: Link, name: str) -> None:
+def _create(connection: Connection, name: str) -> None:
     settings = msgspec.json.encode(LearnerSettings()).decode()
-    link.run(
+    connection.run(
         "INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, '', 0, ?)", [name, settings]
     )

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from core.errors import UnknownAct
 from core.store.arms import recompute_arms, recompute_descriptions
-from core.store.facts import FACTS, TOLD, Fact
+from core.store.facts import EXCHANGED, FACTS, Fact
 from core.store.provenance import (
     Numbered,
     outheld,
@@ -52,7 +52,7 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
             f"An act's id must read like {', '.join(examples)} or {last}, got {act_id[:60]!r}.",
             next_step="Take it from the answer of the command that acted, or from the history.",
         )
-    row = txn.link.row(
+    row = txn.connection.row(
         f'SELECT undone, actor FROM "{fact.table.name}" WHERE learner_id = ? AND {fact.column} = ?',
         [txn.learner_id, int(match[2])],
     )
@@ -74,7 +74,7 @@ def undo(txn: Transaction, act: Act) -> str:
 def add_undo(txn: Transaction, fact: Fact, number: int) -> int:
     """Take a fact back; the number of the undo. One that came undone already can so be redone here like any other."""
     undo_no = txn.number("undo")
-    txn.link.run(
+    txn.connection.run(
         "INSERT INTO undo (learner_id, undo_no, kind, no, actor, at_ms, revision, undone)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
         [txn.learner_id, undo_no, fact.name, number, txn.actor.name, txn.now_ms, txn.revision],
@@ -85,7 +85,7 @@ def add_undo(txn: Transaction, fact: Fact, number: int) -> int:
 
 def standing_undos(txn: Transaction, act: Act) -> list[Act]:
     """The undos that keep an act undone, newest first."""
-    rows = txn.link.rows(
+    rows = txn.connection.rows(
         "SELECT undo_no, actor FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0"
         " ORDER BY undo_no DESC",
         [txn.learner_id, act.kind, act.number],
@@ -95,12 +95,12 @@ def standing_undos(txn: Transaction, act: Act) -> list[Act]:
 
 def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
     """Take a fact back, or let it stand again; what follows from it follows."""
-    row = txn.link.row(
+    row = txn.connection.row(
         f'SELECT revision FROM "{fact.table.name}" WHERE learner_id = ? AND {fact.column} = ?',
         [txn.learner_id, number],
     )
     with fact.moving(txn, number, row[0] if row else 0):
-        txn.link.run(
+        txn.connection.run(
             f'UPDATE "{fact.table.name}" SET undone = ? WHERE learner_id = ? AND {fact.column} = ?',
             [int(undone), txn.learner_id, number],
         )
@@ -112,7 +112,7 @@ def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
 
 def recompute(txn: Transaction, fact: Fact, number: int) -> None:
     """Let a fact that imports say stand as they do."""
-    row = txn.link.row(
+    row = txn.connection.row(
         f"SELECT import_no, revision, standing FROM {fact.table.name} WHERE learner_id = ? AND {fact.column} = ?",
         [txn.learner_id, number],
     )
@@ -121,9 +121,9 @@ def recompute(txn: Transaction, fact: Fact, number: int) -> None:
     import_no, revision, was = row
     standing, since = standing_of(txn, fact.table.name, number, (import_no, revision))
     if (standing, since) != (bool(was), revision):
-        txn.tell_news()
+        txn.note_news()
         with fact.moving(txn, number, min(since, revision)):
-            txn.link.run(
+            txn.connection.run(
                 f"UPDATE {fact.table.name} SET standing = ?, revision = ?"
                 f" WHERE learner_id = ? AND {fact.column} = ?",
                 [int(standing), since, txn.learner_id, number],
@@ -133,7 +133,7 @@ def recompute(txn: Transaction, fact: Fact, number: int) -> None:
 def _mark_again(txn: Transaction, undo_no: int) -> None:
     """What an undo took back is undone while any undo of it stands."""
     kind, target = _target(txn, undo_no)
-    others = txn.link.row(
+    others = txn.connection.row(
         "SELECT count(*) FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0",
         [txn.learner_id, kind, target],
     )
@@ -142,7 +142,7 @@ def _mark_again(txn: Transaction, undo_no: int) -> None:
 
 def _target(txn: Transaction, undo_no: int) -> tuple[str, int]:
     """What an undo took back."""
-    row = txn.link.row(
+    row = txn.connection.row(
         "SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", [txn.learner_id, undo_no]
     )
     return ("", 0) if row is None else (row[0], row[1])
@@ -155,7 +155,7 @@ def _recompute_said(txn: Transaction, import_no: int) -> None:
     spoil(txn)
     enforce_settings(txn)
     keyed = _keyed_facts(txn, import_no)
-    for fact in TOLD.values():
+    for fact in EXCHANGED.values():
         if fact.name not in KEYED_ACTS:
             for number in said_by(txn, fact.table.name, import_no):
                 recompute(txn, fact, number)
@@ -181,7 +181,7 @@ def _keyed_facts(txn: Transaction, import_no: int) -> set[Numbered]:
 
 def _about_arms(txn: Transaction, import_no: int, kinds: str) -> list[int]:
     """Arms of which an import says something of these kinds."""
-    rows = txn.link.rows(
+    rows = txn.connection.rows(
         "SELECT DISTINCT no FROM provenance"
         f" WHERE learner_id = ? AND kind IN {kinds} AND import_no = ? ORDER BY no",
         [txn.learner_id, import_no],

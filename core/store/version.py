@@ -287,18 +287,18 @@ def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
         for run_no, version in versions
     )
     flat = chain.from_iterable(chain.from_iterable(outcomes))
-    txn.link.insert("outcome", learner, flat, width=4)
+    txn.connection.insert("outcome", learner, flat, width=4)
     evidence = [(learner, run_no, *row) for run_no, version in versions for row in version.evidence]
     if evidence:
-        txn.link.many("INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", evidence)
+        txn.connection.many("INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", evidence)
     decisions = [(learner, run_no, *row) for run_no, version in versions for row in version.decisions]
     if decisions:
-        txn.link.many("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?, ?)", decisions)
+        txn.connection.many("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?, ?)", decisions)
 
 
 def shelve(txn: Facts, versions: Sequence[tuple[int, int, Version]]) -> None:
     """Keep versions (run number, digest, version) that may stand another time."""
-    txn.link.many(
+    txn.connection.many(
         "INSERT INTO version VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
         [(txn.learner_id, run_no, digest, version.encode()) for run_no, digest, version in versions],
     )
@@ -311,7 +311,7 @@ def keep(txn: Transaction, run_no: int, digest: int) -> None:
 
 def kept(txn: Facts, run_no: int, digest: int) -> Version:
     """A version that was kept; claims are always written together with theirs."""
-    row = txn.link.row(
+    row = txn.connection.row(
         "SELECT payload FROM version WHERE learner_id = ? AND run_no = ? AND digest = ?",
         [txn.learner_id, run_no, digest],
     )
@@ -327,9 +327,9 @@ def put(txn: Facts, run_no: int, version: Version) -> None:
     """Replace a run's rows by a version."""
     place = [txn.learner_id, run_no]
     for table in _BESIDE:
-        txn.link.run(f"DELETE FROM {table} WHERE learner_id = ? AND run_no = ?", place)
+        txn.connection.run(f"DELETE FROM {table} WHERE learner_id = ? AND run_no = ?", place)
     assignments = ", ".join(f"{name} = ?" for name in (*COLUMNS, "session_key"))
-    txn.link.run(
+    txn.connection.run(
         f"UPDATE run SET {assignments} WHERE learner_id = ? AND run_no = ?",
         [*version.columns, session_key(run_no, *session_of(version.columns)), *place],
     )
@@ -340,10 +340,10 @@ def read_version(facts: Facts, run_no: int) -> Version:
     """The version of a run that its rows hold."""
     place = [facts.learner_id, run_no]
     where = "WHERE learner_id = ? AND run_no = ?"
-    columns = facts.link.rows(f"SELECT {', '.join(COLUMNS)} FROM run {where}", place)[0]
-    outcomes = facts.link.rows(f"SELECT arm_no, flags, token_cost FROM outcome {where}", place)
-    evidence = facts.link.rows(f"SELECT arm_no, place, excerpt FROM evidence {where}", place)
-    decisions = facts.link.rows(
+    columns = facts.connection.rows(f"SELECT {', '.join(COLUMNS)} FROM run {where}", place)[0]
+    outcomes = facts.connection.rows(f"SELECT arm_no, flags, token_cost FROM outcome {where}", place)
+    evidence = facts.connection.rows(f"SELECT arm_no, place, excerpt FROM evidence {where}", place)
+    decisions = facts.connection.rows(
         f"SELECT arm_no, reason, rank, token_cost, draw, budget_left FROM decision {where}", place
     )
     return msgspec.convert(

@@ -11,8 +11,8 @@ from typing import Final
 import streamlit as st
 
 from core.errors import InvalidInput
+from core.flows.bundle import BundleAnswer, export_bundle
 from core.flows.export import ExportFormat
-from core.flows.passport import PackageAnswer, export_package
 from dashboard import loading
 from dashboard.acting.flashes import Flash, tried
 
@@ -27,7 +27,7 @@ class MadeExport:
 
     folder: TemporaryDirectory[str]
     path: Path
-    answer: PackageAnswer
+    answer: BundleAnswer
 
 
 def make_export(format: ExportFormat) -> None:
@@ -35,11 +35,11 @@ def make_export(format: ExportFormat) -> None:
 
     def act() -> Flash:
         drop_export()
-        desk = loading.reading().desk
+        context = loading.reading().context
         folder = TemporaryDirectory(prefix="armscope-export-")
-        name = re.sub(r"[^A-Za-z0-9]+", "-", desk.learner).strip("-")[:40] or "learner"
+        name = re.sub(r"[^A-Za-z0-9]+", "-", context.learner).strip("-")[:40] or "learner"
         path = Path(folder.name) / f"armscope-{name}-{format}.zip"
-        answer = export_package(desk, path, format)
+        answer = export_bundle(context, path, format)
         if answer.size_bytes > MAX_BYTES:
             folder.cleanup()
             raise InvalidInput(
@@ -56,7 +56,7 @@ def make_export(format: ExportFormat) -> None:
 def made_export() -> MadeExport | None:
     """The session's export of this learner, if it made one."""
     made: MadeExport | None = st.session_state.get(_MADE)
-    if made is None or made.answer.manifest.learner != loading.reading().desk.learner:
+    if made is None or made.answer.manifest.learner != loading.reading().context.learner:
         return None
     return made
 

@@ -15,9 +15,9 @@ from typing import Final
 import streamlit as st
 
 from core.errors import ArmscopeError
-from core.flows.desk import Desk
-from core.flows.drop import Dropped, import_dropped
+from core.flows.context import Context
 from core.flows.importing import ImportAnswer
+from core.flows.upload import Uploaded, import_uploaded
 from core.formats import Opened, Source
 from core.records.run import Phase, Unit
 from dashboard import loading, wording
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 class ImportForm:
     """What was dropped, and how to read it; None = as the importer recognises it."""
 
-    files: Sequence[Dropped]
-    tools: Dropped | None = None
+    files: Sequence[Uploaded]
+    tools: Uploaded | None = None
     format: str | None = None
     unit: Unit | None = None
     phase: Phase | None = None
@@ -62,11 +62,11 @@ class ImportJob:
         """How much of the files has been read, 0 to 1."""
         return min(sum(list(self.read_bytes.values())) / max(self.total_bytes, 1), 1.0)
 
-    def run(self, desk: Desk, form: ImportForm) -> None:
+    def run(self, context: Context, form: ImportForm) -> None:
         """The thread's work."""
         try:
-            self.answer = import_dropped(
-                desk,
+            self.answer = import_uploaded(
+                context,
                 form.files,
                 tools=form.tools,
                 format=form.format,
@@ -87,12 +87,12 @@ def start_import(form: ImportForm, after: Callable[[ImportAnswer], None]) -> Non
     """Begin to read the files; ``after`` is called in the session that began it, once it has ended well."""
     if running_import() is not None:
         return
-    desk = loading.reading().desk
+    context = loading.reading().context
     job = ImportJob(
-        learner=desk.learner, total_bytes=sum(file.size_bytes for file in form.files), after=after
+        learner=context.learner, total_bytes=sum(file.size_bytes for file in form.files), after=after
     )
     st.session_state[_JOB] = job
-    threading.Thread(target=job.run, args=(desk, form), name="armscope import", daemon=True).start()
+    threading.Thread(target=job.run, args=(context, form), name="armscope import", daemon=True).start()
 
 
 def running_import() -> ImportJob | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from core.errors import InvalidInput
-from core.flows import keep, look
+from core.flows import maintenance, queries
 from dashboard import loading, wording
 from dashboard.acting.flashes import Flash, tried
 
@@ -14,7 +14,7 @@ def verify() -> None:
     """Recompute every cache from the facts, and say what came of it."""
 
     def act() -> Flash:
-        found = look.verify(loading.reading().desk)
+        found = queries.verify(loading.reading().context)
         learners = wording.things(len(found.learners), "learner")
         if found.clean:
             return Flash(text=f"Everything equals the sum of what was recorded ({learners}).")
@@ -31,7 +31,7 @@ def back_up(file: str) -> None:
     """Copy the whole database into a new file."""
 
     def act() -> Flash:
-        made = keep.backup(loading.reading().desk, _path(file))
+        made = maintenance.backup(loading.reading().context, _path(file))
         size = wording.size(made.size_bytes)
         return Flash(
             text=f"{size} written to {wording.literal(made.file)}, as of revision {made.revision:,}."

@@ -13,7 +13,7 @@ def new_learner(name: str, after: Callable[[str], None]) -> None:
     """Make a learner; ``after`` gets its name and goes there."""
 
     def act() -> Flash:
-        made = create_learner(loading.reading().desk, name)
+        made = create_learner(loading.reading().context, name)
         after(made.name)
         return Flash(text=f"{wording.literal(made.name)} is new and empty.")
 

@@ -13,7 +13,7 @@ def send_note(arm: str, text: str, key: str, after: Callable[[], None]) -> None:
     """Write a note as it was typed; ``key`` belongs to the form, so that sending it twice writes it once."""
 
     def act() -> Flash:
-        answer = note(loading.reading().desk, arm, text, key=key)
+        answer = note(loading.reading().context, arm, text, key=key)
         after()
         return Flash(text=f"Noted about {wording.literal(wording.short_name(arm))}.", act=answer.id)
 

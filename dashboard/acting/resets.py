@@ -22,7 +22,7 @@ def send_reset(
     """Reset the arms; ``after`` empties the form once the reset stands."""
 
     def act() -> Flash:
-        answer = reset(loading.reading().desk, arms=arms, types=types, target=target, reason=reason)
+        answer = reset(loading.reading().context, arms=arms, types=types, target=target, reason=reason)
         after()
         done = f"{wording.things(answer.reset_count, 'arm')} reset. Nothing is lost: undo is below."
         return Flash(text=done, act=answer.id)

@@ -35,7 +35,7 @@ def send_reward(
 
     def act() -> Flash:
         answer = reward(
-            loading.reading().desk,
+            loading.reading().context,
             form.arm,
             form.value,
             run=form.run,

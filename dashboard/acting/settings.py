@@ -15,7 +15,7 @@ def send_settings(changes: Mapping[str, object], *, seen: LearnerSettings, after
 
     def act() -> Flash:
         answers = [
-            one for one in change_all(loading.reading().desk, changes, seen=seen) if one.id is not None
+            one for one in change_all(loading.reading().context, changes, seen=seen) if one.id is not None
         ]
         after()
         things = wording.things(len(answers), "setting")

@@ -25,11 +25,11 @@ def take_back(act_id: str, *, again: bool = False) -> None:
         return
 
     def act() -> Flash:
-        desk = loading.reading().desk
+        context = loading.reading().context
         if again:
-            redo(desk, act_id)
+            redo(context, act_id)
         else:
-            undo(desk, act_id)
+            undo(context, act_id)
         st.session_state[_LAST_TAKEN] = (act_id, None)
         return Flash(text="Done again." if again else "Undone. The record stays, its effect is gone.")
 

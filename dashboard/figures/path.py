@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from core.columns import Ints
-from core.flows.look import ArmPath, Mark
+from core.flows.queries import ArmPath, Mark
 from core.records.arm import ArmType
 from core.records.times import DAY_MS
 from core.statistics.path import Path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.columns import Ints
-from core.flows import look
+from core.flows import queries
 from dashboard.loading.reading import asked, belief_view, reading
 
 
@@ -11,10 +11,10 @@ def pulls_needed(width: float) -> Ints:
     """Further pulls of every arm in view until its interval is at most so wide; aligned with `confidence`."""
     here = reading()
     view = belief_view(here.view)
-    return asked(("pulls needed", width), view, lambda: look.pulls_needed(here.desk, view, width=width))
+    return asked(("pulls needed", width), view, lambda: queries.pulls_needed(here.context, view, width=width))
 
 
-def unread() -> look.Unread:
+def unread() -> queries.Unread:
     """Observations that no posterior reads."""
     here = reading()
-    return asked("unread", None, lambda: look.unread(here.desk))
+    return asked("unread", None, lambda: queries.unread(here.context))

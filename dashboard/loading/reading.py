@@ -10,8 +10,8 @@ from typing import Final, cast
 import msgspec
 import streamlit as st
 
-from core.flows import look
-from core.flows.desk import Desk, open_desk
+from core.flows import queries
+from core.flows.context import Context, open_context
 from core.permissions import Action, may
 from core.records.view import View
 from core.settings import Settings
@@ -22,22 +22,22 @@ _SHELF_BOUND: Final = 128
 _DRAWINGS_BOUND: Final = 32
 """Fewer: a table of 10,000 arms weighs some megabytes, and each word searched for makes one."""
 _PICTURES_BOUND: Final = 64
-_DESKS_BOUND: Final = 16
+_CONTEXTS_BOUND: Final = 16
 _SESSION: Final = "armscope reading"
 
 _rerun: Final = local()
 _answers: Final = Shelf(_SHELF_BOUND)
 _drawings: Final = Shelf(_DRAWINGS_BOUND)
 _pictures: Final = Shelf(_PICTURES_BOUND)
-_desks: Final = Shelf(_DESKS_BOUND)
+_contexts: Final = Shelf(_CONTEXTS_BOUND)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """What the frame found out for the page it frames: whose data, which part of them, and how to draw."""
 
-    desk: Desk
-    frame: look.Frame
+    context: Context
+    frame: queries.Frame
     view: View
     tokens: Tokens
     compact: bool
@@ -45,7 +45,7 @@ class Reading:
 
     def may(self, action: Action) -> bool:
         """Whether the page should offer an action; the flow decides again when it is called."""
-        return not self.presenting and may(self.desk.actor, action)
+        return not self.presenting and may(self.context.actor, action)
 
 
 def settings() -> Settings:
@@ -53,20 +53,22 @@ def settings() -> Settings:
     return Settings.from_environment()
 
 
-def desk_of(learner: str | None = None) -> Desk:
-    """The desk of a learner (the environment's by default), opened once per process."""
+def context_of(learner: str | None = None) -> Context:
+    """The context of a learner (the environment's by default), opened once per process."""
     wanted = settings()
     if learner is not None:
         wanted = msgspec.structs.replace(wanted, learner=learner)
-    return _desks.kept((str(wanted.database), wanted.learner, wanted.actor), lambda: open_desk(wanted))
+    return _contexts.kept((str(wanted.database), wanted.learner, wanted.actor), lambda: open_context(wanted))
 
 
-def frame_of(desk: Desk) -> look.Frame:
+def frame_of(context: Context) -> queries.Frame:
     """What there is to look at: learners, time span, filters, revision. Whether it still is so is asked anew
     in every rerun.
     """
-    now = look.moment(desk)
-    return _answers.kept((str(desk.store.path), desk.learner, now, "frame"), lambda: look.frame(desk))
+    now = queries.moment(context)
+    return _answers.kept(
+        (str(context.store.path), context.learner, now, "frame"), lambda: queries.frame(context)
+    )
 
 
 def begun_here() -> bool:
@@ -88,11 +90,13 @@ def reading() -> Reading:
     return cast("Reading", st.session_state[_SESSION]) if known is None else known
 
 
-def pulse() -> look.Pulse:
+def pulse() -> queries.Pulse:
     """The learner's present revision and number of runs; whether they still are so is asked anew."""
-    desk = reading().desk
-    now = look.moment(desk)
-    return _answers.kept((str(desk.store.path), desk.learner, now, "pulse"), lambda: look.pulse(desk))
+    context = reading().context
+    now = queries.moment(context)
+    return _answers.kept(
+        (str(context.store.path), context.learner, now, "pulse"), lambda: queries.pulse(context)
+    )
 
 
 def belief_view(view: View) -> View:
@@ -119,7 +123,7 @@ def asked(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> A
     """An answer of the frame's moment; one that a write overtook meanwhile is shown, but not kept as if it were."""
     here = reading()
     return _answers.kept(
-        _key(question, view), ask, still=lambda: look.moment(here.desk)[0] == here.frame.moment
+        _key(question, view), ask, still=lambda: queries.moment(here.context)[0] == here.frame.moment
     )
 
 

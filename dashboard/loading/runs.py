@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.flows import look
+from core.flows import queries
 from core.records.run_page import Cursor, Direction
 from core.records.view import RunFilter
 from core.statistics.heatmap import RowChoice
@@ -11,20 +11,20 @@ from dashboard.loading.reading import asked, reading
 
 def seen_runs(
     wanted: RunFilter, cursor: Cursor | None, direction: Direction, rows_by: RowChoice
-) -> look.RunsSeen:
+) -> queries.RunsSeen:
     """A page of runs with their heat map."""
     here = reading()
     question = ("runs", wanted, cursor, direction, rows_by)
     return asked(
         question,
         here.view,
-        lambda: look.seen_runs(
-            here.desk, wanted, here.view, cursor=cursor, direction=direction, rows_by=rows_by
+        lambda: queries.seen_runs(
+            here.context, wanted, here.view, cursor=cursor, direction=direction, rows_by=rows_by
         ),
     )
 
 
-def run(name: str) -> look.RunStory:
+def run(name: str) -> queries.RunStory:
     """Everything there is to say about one run; raises `UnknownRun`."""
     here = reading()
-    return asked(("run", name), None, lambda: look.run(here.desk, name))
+    return asked(("run", name), None, lambda: queries.run(here.context, name))

@@ -7,24 +7,24 @@ from collections.abc import Mapping
 import msgspec
 
 from core.errors import ArmscopeError
-from core.flows import look
+from core.flows import queries
 from core.flows.settings import changed
 from dashboard.loading.reading import asked, reading
 
 SHOWN_CHANGES = 50
 
 
-def setting_changes() -> tuple[look.SettingChange, ...]:
+def setting_changes() -> tuple[queries.SettingChange, ...]:
     """The latest changes of settings, newest first."""
     here = reading()
-    return asked("setting changes", None, lambda: look.setting_changes(here.desk, limit=SHOWN_CHANGES))
+    return asked("setting changes", None, lambda: queries.setting_changes(here.context, limit=SHOWN_CHANGES))
 
 
-def preview_settings(changes: Mapping[str, object]) -> look.SettingsPreview:
+def preview_settings(changes: Mapping[str, object]) -> queries.SettingsPreview:
     """What settings would change; nothing is changed."""
     here = reading()
     question = ("preview settings", msgspec.json.encode(changes))
-    return asked(question, None, lambda: look.preview_settings(here.desk, changes))
+    return asked(question, None, lambda: queries.preview_settings(here.context, changes))
 
 
 def problem_with(name: str, value: object) -> str | None:

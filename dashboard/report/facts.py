@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from core.errors import StoreBusy
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.records.audit import AuditEntry
 from core.records.judgement import Judgement
 from core.records.view import View
@@ -40,93 +40,94 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The answers a report stands on, all of the same revision; ``queries`` by the name of the answer."""
+    """The answers a report stands on, all of the same revision; ``asked`` by the name of the answer."""
 
-    frame: look.Frame
+    frame: queries.Frame
     view: View
     overview: Overview
     savings: Savings
     confidence: Confidence
-    belief: look.Belief
+    belief: queries.Belief
     judgements: Mapping[str, Judgement]
     changes: tuple[AuditEntry, ...]
     made_at_ms: int
-    queries: dict[str, Query]
+    asked: dict[str, Query]
 
 
-def gather(desk: Desk, view: View) -> Facts:
+def gather(context: Context, view: View) -> Facts:
     """Ask everything; again if somebody wrote meanwhile. Raises `StoreBusy` where that never ends."""
     for _ in range(_TRIES):
-        before = look.moment(desk)
-        facts = _asked(desk, view)
-        if look.moment(desk) == before:
+        before = queries.moment(context)
+        facts = _asked(context, view)
+        if queries.moment(context) == before:
             return facts
     raise StoreBusy(
-        f"The report must be of one revision, but {wording.plain(desk.learner)!r} changed in each of {_TRIES} tries.",
+        f"The report must be of one revision, but {wording.plain(context.learner)!r} changed in each of"
+        f" {_TRIES} tries.",
         next_step="Make it again in a quieter moment, or of a backup: armscope backup FILE.",
     )
 
 
-def _asked(desk: Desk, view: View) -> Facts:
-    queries: dict[str, Query] = {}
+def _asked(context: Context, view: View) -> Facts:
+    asked: dict[str, Query] = {}
 
     def ask(
         name: str, question: str, expression: str, answer: Callable[[], Answer], command: str = ""
     ) -> Answer:
-        queries[name] = Query(
-            number=len(queries) + 1,
+        asked[name] = Query(
+            number=len(asked) + 1,
             question=question,
             expression=expression,
             command=command,
-            asked_at_ms=desk.clock(),
+            asked_at_ms=context.clock(),
         )
         return answer()
 
     told = told_view(view)
     is_present = view.until_ms is None and not view.types
     return Facts(
-        frame=ask("frame", "What is there?", "look.frame(desk)", lambda: look.frame(desk)),
+        frame=ask("frame", "What is there?", "queries.frame(context)", lambda: queries.frame(context)),
         view=view,
         overview=ask(
             "overview",
             "Key figures, best and worst arms, what needs a look",
-            f"look.overview(desk, {told})",
-            lambda: look.overview(desk, view),
+            f"queries.overview(context, {told})",
+            lambda: queries.overview(context, view),
         ),
         savings=ask(
             "savings",
             "Baseline against selected runs",
-            f"look.savings(desk, {told})",
-            lambda: look.savings(desk, view),
+            f"queries.savings(context, {told})",
+            lambda: queries.savings(context, view),
         ),
         confidence=ask(
             "confidence",
             "How much is known of each arm",
-            f"look.confidence(desk, {told})",
-            lambda: look.confidence(desk, view),
+            f"queries.confidence(context, {told})",
+            lambda: queries.confidence(context, view),
         ),
         belief=ask(
             "belief",
             "What is believed of every arm",
-            f"look.belief(desk, {told})",
-            lambda: look.belief(desk, view),
+            f"queries.belief(context, {told})",
+            lambda: queries.belief(context, view),
             _COMMAND if is_present else "",
         ),
         judgements=ask(
             "judgements",
             "What is to be said of every arm",
-            f"look.judgements(desk, {told})",
-            lambda: look.judgements(desk, view),
+            f"queries.judgements(context, {told})",
+            lambda: queries.judgements(context, view),
             _COMMAND if is_present else "",
         ),
         changes=ask(
             "changes",
             f"The last {_CHANGES} changes",
-            f"look.changes(desk, {_CHANGES})",
-            lambda: look.changes(desk, _CHANGES),
+            f"queries.changes(context, {_CHANGES})",
+            lambda: queries.changes(context, _CHANGES),
         ),
-        made_at_ms=desk.clock(),
-        queries=queries,
+        made_at_ms=context.clock(),
+        asked=asked,
     )
 
 
@@ -135,14 +136,14 @@ def opening(learner: str) -> str:
 
     >>> print(opening("support-agent"))
     from core import View, open_learner
-    from core.flows import look
-    desk = open_learner(file, 'support-agent').desk
+    from core.flows import queries
+    context = open_learner(file, 'support-agent').context
     """
     return "\n".join(
         (
             "from core import View, open_learner",
-            "from core.flows import look",
-            f"desk = open_learner(file, {learner!a}).desk",
+            "from core.flows import queries",
+            f"context = open_learner(file, {learner!a}).context",
         )
     )
 

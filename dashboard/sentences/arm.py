@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from core import explained
-from core.flows.look import ArmInRun, ArmPath, Learned, Mark
+from core.flows.queries import ArmInRun, ArmPath, Learned, Mark
 from core.records.judgement import Judgement
 from core.records.observation import Kind
 from core.records.posterior import Band

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from core.columns import Ints
-from core.flows.look import Unread
+from core.flows.queries import Unread
 from core.posterior.bands import TYPICAL_WIDTHS
 from core.records.judgement import ENOUGH_PULLS
 from core.records.posterior import BANDS, Band

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.flows.importing import BeliefDifference, ImportAnswer, RejectedLine, Unread
-from core.flows.look import MovedArm, PastImport, UndoPreview
+from core.flows.queries import MovedArm, PastImport, UndoPreview
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 

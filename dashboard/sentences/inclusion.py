@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.explained import NOT_OFFERED, chance_words
-from core.flows.look import Inclusion
+from core.flows.queries import Inclusion
 from core.records.judgement import Judgement
 from core.statistics.inclusion import Chance
 from dashboard import wording

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.flows.look import RunStory
+from core.flows.queries import RunStory
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.flows.look import RunsSeen
+from core.flows.queries import RunsSeen
 from core.records.run_page import RunRow
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from core.explained import NOT_OFFERED, chance_words
-from core.flows.look import SettingsPreview
+from core.flows.queries import SettingsPreview
 from core.records.arm import ARM_TYPES
 from core.records.learner import MAX_PRICE, LearnerSettings, Priors
 from dashboard import wording

@@ -34,7 +34,7 @@ def way_back(act: Act) -> Back | None:
     if not here.may("undo_own"):
         return None
     deciders = loading.undoers().get(act.id, frozenset()) if act.undone else {act.actor}
-    return offered if deciders == {here.desk.actor.name} else None
+    return offered if deciders == {here.context.actor.name} else None
 
 
 def acts_column(acts: Sequence[Act]) -> dict[str, Sequence[str]]:

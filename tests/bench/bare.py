@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from core.columns import log_micro
-from core.store.tally import USAGE_SUMS
+from core.store.rollup import USAGE_SUMS
 
 Row = tuple[Any, ...]
 

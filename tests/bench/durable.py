@@ -9,14 +9,14 @@ from typing import Final
 
 import msgspec
 
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.learn import record, record_all
 from core.flows.reward import reward, reward_all
 from core.records.reward import RewardOrder
 from core.records.run import Inventory, Run
 from tests.bench import bare
 from tests.bench.harness import Row, Scale, pairs
-from tests.bench.worlds import N_ARMS, desk_at, runs
+from tests.bench.worlds import N_ARMS, context_at, runs
 
 N_OBSERVED: Final = 18
 _WARM: Final = 20
@@ -27,20 +27,20 @@ def one_run(scale: Scale, folder: Path) -> list[Row]:
     n = scale.n_durable_pairs + 1
     told = [_partly(run) for run in runs(_WARM + n)]
     warm = _warmed(folder / "warm.db", told[:_WARM])
-    twin = desk_at(bare.copied(warm, folder / "twin.db"))
+    twin = context_at(bare.copied(warm, folder / "twin.db"))
     for run in told[_WARM:]:
         record(twin, run)
     twin.store.close()
     acts = bare.acts_of_runs(folder / "twin.db", after=_WARM)
-    desk = desk_at(bare.copied(warm, folder / "ours.db"))
+    context = context_at(bare.copied(warm, folder / "ours.db"))
     driver = bare.connect(bare.copied(warm, folder / "base.db"))
     timed = pairs(
         lambda number: bare.write(driver, acts[number]),
-        lambda number: record(desk, told[_WARM + number]),
+        lambda number: record(context, told[_WARM + number]),
         n - 1,
         collect=False,
     )
-    _close(desk, driver)
+    _close(context, driver)
     _check(folder)
     return [timed.row("one run, durable", "the same rows as driver statements", 2.0)]
 
@@ -50,20 +50,22 @@ def one_reward(scale: Scale, folder: Path) -> list[Row]:
     n = scale.n_durable_pairs + 1
     orders = _orders(n)
     warm = _warmed(folder / "warm.db", list(runs(_WARM)))
-    twin = desk_at(bare.copied(warm, folder / "twin.db"))
+    twin = context_at(bare.copied(warm, folder / "twin.db"))
     for order in orders:
         reward(twin, order.arm, order.value, reason=order.reason)
     twin.store.close()
     acts = bare.acts_of_rewards(folder / "twin.db")
-    desk = desk_at(bare.copied(warm, folder / "ours.db"))
+    context = context_at(bare.copied(warm, folder / "ours.db"))
     driver = bare.connect(bare.copied(warm, folder / "base.db"))
     timed = pairs(
         lambda number: bare.write(driver, acts[number]),
-        lambda number: reward(desk, orders[number].arm, orders[number].value, reason=orders[number].reason),
+        lambda number: reward(
+            context, orders[number].arm, orders[number].value, reason=orders[number].reason
+        ),
         n - 1,
         collect=False,
     )
-    _close(desk, driver)
+    _close(context, driver)
     _check(folder)
     return [timed.row("one reward, durable, audited", "the same rows as driver statements", 1.6)]
 
@@ -73,28 +75,28 @@ def batch_of_rewards(scale: Scale, folder: Path) -> list[Row]:
     n = scale.n_batch_rewards
     batches = [_orders(n, seed=number) for number in range(scale.n_batch_pairs + 1)]
     warm = _warmed(folder / "warm.db", list(runs(_WARM)))
-    twin = desk_at(bare.copied(warm, folder / "twin.db"))
+    twin = context_at(bare.copied(warm, folder / "twin.db"))
     for batch in batches:
         reward_all(twin, batch)
     twin.store.close()
     single = bare.acts_of_rewards(folder / "twin.db")
     acts = [bare.joined(single[number * n : (number + 1) * n]) for number in range(len(batches))]
-    desk = desk_at(bare.copied(warm, folder / "ours.db"))
+    context = context_at(bare.copied(warm, folder / "ours.db"))
     driver = bare.connect(bare.copied(warm, folder / "base.db"))
     timed = pairs(
         lambda number: bare.write(driver, acts[number]),
-        lambda number: reward_all(desk, batches[number]),
+        lambda number: reward_all(context, batches[number]),
         scale.n_batch_pairs,
     )
-    _close(desk, driver)
+    _close(context, driver)
     _check(folder)
     return [timed.row(f"{n:,} rewards in one batch", "the same rows as driver statements, one batch", 3.0)]
 
 
 def _warmed(path: Path, told: list[Run]) -> Path:
-    desk = desk_at(path)
-    record_all(desk, told)
-    desk.store.close()
+    context = context_at(path)
+    record_all(context, told)
+    context.store.close()
     return path
 
 
@@ -121,8 +123,8 @@ def _orders(n: int, *, seed: int = 0) -> list[RewardOrder]:
     ]
 
 
-def _close(desk: Desk, driver: sqlite3.Connection) -> None:
-    desk.store.close()
+def _close(context: Context, driver: sqlite3.Connection) -> None:
+    context.store.close()
     driver.close()
 
 

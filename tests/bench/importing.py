@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from core.flows.importing import import_files
-from tests.bench.worlds import desk_at
+from tests.bench.worlds import context_at
 
 
 def peak_mb() -> float:
@@ -25,7 +25,7 @@ def peak_mb() -> float:
 
 def _as_child(source: str, database: str) -> None:
     began = time.perf_counter()
-    n_runs = import_files(desk_at(Path(database)), [Path(source)]).runs
+    n_runs = import_files(context_at(Path(database)), [Path(source)]).runs
     told = {"runs": n_runs, "seconds": time.perf_counter() - began, "peak_mb": peak_mb()}
     sys.stdout.write(json.dumps(told) + "\n")
 

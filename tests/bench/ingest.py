@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.learn import record_all
 from tests.bench import bare
 from tests.bench.harness import Row, Scale, pairs
-from tests.bench.worlds import N_ARMS, desk_at, runs, write_lines, write_session
+from tests.bench.worlds import N_ARMS, context_at, runs, write_lines, write_session
 
 _TABLE: Final = (
     "CREATE TABLE outcome (learner_id INTEGER NOT NULL, run_no BIGINT NOT NULL, arm_no BIGINT NOT NULL,"
@@ -30,7 +30,9 @@ def from_records(scale: Scale, folder: Path) -> list[Row]:
     """Runs as records, with posterior, rollups and everything else that is kept of a run."""
     told = list(runs(scale.n_bulk_runs))
     return [
-        _against_rows("bulk ingest from records", 1.6, scale, folder, lambda desk: record_all(desk, told))
+        _against_rows(
+            "bulk ingest from records", 1.6, scale, folder, lambda context: record_all(context, told)
+        )
     ]
 
 
@@ -40,31 +42,35 @@ def from_lines(scale: Scale, folder: Path) -> list[Row]:
     write_lines(path, scale.n_bulk_runs)
     return [
         _against_rows(
-            "bulk ingest from our JSON lines", 2.5, scale, folder, lambda desk: import_files(desk, [path])
+            "bulk ingest from our JSON lines",
+            2.5,
+            scale,
+            folder,
+            lambda context: import_files(context, [path]),
         )
     ]
 
 
 def _against_rows(
-    name: str, goal: float, scale: Scale, folder: Path, ingest: Callable[[Desk], object]
+    name: str, goal: float, scale: Scale, folder: Path, ingest: Callable[[Context], object]
 ) -> Row:
     """Ingest into fresh databases against writing only the outcome rows that come of it."""
-    twin = desk_at(folder / "twin.db")
+    twin = context_at(folder / "twin.db")
     ingest(twin)
     twin.store.close()
     rows = _outcomes(folder / "twin.db")
-    desks = [desk_at(folder / f"ours-{number}.db") for number in range(scale.n_bulk_pairs + 1)]
+    contexts = [context_at(folder / f"ours-{number}.db") for number in range(scale.n_bulk_pairs + 1)]
     drivers = [bare.connect(folder / f"base-{number}.db") for number in range(scale.n_bulk_pairs + 1)]
     for driver in drivers:
         driver.execute(_TABLE)
     timed = pairs(
         lambda number: _insert(drivers[number], rows),
-        lambda number: ingest(desks[number]),
+        lambda number: ingest(contexts[number]),
         scale.n_bulk_pairs,
     )
-    for driver, desk in zip(drivers, desks, strict=True):
+    for driver, context in zip(drivers, contexts, strict=True):
         driver.close()
-        desk.store.close()
+        context.store.close()
     _check(folder, rows)
     note = f"{scale.n_bulk_runs:,} runs, {N_ARMS} arms; {_rate(rows, timed.ours_ms)}"
     return timed.row(name, "executemany of the outcome rows alone", goal, note)
@@ -74,24 +80,24 @@ def from_transcripts(scale: Scale, folder: Path) -> list[Row]:
     """A Claude Code session, read, detected, judged and stored."""
     path = folder / "session.jsonl"
     write_session(path, scale.n_session_prompts)
-    desks = [desk_at(folder / f"ours-{number}.db") for number in range(scale.n_bulk_pairs + 1)]
+    contexts = [context_at(folder / f"ours-{number}.db") for number in range(scale.n_bulk_pairs + 1)]
     timed = pairs(
         lambda _: _read(path),
-        lambda number: import_files(desks[number], [path]),
+        lambda number: import_files(contexts[number], [path]),
         scale.n_bulk_pairs,
     )
-    for desk in desks:
-        desk.store.close()
+    for context in contexts:
+        context.store.close()
     note = f"{scale.n_session_prompts:,} prompts, {path.stat().st_size / 1e6:.0f} MB"
     return [timed.row("transcripts (Claude Code)", "JSON decode and one pass over the text", 3.0, note)]
 
 
 def disk(scale: Scale, folder: Path) -> list[Row]:
     """Bytes on disk for each outcome: the rows themselves and the rollups."""
-    desk = desk_at(folder / "ours.db")
+    context = context_at(folder / "ours.db")
     n_runs = max(scale.n_bulk_runs, 40)
-    record_all(desk, list(runs(n_runs)))
-    desk.store.close()
+    record_all(context, list(runs(n_runs)))
+    context.store.close()
     with sqlite3.connect(folder / "ours.db") as driver:
         driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         (n_outcomes,) = driver.execute("SELECT count(*) FROM outcome").fetchone()

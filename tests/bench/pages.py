@@ -11,8 +11,8 @@ from typing import Final
 from streamlit.logger import set_log_level
 from streamlit.testing.v1 import AppTest
 
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.learn import record_all
 from core.records.run_page import Cursor
 from core.records.view import RunFilter, View
@@ -20,7 +20,7 @@ from core.store.reads import arm_columns, counts_by_day, totals, usage_columns
 from core.store.reads.run_pages import run_page
 from core.store.transaction import Snapshot
 from tests.bench.harness import Row, Scale, pairs
-from tests.bench.worlds import MINUTE_MS, START_MS, desk_at, runs
+from tests.bench.worlds import MINUTE_MS, START_MS, context_at, runs
 from tests.conftest import ROOT
 
 PAGES: Final = (
@@ -63,44 +63,44 @@ _Base = tuple[str, str, float | None]
 
 _OF_TOTALS: Final[_Base] = ("the totals' SQL alone", _TOTALS, None)
 _OF_ROLLUP: Final[_Base] = ("its rollup's own SQL", _USAGE, 8.0)
-_QUESTIONS: Final[tuple[tuple[str, Callable[[Desk], object], _Base], ...]] = (
-    ("frame", look.frame, _OF_TOTALS),
-    ("posteriors", look.belief, _OF_TOTALS),
-    ("confidence", look.confidence, _OF_TOTALS),
-    ("savings", look.savings, _OF_ROLLUP),
-    ("overview", look.overview, _OF_TOTALS),
+_QUESTIONS: Final[tuple[tuple[str, Callable[[Context], object], _Base], ...]] = (
+    ("frame", queries.frame, _OF_TOTALS),
+    ("posteriors", queries.belief, _OF_TOTALS),
+    ("confidence", queries.confidence, _OF_TOTALS),
+    ("savings", queries.savings, _OF_ROLLUP),
+    ("overview", queries.overview, _OF_TOTALS),
 )
 
 
 def data(scale: Scale, folder: Path) -> list[Row]:
     """What pages read, as arrays, against the same statements; then with the statistics over them, unjudged."""
-    desk = filled(folder / "ours.db", scale.n_page_runs)
+    context = filled(folder / "ours.db", scale.n_page_runs)
     driver = sqlite3.connect(folder / "ours.db")
     what = f"{scale.n_page_runs:,} runs"
     rows = []
     for name, read, sql in _READS:
-        rows.append(_data(desk, driver, scale, f"{name}, {what}", [(read, sql)]))
+        rows.append(_data(context, driver, scale, f"{name}, {what}", [(read, sql)]))
     everything = [(read, sql) for _, read, sql in _READS]
-    rows.append(_data(desk, driver, scale, f"all of it in one moment, {what}", everything))
-    rows.append(_depth(desk, scale))
+    rows.append(_data(context, driver, scale, f"all of it in one moment, {what}", everything))
+    rows.append(_depth(context, scale))
     for name, ask, (base, sql, goal) in _QUESTIONS:
         timed = pairs(
-            partial(_fetch, driver, [sql]), partial(_ask, desk, ask), max(scale.n_page_pairs // 40, 1)
+            partial(_fetch, driver, [sql]), partial(_ask, context, ask), max(scale.n_page_pairs // 40, 1)
         )
         judged = goal if scale.n_page_runs >= _MANY else None
         rows.append(timed.row(f"whole answer: {name}, {what}", base, judged))
     driver.close()
-    desk.store.close()
+    context.store.close()
     return rows
 
 
 def _data(
-    desk: Desk, driver: sqlite3.Connection, scale: Scale, what: str, reads: Sequence[tuple[_Read, str]]
+    context: Context, driver: sqlite3.Connection, scale: Scale, what: str, reads: Sequence[tuple[_Read, str]]
 ) -> Row:
     """Reads of one moment against their statements, with warm caches: tidying up before each would empty them."""
     timed = pairs(
         partial(_fetch, driver, [sql for _, sql in reads]),
-        partial(_read, desk, [read for read, _ in reads]),
+        partial(_read, context, [read for read, _ in reads]),
         scale.n_page_pairs,
         collect=False,
     )
@@ -112,21 +112,21 @@ def _fetch(driver: sqlite3.Connection, statements: Sequence[str], _: int) -> Non
         driver.execute(sql).fetchall()
 
 
-def _read(desk: Desk, reads: Sequence[_Read], _: int) -> None:
-    with desk.reading() as snapshot:
+def _read(context: Context, reads: Sequence[_Read], _: int) -> None:
+    with context.reading() as snapshot:
         for read in reads:
             read(snapshot)
 
 
-def _ask(desk: Desk, ask: Callable[[Desk], object], _: int) -> None:
-    ask(desk)
+def _ask(context: Context, ask: Callable[[Context], object], _: int) -> None:
+    ask(context)
 
 
-def _depth(desk: Desk, scale: Scale) -> Row:
+def _depth(context: Context, scale: Scale) -> Row:
     """The page of runs: as quick at the end as at the beginning."""
 
     def page(cursor: Cursor | None) -> None:
-        with desk.reading() as snapshot:
+        with context.reading() as snapshot:
             run_page(snapshot, RunFilter(), View(), cursor=cursor, limit=_PAGE)
 
     last = Cursor(START_MS + _PAGE * MINUTE_MS, _PAGE + 1)
@@ -145,9 +145,9 @@ def opened(name: str) -> AppTest:
     return page
 
 
-def filled(path: Path, n_runs: int, *, n_arms: int = 30) -> Desk:
+def filled(path: Path, n_runs: int, *, n_arms: int = 30) -> Context:
     """A learner that has seen so many runs (and twice as many arms as stand in one prompt)."""
-    desk = desk_at(path)
+    context = context_at(path)
     for first in range(0, n_runs, _BATCH):
-        record_all(desk, list(runs(min(_BATCH, n_runs - first), first=first, n_arms=n_arms)))
-    return desk
+        record_all(context, list(runs(min(_BATCH, n_runs - first), first=first, n_arms=n_arms)))
+    return context

@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from core.flows import look
+from core.flows import queries
 from tests.bench.harness import Row, Scale, pairs
 from tests.bench.pages import PAGES, filled
 from tests.bench.servers import bare_page, dashboard
@@ -55,14 +55,14 @@ _SWITCHES: Final = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-fir
 
 def reruns(scale: Scale, folder: Path) -> list[Row]:
     """Every page with everything it reads from the shelf, from asking the server to its last word."""
-    desk = filled(folder / "ours.db", 40, n_arms=scale.n_screen_arms // 2)
-    queries = {"arm": f"arm={quote(look.belief(desk).columns.keys[0])}", "run": "run=20"}
-    desk.store.close()
+    context = filled(folder / "ours.db", 40, n_arms=scale.n_screen_arms // 2)
+    addresses = {"arm": f"arm={quote(queries.belief(context).columns.keys[0])}", "run": "run=20"}
+    context.store.close()
     form = _script(folder, "form", _FORM)
     rows = []
     with dashboard(folder / "ours.db") as ours, bare_page(form) as base, Visitor(base) as at_form:
-        for name in (*PAGES, *queries):
-            with Visitor(ours, "" if name == "overview" else name, queries.get(name, "")) as at_page:
+        for name in (*PAGES, *addresses):
+            with Visitor(ours, "" if name == "overview" else name, addresses.get(name, "")) as at_page:
                 timed = pairs(_rerun(at_form), _rerun(at_page), scale.n_screen_pairs, collect=False)
             what = f"rerun of {name}, {scale.n_screen_arms:,} arms"
             rows.append(timed.row(what, "bare form page, collector frozen", 4.0))
@@ -117,9 +117,9 @@ def clicks(scale: Scale, folder: Path) -> list[Row]:
     """From a click to the last change of the page in Chromium (full only)."""
     if scale.n_clicks == 0:
         return []
-    desk = filled(folder / "ours.db", 40, n_arms=scale.n_screen_arms // 2)
-    arm = quote(look.belief(desk).columns.keys[0])
-    desk.store.close()
+    context = filled(folder / "ours.db", 40, n_arms=scale.n_screen_arms // 2)
+    arm = quote(queries.belief(context).columns.keys[0])
+    context.store.close()
     chart = _script(folder, "chart", _CHART)
     rows = []
     with dashboard(folder / "ours.db") as ours, bare_page(chart) as base, _chromium() as browser:

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from core.flows import look
+from core.flows import queries
 from tests.bench.harness import Row, Scale
 from tests.bench.importing import peak_mb
 from tests.bench.pages import PAGES, filled, opened
 from tests.bench.servers import free_port, wait_for
-from tests.bench.worlds import desk_at, write_lines
+from tests.bench.worlds import context_at, write_lines
 from tests.chromium import find_chromium
 from tests.conftest import ROOT
 
@@ -133,7 +133,7 @@ def _child(module: str, *arguments: str | Path) -> dict[str, float]:
 def _as_child(path: str) -> None:
     began = time.perf_counter()
     os.environ["ARMSCOPE_DATABASE"] = path
-    n_runs = look.pulse(desk_at(Path(path))).n_runs
+    n_runs = queries.pulse(context_at(Path(path))).n_runs
     for name in PAGES:
         opened(name)
     told = {"runs": n_runs, "seconds": time.perf_counter() - began, "peak_mb": peak_mb()}

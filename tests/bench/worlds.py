@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from core.columns import ArmColumns
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.records.actor import Actor
 from core.records.arm import Arm, ArmType
 from core.records.run import Call, Inventory, Run, Usage
@@ -25,10 +25,10 @@ _MODELS: Final = ("large", "small")
 _CHANNELS: Final = ("chat", "mail", "cron")
 
 
-def desk_at(path: Path) -> Desk:
-    """A desk on a file of its own, with the clock standing still."""
+def context_at(path: Path) -> Context:
+    """A context on a file of its own, with the clock standing still."""
     actor = Actor(name="bench", role="operator")
-    return Desk(
+    return Context(
         store=Store(path), actor=actor, clock=lambda: START_MS, entropy=lambda: 1, identity=lambda: "bench"
     )
 

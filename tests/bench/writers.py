@@ -18,7 +18,7 @@ from core.flows.learn import record_all
 from core.flows.reward import reward
 from core.store.lock import Files, WritersLock
 from tests.bench.harness import Row, Scale
-from tests.bench.worlds import N_ARMS, desk_at, runs
+from tests.bench.worlds import N_ARMS, context_at, runs
 
 _POLL_S: Final = 0.01
 _TIMEOUT_S: Final = 60.0
@@ -105,15 +105,15 @@ class _Writer:
 
 def _round(path: Path, lock: type[WritersLock], n_writers: int, n_writes: int, *, learners: str) -> Round:
     names = ["all" if learners == "one learner" else f"own-{number}" for number in range(n_writers)]
-    desk = desk_at(path)
+    context = context_at(path)
     for name in set(names):
-        record_all(desk.of(name), list(runs(20)))
-    desk.store.close()
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    begun, told = context.Barrier(n_writers + 1), context.Queue()
+        record_all(context.of(name), list(runs(20)))
+    context.store.close()
+    started = multiprocessing.get_context("forkserver")
+    started.set_forkserver_preload([__name__])
+    begun, told = started.Barrier(n_writers + 1), started.Queue()
     jobs = [_Writer(path, name, lock, n_writes) for name in names]
-    writers = [context.Process(target=_write, args=(job, begun, told)) for job in jobs]
+    writers = [started.Process(target=_write, args=(job, begun, told)) for job in jobs]
     for writer in writers:
         writer.start()
     begun.wait()
@@ -126,13 +126,13 @@ def _round(path: Path, lock: type[WritersLock], n_writers: int, n_writes: int, *
 
 
 def _write(job: _Writer, begun: Barrier, told: Queue[list[float]]) -> None:
-    desk = desk_at(job.path).of(job.learner)
-    desk.store.database._lock = job.lock(f"{job.path}.lock", timeout_s=_TIMEOUT_S)
-    reward(desk, "tool:other:tool_00000", 1.0)  # opens what a process opens once
+    context = context_at(job.path).of(job.learner)
+    context.store.database._lock = job.lock(f"{job.path}.lock", timeout_s=_TIMEOUT_S)
+    reward(context, "tool:other:tool_00000", 1.0)  # opens what a process opens once
     begun.wait()
     waits = []
     for number in range(job.n_writes):
         since = time.perf_counter()
-        reward(desk, f"tool:other:tool_{number % N_ARMS:05}", number % 101 / 100)
+        reward(context, f"tool:other:tool_{number % N_ARMS:05}", number % 101 / 100)
         waits.append((time.perf_counter() - since) * 1_000)
     told.put(waits)

@@ -1,4 +1,4 @@
-"""Sequences of calls on one qortex learner, played on a desk of ours.
+"""Sequences of calls on one qortex learner, played on a context of ours.
 
 qortex keeps a posterior per context and can decay one; we do neither. So what is asked of a context is left
 out of the play, and everything asked without one is compared: `Expected` follows the questions, not the
@@ -16,8 +16,8 @@ from typing import Any, Final
 import pytest
 
 from core.errors import InvalidReward, NotApplicable, UnknownArm
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change
@@ -28,7 +28,7 @@ from core.store.transaction import DECLARED
 from tests.conformance import rules
 from tests.conformance.arm_ids import is_arm_id
 from tests.conformance.vectors import ABSENT, Deviation, Vector, close, compare, load
-from tests.flows.world import desk_at
+from tests.flows.world import context_at
 
 TOLERANCE: Final = 1e-9
 SEED_BOOST: Final = 2.0
@@ -205,7 +205,7 @@ def test_a_learner_answers_as_qortexs_does(vector: Vector, tmp_path: Path) -> No
             expected.settle(number, [arm for arm, _ in answer])
         ours |= _named(number, op, answer)
         theirs |= _named(number, op, told)
-    learner.desk.store.close()
+    learner.context.store.close()
     expected.reasons |= _tied(ours, theirs)
     deviations = [_deviation(kind, expected.reasons) for kind in RULES]
     for answers in (ours, theirs):
@@ -255,22 +255,22 @@ def _is_tied(ours: Answer, theirs: list[tuple[str, State]]) -> bool:
 
 @dataclass
 class Player:
-    """A desk that is asked what qortex was asked; arms go by ids of ours, every prior is uniform."""
+    """A context that is asked what qortex was asked; arms go by ids of ours, every prior is uniform."""
 
-    desk: Desk
+    context: Context
     path: Path
 
     @classmethod
     def of(cls, path: Path, config: Mapping[str, Any]) -> Player:
-        desk = desk_at(path)
+        context = context_at(path)
         uniform = {"alpha_micro": MICRO, "beta_micro": MICRO}
-        change(desk, "priors", dict.fromkeys(ARM_TYPES, uniform))
+        change(context, "priors", dict.fromkeys(ARM_TYPES, uniform))
         boost = round(config.get("seed_boost", SEED_BOOST) * MICRO)
         prior = Prior(alpha_micro=boost, beta_micro=MICRO)
-        with desk.writing("ingest", create=True) as txn:
+        with context.writing("ingest", create=True) as txn:
             seeds = [Arm(key=_key(arm), prior=prior) for arm in config.get("seed_arms", ())]
             txn.ensure_arms(seeds, declared=DECLARED)
-        return cls(desk, path)
+        return cls(context, path)
 
     def play(self, op: Op) -> Answer:
         return getattr(self, f"_{op['op']}", lambda _: ABSENT)(op)
@@ -281,7 +281,11 @@ class Player:
         value = op.get("reward")
         try:
             reward(
-                self.desk, _key(op["arm_id"]), value, outcome=outcome if value is None else None, create=True
+                self.context,
+                _key(op["arm_id"]),
+                value,
+                outcome=outcome if value is None else None,
+                create=True,
             )
         except InvalidReward:
             return ABSENT
@@ -292,7 +296,7 @@ class Player:
         if named == []:  # none are named: that is not all of them
             return 0
         try:
-            return reset(self.desk, arms=[_key(arm) for arm in named or ()]).reset_count
+            return reset(self.context, arms=[_key(arm) for arm in named or ()]).reset_count
         except (NotApplicable, UnknownArm):
             return ABSENT
 
@@ -302,7 +306,7 @@ class Player:
 
     def _top(self, op: Op) -> list[tuple[str, State]]:
         """The first of the ranking; how many, ours leaves to whoever reads it."""
-        believed = look.belief(self.desk)
+        believed = queries.belief(self.context)
         order = believed.summary.rank.argsort()
         states = self._states()
         ranked = [_name(believed.columns.keys[place]) for place in order]
@@ -316,16 +320,16 @@ class Player:
             "total_reward": total,
             "accuracy": round(total / pulls, 4) if pulls else 0.0,
             "arm_count": len(states),
-            "explore_ratio": look.frame(self.desk).settings.baseline_rate,
+            "explore_ratio": queries.frame(self.context).settings.baseline_rate,
         }
 
     def _reopen(self, _op: Op) -> str:
-        self.desk.store.close()
-        self.desk = replace(self.desk, store=Store(self.path))
+        self.context.store.close()
+        self.context = replace(self.context, store=Store(self.path))
         return "ok"
 
     def _states(self) -> dict[str, State]:
-        believed = look.belief(self.desk)
+        believed = queries.belief(self.context)
         columns, summary = believed.columns, believed.summary
         return {
             _name(key): {
@@ -365,7 +369,7 @@ def test_a_ranking_ends_after_k(tmp_path: Path, k: int | None, n_listed: int) ->
         learner.play({"op": "observe", "arm_id": arm, "reward": 1})
     listed = learner.play({"op": "top", "k": k})
     assert [arm for arm, _ in listed] == list("abc")[:n_listed]
-    learner.desk.store.close()
+    learner.context.store.close()
 
 
 def test_a_ranking_without_the_arms_that_were_reset_is_the_same_as_theirs() -> None:

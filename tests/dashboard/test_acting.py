@@ -6,19 +6,19 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from core.flows import look
+from core.flows import queries
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import undo
 from core.records.reset import REASONS
 from tests.dashboard.conftest import Open, check, texts
-from tests.dashboard.worlds import desk_at, keys, world
+from tests.dashboard.worlds import context_at, keys, world
 
 ARM = "tool:fs:t0"
 
 
 def _mean(database: Path) -> float:
-    belief = look.belief(desk_at(database))
+    belief = queries.belief(context_at(database))
     return float(belief.summary.mean[belief.columns.keys.index(ARM)])
 
 
@@ -36,7 +36,7 @@ def test_a_reward_is_previewed_then_sent_once(open_page: Open, database: Path) -
     page.text_area(key="reward reason").set_value("found the outage page").run()
     _send(page)
     check(page)
-    given = look.rewards(desk_at(database))
+    given = queries.rewards(context_at(database))
     assert [(one.arm, one.reward, one.reason) for one in given] == [(ARM, 1.0, "found the outage page")]
     assert _mean(database) > before
     assert page.text_area(key="reward reason").value == ""
@@ -44,10 +44,10 @@ def test_a_reward_is_previewed_then_sent_once(open_page: Open, database: Path) -
 
 
 def test_the_same_form_counts_once_however_often_it_is_sent(database: Path) -> None:
-    desk = world(database, keys(4), 20)
-    first = reward(desk, ARM, 0.0, key="one form")
-    assert reward(desk, ARM, 0.0, key="one form") == first
-    assert len(look.rewards(desk)) == 1
+    context = world(database, keys(4), 20)
+    first = reward(context, ARM, 0.0, key="one form")
+    assert reward(context, ARM, 0.0, key="one form") == first
+    assert len(queries.rewards(context)) == 1
 
 
 def test_zero_is_a_reward(open_page: Open, database: Path) -> None:
@@ -60,10 +60,10 @@ def test_zero_is_a_reward(open_page: Open, database: Path) -> None:
 
 
 def test_rewards_and_their_undo_are_listed(open_page: Open, database: Path) -> None:
-    desk = world(database, keys(4), 20)
-    kept = reward(desk, ARM, 1.0)
-    undone = reward(desk, ARM, 0.5)
-    undo(desk, undone.id)
+    context = world(database, keys(4), 20)
+    kept = reward(context, ARM, 1.0)
+    undone = reward(context, ARM, 0.5)
+    undo(context, undone.id)
     table = open_page("rewards").dataframe[0].value
     assert list(table["act"]) == ["Redo", "Undo"]
     assert list(table["reward"]) == ["◆ 0.5", "● 1.0"]
@@ -85,21 +85,21 @@ def test_a_reset_needs_its_phrase_and_a_reason(open_page: Open, database: Path) 
     assert not any("Say why first" in text for text in texts(page))
     page.button(key="do reset").click().run()
     check(page)
-    desk = desk_at(database)
-    assert [(one.n_arms, one.reason) for one in look.resets(desk)] == [(2, REASONS[1])]
+    context = context_at(database)
+    assert [(one.n_arms, one.reason) for one in queries.resets(context)] == [(2, REASONS[1])]
     assert page.text_input(key="reset typed").value == ""
-    undo(desk, look.resets(desk)[0].id)
-    assert look.resets(desk)[0].undone
+    undo(context, queries.resets(context)[0].id)
+    assert queries.resets(context)[0].undone
 
 
 def test_the_preview_is_what_the_reset_does(open_page: Open, database: Path) -> None:
-    desk = world(database, keys(10), 20)
+    context = world(database, keys(10), 20)
     page = open_page("reset", scope="All arms", target="Each arm’s prior")
     shown = page.dataframe[0].value
-    reset(desk, target="prior")
-    after = look.belief(desk).summary
+    reset(context, target="prior")
+    after = queries.belief(context).summary
     assert [round(value, 6) for value in shown["after"]] == [round(float(value), 6) for value in after.mean]
-    assert set(look.belief(desk).columns.pulls) == {0}
+    assert set(queries.belief(context).columns.pulls) == {0}
 
 
 def test_named_arms_start_without_a_preview(open_page: Open, database: Path) -> None:

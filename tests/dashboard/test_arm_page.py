@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.note import note
 from core.flows.reset import reset
@@ -22,7 +22,7 @@ ARM = "tool:fs:t0"
 
 
 @pytest.fixture
-def desk(database: Path) -> Desk:
+def context(database: Path) -> Context:
     return world(database, keys(6), 60)
 
 
@@ -32,11 +32,11 @@ def ledger(page: AppTest) -> list[dict[str, str]]:
     return [{str(head): cell for head, cell in row.items()} for row in rows]
 
 
-def test_the_page_says_what_is_believed_and_from_what(open_page: Open, desk: Desk) -> None:
+def test_the_page_says_what_is_believed_and_from_what(open_page: Open, context: Context) -> None:
     page = open_page("arm", arm=ARM)
     assert page.title[0].value.startswith("Referenced in ")
     assert page.code[0].value == ARM
-    (one,) = [one for one in look.posteriors(desk) if one.arm == ARM]
+    (one,) = [one for one in queries.posteriors(context) if one.arm == ARM]
     assert any(f"{one.pulls} pulls in {one.inclusions} inclusions" in text for text in texts(page))
     assert heads(page) == [
         "Belief now",
@@ -81,8 +81,8 @@ def test_an_arm_with_hardly_any_runs(open_page: Open, database: Path, n_runs: in
     assert len(page.title) == 1
 
 
-def test_an_arm_that_was_only_ever_declared(open_page: Open, desk: Desk) -> None:
-    undo(desk, reward(desk, "skill:new:main", 1.0, create=True).id)
+def test_an_arm_that_was_only_ever_declared(open_page: Open, context: Context) -> None:
+    undo(context, reward(context, "skill:new:main", 1.0, create=True).id)
     page = open_page("arm", arm="skill:new:main")
     assert page.title[0].value.startswith("Nothing is observed of it yet")
 
@@ -96,7 +96,7 @@ def test_an_arm_that_was_only_ever_declared(open_page: Open, desk: Desk) -> None
     ],
 )
 def test_an_unknown_arm_leads_to_those_that_may_have_been_meant(
-    open_page: Open, desk: Desk, wanted: str, said: str
+    open_page: Open, context: Context, wanted: str, said: str
 ) -> None:
     page = open_page("arm", arm=wanted)
     assert page.title[0].value == said
@@ -110,7 +110,7 @@ def test_before_it_was_seen_nothing_was_known(open_page: Open, database: Path) -
     assert page.title[0].value == "Nothing was known of this arm by then."
 
 
-def test_the_earlier_moment_is_in_the_address(open_page: Open, desk: Desk) -> None:
+def test_the_earlier_moment_is_in_the_address(open_page: Open, context: Context) -> None:
     page = open_page("arm", arm=ARM, then="2025-11-19")
     assert page.date_input(key="then").value == date(2025, 11, 19)
     for junk in ("yesterday", "9999-99-99", "0001-01-01", "<b>"):
@@ -120,59 +120,59 @@ def test_the_earlier_moment_is_in_the_address(open_page: Open, desk: Desk) -> No
 @pytest.mark.parametrize(
     "place", ["junk", "1.2.3", "....", "9999999999999999.1..", "1795000000000.7.1795000000000.3"]
 )
-def test_places_in_the_address_page_on_or_are_ignored(open_page: Open, desk: Desk, place: str) -> None:
+def test_places_in_the_address_page_on_or_are_ignored(open_page: Open, context: Context, place: str) -> None:
     open_page("arm", arm=ARM, ledger=place, runs_from=place)
 
 
-def test_rewards_are_undone_and_redone_in_the_ledger(open_page: Open, desk: Desk) -> None:
-    given = reward(desk, ARM, 0.5, reason="half right")
+def test_rewards_are_undone_and_redone_in_the_ledger(open_page: Open, context: Context) -> None:
+    given = reward(context, ARM, 0.5, reason="half right")
     page = open_page("arm", arm=ARM)
     first = ledger(page)[0]
     assert (first["source"], first["reward"], first["act"]) == ("by hand, lagged", "◆ 0.5", "Undo")
     assert "half right" in first["evidence"]
-    undo(desk, given.id)
+    undo(context, given.id)
     first = ledger(open_page("arm", arm=ARM))[0]
     assert (first["source"], first["mean moved"], first["act"]) == ("undone: by hand, lagged", "0", "Redo")
 
 
-def test_older_pages_of_the_ledger_go_on_where_the_last_ended(open_page: Open, desk: Desk) -> None:
+def test_older_pages_of_the_ledger_go_on_where_the_last_ended(open_page: Open, context: Context) -> None:
     page = open_page("arm", arm=ARM)
     seen = [row["run"] for row in ledger(page)]
     while not page.button(key="older ledger").disabled:
         page.button(key="older ledger").click().run()
         check(page)
         seen += [row["run"] for row in ledger(page)]
-    (one,) = [one for one in look.posteriors(desk) if one.arm == ARM]
+    (one,) = [one for one in queries.posteriors(context) if one.arm == ARM]
     assert len(seen) == len(set(seen)) == one.pulls
     page.button(key="newest ledger").click().run()
     assert [row["run"] for row in ledger(page)] == seen[:25]
 
 
-def test_a_note_is_written_shown_and_taken_back(open_page: Open, desk: Desk) -> None:
+def test_a_note_is_written_shown_and_taken_back(open_page: Open, context: Context) -> None:
     page = unfold(open_page("arm", arm=ARM), "note popover")
     page.text_area(key="note text").input("slow on Mondays")
     (write,) = [button for button in page.button if button.label == "Write note"]
     write.click().run()
     check(page)
-    assert [(one.text, one.undone) for one in look.notes(desk, ARM)] == [("slow on Mondays", False)]
+    assert [(one.text, one.undone) for one in queries.notes(context, ARM)] == [("slow on Mondays", False)]
     assert "slow on Mondays" in [text.value for text in page.text]
     page.button(key="take back note-1").click().run()
     check(page)
-    assert [one.undone for one in look.notes(desk, ARM)] == [True]
+    assert [one.undone for one in queries.notes(context, ARM)] == [True]
     assert page.button(key="take back note-1").label == "Redo"
 
 
-def test_an_empty_note_is_refused_in_words(open_page: Open, desk: Desk) -> None:
+def test_an_empty_note_is_refused_in_words(open_page: Open, context: Context) -> None:
     page = unfold(open_page("arm", arm=ARM), "note popover")
     (write,) = [button for button in page.button if button.label == "Write note"]
     write.click().run()
     check(page)
-    assert look.notes(desk, ARM) == ()
+    assert queries.notes(context, ARM) == ()
 
 
-def test_presenting_shows_the_arm_and_changes_nothing(open_page: Open, desk: Desk) -> None:
-    note(desk, ARM, "slow on Mondays")
-    reward(desk, ARM, 0.5)
+def test_presenting_shows_the_arm_and_changes_nothing(open_page: Open, context: Context) -> None:
+    note(context, ARM, "slow on Mondays")
+    reward(context, ARM, 0.5)
     page = open_page("arm", arm=ARM, present="true")
     assert "act" not in ledger(page)[0]
     assert not [button for button in page.button if button.label in {"Write note", "Undo"}]
@@ -183,6 +183,6 @@ def test_runs_of_an_undone_import_are_not_its_runs(open_page: Open, database: Pa
     (tmp_path / "runs.jsonl").write_text(
         '{"kind": "run", "uid": "q", "arms": ["tool:fs:gone"], "calls": ["gone"]}\n', encoding="utf-8"
     )
-    desk = world(database, keys(2), 3)
-    undo(desk, import_files(desk, [tmp_path / "runs.jsonl"]).id)
+    context = world(database, keys(2), 3)
+    undo(context, import_files(context, [tmp_path / "runs.jsonl"]).id)
     assert open_page("arm", arm="tool:fs:gone").title[0].value == "There is no such arm."

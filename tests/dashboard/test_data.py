@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.flows import look
+from core.flows import queries
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.note import note
 from core.records.actor import Actor
 from dashboard import acting
 from tests.dashboard.conftest import Open, check, texts, unfold
-from tests.dashboard.worlds import HOSTILE, desk_at, keys, world
+from tests.dashboard.worlds import HOSTILE, context_at, keys, world
 from tests.formats.builders import lines
 
 HOSTILE_NAME = "<script>alert(1)</script> :material/home: $\\alpha$ ../../etc/passwd.jsonl"
@@ -39,7 +39,7 @@ def drop(page: AppTest, *files: tuple[str, bytes]) -> AppTest:
 
 def test_dropped_files_are_imported_and_reported(open_page: Open, database: Path) -> None:
     page = drop(open_page("data"), ("runs.jsonl", lines([run_line("a"), run_line("b")]) + b"broken\n"))
-    (done,) = look.imports(desk_at(database))
+    (done,) = queries.imports(context_at(database))
     assert (done.answer.runs, done.answer.rejected_count) == (2, 1)
     assert [one.file for one in done.answer.rejected] == ["runs.jsonl"]
     assert page.toast[0].value.startswith("2 new runs")
@@ -71,16 +71,16 @@ def test_notes_are_counted_among_what_the_files_told(open_page: Open, database: 
 
 
 def test_the_same_again_changes_nothing(open_page: Open, database: Path) -> None:
-    import_files(desk_at(database), [_file(database, [run_line("a")])])
-    before = look.posteriors(desk_at(database))
+    import_files(context_at(database), [_file(database, [run_line("a")])])
+    before = queries.posteriors(context_at(database))
     page = drop(open_page("data"), ("other-name.jsonl", lines([run_line("a")])))
     assert "Nothing new" in page.toast[0].value
-    assert look.posteriors(desk_at(database)) == before
+    assert queries.posteriors(context_at(database)) == before
 
 
 def test_a_broken_file_takes_nothing_with_it(open_page: Open, database: Path) -> None:
     page = drop(open_page("data"), ("notes.txt", b"shopping list"), ("runs.jsonl", lines([run_line("a")])))
-    (done,) = look.imports(desk_at(database))
+    (done,) = queries.imports(context_at(database))
     assert [one.file for one in done.answer.ignored] == ["notes.txt"]
     assert done.answer.runs == 1
     assert any("Files not read" in text for text in texts(page))
@@ -93,8 +93,8 @@ def test_what_cannot_be_read_records_nothing_and_says_why(
     open_page: Open, database: Path, content: bytes
 ) -> None:
     page = drop(open_page("data"), ("x.jsonl", content))
-    assert look.imports(desk_at(database)) == ()
-    assert look.frame(desk_at(database)).n_runs == 0
+    assert queries.imports(context_at(database)) == ()
+    assert queries.frame(context_at(database)).n_runs == 0
     (said,) = [text for text in texts(page) if "Nothing was imported" in text]
     assert "armscope-" not in said, "the folder is nobody's business"
 
@@ -117,19 +117,19 @@ def test_a_report_belongs_to_its_session(open_page: Open, database: Path) -> Non
 
 
 def test_undo_is_shown_before_it_is_done(open_page: Open, database: Path) -> None:
-    desk = desk_at(database)
-    import_files(desk, [_file(database, [run_line("a"), run_line("b")])])
-    before = look.posteriors(desk)
+    context = context_at(database)
+    import_files(context, [_file(database, [run_line("a"), run_line("b")])])
+    before = queries.posteriors(context)
     page = open_page("data")
     page.selectbox(key="import").set_value("import-1").run()
     page.toggle(key="rehearse import-1").set_value(True).run()
     check(page)
     assert any("−2 runs" in text and "−2 pulls" in text for text in texts(page))
-    assert look.posteriors(desk) == before, "a rehearsal leaves nothing behind"
+    assert queries.posteriors(context) == before, "a rehearsal leaves nothing behind"
     page.button(key="take import-1").click().run()
-    assert look.posteriors(desk) == []
+    assert queries.posteriors(context) == []
     assert page.button(key="take import-1").label == "Redo import-1"
-    shown = look.preview_undo(desk, "import-1", again=True)
+    shown = queries.preview_undo(context, "import-1", again=True)
     assert (shown.n_runs, shown.n_pulls) == ((0, 2), (0, 2))
 
 
@@ -145,7 +145,7 @@ def test_an_export_is_made_when_asked_and_its_hashes_hold(open_page: Open, datab
         for file in manifest["files"]:
             assert hashlib.sha256(zipped.read(file["name"])).hexdigest() == file["sha256"]
     assert manifest["runs"] == 12
-    assert manifest["revision"] == look.frame(desk_at(database)).revision
+    assert manifest["revision"] == queries.frame(context_at(database)).revision
     page.button(key="drop export").click().run()
     assert not made.path.exists()
 
@@ -158,7 +158,7 @@ def test_verify_and_backup_answer(open_page: Open, database: Path) -> None:
     page.button(key="do backup").click().run()
     check(page)
     assert list(database.parent.glob("pages-r*.db"))
-    page.text_input(key=f"backup file {look.frame(desk_at(database)).revision}").set_value(
+    page.text_input(key=f"backup file {queries.frame(context_at(database)).revision}").set_value(
         str(database)
     ).run()
     page.button(key="do backup").click().run()
@@ -186,7 +186,7 @@ def _file(database: Path, content: list[dict[str, object]]) -> Path:
 def test_a_backup_needs_a_whole_path(open_page: Open, database: Path, file: str) -> None:
     world(database, keys(3), 5)
     page = unfold(open_page("data"), "backup popover")
-    page.text_input(key=f"backup file {look.frame(desk_at(database)).revision}").set_value(file).run()
+    page.text_input(key=f"backup file {queries.frame(context_at(database)).revision}").set_value(file).run()
     page.button(key="do backup").click().run()
     check(page)
     assert any("No backup was made" in text for text in texts(page))

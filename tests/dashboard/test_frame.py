@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.flows import keep, look
+from core.flows import maintenance, queries
 from core.flows.reward import reward
 from core.flows.settings import change
 from tests.dashboard.conftest import Open, check, texts, unfold
@@ -50,14 +50,14 @@ def test_the_keys_are_listed_in_a_dialog(database: Path, open_page: Open) -> Non
 
 
 def test_the_last_act_is_undone_from_every_page(database: Path, open_page: Open) -> None:
-    desk = world(database, keys(5), 20)
-    before = look.posteriors(desk)
+    context = world(database, keys(5), 20)
+    before = queries.posteriors(context)
     page = open_page("rewards", reward_arm=keys(5)[0])
     next(one for one in page.button if str(one.key).startswith("send ")).click().run()
-    assert look.posteriors(desk) != before
+    assert queries.posteriors(context) != before
     page.switch_page("app_pages/overview.py").run()
     page.button("undo last reward-1").click().run()
-    assert look.posteriors(desk) == before
+    assert queries.posteriors(context) == before
     assert not [one for one in page.button if str(one.key).startswith("undo last")]
 
 
@@ -71,12 +71,12 @@ def test_a_restored_backup_is_shown_and_nothing_that_was_kept_of_what_it_replace
     database: Path, open_page: Open
 ) -> None:
     """What comes after it has the very revisions that were shown before."""
-    desk = world(database, keys(5), 20)
-    keep.backup(desk, database.with_name("copy.db"))
-    reward(desk, "tool:fs:replaced", 1.0, create=True)
+    context = world(database, keys(5), 20)
+    maintenance.backup(context, database.with_name("copy.db"))
+    reward(context, "tool:fs:replaced", 1.0, create=True)
     assert "tool:fs:replaced" in shown_arms(open_page("posteriors"))
     restore_in_place(database.with_name("copy.db"), database)
-    reward(desk, "tool:fs:restored", 1.0, create=True)
+    reward(context, "tool:fs:restored", 1.0, create=True)
     shown = shown_arms(open_page("posteriors"))
     assert "tool:fs:restored" in shown
     assert "tool:fs:replaced" not in shown
@@ -118,9 +118,9 @@ _PHONE_PX: Final = 374
 
 @pytest.mark.parametrize("name", _COMES_FOR)
 def test_on_a_phone_number_and_undo_stand_first(database: Path, open_page: Open, name: str) -> None:
-    desk, arm = world(database, keys(5), 20), keys(5)[0]
-    reward(desk, arm, 0.5)
-    change(desk, "k", 3)
+    context, arm = world(database, keys(5), 20), keys(5)[0]
+    reward(context, arm, 0.5)
+    change(context, "k", 3)
     place, first = _COMES_FOR[name]
     page = open_page(name, compact="true", **({"arm": arm} if name == "arm" else {}))
     shown = page.dataframe[place].proto

@@ -8,7 +8,7 @@ from typing import Final, get_args
 import msgspec
 import pytest
 
-from core.flows import look
+from core.flows import queries
 from core.flows.learn import record_all
 from core.flows.settings import change
 from core.records.judgement import Judgement, JudgementName, Stretch
@@ -19,7 +19,7 @@ from dashboard import sentences
 from dashboard.report import gather, rendered, report
 from dashboard.sentences import Phrase, Sentence
 from tests.dashboard.conftest import Open, texts
-from tests.dashboard.worlds import desk_at
+from tests.dashboard.worlds import context_at
 from tests.flows.test_judgement import planted
 
 JUDGED: Final = Judgement(
@@ -136,10 +136,10 @@ def test_many_arms_are_counted_and_none_is_picked_for_being_the_best() -> None:
 
 def test_every_place_says_what_was_judged(open_page: Open, database: Path) -> None:
     """The list that needs a look, the page it opens as evidence, the arm's own page, and the report."""
-    desk = desk_at(database)
-    record_all(desk, planted())
-    change(desk, "budget_tokens", 400)
-    judged = look.judgements(desk)
+    context = context_at(database)
+    record_all(context, planted())
+    change(context, "budget_tokens", 400)
+    judged = queries.judgements(context)
     poisoned = [arm for arm, one in judged.items() if one.name == "poisoned"]
     assert "2 files look poisoned" in "".join(texts(open_page("overview")))
     page = open_page("posteriors", arms=poisoned)
@@ -147,10 +147,10 @@ def test_every_place_says_what_was_judged(open_page: Open, database: Path) -> No
     assert title.replace("\\", "").startswith(":color[two.md and one.md]")
     assert title.endswith(" look poisoned.")
     cells = page.dataframe[0].value.set_index("id")["judgement"].to_dict()
-    year_of_ms = look.frame(desk).last_at_ms
+    year_of_ms = queries.frame(context).last_at_ms
     assert cells == {arm: sentences.judgement(one, year_of_ms=year_of_ms) for arm, one in judged.items()}
     assert "need a look" in open_page("posteriors").title[0].value or len(judged) <= 12
     for arm, word in ((poisoned[0], "looks poisoned"), ("tool:other:drifts", "is drifting")):
         assert word in open_page("arm", arm=arm).title[0].value
-    document = rendered(report(gather(desk, View()))).decode()
+    document = rendered(report(gather(context, View()))).decode()
     assert document.count("looks poisoned: 0 of") == 2

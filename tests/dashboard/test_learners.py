@@ -8,13 +8,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.errors import Conflict, InvalidSetting
-from core.flows import look
+from core.flows import queries
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learners import create_learner, learners
 from core.records.actor import Actor
 from tests.dashboard.conftest import Open, check, texts, unfold
-from tests.dashboard.worlds import desk_at, keys, world
+from tests.dashboard.worlds import context_at, keys, world
 
 
 def _make(page: AppTest, name: str) -> None:
@@ -42,13 +42,13 @@ def test_a_name_that_cannot_be_says_why(open_page: Open, database: Path, name: s
     page = open_page()
     _make(page, name)
     assert any("No learner was made" in text for text in texts(page))
-    assert [one.name for one in learners(desk_at(database))] == ["default"]
+    assert [one.name for one in learners(context_at(database))] == ["default"]
 
 
 def test_hostile_names_are_text(open_page: Open, database: Path) -> None:
     world(database, keys(5), 2)
     name = "<script>x</script> :material/home: $\\alpha$"
-    create_learner(desk_at(database), name)
+    create_learner(context_at(database), name)
     page = open_page("data", learner=name)
     assert page.selectbox(key="learner").value == name
     for text in texts(page):
@@ -57,29 +57,29 @@ def test_hostile_names_are_text(open_page: Open, database: Path) -> None:
 
 
 def test_switching_keeps_the_page_and_the_filters_that_apply(open_page: Open, database: Path) -> None:
-    desk = world(database, keys(10), 40)
-    export_file(desk, database.with_name("out.jsonl"))
-    create_learner(desk, "copy")
-    import_files(desk.of("copy"), [database.with_name("out.jsonl")])
+    context = world(database, keys(10), 40)
+    export_file(context, database.with_name("out.jsonl"))
+    create_learner(context, "copy")
+    import_files(context.of("copy"), [database.with_name("out.jsonl")])
     page = open_page("posteriors", type="tool", model="large", sort="Pulls")
     unfold(page, "learner popover").selectbox(key="learner").set_value("copy").run()
     check(page)
     assert page.multiselect(key="type").value == ["tool"]
     assert page.multiselect(key="model").value == ["large"]
     assert page.button_group(key="sort").value == "pulls"
-    assert look.posteriors(desk.of("copy")) == look.posteriors(desk)
+    assert queries.posteriors(context.of("copy")) == queries.posteriors(context)
 
 
 def test_names_are_checked_and_taken_once(database: Path) -> None:
-    desk = world(database, keys(3), 2)
-    made = create_learner(desk, " new ")
+    context = world(database, keys(3), 2)
+    made = create_learner(context, " new ")
     assert (made.name, made.runs, made.arms) == ("new", 0, 0)
     with pytest.raises(Conflict):
-        create_learner(desk, "new")
+        create_learner(context, "new")
     with pytest.raises(InvalidSetting):
-        create_learner(desk, "  ")
-    assert [(one.name, one.runs) for one in learners(desk)] == [("default", 2), ("new", 0)]
-    assert look.changes(desk.of("new"))[0].detail == {"learner": "new"}
+        create_learner(context, "  ")
+    assert [(one.name, one.runs) for one in learners(context)] == [("default", 2), ("new", 0)]
+    assert queries.changes(context.of("new"))[0].detail == {"learner": "new"}
 
 
 def test_a_viewer_is_not_offered_a_new_one(

@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.learn import record_all
 from core.flows.reset import reset
 from core.flows.reward import reward
@@ -22,7 +22,7 @@ from dashboard import wording
 from dashboard.widgets import address, ways
 from dashboard.widgets.overview import attention
 from tests.dashboard.conftest import Open, check, texts, unfold
-from tests.dashboard.worlds import HOSTILE, NOON_MS, desk_at, world
+from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, world
 
 FILES = ("file:workspace:a.md", "file:workspace:b.md")
 SEARCH = "tool:web:web_search"
@@ -46,9 +46,9 @@ def run(number: int, arms: tuple[str, ...], referenced: tuple[str, ...], run_cla
 
 def sick(
     path: Path, *, files: tuple[str, ...] = FILES, ill_for: int = 60, run_class: RunClass = "selected"
-) -> Desk:
+) -> Context:
     """Arms that four of five runs reference, until the files fall to nothing in the last hours; a tool drifts."""
-    desk = desk_at(path)
+    context = context_at(path)
     runs = []
     for number in range(N_HOURS):
         is_ill = number >= N_HOURS - ill_for
@@ -56,8 +56,8 @@ def sick(
         searched = number % 2 == 0 if number > N_HOURS - 180 else number % 10 > 0
         used += (SEARCH,) if searched else ()
         runs.append(run(number, (*files, SEARCH, "tool:fs:Read"), (*used, "tool:fs:Read"), run_class))
-    record_all(desk, runs)
-    return desk
+    record_all(context, runs)
+    return context
 
 
 def said(page: AppTest) -> str:
@@ -81,10 +81,10 @@ def test_the_cure_is_two_clicks_away(open_page: Open, database: Path) -> None:
 
 
 def test_what_was_reset_is_not_named_again(open_page: Open, database: Path) -> None:
-    desk = sick(database)
-    answer = reset(desk, arms=FILES, reason="detector bug")
+    context = sick(database)
+    answer = reset(context, arms=FILES, reason="detector bug")
     assert "look poisoned**" not in said(open_page())
-    undo(desk, answer.id)
+    undo(context, answer.id)
     assert "look poisoned**" in said(open_page())
 
 
@@ -122,8 +122,8 @@ def test_whatever_needs_a_look_has_a_page() -> None:
 
 
 def test_a_presentation_links_to_its_own_pages_only(open_page: Open, database: Path) -> None:
-    desk = sick(database)
-    change(desk, "phase", "passive")
+    context = sick(database)
+    change(context, "phase", "passive")
     for presenting in (False, True):
         page = open_page("overview", present="true") if presenting else open_page()
         assert "The learner is passive since " in said(page)
@@ -143,14 +143,14 @@ def test_one_run_and_nothing_at_all(open_page: Open, database: Path) -> None:
 
 
 def test_passive_says_since_when(open_page: Open, database: Path) -> None:
-    desk = sick(database)
-    change(desk, "phase", "passive")
+    context = sick(database)
+    change(context, "phase", "passive")
     assert "The learner is passive since " in said(open_page())
 
 
 def test_a_change_is_undone_and_done_again_from_the_log(open_page: Open, database: Path) -> None:
-    desk = sick(database)
-    reward(desk, SEARCH, 1.0, reason="found it")
+    context = sick(database)
+    reward(context, SEARCH, 1.0, reason="found it")
     page = open_page()
     assert "rewarded **" in said(page)
     page.button(key="take back reward-1").click().run()
@@ -164,25 +164,25 @@ def test_a_change_is_undone_and_done_again_from_the_log(open_page: Open, databas
 
 
 def test_thirty_rewards_of_one_person_are_one_line(open_page: Open, database: Path) -> None:
-    desk = sick(database)
-    reset(desk, arms=FILES)
-    change(desk, "k", 3)
-    given = [reward(desk, SEARCH, 1.0) for _ in range(30)]
-    undo(desk, given[0].id)
+    context = sick(database)
+    reset(context, arms=FILES)
+    change(context, "k", 3)
+    given = [reward(context, SEARCH, 1.0) for _ in range(30)]
+    undo(context, given[0].id)
     page = open_page()
     assert "gave **30 rewards**; 1 undone" in said(page)
     for words in ("reset 2 arms", "changed k", "took back a reward"):
         assert words in said(page)  # not pushed out
-    each = unfold(page, f"each {look.changes(desk, 99)[-3].revision}")
+    each = unfold(page, f"each {queries.changes(context, 99)[-3].revision}")
     table = next(one.value for one in each.dataframe if "what" in one.value)
     assert list(table["act"]) == [*["Undo"] * 29, "Redo"]
 
 
 def test_the_log_is_narrowed_to_a_kind(open_page: Open, database: Path) -> None:
-    desk = sick(database)
-    reward(desk, SEARCH, 1.0)
-    reset(desk, arms=FILES)
-    change(desk, "k", 3)
+    context = sick(database)
+    reward(context, SEARCH, 1.0)
+    reset(context, arms=FILES)
+    change(context, "k", 3)
     for kind, words in (
         ("Resets", "reset 2 arms to Beta(1, 1)"),
         ("Settings", "changed k 0 → 3"),
@@ -195,6 +195,6 @@ def test_the_log_is_narrowed_to_a_kind(open_page: Open, database: Path) -> None:
 
 @pytest.mark.parametrize("arm", HOSTILE[:3])
 def test_hostile_rewards_in_the_log_stay_text(open_page: Open, database: Path, arm: str) -> None:
-    desk = world(database, HOSTILE, 4)
-    reward(desk, arm, 0.0)
+    context = world(database, HOSTILE, 4)
+    reward(context, arm, 0.0)
     assert "<script>" not in said(open_page())

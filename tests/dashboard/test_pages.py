@@ -11,12 +11,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import explained
-from core.flows import look
+from core.flows import queries
 from core.flows.learn import record_all
 from core.flows.settings import change_all
 from core.records.times import DAY_MS
 from tests.dashboard.conftest import Open, check, is_text_only, texts
-from tests.dashboard.worlds import HOSTILE, NOON_MS, desk_at, keys, runs, world
+from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, runs, world
 
 PAGES: Final = ("overview", "posteriors", "arm", "confidence", "savings", "runs", "run", "rewards", "reset")
 EVERY: Final = (*PAGES, "data", "settings")
@@ -119,11 +119,11 @@ def test_every_chart_has_words(open_page: Open, database: Path) -> None:
 def offered_and_not(path: Path) -> tuple[str, str]:
     """An arm that the last runs offered, and one that only older runs did, as the pages will show them."""
     arms = keys(8)
-    desk = desk_at(path)
+    context = context_at(path)
     now = [msgspec.structs.replace(run, uid=f"now {run.uid}") for run in runs(arms[:6], 30)]
     before = [msgspec.structs.replace(run, ended_at_ms=NOON_MS - 90 * DAY_MS) for run in runs(arms, 3)]
-    record_all(desk, [*before, *now])
-    change_all(desk, {"k": 3, "seed_arms": ()})
+    record_all(context, [*before, *now])
+    change_all(context, {"k": 3, "seed_arms": ()})
     return arms[0], arms[7]
 
 
@@ -132,7 +132,7 @@ def test_the_table_says_whose_candidates_it_tells_chances_for(open_page: Open, d
     page = open_page("posteriors")
     (table,) = [one for one in page.dataframe if "chance of inclusion" in one.value]
     chance = dict(zip(table.value["id"], table.value["chance of inclusion"], strict=True))
-    told = look.inclusion(desk_at(database)).chances
+    told = queries.inclusion(context_at(database)).chances
     assert chance[offered] == round(100 * told[offered])
     assert np.isnan(chance[forgotten])
     assert table.proto.placeholder == "–"
@@ -146,7 +146,7 @@ def test_the_table_says_whose_candidates_it_tells_chances_for(open_page: Open, d
 def test_the_arm_page_has_one_chance_or_says_why_none(open_page: Open, database: Path) -> None:
     offered, forgotten = offered_and_not(database)
     page = open_page("arm", arm=offered)
-    told = look.inclusion(desk_at(database)).arms[offered]
+    told = queries.inclusion(context_at(database)).arms[offered]
     words = explained.chance_words(told.chance, told.standard_error)
     assert any(f"Chance of inclusion {words}." in text for text in texts(page))
     assert any(f"Its chance of inclusion is **{words}**." in text for text in texts(page))

@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 
 from core.doors.cli import app
 from core.errors import StoreBusy
-from core.flows import look
+from core.flows import queries
 from core.flows.learn import record_all
 from core.records.view import View
 from dashboard import launch, sentences, wording
 from dashboard.report import gather, rendered, report
 from dashboard.report.facts import opening
-from tests.dashboard.worlds import HOSTILE, NOON_MS, desk_at, keys, runs, world
+from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, runs, world
 
 
 class Reader(HTMLParser):
@@ -54,12 +54,12 @@ class Reader(HTMLParser):
 
 
 def test_it_says_what_the_pages_say(tmp_path: Path) -> None:
-    desk = world(tmp_path / "a.db", keys(12), 120)
-    read = Reader(rendered(report(gather(desk, View()))))
-    saved, seen = look.savings(desk), look.overview(desk)
+    context = world(tmp_path / "a.db", keys(12), 120)
+    read = Reader(rendered(report(gather(context, View()))))
+    saved, seen = queries.savings(context), queries.overview(context)
     for line in (sentences.savings_line(seen.savings), sentences.savings_numbers(saved)):
         assert re.sub(r"[*\\]", "", line) in read.text
-    for one in look.posteriors(desk):
+    for one in queries.posteriors(context):
         assert one.arm in read.text
         assert wording.interval(one.interval.lower, one.interval.upper, 3) in read.text
 
@@ -84,25 +84,25 @@ def test_every_section_names_its_question(tmp_path: Path) -> None:
     ids=["everything", "filtered", "hostile"],
 )
 def test_every_number_can_be_had_again_as_the_report_says(tmp_path: Path, view: View) -> None:
-    desk = world(tmp_path / "a.db", keys(6), 60)
-    facts = gather(desk, view)
+    context = world(tmp_path / "a.db", keys(6), 60)
+    facts = gather(context, view)
     read = Reader(rendered(report(facts)))
     names: dict[str, object] = {"file": tmp_path / "a.db"}
-    assert opening(desk.learner) in read.text
-    exec(opening(desk.learner), names)
-    for name, query in facts.queries.items():
+    assert opening(context.learner) in read.text
+    exec(opening(context.learner), names)
+    for name, query in facts.asked.items():
         assert query.expression in read.text
         assert repr(eval(query.expression, names)) == repr(getattr(facts, name))
 
 
 def test_a_command_is_named_only_where_it_answers(tmp_path: Path) -> None:
-    desk = world(tmp_path / "a.db", keys(6), 60)
-    everything, tools = gather(desk, View()), gather(desk, View(types=("tool",)))
-    commands = {name: query.command for name, query in everything.queries.items() if query.command}
+    context = world(tmp_path / "a.db", keys(6), 60)
+    everything, tools = gather(context, View()), gather(context, View(types=("tool",)))
+    commands = {name: query.command for name, query in everything.asked.items() if query.command}
     assert commands == dict.fromkeys(("belief", "judgements"), "armscope posteriors")
-    assert not [query for query in tools.queries.values() if query.command]
+    assert not [query for query in tools.asked.values() if query.command]
     done = CliRunner().invoke(app, ["--database", str(tmp_path / "a.db"), "posteriors", "--json"])
-    assert [one["arm"] for one in json.loads(done.output)] == [one.arm for one in look.posteriors(desk)]
+    assert [one["arm"] for one in json.loads(done.output)] == [one.arm for one in queries.posteriors(context)]
     assert len(everything.belief.columns) == len(json.loads(done.output))
 
 
@@ -136,21 +136,21 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
 
 
 def test_an_empty_learner_has_a_short_report(tmp_path: Path) -> None:
-    read = Reader(rendered(report(gather(desk_at(tmp_path / "a.db"), View()))))
+    read = Reader(rendered(report(gather(context_at(tmp_path / "a.db"), View()))))
     assert "no run has been recorded" in read.text
 
 
 def test_all_of_it_is_of_one_revision(tmp_path: Path) -> None:
-    desk = world(tmp_path / "a.db", keys(3), 10)
+    context = world(tmp_path / "a.db", keys(3), 10)
     numbers, extra = count(), runs(keys(3), 1)[0]
 
     def busy() -> int:
         """Somebody else writes whenever the clock is looked at."""
-        record_all(desk, [msgspec.structs.replace(extra, uid=f"other-{next(numbers)}")])
+        record_all(context, [msgspec.structs.replace(extra, uid=f"other-{next(numbers)}")])
         return 0
 
     with pytest.raises(StoreBusy, match="one revision"):
-        gather(replace(desk, clock=busy), View())
+        gather(replace(context, clock=busy), View())
 
 
 def test_the_command_writes_a_new_file_and_overwrites_none(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.learn import record_all
 from core.flows.reward import reward
 from core.flows.undo import undo
@@ -16,30 +16,30 @@ from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
 from dashboard.widgets.picker import AT_ONCE, options_of
 from tests.dashboard.conftest import Open, check, heads, texts
-from tests.dashboard.worlds import NOON_MS, desk_at
+from tests.dashboard.worlds import NOON_MS, context_at
 
 READ, EDIT, REVIEW = "tool:fs:Read", "tool:fs:Edit", "skill:review:main"
 ELSEWHERE = "tool:web:search"
 
 
 @pytest.fixture
-def desk(database: Path) -> Desk:
+def context(database: Path) -> Context:
     """Two runs: one whose three arms were judged, and one that was only talk; and one run with another arm."""
-    desk = desk_at(database)
+    context = context_at(database)
     three = Inventory(
         kind="declared", arms=tuple(Arm(key=key, token_cost=100) for key in (READ, EDIT, REVIEW))
     )
     other = Inventory(kind="declared", arms=(Arm(key=ELSEWHERE, token_cost=100),))
     read = (Call(name="Read"), Call(name="Read"))
     record_all(
-        desk,
+        context,
         [
             Run(uid="judged", inventory=three, ended_at_ms=NOON_MS, calls=read),
             Run(uid="talk", inventory=three, ended_at_ms=NOON_MS + 1),
             Run(uid="other", inventory=other, ended_at_ms=NOON_MS + 2, calls=read),
         ],
     )
-    return desk
+    return context
 
 
 def arm_field(page: AppTest) -> list[str]:
@@ -76,7 +76,7 @@ def test_typing_finds_every_arm(n_arms: int) -> None:
     assert n_arms <= AT_ONCE
 
 
-def test_a_run_offers_its_own_arms_with_what_was_observed(open_page: Open, desk: Desk) -> None:
+def test_a_run_offers_its_own_arms_with_what_was_observed(open_page: Open, context: Context) -> None:
     page = open_page("rewards", reward_run="judged")
     assert arm_field(page) == [
         f"{EDIT} · automatic 0.0, not called in 2 calls",
@@ -92,7 +92,7 @@ def test_a_run_offers_its_own_arms_with_what_was_observed(open_page: Open, desk:
     assert kind(page) == "Correction"
 
 
-def test_what_was_not_judged_has_nothing_to_correct(open_page: Open, desk: Desk) -> None:
+def test_what_was_not_judged_has_nothing_to_correct(open_page: Open, context: Context) -> None:
     page = choose(open_page("rewards", reward_run="talk"), READ)
     assert arm_field(page)[0] == f"{EDIT} · not judged"
     assert kind(page) == "Feedback"
@@ -105,14 +105,14 @@ def test_what_was_not_judged_has_nothing_to_correct(open_page: Open, desk: Desk)
 
 
 def test_errors_stand_at_their_field_and_nothing_is_promised_of_a_run_that_is_not_there(
-    open_page: Open, desk: Desk
+    open_page: Open, context: Context
 ) -> None:
     page = open_page("rewards", reward_arm=READ, reward_run="29032904")
     check(page)
     assert is_said(page, "There is no run")
     assert not is_said(page, "counts in")
     send(page)
-    assert not look.rewards(desk)
+    assert not queries.rewards(context)
     page.text_input(key="reward_run").set_value("other").run()
     assert is_said(page, "was not in the prompt of run 3")
     page.text_input(key="reward_run").set_value("<b>4711</b>").run()
@@ -120,7 +120,7 @@ def test_errors_stand_at_their_field_and_nothing_is_promised_of_a_run_that_is_no
     assert not is_said(page, "<b>")
 
 
-def test_a_form_that_is_not_complete_answers(open_page: Open, desk: Desk) -> None:
+def test_a_form_that_is_not_complete_answers(open_page: Open, context: Context) -> None:
     page = open_page("rewards")
     assert not is_said(page, "Choose an arm.]")
     send(page)
@@ -132,13 +132,13 @@ def test_a_form_that_is_not_complete_answers(open_page: Open, desk: Desk) -> Non
 # What was sent
 
 
-def test_what_was_sent_stays_with_its_undo_until_a_field_changes(open_page: Open, desk: Desk) -> None:
+def test_what_was_sent_stays_with_its_undo_until_a_field_changes(open_page: Open, context: Context) -> None:
     page = send(choose(open_page("rewards"), READ))
-    (given,) = look.rewards(desk)
+    (given,) = queries.rewards(context)
     assert "What it changed" in heads(page)
     assert is_said(page, "This moved the mean from 0.80 to 0.83")
     page.button(key=f"take back sent {given.id}").click().run()
-    assert look.rewards(desk)[0].undone
+    assert queries.rewards(context)[0].undone
     assert page.button(key=f"take back sent {given.id}").label == "Redo"
     assert is_said(page, "undone: its effect is gone")
     page.button_group(key="reward_outcome").set_value("rejected").run()
@@ -149,7 +149,7 @@ def test_what_was_sent_stays_with_its_undo_until_a_field_changes(open_page: Open
 # What it keeps
 
 
-def test_a_half_filled_form_is_there_when_one_comes_back(open_page: Open, desk: Desk) -> None:
+def test_a_half_filled_form_is_there_when_one_comes_back(open_page: Open, context: Context) -> None:
     page = choose(open_page("rewards"), READ)
     page.button_group(key="reward_outcome").set_value("partial").run()
     page.text_area(key="reward reason").set_value("half a sentence").run()
@@ -162,7 +162,7 @@ def test_a_half_filled_form_is_there_when_one_comes_back(open_page: Open, desk: 
     assert page.selectbox(key="reward_arm").value == READ
     assert page.button_group(key="reward_outcome").value == "partial"
     send(page)
-    assert [(one.arm, one.reward, one.reason) for one in look.rewards(desk)] == [
+    assert [(one.arm, one.reward, one.reason) for one in queries.rewards(context)] == [
         (READ, 0.5, "half a sentence")
     ]
     page.switch_page("app_pages/savings.py").run()
@@ -172,7 +172,7 @@ def test_a_half_filled_form_is_there_when_one_comes_back(open_page: Open, desk: 
     assert not is_said(page, "a draft, not sent yet")
 
 
-def test_a_link_about_something_else_gets_a_form_of_its_own(open_page: Open, desk: Desk) -> None:
+def test_a_link_about_something_else_gets_a_form_of_its_own(open_page: Open, context: Context) -> None:
     page = choose(open_page("rewards", reward_run="judged"), READ)
     page.text_area(key="reward reason").set_value("about the first").run()
     page.switch_page("app_pages/savings.py").run()
@@ -193,18 +193,20 @@ def test_a_link_about_something_else_gets_a_form_of_its_own(open_page: Open, des
 # Others
 
 
-def test_who_was_quicker_is_named_before_it_is_sent_and_replaced_after(open_page: Open, desk: Desk) -> None:
+def test_who_was_quicker_is_named_before_it_is_sent_and_replaced_after(
+    open_page: Open, context: Context
+) -> None:
     page = choose(open_page("rewards", reward_run="judged"), READ)
-    first = reward(desk, READ, 0.5, run="judged", correct=True)
+    first = reward(context, READ, 0.5, run="judged", correct=True)
     send(page)
-    assert [one.id for one in look.rewards(desk)] == [first.id]
+    assert [one.id for one in queries.rewards(context)] == [first.id]
     assert is_said(
-        page, f"Not sent: **{desk.actor.name} corrected this to 0.5 just now**. Send again to replace it"
+        page, f"Not sent: **{context.actor.name} corrected this to 0.5 just now**. Send again to replace it"
     )
     send(page)
-    assert [one.reward for one in look.rewards(desk)] == [1.0, 0.5]
+    assert [one.reward for one in queries.rewards(context)] == [1.0, 0.5]
     table = page.dataframe[0].value
     assert list(table["kind"]) == ["correction", "replaced"]
     assert "its undo moves nothing" in table["why"][1]
-    undo(desk, look.rewards(desk)[0].id)
-    assert [one.counts for one in look.rewards(desk)] == [False, True]
+    undo(context, queries.rewards(context)[0].id)
+    assert [one.counts for one in queries.rewards(context)] == [False, True]

@@ -16,7 +16,7 @@ from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
 from tests.dashboard.conftest import Open, check, heads, is_text_only, texts, unfold
-from tests.dashboard.worlds import HOSTILE, desk_at, keys, world
+from tests.dashboard.worlds import HOSTILE, context_at, keys, world
 from tests.store.worlds import lines_file, run_line
 
 JUNK = "<script>alert(1)</script>"
@@ -28,12 +28,12 @@ def said(page: AppTest) -> str:
 
 def select_one(path: Path, arms: tuple[str, ...], uid: str = "chosen") -> None:
     """A selected run under a budget that doesn't hold all arms."""
-    desk = desk_at(path)
-    change(desk, "baseline_rate", 0.0)
+    context = context_at(path)
+    change(context, "baseline_rate", 0.0)
     offered = [Arm(key=key, token_cost=50 + 10 * at) for at, key in enumerate(arms)]
-    chosen = select(desk, offered, budget_tokens=200)
+    chosen = select(context, offered, budget_tokens=200)
     record(
-        desk,
+        context,
         Run(
             uid=uid,
             inventory=Inventory(
@@ -138,20 +138,20 @@ def test_a_run_of_hostile_ids_is_text(open_page: Open, database: Path) -> None:
 def test_an_imported_run_says_that_nothing_was_decided(
     open_page: Open, database: Path, tmp_path: Path
 ) -> None:
-    desk = desk_at(database)
-    told = import_files(desk, [lines_file(tmp_path / "a.jsonl", run_line("i", session=JUNK))])
+    context = context_at(database)
+    told = import_files(context, [lines_file(tmp_path / "a.jsonl", run_line("i", session=JUNK))])
     page = open_page("run", run="i")
     assert "its source records no decisions" in said(page).replace("\\", "")
     assert "what would have flipped it" not in page.dataframe[0].value
-    undo(desk, told.id)
+    undo(context, told.id)
     page = open_page("run", run="i")
     assert "counts nowhere" in said(page)
     assert "Give a reward about this run" not in said(page)
 
 
 def test_a_corrected_run_shows_its_ledger_rows(open_page: Open, database: Path) -> None:
-    desk = world(database, keys(5), 3)
-    reward(desk, "tool:fs:t0", 0.25, run="run-2", correct=True, reason=JUNK)
+    context = world(database, keys(5), 3)
+    reward(context, "tool:fs:t0", 0.25, run="run-2", correct=True, reason=JUNK)
     page = open_page("run", run="run-2")
     assert "By hand" in heads(page)
     assert any("reward-1 by " in text.value and JUNK in text.value for text in page.text)

@@ -14,7 +14,7 @@ from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from tests.dashboard.conftest import Open, check, texts
-from tests.dashboard.worlds import HOSTILE, desk_at, keys, runs, world
+from tests.dashboard.worlds import HOSTILE, context_at, keys, runs, world
 
 
 def said(page: AppTest) -> str:
@@ -29,7 +29,7 @@ def tables(page: AppTest) -> str:
 
 
 def test_imported_runs_alone_need_baseline_runs_chosen_by_armscope(open_page: Open, database: Path) -> None:
-    record_all(desk_at(database), runs(keys(4), 30, classes=("imported",)))
+    record_all(context_at(database), runs(keys(4), 30, classes=("imported",)))
     page = open_page("savings")
     assert page.title[0].value.startswith("No run was chosen by armscope yet, so ")
     assert "no savings can be claimed" in page.title[0].value
@@ -40,7 +40,7 @@ def test_imported_runs_alone_need_baseline_runs_chosen_by_armscope(open_page: Op
 
 
 def test_two_of_twenty_runs_show_a_figure_and_claim_nothing(open_page: Open, database: Path) -> None:
-    record_all(desk_at(database), runs(keys(4), 18))
+    record_all(context_at(database), runs(keys(4), 18))
     page = open_page("savings")
     assert page.title[0].value.startswith("So far selected runs used ")
     assert "nothing is proven" in page.title[0].value
@@ -53,24 +53,24 @@ def test_unknown_usage_is_counted_and_never_zero(open_page: Open, database: Path
         Run(uid=f"silent-{number}", inventory=inventory, run_class="baseline", model="large", channel="chat")
         for number in range(7)
     ]
-    record_all(desk_at(database), [*runs(keys(4), 80), *silent])
+    record_all(context_at(database), [*runs(keys(4), 80), *silent])
     page = open_page("savings")
     assert "7 unknown-usage runs are left out" in said(page)
     assert "no tokens known, which is not 0" in tables(page)
 
 
 def test_a_price_brings_money_into_the_words_and_the_picture(open_page: Open, database: Path) -> None:
-    desk = world(database, keys(4), 400)
+    context = world(database, keys(4), 400)
     page = open_page("savings")
     assert "No price is set for any of these models" in said(page)
     assert page.button_group(key="unit").options == ["%", "Tokens"]
-    priced = change(desk, "prices", {"large": 3})
+    priced = change(context, "prices", {"large": 3})
     page = open_page("savings", unit="Money")
     assert page.button_group(key="unit").value == "money"
     assert "At the prices set that is " in said(page)
     assert "Without a price: mini." in said(page)
     assert any("money saved" in chart.proto.alt for chart in page.get("plotly_chart"))
-    undo(desk, priced.id or "")
+    undo(context, priced.id or "")
     assert "No price is set for any of these models" in said(open_page("savings"))
 
 
@@ -95,9 +95,9 @@ def test_hostile_models_and_channels_are_text(open_page: Open, database: Path) -
         )
         for number, run in enumerate(runs(keys(4), 240))
     ]
-    desk = desk_at(database)
-    record_all(desk, hostile)
-    change(desk, "prices", {"<script>alert(1)</script>": 2})
+    context = context_at(database)
+    record_all(context, hostile)
+    change(context, "prices", {"<script>alert(1)</script>": 2})
     page = open_page("savings")
     assert "Without a price: " in said(page)
     for foreign in ("<script", "$\\alpha", ":smile:", ":red[x]", "](javascript"):
@@ -154,8 +154,8 @@ def test_without_rewards_nothing_waits_to_be_read(open_page: Open, database: Pat
 
 
 def test_observations_nobody_reads_are_counted_from_the_ledger(open_page: Open, database: Path) -> None:
-    desk = world(database, HOSTILE, 20)
-    reward(desk, HOSTILE[0], 0.5)
+    context = world(database, HOSTILE, 20)
+    reward(context, HOSTILE[0], 0.5)
     page = open_page("confidence")
     assert "Observations that nobody reads: **0**." in said(page)
     assert "Of 1 standing reward in the ledger, 1 counts now." in said(page)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from core.doors.python import Learner, open_learner
-from core.flows import look
+from core.flows import queries
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
 from core.records.selection import Selection
@@ -75,7 +75,7 @@ def play(
         told = [made(learner.select(arms), number) for number in range(first, last)]
         learner.record_runs(told)
     assert learner.verify().clean
-    return look.savings(learner.desk)
+    return queries.savings(learner.context)
 
 
 def said(parts: Sentence) -> str:
@@ -83,7 +83,7 @@ def said(parts: Sentence) -> str:
 
 
 def first_sentence(learner: Learner) -> str:
-    return said(sentences.overview(look.overview(learner.desk)))
+    return said(sentences.overview(queries.overview(learner.context)))
 
 
 def test_a_rate_that_changed_with_the_load_does_not_pass_for_savings(learner: Learner) -> None:
@@ -165,7 +165,7 @@ def test_runaway_runs_that_the_selection_causes_are_told(learner: Learner) -> No
         away = 30 if at % 25 == 0 else 1
         runs.append(plain_run("selected", at, 14_000 * away * chance.lognormal(-0.18, 0.6)))
     learner.record_runs(runs)
-    saved = look.savings(learner.desk)
+    saved = queries.savings(learner.context)
     overall = saved.overall
     assert (overall.verdict, overall.reason) == ("mixed", "runaways_cost")
     assert overall.saved_percent.lower is None
@@ -201,7 +201,7 @@ def in_sessions(n_sessions: int, *, sticky: bool) -> list[Run]:
 def test_sessions_are_what_is_counted(learner: Learner) -> None:
     """Where a session keeps its class, 120 baseline runs are 12 sessions, and their interval is as wide."""
     learner.record_runs(in_sessions(60, sticky=True))
-    overall = look.savings(learner.desk).overall
+    overall = queries.savings(learner.context).overall
     assert overall.in_sessions
     assert overall.n_sessions[0] == overall.baseline.n_known / 10 < 30
     assert overall.verdict == "not_proven"
@@ -212,7 +212,7 @@ def test_sessions_are_what_is_counted(learner: Learner) -> None:
 
 def look_alone(learner: Learner) -> Comparison:
     """What would be said if each run were a session by itself."""
-    with learner.desk.reading() as snapshot:
+    with learner.context.reading() as snapshot:
         return savings(reads.usage_columns(snapshot), baseline_rate=0.2, n_arms=6).overall
 
 

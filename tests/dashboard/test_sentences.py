@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from core.flows.look import Inclusion, Unread, UnreadArm
+from core.flows.queries import Inclusion, Unread, UnreadArm
 from core.statistics.inclusion import Chance
 from core.statistics.needed import UNREACHABLE
 from core.statistics.savings import Savings, savings

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.flows import look
+from core.flows import queries
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.actor import Actor
@@ -17,7 +17,7 @@ from dashboard import sentences
 from dashboard.widgets.settings import form
 from dashboard.widgets.settings.fields import FIELDS
 from tests.dashboard.conftest import Open, check, texts
-from tests.dashboard.worlds import HOSTILE, desk_at, keys, world
+from tests.dashboard.worlds import HOSTILE, context_at, keys, world
 
 NAMES = LearnerSettings.__struct_fields__
 
@@ -32,7 +32,7 @@ def part(name: str) -> str:
 
 
 def settings_of(database: Path) -> LearnerSettings:
-    return look.frame(desk_at(database)).settings
+    return queries.frame(context_at(database)).settings
 
 
 def test_no_setting_of_the_record_is_forgotten() -> None:
@@ -106,7 +106,7 @@ def test_a_draft_shows_its_effect_and_changes_nothing_until_sent(open_page: Open
     page.number_input(key=key("baseline_rate")).set_value(20.0).run()
     check(page)
     assert settings_of(database) == before
-    shown = look.preview_settings(desk_at(database), {"budget_tokens": 500, "baseline_rate": 0.2})
+    shown = queries.preview_settings(context_at(database), {"budget_tokens": 500, "baseline_rate": 0.2})
     assert any(f"**{shown.n_arms[1]:,.1f} of 10 arms**" in text for text in texts(page))
     assert page.button(key="send settings").label == "Change 2 settings"
     page.button(key="send settings").click().run()
@@ -120,11 +120,11 @@ def test_a_draft_shows_its_effect_and_changes_nothing_until_sent(open_page: Open
 
 
 def test_every_change_is_an_act_of_its_own(database: Path) -> None:
-    desk = world(database, keys(5), 5)
-    change(desk, "k", 3)
-    change(desk, "min_pulls", 0)
-    undo(desk, "setting-1")
-    done = look.setting_changes(desk)
+    context = world(database, keys(5), 5)
+    change(context, "k", 3)
+    change(context, "min_pulls", 0)
+    undo(context, "setting-1")
+    done = queries.setting_changes(context)
     assert [(one.name, one.before, one.value, one.undone) for one in done] == [
         ("min_pulls", 5, 0, False),
         ("k", 0, 3, True),
@@ -163,11 +163,11 @@ def test_numbers_out_of_range_are_refused(open_page: Open, database: Path, name:
 
 
 def test_nobodys_change_is_overwritten_unseen(open_page: Open, database: Path) -> None:
-    desk = world(database, keys(5), 5)
+    context = world(database, keys(5), 5)
     page = open_page("settings")
     page.number_input(key=key("k")).set_value(3).run()
-    change(desk, "k", 7)
-    change(desk, "min_pulls", 2)
+    change(context, "k", 7)
+    change(context, "min_pulls", 2)
     page.run()
     assert any("Somebody else changed it" in text and "**7**" in text for text in texts(page))
     assert page.button(key="send settings").disabled
@@ -178,10 +178,10 @@ def test_nobodys_change_is_overwritten_unseen(open_page: Open, database: Path) -
 
 
 def test_a_change_between_the_last_look_and_the_click_is_a_conflict(open_page: Open, database: Path) -> None:
-    desk = world(database, keys(5), 5)
+    context = world(database, keys(5), 5)
     page = open_page("settings")
     page.number_input(key=key("k")).set_value(3).run()
-    change(desk, "k", 7)
+    change(context, "k", 7)
     page.button(key="send settings").click().run()
     assert any("Nothing was changed" in text and "somebody else" in text for text in texts(page))
     assert settings_of(database).k == 7
@@ -197,24 +197,24 @@ def test_priors_move_what_the_preview_says(open_page: Open, database: Path) -> N
         "priors": msgspec.to_builtins(LearnerSettings().priors)
         | {"tool": {"alpha_micro": 9_000_000, "beta_micro": 1_000_000}}
     }
-    shown = look.preview_settings(desk_at(database), drafted)
+    shown = queries.preview_settings(context_at(database), drafted)
     page.button(key="send settings").click().run()
-    after = look.belief(desk_at(database)).summary
+    after = queries.belief(context_at(database)).summary
     assert after.mean.tolist() == shown.summary_after.mean.tolist()
 
 
 def test_a_mode_brings_its_seeds_in_the_preview(database: Path) -> None:
-    desk = world(database, keys(5), 5)
-    shown = look.preview_settings(desk, {"mode": "openclaw"})
-    change(desk, "mode", "openclaw")
-    assert shown.after == look.frame(desk).settings
-    assert look.setting_changes(desk)[0].value == "openclaw"
+    context = world(database, keys(5), 5)
+    shown = queries.preview_settings(context, {"mode": "openclaw"})
+    change(context, "mode", "openclaw")
+    assert shown.after == queries.frame(context).settings
+    assert queries.setting_changes(context)[0].value == "openclaw"
 
 
 def test_hostile_seeds_and_models_are_text(open_page: Open, database: Path) -> None:
-    desk = world(database, HOSTILE, 20)
-    change(desk, "seed_arms", list(HOSTILE[:6]))
-    change(desk, "prices", {"<script>x</script> :material/home:": 3})
+    context = world(database, HOSTILE, 20)
+    change(context, "seed_arms", list(HOSTILE[:6]))
+    change(context, "prices", {"<script>x</script> :material/home:": 3})
     page = open_page("settings")
     page.text_area(key=key("seed_arms")).set_value("\n".join(HOSTILE[:5])).run()
     page.session_state[form.PART] = part("prices")
@@ -228,7 +228,7 @@ def test_hostile_seeds_and_models_are_text(open_page: Open, database: Path) -> N
 
 def test_each_learner_has_its_own_drafts(open_page: Open, database: Path) -> None:
     world(database, keys(5), 5)
-    change(desk_at(database).of("other"), "k", 9)
+    change(context_at(database).of("other"), "k", 9)
     page = open_page("settings", learner="other")
     assert page.number_input(key=key("k", "other")).value == 9
 

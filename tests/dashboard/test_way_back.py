@@ -10,8 +10,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.errors import Denied
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.reward import reward
@@ -32,7 +32,7 @@ everybody = pytest.mark.parametrize("actor", ACTORS, ids=lambda actor: actor.rol
 
 
 @pytest.fixture
-def desk(database: Path) -> Desk:
+def context(database: Path) -> Context:
     """Acts of the reviewer and of the operator, standing and undone, some undone by the other."""
     made = world(database, keys(6), 10)
     mine, others = replace(made, actor=REVIEWER), replace(made, actor=ACTORS[0])
@@ -48,10 +48,10 @@ def desk(database: Path) -> Desk:
     return made
 
 
-def allowed(desk: Desk, act: str, *, undone: bool = False) -> str:
+def allowed(context: Context, act: str, *, undone: bool = False) -> str:
     """What the flows let the actor do about an act, by having it rehearsed."""
     try:
-        look.preview_undo(desk, act, again=undone)
+        queries.preview_undo(context, act, again=undone)
     except Denied:
         return ""
     return "Redo" if undone else "Undo"
@@ -70,64 +70,66 @@ def offered(page: AppTest, *, having: str) -> list[str]:
     return ["" if cell is None else str(cell) for cell in rows["act"]] if "act" in rows else [""] * len(rows)
 
 
-def rewards_allowed(desk: Desk, actor: Actor) -> list[str]:
-    own = replace(desk, actor=actor)
+def rewards_allowed(context: Context, actor: Actor) -> list[str]:
+    own = replace(context, actor=actor)
     return [allowed(own, act, undone=act in {"reward-2", "reward-3"}) for act in REWARDS]
 
 
-def test_the_flows_let_a_reviewer_take_back_what_is_theirs(desk: Desk) -> None:
-    assert rewards_allowed(desk, REVIEWER) == ["", "", "Redo", "Undo"]
-    assert rewards_allowed(desk, ACTORS[0]) == ["Undo", "Redo", "Redo", "Undo"]
-    assert rewards_allowed(desk, ACTORS[2]) == [""] * 4
+def test_the_flows_let_a_reviewer_take_back_what_is_theirs(context: Context) -> None:
+    assert rewards_allowed(context, REVIEWER) == ["", "", "Redo", "Undo"]
+    assert rewards_allowed(context, ACTORS[0]) == ["Undo", "Redo", "Redo", "Undo"]
+    assert rewards_allowed(context, ACTORS[2]) == [""] * 4
 
 
 @pytest.mark.parametrize("actor", ACTORS[:2], ids=lambda actor: actor.role)
 def test_rewards_of_everyone(
-    open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch, actor: Actor
+    open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch, actor: Actor
 ) -> None:
     page = opened(open_page, monkeypatch, actor, "rewards", rewards_of="Everyone")
-    assert offered(page, having="mean moved") == rewards_allowed(desk, actor)
+    assert offered(page, having="mean moved") == rewards_allowed(context, actor)
 
 
-def test_ones_own_rewards(open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ones_own_rewards(open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(open_page, monkeypatch, REVIEWER, "rewards", rewards_of="Mine")
     assert offered(page, having="mean moved") == ["", "Redo", "Undo"]
 
 
 @everybody
 def test_the_ledger_of_an_arm(
-    open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch, actor: Actor
+    open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch, actor: Actor
 ) -> None:
     page = opened(open_page, monkeypatch, actor, "arm", arm=ARM)
     cells = offered(page, having="evidence")
-    assert cells[: len(REWARDS)] == rewards_allowed(desk, actor)
+    assert cells[: len(REWARDS)] == rewards_allowed(context, actor)
     assert set(cells[len(REWARDS) :]) == {""}
 
 
 @everybody
-def test_notes(open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch, actor: Actor) -> None:
+def test_notes(open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch, actor: Actor) -> None:
     page = opened(open_page, monkeypatch, actor, "arm", arm=ARM)
     labels = {str(button.key): button.label for button in page.button}
-    own = replace(desk, actor=actor)
+    own = replace(context, actor=actor)
     assert [labels.get(f"take back {act}", "") for act in NOTES] == [allowed(own, act) for act in NOTES]
 
 
-def test_resets(open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resets(open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(open_page, monkeypatch, ACTORS[0], "reset")
     assert offered(page, having="scope") == ["Undo"]
 
 
 @everybody
-def test_settings(open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch, actor: Actor) -> None:
+def test_settings(open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch, actor: Actor) -> None:
     page = opened(open_page, monkeypatch, actor, "settings")
-    assert offered(page, having="setting") == [allowed(replace(desk, actor=actor), "setting-1")]
+    assert offered(page, having="setting") == [allowed(replace(context, actor=actor), "setting-1")]
 
 
 @everybody
-def test_all_changes(open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch, actor: Actor) -> None:
+def test_all_changes(
+    open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch, actor: Actor
+) -> None:
     page = unfold(opened(open_page, monkeypatch, actor, "overview"), "all changes")
-    entries = look.changes(desk, 200)
-    own = replace(desk, actor=actor)
+    entries = queries.changes(context, 200)
+    own = replace(context, actor=actor)
     expected = [
         "" if entry.act is None else allowed(own, entry.act, undone=entry.undone) for entry in entries
     ]
@@ -140,23 +142,23 @@ def test_all_changes(open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_redo_in_the_log_is_taken_back_by_its_undo(
-    open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    undo(replace(desk, actor=REVIEWER), "undo-1")
+    undo(replace(context, actor=REVIEWER), "undo-1")
     page = opened(open_page, monkeypatch, REVIEWER, "overview")
     assert page.button(key="take back undo-3").label == "Undo"
     page.button(key="take back undo-3").click().run()
     check(page)
-    assert {one.id: one.undone for one in look.rewards(desk)}["reward-2"]
+    assert {one.id: one.undone for one in queries.rewards(context)}["reward-2"]
 
 
 def test_a_reviewer_takes_back_their_reward_among_everyones(
-    open_page: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = opened(open_page, monkeypatch, REVIEWER, "overview")
     assert "take back reward-4" not in {button.key for button in page.button}
     page = opened(open_page, monkeypatch, REVIEWER, "rewards", rewards_of="Everyone")
     assert offered(page, having="mean moved")[-1] == "Undo"
-    undo(replace(desk, actor=REVIEWER), "reward-1")
+    undo(replace(context, actor=REVIEWER), "reward-1")
     page = opened(open_page, monkeypatch, REVIEWER, "rewards", rewards_of="Everyone")
     assert offered(page, having="mean moved")[-1] == "Redo"

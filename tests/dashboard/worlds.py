@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from core.flows.desk import Desk, open_desk
+from core.flows.context import Context, open_context
 from core.flows.learn import record_all
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Usage
@@ -39,9 +39,9 @@ def keys(n_arms: int) -> tuple[str, ...]:
     return tuple(kinds[place % 5].format(place) for place in range(n_arms))
 
 
-def desk_at(path: Path) -> Desk:
-    """A desk on a database file of its own."""
-    return open_desk(Settings.from_environment({}, database=str(path)))
+def context_at(path: Path) -> Context:
+    """A context on a database file of its own."""
+    return open_context(Settings.from_environment({}, database=str(path)))
 
 
 def runs(
@@ -69,8 +69,8 @@ def runs(
     ]
 
 
-def world(path: Path, arms: tuple[str, ...], n_runs: int) -> Desk:
+def world(path: Path, arms: tuple[str, ...], n_runs: int) -> Context:
     """A learner that has seen these arms in so many runs."""
-    desk = desk_at(path)
-    record_all(desk, runs(arms, n_runs))
-    return desk
+    context = context_at(path)
+    record_all(context, runs(arms, n_runs))
+    return context

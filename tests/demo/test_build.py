@@ -13,9 +13,9 @@ import tests.store.schemas
 from core.demo import LEARNER, DemoAnswer, build
 from core.demo.agent import run_id
 from core.errors import Conflict, SchemaMismatch, StoreBusy, StoreUnusable
-from core.flows import look
-from core.flows.desk import Desk
-from core.flows.look import DEMO_ORIGIN
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.queries import DEMO_ORIGIN
 from core.flows.reward import reward
 from core.flows.settings import change
 from core.records.actor import Actor
@@ -34,8 +34,8 @@ def build_small(path: Path, *, seed: int = 7, fresh: bool = False, n_runs: int =
     return build(path, seed=seed, fresh=fresh, n_runs=n_runs)
 
 
-def desk_at(store: Store, learner: str = LEARNER) -> Desk:
-    return Desk(store=store, learner=learner, actor=Actor(name="op"))
+def context_at(store: Store, learner: str = LEARNER) -> Context:
+    return Context(store=store, learner=learner, actor=Actor(name="op"))
 
 
 @pytest.fixture
@@ -48,12 +48,12 @@ def demo(tmp_path: Path) -> Path:
 def mark(path: Path) -> None:
     """Do something in the demo that a rebuilt one would not hold."""
     with closing(Store(path)) as store:
-        reward(desk_at(store), "tool:fs:Read", 0.25, reason=MARK)
+        reward(context_at(store), "tool:fs:Read", 0.25, reason=MARK)
 
 
 def is_marked(path: Path) -> bool:
     with closing(Store(path)) as store:
-        return any(one.reason == MARK for one in look.rewards(desk_at(store), limit=1_000))
+        return any(one.reason == MARK for one in queries.rewards(context_at(store), limit=1_000))
 
 
 def is_tidy(path: Path) -> bool:
@@ -86,7 +86,7 @@ def test_replaces_another_world(demo: Path, seed: int, n_runs: int) -> None:
     assert answer.built
     assert answer.runs == n_runs
     with closing(Store(demo)) as store:
-        assert look.frame(desk_at(store)).origin == f"demo:{seed}"
+        assert queries.frame(context_at(store)).origin == f"demo:{seed}"
 
 
 def test_replaces_an_empty_database(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_world_of_an_older_schema_is_upgraded(demo: Path, fresh: bool) -> None
 
 def test_never_replaces_other_learners(demo: Path) -> None:
     with closing(Store(demo)) as store:
-        change(desk_at(store, "default"), "k", 3)
+        change(context_at(store, "default"), "k", 3)
     assert not build_small(demo).built
     with pytest.raises(Conflict, match="default"):
         build_small(demo, fresh=True)
@@ -138,7 +138,7 @@ def test_never_replaces_other_learners(demo: Path) -> None:
 def test_never_replaces_a_real_learner_of_the_same_name(tmp_path: Path) -> None:
     path = tmp_path / "real.db"
     with closing(Store(path)) as store:
-        change(desk_at(store), "k", 3)
+        change(context_at(store), "k", 3)
     with pytest.raises(Conflict, match=LEARNER):
         build_small(path)
 
@@ -155,7 +155,7 @@ def test_never_replaces_a_foreign_file(tmp_path: Path) -> None:
 
 def test_never_replaces_a_database_that_is_open_elsewhere(demo: Path) -> None:
     with closing(Store(demo)) as store:
-        look.frame(desk_at(store))  # keeps a reader's connection
+        queries.frame(context_at(store))  # keeps a reader's connection
         with store.reading(LEARNER), pytest.raises(StoreBusy, match="open"):
             build_small(demo, fresh=True)
     assert not build_small(demo).built

@@ -24,9 +24,9 @@ from core.demo.world import (
     TOOLS_RESET_MS,
     planted,
 )
-from core.flows import look
-from core.flows.desk import Desk
-from core.flows.look.chances import simulated
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.queries.chances import simulated
 from core.records.actor import Actor
 from core.records.view import View
 from core.statistics.inclusion import Chances
@@ -39,13 +39,13 @@ SEED = 7
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    desk: Desk
+    context: Context
     played: Played
     progress: list[tuple[int, int]]
 
 
-def desk_of(store: Store) -> Desk:
-    return Desk(store=store, learner=LEARNER, actor=Actor(name="visitor", role="viewer"))
+def context_of(store: Store) -> Context:
+    return Context(store=store, learner=LEARNER, actor=Actor(name="visitor", role="viewer"))
 
 
 @pytest.fixture(scope="module")
@@ -55,17 +55,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         played = play(
             store, seed=SEED, progress=lambda done, all_of_them: progress.append((done, all_of_them))
         )
-        yield World(desk=desk_of(store), played=played, progress=progress)
+        yield World(context=context_of(store), played=played, progress=progress)
 
 
-def means_at(desk: Desk, at_ms: int | None) -> dict[str, float]:
-    seen = look.belief(desk, View(until_ms=at_ms))
+def means_at(context: Context, at_ms: int | None) -> dict[str, float]:
+    seen = queries.belief(context, View(until_ms=at_ms))
     return dict(zip(seen.columns.keys, seen.summary.mean.tolist(), strict=True))
 
 
 def test_most_intervals_hold_the_planted_truth(world: World) -> None:
     """Of the arms that the story leaves alone, with 20 pulls or more; about 95 % of them should."""
-    seen = look.belief(world.desk)
+    seen = queries.belief(world.context)
     values = truth(SEED)
     left_alone = {
         arm.key
@@ -80,18 +80,18 @@ def test_most_intervals_hold_the_planted_truth(world: World) -> None:
 
 
 def test_sections_are_believed_in(world: World) -> None:
-    means = means_at(world.desk, None)
+    means = means_at(world.context, None)
     sections = [means[key] for key in truth(SEED) if key.startswith("section:")]
     assert sum(mean > 0.99 for mean in sections) == 5
     assert sections.count(0.5) == 1, "one section is too new for any pull"
 
 
 def test_caches_equal_the_fold_of_the_facts(world: World) -> None:
-    assert look.verify(world.desk).clean
+    assert queries.verify(world.context).clean
 
 
 def test_savings_come_out_as_planted(world: World) -> None:
-    found = look.savings(world.desk)
+    found = queries.savings(world.context)
     saved, plan = found.overall.saved_percent, world.played.saved_percent
     assert found.overall.verdict == "proven"
     assert 25 < plan < 40
@@ -101,20 +101,20 @@ def test_savings_come_out_as_planted(world: World) -> None:
 
 
 def test_runs_fail_equally_often_in_both_classes(world: World) -> None:
-    difference = look.savings(world.desk).overall.error_difference
+    difference = queries.savings(world.context).overall.error_difference
     assert difference.lower is not None
     assert difference.upper is not None
     assert difference.lower <= 0 <= difference.upper
 
 
 def test_baseline_share_is_as_configured(world: World) -> None:
-    share = look.savings(world.desk).share
+    share = queries.savings(world.context).share
     assert not share.off
     assert share.expected == pytest.approx(0.09, abs=0.01)
 
 
 def test_the_frame_knows_a_demo(world: World) -> None:
-    frame = look.frame(world.desk)
+    frame = queries.frame(world.context)
     assert frame.is_demo
     assert frame.origin == f"demo:{SEED}"
     assert (frame.n_runs, frame.n_arms) == (N_RUNS, 45) == (world.played.runs, len(truth(SEED)))
@@ -124,33 +124,33 @@ def test_the_frame_knows_a_demo(world: World) -> None:
 
 
 def test_all_kinds_of_runs_occur(world: World) -> None:
-    status = look.status(world.desk)
+    status = queries.status(world.context)
     assert all(status.skipped.values()), status.skipped
     assert status.observed > 2_000
-    classes = Counter(run.run_class for run in look.runs(world.desk, N_RUNS))
+    classes = Counter(run.run_class for run in queries.runs(world.context, N_RUNS))
     assert set(classes) == {"passive", "baseline", "selected", "fallback"}
-    assert look.savings(world.desk).left_out.unknown_usage > 20
+    assert queries.savings(world.context).left_out.unknown_usage > 20
 
 
 def test_nothing_is_learned_before_the_active_phase(world: World) -> None:
     until = (ACTIVE_FROM_MS // 3_600_000) * 3_600_000
-    seen = look.belief(world.desk, View(until_ms=until))
-    rewarded_by_hand = sum(one.at_ms < until for one in look.rewards(world.desk, limit=10_000))
+    seen = queries.belief(world.context, View(until_ms=until))
+    rewarded_by_hand = sum(one.at_ms < until for one in queries.rewards(world.context, limit=10_000))
     assert seen.columns.pulls.sum() == rewarded_by_hand
-    runs = [run for run in look.runs(world.desk, N_RUNS) if (run.at_ms or 0) < ACTIVE_FROM_MS]
+    runs = [run for run in queries.runs(world.context, N_RUNS) if (run.at_ms or 0) < ACTIVE_FROM_MS]
     assert {run.run_class for run in runs} == {"passive"}
 
 
 def test_the_outage_is_the_only_time_without_a_selector(world: World) -> None:
-    for run in look.runs(world.desk, N_RUNS):
+    for run in queries.runs(world.context, N_RUNS):
         in_outage = OUTAGE_MS[0] <= (run.at_ms or 0) < OUTAGE_MS[1]
         assert (run.run_class == "fallback") == in_outage
 
 
 def test_tools_fall_while_their_names_are_wrong_and_recover_after_the_reset(world: World) -> None:
-    before = means_at(world.desk, TOOLS_POISONED_MS[0])
-    fallen = means_at(world.desk, TOOLS_RESET_MS)
-    after = means_at(world.desk, TOOLS_RESET_MS + 3 * 86_400_000)
+    before = means_at(world.context, TOOLS_POISONED_MS[0])
+    fallen = means_at(world.context, TOOLS_RESET_MS)
+    after = means_at(world.context, TOOLS_RESET_MS + 3 * 86_400_000)
     for name in ("Read", "Bash", "Grep", "Edit"):
         key = "tool:exec:Bash" if name == "Bash" else f"tool:fs:{name}"
         assert fallen[key] < before[key] - 0.1
@@ -158,7 +158,7 @@ def test_tools_fall_while_their_names_are_wrong_and_recover_after_the_reset(worl
 
 
 def test_poisoned_files_fall_to_the_end(world: World) -> None:
-    healthy, now = means_at(world.desk, FILES_POISONED_MS[0]), means_at(world.desk, None)
+    healthy, now = means_at(world.context, FILES_POISONED_MS[0]), means_at(world.context, None)
     for arm in planted(SEED):
         if arm.is_poisoned:
             assert healthy[arm.key] == pytest.approx(arm.prob, abs=0.05)
@@ -166,13 +166,13 @@ def test_poisoned_files_fall_to_the_end(world: World) -> None:
 
 
 def test_one_tool_drifts(world: World) -> None:
-    before, now = means_at(world.desk, DRIFT_MS), means_at(world.desk, None)
+    before, now = means_at(world.context, DRIFT_MS), means_at(world.context, None)
     assert before["tool:web:web_search"] == pytest.approx(0.77, abs=0.06)
     assert now["tool:web:web_search"] < 0.65
 
 
 def test_arms_stand_in_every_band_and_some_are_stale(world: World) -> None:
-    overview = look.overview(world.desk)
+    overview = queries.overview(world.context)
     attention = {item.kind: item for item in overview.attention}
     assert all(overview.bands)
     assert attention["stale_arms"].count == sum(arm.idle_from_day is not None for arm in planted(SEED))
@@ -180,7 +180,7 @@ def test_arms_stand_in_every_band_and_some_are_stale(world: World) -> None:
 
 
 def test_selecting_leaves_arms_out(world: World) -> None:
-    chances = look.inclusion(world.desk).chances
+    chances = queries.inclusion(world.context).chances
     assert sum(chance < 0.5 for chance in chances.values()) >= 15
 
 
@@ -193,12 +193,12 @@ class Chosen:
     included: Bools
 
 
-def last_chosen(desk: Desk, columns: ArmColumns) -> list[Chosen]:
+def last_chosen(context: Context, columns: ArmColumns) -> list[Chosen]:
     """The runs whose candidates stand for those of the next."""
-    rows = [one for one in look.runs(desk, 100) if one.run_class in {"baseline", "selected"}]
+    rows = [one for one in queries.runs(context, 100) if one.run_class in {"baseline", "selected"}]
     found = []
     for row in rows[:LATEST_RUNS]:
-        arms = look.run(desk, str(row.run_no)).arms
+        arms = queries.run(context, str(row.run_no)).arms
         found.append(
             Chosen(
                 is_baseline=row.run_class == "baseline",
@@ -222,9 +222,9 @@ def test_chances_of_inclusion_are_what_the_last_runs_saw(world: World) -> None:
     The tolerance is three standard errors of the mean difference of those runs; with every arm that ever was as a
     candidate, the difference is several times as large as that.
     """
-    columns = look.belief(world.desk).columns
-    runs = last_chosen(world.desk, columns)
-    with world.desk.reading() as snapshot:
+    columns = queries.belief(world.context).columns
+    runs = last_chosen(world.context, columns)
+    with world.context.reading() as snapshot:
         settings, candidates = snapshot.settings, reads.candidates(snapshot, columns)
     went_in = np.array([run.included.mean() for run in runs])
     off = went_in - predicted(simulated(columns, settings, candidates), runs)
@@ -238,12 +238,12 @@ def test_chances_of_inclusion_are_what_the_last_runs_saw(world: World) -> None:
 
 def test_a_tool_that_is_always_in_is_not_said_to_be_rarely_in(world: World) -> None:
     """When all arms that ever were competed, its chance was said to be about a quarter."""
-    columns = look.belief(world.desk).columns
+    columns = queries.belief(world.context).columns
     arm = "tool:web:web_search"
-    place, chance = columns.places[arm], look.inclusion(world.desk).chances[arm]
+    place, chance = columns.places[arm], queries.inclusion(world.context).chances[arm]
     was_in = [
         run.included[run.offered == place].item()
-        for run in last_chosen(world.desk, columns)
+        for run in last_chosen(world.context, columns)
         if place in run.offered
     ]
     assert abs(chance - np.mean(was_in)) <= 3 * math.sqrt(chance * (1 - chance) / len(was_in))
@@ -251,8 +251,8 @@ def test_a_tool_that_is_always_in_is_not_said_to_be_rarely_in(world: World) -> N
 
 
 def test_three_raters_judge_late_and_one_reward_is_undone(world: World) -> None:
-    rewards = look.rewards(world.desk, limit=10_000)
-    ended = {run.run_no: run.at_ms for run in look.runs(world.desk, N_RUNS)}
+    rewards = queries.rewards(world.context, limit=10_000)
+    ended = {run.run_no: run.at_ms for run in queries.runs(world.context, N_RUNS)}
     assert {one.actor for one in rewards} == {MARA.name, JON.name, PRIYA.name}
     assert {one.kind for one in rewards} == {"feedback", "correction"}
     assert {one.reward for one in rewards} == {0.0, 0.5, 1.0}
@@ -265,9 +265,9 @@ def test_three_raters_judge_late_and_one_reward_is_undone(world: World) -> None:
 
 
 def test_the_change_log_tells_the_story(world: World) -> None:
-    changes = look.changes(world.desk, 10_000)
+    changes = queries.changes(world.context, 10_000)
     settings = [(one.detail["name"], one.detail["value"]) for one in changes if one.action == "setting"]
-    resets = look.resets(world.desk)
+    resets = queries.resets(world.context)
     assert settings[::-1] == [
         ("phase", "passive"),
         ("baseline_rate", "0.05"),
@@ -295,7 +295,7 @@ def test_progress_rises_to_the_end(world: World) -> None:
 def columns_of(path: Path, seed: int) -> ArmColumns:
     with closing(Store(path)) as store:
         play(store, seed=seed, n_runs=100)
-        return look.belief(desk_of(store)).columns
+        return queries.belief(context_of(store)).columns
 
 
 def test_one_seed_gives_the_same_posteriors_bit_for_bit(tmp_path: Path) -> None:
@@ -311,4 +311,4 @@ def test_one_seed_gives_the_same_posteriors_bit_for_bit(tmp_path: Path) -> None:
 def test_a_tiny_world_is_whole_too(n_runs: int, tmp_path: Path) -> None:
     with closing(Store(tmp_path / "demo.db")) as store:
         assert play(store, seed=1, n_runs=n_runs).runs == n_runs
-        assert look.verify(desk_of(store)).clean
+        assert queries.verify(context_of(store)).clean

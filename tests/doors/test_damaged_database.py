@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from core.demo import LEARNER, build
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.reward import reward
 from core.records.actor import Actor
 from core.store.store import Store
@@ -105,13 +105,13 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> World:
     path = tmp_path_factory.mktemp("sound") / "a.db"
     build(path, n_runs=120)
     world = {"db": path.read_bytes()}
-    desk = Desk(store=Store(path), learner=LEARNER, actor=Actor(name="op"))
+    context = Context(store=Store(path), learner=LEARNER, actor=Actor(name="op"))
     for _ in range(N_ACTS):
-        reward(desk, "tool:fs:Read", 0.5)
+        reward(context, "tool:fs:Read", 0.5)
     copies = path.with_name("copy.db"), path.with_name("copy.db-wal")
     shutil.copy(path, copies[0])
     shutil.copy(f"{path}-wal", copies[1])
-    desk.store.close()
+    context.store.close()
     return {**world, "db of log": copies[0].read_bytes(), "log": copies[1].read_bytes()}
 
 
@@ -160,25 +160,25 @@ def test_every_kind_of_damage_is_named_by_whoever_meets_it(
 def test_a_sound_database_is_looked_over_once_and_no_more(sound: World, tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     path.write_bytes(sound["db"])
-    desk = Desk(store=Store(path), learner=LEARNER, actor=Actor(name="op"))
-    database = desk.store.database
-    reward(desk, "tool:fs:Read", 0.5)
+    context = Context(store=Store(path), learner=LEARNER, actor=Actor(name="op"))
+    database = context.store.database
+    reward(context, "tool:fs:Read", 0.5)
     first = database.looked_over_ms
     assert first > 0
-    reward(desk, "tool:fs:Read", 0.5)
+    reward(context, "tool:fs:Read", 0.5)
     assert database.looked_over_ms == first
-    desk.store.close()
-    later = Desk(store=Store(path), learner=LEARNER, actor=Actor(name="op"))
+    context.store.close()
+    later = Context(store=Store(path), learner=LEARNER, actor=Actor(name="op"))
     reward(later, "tool:fs:Read", 0.5)
     assert later.store.database.looked_over_ms == first, "it lay there as it was left"
     later.store.close()
     with path.open("r+b") as file:  # somebody else has had it in his hands
         file.seek(92)
         file.write(file.read(1))
-    again = Desk(store=Store(path), learner=LEARNER, actor=Actor(name="op"))
+    again = Context(store=Store(path), learner=LEARNER, actor=Actor(name="op"))
     reward(again, "tool:fs:Read", 0.5)
     assert again.store.database.looked_over_ms > first
-    tomorrow = Desk(
+    tomorrow = Context(
         store=again.store, learner=LEARNER, actor=again.actor, clock=lambda: first + 26 * 3_600_000
     )
     reward(tomorrow, "tool:fs:Read", 0.5)

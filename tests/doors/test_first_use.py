@@ -451,7 +451,7 @@ def test_the_doctor_says_what_is_asked_first(filled: Shell, tmp_path: Path) -> N
 
 
 def test_the_doctor_names_who_is_writing(filled: Shell, tmp_path: Path) -> None:
-    with open_learner(tmp_path / "a.db") as learner, learner.desk.store.database.locked():
+    with open_learner(tmp_path / "a.db") as learner, learner.context.store.database.locked():
         writer = document(filled("doctor", "--json"))["writer"]
     assert writer.startswith(f"process {os.getpid()} (")
 

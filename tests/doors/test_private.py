@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from core.demo.build import build
-from core.flows import look
+from core.flows import queries
 from core.flows.learn import record
 from core.store.store import Store
 from dashboard import launch
 from tests.doors.test_cli import RUN, A, Shell, document, shell
-from tests.flows.world import desk_at, run_of
+from tests.flows.world import context_at, run_of
 from tests.formats.builders import lines
 
 __all__ = ["shell"]
@@ -65,7 +65,7 @@ def test_after_each_command_all_that_was_made_is_its_owners(
 
 def test_log_and_shared_memory_follow_the_file(tmp_path: Path) -> None:
     store = Store(tmp_path / "a.db")
-    record(desk_at(store.path), run_of("r"))
+    record(context_at(store.path), run_of("r"))
     assert {one.name for one in tmp_path.iterdir()} >= {"a.db", "a.db-wal", "a.db-shm", "a.db.lock"}
     assert modes(tmp_path) == {}
     store.close()
@@ -76,23 +76,23 @@ def test_a_file_that_was_made_to_be_shared_stays_so_with_all_that_goes_with_it(t
     path.touch()
     path.chmod(0o664)
     Store(path).close()
-    desk = desk_at(path)
-    record(desk, run_of("r"))
+    context = context_at(path)
+    record(context, run_of("r"))
     assert modes(tmp_path) == {f"shared.db{end}": "0o664" for end in ("", "-wal", "-shm", ".lock")}
 
 
 def test_status_says_when_others_can_read_and_how_to_end_it(shell: Shell, tmp_path: Path) -> None:
     path = tmp_path / "it's.db"
     Store(path).close()
-    desk = desk_at(path)
-    record(desk, run_of("r"))
-    assert look.status(desk).open_to_others == ()
+    context = context_at(path)
+    record(context, run_of("r"))
+    assert queries.status(context).open_to_others == ()
     path.chmod(0o640)
-    assert look.status(desk).open_to_others == (str(path),)
+    assert queries.status(context).open_to_others == (str(path),)
     assert document(shell("--database", path, "status", "--json"))["open_to_others"] == [str(path)]
     _, out, _ = shell("--database", path, "status")
     assert "Other users of this machine can read it. To end that: chmod go= " in out
     (command,) = (line.partition("To end that: ")[2] for line in out.splitlines() if "chmod" in line)
     assert os.system(command) == 0
-    assert look.status(desk).open_to_others == ()
+    assert queries.status(context).open_to_others == ()
     assert "chmod" not in shell("--database", path, "status")[1]

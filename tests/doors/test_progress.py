@@ -11,11 +11,11 @@ import pytest
 
 from core.demo.build import build
 from core.doors.progress import EVERY_S, Bar, counted
-from core.flows import keep, look
+from core.flows import maintenance, queries
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.formats import Opened, Source
-from tests.flows.world import desk_at
+from tests.flows.world import context_at
 from tests.formats.builders import lines
 from tests.terminal import on_pty
 
@@ -69,14 +69,14 @@ def test_every_long_command_reports_up_to_its_end(tmp_path: Path) -> None:
             for one in range(200)
         ]
         (tmp_path / f"{number}.jsonl").write_bytes(lines(runs))
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     files: list[tuple[int, int]] = []
 
     def follow(opened: Opened, source: Source, n_bytes: int) -> None:
         files.append((n_bytes, opened.size_bytes))
         assert source in opened.sources
 
-    import_files(desk, [tmp_path], progress=follow)
+    import_files(context, [tmp_path], progress=follow)
     assert sum({size for size, _ in files if size == files[-1][0]}) == files[-1][0]
     assert files[-1][1] == sum(path.stat().st_size for path in tmp_path.glob("*.jsonl"))
     told: dict[str, list[tuple[int, int]]] = {
@@ -84,10 +84,10 @@ def test_every_long_command_reports_up_to_its_end(tmp_path: Path) -> None:
     }
     for name in ("jsonl", "json", "csv"):
         export_file(
-            desk, tmp_path / f"out.{name}", name, progress=lambda *at, name=name: told[name].append(at)
+            context, tmp_path / f"out.{name}", name, progress=lambda *at, name=name: told[name].append(at)
         )
-    look.verify(desk, progress=lambda *at: told["verify"].append(at))
-    keep.backup(desk, tmp_path / "copy.db", progress=lambda *at: told["backup"].append(at))
+    queries.verify(context, progress=lambda *at: told["verify"].append(at))
+    maintenance.backup(context, tmp_path / "copy.db", progress=lambda *at: told["backup"].append(at))
     build(tmp_path / "demo.db", n_runs=40, progress=lambda *at: told.setdefault("demo", []).append(at))
     for name, steps in told.items():
         assert steps[-1][0] == steps[-1][1] > 0, name

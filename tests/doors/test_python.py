@@ -11,7 +11,7 @@ import pytest
 from core import Arm, Call, Prior, Usage, open_learner
 from core.columns import UNKNOWN
 from core.errors import Conflict, InvalidArm, InvalidInput, InvalidReward, UnknownArm, UnknownLearner
-from core.flows import look
+from core.flows import queries
 from core.flows.learners import create_learner
 from core.records.arm import MICRO
 from core.records.view import View
@@ -181,10 +181,10 @@ def test_what_was_said_of_an_arm_on_offer_is_known_when_its_run_is_recorded(tmp_
 def test_a_cost_nobody_knows_stays_unknown(tmp_path: Path) -> None:
     with open_learner(tmp_path / "a.db") as learner:
         learner.record("r", selection=learner.select([READ]), calls=["Read"])
-        assert look.belief(learner.desk).columns.token_cost.tolist() == [UNKNOWN]
+        assert queries.belief(learner.context).columns.token_cost.tolist() == [UNKNOWN]
         chosen = learner.select([Arm(key=SEARCH, token_cost=120)])
         learner.record("q", selection=chosen, calls=["Read"])
-        assert look.belief(learner.desk).columns.token_cost.tolist() == [UNKNOWN, 120]
+        assert queries.belief(learner.context).columns.token_cost.tolist() == [UNKNOWN, 120]
 
 
 def test_an_empty_scope_resets_nothing(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_settings_come_along_into_a_learner_made_for_them(tmp_path: Path) -> Non
         here.change("baseline_rate", 0.3)
         here.export(tmp_path / "all.jsonl")
     with open_learner(tmp_path / "b.db") as there:
-        create_learner(there.desk, "made")
+        create_learner(there.context, "made")
     with open_learner(tmp_path / "b.db", "made") as made:
         made.import_files(tmp_path / "all.jsonl")
         assert made.settings.baseline_rate == 0.3
@@ -252,9 +252,9 @@ def test_a_view_of_the_past_knows_nothing_of_what_came_after(tmp_path: Path) -> 
         learner.record("r0", arms=[SEARCH], calls=["search"], ended_at=start)
         learner.record("r1", arms=[READ], calls=["Read"], ended_at=start + 25 * day)
         then = View(until_ms=round((start + 26 * day).timestamp() * 1000))
-        before = look.overview(learner.desk, then).attention
+        before = queries.overview(learner.context, then).attention
         learner.record("r2", arms=[SEARCH, READ], calls=["Read"], ended_at=start + 40 * day)
-        assert look.overview(learner.desk, then).attention == before
+        assert queries.overview(learner.context, then).attention == before
         assert "stale_arms" not in {item.kind for item in before}
 
 

@@ -251,7 +251,7 @@ def test_the_loop_goes_on_while_a_writer_is_waited_for(tmp_path: Path) -> None:
     """Another process has the lock; what gives it back is a task of the same loop."""
     with open_learner(tmp_path / "a.db") as other:
         other.record("first", arms=["tool:web:search"], calls=["search"])
-        lock = other.desk.store.database.locked()
+        lock = other.context.store.database.locked()
 
         async def agent() -> tuple[str, int]:
             async with AsyncLearner.open(tmp_path / "a.db") as learner:
@@ -317,7 +317,7 @@ def test_the_async_form_has_every_verb() -> None:
     def verbs(kind: type) -> set[str]:
         return {name for name in vars(kind) if not name.startswith("_")}
 
-    assert verbs(Learner) - {"desk"} <= verbs(AsyncLearner)
+    assert verbs(Learner) - {"context"} <= verbs(AsyncLearner)
 
 
 # Closed, and what can be read

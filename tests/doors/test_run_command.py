@@ -11,13 +11,13 @@ import pytest
 
 from core import explained
 from core.doors.cli import main
-from core.flows import look
+from core.flows import queries
 from core.flows.learn import record
 from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
-from tests.flows.world import START_MS, desk_at
+from tests.flows.world import START_MS, context_at
 
 Ask = Callable[..., tuple[int, str, str]]
 HOSTILE = "tool:x:[bold red]loud[/]<b>"
@@ -31,12 +31,12 @@ OFFERED = [
 @pytest.fixture
 def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
     """One selected run, and the command line to ask about it."""
-    desk = desk_at(tmp_path / "a.db")
-    change(desk, "baseline_rate", 0.0)
-    chosen = select(desk, OFFERED, budget_tokens=140)
+    context = context_at(tmp_path / "a.db")
+    change(context, "baseline_rate", 0.0)
+    chosen = select(context, OFFERED, budget_tokens=140)
     inside = tuple(arm for arm in OFFERED if arm.key in chosen.included)
     record(
-        desk,
+        context,
         Run(
             uid="one",
             inventory=Inventory(kind="declared", arms=inside),
@@ -63,7 +63,7 @@ def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 
 def test_it_says_what_the_page_says(ask: Ask, tmp_path: Path) -> None:
     code, out, err = ask("one")
-    story = look.run(desk_at(tmp_path / "a.db"), "one")
+    story = queries.run(context_at(tmp_path / "a.db"), "one")
     assert (code, err) == (0, "")
     assert out.startswith("Run 1 (one), selected, completed, ")
     assert explained.verdict(story) in out
@@ -78,7 +78,7 @@ def test_it_answers_programs_with_one_document(ask: Ask, tmp_path: Path) -> None
     code, out, err = ask("1", "--json")
     assert (code, err) == (0, "")
     found: dict[str, Any] = json.loads(out)
-    story = look.run(desk_at(tmp_path / "a.db"), "one")
+    story = queries.run(context_at(tmp_path / "a.db"), "one")
     assert (found["uid"], found["run_no"], found["replays"]) == ("one", 1, True)
     assert found["selection"]["seed"] == (story.selection.seed if story.selection else None)
     assert [arm["flip"] for arm in found["arms"]] == [explained.flip(arm, story) for arm in story.arms]

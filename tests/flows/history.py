@@ -10,8 +10,8 @@ from random import Random
 import msgspec
 
 from core.errors import Conflict, NotApplicable
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.reset import reset
@@ -22,7 +22,7 @@ from core.records.reset import Target
 from core.records.run import Inventory, Run
 from core.store.export_rows import arm_lines
 from tests.flows.model import Model, Reset, Reward, Saying, Telling
-from tests.flows.world import START_MS, desk_at, run_of
+from tests.flows.world import START_MS, context_at, run_of
 
 ARMS = [f"tool:other:{letter}" for letter in "abcdef"]
 REWARDS = [Fraction(0), Fraction(1), Fraction(1, 2), Fraction(1, 8), Fraction(37, 100)]
@@ -34,7 +34,7 @@ class History:
     def __init__(self, folder: Path, seed: int) -> None:
         self.random = Random(seed)
         self.folder = folder
-        self.desk = desk_at(folder / "history.db")
+        self.context = context_at(folder / "history.db")
         self.model = Model()
         self.rewards: dict[str, Reward] = {}
         self.resets: dict[str, Reset] = {}
@@ -67,7 +67,7 @@ class History:
             standing is not None and rank <= standing[0].rank and told_as(uid, rank) != told_by(standing[0])
         )
         try:
-            record(self.desk, made_of(uid, rank))
+            record(self.context, made_of(uid, rank))
         except Conflict:
             assert clashes
             return
@@ -83,7 +83,7 @@ class History:
         ]
         file = self.folder / f"import-{len(self.imports) + 1}.jsonl"
         file.write_bytes(b"".join(line_of(uid, rank) for uid, rank in told))
-        act = import_files(self.desk, [file]).id
+        act = import_files(self.context, [file]).id
         if act is None:  # nothing new
             return
         self.imports.append(act)
@@ -92,7 +92,7 @@ class History:
         self.model.sayings += sayings_of(told, len(self.imports))
 
     def give_reward(self) -> None:
-        columns = look.belief(self.desk).columns
+        columns = queries.belief(self.context).columns
         if not columns.keys:
             return
         arm, value = self.random.choice(columns.keys), self.random.choice(REWARDS)
@@ -105,36 +105,36 @@ class History:
         if run is not None and standing is None:
             return
         try:
-            answer = reward(self.desk, arm, float(value), run=run, correct=correct)
+            answer = reward(self.context, arm, float(value), run=run, correct=correct)
         except NotApplicable:
             assert not admits
             return
         assert admits
-        made = Reward(arm, run, value, correct, look.pulse(self.desk).revision)
+        made = Reward(arm, run, value, correct, queries.pulse(self.context).revision)
         self.model.rewards.append(made)
         self.rewards[answer.id] = made
 
     def reset_arms(self) -> None:
-        columns = look.belief(self.desk).columns
+        columns = queries.belief(self.context).columns
         if not columns.keys:
             return
         arms = self._some(list(columns.keys), at_least=1)
         target: Target = self.random.choice(["uniform", "prior"])
-        answer = reset(self.desk, arms=arms, target=target)
-        made = Reset(frozenset(arms), target, look.pulse(self.desk).revision)
+        answer = reset(self.context, arms=arms, target=target)
+        made = Reset(frozenset(arms), target, queries.pulse(self.context).revision)
         self.model.resets.append(made)
         self.resets[answer.id] = made
 
     def undo_something(self) -> None:
         act = self._any_act()
         if act is not None:
-            undo(self.desk, act)
+            undo(self.context, act)
             self._mark(act, undone=True)
 
     def redo_something(self) -> None:
         act = self._any_act()
         if act is not None:
-            redo(self.desk, act)
+            redo(self.context, act)
             self._mark(act, undone=False)
 
     def check(self) -> None:
@@ -142,9 +142,9 @@ class History:
             arm: (float(alpha), float(beta), pulls, inclusions)
             for arm, (alpha, beta, pulls, inclusions) in self.model.posteriors().items()
         }
-        assert said(self.desk) == expected
-        assert described(self.desk) == self.model.descriptions()
-        verification = look.verify(self.desk)
+        assert said(self.context) == expected
+        assert described(self.context) == self.model.descriptions()
+        verification = queries.verify(self.context)
         assert verification.clean, verification.found
 
     def _any_act(self) -> str | None:
@@ -162,7 +162,7 @@ class History:
             self.rewards[act].undone = undone
 
     def _tell(self, uid: str, import_no: int, rank: int) -> None:
-        revision = look.pulse(self.desk).revision
+        revision = queries.pulse(self.context).revision
         self.model.tellings.setdefault(uid, []).append(
             Telling(import_no, revision, rank, *told_as(uid, rank))
         )
@@ -209,13 +209,13 @@ def time_of(uid: str) -> int | None:
     return None if number % 4 == 0 else START_MS + number * 5_000_000
 
 
-def said(desk: Desk) -> dict[str, tuple[float, float, int, int]]:
-    return {one.arm: (one.alpha, one.beta, one.pulls, one.inclusions) for one in look.posteriors(desk)}
+def said(context: Context) -> dict[str, tuple[float, float, int, int]]:
+    return {one.arm: (one.alpha, one.beta, one.pulls, one.inclusions) for one in queries.posteriors(context)}
 
 
-def described(desk: Desk) -> dict[str, tuple[int | None, str | None]]:
+def described(context: Context) -> dict[str, tuple[int | None, str | None]]:
     """Cost and label of every listed arm."""
-    with desk.reading() as snapshot:
+    with context.reading() as snapshot:
         return {line.key: (line.token_cost, line.label) for line in arm_lines(snapshot)}
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from core.errors import UnknownArm
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.learn import record
-from core.flows.look import ArmRuns, Learned, LedgerPlace
+from core.flows.queries import ArmRuns, Learned, LedgerPlace
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.select import select
@@ -21,37 +21,37 @@ from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import Cursor
 from core.records.view import View
-from tests.flows.world import HOUR_MS, START_MS, desk_at, run_of
-from tests.store.worlds import lively_desk
+from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
+from tests.store.worlds import lively_context
 
 A, B = "tool:other:a", "tool:other:b"
 DAY_MS = 24 * HOUR_MS
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def context(tmp_path: Path) -> Context:
     """Three weeks of a run every nine hours, with resets, rewards and corrections between them."""
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     for number in range(48):
         at_ms = START_MS - 21 * DAY_MS + number * 9 * HOUR_MS
         model = "small" if number < 20 else "large"
-        record(desk, run_of(f"run-{number}", calls="ab"[: number % 3], at_ms=at_ms, model=model))
+        record(context, run_of(f"run-{number}", calls="ab"[: number % 3], at_ms=at_ms, model=model))
         if number == 30:
-            reset(desk, arms=[A], target="prior", reason="a detector bug")
-    record(desk, run_of("timeless", at_ms=None))
-    reward(desk, A, 0.25, reason="half right")
-    reward(desk, A, 0.5, run="run-46", correct=True)
-    undo(desk, reward(desk, A, 0.0).id)
-    undo(desk, reset(desk, arms=[A, B]).id)
-    return desk
+            reset(context, arms=[A], target="prior", reason="a detector bug")
+    record(context, run_of("timeless", at_ms=None))
+    reward(context, A, 0.25, reason="half right")
+    reward(context, A, 0.5, run="run-46", correct=True)
+    undo(context, reward(context, A, 0.0).id)
+    undo(context, reset(context, arms=[A, B]).id)
+    return context
 
 
-def walked(desk: Desk, arm: str, limit: int) -> list[Learned]:
+def walked(context: Context, arm: str, limit: int) -> list[Learned]:
     """The whole ledger, page by page."""
     rows: list[Learned] = []
     place: LedgerPlace | None = LedgerPlace()
     while place is not None:
-        page = look.arm_ledger(desk, arm, after=place, limit=limit)
+        page = queries.arm_ledger(context, arm, after=place, limit=limit)
         assert len(page.rows) <= limit
         rows += page.rows
         place = page.onward
@@ -59,11 +59,11 @@ def walked(desk: Desk, arm: str, limit: int) -> list[Learned]:
 
 
 @pytest.mark.parametrize("arm", [A, B, "tool:other:c"])
-def test_each_day_of_the_path_is_what_as_of_says(desk: Desk, arm: str) -> None:
-    seen = look.arm_path(desk, arm)
+def test_each_day_of_the_path_is_what_as_of_says(context: Context, arm: str) -> None:
+    seen = queries.arm_path(context, arm)
     assert len(seen.path) >= 19
     for place, day in enumerate(seen.path.day.tolist()):
-        known = look.belief(desk, View(until_ms=(day + 1) * DAY_MS))
+        known = queries.belief(context, View(until_ms=(day + 1) * DAY_MS))
         at = known.columns.keys.index(arm)
         assert seen.path.epoch[place] == known.columns.epoch[at]
         assert seen.path.pulls[place] == known.columns.pulls[at]
@@ -73,20 +73,20 @@ def test_each_day_of_the_path_is_what_as_of_says(desk: Desk, arm: str) -> None:
 
 
 def test_the_path_ends_at_the_present_belief(tmp_path: Path) -> None:
-    desk = lively_desk(tmp_path)
-    known = look.belief(desk)
+    context = lively_context(tmp_path)
+    known = queries.belief(context)
     for at, arm in enumerate(known.columns.keys):
-        seen = look.arm_path(desk, arm).path
+        seen = queries.arm_path(context, arm).path
         if len(seen):
             assert (seen.mean[-1], seen.pulls[-1]) == (known.summary.mean[at], known.columns.pulls[at])
             assert (seen.lower[-1], seen.upper[-1]) == (known.summary.lower[at], known.summary.upper[at])
 
 
-def test_marks_say_what_happened_on_the_way(desk: Desk) -> None:
-    change(desk, "min_pulls", 2)
-    undo(desk, str(change(desk, "k", 3).id))
-    change(desk, "prices", {"large": 3.0})
-    seen = look.arm_path(desk, A)
+def test_marks_say_what_happened_on_the_way(context: Context) -> None:
+    change(context, "min_pulls", 2)
+    undo(context, str(change(context, "k", 3).id))
+    change(context, "prices", {"large": 3.0})
+    seen = queries.arm_path(context, A)
     assert [(one.kind, one.name, one.undone) for one in seen.marks] == [
         ("model", "large", False),
         ("reset", "prior", False),
@@ -100,72 +100,77 @@ def test_marks_say_what_happened_on_the_way(desk: Desk) -> None:
         5,
         2,
     )
-    assert [one.kind for one in look.arm_path(desk, B).marks] == ["model", "reset", "setting", "setting"]
-    earlier = look.arm_path(desk, A, START_MS - 20 * DAY_MS)
+    assert [one.kind for one in queries.arm_path(context, B).marks] == [
+        "model",
+        "reset",
+        "setting",
+        "setting",
+    ]
+    earlier = queries.arm_path(context, A, START_MS - 20 * DAY_MS)
     assert (earlier.marks, earlier.epoch_no, len(earlier.path)) == ((), 1, 2)
-    assert len(look.arm_path(desk, A, START_MS - 60 * DAY_MS).path) == 0
+    assert len(queries.arm_path(context, A, START_MS - 60 * DAY_MS).path) == 0
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 100])
-def test_the_ledger_holds_every_observation_once(desk: Desk, limit: int) -> None:
-    rows = walked(desk, A, limit)
+def test_the_ledger_holds_every_observation_once(context: Context, limit: int) -> None:
+    rows = walked(context, A, limit)
     seen = [one for one in rows if one.given is None]
     given = [one.given.id for one in rows if one.given is not None]
     assert sorted(given) == ["reward-1", "reward-2", "reward-3"]
-    observed = [run for run in look.runs(desk, 99) if run.outcome == "observed"]
+    observed = [run for run in queries.runs(context, 99) if run.outcome == "observed"]
     assert sorted(str(one.run) for one in seen) == sorted(run.uid for run in observed)
     times = [START_MS * 2 if one.at_ms is None else -one.at_ms for one in rows]
     assert times == sorted(times), "the latest first, unknown times last"
 
 
-def test_what_counts_in_the_ledger_is_the_posterior(desk: Desk) -> None:
-    known = look.belief(desk)
+def test_what_counts_in_the_ledger_is_the_posterior(context: Context) -> None:
+    known = queries.belief(context)
     for arm in (A, B):
         at = known.columns.keys.index(arm)
-        counted = [one for one in walked(desk, arm, 25) if one.counts and one.is_present_epoch]
+        counted = [one for one in walked(context, arm, 25) if one.counts and one.is_present_epoch]
         assert len(counted) == known.columns.pulls[at]
         success = sum(one.reward for one in counted)
         assert success == pytest.approx(known.columns.success_micro[at] / 1e6)
 
 
-def test_the_mean_moved_is_the_difference_of_one_observation(desk: Desk) -> None:
-    known = look.belief(desk)
+def test_the_mean_moved_is_the_difference_of_one_observation(context: Context) -> None:
+    known = queries.belief(context)
     at = known.columns.keys.index(B)
     alpha, beta = float(known.summary.alpha[at]), float(known.summary.beta[at])
     used, unused = (
-        next(one for one in walked(desk, B, 25) if one.referenced is referenced)
+        next(one for one in walked(context, B, 25) if one.referenced is referenced)
         for referenced in (True, False)
     )
     assert used.mean_moved == pytest.approx(alpha / (alpha + beta) - (alpha - 1) / (alpha + beta - 1))
     assert unused.mean_moved == pytest.approx(alpha / (alpha + beta) - alpha / (alpha + beta - 1))
-    old = next(one for one in walked(desk, A, 25) if not one.is_present_epoch)
+    old = next(one for one in walked(context, A, 25) if not one.is_present_epoch)
     assert old.mean_moved == 0.0
-    corrected = next(one for one in walked(desk, A, 25) if one.run == "run-46" and one.given is None)
+    corrected = next(one for one in walked(context, A, 25) if one.run == "run-46" and one.given is None)
     assert (corrected.counts, corrected.mean_moved) == (False, 0.0)
 
 
 def test_evidence_comes_with_its_place(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     skill = Arm(key="skill:review:main", token_cost=50)
     inventory = Inventory(kind="declared", arms=(Arm(key="tool:other:a"), skill))
     told = Run(
         uid="r", inventory=inventory, calls=(Call(name="a"),), texts=("I follow review here",), ended_at_ms=1
     )
-    record(desk, told)
-    (one,) = look.arm_ledger(desk, skill.key).rows
+    record(context, told)
+    (one,) = queries.arm_ledger(context, skill.key).rows
     assert (one.referenced, one.where, one.n_calls) == (True, "text", 1)
     assert "review" in (one.excerpt or "")
-    (tool,) = look.arm_ledger(desk, "tool:other:a").rows
+    (tool,) = queries.arm_ledger(context, "tool:other:a").rows
     assert (tool.referenced, tool.where, tool.excerpt) == (True, "call", None)
 
 
 def test_runs_say_why_the_arm_was_in_or_out(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     arms = [Arm(key=f"skill:{name}:main", token_cost=100) for name in "xyz"]
     for number in range(12):
-        chosen = select(desk, arms, budget_tokens=200)
+        chosen = select(context, arms, budget_tokens=200)
         record(
-            desk,
+            context,
             Run(
                 uid=f"r{number}",
                 inventory=Inventory(
@@ -178,10 +183,10 @@ def test_runs_say_why_the_arm_was_in_or_out(tmp_path: Path) -> None:
                 ended_at_ms=START_MS + number * HOUR_MS,
             ),
         )
-    rows: list[look.ArmInRun] = []
+    rows: list[queries.ArmInRun] = []
     cursor: Cursor | None = None
     while True:
-        page: ArmRuns = look.arm_runs(desk, arms[0].key, cursor=cursor, limit=5)
+        page: ArmRuns = queries.arm_runs(context, arms[0].key, cursor=cursor, limit=5)
         rows += page.rows
         cursor = page.onward
         if cursor is None:
@@ -197,24 +202,24 @@ def test_runs_say_why_the_arm_was_in_or_out(tmp_path: Path) -> None:
 
 
 def test_break_even_lies_where_the_chance_is_one_half(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     for number in range(30):
-        record(desk, run_of(f"r{number}", arms="abcdef", calls="abc"[: number % 4]))
-    change(desk, "k", 3)
-    change(desk, "seed_arms", [])
-    found = look.inclusion(desk).arms[A]
+        record(context, run_of(f"r{number}", arms="abcdef", calls="abc"[: number % 4]))
+    change(context, "k", 3)
+    change(context, "seed_arms", [])
+    found = queries.inclusion(context).arms[A]
     assert found.break_even_mean is not None
     assert 0 < found.break_even_mean < 1
     assert found.chance is not None
     assert found.standard_error is not None
     assert found.standard_error <= 0.01
-    change(desk, "phase", "passive")
-    assert look.inclusion(desk).arms[A].no_break_even == "always_in"
+    change(context, "phase", "passive")
+    assert queries.inclusion(context).arms[A].no_break_even == "always_in"
 
 
-def test_unknown_arms_are_named_with_what_may_have_been_meant(desk: Desk) -> None:
-    for ask in (look.arm_path, look.arm_ledger, look.arm_runs):
+def test_unknown_arms_are_named_with_what_may_have_been_meant(context: Context) -> None:
+    for ask in (queries.arm_path, queries.arm_ledger, queries.arm_runs):
         with pytest.raises(UnknownArm):
-            ask(desk, "tool:other:nobody")
-    assert look.near_arms(desk, "tool:othr:a")[0] == A
-    assert np.isfinite(look.arm_path(desk, A).path.lower).all()
+            ask(context, "tool:other:nobody")
+    assert queries.near_arms(context, "tool:othr:a")[0] == A
+    assert np.isfinite(queries.arm_path(context, A).path.lower).all()

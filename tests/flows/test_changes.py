@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.learn import record_all
-from core.flows.look.change import changes_in
+from core.flows.queries.change import changes_in
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.records.actor import Actor
@@ -21,20 +21,20 @@ from core.records.times import DAY_MS
 from core.records.view import View
 from core.statistics.change import Shift
 from core.store import reads
-from tests.flows.world import HOUR_MS, START_MS, desk_at, run_of, tools
+from tests.flows.world import HOUR_MS, START_MS, context_at, run_of, tools
 
 OLD, NEW = "tool:other:search_b", "tool:other:search_a"
 DAY_0 = START_MS - START_MS % DAY_MS
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return desk_at(tmp_path / "a.db")
+def context(tmp_path: Path) -> Context:
+    return context_at(tmp_path / "a.db")
 
 
-def shifts(desk: Desk, view: View = View()) -> tuple[Shift, ...]:  # noqa: B008 - frozen
-    with desk.reading() as snapshot:
-        columns = look.belief(desk, View(until_ms=view.until_ms)).columns
+def shifts(context: Context, view: View = View()) -> tuple[Shift, ...]:  # noqa: B008 - frozen
+    with context.reading() as snapshot:
+        columns = queries.belief(context, View(until_ms=view.until_ms)).columns
         end_ms = reads.totals(snapshot).last_at_ms if view.until_ms is None else view.until_ms
         return changes_in(snapshot, columns, view, end_ms).shifts
 
@@ -69,21 +69,21 @@ def searched(
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
 @pytest.mark.parametrize("takes", [0.7, 1.0])
-def test_a_fall_since_a_rival_joined_is_no_drift(desk: Desk, share: float, takes: float) -> None:
+def test_a_fall_since_a_rival_joined_is_no_drift(context: Context, share: float, takes: float) -> None:
     """Whether the rival is in all prompts since, or in half of them; whether it takes most of the work or all."""
-    record_all(desk, searched(share=share, takes=takes))
-    (shift,) = shifts(desk)
+    record_all(context, searched(share=share, takes=takes))
+    (shift,) = shifts(context)
     assert (shift.arm, shift.kind, shift.rivals) == (OLD, "rival", (NEW,))
     assert abs(shift.since_ms - (DAY_0 + 15 * DAY_MS)) <= 2 * DAY_MS
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
-def test_a_drift_stays_one_when_something_joins_that_takes_no_work(desk: Desk, share: float) -> None:
-    record_all(desk, searched(share=share, takes=0.0, becomes=0.4, used_anyway=0.6))
-    assert [(shift.arm, shift.kind) for shift in shifts(desk)] == [(OLD, "drifting")]
+def test_a_drift_stays_one_when_something_joins_that_takes_no_work(context: Context, share: float) -> None:
+    record_all(context, searched(share=share, takes=0.0, becomes=0.4, used_anyway=0.6))
+    assert [(shift.arm, shift.kind) for shift in shifts(context)] == [(OLD, "drifting")]
 
 
-def test_an_arm_of_the_same_day_is_nobodys_rival(desk: Desk) -> None:
+def test_an_arm_of_the_same_day_is_nobodys_rival(context: Context) -> None:
     """Two that were there from the first day share the work all along; then the need falls."""
     rng = np.random.default_rng(1)
     runs = []
@@ -97,8 +97,8 @@ def test_an_arm_of_the_same_day_is_nobodys_rival(desk: Desk) -> None:
                 at_ms=DAY_0 + number * 3 * HOUR_MS,
             )
         )
-    record_all(desk, runs)
-    found = shifts(desk)
+    record_all(context, runs)
+    found = shifts(context)
     assert len(found) == 2
     assert {shift.kind for shift in found} == {"drifting"}
 
@@ -117,38 +117,38 @@ def clustered(n_sessions: int, size: int) -> list[Run]:
     ]
 
 
-def test_runs_of_a_few_sessions_prove_no_change(desk: Desk, tmp_path: Path) -> None:
-    record_all(desk, clustered(120, 1))
-    assert [shift.arm for shift in shifts(desk)] == ["tool:other:a"]
-    few = desk_at(tmp_path / "b.db")
+def test_runs_of_a_few_sessions_prove_no_change(context: Context, tmp_path: Path) -> None:
+    record_all(context, clustered(120, 1))
+    assert [shift.arm for shift in shifts(context)] == ["tool:other:a"]
+    few = context_at(tmp_path / "b.db")
     record_all(few, clustered(3, 40))
     assert shifts(few) == ()
 
 
-def test_sessions_are_read_as_they_stand_in_the_present_epoch(desk: Desk) -> None:
+def test_sessions_are_read_as_they_stand_in_the_present_epoch(context: Context) -> None:
     """Of the arm's runs since its reset, dated ones only; what people gave counts by person and day."""
     runs = clustered(60, 2)
-    record_all(desk, runs[:40])
-    reset(desk, arms=["tool:other:a"])
-    record_all(desk, [*runs[40:60], msgspec.structs.replace(runs[60], ended_at_ms=None)])
+    record_all(context, runs[:40])
+    reset(context, arms=["tool:other:a"])
+    record_all(context, [*runs[40:60], msgspec.structs.replace(runs[60], ended_at_ms=None)])
     for person in ("mara", "jon"):
         for _ in range(2):
-            reward(replace(desk, actor=Actor(name=person, role="reviewer")), "tool:other:a", 0.5)
-    columns = look.belief(desk).columns
-    with desk.reading() as snapshot:
+            reward(replace(context, actor=Actor(name=person, role="reviewer")), "tool:other:a", 0.5)
+    columns = queries.belief(context).columns
+    with context.reading() as snapshot:
         found = reads.arm_sessions(snapshot, columns, np.array([columns.places["tool:other:a"]]))
     n = (found.success_micro + found.failure_micro) / 1e6
     assert sorted(n.tolist()) == [2.0] * 12
     assert found.since_day is None
     assert found.success_micro.sum() == 20_000_000 + 2_000_000
-    with desk.reading() as snapshot:
+    with context.reading() as snapshot:
         none = reads.arm_sessions(snapshot, columns, np.empty(0, dtype=np.int64))
     assert len(none.place) == 0
 
 
-def test_as_of_an_earlier_day_a_later_change_is_not_known(desk: Desk) -> None:
-    record_all(desk, searched(joins=False, becomes=0.3))
-    assert [shift.kind for shift in shifts(desk)] == ["drifting"]
-    assert shifts(desk, View(until_ms=DAY_0 + 15 * DAY_MS)) == ()
-    (early,) = shifts(desk, View(until_ms=DAY_0 + 20 * DAY_MS))
+def test_as_of_an_earlier_day_a_later_change_is_not_known(context: Context) -> None:
+    record_all(context, searched(joins=False, becomes=0.3))
+    assert [shift.kind for shift in shifts(context)] == ["drifting"]
+    assert shifts(context, View(until_ms=DAY_0 + 15 * DAY_MS)) == ()
+    (early,) = shifts(context, View(until_ms=DAY_0 + 20 * DAY_MS))
     assert early.n_after <= 5 * 24

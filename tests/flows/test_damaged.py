@@ -13,9 +13,9 @@ from random import Random
 import pytest
 
 from core.errors import ArmscopeError
-from core.flows import look
+from core.flows import queries
 from core.flows.importing import import_files
-from tests.flows.world import desk_at
+from tests.flows.world import context_at
 
 _ROOM = 120_000
 """Characters kept of each real file, so that ten thousand of them take minutes."""
@@ -73,25 +73,25 @@ def damaged(content: bytes, dice: Random) -> bytes:
 
 def shown(shared_data: Path, folder: Path, n_files: int, seed: int) -> Counter[str]:
     """Import so many damaged files, one after the other, into one learner; what became of them."""
-    desk, dice = desk_at(folder / "a.db"), Random(seed)
+    context, dice = context_at(folder / "a.db"), Random(seed)
     sources = real_files(shared_data)
     became: Counter[str] = Counter()
     for number in range(n_files):
         name, content = sources[number % len(sources)]
         path = folder / name
         path.write_bytes(damaged(content, dice))
-        before = look.moment(desk)
+        before = queries.moment(context)
         try:
-            answer = import_files(desk, [path])
+            answer = import_files(context, [path])
             became["read"] += 1
             became["rejected lines"] += answer.rejected_count
         except ArmscopeError:
             became["refused"] += 1
-            assert look.moment(desk) == before, "a refused file leaves nothing behind"
+            assert queries.moment(context) == before, "a refused file leaves nothing behind"
         path.unlink()
         if number % _VERIFIED_EVERY == _VERIFIED_EVERY - 1:
-            assert look.verify(desk).clean
-    assert look.verify(desk).clean
+            assert queries.verify(context).clean
+    assert queries.verify(context).clean
     return became
 
 

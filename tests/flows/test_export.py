@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from core.errors import InvalidInput
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
@@ -22,8 +22,8 @@ from core.flows.undo import redo, undo
 from core.records.arm import Arm, Prior
 from core.records.run import Call, Inventory, Run, Usage
 from core.store.version import read_version
-from tests.flows.world import START_MS, desk_at, run_of
-from tests.store.worlds import lively_desk
+from tests.flows.world import START_MS, context_at, run_of
+from tests.store.worlds import lively_context
 
 HOSTILE = [
     "tool:x:<script>alert(1)</script>",
@@ -38,79 +38,84 @@ HOSTILE = [
 ]
 
 
-def beliefs(desk: Desk) -> list[object]:
-    assert look.verify(desk).clean
-    return [msgspec.structs.replace(one, epoch=min(one.epoch, 1)) for one in look.posteriors(desk)]
+def beliefs(context: Context) -> list[object]:
+    assert queries.verify(context).clean
+    return [msgspec.structs.replace(one, epoch=min(one.epoch, 1)) for one in queries.posteriors(context)]
 
 
-def again(desk: Desk, folder: Path, name: str) -> Desk:
+def again(context: Context, folder: Path, name: str) -> Context:
     """Exported, and imported into an empty database."""
-    export_file(desk, folder / f"{name}.jsonl")
-    other = desk_at(folder / f"{name}.db")
+    export_file(context, folder / f"{name}.jsonl")
+    other = context_at(folder / f"{name}.db")
     import_files(other, [folder / f"{name}.jsonl"])
     return other
 
 
-def plain_status(desk: Desk) -> dict[str, object]:
-    status = msgspec.to_builtins(look.status(desk))
+def plain_status(context: Context) -> dict[str, object]:
+    status = msgspec.to_builtins(queries.status(context))
     return {name: value for name, value in status.items() if name not in {"database", "revision"}}
 
 
 def test_a_lively_learner_comes_back_whole(tmp_path: Path) -> None:
-    desk = lively_desk(tmp_path)
-    other = again(desk, tmp_path, "other")
-    assert beliefs(other) == beliefs(desk)
-    assert plain_status(other) == plain_status(desk)
-    assert look.frame(other).settings == look.frame(desk).settings
+    context = lively_context(tmp_path)
+    other = again(context, tmp_path, "other")
+    assert beliefs(other) == beliefs(context)
+    assert plain_status(other) == plain_status(context)
+    assert queries.frame(other).settings == queries.frame(context).settings
     told = [
         (one.arm, one.kind, one.reward, one.run, one.reason, one.actor, one.at_ms, one.undone, one.counts)
-        for one in look.rewards(desk)
+        for one in queries.rewards(context)
     ]
     assert [
         (one.arm, one.kind, one.reward, one.run, one.reason, one.actor, one.at_ms, one.undone, one.counts)
-        for one in look.rewards(other)
+        for one in queries.rewards(other)
     ] == told
-    assert [(one.target, one.scope, one.n_arms, one.undone) for one in look.resets(other)] == [
-        (one.target, one.scope, one.n_arms, one.undone) for one in look.resets(desk)
+    assert [(one.target, one.scope, one.n_arms, one.undone) for one in queries.resets(other)] == [
+        (one.target, one.scope, one.n_arms, one.undone) for one in queries.resets(context)
     ]
     for key in ("tool:other:a", "tool:other:b"):
-        assert [(one.text, one.actor, one.at_ms, one.undone) for one in look.notes(other, key)] == [
-            (one.text, one.actor, one.at_ms, one.undone) for one in look.notes(desk, key)
+        assert [(one.text, one.actor, one.at_ms, one.undone) for one in queries.notes(other, key)] == [
+            (one.text, one.actor, one.at_ms, one.undone) for one in queries.notes(context, key)
         ]
 
 
 def test_a_second_journey_changes_nothing_more(tmp_path: Path) -> None:
-    desk = lively_desk(tmp_path)
-    once = again(desk, tmp_path, "once")
+    context = lively_context(tmp_path)
+    once = again(context, tmp_path, "once")
     twice = again(once, tmp_path, "twice")
     assert beliefs(twice) == beliefs(once)
     assert plain_status(twice) == plain_status(once)
 
 
 def test_an_own_export_read_back_changes_nothing(tmp_path: Path) -> None:
-    desk = lively_desk(tmp_path)
-    before = beliefs(desk), plain_status(desk), look.rewards(desk), look.resets(desk)
-    export_file(desk, tmp_path / "own.jsonl")
-    answer = import_files(desk, [tmp_path / "own.jsonl"])
+    context = lively_context(tmp_path)
+    before = beliefs(context), plain_status(context), queries.rewards(context), queries.resets(context)
+    export_file(context, tmp_path / "own.jsonl")
+    answer = import_files(context, [tmp_path / "own.jsonl"])
     assert (answer.duplicates, answer.updated, answer.rejected_count) == (answer.runs, 0, 0)
-    assert (beliefs(desk), plain_status(desk), look.rewards(desk), look.resets(desk)) == before
+    assert (
+        beliefs(context),
+        plain_status(context),
+        queries.rewards(context),
+        queries.resets(context),
+    ) == before
 
 
 def test_what_was_undone_comes_undone_and_can_be_redone(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r"))
-    undo(desk, reward(desk, "tool:other:a", 0.0).id)
-    undo(desk, reset(desk).id)
-    other = again(desk, tmp_path, "other")
-    assert beliefs(other) == beliefs(desk)
-    for one in (desk, other):
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r"))
+    undo(context, reward(context, "tool:other:a", 0.0).id)
+    undo(context, reset(context).id)
+    other = again(context, tmp_path, "other")
+    assert beliefs(other) == beliefs(context)
+    for one in (context, other):
         redo(one, "reset-1")
         redo(one, "reward-1")
-    assert beliefs(other) == beliefs(desk)
+    assert beliefs(other) == beliefs(context)
 
 
 def test_hostile_ids_are_data(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     arms = tuple(Arm(key=key, label=key, token_cost=place) for place, key in enumerate(HOSTILE))
     run = Run(
         uid="'; DROP TABLE run; --",
@@ -121,27 +126,27 @@ def test_hostile_ids_are_data(tmp_path: Path) -> None:
         channel="%{y}",
         ended_at_ms=START_MS,
     )
-    record(desk, run)
+    record(context, run)
     for key in HOSTILE:
-        reward(desk, key, 0.5, reason=f"because {key}", run=run.uid)
-    other = again(desk, tmp_path, "other")
-    assert [one.arm for one in look.posteriors(other)] == sorted(HOSTILE)
-    assert beliefs(other) == beliefs(desk)
-    assert {one.reason for one in look.rewards(other)} == {f"because {key}" for key in HOSTILE}
-    assert look.frame(other).models == ("<img src=x onerror=alert(1)>",)
+        reward(context, key, 0.5, reason=f"because {key}", run=run.uid)
+    other = again(context, tmp_path, "other")
+    assert [one.arm for one in queries.posteriors(other)] == sorted(HOSTILE)
+    assert beliefs(other) == beliefs(context)
+    assert {one.reason for one in queries.rewards(other)} == {f"because {key}" for key in HOSTILE}
+    assert queries.frame(other).models == ("<img src=x onerror=alert(1)>",)
 
 
 def test_priors_costs_labels_and_selections_come_back(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    change(desk, "baseline_rate", 0.25)
-    change(desk, "priors", {"file": {"alpha_micro": 2_500_000, "beta_micro": 1_000_000}})
+    context = context_at(tmp_path / "a.db")
+    change(context, "baseline_rate", 0.25)
+    change(context, "priors", {"file": {"alpha_micro": 2_500_000, "beta_micro": 1_000_000}})
     own = Prior(alpha_micro=123_456, beta_micro=7)
     offered = [
         Arm(key="file:workspace:a", token_cost=70, label="A", prior=own),
         Arm(key="file:workspace:b", token_cost=70),
         Arm(key="tool:fs:Read", token_cost=0),
     ]
-    chosen = select(desk, offered, budget_tokens=100)
+    chosen = select(context, offered, budget_tokens=100)
     run = Run(
         uid="chosen",
         inventory=Inventory(
@@ -156,29 +161,32 @@ def test_priors_costs_labels_and_selections_come_back(tmp_path: Path) -> None:
         reward=0.0,
         prompt_chars=0,
     )
-    record(desk, run)
-    other = again(desk, tmp_path, "other")
-    assert beliefs(other) == beliefs(desk)
-    assert look.frame(other).settings == look.frame(desk).settings
-    assert look.belief(other).columns.token_cost.tolist() == look.belief(desk).columns.token_cost.tolist()
-    assert _version(other) == _version(desk)
+    record(context, run)
+    other = again(context, tmp_path, "other")
+    assert beliefs(other) == beliefs(context)
+    assert queries.frame(other).settings == queries.frame(context).settings
+    assert (
+        queries.belief(other).columns.token_cost.tolist()
+        == queries.belief(context).columns.token_cost.tolist()
+    )
+    assert _version(other) == _version(context)
 
 
-def _version(desk: Desk) -> list[object]:
+def _version(context: Context) -> list[object]:
     """A run as it is stored, but for the numbers its arms have."""
-    with desk.reading() as snapshot:
+    with context.reading() as snapshot:
         version = read_version(snapshot, 1)
-        keys: dict[int, str] = dict(snapshot.link.rows("SELECT arm_no, key FROM arm"))
+        keys: dict[int, str] = dict(snapshot.connection.rows("SELECT arm_no, key FROM arm"))
     outcomes = sorted(zip([keys[no] for no in version.arm_nos], version.flags, version.costs, strict=True))
     return [version.columns, outcomes, sorted((keys[row[0]], *row[1:]) for row in version.decisions)]
 
 
 def test_every_exported_reward_says_in_what_context_it_was_given(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r"))
-    reward(desk, "tool:other:a", 0.25, reason="half", run="r")
-    reward(desk, "tool:other:a", 0.5)
-    export_file(desk, tmp_path / "out")
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r"))
+    reward(context, "tool:other:a", 0.25, reason="half", run="r")
+    reward(context, "tool:other:a", 0.5)
+    export_file(context, tmp_path / "out")
     told = [json.loads(line) for line in (tmp_path / "out").read_text(encoding="utf-8").splitlines()]
     assert [line["context"] for line in told if line["kind"] == "reward"] == [
         {"lagged": True, "reason": "half", "by": "mara", "run": "r"},
@@ -187,12 +195,12 @@ def test_every_exported_reward_says_in_what_context_it_was_given(tmp_path: Path)
 
 
 def test_an_export_never_writes_over_anything(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r"))
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r"))
     taken = tmp_path / "taken"
     taken.write_text("mine", encoding="utf-8")
     with pytest.raises(InvalidInput, match="must not exist yet"):
-        export_file(desk, taken)
+        export_file(context, taken)
     assert taken.read_text(encoding="utf-8") == "mine"
     with pytest.raises(InvalidInput, match="can't be written"):
-        export_file(desk, tmp_path / "no" / "such" / "folder")
+        export_file(context, tmp_path / "no" / "such" / "folder")

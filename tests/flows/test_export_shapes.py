@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidInput, UnreadableSource
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.export import export_file, export_into
 from core.flows.importing import import_files
 from core.flows.learn import record
@@ -32,35 +32,35 @@ from core.formats.openclaw_shape import (
 )
 from core.records.cells import defused
 from core.records.ledger_lines import RewardContext
-from tests.flows.world import desk_at, run_of
+from tests.flows.world import context_at, run_of
 from tests.formats.test_qortex_db import database, state
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def context(tmp_path: Path) -> Iterator[Context]:
     """Three runs, a feedback, a correction, an undone reward and a carried belief."""
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r1", run_class="baseline", model="m"))
-    record(desk, run_of("r2", calls=(), status="error", tokens=None, at_ms=None))
-    record(desk, run_of("r3", run_class="selected", calls=("b",)))
-    reward(desk, "tool:other:a", 0.25, reason="=cmd|' /C calc'!A0")
-    reward(desk, "tool:other:c", 1.0, run="r3", correct=True, reason="it helped")
-    undo(desk, reward(desk, "tool:other:b", 0.0).id)
-    import_files(desk, [database(tmp_path, [state("skill:go:main")], name="q.db")])
-    yield desk
-    desk.store.close()
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r1", run_class="baseline", model="m"))
+    record(context, run_of("r2", calls=(), status="error", tokens=None, at_ms=None))
+    record(context, run_of("r3", run_class="selected", calls=("b",)))
+    reward(context, "tool:other:a", 0.25, reason="=cmd|' /C calc'!A0")
+    reward(context, "tool:other:c", 1.0, run="r3", correct=True, reason="it helped")
+    undo(context, reward(context, "tool:other:b", 0.0).id)
+    import_files(context, [database(tmp_path, [state("skill:go:main")], name="q.db")])
+    yield context
+    context.store.close()
 
 
-def exported(desk: Desk, folder: Path) -> dict[str, Any]:
-    export_file(desk, folder / "out.json", "json")
+def exported(context: Context, folder: Path) -> dict[str, Any]:
+    export_file(context, folder / "out.json", "json")
     found: dict[str, Any] = json.loads((folder / "out.json").read_bytes())
     return found
 
 
-def test_json_has_openclaws_metrics_and_posteriors(desk: Desk, tmp_path: Path) -> None:
-    found = exported(desk, tmp_path)
+def test_json_has_openclaws_metrics_and_posteriors(context: Context, tmp_path: Path) -> None:
+    found = exported(context, tmp_path)
     assert list(found) == ["metrics", "posteriors", "traces", "observations", "writtenBy"]
-    beliefs = {one.arm: one for one in look.posteriors(desk)}
+    beliefs = {one.arm: one for one in queries.posteriors(context)}
     assert {one["armId"] for one in found["posteriors"]} == set(beliefs)
     for one in found["posteriors"]:
         belief = beliefs[one["armId"]]
@@ -74,8 +74,8 @@ def test_json_has_openclaws_metrics_and_posteriors(desk: Desk, tmp_path: Path) -
     )
 
 
-def test_json_has_traces_in_the_documented_fields(desk: Desk, tmp_path: Path) -> None:
-    first, second, third = exported(desk, tmp_path)["traces"]
+def test_json_has_traces_in_the_documented_fields(context: Context, tmp_path: Path) -> None:
+    first, second, third = exported(context, tmp_path)["traces"]
     assert (first["traceId"], first["isBaseline"], first["model"]) == ("r1", True, "m")
     assert first["arms"][0] == {
         "armId": "tool:other:a",
@@ -93,8 +93,8 @@ def test_json_has_traces_in_the_documented_fields(desk: Desk, tmp_path: Path) ->
     assert third["isBaseline"] is False
 
 
-def test_every_observation_says_whether_it_is_lagged(desk: Desk, tmp_path: Path) -> None:
-    observations = exported(desk, tmp_path)["observations"]
+def test_every_observation_says_whether_it_is_lagged(context: Context, tmp_path: Path) -> None:
+    observations = exported(context, tmp_path)["observations"]
     assert all(set(one["context"]) == {"lagged", "reason", "by", "run"} for one in observations)
     assert Counter(one["kind"] for one in observations) == {
         "automatic": 5,
@@ -108,36 +108,36 @@ def test_every_observation_says_whether_it_is_lagged(desk: Desk, tmp_path: Path)
     assert correction["context"] == {"lagged": True, "reason": "it helped", "by": "mara", "run": "r3"}
 
 
-def test_the_observations_come_to_the_posteriors(desk: Desk, tmp_path: Path) -> None:
-    observations = exported(desk, tmp_path)["observations"]
-    for one in look.posteriors(desk):
+def test_the_observations_come_to_the_posteriors(context: Context, tmp_path: Path) -> None:
+    observations = exported(context, tmp_path)["observations"]
+    for one in queries.posteriors(context):
         own = [seen for seen in observations if seen["armId"] == one.arm]
         assert one.alpha == pytest.approx(one.prior.alpha + sum(s["reward"] * s["weight"] for s in own))
         assert one.beta == pytest.approx(one.prior.beta + sum((1 - s["reward"]) * s["weight"] for s in own))
         assert one.pulls == sum(seen["pulls"] for seen in own)
 
 
-def test_json_can_be_read_by_another_learner_and_not_by_its_own(desk: Desk, tmp_path: Path) -> None:
-    exported(desk, tmp_path)
+def test_json_can_be_read_by_another_learner_and_not_by_its_own(context: Context, tmp_path: Path) -> None:
+    exported(context, tmp_path)
     with pytest.raises(UnreadableSource, match="can't go back into the learner it is from"):
-        import_files(desk, [tmp_path / "out.json"])
-    other = desk_at(tmp_path / "b.db")
+        import_files(context, [tmp_path / "out.json"])
+    other = context_at(tmp_path / "b.db")
     answer = import_files(other, [tmp_path / "out.json"])
     assert (answer.runs, answer.observed) == (3, 2)
     assert {one.arm for one in answer.differences} == {"tool:other:a", "tool:other:c", "skill:go:main"}
-    assert look.status(other).baseline.baseline_runs == 1
+    assert queries.status(other).baseline.baseline_runs == 1
 
 
 def rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-def test_csv_is_two_tables(desk: Desk, tmp_path: Path) -> None:
-    answer = export_file(desk, tmp_path / "out.csv", "csv")
+def test_csv_is_two_tables(context: Context, tmp_path: Path) -> None:
+    answer = export_file(context, tmp_path / "out.csv", "csv")
     assert answer.observations_file == str(tmp_path / "out.observations.csv")
     posteriors = rows((tmp_path / "out.csv").read_text(encoding="utf-8"))
     observations = rows((tmp_path / "out.observations.csv").read_text(encoding="utf-8"))
-    assert [one["armId"] for one in posteriors] == sorted(one.arm for one in look.posteriors(desk))
+    assert [one["armId"] for one in posteriors] == sorted(one.arm for one in queries.posteriors(context))
     assert len(observations) == answer.observations == 8
     assert Counter(one["lagged"] for one in observations) == {"false": 5, "true": 3}
     (feedback,) = [one for one in observations if one["kind"] == "feedback"]
@@ -145,22 +145,22 @@ def test_csv_is_two_tables(desk: Desk, tmp_path: Path) -> None:
     assert feedback["reason"] == "'=cmd|' /C calc'!A0"
 
 
-def test_no_file_is_left_where_one_of_two_names_is_taken(desk: Desk, tmp_path: Path) -> None:
+def test_no_file_is_left_where_one_of_two_names_is_taken(context: Context, tmp_path: Path) -> None:
     (tmp_path / "out.observations.csv").write_text("mine")
     with pytest.raises(InvalidInput, match="must not exist yet"):
-        export_file(desk, tmp_path / "out.csv", "csv")
+        export_file(context, tmp_path / "out.csv", "csv")
     assert not (tmp_path / "out.csv").exists()
     assert (tmp_path / "out.observations.csv").read_text() == "mine"
 
 
-def test_standard_output_takes_the_posteriors(desk: Desk) -> None:
+def test_standard_output_takes_the_posteriors(context: Context) -> None:
     written = io.BytesIO()
-    export_into(desk, written, "-", "csv")
-    assert len(rows(written.getvalue().decode())) == len(look.posteriors(desk))
+    export_into(context, written, "-", "csv")
+    assert len(rows(written.getvalue().decode())) == len(queries.posteriors(context))
 
 
 def test_an_empty_learner_has_empty_lists(tmp_path: Path) -> None:
-    found = exported(desk_at(tmp_path / "e.db"), tmp_path)
+    found = exported(context_at(tmp_path / "e.db"), tmp_path)
     assert (found["posteriors"], found["traces"], found["observations"]) == ([], [], [])
     assert found["metrics"]["accuracy"] == 0
 

@@ -8,12 +8,12 @@ from random import Random
 import msgspec
 import pytest
 
-from core.flows import look
+from core.flows import queries
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.records.posterior import Posterior
 from tests.flows.history import History
-from tests.flows.world import desk_at
+from tests.flows.world import context_at
 
 
 def shuffled(lines: list[bytes], random: Random) -> list[bytes]:
@@ -54,16 +54,16 @@ def _check_history(folder: Path, seed: int) -> None:
         history.play(7)
         history.check()
     exported = folder / "export.jsonl"
-    export_file(history.desk, exported)
+    export_file(history.context, exported)
     lines = exported.read_bytes().splitlines(keepends=True)
     for name, told in {"same": lines, "shuffled": shuffled(lines, Random(seed))}.items():
         file = folder / f"{name}.jsonl"
         file.write_bytes(b"".join(told))
-        other = desk_at(folder / f"{name}.db")
+        other = context_at(folder / f"{name}.db")
         import_files(other, [file])
-        mine = [_same_belief(one) for one in look.posteriors(history.desk)]
-        assert [_same_belief(one) for one in look.posteriors(other)] == mine
-        assert look.verify(other).clean
+        mine = [_same_belief(one) for one in queries.posteriors(history.context)]
+        assert [_same_belief(one) for one in queries.posteriors(other)] == mine
+        assert queries.verify(other).clean
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -19,8 +19,8 @@ import msgspec
 import pytest
 
 from core.errors import UnknownAct, UnreadableSource
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.learn import record
@@ -33,7 +33,7 @@ from core.formats import Opened, Source
 from core.records.arm import Arm
 from core.records.run import Inventory, Unit
 from tests.flows.history import described
-from tests.flows.world import START_MS, desk_at, run_of
+from tests.flows.world import START_MS, context_at, run_of
 from tests.formats.builders import Session, lines, reply, text, tool, trajectory, use, user
 
 A = "tool:other:a"
@@ -49,26 +49,26 @@ class Growing:
     unit: Unit | None = None
     tools: Path | None = None
 
-    def into(self, desk: Desk, folder: Path, stage: int) -> ImportAnswer:
+    def into(self, context: Context, folder: Path, stage: int) -> ImportAnswer:
         file = folder / f"{self.name}-{stage}"
         file.write_bytes(self.stages[stage])
-        return import_files(desk, [file], unit=self.unit, tools_file=self.tools)
+        return import_files(context, [file], unit=self.unit, tools_file=self.tools)
 
 
 Seen = tuple[bytes, dict[str, object], dict[str, tuple[int | None, str | None]]]
 
 
-def seen(desk: Desk) -> Seen:
+def seen(context: Context) -> Seen:
     """Everything the learner says of what it knows.
 
     How often it was written to is not part of that: neither its revision nor the revisions epochs are named by.
     """
-    verification = look.verify(desk)
+    verification = queries.verify(context)
     assert verification.clean, verification.found
-    status = msgspec.to_builtins(look.status(desk))
+    status = msgspec.to_builtins(queries.status(context))
     del status["revision"], status["database"]
-    beliefs = [msgspec.structs.replace(one, epoch=min(one.epoch, 1)) for one in look.posteriors(desk)]
-    return msgspec.json.encode(beliefs), status, described(desk)
+    beliefs = [msgspec.structs.replace(one, epoch=min(one.epoch, 1)) for one in queries.posteriors(context)]
+    return msgspec.json.encode(beliefs), status, described(context)
 
 
 # Sources
@@ -197,7 +197,7 @@ def check_growth(growing: Growing, folder: Path) -> None:
     """From any stage to any later one, and back again."""
     n_stages = len(growing.stages)
     direct = [_only(growing, folder, stage) for stage in range(n_stages)]
-    steps = desk_at(folder / f"{growing.name}-steps.db")
+    steps = context_at(folder / f"{growing.name}-steps.db")
     for stage in range(n_stages):
         _into(growing, steps, folder, stage)
         assert seen(steps) == direct[stage], f"{growing.name} after stage {stage}"
@@ -211,45 +211,45 @@ def check_growth(growing: Growing, folder: Path) -> None:
 def check_undo(growing: Growing, folder: Path) -> None:
     """Of two imports of one growing source either can go, and both."""
     last = len(growing.stages) - 1
-    nothing = seen(desk_at(folder / f"{growing.name}-nothing.db"))
+    nothing = seen(context_at(folder / f"{growing.name}-nothing.db"))
     short, whole = (_only(growing, folder, stage) for stage in (last // 2, last))
-    desk = desk_at(folder / f"{growing.name}-undo.db")
-    first = _into(growing, desk, folder, last // 2)
-    second = growing.into(desk, folder, last)
+    context = context_at(folder / f"{growing.name}-undo.db")
+    first = _into(growing, context, folder, last // 2)
+    second = growing.into(context, folder, last)
     if first is not None and second.id is None:
         assert whole == short, "what changes nothing is no act, and nothing else is none"
-        undo(desk, first.id)
-        assert seen(desk) == nothing
+        undo(context, first.id)
+        assert seen(context) == nothing
         return
     for act, left in (
         (second.id, short if first else nothing),
         (None if first is None else first.id, nothing),
     ):
         if act is not None:
-            undo(desk, act)
-        assert seen(desk) == left
-    redo(desk, second.id)
-    assert seen(desk) == whole, "undoing the first of two leaves what the second says"
+            undo(context, act)
+        assert seen(context) == left
+    redo(context, second.id)
+    assert seen(context) == whole, "undoing the first of two leaves what the second says"
     if first is not None:
-        redo(desk, first.id)
-        assert seen(desk) == whole
-        undo(desk, second.id)
-        assert seen(desk) == short
+        redo(context, first.id)
+        assert seen(context) == whole
+        undo(context, second.id)
+        assert seen(context) == short
 
 
-def _into(growing: Growing, desk: Desk, folder: Path, stage: int) -> ImportAnswer | None:
+def _into(growing: Growing, context: Context, folder: Path, stage: int) -> ImportAnswer | None:
     """The import's answer; None where so little of the source holds no run yet."""
     try:
-        return growing.into(desk, folder, stage)
+        return growing.into(context, folder, stage)
     except UnreadableSource:
         return None
 
 
 def _only(growing: Growing, folder: Path, stage: int) -> Seen:
-    desk = desk_at(folder / f"{growing.name}-only-{stage}.db")
-    _into(growing, desk, folder, stage)
-    found = seen(desk)
-    desk.store.close()
+    context = context_at(folder / f"{growing.name}-only-{stage}.db")
+    _into(growing, context, folder, stage)
+    found = seen(context)
+    context.store.close()
     return found
 
 
@@ -271,19 +271,19 @@ def test_real_sources(
 
 
 def test_real_runs_through_our_own_lines(shared_data: Path, tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     import_files(
-        desk,
+        context,
         [shared_data / "tau-bench"],
         unit="turn",
         tools_file=shared_data / "tau-bench" / "airline-tools.json",
     )
-    import_files(desk, [shared_data / "claude-code"])
-    arm = look.posteriors(desk)[0].arm
-    reward(desk, arm, 0.25)
-    reset(desk, types=["tool"])
-    reward(desk, arm, 0.75)
-    export_file(desk, tmp_path / "a.jsonl")
+    import_files(context, [shared_data / "claude-code"])
+    arm = queries.posteriors(context)[0].arm
+    reward(context, arm, 0.25)
+    reset(context, types=["tool"])
+    reward(context, arm, 0.75)
+    export_file(context, tmp_path / "a.jsonl")
     told = (tmp_path / "a.jsonl").read_bytes().splitlines(keepends=True)
     stages = tuple(b"".join(told[:n]) for n in (len(told) // 3, len(told) - 1, len(told)))
     growing = Growing("export", stages)
@@ -308,8 +308,10 @@ def test_counts_and_posteriors_equal_what_was_computed(
 ) -> None:
     wanted = json.loads((shared_data / "EXPECTED" / f"{name}.{unit}.json").read_bytes())
     tools = shared_data / name / "airline-tools.json"
-    desk = desk_at(tmp_path / "a.db")
-    answer = import_files(desk, [shared_data / name], unit=unit, tools_file=tools if tools.exists() else None)
+    context = context_at(tmp_path / "a.db")
+    answer = import_files(
+        context, [shared_data / name], unit=unit, tools_file=tools if tools.exists() else None
+    )
     assert (answer.runs, answer.observed, answer.skipped, answer.empty) == (
         wanted["runs"],
         wanted["observed"],
@@ -321,42 +323,42 @@ def test_counts_and_posteriors_equal_what_was_computed(
     # Where an inventory is inferred, an arm that no observed run included keeps its prior.
     stored = {
         one.arm: [one.alpha, one.beta, one.pulls, one.inclusions]
-        for one in look.posteriors(desk)
+        for one in queries.posteriors(context)
         if one.inclusions
     }
     assert stored == {
         arm["arm"]: [arm["alpha"], arm["beta"], arm["included"], arm["offered_runs"]]
         for arm in wanted["arms"].values()
     }
-    status = look.status(desk)
+    status = queries.status(context)
     assert (status.runs, status.observed, status.empty) == (answer.runs, answer.observed, answer.empty)
     assert sum(status.skipped.values()) == answer.skipped
-    assert look.verify(desk).clean
+    assert queries.verify(context).clean
 
 
 @pytest.mark.parametrize("name", ["tau-bench", "tau2-sft-openai"])
 def test_a_source_that_is_here_in_another_unit_is_refused(
     shared_data: Path, tmp_path: Path, name: str
 ) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    first = import_files(desk, [shared_data / name], unit="turn")
-    before = seen(desk)
+    context = context_at(tmp_path / "a.db")
+    first = import_files(context, [shared_data / name], unit="turn")
+    before = seen(context)
     with pytest.raises(UnreadableSource, match=r"by turn.*would count twice"):
-        import_files(desk, [shared_data / name], unit="episode")
-    assert seen(desk) == before
-    undo(desk, first.id)
-    second = import_files(desk, [shared_data / name], unit="episode")
+        import_files(context, [shared_data / name], unit="episode")
+    assert seen(context) == before
+    undo(context, first.id)
+    second = import_files(context, [shared_data / name], unit="episode")
     assert (second.runs, second.rejected_count) == ({"tau-bench": 100, "tau2-sft-openai": 37}[name], 0)
-    redo(desk, second.id)
+    redo(context, second.id)
 
 
 def test_a_tools_file_in_a_folder_is_named_and_not_read(shared_data: Path, tmp_path: Path) -> None:
-    answer = import_files(desk_at(tmp_path / "a.db"), [shared_data / "tau-bench"])
+    answer = import_files(context_at(tmp_path / "a.db"), [shared_data / "tau-bench"])
     (ignored,) = answer.ignored
     assert ignored.file.endswith("airline-tools.json")
     assert "tools" in ignored.reason
     with pytest.raises(UnreadableSource, match="lists tools") as refused:
-        import_files(desk_at(tmp_path / "b.db"), [shared_data / "tau-bench" / "airline-tools.json"])
+        import_files(context_at(tmp_path / "b.db"), [shared_data / "tau-bench" / "airline-tools.json"])
     assert "--tools" in refused.value.next_step
 
 
@@ -371,105 +373,107 @@ def test_growth_within_one_import_is_growth(tmp_path: Path) -> None:
     folder.mkdir()
     for n_lines in (4, 2):
         (folder / f"{9 - n_lines}").write_bytes(session.bytes(n_lines))
-    desk = desk_at(tmp_path / "a.db")
-    answer = import_files(desk, [folder])
+    context = context_at(tmp_path / "a.db")
+    answer = import_files(context, [folder])
     assert (answer.files, answer.runs, answer.duplicates, answer.updated) == (2, 2, 1, 0)
-    other = desk_at(tmp_path / "b.db")
+    other = context_at(tmp_path / "b.db")
     import_files(other, [folder / "5"])
-    assert seen(desk) == seen(other)
+    assert seen(context) == seen(other)
 
 
 def test_the_same_file_named_twice_or_linked_is_read_once(tmp_path: Path) -> None:
     file = tmp_path / "runs"
     file.write_bytes(lines([{"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]}]))
     (tmp_path / "link").symlink_to(file)
-    answer = import_files(desk_at(tmp_path / "a.db"), [file, file, tmp_path / "link"])
+    answer = import_files(context_at(tmp_path / "a.db"), [file, file, tmp_path / "link"])
     assert (answer.files, answer.runs) == (1, 1)
 
 
 def test_a_passive_import_records_and_moves_nothing(tmp_path: Path) -> None:
     file = tmp_path / "runs"
     file.write_bytes(lines([{"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]}]))
-    desk = desk_at(tmp_path / "a.db")
-    answer = import_files(desk, [file], phase="passive")
+    context = context_at(tmp_path / "a.db")
+    answer = import_files(context, [file], phase="passive")
     assert (answer.observed, answer.skipped) == (0, 1)
-    (one,) = look.posteriors(desk)
+    (one,) = queries.posteriors(context)
     assert (one.alpha, one.beta, one.pulls, one.inclusions) == (3, 1, 0, 1)
-    assert look.status(desk).skipped["passive"] == 1
-    assert look.verify(desk).clean
+    assert queries.status(context).skipped["passive"] == 1
+    assert queries.verify(context).clean
 
 
 def test_an_import_of_several_formats_is_one_act(shared_data: Path, tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    before = seen(desk)
-    answer = import_files(desk, [shared_data / "claude-code", shared_data / "tau2-sft-openai"])
+    context = context_at(tmp_path / "a.db")
+    before = seen(context)
+    answer = import_files(context, [shared_data / "claude-code", shared_data / "tau2-sft-openai"])
     assert answer.format == "claude-code, openai-chat"
     assert answer.runs == 39 + 37
-    undo(desk, answer.id)
-    assert seen(desk) == before
+    undo(context, answer.id)
+    assert seen(context) == before
 
 
 def test_cost_and_label_are_what_those_who_stand_said_last(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
 
     def tell(name: str, **words: object) -> str | None:
         run = {"kind": "run", "uid": name, "arms": [{"key": A, "token_cost": 1}], "calls": ["a"]}
         (tmp_path / name).write_bytes(lines([{"kind": "arm", "key": A, **words}, run]))
-        return import_files(desk, [tmp_path / name]).id
+        return import_files(context, [tmp_path / name]).id
 
     both, cost, label = (
         tell("both", token_cost=5, label="A"),
         tell("cost", token_cost=7),
         tell("l", label="B"),
     )
-    assert described(desk) == {A: (1, "B")}, "what runs say is all that the last import says of the cost"
+    assert described(context) == {A: (1, "B")}, "what runs say is all that the last import says of the cost"
     for act, left in ((label, (7, "A")), (cost, (5, "A"))):
-        undo(desk, act)
-        assert described(desk) == {A: left}
-    redo(desk, label)
-    undo(desk, both)
-    assert described(desk) == {A: (1, "B")}
-    undo(desk, label)
-    record(desk, run_of("r", calls="a", inventory=Inventory(kind="declared", arms=(Arm(key=A),))))
-    assert described(desk) == {A: (None, None)}, "as if none of them had ever been read"
-    redo(desk, both)
-    assert described(desk) == {A: (5, "A")}
+        undo(context, act)
+        assert described(context) == {A: left}
+    redo(context, label)
+    undo(context, both)
+    assert described(context) == {A: (1, "B")}
+    undo(context, label)
+    record(context, run_of("r", calls="a", inventory=Inventory(kind="declared", arms=(Arm(key=A),))))
+    assert described(context) == {A: (None, None)}, "as if none of them had ever been read"
+    redo(context, both)
+    assert described(context) == {A: (5, "A")}
 
 
 def test_what_a_direct_run_says_again_is_not_written_again(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
 
     def say(uid: str, cost: int) -> list[tuple[int, str, int]]:
         priced = Inventory(kind="declared", arms=(Arm(key=A, token_cost=cost),))
-        record(desk, run_of(uid, calls="a", inventory=priced))
-        with desk.reading() as snapshot:
-            return snapshot.link.rows("SELECT import_no, said, revision FROM provenance WHERE kind = 'cost'")
+        record(context, run_of(uid, calls="a", inventory=priced))
+        with context.reading() as snapshot:
+            return snapshot.connection.rows(
+                "SELECT import_no, said, revision FROM provenance WHERE kind = 'cost'"
+            )
 
     first = say("r1", 5)
     assert first == say("r2", 5) != say("r3", 6)
     (tmp_path / "told").write_bytes(lines([{"kind": "arm", "key": A, "token_cost": 7}]))
-    act = import_files(desk, [tmp_path / "told"], format="armscope").id
+    act = import_files(context, [tmp_path / "told"], format="armscope").id
     assert [row[:2] for row in say("r4", 6)] == [(0, "6"), (1, "7")]
-    undo(desk, act)
+    undo(context, act)
     assert say("r5", 6) == say("r6", 6)
-    assert described(desk) == {A: (6, None)}
+    assert described(context) == {A: (6, None)}
 
 
 def test_settings_come_and_go_with_the_import_that_made_the_learner(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    change(desk, "min_pulls", 9)
-    change(desk, "priors", {"tool": {"alpha_micro": 7_000_000, "beta_micro": 1_000_000}})
+    context = context_at(tmp_path / "a.db")
+    change(context, "min_pulls", 9)
+    change(context, "priors", {"tool": {"alpha_micro": 7_000_000, "beta_micro": 1_000_000}})
     growing_lines = [
         {"kind": "run", "uid": f"r{n}", "arms": ["tool:other:a"], "calls": ["a"]} for n in range(2)
     ]
     (tmp_path / "runs").write_bytes(lines(growing_lines))
-    import_files(desk, [tmp_path / "runs"])
-    export_file(desk, tmp_path / "all")
+    import_files(context, [tmp_path / "runs"])
+    export_file(context, tmp_path / "all")
     told = (tmp_path / "all").read_bytes().splitlines(keepends=True)
     growing = Growing("settings", (b"".join(told[:-1]), b"".join(told)))
     check_growth(growing, tmp_path)
     check_undo(growing, tmp_path)
-    other = desk_at(tmp_path / "b.db")
+    other = context_at(tmp_path / "b.db")
     first = growing.into(other, tmp_path, 0)
     second = growing.into(other, tmp_path, 1)
     for acts, min_pulls in (([first.id], 9), ([first.id, second.id], 5), ([], 9)):
@@ -477,28 +481,28 @@ def test_settings_come_and_go_with_the_import_that_made_the_learner(tmp_path: Pa
             undo(other, act)
         if not acts:
             redo(other, second.id)
-        assert look.frame(other).settings.min_pulls == min_pulls
-        assert look.verify(other).clean
+        assert queries.frame(other).settings.min_pulls == min_pulls
+        assert queries.verify(other).clean
 
 
 def test_what_changes_nothing_is_no_act(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     for number in range(2):
-        record(desk, run_of(f"r{number}"))
-    change(desk, "min_pulls", 9)
-    reward(desk, A, 0.5, key="k")
-    note(desk, A, "slow", key="n")
-    reset(desk, arms=[A])
-    export_file(desk, tmp_path / "all")
-    here = seen(desk), look.pulse(desk)
-    assert import_files(desk, [tmp_path / "all"]).id is None, "nothing of it is new where it is from"
-    assert (seen(desk), look.pulse(desk)) == here
-    there = desk_at(tmp_path / "b.db")
+        record(context, run_of(f"r{number}"))
+    change(context, "min_pulls", 9)
+    reward(context, A, 0.5, key="k")
+    note(context, A, "slow", key="n")
+    reset(context, arms=[A])
+    export_file(context, tmp_path / "all")
+    here = seen(context), queries.pulse(context)
+    assert import_files(context, [tmp_path / "all"]).id is None, "nothing of it is new where it is from"
+    assert (seen(context), queries.pulse(context)) == here
+    there = context_at(tmp_path / "b.db")
     assert import_files(there, [tmp_path / "all"]).id == "import-1"
-    before = seen(there), look.pulse(there), look.changes(there)
+    before = seen(there), queries.pulse(there), queries.changes(there)
     again = import_files(there, [tmp_path / "all"])
     assert (again.id, again.runs, again.duplicates, again.ledger_duplicates) == (None, 2, 2, 3)
-    assert (seen(there), look.pulse(there), look.changes(there)) == before
+    assert (seen(there), queries.pulse(there), queries.changes(there)) == before
     with pytest.raises(UnknownAct, match="no act to undo"):
         undo(there, again.id)
     news: list[dict[str, object]] = [
@@ -524,14 +528,14 @@ def test_calls_that_match_no_arm_are_named_most_frequent_first(tmp_path: Path) -
 
     told = [run("r1", "b", "a"), run("r2", "a", "a"), run("r3", "github/create_issue"), run("r4", "c")]
     (tmp_path / "runs").write_bytes(lines(told))
-    desk = desk_at(tmp_path / "a.db")
-    answer = import_files(desk, [tmp_path / "runs"])
+    context = context_at(tmp_path / "a.db")
+    answer = import_files(context, [tmp_path / "runs"])
     assert answer.not_offered == 4
     assert [(one.tool, one.runs) for one in answer.not_offered_calls] == [("a", 2), ("b", 1), ("c", 1)]
-    (one,) = look.posteriors(desk)
+    (one,) = queries.posteriors(context)
     assert (one.alpha, one.beta) == (4, 4)
     (tmp_path / "more").write_bytes(lines([run("r5", "c", "d"), run("r6", "c")]))
-    more = import_files(desk, [tmp_path / "more"]).after(answer)
+    more = import_files(context, [tmp_path / "more"]).after(answer)
     assert [(one.tool, one.runs) for one in more.not_offered_calls] == [
         ("c", 3),
         ("a", 2),
@@ -548,7 +552,7 @@ def test_files_that_were_not_read_are_counted_by_reason_and_ending(tmp_path: Pat
         (folder / f"{number}.json").write_bytes(b'{"a": %d}' % number)
     for name, content in (("a.md", b"# words"), ("b.md", b"words"), ("c.json", b""), (".hidden", b"{}")):
         (folder / name).write_bytes(content)
-    answer = import_files(desk_at(tmp_path / "a.db"), [folder])
+    answer = import_files(context_at(tmp_path / "a.db"), [folder])
     assert len(answer.ignored) == 34
     counted = [(one.files, one.ending, one.first.rsplit("/", 1)[-1]) for one in answer.unread]
     assert counted == [
@@ -562,18 +566,18 @@ def test_files_that_were_not_read_are_counted_by_reason_and_ending(tmp_path: Pat
 
 
 def test_what_a_person_chose_here_is_not_overruled_by_a_file(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    change(desk, "min_pulls", 9)
-    export_file(desk, tmp_path / "all")
+    context = context_at(tmp_path / "a.db")
+    change(context, "min_pulls", 9)
+    export_file(context, tmp_path / "all")
     (tmp_path / "all").write_bytes(
         (tmp_path / "all").read_bytes()
         + lines([{"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]}])
     )
-    other = desk_at(tmp_path / "b.db")
+    other = context_at(tmp_path / "b.db")
     import_files(other, [tmp_path / "all"])
     change(other, "min_pulls", 2)
     import_files(other, [tmp_path / "all"])
-    assert look.frame(other).settings.min_pulls == 2
+    assert queries.frame(other).settings.min_pulls == 2
 
 
 @pytest.mark.parametrize(
@@ -603,13 +607,13 @@ def test_what_a_person_chose_here_is_not_overruled_by_a_file(tmp_path: Path) -> 
     ],
 )
 def test_a_file_that_holds_nothing_usable_changes_nothing(tmp_path: Path, content: bytes) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     (tmp_path / "bad").write_bytes(content)
-    before = look.status(desk)
+    before = queries.status(context)
     with pytest.raises(UnreadableSource) as refused:
-        import_files(desk, [tmp_path / "bad"])
+        import_files(context, [tmp_path / "bad"])
     assert refused.value.next_step
-    assert look.status(desk) == before
+    assert queries.status(context) == before
 
 
 def test_bad_lines_among_good_ones_are_listed_with_number_and_reason(tmp_path: Path) -> None:
@@ -623,7 +627,7 @@ def test_bad_lines_among_good_ones_are_listed_with_number_and_reason(tmp_path: P
         b'{"kind": "run", "uid": "n", "arms": [], "duration_ms": NaN}',
     ]
     (tmp_path / "mixed").write_bytes(b"\n".join([json.dumps(good).encode(), *bad, b""]))
-    answer = import_files(desk_at(tmp_path / "a.db"), [tmp_path / "mixed"])
+    answer = import_files(context_at(tmp_path / "a.db"), [tmp_path / "mixed"])
     assert (answer.runs, answer.rejected_count) == (1, len(bad))
     assert [line.line for line in answer.rejected] == [2, 3, 4, 5, 6, 7]
     assert all(line.reason and line.file.endswith("mixed") for line in answer.rejected)
@@ -637,7 +641,7 @@ def test_a_reward_of_an_arm_its_run_was_without_is_rejected_by_that_reason(tmp_p
         {**told, "id": "2", "arm": "tool:other:a", "context": {"run": "gone"}},
     ]
     (tmp_path / "mixed").write_bytes(lines([{"kind": "arm", "key": "tool:other:b"}, run, *rewards]))
-    answer = import_files(desk_at(tmp_path / "a.db"), [tmp_path / "mixed"])
+    answer = import_files(context_at(tmp_path / "a.db"), [tmp_path / "mixed"])
     assert [line.reason for line in answer.rejected] == [
         "tool:other:b was not in the prompt of run 1, so that run says nothing about it.",
         "Reward '2' names run 'gone', which is not here.",
@@ -647,27 +651,27 @@ def test_a_reward_of_an_arm_its_run_was_without_is_rejected_by_that_reason(tmp_p
 def test_an_import_under_way_is_seen_by_nobody_and_one_cut_short_never_was(tmp_path: Path) -> None:
     run = {"kind": "run", "arms": ["tool:other:a"], "calls": ["a"]}
     (tmp_path / "long").write_bytes(lines([{**run, "uid": f"r{number}"} for number in range(5_000)]))
-    desk, other = desk_at(tmp_path / "a.db"), desk_at(tmp_path / "a.db")
+    context, other = context_at(tmp_path / "a.db"), context_at(tmp_path / "a.db")
     n_bytes = (tmp_path / "long").stat().st_size
     at: list[int] = []
 
     def stop_half_way(_: Opened, __: Source, n_read: int) -> None:
-        assert look.imports(other) == ()
+        assert queries.imports(other) == ()
         at.append(n_read)
         if n_read > n_bytes / 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        import_files(desk, [tmp_path / "long"], progress=stop_half_way)
+        import_files(context, [tmp_path / "long"], progress=stop_half_way)
     assert 0 < at[-1] < n_bytes
-    assert look.imports(desk) == ()
-    assert look.status(desk).runs == 0
+    assert queries.imports(context) == ()
+    assert queries.status(context).runs == 0
 
 
 def test_only_the_first_hundred_rejected_lines_are_listed(tmp_path: Path) -> None:
     good = {"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]}
     (tmp_path / "mixed").write_bytes(lines([good]) + b"{\n" * 150)
-    answer = import_files(desk_at(tmp_path / "a.db"), [tmp_path / "mixed"])
+    answer = import_files(context_at(tmp_path / "a.db"), [tmp_path / "mixed"])
     assert (len(answer.rejected), answer.rejected_count) == (100, 150)
 
 
@@ -675,7 +679,7 @@ def test_a_rejected_line_is_named_as_it_is_written_but_for_what_can_not_be_print
     run = {"kind": "run", "uid": "r", "calls": ["a"]}
     told = [{**run, "arms": [name]} for name in ("обзор", "חיפוש", "a\u202eb")]
     (tmp_path / "names").write_bytes(lines([{**run, "arms": ["tool:other:a"]}, *told]))
-    answer = import_files(desk_at(tmp_path / "a.db"), [tmp_path / "names"])
+    answer = import_files(context_at(tmp_path / "a.db"), [tmp_path / "names"])
     assert [line.reason.split("got ")[1].split(" ")[0].rstrip(".") for line in answer.rejected] == [
         "'обзор'",
         "'חיפוש'",
@@ -692,23 +696,23 @@ def test_what_stands_is_what_the_longest_standing_import_says(
     random = Random(seed)
     n_stages = len(growing.stages)
     direct = [_only(growing, tmp_path, stage) for stage in range(n_stages)]
-    nothing = seen(desk_at(tmp_path / "nothing.db"))
-    desk = desk_at(tmp_path / "walk.db")
+    nothing = seen(context_at(tmp_path / "nothing.db"))
+    context = context_at(tmp_path / "walk.db")
     told: dict[str, int] = {}
     standing: set[str] = set()
     for _ in range(16):
         if not told or random.random() < 0.4:
             stage = random.randrange(n_stages)
-            answer = _into(growing, desk, tmp_path, stage)
+            answer = _into(growing, context, tmp_path, stage)
             if answer is not None and answer.id is not None:
                 told[answer.id] = stage
                 standing.add(answer.id)
         else:
             act = random.choice(list(told))
             if act in standing:
-                undo(desk, act)
+                undo(context, act)
             else:
-                redo(desk, act)
+                redo(context, act)
             standing ^= {act}
         longest = max((told[act] for act in standing), default=None)
-        assert seen(desk) == (nothing if longest is None else direct[longest])
+        assert seen(context) == (nothing if longest is None else direct[longest])

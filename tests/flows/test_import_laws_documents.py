@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from core.errors import UnreadableSource
-from core.flows import look
+from core.flows import queries
 from core.flows.importing import import_files
 from core.flows.undo import redo, undo
 from core.records.run import Unit
 from tests.flows.test_import_laws import Growing, check_growth, check_undo, seen
-from tests.flows.world import desk_at
+from tests.flows.world import context_at
 from tests.formats import test_gemini_cli as gemini
 from tests.formats import test_inspect_log as inspect
 from tests.formats import test_langfuse as langfuse
@@ -106,7 +106,7 @@ def test_real_sources(
     assert sources
     for growing in sources:
         try:
-            growing.into(desk_at(tmp_path / f"{growing.name}-whole.db"), tmp_path, len(growing.stages) - 1)
+            growing.into(context_at(tmp_path / f"{growing.name}-whole.db"), tmp_path, len(growing.stages) - 1)
         except UnreadableSource:
             assert kind == "langfuse-"  # one trace can't be told, however long it is
         else:
@@ -127,9 +127,11 @@ def test_counts_and_posteriors_equal_what_was_computed(
 ) -> None:
     wanted = json.loads((shared_data / "EXPECTED" / f"{table}.json").read_bytes())
     tools = shared_data / name / "tools-by-domain.json"
-    desk = desk_at(tmp_path / "a.db")
-    nothing = seen(desk)
-    answer = import_files(desk, [shared_data / name], unit=unit, tools_file=tools if tools.exists() else None)
+    context = context_at(tmp_path / "a.db")
+    nothing = seen(context)
+    answer = import_files(
+        context, [shared_data / name], unit=unit, tools_file=tools if tools.exists() else None
+    )
     assert (answer.runs, answer.observed, answer.skipped, answer.empty) == (
         wanted["runs"],
         wanted["observed"],
@@ -139,29 +141,31 @@ def test_counts_and_posteriors_equal_what_was_computed(
     assert (answer.duplicates, answer.updated, answer.rejected_count, answer.not_offered) == (0, 0, 0, 0)
     stored = {
         one.arm: [one.alpha, one.beta, one.pulls, one.inclusions]
-        for one in look.posteriors(desk)
+        for one in queries.posteriors(context)
         if one.inclusions
     }
     assert stored == {
         arm["arm"]: [arm["alpha"], arm["beta"], arm["included"], arm["offered_runs"]]
         for arm in wanted["arms"].values()
     }
-    once = seen(desk)
-    again = import_files(desk, [shared_data / name], unit=unit, tools_file=tools if tools.exists() else None)
+    once = seen(context)
+    again = import_files(
+        context, [shared_data / name], unit=unit, tools_file=tools if tools.exists() else None
+    )
     assert (again.duplicates, again.updated) == (again.runs, 0)
     assert again.id is None, "what changes nothing is no act"
-    assert seen(desk) == once
-    undo(desk, answer.id)
-    assert seen(desk) == nothing
-    redo(desk, answer.id)
-    assert seen(desk) == once
+    assert seen(context) == once
+    undo(context, answer.id)
+    assert seen(context) == nothing
+    redo(context, answer.id)
+    assert seen(context) == once
 
 
 def test_results_that_are_here_by_turn_are_refused_by_episode(shared_data: Path, tmp_path: Path) -> None:
     """Those of an agent without a user have no turns, so they come by episode only."""
-    desk = desk_at(tmp_path / "a.db")
-    import_files(desk, [shared_data / "tau2-results"], unit="turn")
-    answer = import_files(desk, [shared_data / "tau2-results"], unit="episode")
+    context = context_at(tmp_path / "a.db")
+    import_files(context, [shared_data / "tau2-results"], unit="turn")
+    answer = import_files(context, [shared_data / "tau2-results"], unit="episode")
     assert (answer.runs, answer.rejected_count) == (40, 100)
     assert "by turn; by episode its calls would count twice" in answer.rejected[0].reason
 
@@ -169,7 +173,7 @@ def test_results_that_are_here_by_turn_are_refused_by_episode(shared_data: Path,
 def test_a_folder_with_a_trace_that_can_t_be_told_imports_the_others(
     shared_data: Path, tmp_path: Path
 ) -> None:
-    answer = import_files(desk_at(tmp_path / "a.db"), [shared_data / "langfuse-trace"])
+    answer = import_files(context_at(tmp_path / "a.db"), [shared_data / "langfuse-trace"])
     assert (answer.runs, answer.observed, answer.skipped, answer.rejected_count) == (6, 4, 2, 1)
     assert "beeai" in answer.rejected[0].file
     assert "name the tool" in answer.rejected[0].reason

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, multiple, precondition, rule, run_state_machine_as_test
 
 from core.errors import ArmscopeError, UnreadableSource
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.importing.files import Steps, import_in_steps
@@ -39,7 +39,7 @@ from core.records.times import HOUR_MS
 from tests.flows.history import ARMS, History, line_of, made_of
 from tests.flows.test_import_laws import Growing, synthetic
 from tests.flows.test_machine import UIDS, WORDS, Machine, Made, Words, arm_line, tell
-from tests.flows.world import IN_PARTS, START_MS, desk_at
+from tests.flows.world import IN_PARTS, START_MS, context_at
 
 
 class InParts(Machine):
@@ -49,7 +49,7 @@ class InParts(Machine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.slow = replace(self.desk, pace=IN_PARTS)
+        self.slow = replace(self.context, pace=IN_PARTS)
         self.steps: Steps | None = None
         self.told: list[tuple[str, int]] = []
         self.named: list[Words] = []
@@ -77,14 +77,14 @@ class InParts(Machine):
     def go_on(self) -> Made:
         """Another part; after the last it stands."""
         assert self.steps is not None
-        revision = look.pulse(self.desk).revision
+        revision = queries.pulse(self.context).revision
         try:
             next(self.steps)
         except StopIteration as end:
             self.steps = None
             return self._stands(end.value.id, revision)
-        assert look.pulse(self.desk).revision == revision
-        assert look.verify(self.desk).clean
+        assert queries.pulse(self.context).revision == revision
+        assert queries.verify(self.context).clean
         return multiple()
 
     @precondition(lambda self: self.steps is not None)
@@ -97,13 +97,13 @@ class InParts(Machine):
 
     def _stands(self, act: str | None, revision: int) -> Made:
         goes_on = self.latest is not None and not self.undos.is_undone(self.latest)
-        if look.pulse(self.desk).revision == revision:
+        if queries.pulse(self.context).revision == revision:
             assert act == (self.latest if goes_on else None), "what changes nothing makes no act"
             return multiple()
         assert act is not None
         assert (act == self.latest) == goes_on
         number = self.imports[act] = int(act.removeprefix("import-"))
-        revision = look.pulse(self.desk).revision
+        revision = queries.pulse(self.context).revision
         tell(self.model, self.told, self.named, import_no=number, revision=revision)
         return multiple() if act == self.latest else act
 
@@ -147,19 +147,19 @@ class Twins:
             (folder / name).mkdir()
         self.n_done = 0
         self.parts, self.once = [
-            replace(desk_at(folder / name / "a.db"), clock=lambda: START_MS + self.n_done * HOUR_MS // 3)
+            replace(context_at(folder / name / "a.db"), clock=lambda: START_MS + self.n_done * HOUR_MS // 3)
             for name in ("parts", "once")
         ]
         self.parts = replace(self.parts, pace=IN_PARTS)
         self.were_busy = False
 
-    def do(self, act: Callable[[Desk], object]) -> None:
+    def do(self, act: Callable[[Context], object]) -> None:
         """The same to both, with the same answer."""
         self.n_done += 1
         assert _answered(self.once, act) == _answered(self.parts, act)
 
     def take(
-        self, file: Path, unit: Unit | None = None, between: Iterable[Callable[[Desk], object]] = ()
+        self, file: Path, unit: Unit | None = None, between: Iterable[Callable[[Context], object]] = ()
     ) -> None:
         """An import, and what is done between its parts."""
         with closing(import_in_steps(self.parts, open_sources([file], unit=unit))) as steps:
@@ -167,7 +167,7 @@ class Twins:
         assert _told(answer) == _told(import_files(self.once, [file], unit=unit))
         self.check()
 
-    def _go_through(self, steps: Steps, between: Iterator[Callable[[Desk], object]]) -> ImportAnswer:
+    def _go_through(self, steps: Steps, between: Iterator[Callable[[Context], object]]) -> ImportAnswer:
         while True:
             try:
                 next(steps)
@@ -181,14 +181,14 @@ class Twins:
 
     def check(self) -> None:
         """Both say the same, to the letter; arms that were met in another order are listed in another order."""
-        assert look.verify(self.parts).clean
+        assert queries.verify(self.parts).clean
         in_order = not self.were_busy
         assert said_by(self.parts, in_order=in_order) == said_by(self.once, in_order=in_order)
 
 
-def _answered(desk: Desk, act: Callable[[Desk], object]) -> object:
+def _answered(context: Context, act: Callable[[Context], object]) -> object:
     try:
-        return _told(act(desk))
+        return _told(act(context))
     except ArmscopeError as problem:
         return type(problem), _told(problem.problem)
 
@@ -198,10 +198,10 @@ def _told(answer: object) -> str:
     return re.sub(r"\brun [0-9,]+", "run", msgspec.json.encode(answer).decode())
 
 
-def said_by(desk: Desk, *, in_order: bool) -> list[dict[str, object]]:
+def said_by(context: Context, *, in_order: bool) -> list[dict[str, object]]:
     """Its export. Revisions are only what they put in order; so are the numbers that arms are listed by."""
-    file = desk.store.path.with_suffix(".jsonl")
-    export_file(desk, file)
+    file = context.store.path.with_suffix(".jsonl")
+    export_file(context, file)
     told = [msgspec.json.decode(line) for line in file.read_bytes().splitlines()]
     file.unlink()
     places = {place: n for n, place in enumerate(sorted({one.get("revision", 0) for one in told}))}
@@ -241,33 +241,33 @@ def _meanwhile(seed: int, folder: Path) -> None:
     random = Random(seed)
     other = History(folder / "other", seed)
     other.play(25)
-    change(other.desk, "meta_tools", ["message", "a"])
+    change(other.context, "meta_tools", ["message", "a"])
     twins = Twins(folder)
     for length in (10, 25):
         other.play(length)
         file = folder / f"{length}.jsonl"
-        export_file(other.desk, file)
+        export_file(other.context, file)
         for act in [_act(random) for _ in range(3)]:
             twins.do(act)
         twins.take(file, between=iter(lambda: _act(random), None))
 
 
-def _act(random: Random) -> Callable[[Desk], object]:
+def _act(random: Random) -> Callable[[Context], object]:
     """Something that is done to both twins alike."""
     arm, number, uid = random.choice(ARMS), random.randrange(1, 4), f"run-{random.randrange(8)}"
     rank, value = random.randrange(4), random.choice([0.0, 0.25, 1.0])
-    acts: list[Callable[[Desk], object]] = [
-        lambda desk: record(desk, made_of(uid, rank)),
-        lambda desk: record(desk, made_of(uid, rank)),
-        lambda desk: reward(desk, arm, value),
-        lambda desk: reward(desk, arm, value, run=uid, correct=number == 1, key=f"{arm} {number}"),
-        lambda desk: reset(desk, arms=[arm]),
-        lambda desk: note(desk, arm, "seen"),
-        lambda desk: change(desk, "mode", random_mode(number)),
-        lambda desk: undo(desk, f"reward-{number}"),
-        lambda desk: undo(desk, f"reset-{number}"),
-        lambda desk: redo(desk, f"reset-{number}"),
-        lambda desk: undo(desk, f"setting-{number}"),
+    acts: list[Callable[[Context], object]] = [
+        lambda context: record(context, made_of(uid, rank)),
+        lambda context: record(context, made_of(uid, rank)),
+        lambda context: reward(context, arm, value),
+        lambda context: reward(context, arm, value, run=uid, correct=number == 1, key=f"{arm} {number}"),
+        lambda context: reset(context, arms=[arm]),
+        lambda context: note(context, arm, "seen"),
+        lambda context: change(context, "mode", random_mode(number)),
+        lambda context: undo(context, f"reward-{number}"),
+        lambda context: undo(context, f"reset-{number}"),
+        lambda context: redo(context, f"reset-{number}"),
+        lambda context: undo(context, f"setting-{number}"),
     ]
     return random.choice(acts)
 
@@ -295,5 +295,5 @@ def test_real_runs_are_the_same_in_parts(
     twins = Twins(tmp_path)
     twins.parts = replace(twins.parts, pace=replace(IN_PARTS, fewest=20, most=20))
     twins.take(shared_data / name, unit)
-    twins.do(lambda desk: undo(desk, "import-1"))
+    twins.do(lambda context: undo(context, "import-1"))
     twins.check()

@@ -14,7 +14,7 @@ from core.flows.importing import import_files
 from core.flows.undo import redo, undo
 from core.formats import sessions
 from tests.flows.test_import_laws import Seen, seen
-from tests.flows.world import desk_at
+from tests.flows.world import context_at
 from tests.formats.agents import AGENTS, NAMED, made_up
 from tests.formats.builders import put
 from tests.formats.test_pi_session import Session as PiSession
@@ -39,17 +39,17 @@ class Joined:
     def __init__(self, folder: Path, parts: Sequence[bytes]) -> None:
         self.folder = folder
         self.parts = [put(folder, part, f"part-{place}.jsonl") for place, part in enumerate(parts)]
-        self._n_desks = 0
+        self._n_contexts = 0
         self.nothing = self.after()
         self.whole = self.after(*self.parts)
 
     def after(self, *files: Path) -> Seen:
-        self._n_desks += 1
-        desk = desk_at(self.folder / f"{self._n_desks}.db")
+        self._n_contexts += 1
+        context = context_at(self.folder / f"{self._n_contexts}.db")
         for file in files:
-            import_files(desk, [file])
-        found = seen(desk)
-        desk.store.close()
+            import_files(context, [file])
+        found = seen(context)
+        context.store.close()
         return found
 
     def check(self, content: bytes) -> None:
@@ -58,21 +58,21 @@ class Joined:
         assert self.after(joined) == self.whole, "alone"
         assert self.after(joined, *self.parts) == self.whole, "before its parts"
         half = len(self.parts) // 2
-        self._n_desks += 1
-        desk = desk_at(self.folder / f"{self._n_desks}.db")
+        self._n_contexts += 1
+        context = context_at(self.folder / f"{self._n_contexts}.db")
         for part in self.parts[:half]:
-            import_files(desk, [part])
-        before = seen(desk)
-        answer = import_files(desk, [joined])
+            import_files(context, [part])
+        before = seen(context)
+        answer = import_files(context, [joined])
         assert answer.updated == 0, "nothing grows by standing beside others"
-        assert seen(desk) == self.whole, "after some of its parts"
-        again = import_files(desk, list(self.parts))
+        assert seen(context) == self.whole, "after some of its parts"
+        again = import_files(context, list(self.parts))
         assert (again.id, again.updated) == (None, 0)
-        undo(desk, answer.id)
-        assert seen(desk) == before
-        redo(desk, answer.id)
-        assert seen(desk) == self.whole
-        desk.store.close()
+        undo(context, answer.id)
+        assert seen(context) == before
+        redo(context, answer.id)
+        assert seen(context) == self.whole
+        context.store.close()
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -132,7 +132,7 @@ def test_a_joined_file_takes_nothing_from_sessions_with_their_reports(tmp_path: 
         put(folder, part, f"{place}.jsonl")
         put(folder, report(durationMs=place), f"{place}.openclaw.txt")
     joined = put(tmp_path, b"".join(parts), "joined.jsonl")
-    apart, before, after = (desk_at(tmp_path / f"{name}.db") for name in ("apart", "before", "after"))
+    apart, before, after = (context_at(tmp_path / f"{name}.db") for name in ("apart", "before", "after"))
     import_files(apart, [folder])
     import_files(after, [folder])
     assert import_files(after, [joined]).id is None
@@ -148,8 +148,8 @@ def test_a_report_beside_several_sessions_is_of_none_of_them(tmp_path: Path) -> 
         folder.mkdir()
         put(folder, b"".join(parts), "s.jsonl")
     put(with_report, report(), "s.openclaw.txt")
-    desks = [desk_at(tmp_path / f"{place}.db") for place in range(2)]
-    import_files(desks[0], [alone])
-    answer = import_files(desks[1], [with_report])
-    assert seen(desks[0]) == seen(desks[1])
+    contexts = [context_at(tmp_path / f"{place}.db") for place in range(2)]
+    import_files(contexts[0], [alone])
+    answer = import_files(contexts[1], [with_report])
+    assert seen(contexts[0]) == seen(contexts[1])
     assert "several sessions" in answer.ignored[0].reason

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from core import explained
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.learn import record_all
 from core.flows.settings import change
 from core.records.arm import Arm
@@ -17,7 +17,7 @@ from core.records.judgement import ALARMS
 from core.records.run import Call, Inventory, Run
 from core.records.times import DAY_MS
 from core.records.view import View
-from tests.flows.world import START_MS, desk_at
+from tests.flows.world import START_MS, context_at
 
 DAY_0 = START_MS - START_MS % DAY_MS
 RATES = {
@@ -60,15 +60,15 @@ def planted(n_days: int = 30, a_day: int = 12) -> list[Run]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    desk = desk_at(tmp_path / "a.db")
-    record_all(desk, planted())
-    change(desk, "budget_tokens", 400)
-    return desk
+def context(tmp_path: Path) -> Context:
+    context = context_at(tmp_path / "a.db")
+    record_all(context, planted())
+    change(context, "budget_tokens", 400)
+    return context
 
 
-def test_every_arm_is_judged_as_it_was_planted(desk: Desk) -> None:
-    found = {arm: one.name for arm, one in look.judgements(desk).items()}
+def test_every_arm_is_judged_as_it_was_planted(context: Context) -> None:
+    found = {arm: one.name for arm, one in queries.judgements(context).items()}
     assert found == {
         "file:workspace:one.md": "poisoned",
         "file:workspace:two.md": "poisoned",
@@ -83,44 +83,47 @@ def test_every_arm_is_judged_as_it_was_planted(desk: Desk) -> None:
     }
 
 
-def test_the_overview_and_the_status_name_the_arms_that_are_judged_to_need_a_look(desk: Desk) -> None:
-    judged = look.judgements(desk)
+def test_the_overview_and_the_status_name_the_arms_that_are_judged_to_need_a_look(context: Context) -> None:
+    judged = queries.judgements(context)
     alarmed = {arm: one.name for arm, one in judged.items() if one.name in ALARMS}
     listed = {
-        arm: item.kind for item in look.overview(desk).attention for arm in item.arms if item.kind in ALARMS
+        arm: item.kind
+        for item in queries.overview(context).attention
+        for arm in item.arms
+        if item.kind in ALARMS
     }
     assert listed == alarmed
     counted = {name: list(alarmed.values()).count(name) for name in alarmed.values()}
-    assert look.status(desk).need_a_look == counted
+    assert queries.status(context).need_a_look == counted
 
 
-def test_what_a_door_hands_out_is_the_judgement_with_its_evidence(desk: Desk) -> None:
-    judged = look.judgements(desk)
-    for told in look.judged_posteriors(desk):
+def test_what_a_door_hands_out_is_the_judgement_with_its_evidence(context: Context) -> None:
+    judged = queries.judgements(context)
+    for told in queries.judged_posteriors(context):
         one = judged[told.arm]
         assert (told.judgement, told.chance, told.chance_error) == (one.name, one.chance, one.chance_error)
         assert (told.mean_since is None) == (one.recent is None)
         said = explained.judgement(one, since="then")
         assert said
         assert ("then" in said) == (one.recent is not None)
-    (drifts,) = [one for one in look.judged_posteriors(desk) if one.arm == "tool:other:drifts"]
+    (drifts,) = [one for one in queries.judged_posteriors(context) if one.arm == "tool:other:drifts"]
     assert drifts.mean_since is not None
     assert drifts.mean_before is not None
     assert drifts.mean_since < drifts.mean < drifts.mean_before
-    assert [one.arm for one in look.judged_posteriors(desk, View(types=("file",)))] == [
+    assert [one.arm for one in queries.judged_posteriors(context, View(types=("file",)))] == [
         "file:workspace:one.md",
         "file:workspace:two.md",
     ]
 
 
-def test_as_of_an_earlier_day_nothing_had_changed_yet(desk: Desk) -> None:
-    found = look.judgements(desk, View(until_ms=DAY_0 + 20 * DAY_MS))
+def test_as_of_an_earlier_day_nothing_had_changed_yet(context: Context) -> None:
+    found = queries.judgements(context, View(until_ms=DAY_0 + 20 * DAY_MS))
     assert not {one.name for one in found.values()} & {"poisoned", "drifting", "rising"}
     assert "tool:other:new" not in found
 
 
-def test_an_arm_has_one_chance_whoever_asks(desk: Desk) -> None:
-    seen = look.inclusion(desk)
-    for one in look.judgements(desk).values():
+def test_an_arm_has_one_chance_whoever_asks(context: Context) -> None:
+    seen = queries.inclusion(context)
+    for one in queries.judgements(context).values():
         assert (one.chance, one.break_even) == (seen.arms[one.arm].chance, seen.arms[one.arm].break_even_mean)
-    assert look.judgements(desk, inclusion=seen) == look.judgements(desk)
+    assert queries.judgements(context, inclusion=seen) == queries.judgements(context)

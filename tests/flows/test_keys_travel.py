@@ -15,20 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import Conflict
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.bundle import export_bundle
+from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.learn import record_all
 from core.flows.learners import create_learner
 from core.flows.note import note
-from core.flows.passport import export_package
 from core.flows.reset import reset
 from core.flows.reward import reward, reward_all
 from core.flows.undo import redo, undo
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 from core.records.reward import RewardAnswer, RewardOrder
-from tests.flows.world import desk_at, memory_folder, run_of
+from tests.flows.world import context_at, memory_folder, run_of
 from tests.formats.builders import lines
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
@@ -37,49 +37,50 @@ OUTCOMES: st.SearchStrategy[RewardOutcome | None] = st.none() | st.sampled_from(
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    desk = desk_at(tmp_path / "a.db")
-    record_all(desk, [run_of("r"), run_of("s")])
-    return desk
+def context(tmp_path: Path) -> Context:
+    context = context_at(tmp_path / "a.db")
+    record_all(context, [run_of("r"), run_of("s")])
+    return context
 
 
-def exported(desk: Desk, path: Path) -> Path:
-    export_file(desk, path)
+def exported(context: Context, path: Path) -> Path:
+    export_file(context, path)
     return path
 
 
-def zipped(desk: Desk, path: Path) -> Path:
+def zipped(context: Context, path: Path) -> Path:
     path = path.with_suffix(".zip")
-    export_package(desk, path)
+    export_bundle(context, path)
     return path
 
 
-def told(desk: Desk, *records: object) -> ImportAnswer:
+def told(context: Context, *records: object) -> ImportAnswer:
     """Lines by hand, imported; their file has the name of the next revision."""
-    path = desk.store.path.with_name(f"told-{look.pulse(desk).revision}.jsonl")
+    path = context.store.path.with_name(f"told-{queries.pulse(context).revision}.jsonl")
     path.write_bytes(lines([{"armscope": 1, "kind": "learner", "name": "x"}, *records]))
-    return import_files(desk, [path])
+    return import_files(context, [path])
 
 
-def numbers(desk: Desk) -> list[tuple[str, float, float, int]]:
-    assert look.verify(desk).clean
-    return [(one.arm, one.alpha, one.beta, one.pulls) for one in look.posteriors(desk)]
+def numbers(context: Context) -> list[tuple[str, float, float, int]]:
+    assert queries.verify(context).clean
+    return [(one.arm, one.alpha, one.beta, one.pulls) for one in queries.posteriors(context)]
 
 
-def same(desk: Desk, answer: RewardAnswer, first: RewardAnswer) -> bool:
+def same(context: Context, answer: RewardAnswer, first: RewardAnswer) -> bool:
     """The same answer under this learner's id, which names a reward of the same content."""
-    (given,) = [one for one in look.rewards(desk) if one.id == answer.id]
+    (given,) = [one for one in queries.rewards(context) if one.id == answer.id]
     assert (given.arm, given.reward, given.kind) == (first.arm, first.reward, first.kind)
     return msgspec.structs.replace(answer, id=first.id) == first
 
 
 @pytest.mark.parametrize("way", [exported, zipped])
 def test_a_request_sent_again_to_a_restored_learner_counts_once(
-    desk: Desk, tmp_path: Path, way: Callable[[Desk, Path], Path]
+    context: Context, tmp_path: Path, way: Callable[[Context, Path], Path]
 ) -> None:
-    reward(desk, C, 0.5)  # so that numbers there differ from those here
+    reward(context, C, 0.5)  # so that numbers there differ from those here
     undo(
-        desk, told(desk, {"kind": "reward", "id": "x", "arm": A, "observation": "feedback", "reward": 0.0}).id
+        context,
+        told(context, {"kind": "reward", "id": "x", "arm": A, "observation": "feedback", "reward": 0.0}).id,
     )
     orders = [
         RewardOrder(arm=A, value=0.1234567, reason="half an answer", key=LONG),
@@ -87,21 +88,21 @@ def test_a_request_sent_again_to_a_restored_learner_counts_once(
         RewardOrder(arm=A, value=0.0, run="r", correct=True, key="clé/\u2028'; --"),
         RewardOrder(arm="tool:other:new", key="made", create=True),
     ]
-    first = reward_all(desk, orders)
-    written = note(desk, A, "slow on Mondays", key="n")
-    reset(desk, arms=[A])
-    undo(desk, first[1].id)
-    there = desk_at(tmp_path / "b.db")
-    import_files(there, [way(desk, tmp_path / "out.jsonl")])
+    first = reward_all(context, orders)
+    written = note(context, A, "slow on Mondays", key="n")
+    reset(context, arms=[A])
+    undo(context, first[1].id)
+    there = context_at(tmp_path / "b.db")
+    import_files(there, [way(context, tmp_path / "out.jsonl")])
     before = numbers(there)
-    assert before == numbers(desk)
+    assert before == numbers(context)
     again = reward_all(there, orders)
     assert all(same(there, *both) for both in zip(again, first, strict=True))
     assert again[0].rounded
     assert note(there, A, " slow on Mondays ", key="n") == written
     assert numbers(there) == before
-    assert len(look.rewards(there)) == 5
-    assert len(look.notes(there, A)) == 1
+    assert len(queries.rewards(there)) == 5
+    assert len(queries.notes(there, A)) == 1
     with pytest.raises(Conflict, match=r"already stands for reward-\d: 0.123457 for tool:other:a"):
         reward(there, A, 0.2, reason="half an answer", key=LONG)
     with pytest.raises(Conflict, match="already stands for note-1"):
@@ -111,47 +112,49 @@ def test_a_request_sent_again_to_a_restored_learner_counts_once(
     assert numbers(there) == before
 
 
-def test_another_learner_of_the_same_database_answers_too(desk: Desk, tmp_path: Path) -> None:
-    first = reward(desk, A, 0.25, key="k")
-    there = replace(desk.of("copy"), identity=lambda: "test:copy")
+def test_another_learner_of_the_same_database_answers_too(context: Context, tmp_path: Path) -> None:
+    first = reward(context, A, 0.25, key="k")
+    there = replace(context.of("copy"), identity=lambda: "test:copy")
     create_learner(there, "copy")
-    import_files(there, [zipped(desk, tmp_path / "out")])
+    import_files(there, [zipped(context, tmp_path / "out")])
     assert same(there, reward(there, A, 0.25, key="k"), first)
-    assert numbers(there) == numbers(desk)
+    assert numbers(there) == numbers(context)
 
 
-def test_keys_go_on_with_every_further_journey(desk: Desk, tmp_path: Path) -> None:
-    first = reward(desk, A, 0.25, key="k")
-    once, twice = desk_at(tmp_path / "b.db"), desk_at(tmp_path / "c.db")
-    import_files(once, [exported(desk, tmp_path / "a.jsonl")])
+def test_keys_go_on_with_every_further_journey(context: Context, tmp_path: Path) -> None:
+    first = reward(context, A, 0.25, key="k")
+    once, twice = context_at(tmp_path / "b.db"), context_at(tmp_path / "c.db")
+    import_files(once, [exported(context, tmp_path / "a.jsonl")])
     import_files(twice, [exported(once, tmp_path / "b.jsonl")])
     assert same(twice, reward(twice, A, 0.25, key="k"), first)
-    assert numbers(twice) == numbers(desk)
+    assert numbers(twice) == numbers(context)
 
 
-def test_a_request_that_was_sent_to_both_counts_once_where_they_meet(desk: Desk, tmp_path: Path) -> None:
+def test_a_request_that_was_sent_to_both_counts_once_where_they_meet(
+    context: Context, tmp_path: Path
+) -> None:
     """It was answered, the answer was lost with the machine, and it was sent again before the export was read."""
-    reward(desk, A, 0.25, key="k")
-    note(desk, A, "slow", key="n")
-    there = desk_at(tmp_path / "b.db")
+    reward(context, A, 0.25, key="k")
+    note(context, A, "slow", key="n")
+    there = context_at(tmp_path / "b.db")
     record_all(there, [run_of("r"), run_of("s")])
     answer, written = reward(there, A, 0.25, key="k"), note(there, A, "slow", key="n")
     before = numbers(there)
-    act = import_files(there, [exported(desk, tmp_path / "a.jsonl")])
+    act = import_files(there, [exported(context, tmp_path / "a.jsonl")])
     assert (act.id, act.ledger, act.rejected_count) == (None, 2, 0), "nothing of it is new"
-    assert (numbers(there), len(look.notes(there, A))) == (before, 1)
+    assert (numbers(there), len(queries.notes(there, A))) == (before, 1)
     assert (reward(there, A, 0.25, key="k"), note(there, A, "slow", key="n")) == (answer, written)
 
 
-def test_other_content_under_a_key_is_refused_and_named(desk: Desk, tmp_path: Path) -> None:
-    reward(desk, A, 0.25, key="k")
-    note(desk, A, "slow", key="n")
-    there = desk_at(tmp_path / "b.db")
+def test_other_content_under_a_key_is_refused_and_named(context: Context, tmp_path: Path) -> None:
+    reward(context, A, 0.25, key="k")
+    note(context, A, "slow", key="n")
+    there = context_at(tmp_path / "b.db")
     record_all(there, [run_of("r"), run_of("s")])
     reward(there, B, 1.0, key="k")
     reward(there, B, 1.0, key="n")
     before = numbers(there)
-    act = import_files(there, [exported(desk, tmp_path / "a.jsonl")])
+    act = import_files(there, [exported(context, tmp_path / "a.jsonl")])
     assert [one.reason for one in act.rejected] == [
         "The idempotency key 'k' already stands for reward-1: 1 for tool:other:b.",
         "The idempotency key 'n' already stands for reward-2: 1 for tool:other:b.",
@@ -159,11 +162,13 @@ def test_other_content_under_a_key_is_refused_and_named(desk: Desk, tmp_path: Pa
     assert numbers(there) == before
 
 
-def test_a_key_is_free_again_while_the_import_that_told_it_is_undone(desk: Desk, tmp_path: Path) -> None:
-    reward(desk, A, 0.25, key="k")
-    there = desk_at(tmp_path / "b.db")
+def test_a_key_is_free_again_while_the_import_that_told_it_is_undone(
+    context: Context, tmp_path: Path
+) -> None:
+    reward(context, A, 0.25, key="k")
+    there = context_at(tmp_path / "b.db")
     record_all(there, [run_of("r"), run_of("s")])
-    act = import_files(there, [exported(desk, tmp_path / "a.jsonl")])
+    act = import_files(there, [exported(context, tmp_path / "a.jsonl")])
     undo(there, act.id)
     mine = reward(there, B, 1.0, key="k")
     assert mine.arm == B
@@ -173,7 +178,7 @@ def test_a_key_is_free_again_while_the_import_that_told_it_is_undone(desk: Desk,
     assert reward(there, B, 1.0, key="k") == mine, "what was said here directly holds the key"
     with pytest.raises(Conflict):
         reward(there, A, 0.25, key="k")
-    further = desk_at(tmp_path / "c.db")
+    further = context_at(tmp_path / "c.db")
     assert import_files(further, [exported(there, tmp_path / "b.jsonl")]).rejected_count == 0
     assert numbers(further) == numbers(there), "only what holds the key goes along"
 
@@ -181,37 +186,37 @@ def test_a_key_is_free_again_while_the_import_that_told_it_is_undone(desk: Desk,
 KEYED = ["k1", "k2", "k3"]
 
 
-def told_again(tmp_path: Path) -> tuple[Desk, Desk, str | None]:
+def told_again(tmp_path: Path) -> tuple[Context, Context, str | None]:
     """A learner with three keyed rewards, a correction and a note; one that read its export, took that back, and was
     asked for all of it directly; and the import it took back.
     """
-    desk = desk_at(tmp_path / "a.db")
-    record_all(desk, [run_of(f"r{number}") for number in range(5)])
+    context = context_at(tmp_path / "a.db")
+    record_all(context, [run_of(f"r{number}") for number in range(5)])
 
-    def ask(there: Desk) -> None:
+    def ask(there: Context) -> None:
         for number, key in enumerate(KEYED):
             reward(there, A, number / 2, key=key)
         reward(there, A, 0.25, run="r1", correct=True, key="c")
         note(there, A, "slow", key="n")
 
-    ask(desk)
-    there = desk_at(tmp_path / "b.db")
-    act = import_files(there, [exported(desk, tmp_path / "a.jsonl")]).id
+    ask(context)
+    there = context_at(tmp_path / "b.db")
+    act = import_files(there, [exported(context, tmp_path / "a.jsonl")]).id
     undo(there, act)
     record_all(there, [run_of(f"r{number}") for number in range(5)])
     ask(there)
-    return desk, there, act
+    return context, there, act
 
 
 def test_an_import_that_stands_again_leaves_out_what_was_asked_for_meanwhile(tmp_path: Path) -> None:
-    desk, there, act = told_again(tmp_path)
+    context, there, act = told_again(tmp_path)
     wanted = numbers(there)
-    assert wanted == numbers(desk)
+    assert wanted == numbers(context)
     back = redo(there, act)
     assert back.left_out == 5
     assert numbers(there) == wanted
-    assert len(look.notes(there, A)) == 1
-    further = desk_at(tmp_path / "c.db")
+    assert len(queries.notes(there, A)) == 1
+    further = context_at(tmp_path / "c.db")
     answer = import_files(further, [exported(there, tmp_path / "b.jsonl")])
     assert (answer.ledger, answer.ledger_duplicates, numbers(further)) == (5, 0, wanted)
     assert import_files(there, [tmp_path / "a.jsonl"]).id is None, "nothing of it is new"
@@ -222,22 +227,22 @@ def test_an_import_that_stands_again_leaves_out_what_was_asked_for_meanwhile(tmp
 
 
 def test_a_key_that_two_imports_used_for_different_things_stands_once(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     line = {"kind": "reward", "observation": "feedback", "reward": 0.5, "key": "k"}
-    first = told(desk, line | {"id": "x1", "arm": A})
-    undo(desk, first.id)
-    second = told(desk, line | {"id": "x2", "arm": B})
+    first = told(context, line | {"id": "x1", "arm": A})
+    undo(context, first.id)
+    second = told(context, line | {"id": "x2", "arm": B})
 
     def counted() -> list[str]:
-        return [arm for arm, _, _, pulls in numbers(desk) if pulls]
+        return [arm for arm, _, _, pulls in numbers(context) if pulls]
 
-    assert redo(desk, first.id).left_out == 1
+    assert redo(context, first.id).left_out == 1
     assert counted() == [B]
-    undo(desk, second.id)
+    undo(context, second.id)
     assert counted() == [A], "nothing holds its key any more"
-    redo(desk, second.id)
+    redo(context, second.id)
     assert counted() == [B], "whatever the order"
-    undo(desk, first.id)
+    undo(context, first.id)
     assert counted() == [B]
 
 
@@ -250,14 +255,16 @@ def test_a_key_that_stands_twice_is_found(tmp_path: Path) -> None:
     driver.execute("UPDATE observation SET standing = 1")
     driver.commit()
     driver.close()
-    found = look.verify(desk_at(there.store.path))
+    found = queries.verify(context_at(there.store.path))
     assert not found.clean
     assert {one.table for _, one in found.found} >= {"observation", "posterior"}
 
 
-def test_exports_without_keys_are_read_as_before_and_learn_them_later(desk: Desk, tmp_path: Path) -> None:
-    first = reward(desk, A, 0.25, key="k")
-    file = exported(desk, tmp_path / "a.jsonl")
+def test_exports_without_keys_are_read_as_before_and_learn_them_later(
+    context: Context, tmp_path: Path
+) -> None:
+    first = reward(context, A, 0.25, key="k")
+    file = exported(context, tmp_path / "a.jsonl")
     records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     for one in records:
         one.pop("reply", None)
@@ -265,25 +272,25 @@ def test_exports_without_keys_are_read_as_before_and_learn_them_later(desk: Desk
             del one["key"]
     older = tmp_path / "older.jsonl"
     older.write_bytes(lines(records))
-    there = desk_at(tmp_path / "b.db")
+    there = context_at(tmp_path / "b.db")
     assert import_files(there, [older]).rejected_count == 0
-    assert numbers(there) == numbers(desk)
+    assert numbers(there) == numbers(context)
     import_files(there, [file])
     assert same(there, reward(there, A, 0.25, key="k"), first)
-    assert numbers(there) == numbers(desk)
+    assert numbers(there) == numbers(context)
 
 
-def test_a_key_by_hand_stands_for_the_request_that_says_the_same(desk: Desk) -> None:
+def test_a_key_by_hand_stands_for_the_request_that_says_the_same(context: Context) -> None:
     line = {"kind": "reward", "id": "x1", "arm": A, "observation": "feedback", "reward": 0.5, "key": "k"}
-    assert told(desk, line | {"context": {"reason": "meh"}}).ledger == 1
-    before = numbers(desk)
-    answer = reward(desk, A, 0.5, reason="meh", key="k")
+    assert told(context, line | {"context": {"reason": "meh"}}).ledger == 1
+    before = numbers(context)
+    answer = reward(context, A, 0.5, reason="meh", key="k")
     assert (answer.id, answer.reward) == ("reward-1", 0.5)
     assert (answer.alpha, answer.beta, answer.pulls) == before[0][1:]
     with pytest.raises(Conflict):
-        reward(desk, A, 0.5, key="k")
-    assert told(desk, line | {"id": "x2", "context": {"reason": "meh"}}).rejected_count == 0
-    assert numbers(desk) == before
+        reward(context, A, 0.5, key="k")
+    assert told(context, line | {"id": "x2", "context": {"reason": "meh"}}).rejected_count == 0
+    assert numbers(context) == before
 
 
 @pytest.mark.parametrize(
@@ -298,12 +305,12 @@ def test_a_key_by_hand_stands_for_the_request_that_says_the_same(desk: Desk) -> 
         {"key": "k", "observation": "correction"},
     ],
 )
-def test_a_key_that_cannot_be_is_refused_with_its_line(desk: Desk, field: dict[str, object]) -> None:
+def test_a_key_that_cannot_be_is_refused_with_its_line(context: Context, field: dict[str, object]) -> None:
     good = {"kind": "reward", "id": "x1", "arm": A, "observation": "feedback", "reward": 0.5}
-    before = numbers(desk)
-    act = told(desk, good | field, good | {"id": "x2", "arm": B})
+    before = numbers(context)
+    act = told(context, good | field, good | {"id": "x2", "arm": B})
     assert act.rejected_count == 1
-    assert numbers(desk)[0] == before[0]
+    assert numbers(context)[0] == before[0]
 
 
 REQUESTS = st.lists(
@@ -332,7 +339,7 @@ def test_whatever_was_asked_gets_the_same_answer_after_the_journey(
         for key, arm, value, outcome, run, correct in requests
     ]
     with TemporaryDirectory(dir=memory_folder()) as folder:
-        here, there = desk_at(Path(folder) / "a.db"), desk_at(Path(folder) / "b.db")
+        here, there = context_at(Path(folder) / "a.db"), context_at(Path(folder) / "b.db")
         record_all(here, [run_of("r"), run_of("s")])
         first = [_answer(here, order) for order in orders]
         for place in undone & set(range(len(first))):
@@ -349,21 +356,21 @@ def test_whatever_was_asked_gets_the_same_answer_after_the_journey(
         assert numbers(there) == before
 
 
-def _answer(desk: Desk, order: RewardOrder) -> RewardAnswer | None:
+def _answer(context: Context, order: RewardOrder) -> RewardAnswer | None:
     """None where the key stands for something else."""
     try:
-        return reward_all(desk, [order])[0]
+        return reward_all(context, [order])[0]
     except Conflict:
         return None
 
 
 def test_a_reward_that_came_undone_keeps_its_key_and_is_no_rejected_line(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     line = {"kind": "reward", "id": "1", "arm": "tool:other:new", "observation": "feedback", "reward": 0.0}
     for n_known in (0, 1):
-        answer = told(desk, {**line, "key": "k", "undone": True})
+        answer = told(context, {**line, "key": "k", "undone": True})
         assert (answer.ledger, answer.ledger_duplicates, answer.rejected) == (1, n_known, ())
-    redo(desk, "reward-1")
-    again = reward(desk, "tool:other:new", 0.0, key="k")
+    redo(context, "reward-1")
+    again = reward(context, "tool:other:new", 0.0, key="k")
     assert (again.id, again.alpha, again.beta, again.pulls) == ("reward-1", 3, 2, 1)
-    assert look.verify(desk).clean
+    assert queries.verify(context).clean

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 )
 
 from core.errors import ArmscopeError, Conflict, NotApplicable, UnknownArm, UnknownRun
-from core.flows import look
+from core.flows import queries
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
@@ -39,7 +39,7 @@ from core.records.reset import Target
 from core.records.reward import RewardAnswer
 from tests.flows.history import ARMS, described, line_of, made_of, said, sayings_of, told_as, told_by
 from tests.flows.model import Model, Reset, Reward, Saying, Telling, Undos, in_millionths
-from tests.flows.world import desk_at, memory_folder
+from tests.flows.world import context_at, memory_folder
 
 UIDS = st.sampled_from([f"run-{number}" for number in range(5)])
 RANKS = st.integers(0, 3)
@@ -87,7 +87,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.folder = TemporaryDirectory(dir=memory_folder())
         self.place = Path(self.folder.name)
-        self.desk = desk_at(self.place / "machine.db")
+        self.context = context_at(self.place / "machine.db")
         self.model, self.undos = Model(), Undos()
         self.rewards: dict[str, Reward] = {}
         self.resets: dict[str, Reset] = {}
@@ -113,10 +113,10 @@ class Machine(RuleBasedStateMachine):
         run = made_of(uid, rank)
         if clashes:
             with pytest.raises(Conflict):
-                record(self.desk, run)
+                record(self.context, run)
             return
-        record(self.desk, run)
-        tell(self.model, [(uid, rank)], [], import_no=0, revision=look.pulse(self.desk).revision)
+        record(self.context, run)
+        tell(self.model, [(uid, rank)], [], import_no=0, revision=queries.pulse(self.context).revision)
 
     @precondition(lambda self: self.model.tellings)
     @rule(data=st.data(), more=st.integers(1, 2))
@@ -135,9 +135,9 @@ class Machine(RuleBasedStateMachine):
         file.write_bytes(b"".join([*map(arm_line, named), *(line_of(uid, rank) for uid, rank in told)]))
         latest = next(reversed(self.imports), None) if goes_on else None
         goes_on = latest is not None and not self.undos.is_undone(latest)
-        revision = look.pulse(self.desk).revision
-        act = import_files(self.desk, [file], continuing=latest).id
-        if look.pulse(self.desk).revision == revision:
+        revision = queries.pulse(self.context).revision
+        act = import_files(self.context, [file], continuing=latest).id
+        if queries.pulse(self.context).revision == revision:
             assert act == (latest if goes_on else None), "what changes nothing makes no act"
             told_more = deepcopy(self.model)
             tell(told_more, told, named, import_no=len(self.imports) + 1, revision=revision + 1)
@@ -147,7 +147,7 @@ class Machine(RuleBasedStateMachine):
         assert act is not None
         assert (act == latest) == goes_on
         number = self.imports[act] = int(act.removeprefix("import-"))
-        tell(self.model, told, named, import_no=number, revision=look.pulse(self.desk).revision)
+        tell(self.model, told, named, import_no=number, revision=queries.pulse(self.context).revision)
         return multiple() if act == latest else act
 
     # Rewards
@@ -189,7 +189,7 @@ class Machine(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(self.answers)))
         content, first = self.answers[key]
         arm, value, outcome, run, correct = content
-        again = reward(self.desk, arm, value, outcome=outcome, run=run, key=key, correct=correct)
+        again = reward(self.context, arm, value, outcome=outcome, run=run, key=key, correct=correct)
         assert again == first
 
     def _reward(
@@ -205,7 +205,7 @@ class Machine(RuleBasedStateMachine):
         content = (arm, value, outcome, run, correct)
 
         def give() -> RewardAnswer:
-            return reward(self.desk, arm, value, outcome=outcome, run=run, key=key, correct=correct)
+            return reward(self.context, arm, value, outcome=outcome, run=run, key=key, correct=correct)
 
         if key in self.answers:
             said, first = self.answers[key]
@@ -222,7 +222,7 @@ class Machine(RuleBasedStateMachine):
             return multiple()
         answer = give()
         number = value if value is not None else OUTCOME_REWARDS[outcome or "accepted"]
-        revision = look.pulse(self.desk).revision
+        revision = queries.pulse(self.context).revision
         self.rewards[answer.id] = Reward(arm, run, in_millionths(number), correct, revision)
         self.model.rewards.append(self.rewards[answer.id])
         if key is not None:
@@ -246,23 +246,23 @@ class Machine(RuleBasedStateMachine):
     def reset_arms(self, arms: set[str], to: Target) -> Made:
         if not arms <= self.model.posteriors().keys():
             with pytest.raises(UnknownArm):
-                reset(self.desk, arms=sorted(arms), target=to)
+                reset(self.context, arms=sorted(arms), target=to)
             return multiple()
-        return self._was_reset(reset(self.desk, arms=sorted(arms), target=to).id, arms, to)
+        return self._was_reset(reset(self.context, arms=sorted(arms), target=to).id, arms, to)
 
     @rule(target=acts, to=TARGETS)
     def reset_all(self, to: Target) -> Made:
         """Arms that are known, but of which nothing stands now, start again with the others."""
         if not self.model.posteriors():
             with pytest.raises(NotApplicable):
-                reset(self.desk, target=to)
+                reset(self.context, target=to)
             return multiple()
         known = {arm for told in self.model.tellings.values() for one in told for arm in one.included}
         known |= {said.arm for said in self.model.sayings}
-        return self._was_reset(reset(self.desk, target=to).id, known, to)
+        return self._was_reset(reset(self.context, target=to).id, known, to)
 
     def _was_reset(self, act: str, arms: set[str], to: Target) -> str:
-        self.resets[act] = Reset(frozenset(arms), to, look.pulse(self.desk).revision)
+        self.resets[act] = Reset(frozenset(arms), to, queries.pulse(self.context).revision)
         self.model.resets.append(self.resets[act])
         return act
 
@@ -270,7 +270,7 @@ class Machine(RuleBasedStateMachine):
     def undo(self, act: str) -> Made:
         """Anything, an undo too; what is undone already is answered as it was."""
         standing = self.undos.standing(act)
-        answer = undo(self.desk, act)
+        answer = undo(self.context, act)
         if standing:
             assert answer.id == standing[-1]
             return multiple()
@@ -289,7 +289,7 @@ class Machine(RuleBasedStateMachine):
     def redo(self, act: str) -> None:
         """Whatever keeps it undone is taken back, the newest first."""
         standing = self.undos.standing(act)
-        answer = redo(self.desk, act)
+        answer = redo(self.context, act)
         first = len(self.undos.targets) + 1
         for number, taken in enumerate(reversed(standing), first):
             self.undos.targets[f"undo-{number}"] = taken
@@ -308,19 +308,19 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def every_posterior_is_what_the_rules_say(self) -> None:
-        assert said(self.desk) == {
+        assert said(self.context) == {
             arm: (float(alpha), float(beta), pulls, inclusions)
             for arm, (alpha, beta, pulls, inclusions) in self.model.posteriors().items()
         }
 
     @invariant()
     def every_arm_is_described_as_those_say_who_stand(self) -> None:
-        assert described(self.desk) == self.model.descriptions()
+        assert described(self.context) == self.model.descriptions()
 
     def teardown(self) -> None:
-        verification = look.verify(self.desk)
+        verification = queries.verify(self.context)
         self._read_its_export()
-        self.desk.store.close()
+        self.context.store.close()
         self.folder.cleanup()
         assert verification.clean, verification.found
 
@@ -328,10 +328,10 @@ class Machine(RuleBasedStateMachine):
         """A learner that reads what this one writes says the same of every arm."""
         if not self.model.posteriors():
             return
-        export_file(self.desk, self.place / "export")
-        other = desk_at(self.place / "other.db")
+        export_file(self.context, self.place / "export")
+        other = context_at(self.place / "other.db")
         import_files(other, [self.place / "export"])
-        told, here = described(other), described(self.desk)
+        told, here = described(other), described(self.context)
         other.store.close()
         assert told == here
 

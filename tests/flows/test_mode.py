@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidSetting
-from core.flows import look
+from core.flows import queries
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
@@ -18,49 +18,49 @@ from core.records.arm import Arm, skill_key
 from core.records.candidate import file_candidate, skill_candidate, tool_candidate
 from core.records.learner import DEFAULT_SEEDS, OPENCLAW_SEEDS, LearnerSettings
 from core.records.run import Call, Inventory, Run
-from tests.flows.world import desk_at, run_of
+from tests.flows.world import context_at, run_of
 
 
 def test_seeds_that_nobody_chose_follow_the_mode(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "runs.db")
-    answer = change(desk, "mode", "openclaw")
+    context = context_at(tmp_path / "runs.db")
+    answer = change(context, "mode", "openclaw")
     assert answer.id is not None
-    assert look.frame(desk).settings == LearnerSettings(mode="openclaw", seed_arms=OPENCLAW_SEEDS)
-    assert [entry.action for entry in look.changes(desk)] == ["setting"]
-    undo(desk, answer.id)
-    assert look.frame(desk).settings == LearnerSettings(seed_arms=DEFAULT_SEEDS)
+    assert queries.frame(context).settings == LearnerSettings(mode="openclaw", seed_arms=OPENCLAW_SEEDS)
+    assert [entry.action for entry in queries.changes(context)] == ["setting"]
+    undo(context, answer.id)
+    assert queries.frame(context).settings == LearnerSettings(seed_arms=DEFAULT_SEEDS)
 
 
 def test_seeds_that_somebody_chose_stay(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "runs.db")
-    change(desk, "seed_arms", ["tool:fs:Read"])
-    change(desk, "mode", "openclaw")
-    assert look.frame(desk).settings.seed_arms == ("tool:fs:Read",)
+    context = context_at(tmp_path / "runs.db")
+    change(context, "seed_arms", ["tool:fs:Read"])
+    change(context, "mode", "openclaw")
+    assert queries.frame(context).settings.seed_arms == ("tool:fs:Read",)
 
 
 @pytest.mark.parametrize("seeds", [None, list(DEFAULT_SEEDS), ["tool:web:WebFetch"]])
 def test_mode_and_seeds_go_along_with_an_export(tmp_path: Path, seeds: list[str] | None) -> None:
-    desk = desk_at(tmp_path / "runs.db")
-    change(desk, "mode", "openclaw")
+    context = context_at(tmp_path / "runs.db")
+    change(context, "mode", "openclaw")
     if seeds is not None:
-        change(desk, "seed_arms", seeds)
-    record(desk, run_of("one"))
-    export_file(desk, tmp_path / "runs.jsonl")
-    other = desk_at(tmp_path / "other.db", learner="copy")
+        change(context, "seed_arms", seeds)
+    record(context, run_of("one"))
+    export_file(context, tmp_path / "runs.jsonl")
+    other = context_at(tmp_path / "other.db", learner="copy")
     import_files(other, [tmp_path / "runs.jsonl"])
-    assert look.frame(other).settings == look.frame(desk).settings
+    assert queries.frame(other).settings == queries.frame(context).settings
 
 
 def test_openclaws_seeds_are_selected_from_its_candidates(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "runs.db")
-    change(desk, "mode", "openclaw")
-    change(desk, "baseline_rate", 0.0)
+    context = context_at(tmp_path / "runs.db")
+    change(context, "mode", "openclaw")
+    change(context, "baseline_rate", 0.0)
     offered = [
         tool_candidate({"name": "WebFetch", "parameters": {}}),
         skill_candidate("coding", 4_000),
         file_candidate("README.md", "x" * 4_000),
     ]
-    chosen = select(desk, offered, budget_tokens=1_000)
+    chosen = select(context, offered, budget_tokens=1_000)
     assert [(one.arm, one.reason) for one in chosen.decisions if one.reason in {"seed", "budget"}] == [
         ("tool:web:WebFetch", "seed"),
         *[(one.arm, "budget") for one in chosen.decisions[1:]],
@@ -69,20 +69,20 @@ def test_openclaws_seeds_are_selected_from_its_candidates(tmp_path: Path) -> Non
 
 
 def test_an_unknown_mode_is_refused(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "runs.db")
+    context = context_at(tmp_path / "runs.db")
     with pytest.raises(InvalidSetting):
-        change(desk, "mode", "guess")
+        change(context, "mode", "guess")
 
 
 def test_a_run_is_judged_by_the_mode_in_force(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "runs.db")
+    context = context_at(tmp_path / "runs.db")
     inventory = Inventory(kind="declared", arms=(Arm(key=skill_key("go")),))
 
     def told(uid: str) -> Run:
         return Run(uid=uid, inventory=inventory, calls=(Call(name="Read"),), texts=("categories",))
 
-    record(desk, told("one"))
-    change(desk, "mode", "openclaw")
-    record(desk, told("two"))
-    (posterior,) = look.posteriors(desk)
+    record(context, told("one"))
+    change(context, "mode", "openclaw")
+    record(context, told("two"))
+    (posterior,) = queries.posteriors(context)
     assert (posterior.alpha, posterior.beta) == (4.0, 2.0)

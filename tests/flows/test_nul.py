@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidInput, UnreadableSource
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.learners import create_learner
@@ -19,7 +19,7 @@ from core.flows.reward import reward
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
-from tests.flows.world import desk_at, run_of, tools
+from tests.flows.world import context_at, run_of, tools
 from tests.store.worlds import lines_file, run_line
 
 A = "tool:other:a"
@@ -29,8 +29,8 @@ def run_with(**fields: object) -> Run:
     return Run(**{"uid": "r", "inventory": tools("a"), **fields})  # type: ignore[arg-type]  # one of them is wrong
 
 
-WAYS: dict[str, Callable[[Desk], object]] = {
-    "A run's uid": lambda desk: record(desk, run_of("a\0b")),
+WAYS: dict[str, Callable[[Context], object]] = {
+    "A run's uid": lambda context: record(context, run_of("a\0b")),
     "session": lambda _: run_with(session="a\0b"),
     "source": lambda _: run_with(source="a\0b"),
     "model": lambda _: run_with(model="a\0b"),
@@ -40,27 +40,27 @@ WAYS: dict[str, Callable[[Desk], object]] = {
     "A call's name": lambda _: run_with(calls=(Call(name="a\0b"),)),
     "not_offered": lambda _: run_with(not_offered=("a\0b",)),
     "label": lambda _: Inventory(kind="declared", arms=(Arm(key=A, label="a\0b"),)),
-    "arm id": lambda desk: reward(desk, "tool:other:a\0b", 1.0, create=True),
-    "A reason": lambda desk: reward(desk, A, 1.0, reason="a\0b"),
-    "An idempotency key": lambda desk: reward(desk, A, 1.0, key="a\0b"),
-    "A note": lambda desk: note(desk, A, "a\0b"),
-    "An idempotency key ": lambda desk: note(desk, A, "text", key="a\0b"),
-    "A reason ": lambda desk: reset(desk, arms=[A], reason="a\0b"),
-    "learner's name": lambda desk: create_learner(desk, "a\0b"),
+    "arm id": lambda context: reward(context, "tool:other:a\0b", 1.0, create=True),
+    "A reason": lambda context: reward(context, A, 1.0, reason="a\0b"),
+    "An idempotency key": lambda context: reward(context, A, 1.0, key="a\0b"),
+    "A note": lambda context: note(context, A, "a\0b"),
+    "An idempotency key ": lambda context: note(context, A, "text", key="a\0b"),
+    "A reason ": lambda context: reset(context, arms=[A], reason="a\0b"),
+    "learner's name": lambda context: create_learner(context, "a\0b"),
     "An actor's name": lambda _: Actor(name="a\0b"),
 }
 
 
 @pytest.mark.parametrize("name", WAYS)
 def test_it_is_refused_with_the_name_of_the_field(tmp_path: Path, name: str) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("first"))
-    before = look.changes(desk), look.status(desk).runs
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("first"))
+    before = queries.changes(context), queries.status(context).runs
     with pytest.raises(InvalidInput, match=name.strip()) as refused:
-        WAYS[name](desk)
+        WAYS[name](context)
     assert "\\x00" in refused.value.problem
     assert "\0" not in str(refused.value)
-    assert (look.changes(desk), look.status(desk).runs) == before
+    assert (queries.changes(context), queries.status(context).runs) == before
 
 
 LINES: list[dict[str, object]] = [
@@ -88,28 +88,28 @@ LINES: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: str(line)[:70])
 def test_a_line_with_it_is_rejected_and_the_others_are_read(tmp_path: Path, line: dict[str, object]) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     told = import_files(
-        desk, [lines_file(tmp_path / "some.jsonl", run_line("sound"), line)], format="armscope"
+        context, [lines_file(tmp_path / "some.jsonl", run_line("sound"), line)], format="armscope"
     )
     assert (told.runs, told.rejected_count) == (1, 1)
     assert "U+0000" in told.rejected[0].reason
     with pytest.raises(UnreadableSource):
-        import_files(desk, [lines_file(tmp_path / "none.jsonl", line)], format="armscope")
+        import_files(context, [lines_file(tmp_path / "none.jsonl", line)], format="armscope")
     for table in ("run", "arm", "observation", "reset", "note", "evidence"):
-        with desk.reading() as snapshot:
-            for row in snapshot.link.rows(f'SELECT * FROM "{table}"'):
+        with context.reading() as snapshot:
+            for row in snapshot.connection.rows(f'SELECT * FROM "{table}"'):
                 assert not [value for value in row if isinstance(value, str) and "\0" in value]
 
 
 def test_what_an_agent_wrote_around_a_place_is_kept_without_it(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     arms = (Arm(key="skill:review:main"), Arm(key="memory:fact:m", content="the build takes nine minutes"))
     said = ("now\0 review it\0", "\0 so the build takes nine minutes \0 there")
     record(
-        desk,
+        context,
         Run(uid="r", inventory=Inventory(kind="declared", arms=arms), calls=(Call(name="x"),), texts=said),
     )
-    seen = [arm.excerpt for arm in look.run(desk, "r").arms if arm.referenced]
+    seen = [arm.excerpt for arm in queries.run(context, "r").arms if arm.referenced]
     assert len(seen) == 2
     assert not [excerpt for excerpt in seen if excerpt is None or "\0" in excerpt]

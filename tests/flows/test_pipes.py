@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from core.errors import UnreadableSource
-from core.flows import look
+from core.flows import queries
 from core.flows.importing import import_files
 from core.formats import Limits
 from tests.conftest import ROOT
 from tests.flows.test_import_laws import seen
-from tests.flows.world import desk_at
+from tests.flows.world import context_at
 from tests.formats.agents import made_up
 from tests.formats.builders import put
 from tests.formats.test_packed import tarred
@@ -46,9 +46,9 @@ def test_standard_input_is_read(tmp_path: Path, name: str, content: bytes) -> No
     done = armscope(tmp_path, "import", name, content=content)
     assert (done.returncode, done.stderr) == (0, b""), done
     assert b"8 runs (prompt) from 1 file (claude-code)" in done.stdout
-    wanted = desk_at(tmp_path / "b.db")
+    wanted = context_at(tmp_path / "b.db")
     import_files(wanted, [put(tmp_path, CONTENT)])
-    found = desk_at(tmp_path / "a.db")
+    found = context_at(tmp_path / "a.db")
     assert seen(found) == seen(wanted)
     if content is CONTENT:
         broken = armscope(tmp_path, "import", name, content=b"\n".join([CONTENT, b"{broken"]) + b"\n")
@@ -56,16 +56,16 @@ def test_standard_input_is_read(tmp_path: Path, name: str, content: bytes) -> No
 
 
 def test_an_export_goes_through_a_pipe(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    import_files(desk, [put(tmp_path, CONTENT)])
-    wanted = look.posteriors(desk)
-    desk.store.close()
+    context = context_at(tmp_path / "a.db")
+    import_files(context, [put(tmp_path, CONTENT)])
+    wanted = queries.posteriors(context)
+    context.store.close()
     exported = armscope(tmp_path, "export", "-", content=b"").stdout
     there = tmp_path / "there"
     there.mkdir()
     done = armscope(there, "import", "-", content=exported)
     assert done.returncode == 0, done
-    assert [(one.arm, one.alpha, one.beta) for one in look.posteriors(desk_at(there / "a.db"))] == [
+    assert [(one.arm, one.alpha, one.beta) for one in queries.posteriors(context_at(there / "a.db"))] == [
         (one.arm, one.alpha, one.beta) for one in wanted
     ]
 
@@ -75,7 +75,7 @@ def test_a_fifo_is_read_to_its_end(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(CONTENT,))
     writer.start()
-    answer = import_files(desk_at(tmp_path / "a.db"), [pipe])
+    answer = import_files(context_at(tmp_path / "a.db"), [pipe])
     writer.join()
     assert answer.runs == 8
 
@@ -85,7 +85,7 @@ def test_a_fifo_is_read_to_its_end(tmp_path: Path) -> None:
 )
 def test_what_never_ends_or_holds_nothing_is_refused(tmp_path: Path, device: str, why: str) -> None:
     with pytest.raises(UnreadableSource, match=why):
-        import_files(desk_at(tmp_path / "a.db"), [Path(device)])
+        import_files(context_at(tmp_path / "a.db"), [Path(device)])
 
 
 def test_a_pipe_has_a_limit(tmp_path: Path) -> None:
@@ -103,14 +103,14 @@ def test_a_pipe_has_a_limit(tmp_path: Path) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     with pytest.raises(UnreadableSource, match=r"at most 1 MiB, got more .*--max"):
-        import_files(desk_at(tmp_path / "a.db"), [pipe], limits=Limits(inflated_bytes=1 << 20))
+        import_files(context_at(tmp_path / "a.db"), [pipe], limits=Limits(inflated_bytes=1 << 20))
     writer.join()
 
 
 @pytest.mark.parametrize("address", ["https://example.org/x.jsonl", "s3://bucket/x", "HTTP://example.org"])
 def test_addresses_are_not_read(tmp_path: Path, address: str) -> None:
     with pytest.raises(UnreadableSource) as refused:
-        import_files(desk_at(tmp_path / "a.db"), [Path(address)])
+        import_files(context_at(tmp_path / "a.db"), [Path(address)])
     assert address in refused.value.problem
     assert "addresses are not read" in refused.value.problem
     assert refused.value.next_step == "Download it first, then import the file."

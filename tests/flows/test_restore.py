@@ -10,108 +10,112 @@ from pathlib import Path
 import pytest
 
 from core.errors import ArmscopeError, Denied, InvalidInput, SchemaMismatch, StoreDamaged
-from core.flows import keep, look
-from core.flows.desk import Desk
+from core.flows import maintenance, queries
+from core.flows.context import Context
 from core.flows.learn import record
 from core.flows.restore import RestorePlan, restore
 from core.flows.reward import reward
 from core.records.actor import Actor
-from tests.flows.world import desk_at, run_of
+from tests.flows.world import context_at, run_of
 
 A = "tool:other:a"
 SCHEMAS = Path(__file__).parents[1] / "store" / "schemas"
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def context(tmp_path: Path) -> Context:
     """Two runs and a backup of them; then a run, two rewards, and another learner with a run."""
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     for uid in ("r1", "r2"):
-        record(desk, run_of(uid))
-    keep.backup(desk, tmp_path / "copy.db")
-    record(desk, run_of("r3"))
-    reward(desk, A, 1.0)
-    reward(desk, A, 0.5)
-    with desk.of("other").writing("settings", create=True):
+        record(context, run_of(uid))
+    maintenance.backup(context, tmp_path / "copy.db")
+    record(context, run_of("r3"))
+    reward(context, A, 1.0)
+    reward(context, A, 0.5)
+    with context.of("other").writing("settings", create=True):
         pass
-    record(desk.of("other"), run_of("r1"))
-    return desk
+    record(context.of("other"), run_of("r1"))
+    return context
 
 
-def test_it_is_there_again_and_what_it_replaced_is_kept(desk: Desk, tmp_path: Path) -> None:
-    before = look.posteriors(desk)
+def test_it_is_there_again_and_what_it_replaced_is_kept(context: Context, tmp_path: Path) -> None:
+    before = queries.posteriors(context)
     plans: list[RestorePlan] = []
-    told = restore(desk.store.path, tmp_path / "copy.db", confirm=plans.append, clock=lambda: 0)
-    assert look.status(desk).runs == 2
+    told = restore(context.store.path, tmp_path / "copy.db", confirm=plans.append, clock=lambda: 0)
+    assert queries.status(context).runs == 2
     assert (told.runs, told.runs_lost, told.acts_lost) == (2, 2, 2)
     assert plans == [
         RestorePlan(
-            file=str(tmp_path / "copy.db"), database=str(desk.store.path), runs=2, runs_lost=2, acts_lost=2
+            file=str(tmp_path / "copy.db"), database=str(context.store.path), runs=2, runs_lost=2, acts_lost=2
         )
     ]
     assert told.kept == str(tmp_path / "a.replaced-19700101T000000.db")
-    kept = desk_at(Path(told.kept))
-    assert look.posteriors(kept) == before
-    assert look.verify(kept).clean
-    assert look.verify(desk).clean
-    again = restore(desk.store.path, Path(told.kept), clock=lambda: 0)
-    assert look.posteriors(desk) == before
+    kept = context_at(Path(told.kept))
+    assert queries.posteriors(kept) == before
+    assert queries.verify(kept).clean
+    assert queries.verify(context).clean
+    again = restore(context.store.path, Path(told.kept), clock=lambda: 0)
+    assert queries.posteriors(context) == before
     assert again.kept == str(tmp_path / "a.replaced-19700101T000000-2.db")
 
 
-def test_who_has_it_open_goes_on(desk: Desk, tmp_path: Path) -> None:
-    reader = desk_at(desk.store.path)
-    moment = look.moment(reader)
+def test_who_has_it_open_goes_on(context: Context, tmp_path: Path) -> None:
+    reader = context_at(context.store.path)
+    moment = queries.moment(reader)
     with reader.reading() as snapshot:
-        restore(desk.store.path, tmp_path / "copy.db")
-        assert snapshot.link.rows("SELECT count(*) FROM run") == [(4,)], "what is being read stays as it is"
-    assert look.status(reader).runs == 2
-    assert look.moment(reader) != moment
-    record(desk, run_of("r4", arms=["d"], calls=["d"]))
-    assert {one.arm: one.pulls for one in look.posteriors(reader)} == {
+        restore(context.store.path, tmp_path / "copy.db")
+        assert snapshot.connection.rows("SELECT count(*) FROM run") == [(4,)], (
+            "what is being read stays as it is"
+        )
+    assert queries.status(reader).runs == 2
+    assert queries.moment(reader) != moment
+    record(context, run_of("r4", arms=["d"], calls=["d"]))
+    assert {one.arm: one.pulls for one in queries.posteriors(reader)} == {
         A: 2,
         "tool:other:b": 2,
         "tool:other:c": 2,
         "tool:other:d": 1,
     }
-    assert look.verify(reader).clean
+    assert queries.verify(reader).clean
 
 
-def test_what_is_too_dear_is_not_done(desk: Desk, tmp_path: Path) -> None:
+def test_what_is_too_dear_is_not_done(context: Context, tmp_path: Path) -> None:
     def refuse(plan: RestorePlan) -> None:
         raise InterruptedError(plan.runs_lost)
 
     names = sorted(one.name for one in tmp_path.iterdir())
     with pytest.raises(InterruptedError):
-        restore(desk.store.path, tmp_path / "copy.db", confirm=refuse)
-    assert look.status(desk).runs == 3
+        restore(context.store.path, tmp_path / "copy.db", confirm=refuse)
+    assert queries.status(context).runs == 3
     assert sorted(one.name for one in tmp_path.iterdir()) == names
 
 
-def test_where_there_is_no_database_it_is_made(desk: Desk, tmp_path: Path) -> None:
+def test_where_there_is_no_database_it_is_made(context: Context, tmp_path: Path) -> None:
     path = tmp_path / "new" / "b.db"
     told = restore(path, tmp_path / "copy.db")
     assert (told.kept, told.runs, told.runs_lost) == (None, 2, 0)
-    assert look.status(desk_at(path)).runs == 2
+    assert queries.status(context_at(path)).runs == 2
 
 
 @pytest.mark.parametrize("old", sorted(SCHEMAS.glob("*.db.gz")), ids=lambda old: old.name)
-def test_a_backup_of_an_older_armscope_is_brought_up_to_date(desk: Desk, tmp_path: Path, old: Path) -> None:
+def test_a_backup_of_an_older_armscope_is_brought_up_to_date(
+    context: Context, tmp_path: Path, old: Path
+) -> None:
     backup = tmp_path / "old.db"
     backup.write_bytes(gzip.decompress(old.read_bytes()))
     before = backup.read_bytes()
-    restore(desk.store.path, backup)
-    assert look.verify(desk).clean
+    restore(context.store.path, backup)
+    assert queries.verify(context).clean
     assert backup.read_bytes() == before, "the backup itself is only read"
 
 
-def test_what_is_in_the_log_of_a_backup_is_restored_too(desk: Desk, tmp_path: Path) -> None:
+def test_what_is_in_the_log_of_a_backup_is_restored_too(context: Context, tmp_path: Path) -> None:
     """Somebody copied the files of a database in use, all of them."""
     for beside in ("", "-wal"):
-        (tmp_path / f"copied.db{beside}").write_bytes(Path(f"{desk.store.path}{beside}").read_bytes())
-    record(desk, run_of("r4"))
-    restore(desk.store.path, tmp_path / "copied.db")
-    assert look.status(desk).runs == 3
+        (tmp_path / f"copied.db{beside}").write_bytes(Path(f"{context.store.path}{beside}").read_bytes())
+    record(context, run_of("r4"))
+    restore(context.store.path, tmp_path / "copied.db")
+    assert queries.status(context).runs == 3
 
 
 def damaged(path: Path) -> None:
@@ -149,24 +153,24 @@ def no_database(path: Path) -> None:
     ids=["damaged", "foreign", "newer", "no database", "empty", "none"],
 )
 def test_what_is_no_sound_backup_changes_nothing(
-    desk: Desk, tmp_path: Path, spoil: object, kind: type[ArmscopeError]
+    context: Context, tmp_path: Path, spoil: object, kind: type[ArmscopeError]
 ) -> None:
     assert callable(spoil)
     spoil(tmp_path / "copy.db")
     names = sorted(one.name for one in tmp_path.iterdir())
     with pytest.raises(kind, match=r"copy\.db"):
-        restore(desk.store.path, tmp_path / "copy.db")
-    assert look.status(desk).runs == 3
+        restore(context.store.path, tmp_path / "copy.db")
+    assert queries.status(context).runs == 3
     assert sorted(one.name for one in tmp_path.iterdir() if one.name[-4:] not in {"-wal", "-shm"}) == [
         name for name in names if name[-4:] not in {"-wal", "-shm"}
     ]
 
 
-def test_a_database_is_no_backup_of_itself(desk: Desk) -> None:
+def test_a_database_is_no_backup_of_itself(context: Context) -> None:
     with pytest.raises(InvalidInput, match="another file"):
-        restore(desk.store.path, desk.store.path)
+        restore(context.store.path, context.store.path)
 
 
-def test_not_everybody_may(desk: Desk, tmp_path: Path) -> None:
+def test_not_everybody_may(context: Context, tmp_path: Path) -> None:
     with pytest.raises(Denied):
-        restore(desk.store.path, tmp_path / "copy.db", actor=Actor(name="v", role="viewer"))
+        restore(context.store.path, tmp_path / "copy.db", actor=Actor(name="v", role="viewer"))

@@ -22,8 +22,8 @@ from core.errors import (
     UnknownLearner,
     UnknownRun,
 )
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.note import note
@@ -36,41 +36,43 @@ from core.records.arm import Arm
 from core.records.ledger_lines import NoteLine, ResetLine, RewardContext, RewardLine
 from core.records.reward import RewardOrder
 from core.records.run import Inventory, Run
-from tests.flows.world import START_MS, desk_at, run_of
+from tests.flows.world import START_MS, context_at, run_of
 from tests.formats.builders import lines
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def context(tmp_path: Path) -> Context:
     """One observed run: a was used, b and c were not; and one that was skipped."""
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("run-1"))
-    record(desk, run_of("talk", calls=()))
-    return desk
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("run-1"))
+    record(context, run_of("talk", calls=()))
+    return context
 
 
-def belief(desk: Desk, arm: str = A) -> tuple[float, float, int]:
-    (one,) = [one for one in look.posteriors(desk) if one.arm == arm]
-    assert look.verify(desk).clean
+def belief(context: Context, arm: str = A) -> tuple[float, float, int]:
+    (one,) = [one for one in queries.posteriors(context) if one.arm == arm]
+    assert queries.verify(context).clean
     return one.alpha, one.beta, one.pulls
 
 
-def everything(desk: Desk) -> bytes:
-    return msgspec.json.encode((look.posteriors(desk), look.rewards(desk, limit=99), look.changes(desk, 99)))
+def everything(context: Context) -> bytes:
+    return msgspec.json.encode(
+        (queries.posteriors(context), queries.rewards(context, limit=99), queries.changes(context, 99))
+    )
 
 
 # Feedback
 
 
 @pytest.mark.parametrize("value", [0, 0.0, 1, 0.25, 0.5])
-def test_a_reward_is_one_more_pull(desk: Desk, value: float) -> None:
-    answer = reward(desk, A, value, reason="seen it")
+def test_a_reward_is_one_more_pull(context: Context, value: float) -> None:
+    answer = reward(context, A, value, reason="seen it")
     assert (answer.kind, answer.reward, answer.lagged, answer.run) == ("feedback", value, True, None)
-    assert belief(desk) == (4 + value, 1 + 1 - value, 2) == (answer.alpha, answer.beta, answer.pulls)
+    assert belief(context) == (4 + value, 1 + 1 - value, 2) == (answer.alpha, answer.beta, answer.pulls)
     assert answer.mean == answer.alpha / (answer.alpha + answer.beta)
-    (row,) = look.rewards(desk)
+    (row,) = queries.rewards(context)
     assert (row.id, row.actor, row.reason, row.reward, row.counts) == (
         answer.id,
         "mara",
@@ -80,54 +82,54 @@ def test_a_reward_is_one_more_pull(desk: Desk, value: float) -> None:
     )
 
 
-def test_neither_number_nor_outcome_is_accepted_and_a_number_wins(desk: Desk) -> None:
-    assert reward(desk, A).reward == 1
-    assert reward(desk, A, outcome="partial").reward == 0.5
-    assert reward(desk, A, 0.0, outcome="accepted").reward == 0
+def test_neither_number_nor_outcome_is_accepted_and_a_number_wins(context: Context) -> None:
+    assert reward(context, A).reward == 1
+    assert reward(context, A, outcome="partial").reward == 0.5
+    assert reward(context, A, 0.0, outcome="accepted").reward == 0
 
 
-def test_a_finer_reward_is_rounded_and_says_so(desk: Desk) -> None:
-    answer = reward(desk, A, 1 / 3)
+def test_a_finer_reward_is_rounded_and_says_so(context: Context) -> None:
+    answer = reward(context, A, 1 / 3)
     assert (answer.reward, answer.rounded) == (0.333333, True)
-    assert not reward(desk, A, 0.333333).rounded
+    assert not reward(context, A, 0.333333).rounded
 
 
 @pytest.mark.parametrize("value", [1.7, -0.1, math.nan, math.inf, True])
-def test_a_reward_outside_changes_nothing(desk: Desk, value: float) -> None:
-    before = everything(desk)
+def test_a_reward_outside_changes_nothing(context: Context, value: float) -> None:
+    before = everything(context)
     with pytest.raises(InvalidReward) as refused:
-        reward(desk, A, value)
+        reward(context, A, value)
     assert refused.value.next_step
-    assert everything(desk) == before
+    assert everything(context) == before
 
 
-def test_an_unknown_outcome_is_refused(desk: Desk) -> None:
+def test_an_unknown_outcome_is_refused(context: Context) -> None:
     typo: Any = "acepted"
     with pytest.raises(InvalidReward, match="accepted, partial, rejected"):
-        reward(desk, A, outcome=typo)
+        reward(context, A, outcome=typo)
 
 
-def test_a_reason_and_a_key_have_a_length(desk: Desk) -> None:
+def test_a_reason_and_a_key_have_a_length(context: Context) -> None:
     wrongs: list[dict[str, Any]] = [{"reason": "x" * 2_001}, {"key": "x" * 201}, {"key": ""}]
     for wrong in wrongs:
         with pytest.raises(InvalidInput, match="characters"):
-            reward(desk, A, 1.0, **wrong)
-    assert reward(desk, A, 1.0, reason="x" * 2_000, key="x" * 200).id == "reward-1"
+            reward(context, A, 1.0, **wrong)
+    assert reward(context, A, 1.0, reason="x" * 2_000, key="x" * 200).id == "reward-1"
 
 
-def test_every_verb_refuses_a_long_reason_or_key_by_the_same_sentence(desk: Desk) -> None:
+def test_every_verb_refuses_a_long_reason_or_key_by_the_same_sentence(context: Context) -> None:
     long = "x" * 2_001
     reasons: list[Callable[[], object]] = [
-        lambda: reward(desk, A, reason=long),
-        lambda: reset(desk, reason=long),
+        lambda: reward(context, A, reason=long),
+        lambda: reset(context, reason=long),
         lambda: ResetLine(id="1", arms=(), reason=long),
         lambda: RewardLine(
             id="1", arm=A, observation="feedback", reward=1, context=RewardContext(reason=long)
         ),
     ]
     keys: list[Callable[[], object]] = [
-        lambda: reward(desk, A, key=""),
-        lambda: note(desk, A, "slow", key=""),
+        lambda: reward(context, A, key=""),
+        lambda: note(context, A, "slow", key=""),
         lambda: RewardLine(id="1", arm=A, observation="feedback", reward=1, key=""),
         lambda: NoteLine(id="1", arm=A, text="slow", key=""),
     ]
@@ -142,21 +144,21 @@ def said(verb: Callable[[], object]) -> str:
     return refused.value.problem
 
 
-def test_an_unknown_arm_is_refused_with_what_may_have_been_meant(desk: Desk) -> None:
-    before = everything(desk)
+def test_an_unknown_arm_is_refused_with_what_may_have_been_meant(context: Context) -> None:
+    before = everything(context)
     with pytest.raises(UnknownArm, match="Did you mean") as refused:
-        reward(desk, "tool:fs:a", 1.0)
+        reward(context, "tool:fs:a", 1.0)
     assert A in refused.value.problem
     assert "--create" in refused.value.next_step
-    assert everything(desk) == before
+    assert everything(context) == before
 
 
-def test_only_the_verb_that_makes_arms_proposes_to_make_one(desk: Desk) -> None:
+def test_only_the_verb_that_makes_arms_proposes_to_make_one(context: Context) -> None:
     near = "tool:fs:a"
     verbs: list[Callable[[], object]] = [
-        lambda: note(desk, near, "slow"),
-        lambda: reset(desk, arms=[near]),
-        lambda: look.arm_path(desk, near),
+        lambda: note(context, near, "slow"),
+        lambda: reset(context, arms=[near]),
+        lambda: queries.arm_path(context, near),
     ]
     for verb in verbs:
         with pytest.raises(UnknownArm, match=f"Did you mean {A}") as refused:
@@ -164,86 +166,88 @@ def test_only_the_verb_that_makes_arms_proposes_to_make_one(desk: Desk) -> None:
         assert refused.value.next_step == "Use an id that armscope arms lists."
 
 
-def test_an_arm_is_made_on_purpose(desk: Desk) -> None:
-    assert reward(desk, "skill:new:main", 1.0, create=True).alpha == 4
-    undo(desk, "reward-1")
-    assert belief(desk, "skill:new:main") == (3, 1, 0), "made on purpose, it stays"
+def test_an_arm_is_made_on_purpose(context: Context) -> None:
+    assert reward(context, "skill:new:main", 1.0, create=True).alpha == 4
+    undo(context, "reward-1")
+    assert belief(context, "skill:new:main") == (3, 1, 0), "made on purpose, it stays"
 
 
 def test_an_arm_whose_import_is_undone_is_neither_suggested_nor_out_of_reach(
-    desk: Desk, tmp_path: Path
+    context: Context, tmp_path: Path
 ) -> None:
     (tmp_path / "runs").write_bytes(
         lines([{"kind": "run", "uid": "x", "arms": ["tool:other:zz"], "calls": ["zz"]}])
     )
-    undo(desk, import_files(desk, [tmp_path / "runs"]).id)
+    undo(context, import_files(context, [tmp_path / "runs"]).id)
     with pytest.raises(UnknownArm) as refused:
-        reward(desk, "tool:other:zz", 1.0)
+        reward(context, "tool:other:zz", 1.0)
     assert "Did you mean tool:other:zz" not in refused.value.problem
-    assert reward(desk, "tool:other:zz", 1.0, create=True).pulls == 1
-    assert belief(desk, "tool:other:zz") == (4, 1, 1)
+    assert reward(context, "tool:other:zz", 1.0, create=True).pulls == 1
+    assert belief(context, "tool:other:zz") == (4, 1, 1)
 
 
-def test_text_that_is_no_unicode_is_refused(desk: Desk) -> None:
-    before = everything(desk)
+def test_text_that_is_no_unicode_is_refused(context: Context) -> None:
+    before = everything(context)
     wrongs: list[dict[str, Any]] = [{"reason": "\udcff"}, {"run": "\udcff"}, {"key": "\udcff"}]
     for wrong in wrongs:
         with pytest.raises(ArmscopeError, match="Unicode"):
-            reward(desk, A, 1.0, **wrong)
+            reward(context, A, 1.0, **wrong)
     with pytest.raises(InvalidInput, match="Unicode"):
-        record(desk, run_of("\udcff"))
-    assert everything(desk) == before
+        record(context, run_of("\udcff"))
+    assert everything(context) == before
 
 
-def test_a_learner_nobody_recorded_under_is_named(desk: Desk) -> None:
-    stranger = desk.of("nobody")
+def test_a_learner_nobody_recorded_under_is_named(context: Context) -> None:
+    stranger = context.of("nobody")
     asks: list[Callable[[], object]] = [
         lambda: reward(stranger, A, 1.0, create=True),
-        lambda: look.status(stranger),
+        lambda: queries.status(stranger),
         lambda: reset(stranger),
         lambda: undo(stranger, "reward-1"),
     ]
     for ask in asks:
         with pytest.raises(UnknownLearner, match="known are default"):
             ask()
-    assert look.frame(desk).learners == ("default",)
+    assert queries.frame(context).learners == ("default",)
 
 
 # About a run
 
 
 @pytest.mark.parametrize("name", ["run-1", "1", "#1"])
-def test_a_run_is_named_by_uid_or_number(desk: Desk, name: str) -> None:
-    assert reward(desk, A, 0.5, run=name).run == name
-    (row,) = look.rewards(desk)
+def test_a_run_is_named_by_uid_or_number(context: Context, name: str) -> None:
+    assert reward(context, A, 0.5, run=name).run == name
+    (row,) = queries.rewards(context)
     assert (row.run, row.run_no) == ("run-1", 1)
 
 
-def test_a_uid_of_digits_goes_before_a_number(desk: Desk) -> None:
-    record(desk, run_of("1"))
-    reward(desk, A, 0.5, run="1")
-    assert look.rewards(desk)[0].run_no == 3
+def test_a_uid_of_digits_goes_before_a_number(context: Context) -> None:
+    record(context, run_of("1"))
+    reward(context, A, 0.5, run="1")
+    assert queries.rewards(context)[0].run_no == 3
 
 
 @pytest.mark.parametrize("name", ["run-9", "99", "0", "-1", "1" * 30, "", "x" * 600, "１"])
-def test_an_unknown_run_is_refused(desk: Desk, name: str) -> None:
-    before = everything(desk)
+def test_an_unknown_run_is_refused(context: Context, name: str) -> None:
+    before = everything(context)
     with pytest.raises(UnknownRun):
-        reward(desk, A, 0.5, run=name)
-    assert everything(desk) == before
+        reward(context, A, 0.5, run=name)
+    assert everything(context) == before
 
 
-def test_a_correction_replaces_the_automatic_reward(desk: Desk) -> None:
-    answer = reward(desk, A, 0.25, run="run-1", correct=True)
-    assert (answer.kind, belief(desk)) == ("correction", (3.25, 1.75, 1))
-    assert belief(desk, B) == (3, 2, 1)
-    reward(desk, B, 1.0, run="run-1", correct=True)
-    assert belief(desk, B) == (4, 1, 1)
+def test_a_correction_replaces_the_automatic_reward(context: Context) -> None:
+    answer = reward(context, A, 0.25, run="run-1", correct=True)
+    assert (answer.kind, belief(context)) == ("correction", (3.25, 1.75, 1))
+    assert belief(context, B) == (3, 2, 1)
+    reward(context, B, 1.0, run="run-1", correct=True)
+    assert belief(context, B) == (4, 1, 1)
 
 
-def test_the_latest_standing_correction_counts_in_whatever_order_they_are_taken_back(desk: Desk) -> None:
+def test_the_latest_standing_correction_counts_in_whatever_order_they_are_taken_back(
+    context: Context,
+) -> None:
     for value in (0.1, 0.2, 0.3):
-        reward(desk, A, value, run="run-1", correct=True)
+        reward(context, A, value, run="run-1", correct=True)
     steps = [
         (undo, "reward-2", 0.3),
         (undo, "reward-3", 0.1),
@@ -254,74 +258,74 @@ def test_the_latest_standing_correction_counts_in_whatever_order_they_are_taken_
         (redo, "reward-3", 0.3),
     ]
     for verb, act, value in steps:
-        verb(desk, act)
-        alpha, beta, pulls = belief(desk)
+        verb(context, act)
+        alpha, beta, pulls = belief(context)
         assert (round(alpha - 3, 6), round(beta - 1, 6), pulls) == (value, round(1 - value, 6), 1)
-        counting = [one.id for one in look.rewards(desk) if one.counts]
+        counting = [one.id for one in queries.rewards(context) if one.counts]
         assert len(counting) == (value != 1.0)
 
 
-def test_what_was_replaced_says_by_what_until_that_is_undone(desk: Desk) -> None:
-    first = reward(desk, A, 0.0, run="run-1", correct=True)
-    second = reward(desk, A, 0.5, run="run-1", correct=True)
-    newest, older = look.rewards(desk)
+def test_what_was_replaced_says_by_what_until_that_is_undone(context: Context) -> None:
+    first = reward(context, A, 0.0, run="run-1", correct=True)
+    second = reward(context, A, 0.5, run="run-1", correct=True)
+    newest, older = queries.rewards(context)
     assert (newest.id, newest.replaced_by) == (second.id, None)
     assert older.replaced_by is not None
     assert (older.id, older.counts, older.replaced_by.id) == (first.id, False, second.id)
     assert (older.replaced_by.reward, older.replaced_by.actor) == (0.5, "mara")
-    before = belief(desk)
-    undo(desk, first.id)
-    assert belief(desk) == before  # as its line says
-    assert look.rewards(desk)[1].replaced_by is None  # undone is what it is now
-    redo(desk, first.id)
-    undo(desk, second.id)
-    assert [row.replaced_by for row in look.rewards(desk)] == [None, None]
+    before = belief(context)
+    undo(context, first.id)
+    assert belief(context) == before  # as its line says
+    assert queries.rewards(context)[1].replaced_by is None  # undone is what it is now
+    redo(context, first.id)
+    undo(context, second.id)
+    assert [row.replaced_by for row in queries.rewards(context)] == [None, None]
 
 
 @pytest.mark.parametrize("correct", [True, False])
-def test_two_people_on_one_outcome_are_told_of_each_other(desk: Desk, correct: bool) -> None:
+def test_two_people_on_one_outcome_are_told_of_each_other(context: Context, correct: bool) -> None:
     """Whoever sends what they saw nothing before is told what came in between, once."""
-    first = reward(desk, A, 0.5, run="run-1", correct=correct, seen="")
-    before = everything(desk)
+    first = reward(context, A, 0.5, run="run-1", correct=correct, seen="")
+    before = everything(context)
     with pytest.raises(Conflict, match=rf"{A} in run 1 was .* 0\.5 by mara meanwhile\. Look at it"):
-        reward(desk, A, 0.0, run="run-1", correct=correct, seen="")
-    assert everything(desk) == before
-    second = reward(desk, A, 0.0, run="run-1", correct=correct, seen=first.id, key="once")
+        reward(context, A, 0.0, run="run-1", correct=correct, seen="")
+    assert everything(context) == before
+    second = reward(context, A, 0.0, run="run-1", correct=correct, seen=first.id, key="once")
     assert (
-        reward(desk, A, 0.0, run="run-1", correct=correct, seen="", key="once") == second
+        reward(context, A, 0.0, run="run-1", correct=correct, seen="", key="once") == second
     )  # repeated, not new
-    undo(desk, second.id)
-    reward(desk, A, 1.0, run="run-1", correct=correct, seen=first.id)  # what was taken back is nothing new
-    reward(desk, A, 1.0, run="run-1", correct=correct)  # who says nothing of what they saw is not asked
-    assert reward(desk, B, 1.0, run="run-1", seen="").reward == 1.0
+    undo(context, second.id)
+    reward(context, A, 1.0, run="run-1", correct=correct, seen=first.id)  # what was taken back is nothing new
+    reward(context, A, 1.0, run="run-1", correct=correct)  # who says nothing of what they saw is not asked
+    assert reward(context, B, 1.0, run="run-1", seen="").reward == 1.0
 
 
-def test_a_correction_needs_something_to_correct(desk: Desk) -> None:
-    before = everything(desk)
+def test_a_correction_needs_something_to_correct(context: Context) -> None:
+    before = everything(context)
     with pytest.raises(NotApplicable, match="not observed") as refused:
-        reward(desk, A, 1.0, run="talk", correct=True)
+        reward(context, A, 1.0, run="talk", correct=True)
     assert "feedback" in refused.value.next_step
     with pytest.raises(InvalidInput, match="must name the run"):
-        reward(desk, A, 1.0, correct=True)
-    assert everything(desk) == before
-    assert reward(desk, A, 1.0, run="talk").kind == "feedback"
+        reward(context, A, 1.0, correct=True)
+    assert everything(context) == before
+    assert reward(context, A, 1.0, run="talk").kind == "feedback"
 
 
-def test_an_arm_that_was_left_out_of_a_run_is_not_judged_by_it(desk: Desk) -> None:
+def test_an_arm_that_was_left_out_of_a_run_is_not_judged_by_it(context: Context) -> None:
     inventory = Inventory(kind="declared", arms=(Arm(key=A),))
-    record(desk, Run(uid="without", inventory=inventory, excluded=(B,), referenced=(A,)))
-    before = everything(desk)
+    record(context, Run(uid="without", inventory=inventory, excluded=(B,), referenced=(A,)))
+    before = everything(context)
     for correct in (True, False):
         with pytest.raises(NotApplicable, match="not in the prompt"):
-            reward(desk, B, 1.0, run="without", correct=correct)
+            reward(context, B, 1.0, run="without", correct=correct)
     with pytest.raises(NotApplicable):
-        reward(desk, C, 1.0, run="without")
-    assert everything(desk) == before
+        reward(context, C, 1.0, run="without")
+    assert everything(context) == before
 
 
-def test_an_arm_that_was_only_ever_left_out_can_be_made_on_purpose(desk: Desk) -> None:
+def test_an_arm_that_was_only_ever_left_out_can_be_made_on_purpose(context: Context) -> None:
     offered = [Arm(key=f"file:workspace:{name}", token_cost=60) for name in "xy"]
-    chosen = select(desk, offered, budget_tokens=100)
+    chosen = select(context, offered, budget_tokens=100)
     (out,) = chosen.excluded
     inventory = Inventory(kind="declared", arms=tuple(arm for arm in offered if arm.key in chosen.included))
     told = Run(
@@ -331,27 +335,27 @@ def test_an_arm_that_was_only_ever_left_out_can_be_made_on_purpose(desk: Desk) -
         selection=chosen,
         run_class=chosen.run_class,
     )
-    record(desk, told)
-    assert reward(desk, out, 1.0, create=True).pulls == 1
+    record(context, told)
+    assert reward(context, out, 1.0, create=True).pulls == 1
 
 
 # Keys
 
 
-def test_a_key_is_answered_as_the_first_time_whatever_happened_since(desk: Desk) -> None:
-    first = reward(desk, A, 0.25, reason="x", key="form-1")
-    reward(desk, A, 1.0)
-    reset(desk)
-    undo(desk, first.id)
-    before = belief(desk)
-    assert reward(desk, A, 0.25, reason="x", key="form-1") == first
-    assert belief(desk) == before
-    assert len(look.rewards(desk)) == 2
+def test_a_key_is_answered_as_the_first_time_whatever_happened_since(context: Context) -> None:
+    first = reward(context, A, 0.25, reason="x", key="form-1")
+    reward(context, A, 1.0)
+    reset(context)
+    undo(context, first.id)
+    before = belief(context)
+    assert reward(context, A, 0.25, reason="x", key="form-1") == first
+    assert belief(context) == before
+    assert len(queries.rewards(context)) == 2
 
 
-def test_one_and_one_point_zero_are_the_same_content(desk: Desk) -> None:
-    assert reward(desk, A, 1, key="k") == reward(desk, A, 1.0, key="k")
-    assert reward(desk, A, 0, key="z") == reward(desk, A, -0.0, key="z")
+def test_one_and_one_point_zero_are_the_same_content(context: Context) -> None:
+    assert reward(context, A, 1, key="k") == reward(context, A, 1.0, key="k")
+    assert reward(context, A, 0, key="z") == reward(context, A, -0.0, key="z")
 
 
 @pytest.mark.parametrize(
@@ -364,54 +368,56 @@ def test_one_and_one_point_zero_are_the_same_content(desk: Desk) -> None:
         RewardOrder(arm=A, value=0.25, outcome="partial", key="k"),
     ],
 )
-def test_a_key_with_other_content_is_a_conflict_that_names_the_first(desk: Desk, other: RewardOrder) -> None:
-    first = reward(desk, A, 0.25, key="k")
-    before = everything(desk)
+def test_a_key_with_other_content_is_a_conflict_that_names_the_first(
+    context: Context, other: RewardOrder
+) -> None:
+    first = reward(context, A, 0.25, key="k")
+    before = everything(context)
     with pytest.raises(Conflict, match=first.id):
-        reward_all(desk, [other])
-    assert everything(desk) == before
+        reward_all(context, [other])
+    assert everything(context) == before
 
 
-def test_a_batch_is_all_or_nothing_and_repeats_in_it_count_once(desk: Desk) -> None:
+def test_a_batch_is_all_or_nothing_and_repeats_in_it_count_once(context: Context) -> None:
     orders = [
         RewardOrder(arm=A, value=0.5, key="k"),
         RewardOrder(arm=B, value=0.5),
         RewardOrder(arm=A, value=0.5, key="k"),
     ]
-    first, other, again = reward_all(desk, orders)
+    first, other, again = reward_all(context, orders)
     assert first == again
     assert other.id == "reward-2"
-    assert belief(desk) == (4.5, 1.5, 2)
-    before = everything(desk)
+    assert belief(context) == (4.5, 1.5, 2)
+    before = everything(context)
     with pytest.raises(Conflict):
-        reward_all(desk, [RewardOrder(arm=C, value=1.0), RewardOrder(arm=A, value=0.1, key="k")])
+        reward_all(context, [RewardOrder(arm=C, value=1.0), RewardOrder(arm=A, value=0.1, key="k")])
     with pytest.raises(Conflict):
-        reward_all(desk, [RewardOrder(arm=A, value=0.1, key="n"), RewardOrder(arm=A, value=0.2, key="n")])
+        reward_all(context, [RewardOrder(arm=A, value=0.1, key="n"), RewardOrder(arm=A, value=0.2, key="n")])
     with pytest.raises(UnknownArm):
-        reward_all(desk, [RewardOrder(arm=C, value=1.0), RewardOrder(arm="tool:x:nope", value=1.0)])
-    assert everything(desk) == before
+        reward_all(context, [RewardOrder(arm=C, value=1.0), RewardOrder(arm="tool:x:nope", value=1.0)])
+    assert everything(context) == before
 
 
 # Epochs
 
 
-def test_a_reward_naming_a_run_of_an_earlier_epoch_leaves_the_present_alone(desk: Desk) -> None:
-    reset(desk, arms=[A])
-    preview = look.preview_reward(desk, A, 0.0, run="run-1")
+def test_a_reward_naming_a_run_of_an_earlier_epoch_leaves_the_present_alone(context: Context) -> None:
+    reset(context, arms=[A])
+    preview = queries.preview_reward(context, A, 0.0, run="run-1")
     assert not preview.in_present_epoch
     assert preview.before == preview.after
-    reward(desk, A, 0.0, run="run-1")
-    reward(desk, A, 0.0, run="run-1", correct=True)
-    assert belief(desk) == (1, 1, 0)
-    assert {one.mean_moved for one in look.rewards(desk)} == {0}
-    undo(desk, "reset-1")
-    assert belief(desk) == (3, 3, 2), "without the boundary it joins the stretch before it"
+    reward(context, A, 0.0, run="run-1")
+    reward(context, A, 0.0, run="run-1", correct=True)
+    assert belief(context) == (1, 1, 0)
+    assert {one.mean_moved for one in queries.rewards(context)} == {0}
+    undo(context, "reset-1")
+    assert belief(context) == (3, 3, 2), "without the boundary it joins the stretch before it"
 
 
-def test_the_same_run_told_again_after_a_reset_stays_where_it_was(desk: Desk) -> None:
-    reset(desk)
-    assert record(desk, run_of("run-1")).told == "duplicate"
-    assert belief(desk) == (1, 1, 0)
+def test_the_same_run_told_again_after_a_reset_stays_where_it_was(context: Context) -> None:
+    reset(context)
+    assert record(context, run_of("run-1")).told == "duplicate"
+    assert belief(context) == (1, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -424,37 +430,37 @@ def test_the_same_run_told_again_after_a_reset_stays_where_it_was(desk: Desk) ->
         ({"arms": [A, A], "types": ["tool", "tool"]}, {A, B, C}),
     ],
 )
-def test_a_reset_has_a_scope(desk: Desk, scope: dict[str, Any], expected: set[str]) -> None:
-    reward(desk, "file:workspace:n", 1.0, create=True)
-    answer = reset(desk, **scope)
+def test_a_reset_has_a_scope(context: Context, scope: dict[str, Any], expected: set[str]) -> None:
+    reward(context, "file:workspace:n", 1.0, create=True)
+    answer = reset(context, **scope)
     assert set(answer.arm_ids) == expected
     assert (answer.reset_count, answer.learner, answer.to) == (len(expected), "default", "uniform")
-    for one in look.posteriors(desk):
+    for one in queries.posteriors(context):
         assert (one.pulls == 0) == (one.arm in expected)
         assert (one.epoch > 0) == (one.arm in expected)
 
 
-def test_a_reset_goes_to_uniform_or_to_each_arms_own_prior(desk: Desk) -> None:
-    reset(desk, target="uniform")
-    assert belief(desk) == (1, 1, 0)
-    reset(desk, target="prior")
-    assert belief(desk) == (3, 1, 0)
-    undo(desk, "reset-2")
-    assert belief(desk) == (1, 1, 0)
-    undo(desk, "reset-1")
-    assert belief(desk) == (4, 1, 1)
+def test_a_reset_goes_to_uniform_or_to_each_arms_own_prior(context: Context) -> None:
+    reset(context, target="uniform")
+    assert belief(context) == (1, 1, 0)
+    reset(context, target="prior")
+    assert belief(context) == (3, 1, 0)
+    undo(context, "reset-2")
+    assert belief(context) == (1, 1, 0)
+    undo(context, "reset-1")
+    assert belief(context) == (4, 1, 1)
 
 
-def test_an_earlier_reset_undone_after_a_later_one_changes_the_past_only(desk: Desk) -> None:
-    reset(desk)
-    reward(desk, A, 1.0)
-    reset(desk)
-    reward(desk, A, 0.5)
-    before = belief(desk)
-    undo(desk, "reset-1")
-    assert belief(desk) == before
-    undo(desk, "reset-2")
-    assert belief(desk) == (3 + 1 + 1 + 0.5, 1 + 0.5, 3)
+def test_an_earlier_reset_undone_after_a_later_one_changes_the_past_only(context: Context) -> None:
+    reset(context)
+    reward(context, A, 1.0)
+    reset(context)
+    reward(context, A, 0.5)
+    before = belief(context)
+    undo(context, "reset-1")
+    assert belief(context) == before
+    undo(context, "reset-2")
+    assert belief(context) == (3 + 1 + 1 + 0.5, 1 + 0.5, 3)
 
 
 @pytest.mark.parametrize(
@@ -467,35 +473,35 @@ def test_an_earlier_reset_undone_after_a_later_one_changes_the_past_only(desk: D
         {"types": ["skill"]},
     ],
 )
-def test_a_malformed_reset_resets_nothing(desk: Desk, wrong: dict[str, Any]) -> None:
-    before = everything(desk)
+def test_a_malformed_reset_resets_nothing(context: Context, wrong: dict[str, Any]) -> None:
+    before = everything(context)
     with pytest.raises(ArmscopeError) as refused:
-        reset(desk, **wrong)
+        reset(context, **wrong)
     assert refused.value.next_step
-    assert everything(desk) == before
+    assert everything(context) == before
     with pytest.raises(InvalidInput, match="reason"):
-        reset(desk, reason="x" * 2_001)
+        reset(context, reason="x" * 2_001)
 
 
 # Undo
 
 
-def test_undo_is_idempotent_and_undoing_an_undo_redoes(desk: Desk) -> None:
-    given = reward(desk, A, 1.0)
-    before, without = belief(desk), (4.0, 1.0, 1)
-    first = undo(desk, given.id)
+def test_undo_is_idempotent_and_undoing_an_undo_redoes(context: Context) -> None:
+    given = reward(context, A, 1.0)
+    before, without = belief(context), (4.0, 1.0, 1)
+    first = undo(context, given.id)
     assert (first.id, first.undone, first.kind) == ("undo-1", given.id, "reward")
-    assert undo(desk, given.id) == first
-    assert belief(desk) == without
-    again = undo(desk, first.id)
+    assert undo(context, given.id) == first
+    assert belief(context) == without
+    again = undo(context, first.id)
     assert (again.undone, again.kind) == ("undo-1", "undo")
-    assert belief(desk) == before
-    undo(desk, again.id)
-    assert belief(desk) == without
-    assert redo(desk, given.id).undone in {"undo-1", "undo-2", "undo-3"}
-    assert belief(desk) == before
-    assert redo(desk, given.id).undone == given.id, "there was nothing to do"
-    assert [one.action for one in look.changes(desk, 1)] == ["undo"]
+    assert belief(context) == before
+    undo(context, again.id)
+    assert belief(context) == without
+    assert redo(context, given.id).undone in {"undo-1", "undo-2", "undo-3"}
+    assert belief(context) == before
+    assert redo(context, given.id).undone == given.id, "there was nothing to do"
+    assert [one.action for one in queries.changes(context, 1)] == ["undo"]
 
 
 @pytest.mark.parametrize(
@@ -514,39 +520,39 @@ def test_undo_is_idempotent_and_undoing_an_undo_redoes(desk: Desk) -> None:
         "audit-1",
     ],
 )
-def test_what_is_no_act_cannot_be_undone(desk: Desk, act: str) -> None:
-    reward(desk, A, 1.0)
-    before = everything(desk)
+def test_what_is_no_act_cannot_be_undone(context: Context, act: str) -> None:
+    reward(context, A, 1.0)
+    before = everything(context)
     with pytest.raises(UnknownAct):
-        undo(desk, act)
-    assert everything(desk) == before
+        undo(context, act)
+    assert everything(context) == before
 
 
 # Settings
 
 
-def test_settings_are_a_log_of_which_the_latest_standing_counts(desk: Desk) -> None:
-    ids = [change(desk, "min_pulls", value).id for value in (1, 2, 3)]
-    assert change(desk, "min_pulls", 3).id is None, "it is in force already"
+def test_settings_are_a_log_of_which_the_latest_standing_counts(context: Context) -> None:
+    ids = [change(context, "min_pulls", value).id for value in (1, 2, 3)]
+    assert change(context, "min_pulls", 3).id is None, "it is in force already"
     assert ids == ["setting-1", "setting-2", "setting-3"]
     for act, left in (("setting-2", 3), ("setting-3", 1), ("setting-1", 5)):
-        undo(desk, act)
-        assert look.frame(desk).settings.min_pulls == left
-        assert look.verify(desk).clean
-    redo(desk, "setting-2")
-    assert look.frame(desk).settings.min_pulls == 2
+        undo(context, act)
+        assert queries.frame(context).settings.min_pulls == left
+        assert queries.verify(context).clean
+    redo(context, "setting-2")
+    assert queries.frame(context).settings.min_pulls == 2
 
 
-def test_a_prior_moves_every_belief_that_follows_it(desk: Desk) -> None:
-    reset(desk, arms=[B], target="uniform")
-    reset(desk, arms=[C], target="prior")
-    changed = change(desk, "priors", {"tool": {"alpha_micro": 500_000, "beta_micro": 2_000_000}})
-    assert belief(desk, A) == (1.5, 2, 1)
-    assert belief(desk, B) == (1, 1, 0), "reset to uniform, it follows no prior"
-    assert belief(desk, C) == (0.5, 2, 0)
+def test_a_prior_moves_every_belief_that_follows_it(context: Context) -> None:
+    reset(context, arms=[B], target="uniform")
+    reset(context, arms=[C], target="prior")
+    changed = change(context, "priors", {"tool": {"alpha_micro": 500_000, "beta_micro": 2_000_000}})
+    assert belief(context, A) == (1.5, 2, 1)
+    assert belief(context, B) == (1, 1, 0), "reset to uniform, it follows no prior"
+    assert belief(context, C) == (0.5, 2, 0)
     assert changed.id is not None
-    undo(desk, changed.id)
-    assert [belief(desk, arm) for arm in (A, B, C)] == [(4, 1, 1), (1, 1, 0), (3, 1, 0)]
+    undo(context, changed.id)
+    assert [belief(context, arm) for arm in (A, B, C)] == [(4, 1, 1), (1, 1, 0), (3, 1, 0)]
 
 
 @pytest.mark.parametrize(
@@ -564,77 +570,77 @@ def test_a_prior_moves_every_belief_that_follows_it(desk: Desk) -> None:
         ("phase", "asleep"),
     ],
 )
-def test_a_setting_outside_changes_nothing(desk: Desk, name: str, value: object) -> None:
-    before = msgspec.to_builtins(look.frame(desk).settings)
+def test_a_setting_outside_changes_nothing(context: Context, name: str, value: object) -> None:
+    before = msgspec.to_builtins(queries.frame(context).settings)
     with pytest.raises(InvalidSetting) as refused:
-        change(desk, name, value)
+        change(context, name, value)
     assert refused.value.next_step
-    assert msgspec.to_builtins(look.frame(desk).settings) == before
+    assert msgspec.to_builtins(queries.frame(context).settings) == before
 
 
-def test_one_types_prior_leaves_the_others_as_they_are(desk: Desk) -> None:
-    change(desk, "priors", {"skill": {"alpha_micro": 9_000_000, "beta_micro": 1_000_000}})
-    change(desk, "priors", {"tool": {"alpha_micro": 2_000_000, "beta_micro": 1_000_000}})
-    priors = look.frame(desk).settings.priors
+def test_one_types_prior_leaves_the_others_as_they_are(context: Context) -> None:
+    change(context, "priors", {"skill": {"alpha_micro": 9_000_000, "beta_micro": 1_000_000}})
+    change(context, "priors", {"tool": {"alpha_micro": 2_000_000, "beta_micro": 1_000_000}})
+    priors = queries.frame(context).settings.priors
     assert (priors.skill.alpha, priors.tool.alpha, priors.memory.alpha) == (9, 2, 3)
-    undo(desk, "setting-2")
-    assert look.frame(desk).settings.priors.skill.alpha == 9
+    undo(context, "setting-2")
+    assert queries.frame(context).settings.priors.skill.alpha == 9
 
 
-def test_the_passive_phase_records_and_moves_nothing(desk: Desk) -> None:
-    change(desk, "phase", "passive")
-    before = belief(desk)
-    assert record(desk, run_of("quiet")).outcome == "passive"
-    assert belief(desk) == before
-    change(desk, "phase", "active")
-    assert record(desk, run_of("loud")).outcome == "observed"
+def test_the_passive_phase_records_and_moves_nothing(context: Context) -> None:
+    change(context, "phase", "passive")
+    before = belief(context)
+    assert record(context, run_of("quiet")).outcome == "passive"
+    assert belief(context) == before
+    change(context, "phase", "active")
+    assert record(context, run_of("loud")).outcome == "observed"
 
 
 # Runs
 
 
-def test_a_run_again_changes_nothing_other_content_is_a_conflict(desk: Desk) -> None:
-    before = everything(desk)
-    assert record(desk, run_of("run-1")).told == "duplicate"
-    assert everything(desk) == before
+def test_a_run_again_changes_nothing_other_content_is_a_conflict(context: Context) -> None:
+    before = everything(context)
+    assert record(context, run_of("run-1")).told == "duplicate"
+    assert everything(context) == before
     with pytest.raises(Conflict, match="other content"):
-        record(desk, run_of("run-1", calls=("b",)))
+        record(context, run_of("run-1", calls=("b",)))
     with pytest.raises(Conflict):
-        record_all(desk, [run_of("new"), run_of("run-1", tokens=999)])
-    assert everything(desk) == before
-    assert record(desk, run_of("run-1", calls=("b",), rank=1)).told == "updated"
-    assert belief(desk) == (3, 2, 1)
+        record_all(context, [run_of("new"), run_of("run-1", tokens=999)])
+    assert everything(context) == before
+    assert record(context, run_of("run-1", calls=("b",), rank=1)).told == "updated"
+    assert belief(context) == (3, 2, 1)
 
 
-def test_fifty_runs_of_one_batch_are_fifty_pulls(desk: Desk) -> None:
-    told = record_all(desk, [run_of(f"b{number}", at_ms=START_MS + number) for number in range(50)])
+def test_fifty_runs_of_one_batch_are_fifty_pulls(context: Context) -> None:
+    told = record_all(context, [run_of(f"b{number}", at_ms=START_MS + number) for number in range(50)])
     assert {one.told for one in told} == {"new"}
-    assert belief(desk) == (4 + 50, 1, 51)
+    assert belief(context) == (4 + 50, 1, 51)
 
 
 @pytest.mark.parametrize(
     ("status", "outcome"), [("aborted", "aborted"), ("error", "error"), ("completed", "conversational")]
 )
-def test_runs_without_a_call_are_counted_by_their_reason(desk: Desk, status: str, outcome: str) -> None:
-    before = look.status(desk).skipped[outcome]
+def test_runs_without_a_call_are_counted_by_their_reason(context: Context, status: str, outcome: str) -> None:
+    before = queries.status(context).skipped[outcome]
     run = msgspec.structs.replace(run_of("x", calls=()), status=status)
-    assert record(desk, run).outcome == outcome
-    assert look.status(desk).skipped[outcome] == before + 1
+    assert record(context, run).outcome == outcome
+    assert queries.status(context).skipped[outcome] == before + 1
     failed = msgspec.structs.replace(run_of("y", calls=("a",)), status=status)
-    assert record(desk, failed).outcome == "observed", "a run that failed after a real call is observed"
+    assert record(context, failed).outcome == "observed", "a run that failed after a real call is observed"
 
 
-def test_a_preview_says_what_the_reward_then_does(desk: Desk) -> None:
+def test_a_preview_says_what_the_reward_then_does(context: Context) -> None:
     for value, run, correct in ((0.25, None, False), (0.5, "run-1", False), (0.75, "run-1", True)):
-        preview = look.preview_reward(desk, A, value, run=run, correct=correct)
-        before = belief(desk)
+        preview = queries.preview_reward(context, A, value, run=run, correct=correct)
+        before = belief(context)
         assert (preview.before.alpha, preview.before.beta, preview.before.pulls) == before
-        answer = reward(desk, A, value, run=run, correct=correct)
+        answer = reward(context, A, value, run=run, correct=correct)
         assert (preview.after.alpha, preview.after.beta, preview.after.pulls) == (
             answer.alpha,
             answer.beta,
             answer.pulls,
         )
-        moved = look.rewards(desk)[0].mean_moved
+        moved = queries.rewards(context)[0].mean_moved
         assert moved is not None
         assert math.isclose(moved, preview.after.mean - preview.before.mean, abs_tol=1e-12)

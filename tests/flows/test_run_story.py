@@ -10,11 +10,11 @@ import pytest
 
 from core import explained
 from core.errors import UnknownRun
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.learn import record
-from core.flows.look import RunArm, RunStory
+from core.flows.queries import RunArm, RunStory
 from core.flows.reward import reward
 from core.flows.select import select
 from core.flows.settings import change
@@ -23,7 +23,7 @@ from core.guidance import guidance
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Status
 from core.records.selection import Selection
-from tests.flows.world import START_MS, desk_at, run_of
+from tests.flows.world import START_MS, context_at, run_of
 from tests.store.worlds import lines_file, run_line
 
 OFFERED = [
@@ -34,18 +34,18 @@ OFFERED = [
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return desk_at(tmp_path / "a.db")
+def context(tmp_path: Path) -> Context:
+    return context_at(tmp_path / "a.db")
 
 
 def selected(
-    desk: Desk, uid: str, *, budget: int = 300, k: int | None = None, calls: tuple[str, ...] = ("Read",)
+    context: Context, uid: str, *, budget: int = 300, k: int | None = None, calls: tuple[str, ...] = ("Read",)
 ) -> Selection:
     """A run with what the policy chose for it."""
-    chosen = select(desk, OFFERED, budget_tokens=budget, k=k)
+    chosen = select(context, OFFERED, budget_tokens=budget, k=k)
     inside = tuple(arm for arm in OFFERED if arm.key in chosen.included)
     record(
-        desk,
+        context,
         Run(
             uid=uid,
             inventory=Inventory(kind="declared", arms=inside),
@@ -64,11 +64,11 @@ def arm_of(story: RunStory, key: str) -> RunArm:
     return next(arm for arm in story.arms if arm.arm == key)
 
 
-def test_every_arm_of_a_selection_is_explained_as_it_was_decided(desk: Desk) -> None:
-    change(desk, "baseline_rate", 0.0)
-    change(desk, "min_pulls", 0)
-    chosen = selected(desk, "one")
-    story = look.run(desk, "one")
+def test_every_arm_of_a_selection_is_explained_as_it_was_decided(context: Context) -> None:
+    change(context, "baseline_rate", 0.0)
+    change(context, "min_pulls", 0)
+    chosen = selected(context, "one")
+    story = queries.run(context, "one")
     assert story.selection == msgspec.structs.replace(chosen, guidance=None)
     assert story.guidance == chosen.guidance == guidance(chosen.excluded)
     assert (story.replays, story.k, story.differs) == (True, 0, ())
@@ -93,25 +93,25 @@ def test_every_arm_of_a_selection_is_explained_as_it_was_decided(desk: Desk) -> 
             assert arm.flip.cost == arm.budget_left
 
 
-def test_a_limit_on_arms_is_told_from_the_settings_whose_hash_was_kept(desk: Desk) -> None:
-    change(desk, "baseline_rate", 0.0)
-    change(desk, "min_pulls", 0)
-    change(desk, "k", 9)
-    selected(desk, "nine")
-    change(desk, "k", 0)
-    assert look.run(desk, "nine").k == 9, "of its revision, not of today"
-    selected(desk, "own", k=7, budget=0)
-    assert look.run(desk, "own").k == 7, "it was reached, so the record says it"
-    selected(desk, "unknown", k=9, budget=200)
-    story = look.run(desk, "unknown")
+def test_a_limit_on_arms_is_told_from_the_settings_whose_hash_was_kept(context: Context) -> None:
+    change(context, "baseline_rate", 0.0)
+    change(context, "min_pulls", 0)
+    change(context, "k", 9)
+    selected(context, "nine")
+    change(context, "k", 0)
+    assert queries.run(context, "nine").k == 9, "of its revision, not of today"
+    selected(context, "own", k=7, budget=0)
+    assert queries.run(context, "own").k == 7, "it was reached, so the record says it"
+    selected(context, "unknown", k=9, budget=200)
+    story = queries.run(context, "unknown")
     assert story.k is None, "a call's own limit that was not reached is in no log"
     assert story.replays
 
 
-def test_a_baseline_run_speaks_of_the_random_order(desk: Desk) -> None:
-    change(desk, "baseline_rate", 1.0)
-    selected(desk, "base", budget=250)
-    story = look.run(desk, "base")
+def test_a_baseline_run_speaks_of_the_random_order(context: Context) -> None:
+    change(context, "baseline_rate", 1.0)
+    selected(context, "base", budget=250)
+    story = queries.run(context, "base")
     assert story.selection is not None
     assert story.selection.truncated
     out = [arm for arm in story.arms if arm.reason == "budget"]
@@ -131,14 +131,16 @@ def test_a_baseline_run_speaks_of_the_random_order(desk: Desk) -> None:
         ((), "error", "it failed before one"),
     ],
 )
-def test_the_verdict_names_its_tier(desk: Desk, calls: tuple[str, ...], status: Status, words: str) -> None:
-    record(desk, run_of("r", calls=calls, status=status))
-    assert words in explained.verdict(look.run(desk, "r"))
+def test_the_verdict_names_its_tier(
+    context: Context, calls: tuple[str, ...], status: Status, words: str
+) -> None:
+    record(context, run_of("r", calls=calls, status=status))
+    assert words in explained.verdict(queries.run(context, "r"))
 
 
-def test_an_imported_run_says_that_it_has_no_decisions(desk: Desk, tmp_path: Path) -> None:
-    import_files(desk, [lines_file(tmp_path / "a.jsonl", run_line("i"))])
-    story = look.run(desk, "i")
+def test_an_imported_run_says_that_it_has_no_decisions(context: Context, tmp_path: Path) -> None:
+    import_files(context, [lines_file(tmp_path / "a.jsonl", run_line("i"))])
+    story = queries.run(context, "i")
     assert story.selection is None
     assert "its source records no decisions" in (explained.not_decided(story) or "")
     assert {explained.why(arm) for arm in story.arms} == {explained.NONE}
@@ -147,44 +149,44 @@ def test_an_imported_run_says_that_it_has_no_decisions(desk: Desk, tmp_path: Pat
     assert explained.standing(story) is None
 
 
-def test_a_run_whose_import_was_undone_has_its_story(desk: Desk, tmp_path: Path) -> None:
-    told = import_files(desk, [lines_file(tmp_path / "a.jsonl", run_line("i"))])
-    undo(desk, told.id)
-    story = look.run(desk, "i")
+def test_a_run_whose_import_was_undone_has_its_story(context: Context, tmp_path: Path) -> None:
+    told = import_files(context, [lines_file(tmp_path / "a.jsonl", run_line("i"))])
+    undo(context, told.id)
+    story = queries.run(context, "i")
     assert not story.facts.standing
     assert "This run counts nowhere: import-1 was undone." in (explained.standing(story) or "")
 
 
-def test_of_several_tellings_the_longest_is_shown(desk: Desk, tmp_path: Path) -> None:
-    import_files(desk, [lines_file(tmp_path / "a.jsonl", run_line("g"))])
-    longer = import_files(desk, [lines_file(tmp_path / "b.jsonl", run_line("g", "ab", rank=3))])
-    story = look.run(desk, "g")
+def test_of_several_tellings_the_longest_is_shown(context: Context, tmp_path: Path) -> None:
+    import_files(context, [lines_file(tmp_path / "a.jsonl", run_line("g"))])
+    longer = import_files(context, [lines_file(tmp_path / "b.jsonl", run_line("g", "ab", rank=3))])
+    story = queries.run(context, "g")
     assert [(one.import_no, one.stands, one.undone) for one in story.tellings] == [
         (1, False, False),
         (2, True, False),
     ]
     assert "Told 2 times (import-1, import-2)" in (explained.standing(story) or "")
     assert story.n_referenced == 2
-    undo(desk, longer.id)
-    story = look.run(desk, "g")
+    undo(context, longer.id)
+    story = queries.run(context, "g")
     assert story.n_referenced == 1
     assert "import-2 (undone)" in (explained.standing(story) or "")
 
 
-def test_an_empty_prompt_is_explained(desk: Desk) -> None:
-    record(desk, Run(uid="e", inventory=Inventory(kind="declared", arms=()), empty=True))
-    story = look.run(desk, "e")
+def test_an_empty_prompt_is_explained(context: Context) -> None:
+    record(context, Run(uid="e", inventory=Inventory(kind="declared", arms=()), empty=True))
+    story = queries.run(context, "e")
     assert story.arms == ()
     assert explained.verdict(story).startswith("An empty prompt")
     assert explained.not_decided(story) == "Nothing answered this prompt; no arm was put to the test."
 
 
-def test_what_people_said_is_shown_with_its_ledger_row(desk: Desk) -> None:
-    record(desk, run_of("r"))
-    reward(desk, "tool:other:b", 0.25, run="r", correct=True, reason="it helped")
-    reward(desk, "tool:other:a", 0.0, run="r")
-    undo(desk, reward(desk, "tool:other:a", 0.75, run="r").id)
-    story = look.run(desk, "r")
+def test_what_people_said_is_shown_with_its_ledger_row(context: Context) -> None:
+    record(context, run_of("r"))
+    reward(context, "tool:other:b", 0.25, run="r", correct=True, reason="it helped")
+    reward(context, "tool:other:a", 0.0, run="r")
+    undo(context, reward(context, "tool:other:a", 0.75, run="r").id)
+    story = queries.run(context, "r")
     assert explained.observed(arm_of(story, "tool:other:b")) == (
         "◆ 0.25 corrected by hand (reward-1, was 0.0)"
     )
@@ -194,11 +196,11 @@ def test_what_people_said_is_shown_with_its_ledger_row(desk: Desk) -> None:
     assert explained.ledger_row(arm_of(story, "tool:other:b").by_hand[0]).endswith(": it helped")
 
 
-def test_a_prompt_that_differs_from_its_selection_is_named(desk: Desk) -> None:
-    change(desk, "baseline_rate", 0.0)
-    chosen = select(desk, OFFERED, budget_tokens=300)
+def test_a_prompt_that_differs_from_its_selection_is_named(context: Context) -> None:
+    change(context, "baseline_rate", 0.0)
+    chosen = select(context, OFFERED, budget_tokens=300)
     record(
-        desk,
+        context,
         Run(
             uid="d",
             inventory=Inventory(kind="declared", arms=tuple(OFFERED)),
@@ -207,33 +209,36 @@ def test_a_prompt_that_differs_from_its_selection_is_named(desk: Desk) -> None:
             calls=(Call(name="Read"),),
         ),
     )
-    story = look.run(desk, "d")
+    story = queries.run(context, "d")
     assert set(story.differs) == set(chosen.excluded)
     assert story.replays, "the selection itself is what it was"
 
 
-def test_runs_before_and_after_in_time(desk: Desk) -> None:
+def test_runs_before_and_after_in_time(context: Context) -> None:
     for number in (3, 1, 2):
-        record(desk, run_of(f"r{number}", at_ms=START_MS + number))
-    record(desk, run_of("timeless", at_ms=None))
-    beside = {name: (look.run(desk, name).older, look.run(desk, name).newer) for name in ("r1", "r2", "r3")}
+        record(context, run_of(f"r{number}", at_ms=START_MS + number))
+    record(context, run_of("timeless", at_ms=None))
+    beside = {
+        name: (queries.run(context, name).older, queries.run(context, name).newer)
+        for name in ("r1", "r2", "r3")
+    }
     assert beside == {"r1": ("timeless", "r2"), "r2": ("r1", "r3"), "r3": ("r2", None)}
-    assert look.run(desk, "#2").facts.uid == "r1", "by number"
+    assert queries.run(context, "#2").facts.uid == "r1", "by number"
 
 
 @pytest.mark.parametrize("name", ["nope", "", "99", "<script>", "9" * 40, "x" * 900])
-def test_an_unknown_run_is_refused(desk: Desk, name: str) -> None:
+def test_an_unknown_run_is_refused(context: Context, name: str) -> None:
     with pytest.raises(UnknownRun) as refused:
-        look.run(desk, name)
+        queries.run(context, name)
     assert refused.value.next_step == "Use a uid or number that armscope runs lists."
 
 
-def test_a_written_draw_is_enough(desk: Desk) -> None:
-    change(desk, "baseline_rate", 0.0)
-    change(desk, "min_pulls", 0)
+def test_a_written_draw_is_enough(context: Context) -> None:
+    change(context, "baseline_rate", 0.0)
+    change(context, "min_pulls", 0)
     for number in range(12):
-        selected(desk, f"r{number}")
-        story = look.run(desk, f"r{number}")
+        selected(context, f"r{number}")
+        story = queries.run(context, f"r{number}")
         for arm in story.arms:
             if arm.flip is None or arm.flip.draw is None:
                 continue

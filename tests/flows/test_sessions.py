@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from core.flows import look
+from core.flows import queries
 from core.flows.importing import import_files
 from core.flows.undo import undo
 from tests.flows.test_import_laws import Growing, check_growth, check_undo, seen
-from tests.flows.world import desk_at
+from tests.flows.world import context_at
 from tests.formats.builders import put
 from tests.formats.test_pi_session import Session, call, report
 
@@ -45,7 +45,7 @@ def test_a_session_grows_with_its_report(tmp_path: Path) -> None:
     """import(A), import(A + report), import(A + B + report) = each of them alone; and undone in any order."""
     session = Session().prompt().reply(call("read")).prompt().reply(call("message"))
     made = [(session.bytes(3), None), (session.bytes(3), report()), (session.bytes(), report(durationMs=9))]
-    steps = desk_at(tmp_path / "steps.db")
+    steps = context_at(tmp_path / "steps.db")
     direct, acts = [], []
     for number, (content, told) in enumerate(made):
         folder = tmp_path / str(number)
@@ -53,7 +53,7 @@ def test_a_session_grows_with_its_report(tmp_path: Path) -> None:
         put(folder, content, "s.jsonl")
         if told is not None:
             put(folder, told, "s.openclaw.txt")
-        alone = desk_at(tmp_path / f"{number}.db")
+        alone = context_at(tmp_path / f"{number}.db")
         import_files(alone, [folder])
         direct.append(seen(alone))
         acts.append(import_files(steps, [folder]).id)
@@ -67,8 +67,8 @@ def test_a_session_grows_with_its_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["pi-session", "openclaw-session"])
 def test_posteriors_equal_what_was_computed(shared_data: Path, tmp_path: Path, name: str) -> None:
     wanted = json.loads((shared_data / "EXPECTED" / f"{name}.prompt.json").read_bytes())
-    desk = desk_at(tmp_path / "a.db")
-    answer = import_files(desk, [shared_data / name])
+    context = context_at(tmp_path / "a.db")
+    answer = import_files(context, [shared_data / name])
     assert (answer.runs, answer.observed, answer.skipped, answer.empty, answer.not_offered) == (
         wanted["runs"],
         wanted["observed"],
@@ -84,11 +84,11 @@ def test_posteriors_equal_what_was_computed(shared_data: Path, tmp_path: Path, n
     )
     stored = {
         one.arm: [one.alpha, one.beta, one.pulls, one.inclusions]
-        for one in look.posteriors(desk)
+        for one in queries.posteriors(context)
         if one.type == "tool"
     }
     assert stored == {
         arm["arm"]: [arm["alpha"], arm["beta"], arm["included"], arm["offered_runs"]]
         for arm in wanted["arms"].values()
     }
-    assert look.verify(desk).clean
+    assert queries.verify(context).clean

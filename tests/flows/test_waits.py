@@ -13,8 +13,8 @@ from time import perf_counter
 
 import pytest
 
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
 from core.flows.learn import record, record_all
@@ -26,65 +26,65 @@ from tests.bench import worlds
 from tests.conftest import ROOT
 from tests.flows.history import line_of, made_of
 from tests.flows.test_in_parts import said_by
-from tests.flows.world import IN_PARTS, desk_at, run_of
+from tests.flows.world import IN_PARTS, context_at, run_of
 from tests.store.child import say, start
 
 ARM = "tool:other:a"
 
 
-def patient_for(desk: Desk, seconds: float) -> Desk:
-    """The same desk for somebody who waits only so long for other writers."""
-    return replace(desk, store=Store(desk.store.path, lock_timeout_s=seconds))
+def patient_for(context: Context, seconds: float) -> Context:
+    """The same context for somebody who waits only so long for other writers."""
+    return replace(context, store=Store(context.store.path, lock_timeout_s=seconds))
 
 
 def test_a_reward_is_answered_while_an_import_reads(tmp_path: Path) -> None:
     """The reader stands still until the reward was answered: who held the lock while reading would never end."""
     file = tmp_path / "runs.jsonl"
     file.write_bytes(b"".join(line_of(f"run-{number}", 0) for number in range(2_000)))
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("first"))
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("first"))
     is_reading, may_go_on = threading.Event(), threading.Event()
 
     def stand_still(_opened: Opened, _source: Source, _n_bytes: int) -> None:
         is_reading.set()
         may_go_on.wait()
 
-    importer = threading.Thread(target=import_files, args=(desk, [file]), kwargs={"progress": stand_still})
+    importer = threading.Thread(target=import_files, args=(context, [file]), kwargs={"progress": stand_still})
     importer.start()
     is_reading.wait()
     try:
-        assert reward(patient_for(desk, 0.1), ARM, 1.0).id == "reward-1"
-        select(patient_for(desk, 0.1))
-        assert look.status(desk).runs == 1
+        assert reward(patient_for(context, 0.1), ARM, 1.0).id == "reward-1"
+        select(patient_for(context, 0.1))
+        assert queries.status(context).runs == 1
     finally:
         may_go_on.set()
         importer.join()
-    assert look.status(desk).runs == 2_001
-    assert look.verify(desk).clean
+    assert queries.status(context).runs == 2_001
+    assert queries.verify(context).clean
 
 
 def test_a_reward_is_answered_between_the_parts(tmp_path: Path) -> None:
     file = tmp_path / "runs.jsonl"
     file.write_bytes(b"".join(line_of(f"run-{number}", 0) for number in range(40)))
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("first"))
-    other, n_parts = patient_for(desk, 0.1), 0
-    with closing(import_in_steps(replace(desk, pace=IN_PARTS), open_sources([file]))) as steps:
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("first"))
+    other, n_parts = patient_for(context, 0.1), 0
+    with closing(import_in_steps(replace(context, pace=IN_PARTS), open_sources([file]))) as steps:
         for _ in steps:
             n_parts += 1
             assert reward(other, ARM, 1.0).id == f"reward-{n_parts}"
-            assert look.status(other).runs == 1
+            assert queries.status(other).runs == 1
     assert n_parts > 10
-    assert look.status(other).runs == 41
-    assert look.verify(other).clean
+    assert queries.status(other).runs == 41
+    assert queries.verify(other).clean
 
 
 def test_killed_imports_leave_nothing_that_stands(tmp_path: Path) -> None:
     """One after the other, each killed in some part of it; the next one sweeps."""
     random, database = Random(1), tmp_path / "a.db"
-    desk = desk_at(database)
-    record(desk, made_of("run-3", 1))
-    before = said_by(desk, in_order=True)
+    context = context_at(database)
+    record(context, made_of("run-3", 1))
+    before = said_by(context, in_order=True)
     for number in range(4):
         file = tmp_path / f"{number}.jsonl"
         uids = [
@@ -100,23 +100,23 @@ def test_killed_imports_leave_nothing_that_stands(tmp_path: Path) -> None:
             say("on", child.stdin)
         child.kill()  # somewhere in the next part
         child.communicate()
-        assert said_by(desk, in_order=True) == before
-        assert look.verify(desk).clean
+        assert said_by(context, in_order=True) == before
+        assert queries.verify(context).clean
     file = tmp_path / "last.jsonl"
     file.write_bytes(b"".join(line_of(f"run-{number}", 1) for number in range(6)))
-    answer = import_files(replace(desk, pace=IN_PARTS), [file])
+    answer = import_files(replace(context, pace=IN_PARTS), [file])
     assert (answer.id, answer.runs, answer.duplicates) == ("import-1", 6, 1)
-    with desk.reading() as snapshot:
+    with context.reading() as snapshot:
         assert snapshot.staged.import_no == 0
-        ((n_runs,),) = snapshot.link.rows("SELECT count(*) FROM run")
+        ((n_runs,),) = snapshot.connection.rows("SELECT count(*) FROM run")
         assert n_runs == 6
         for table in ("staged_arm", "staged_hour", "staged_day", "staged_usage", "staged_provenance"):
-            assert snapshot.link.rows(f"SELECT count(*) FROM {table}") == [(0,)]
+            assert snapshot.connection.rows(f"SELECT count(*) FROM {table}") == [(0,)]
     (tmp_path / "once").mkdir()
-    once = desk_at(tmp_path / "once" / "a.db")
+    once = context_at(tmp_path / "once" / "a.db")
     record(once, made_of("run-3", 1))
     import_files(once, [file])
-    assert [one for one in said_by(desk, in_order=True) if one["kind"] == "run"] == [
+    assert [one for one in said_by(context, in_order=True) if one["kind"] == "run"] == [
         one for one in said_by(once, in_order=True) if one["kind"] == "run"
     ]
 
@@ -126,20 +126,20 @@ def test_how_long_a_reward_and_a_selection_wait_for_a_gigabyte(tmp_path: Path) -
     """Prints the longest waits: ``pytest -m long -s -k gigabyte tests/flows/test_waits.py``."""
     source, database = tmp_path / "runs.jsonl", tmp_path / "a.db"
     n_runs = worlds.write_lines(source, 1, n_bytes=10**9)
-    desk = worlds.desk_at(database)
-    record_all(desk, list(worlds.runs(2_000, first=90_000_000)))
+    context = worlds.context_at(database)
+    record_all(context, list(worlds.runs(2_000, first=90_000_000)))
     importer = subprocess.Popen([sys.executable, "-m", "tests.bench.importing", source, database], cwd=ROOT)
     rewards: list[float] = []
     selections: list[float] = []
     while importer.poll() is None:
         began = perf_counter()
-        reward(desk, "tool:other:tool_00001", 1.0)
+        reward(context, "tool:other:tool_00001", 1.0)
         rewarded = perf_counter()
-        select(desk)
+        select(context)
         rewards.append(rewarded - began)
         selections.append(perf_counter() - rewarded)
     assert importer.returncode == 0
-    assert look.status(desk).runs == n_runs + 2_000
+    assert queries.status(context).runs == n_runs + 2_000
     before_the_end = sorted(rewards)[-2]
     sys.stdout.write(
         f"\n{n_runs:,} runs; longest reward {before_the_end:.2f} s, in the last step {max(rewards):.2f} s;"

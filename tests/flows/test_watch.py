@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from core.errors import UnreadableSource
-from core.flows import look
-from core.flows.find import find_sessions
+from core.flows import queries
+from core.flows.discover import discover_sessions
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.undo import undo
-from core.flows.watch import tells_news, watch
+from core.flows.watch import has_news, watch
 from tests.flows.test_import_laws import seen
-from tests.flows.world import desk_at
+from tests.flows.world import context_at
 from tests.formats import builders
 from tests.formats.builders import lines
 from tests.formats.test_pi_session import Session, call, report
@@ -67,7 +67,7 @@ def test_sessions_are_found_where_the_usual_agents_keep_them(tmp_path: Path) -> 
         builders.put(tmp_path / place, CLAUDE.bytes() if number == 0 else PI.bytes(), "s.jsonl")
     builders.put(tmp_path / ".openclaw/agents/main/sessions", b"{}", "sessions.json")
     builders.put(tmp_path / ".openclaw/agents/main/sessions", report(), "s.openclaw.txt")
-    found = find_sessions(tmp_path)
+    found = discover_sessions(tmp_path)
     assert [(one.agent, one.format, one.files) for one in found] == [
         ("Claude Code", "claude-code", 1),
         ("OpenClaw", "pi-session", 1),
@@ -83,7 +83,7 @@ def test_sessions_are_found_where_the_usual_agents_keep_them(tmp_path: Path) -> 
 def test_an_empty_home_has_none(tmp_path: Path) -> None:
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "projects").write_text("a file")
-    assert find_sessions(tmp_path) == []
+    assert discover_sessions(tmp_path) == []
 
 
 # --- watching ---------------------------------------------------------------------------------------------
@@ -92,8 +92,8 @@ def test_an_empty_home_has_none(tmp_path: Path) -> None:
 def test_what_grows_is_imported_as_one_act(tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     folder.mkdir()
-    desk, direct = desk_at(tmp_path / "a.db"), desk_at(tmp_path / "b.db")
-    before = seen(desk)
+    context, direct = context_at(tmp_path / "a.db"), context_at(tmp_path / "b.db")
+    before = seen(context)
     whole = PI.bytes()
     steps: list[Step] = [
         lambda: builders.put(folder, PI.bytes(3), "s.jsonl"),
@@ -102,7 +102,7 @@ def test_what_grows_is_imported_as_one_act(tmp_path: Path) -> None:
         lambda: builders.put(folder, whole, "s.jsonl"),
         lambda: builders.put(folder, CLAUDE.bytes(), "other.jsonl"),
     ]
-    answers = told(watch(desk, [folder], pausing(steps)))
+    answers = told(watch(context, [folder], pausing(steps)))
     assert all(isinstance(answer, ImportAnswer) for answer in answers)
     found = [answer for answer in answers if isinstance(answer, ImportAnswer)]
     assert {answer.id for answer in found} == {"import-1"}
@@ -113,39 +113,39 @@ def test_what_grows_is_imported_as_one_act(tmp_path: Path) -> None:
         (1, 0, 0),
     ]
     import_files(direct, [folder])
-    assert seen(desk) == seen(direct)
-    undo(desk, "import-1")
-    assert seen(desk) == before
+    assert seen(context) == seen(direct)
+    undo(context, "import-1")
+    assert seen(context) == before
 
 
 def test_a_report_that_comes_later_is_joined(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     path = builders.put(tmp_path, PI.bytes(), "s.jsonl")
     steps: list[Step] = [lambda: builders.put(tmp_path, report(), "s.openclaw.txt")]
-    first, second = told(watch(desk, [path.parent], pausing(steps)))
+    first, second = told(watch(context, [path.parent], pausing(steps)))
     assert isinstance(first, ImportAnswer)
     assert isinstance(second, ImportAnswer)
     assert (first.updated, second.updated, second.id) == (0, 2, first.id)
-    assert {one.type for one in look.posteriors(desk) if one.inclusions} == {"tool", "skill", "file"}
+    assert {one.type for one in queries.posteriors(context) if one.inclusions} == {"tool", "skill", "file"}
 
 
 def test_what_was_undone_in_the_meantime_stays_undone(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     folder = tmp_path / "sessions"
     folder.mkdir()
     builders.put(folder, PI.bytes(), "s.jsonl")
     steps: list[Step] = [
-        lambda: undo(desk, "import-1"),
+        lambda: undo(context, "import-1"),
         lambda: builders.put(folder, CLAUDE.bytes(), "other.jsonl"),
     ]
-    answers = told(watch(desk, [folder], pausing(steps)))
+    answers = told(watch(context, [folder], pausing(steps)))
     assert [answer.id for answer in answers if isinstance(answer, ImportAnswer)] == ["import-1", "import-2"]
-    assert look.status(desk).runs == 1
-    assert look.verify(desk).clean
+    assert queries.status(context).runs == 1
+    assert queries.verify(context).clean
 
 
 def test_foreign_and_broken_files_hold_nothing_back(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     folder = tmp_path / "sessions"
     folder.mkdir()
     builders.put(folder, b"notes", "notes.txt")
@@ -154,35 +154,35 @@ def test_foreign_and_broken_files_hold_nothing_back(tmp_path: Path) -> None:
     builders.put(folder, PI.bytes(), "s.jsonl")
     numbers = count()
     steps: list[Step] = [lambda: builders.put(folder, b"n" * next(numbers), "notes.txt"), nothing]
-    answers = told(watch(desk, [folder], pausing(steps)))
-    assert look.status(desk).runs == 2
+    answers = told(watch(context, [folder], pausing(steps)))
+    assert queries.status(context).runs == 2
     assert len(answers) == 1
 
 
 def test_nothing_new_is_no_news(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     path = builders.put(tmp_path, PI.bytes(), "s.jsonl")
-    news, none = told(watch(desk, [path], pausing([lambda: path.write_bytes(PI.bytes() + b"\n")])))
+    news, none = told(watch(context, [path], pausing([lambda: path.write_bytes(PI.bytes() + b"\n")])))
     assert isinstance(news, ImportAnswer)
     assert isinstance(none, ImportAnswer)
-    assert (tells_news(news), tells_news(none)) == (True, False)
+    assert (has_news(news), has_news(none)) == (True, False)
 
 
 def test_repeated_ledger_lines_are_no_news(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     path = builders.put(tmp_path, lines([RUN, NOTE]), "own.jsonl")
     steps: list[Step] = [
         lambda: path.write_bytes(lines([RUN, NOTE]) + b"\n"),
         lambda: path.write_bytes(lines([RUN, NOTE, {**NOTE, "id": "n2"}])),
     ]
-    answers = told(watch(desk, [path], pausing(steps)))
+    answers = told(watch(context, [path], pausing(steps)))
     found = [answer for answer in answers if isinstance(answer, ImportAnswer)]
     assert [(one.ledger, one.ledger_duplicates) for one in found] == [(1, 0), (1, 1), (2, 1)]
-    assert [tells_news(one) for one in found] == [True, False, True]
+    assert [has_news(one) for one in found] == [True, False, True]
 
 
 def test_a_watch_is_remembered_by_all_it_told_and_as_one_change(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     folder = tmp_path / "sessions"
     folder.mkdir()
     path = builders.put(folder, lines([RUN, NOTE]) + b"{\n", "own.jsonl")
@@ -190,14 +190,14 @@ def test_a_watch_is_remembered_by_all_it_told_and_as_one_change(tmp_path: Path) 
         lambda: builders.put(folder, PI.bytes(), "s.jsonl"),
         lambda: path.write_bytes(lines([RUN, NOTE]) + b"{\n\n"),
     ]
-    answers = told(watch(desk, [folder], pausing(steps)))
+    answers = told(watch(context, [folder], pausing(steps)))
     parts = [answer for answer in answers if isinstance(answer, ImportAnswer)]
     assert [(part.runs, part.duplicates, part.id) for part in parts] == [
         (1, 0, "import-1"),
         (2, 0, "import-1"),
         (1, 1, "import-1"),
     ]
-    (past,) = look.imports(desk)
+    (past,) = queries.imports(context)
     assert (past.id, past.answer.format, past.answer.unit) == ("import-1", "armscope, pi-session", "prompt")
     assert (past.answer.files, past.answer.runs, past.answer.duplicates) == (2, 3, 0), (
         "nothing new is no part"
@@ -205,17 +205,17 @@ def test_a_watch_is_remembered_by_all_it_told_and_as_one_change(tmp_path: Path) 
     assert (past.answer.ledger, past.answer.ledger_duplicates) == (1, 0)
     assert [line.line for line in past.answer.rejected] == [3]
     assert past.answer.rejected_count == 1
-    assert [one.count for one in look.overview(desk).attention if one.kind == "rejected_lines"] == [1]
-    assert [(entry.action, entry.act) for entry in look.changes(desk)] == [("import", "import-1")]
+    assert [one.count for one in queries.overview(context).attention if one.kind == "rejected_lines"] == [1]
+    assert [(entry.action, entry.act) for entry in queries.changes(context)] == [("import", "import-1")]
 
 
 def test_answers_of_one_import_add_up(tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     folder.mkdir()
     builders.put(folder, lines([RUN]) + b"{\n" * 150, "many.jsonl")
-    first = import_files(desk_at(tmp_path / "a.db"), [folder])
+    first = import_files(context_at(tmp_path / "a.db"), [folder])
     builders.put(folder, lines([{**RUN, "calls": []}]) + b"{\n" * 2, "few.jsonl")
-    second = import_files(desk_at(tmp_path / "b.db"), [folder / "few.jsonl"])
+    second = import_files(context_at(tmp_path / "b.db"), [folder / "few.jsonl"])
     both = second.after(first)
     assert (both.runs, both.observed, both.skipped_by) == (2, 1, {"conversational": 1})
     assert (len(both.rejected), both.rejected_count) == (100, 152)
@@ -223,6 +223,6 @@ def test_answers_of_one_import_add_up(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     with pytest.raises(UnreadableSource, match="must exist"):
-        next(watch(desk, [tmp_path / "nope"], nothing))
+        next(watch(context, [tmp_path / "nope"], nothing))

@@ -1,4 +1,4 @@
-"""Small learners for tests: a desk on a fresh file with a clock that ticks, and runs made from flags."""
+"""Small learners for tests: a context on a fresh file with a clock that ticks, and runs made from flags."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.pace import USUAL, Pace
 from core.records.actor import Actor, Role
 from core.records.arm import Arm
@@ -44,7 +44,7 @@ _PACE: ContextVar[Pace] = ContextVar("_PACE", default=USUAL)
 
 @contextmanager
 def paced(pace: Pace) -> Iterator[None]:
-    """Whoever makes a desk meanwhile imports at this pace."""
+    """Whoever makes a context meanwhile imports at this pace."""
     before = _PACE.set(pace)
     try:
         yield
@@ -52,14 +52,16 @@ def paced(pace: Pace) -> Iterator[None]:
         _PACE.reset(before)
 
 
-def desk_at(path: Path, *, learner: str = "default", name: str = "mara", role: Role = "operator") -> Desk:
-    """A desk whose clock moves 20 minutes with every act, and whose dice are seeded."""
+def context_at(
+    path: Path, *, learner: str = "default", name: str = "mara", role: Role = "operator"
+) -> Context:
+    """A context whose clock moves 20 minutes with every act, and whose dice are seeded."""
     if not path.exists() and path.parent.is_dir():
         path.touch(0o600)  # as armscope makes its own
         path.write_bytes(empty_database())
     ticks = count()
     seeds = count(1)
-    return Desk(
+    return Context(
         store=Store(path),
         learner=learner,
         actor=Actor(name=name, role=role),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from core import open_learner
 from core.detect import detect
 from core.errors import InvalidInput, UnreadableSource
-from core.flows import look
+from core.flows import queries
 from core.formats import Entry, open_sources, recognise
 from core.formats.armscope import write
 from core.records.arm import ARM_TYPES, Arm, Prior
@@ -393,7 +393,7 @@ def amid_sound_lines(folder: Path, **fields: object) -> str:
     with open_learner(database) as learner:
         answer = learner.import_files(put(folder, lines(told)))
         assert answer.runs == 2
-        assert [row.uid for row in look.runs(learner.desk)] == ["b", "a"]
+        assert [row.uid for row in queries.runs(learner.context)] == ["b", "a"]
     (line,) = answer.rejected
     assert line.line == 2
     return line.reason

@@ -11,7 +11,7 @@ import pytest
 from core.errors import UnreadableSource
 from core.flows.importing import import_files
 from core.formats import Remark
-from tests.flows.world import desk_at
+from tests.flows.world import context_at
 from tests.formats.agents import AGENTS, CALLS
 from tests.formats.builders import Json, Session, lines, put, read, rejected, reply, runs, text, use, user
 
@@ -72,7 +72,7 @@ def test_a_file_whose_calls_are_all_of_an_unknown_kind_is_refused(tmp_path: Path
     assert runs(entries) == []
     assert any("Which tools were called can't be told" in one.reason for one in rejected(entries))
     with pytest.raises(UnreadableSource, match="Which tools were called can't be told"):
-        import_files(desk_at(tmp_path / "a.db"), [path])
+        import_files(context_at(tmp_path / "a.db"), [path])
 
 
 def test_what_is_not_understood_is_counted_by_kind_with_the_file(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_what_is_not_understood_is_counted_by_kind_with_the_file(tmp_path: Path)
         "2 lines of an unknown kind (teleport) were not understood",
         "4 content blocks of an unknown kind (hologram, toolsmith_call, smell) were not understood",
     ]
-    answer = import_files(desk_at(tmp_path / "a.db"), [path])
+    answer = import_files(context_at(tmp_path / "a.db"), [path])
     assert (answer.observed, len(answer.notes)) == (1, 2)
     assert all(note.endswith(f"({path}).") for note in answer.notes)
 

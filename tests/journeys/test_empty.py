@@ -25,7 +25,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterat
         yield server
 
 
-def test_an_empty_desk_says_what_to_do_and_fills_when_data_come(come: Come, empty: Served) -> None:
+def test_an_empty_context_says_what_to_do_and_fills_when_data_come(come: Come, empty: Served) -> None:
     visit = come(empty).open()
     for name in PAGES:
         visit.go(name)

@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 from core.columns import ArmColumns, CandidateSets, Floats
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.learn import record, record_all
 from core.flows.select import select
 from core.flows.settings import change
@@ -32,7 +32,7 @@ from core.records.learner import LearnerSettings, Priors
 from core.records.run import Call, Inventory, Run
 from core.statistics.inclusion import inclusion_chances
 from tests.arms import arms
-from tests.flows.world import desk_at
+from tests.flows.world import context_at
 from tests.statistics.luck import LEAST_PROB, prob_of_luck
 from tests.statistics.savings_worlds import (
     SESSIONS,
@@ -105,7 +105,7 @@ def played(chance: np.random.Generator, included: list[Part]) -> tuple[tuple[Cal
     return (Call(name="Bash"), *calls), (" ".join(one.words for one in used if one.words),)
 
 
-def recorded(desk: Desk, chance: np.random.Generator, n_arms: int, n_runs: int) -> list[Part]:
+def recorded(context: Context, chance: np.random.Generator, n_arms: int, n_runs: int) -> list[Part]:
     """A world recorded in bulk: each run had some two fifths of the arms."""
     parts = [part(chance, number) for number in range(n_arms)]
     runs = []
@@ -115,24 +115,24 @@ def recorded(desk: Desk, chance: np.random.Generator, n_arms: int, n_runs: int) 
         given = (Arm(key=ALWAYS), *(one.arm for one in included))
         inventory = Inventory(kind="declared", arms=given)
         runs.append(Run(uid=f"run-{number}", inventory=inventory, calls=calls, texts=texts))
-    record_all(desk, runs)
+    record_all(context, runs)
     return parts
 
 
-def chosen(desk: Desk, chance: np.random.Generator, n_arms: int, n_runs: int) -> list[Part]:
+def chosen(context: Context, chance: np.random.Generator, n_arms: int, n_runs: int) -> list[Part]:
     """A world where armscope chose a third of the arms of every run, by what it had learnt until then."""
     parts = [part(chance, number) for number in range(n_arms)]
     by_key = {one.arm.key: one for one in parts}
     given = (Arm(key=ALWAYS), *(one.arm for one in parts))
-    change(desk, "k", n_arms // 3)
+    change(context, "k", n_arms // 3)
     for number in range(n_runs):
-        choice = select(desk, given)
+        choice = select(context, given)
         calls, texts = played(chance, [by_key[key] for key in choice.included if key in by_key])
         inventory = Inventory(
             kind="declared", arms=tuple(arm for arm in given if arm.key in set(choice.included))
         )
         record(
-            desk,
+            context,
             Run(
                 uid=f"run-{number}",
                 inventory=inventory,
@@ -146,9 +146,9 @@ def chosen(desk: Desk, chance: np.random.Generator, n_arms: int, n_runs: int) ->
     return parts
 
 
-def held(desk: Desk, parts: list[Part]) -> list[bool]:
+def held(context: Context, parts: list[Part]) -> list[bool]:
     """For each arm that was in a run, whether its 95 % interval holds its true usefulness."""
-    beliefs = {one.arm: one for one in look.posteriors(desk) if one.pulls}
+    beliefs = {one.arm: one for one in queries.posteriors(context) if one.pulls}
     told = [(beliefs[one.arm.key].interval, one.useful) for one in parts if one.arm.key in beliefs]
     return [bool(interval.lower <= useful <= interval.upper) for interval, useful in told]
 
@@ -157,9 +157,9 @@ def posterior_coverage(folder: Path, *, n_worlds: int, n_arms: int, n_runs: int,
     """One flag an arm, over seeded worlds."""
     flags: list[bool] = []
     for seed in range(n_worlds):
-        desk = desk_at(folder / f"{seed}.db")
+        context = context_at(folder / f"{seed}.db")
         play = chosen if by_choice else recorded
-        flags += held(desk, play(desk, np.random.default_rng(seed), n_arms, n_runs))
+        flags += held(context, play(context, np.random.default_rng(seed), n_arms, n_runs))
     return np.array(flags, dtype=np.float64)
 
 

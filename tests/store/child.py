@@ -30,7 +30,7 @@ from core.records.reward import RewardOrder
 from core.store.engine import Database
 from core.store.store import Store
 from tests.conftest import ROOT
-from tests.flows.world import IN_PARTS, START_MS, desk_at, run_of
+from tests.flows.world import IN_PARTS, START_MS, context_at, run_of
 
 NOBODY = 65_534
 N_RUNS = 10**6
@@ -70,16 +70,16 @@ def hold(path: str) -> None:
 
 def leave(path: str, *uids: str) -> None:
     """Record runs and end unawares, so that the log stays."""
-    desk = desk_at(Path(path))
+    context = context_at(Path(path))
     for uid in uids:
-        record(desk, run_of(uid))
+        record(context, run_of(uid))
     os._exit(0)
 
 
 def in_parts(path: str, source: str) -> None:
     """Import a file in parts of two runs, say each, and wait for a line until the next."""
-    desk = replace(desk_at(Path(path)), pace=IN_PARTS)
-    for _ in import_in_steps(desk, open_sources([Path(source)])):
+    context = replace(context_at(Path(path)), pace=IN_PARTS)
+    for _ in import_in_steps(context, open_sources([Path(source)])):
         say("part")
         sys.stdin.readline()
 
@@ -126,32 +126,34 @@ def write(path: str, seed: str, n_batches: str, n_runs: str) -> None:
     """Record runs and rewards, some of them again; say how many observations are sent, then what is on disk."""
     random, most = Random(int(seed)), int(n_runs)
     Store(Path(path)).close()  # made here, where others may be making it too
-    desk = desk_at(Path(path))
+    context = context_at(Path(path))
     told: list[int] = []
     for number in range(int(n_batches)):
         first = int(seed) * N_RUNS + number * most
         batch = [first + place for place in range(random.randrange(1, most + 1))]
         again = random.sample(told, min(len(told), 2))
         say(f"sending {len(ARMS) * len(batch + again)}")
-        record_all(desk, [run_of(f"run-{one}", at_ms=START_MS + one % 977 * 60_000) for one in batch + again])
+        record_all(
+            context, [run_of(f"run-{one}", at_ms=START_MS + one % 977 * 60_000) for one in batch + again]
+        )
         told += batch
         say(f"runs {' '.join(map(str, batch))}")
         keys = [f"key-{random.randrange(n_keys(number))}" for _ in range(2)]
         say(f"sending {len(keys)}")
-        reward_all(desk, [order_of(key) for key in keys])
+        reward_all(context, [order_of(key) for key in keys])
         say(f"rewards {' '.join(keys)}")
 
 
 def read(path: str) -> None:
     """Look at one moment after the other until standard input ends; end with a complaint if one can't be."""
     Store(Path(path)).close()
-    desk = desk_at(Path(path))
+    context = context_at(Path(path))
     last = 0
     while not select.select([sys.stdin], [], [], 0)[0]:
-        with desk.reading() as snapshot:
-            ((n_runs,),) = snapshot.link.rows("SELECT count(*) FROM run")
-            keys = [key for (key,) in snapshot.link.rows("SELECT key FROM reply")]
-            found = snapshot.link.rows(
+        with context.reading() as snapshot:
+            ((n_runs,),) = snapshot.connection.rows("SELECT count(*) FROM run")
+            keys = [key for (key,) in snapshot.connection.rows("SELECT key FROM reply")]
+            found = snapshot.connection.rows(
                 "SELECT key, base_alpha_micro + success_micro, base_beta_micro + failure_micro, pulls"
                 " FROM posterior JOIN arm USING (learner_id, arm_no) ORDER BY key"
             )

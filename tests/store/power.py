@@ -20,13 +20,13 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from core.errors import ArmscopeError
-from core.flows import look
-from core.flows.desk import Desk
+from core.flows import queries
+from core.flows.context import Context
 from core.flows.learn import record, record_all
 from core.store import engine
 from core.store.store import Store
 from tests.flows.history import History
-from tests.flows.world import START_MS, desk_at, memory_folder, run_of
+from tests.flows.world import START_MS, context_at, memory_folder, run_of
 from tests.store.recording import FileNo, Name, Recorder, Step, Sync, SyncFolder, Told, Truncate, Write
 
 SECTOR_BYTES = 512
@@ -164,12 +164,12 @@ class Lives:
         self.recorder.begin(self.folder)
         Store(self.folder / "history.db").close()
         history = History(self.folder, self.seed)
-        self.recorder.tell(digest(history.desk))
+        self.recorder.tell(digest(history.context))
         for number in range(n_acts):
-            self._relax(history.desk)
+            self._relax(history.context)
             self._act(history, number)
-            self.recorder.tell(digest(history.desk))
-        history.desk.store.close()
+            self.recorder.tell(digest(history.context))
+        history.context.store.close()
         self.figures.acts += n_acts
         self.figures.synced += sum(isinstance(step, Sync) for step in self.recorder.steps)
         return self.recorder.steps
@@ -177,20 +177,20 @@ class Lives:
     def _act(self, history: History, number: int) -> None:
         dice = self.random.random()
         if dice < 0.1:
-            history.desk.store.close()
+            history.context.store.close()
         elif dice < 0.2:
             sizes = self.random.choice((3, 40, 200))
             batch = [
                 run_of(f"batch-{number}-{n}", at_ms=START_MS + n * 7_000_000, tokens=n) for n in range(sizes)
             ]
-            record_all(history.desk, batch)
+            record_all(history.context, batch)
         else:
             history.play(1)
 
-    def _relax(self, desk: Desk) -> None:
+    def _relax(self, context: Context) -> None:
         """Sync less than the product does, to see whether the simulation notices."""
         if self.synchronous != "FULL":
-            desk.store.database._open_writer().execute(f"PRAGMA synchronous={self.synchronous}")
+            context.store.database._open_writer().execute(f"PRAGMA synchronous={self.synchronous}")
 
     def lose(self, steps: list[Step], n_losses: int) -> None:
         drive, told = Drive({}, {}), [str(step.answer) for step in steps if isinstance(step, Told)]
@@ -223,23 +223,23 @@ class Lives:
 
     def _judge(self, folder: Path, before: Drive, told: list[str], n_told: int, where: str) -> Drive | None:
         Store(folder / "history.db").close()
-        desk = desk_at(folder / "history.db")
-        found = digest(desk)
+        context = context_at(folder / "history.db")
+        found = digest(context)
         if found not in told[max(0, n_told - 1) : n_told + 1]:
             is_older = found in told[:n_told]
             self.figures.lost += is_older
             self.figures.halves += not is_older
             self.figures.unexplained.append(f"{where}: not what answer {n_told} of {len(told)} promised")
-            desk.store.close()
+            context.store.close()
             return None
-        seen = look.verify(desk)
+        seen = queries.verify(context)
         if not seen.clean:
             self.figures.unclean += 1
             self.figures.unexplained.append(f"{where}: verify found {seen.found}")
         self.recorder.tell(found)
-        record(desk, run_of("goes on"))
-        self.recorder.tell(digest(desk))
-        desk.store.close()
+        record(context, run_of("goes on"))
+        self.recorder.tell(digest(context))
+        context.store.close()
         return before
 
     def _lose_again(self, drive: Drive, where: str) -> None:
@@ -255,10 +255,10 @@ class Lives:
         self._found(drive, told, n_told, f"{where} at step {cut}")
 
 
-def digest(desk: Desk) -> str:
+def digest(context: Context) -> str:
     """Everything the database holds, in few characters."""
     told = blake2b(digest_size=12)
-    with desk.store.database.reading() as link:
+    with context.store.database.reading() as link:
         for (table,) in link.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"):
             told.update(f"{table} {link.rows(f'SELECT * FROM {table}')}".encode())
     return told.hexdigest()

@@ -16,8 +16,8 @@ from random import Random
 
 import msgspec
 
-from core.flows import look
-from tests.flows.world import desk_at
+from core.flows import queries
+from tests.flows.world import context_at
 from tests.store.child import ARMS, expected, start
 
 ENDLESS = 10**6
@@ -136,9 +136,9 @@ class Storm:
         return companions[place]
 
     def verify(self) -> None:
-        desk = desk_at(self.path)
-        self.verified.append(look.verify(desk).clean)
-        desk.store.close()
+        context = context_at(self.path)
+        self.verified.append(queries.verify(context).clean)
+        context.store.close()
 
     def figures(self) -> Figures:
         uids, keys = self.said("runs"), self.said("rewards")
@@ -171,7 +171,9 @@ class Storm:
         keys = [str(key) for (key,) in rows(self.path, "SELECT key FROM reply")]
         assert n_runs == n_uids
         assert rows(self.path, "SELECT count(*) FROM observation") == [(len(set(keys)),)]
-        beliefs = {one.arm: (one.alpha, one.beta, one.pulls) for one in look.posteriors(desk_at(self.path))}
+        beliefs = {
+            one.arm: (one.alpha, one.beta, one.pulls) for one in queries.posteriors(context_at(self.path))
+        }
         assert beliefs == {
             arm: (alpha / 1e6, beta / 1e6, pulls)
             for arm, alpha, beta, pulls in expected(int(str(n_runs)), keys)

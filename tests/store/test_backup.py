@@ -8,43 +8,43 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidInput
-from core.flows import keep, look
-from core.flows.desk import Desk
+from core.flows import maintenance, queries
+from core.flows.context import Context
 from core.flows.learn import record
 from core.store.files import appearing
-from tests.flows.world import desk_at, run_of
+from tests.flows.world import context_at, run_of
 from tests.store.child import answer
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r"))
-    desk.store.close()
-    return desk
+def context(tmp_path: Path) -> Context:
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r"))
+    context.store.close()
+    return context
 
 
 @pytest.mark.parametrize("where", ["copy_into", "sync_file", "_name", "sync_names"])
-def test_what_a_killed_backup_left_goes_with_the_next(desk: Desk, tmp_path: Path, where: str) -> None:
+def test_what_a_killed_backup_left_goes_with_the_next(context: Context, tmp_path: Path, where: str) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
     (folder / "mine.armscope-partial-1-00000000").touch()
-    command = ("--database", desk.store.path, "backup", folder / "one.db")
+    command = ("--database", context.store.path, "backup", folder / "one.db")
     assert answer("struck", "SIGKILL", where, *command)[0] == -signal.SIGKILL
     assert [one.name for one in folder.glob(".armscope-partial-*")], "nothing was left to be swept"
-    keep.backup(desk, folder / "two.db")
+    maintenance.backup(context, folder / "two.db")
     assert {one.name for one in folder.iterdir()} - {"one.db"} == {
         "two.db",
         "mine.armscope-partial-1-00000000",
     }
     for copy in folder.glob("*.db"):
-        assert look.status(desk_at(copy)).runs == 1, "what has its name is whole"
+        assert queries.status(context_at(copy)).runs == 1, "what has its name is whole"
 
 
-def test_what_somebody_is_writing_is_left_alone(desk: Desk, tmp_path: Path) -> None:
+def test_what_somebody_is_writing_is_left_alone(context: Context, tmp_path: Path) -> None:
     with appearing(tmp_path / "slow.db") as partial:
         partial.write_text("half")
-        keep.backup(desk, tmp_path / "quick.db")
+        maintenance.backup(context, tmp_path / "quick.db")
         assert partial.read_text() == "half"
     assert (tmp_path / "slow.db").read_text() == "half"
 
@@ -56,9 +56,11 @@ def test_of_two_with_one_name_the_later_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["b" * 300, "file/b.db", "/proc/b", "/proc/none/b.db"])
-def test_the_target_is_named_where_the_target_can_t_be_made(desk: Desk, tmp_path: Path, name: str) -> None:
+def test_the_target_is_named_where_the_target_can_t_be_made(
+    context: Context, tmp_path: Path, name: str
+) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InvalidInput, match="The backup can't be written to") as refused:
-        keep.backup(desk, tmp_path / name)
+        maintenance.backup(context, tmp_path / name)
     assert Path(name).name in refused.value.problem
     assert "a.db" not in refused.value.problem

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from core.errors import StoreBusy, StoreError, StoreFull, StoreUnusable
-from core.flows import keep, look
-from core.flows.desk import Desk
+from core.flows import maintenance, queries
+from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
@@ -25,48 +25,53 @@ from core.flows.reward import reward
 from core.store.engine import Database
 from core.store.files import refuse_network
 from core.store.store import Store
-from tests.flows.world import START_MS, desk_at, empty_database, run_of
+from tests.flows.world import START_MS, context_at, empty_database, run_of
 from tests.store.child import answer, start
 from tests.store.worlds import lines_file, run_line
 
 
-def state(desk: Desk) -> bytes:
+def state(context: Context) -> bytes:
     """All that a reader could see."""
     return msgspec.json.encode(
-        (look.status(desk), look.posteriors(desk), look.rewards(desk), look.changes(desk))
+        (
+            queries.status(context),
+            queries.posteriors(context),
+            queries.rewards(context),
+            queries.changes(context),
+        )
     )
 
 
 # Locks
 
 
-def impatient(path: Path) -> Desk:
-    desk = desk_at(path)
-    return type(desk)(store=Store(path, lock_timeout_s=0.2), actor=desk.actor, clock=desk.clock)
+def impatient(path: Path) -> Context:
+    context = context_at(path)
+    return type(context)(store=Store(path, lock_timeout_s=0.2), actor=context.actor, clock=context.clock)
 
 
 def test_another_process_that_writes_too_long_is_named_and_readers_go_on(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    record(desk_at(path), run_of("before"))
+    record(context_at(path), run_of("before"))
     holder = start("hold", path)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
-    desk = impatient(path)
+    context = impatient(path)
     with pytest.raises(StoreBusy, match=r"0\.2 seconds") as refused:
-        record(desk, run_of("during"))
+        record(context, run_of("during"))
     assert "Try again" in refused.value.next_step
-    assert look.status(desk).runs == 1
+    assert queries.status(context).runs == 1
     holder.communicate("")
-    record(desk, run_of("after"))
-    assert look.status(desk).runs == 2
+    record(context, run_of("after"))
+    assert queries.status(context).runs == 2
 
 
 def test_a_thread_that_writes_too_long_is_no_reason_to_wait_forever(tmp_path: Path) -> None:
-    desk = impatient(tmp_path / "a.db")
+    context = impatient(tmp_path / "a.db")
     inside, done = threading.Event(), threading.Event()
 
     def write_long() -> None:
-        with desk.writing("ingest"):
+        with context.writing("ingest"):
             inside.set()
             done.wait(10)
 
@@ -74,21 +79,21 @@ def test_a_thread_that_writes_too_long_is_no_reason_to_wait_forever(tmp_path: Pa
     writer.start()
     inside.wait(10)
     with pytest.raises(StoreBusy):
-        record(desk, run_of("r"))
+        record(context, run_of("r"))
     done.set()
     writer.join()
-    record(desk, run_of("r"))
+    record(context, run_of("r"))
 
 
 def test_threads_of_one_process_take_turns(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     problems: list[BaseException] = []
 
     def work(name: int) -> None:
         try:
             for number in range(10):
-                record(desk, run_of(f"{name}-{number}"))
-                look.posteriors(desk)
+                record(context, run_of(f"{name}-{number}"))
+                queries.posteriors(context)
         except BaseException as problem:
             problems.append(problem)
 
@@ -98,30 +103,30 @@ def test_threads_of_one_process_take_turns(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert problems == []
-    assert look.status(desk).runs == 50
-    assert look.verify(desk).clean
+    assert queries.status(context).runs == 50
+    assert queries.verify(context).clean
 
 
 def test_a_program_that_locks_the_file_itself_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    desk = desk_at(path)
-    record(desk, run_of("r"))
-    driver = desk.store.database._write_engine().raw_connection().driver_connection
+    context = context_at(path)
+    record(context, run_of("r"))
+    driver = context.store.database._write_engine().raw_connection().driver_connection
     assert isinstance(driver, sqlite3.Connection)
     driver.execute("PRAGMA busy_timeout = 50")
     browser = sqlite3.connect(path, isolation_level=None)
     browser.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusy, match="another program"):
-        record(desk, run_of("q"))
+        record(context, run_of("q"))
     browser.execute("ROLLBACK")
     browser.close()
-    record(desk, run_of("q"))
+    record(context, run_of("q"))
 
 
 def test_what_fails_inside_a_transaction_is_not_told_as_a_lock(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r"))
-    before = state(desk)
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r"))
+    before = state(context)
     for problem in (
         FileNotFoundError("gone"),
         PermissionError("no"),
@@ -129,14 +134,14 @@ def test_what_fails_inside_a_transaction_is_not_told_as_a_lock(tmp_path: Path) -
         KeyboardInterrupt(),
     ):
         with pytest.raises(type(problem)):
-            _write_and_raise(desk, problem)
-        assert state(desk) == before
-    record(desk, run_of("q"))
+            _write_and_raise(context, problem)
+        assert state(context) == before
+    record(context, run_of("q"))
 
 
-def _write_and_raise(desk: Desk, problem: BaseException) -> None:
-    with desk.writing("ingest") as txn:
-        txn.link.run("UPDATE learner SET revision = 77")
+def _write_and_raise(context: Context, problem: BaseException) -> None:
+    with context.writing("ingest") as txn:
+        txn.connection.run("UPDATE learner SET revision = 77")
         raise problem
 
 
@@ -167,9 +172,9 @@ def as_stranger(*command: str | Path) -> tuple[int, dict[str, Any]]:
 
 def test_a_read_only_file_can_be_read_and_says_why_it_is_not_written(public: Path) -> None:
     path = public / "a.db"
-    desk = desk_at(path)
-    record(desk, run_of("r"))
-    desk.store.close()
+    context = context_at(path)
+    record(context, run_of("r"))
+    context.store.close()
     Path(f"{path}.lock").chmod(0o666)
     path.chmod(0o444)
     before = path.read_bytes()
@@ -183,9 +188,9 @@ def test_a_read_only_file_can_be_read_and_says_why_it_is_not_written(public: Pat
 
 def test_a_read_only_folder_can_be_read_and_says_why_it_is_not_written(public: Path) -> None:
     path = lent(public / "a.db")
-    desk = desk_at(path)
-    record(desk, run_of("r"))
-    desk.store.close()
+    context = context_at(path)
+    record(context, run_of("r"))
+    context.store.close()
     public.chmod(0o555)
     code, problem = as_stranger("--database", path, "reward", "tool:other:a", "1")
     assert (code, problem["code"]) == (1, "store_read_only")
@@ -198,8 +203,8 @@ def test_a_read_only_folder_can_be_read_and_says_why_it_is_not_written(public: P
 
 def test_in_a_read_only_folder_what_is_in_the_log_is_read_too(public: Path) -> None:
     path = lent(public / "a.db")
-    desk = desk_at(path)
-    record(desk, run_of("r"))
+    context = context_at(path)
+    record(context, run_of("r"))
     assert Path(f"{path}-wal").exists()
     public.chmod(0o555)
     code, found = as_stranger("--database", path, "status")
@@ -209,7 +214,7 @@ def test_in_a_read_only_folder_what_is_in_the_log_is_read_too(public: Path) -> N
 def test_a_folder_that_may_not_even_be_entered_is_named(public: Path) -> None:
     inner = public / "closed"
     inner.mkdir()
-    desk_at(inner / "a.db").store.close()
+    context_at(inner / "a.db").store.close()
     inner.chmod(0)
     code, problem = as_stranger("--database", inner / "a.db", "status")
     inner.chmod(0o700)
@@ -219,8 +224,8 @@ def test_a_folder_that_may_not_even_be_entered_is_named(public: Path) -> None:
 
 def test_what_may_not_be_read_is_not_said_to_be_unwritable(public: Path) -> None:
     path = public / "a.db"
-    desk = desk_at(path)
-    record(desk, run_of("r"))
+    context = context_at(path)
+    record(context, run_of("r"))
     path.chmod(0)
     code, problem = as_stranger("--database", path, "status")
     assert (code, problem["code"]) == (1, "store_unusable")
@@ -234,7 +239,7 @@ def test_what_may_not_be_read_is_not_said_to_be_unwritable(public: Path) -> None
 
 def test_a_log_in_a_read_only_folder_that_nobody_reads_yet_is_named(public: Path) -> None:
     path = lent(public / "a.db")
-    desk_at(path).store.close()
+    context_at(path).store.close()
     assert answer("leave", path, "r")[0] == 0
     Path(f"{path}-shm").unlink()
     public.chmod(0o555)
@@ -251,60 +256,60 @@ def many(n_runs: int) -> list[dict[str, object]]:
 
 
 def test_a_full_database_says_so_and_takes_nothing_by_halves(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r"))
-    reward(desk, "tool:other:a", 0.5)
-    before = state(desk)
-    driver = desk.store.database._write_engine().raw_connection().driver_connection
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r"))
+    reward(context, "tool:other:a", 0.5)
+    before = state(context)
+    driver = context.store.database._write_engine().raw_connection().driver_connection
     assert isinstance(driver, sqlite3.Connection)
     (n_pages,) = driver.execute("PRAGMA page_count").fetchone()
     driver.execute(f"PRAGMA max_page_count = {n_pages + 2}").fetchall()
     file = lines_file(tmp_path / "many.jsonl", *many(2_500))
     attempts: list[Callable[[], object]] = [
-        lambda: import_files(desk, [file]),
-        lambda: record_all(desk, [run_of(f"b{number}") for number in range(2_000)]),
+        lambda: import_files(context, [file]),
+        lambda: record_all(context, [run_of(f"b{number}") for number in range(2_000)]),
     ]
     for attempt in attempts:
         with pytest.raises(StoreFull, match="nothing of this was written") as refused:
             attempt()
         assert "Free some space" in refused.value.next_step
-        assert state(desk) == before
-        assert look.verify(desk).clean
+        assert state(context) == before
+        assert queries.verify(context).clean
     driver.execute("PRAGMA max_page_count = 1000000").fetchall()
-    assert import_files(desk, [file]).runs == 2_500
-    assert look.verify(desk).clean
+    assert import_files(context, [file]).runs == 2_500
+    assert queries.verify(context).clean
 
 
 def test_a_disk_that_takes_no_more_says_so_and_work_resumes(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    desk = desk_at(path)
-    record(desk, run_of("r"))
-    before = state(desk)
-    desk.store.close()
+    context = context_at(path)
+    record(context, run_of("r"))
+    before = state(context)
+    context.store.close()
     file = lines_file(tmp_path / "many.jsonl", *many(3_000))
     code, out = answer("limited", str(400_000), "--database", path, "import", file, "--json")
     problem = json.loads(out)
     assert (code, problem["code"]) == (1, "store_full"), problem
     assert "send it again" in problem["next"]
-    assert state(desk_at(path)) == before
-    assert look.verify(desk_at(path)).clean
+    assert state(context_at(path)) == before
+    assert queries.verify(context_at(path)).clean
     code, out = answer("limited", str(10**9), "--database", path, "import", file, "--json")
     assert (code, json.loads(out)["runs"]) == (0, 3_000)
-    assert look.verify(desk_at(path)).clean
+    assert queries.verify(context_at(path)).clean
 
 
 def test_no_room_for_a_new_database_leaves_none_behind(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     code, out = answer("limited", str(20_000), "--database", path, "upgrade", "--json")
     assert (code, json.loads(out)["code"]) == (1, "store_full")
-    assert look.status(desk_at(path)).runs == 0, "what was left is empty, and is taken up"
+    assert queries.status(context_at(path)).runs == 0, "what was left is empty, and is taken up"
 
 
 def test_no_room_for_a_backup_or_an_export_leaves_none_behind(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    desk = desk_at(path)
-    import_files(desk, [lines_file(tmp_path / "many.jsonl", *many(500))])
-    desk.store.close()
+    context = context_at(path)
+    import_files(context, [lines_file(tmp_path / "many.jsonl", *many(500))])
+    context.store.close()
     for command in ("backup", "export"):
         target = tmp_path / f"{command}.out"
         code, out = answer("limited", str(60_000), "--database", path, command, target, "--json")
@@ -319,20 +324,20 @@ def test_a_log_that_cannot_be_folded_back_is_no_failed_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit is on disk: telling it as failed would have it sent twice."""
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r"))
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r"))
     monkeypatch.setattr("core.store.engine._CHECKPOINT_BYTES", 0)
     reader = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     reader.execute("BEGIN").fetchall()
     reader.execute("SELECT count(*) FROM run").fetchall()
-    driver = desk.store.database._write_engine().raw_connection().driver_connection
+    driver = context.store.database._write_engine().raw_connection().driver_connection
     assert isinstance(driver, sqlite3.Connection)
     driver.set_authorizer(lambda action, what, *_: sqlite3.SQLITE_DENY if what == "wal_checkpoint" else 0)
-    record(desk, run_of("q"))
+    record(context, run_of("q"))
     driver.set_authorizer(None)
     reader.execute("ROLLBACK")
     reader.close()
-    assert look.status(desk).runs == 2
+    assert queries.status(context).runs == 2
 
 
 # Names
@@ -353,15 +358,15 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def test_a_backup_and_an_export_are_on_disk_with_their_names(tmp_path: Path, synced: list[Path]) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r"))
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r"))
     folder = tmp_path / "new" / "place"
-    keep.backup(desk, folder / "copy.db")
+    maintenance.backup(context, folder / "copy.db")
     assert synced[:2] == [folder.parent, tmp_path], "folders that are made stay"
     assert synced[2].parent == folder
     assert synced[3:] == [folder]
     synced.clear()
-    export_file(desk, tmp_path / "export.jsonl")
+    export_file(context, tmp_path / "export.jsonl")
     assert synced == [tmp_path / "export.jsonl", tmp_path]
 
 
@@ -416,18 +421,18 @@ def test_a_machine_without_a_list_of_mounts_is_trusted(tmp_path: Path) -> None:
 
 
 def test_closing_folds_the_log_back_and_opening_again_goes_on(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r", at_ms=START_MS))
-    desk.store.close()
-    desk.store.close()
-    assert not Path(f"{desk.store.path}-wal").exists()
-    record(desk, run_of("q"))
-    assert look.status(desk).runs == 2
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r", at_ms=START_MS))
+    context.store.close()
+    context.store.close()
+    assert not Path(f"{context.store.path}-wal").exists()
+    record(context, run_of("q"))
+    assert queries.status(context).runs == 2
 
 
 def test_a_lock_nobody_releases_does_not_outlive_its_process(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    desk_at(path).store.close()
+    context_at(path).store.close()
     holder = start("hold", path)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"

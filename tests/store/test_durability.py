@@ -11,12 +11,12 @@ from random import Random
 import msgspec
 import pytest
 
-from core.flows import keep, look
-from core.flows.desk import Desk
+from core.flows import maintenance, queries
+from core.flows.context import Context
 from core.flows.learn import record
 from core.flows.reward import reward
 from core.records.reward import RewardAnswer
-from tests.flows.world import desk_at, run_of
+from tests.flows.world import context_at, run_of
 from tests.store.child import say
 from tests.store.storm import ENDLESS, Storm, reader, rows, writer
 
@@ -64,9 +64,9 @@ def test_a_hundred_thousand_observations_under_kills(
 
 def test_a_kill_in_the_middle_of_a_large_batch_leaves_all_or_nothing(tmp_path: Path) -> None:
     path = tmp_path / "large.db"
-    desk = desk_at(path)
-    record(desk, run_of("first"))
-    desk.store.close()
+    context = context_at(path)
+    record(context, run_of("first"))
+    context.store.close()
     for delay in (0.0, 0.05, 0.15):
         victim = writer(path, 5, ENDLESS)
         victim.wait_for("runs")
@@ -75,17 +75,19 @@ def test_a_kill_in_the_middle_of_a_large_batch_leaves_all_or_nothing(tmp_path: P
         assert victim.problems == [""]
         told = {str(uid) for (uid,) in rows(path, "SELECT uid FROM run")}
         assert {f"run-{number}" for number in victim.said("runs")} | {"first"} <= told
-        assert look.verify(desk_at(path)).clean
+        assert queries.verify(context_at(path)).clean
 
 
 def test_two_people_who_send_one_form_at_once_are_answered_alike(tmp_path: Path) -> None:
     path = tmp_path / "forms.db"
-    people = [desk_at(path, name=name) for name in ("mara", "jo")]
+    people = [context_at(path, name=name) for name in ("mara", "jo")]
     record(people[0], run_of("r"))
     for number in count():
         answers: list[RewardAnswer] = []
         barrier = threading.Barrier(2)
-        threads = [threading.Thread(target=_send, args=[desk, number, barrier, answers]) for desk in people]
+        threads = [
+            threading.Thread(target=_send, args=[context, number, barrier, answers]) for context in people
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -94,14 +96,14 @@ def test_two_people_who_send_one_form_at_once_are_answered_alike(tmp_path: Path)
         assert answers[0] == answers[1]
         if number == 7:
             break
-    (belief,) = [one for one in look.posteriors(people[0]) if one.arm == "tool:other:b"]
+    (belief,) = [one for one in queries.posteriors(people[0]) if one.arm == "tool:other:b"]
     assert (belief.alpha, belief.beta, belief.pulls) == (3 + 8 * 0.25, 2 + 8 * 0.75, 9)
-    assert look.verify(people[0]).clean
+    assert queries.verify(people[0]).clean
 
 
-def _send(desk: Desk, number: int, barrier: threading.Barrier, answers: list[RewardAnswer]) -> None:
+def _send(context: Context, number: int, barrier: threading.Barrier, answers: list[RewardAnswer]) -> None:
     barrier.wait()
-    answers.append(reward(desk, "tool:other:b", 0.25, key=f"form-{number}"))
+    answers.append(reward(context, "tool:other:b", 0.25, key=f"form-{number}"))
 
 
 FACTS = {
@@ -118,18 +120,18 @@ def test_a_backup_under_load_is_a_whole_beginning_of_what_came(tmp_path: Path) -
     busy = Storm(path, writers=[writer(path, seed, ENDLESS) for seed in (1, 2)])
     for one in busy.writers:
         one.wait_for("runs")
-    desk = desk_at(path)
+    context = context_at(path)
     copies = []
     for number in range(3):
         copies.append(tmp_path / "copies" / f"{number}.db")
-        answer = keep.backup(desk, copies[-1])
+        answer = maintenance.backup(context, copies[-1])
         assert answer.size_bytes == copies[-1].stat().st_size
         time.sleep(0.1)
     for one in busy.writers:
         one.kill()
     revisions = []
     for copy in copies:
-        assert look.verify(desk_at(copy)).clean
+        assert queries.verify(context_at(copy)).clean
         ((revision,),) = rows(copy, "SELECT revision FROM learner")
         revisions.append(int(str(revision)))
         for sql in FACTS.values():
@@ -139,14 +141,14 @@ def test_a_backup_under_load_is_a_whole_beginning_of_what_came(tmp_path: Path) -
 
 
 def test_a_restored_copy_goes_on_by_itself(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r"))
-    answer = keep.backup(desk, tmp_path / "copy.db")
-    record(desk, run_of("later"))
-    copy = desk_at(Path(answer.file))
-    assert look.status(copy).runs == 1
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r"))
+    answer = maintenance.backup(context, tmp_path / "copy.db")
+    record(context, run_of("later"))
+    copy = context_at(Path(answer.file))
+    assert queries.status(copy).runs == 1
     assert record(copy, run_of("r")).told == "duplicate"
     record(copy, run_of("other"))
-    assert [one.uid for one in look.runs(copy)] == ["other", "r"]
-    assert [one.uid for one in look.runs(desk)] == ["later", "r"]
-    assert look.verify(copy).clean
+    assert [one.uid for one in queries.runs(copy)] == ["other", "r"]
+    assert [one.uid for one in queries.runs(context)] == ["later", "r"]
+    assert queries.verify(copy).clean

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import StoreUnusable
-from core.store.engine import Database, Link
+from core.store.engine import Connection, Database
 from core.store.store import Store
 
 N_LEARNERS = "SELECT count(*) FROM learner"
@@ -19,7 +19,7 @@ def database(tmp_path: Path) -> Database:
     return Store(tmp_path / "a.db").database
 
 
-def add_learner(link: Link, name: str) -> None:
+def add_learner(link: Connection, name: str) -> None:
     link.run("INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, 'o', 0, '{}')", [name])
 
 

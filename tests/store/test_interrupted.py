@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from core.flows import look
+from core.flows import queries
 from core.flows.learn import record
-from tests.flows.world import desk_at, run_of
+from tests.flows.world import context_at, run_of
 from tests.store.child import answer
 
 STOPPED = "Stopped before anything was done."
@@ -18,7 +18,7 @@ STOPPED = "Stopped before anything was done."
 @pytest.mark.parametrize(
     ("where", "code", "said", "is_stored"),
     [
-        ("open_desk", 130, STOPPED, False),
+        ("open_context", 130, STOPPED, False),
         ("Transaction.__init__", 130, STOPPED, False),
         ("Transaction.finish", 130, STOPPED, False),
         ("Database._checkpoint", 130, "Stopped; something was stored before.", True),
@@ -30,13 +30,13 @@ STOPPED = "Stopped before anything was done."
 def test_the_answer_is_true_of_what_is_stored(
     tmp_path: Path, where: str, code: int, said: str | None, is_stored: bool
 ) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r"))
-    desk.store.close()
-    given = ("--database", desk.store.path, "reward", "tool:other:a", "1", "--json")
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r"))
+    context.store.close()
+    given = ("--database", context.store.path, "reward", "tool:other:a", "1", "--json")
     found, out = answer("struck", "SIGINT", where, *given)  # which fails on a traceback
     told = json.loads(out)
     assert (found, told.get("error")) == (code, said), told
-    assert bool(look.rewards(desk)) == is_stored
-    assert look.verify(desk).clean
+    assert bool(queries.rewards(context)) == is_stored
+    assert queries.verify(context).clean
     assert answer("limited", str(10**9), *given)[0] == 0

@@ -16,7 +16,7 @@ from core.store.reads.arm_story import parts_of_arm
 from core.store.reads.run_parts import given_by_hand
 from core.store.transaction import Snapshot, Transaction
 from core.store.undoing import add_undo
-from tests.store.worlds import lively_desk
+from tests.store.worlds import lively_context
 
 _TOLD = RewardLine(id="elsewhere/reward-1", arm="tool:other:a", observation="feedback", reward=1.0)
 READS: dict[str, Callable[[Snapshot], object]] = {
@@ -37,7 +37,7 @@ WRITES: dict[str, Callable[[Transaction], object]] = {
 
 def ways(facts: Snapshot | Transaction, act: Callable[[], object]) -> list[str]:
     """How SQLite reads the ledger in everything that the act asks."""
-    driver = facts.link._driver
+    driver = facts.connection._driver
     asked: list[str] = []
     driver.set_trace_callback(asked.append)
     act()
@@ -54,7 +54,7 @@ def ways(facts: Snapshot | Transaction, act: Callable[[], object]) -> list[str]:
 
 @pytest.mark.parametrize("name", READS)
 def test_reads_of_one_run_or_arm_seek(tmp_path: Path, name: str) -> None:
-    with lively_desk(tmp_path).reading() as snapshot:
+    with lively_context(tmp_path).reading() as snapshot:
         found = ways(snapshot, lambda: READS[name](snapshot))
     assert found
     assert all("(learner_id=? AND " in step for step in found), found
@@ -62,7 +62,7 @@ def test_reads_of_one_run_or_arm_seek(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", WRITES)
 def test_taking_back_seeks(tmp_path: Path, name: str) -> None:
-    with lively_desk(tmp_path).writing("reward") as txn:
+    with lively_context(tmp_path).writing("reward") as txn:
         found = ways(txn, lambda: WRITES[name](txn))
     assert found
     assert all("(learner_id=? AND " in step for step in found), found

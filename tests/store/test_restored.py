@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from core.flows import keep, look
-from core.flows.desk import Desk
+from core.flows import maintenance, queries
+from core.flows.context import Context
 from core.flows.learn import record
 from core.flows.reward import reward
-from tests.flows.world import desk_at, run_of
+from tests.flows.world import context_at, run_of
 from tests.store.child import answer
 
 X, Y, Z = "tool:other:x", "tool:other:y", "tool:other:z"
@@ -51,8 +51,8 @@ Restore = Callable[[Path, Path], None]
 WAYS: list[Restore] = [in_place, moved_over, moved_over_with_the_log_left, copied_over]
 
 
-def pulls(desk: Desk) -> dict[str, int]:
-    return {one.arm: one.pulls for one in look.posteriors(desk)}
+def pulls(context: Context) -> dict[str, int]:
+    return {one.arm: one.pulls for one in queries.posteriors(context)}
 
 
 @pytest.fixture(params=WAYS, ids=lambda way: way.__name__)
@@ -63,30 +63,30 @@ def restore(request: pytest.FixtureRequest) -> Restore:
 
 def test_who_lived_through_it_credits_no_other_arm(tmp_path: Path, restore: Restore) -> None:
     """After it another arm has the number that this process remembers, at the very revision it remembers."""
-    living = desk_at(tmp_path / "a.db")
+    living = context_at(tmp_path / "a.db")
     record(living, run_of("r1", arms=["z"], calls=["z"]))
-    keep.backup(living, tmp_path / "copy.db")
+    maintenance.backup(living, tmp_path / "copy.db")
     record(living, run_of("r2", arms=["x"], calls=["x"]))
     assert pulls(living) == {X: 1, Z: 1}
     restore(tmp_path / "copy.db", living.store.path)
-    record(desk_at(living.store.path), run_of("r3", arms=["y"], calls=["y"]))
+    record(context_at(living.store.path), run_of("r3", arms=["y"], calls=["y"]))
     assert record(living, run_of("r4", arms=["x"], calls=["x"])).told == "new"
-    for desk in (living, desk_at(living.store.path)):
-        assert pulls(desk) == {X: 1, Y: 1, Z: 1}
-        assert look.verify(desk).clean
+    for context in (living, context_at(living.store.path)):
+        assert pulls(context) == {X: 1, Y: 1, Z: 1}
+        assert queries.verify(context).clean
 
 
 def test_two_learners_that_swapped_their_numbers_keep_their_arms(tmp_path: Path, restore: Restore) -> None:
-    first, second = (desk_at(tmp_path / "a.db", learner=name) for name in ("default", "other"))
+    first, second = (context_at(tmp_path / "a.db", learner=name) for name in ("default", "other"))
     record(first, run_of("r1", arms=["z"], calls=["z"]))
-    keep.backup(first, tmp_path / "copy.db")
+    maintenance.backup(first, tmp_path / "copy.db")
     with second.writing("settings", create=True):
         pass
-    with desk_at(tmp_path / "a.db", learner="third").writing("settings", create=True):
+    with context_at(tmp_path / "a.db", learner="third").writing("settings", create=True):
         pass
     record(second, run_of("r2", arms=["x"], calls=["x"]))
     restore(tmp_path / "copy.db", first.store.path)
-    fresh = desk_at(tmp_path / "a.db", learner="third")
+    fresh = context_at(tmp_path / "a.db", learner="third")
     for name in ("third", "other"):  # the other way round
         with fresh.of(name).writing("settings", create=True):
             pass
@@ -97,27 +97,27 @@ def test_two_learners_that_swapped_their_numbers_keep_their_arms(tmp_path: Path,
     assert pulls(second) == {X: 1, Y: 1}
     assert pulls(fresh) == {Y: 1}
     assert pulls(first) == {Z: 2}
-    assert look.verify(fresh).clean
+    assert queries.verify(fresh).clean
 
 
 def test_a_moment_comes_once_though_its_revision_comes_twice(tmp_path: Path, restore: Restore) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r1"))
-    keep.backup(desk, tmp_path / "copy.db")
-    record(desk, run_of("r2"))
-    before = look.moment(desk)
-    restore(tmp_path / "copy.db", desk.store.path)
-    record(desk, run_of("r3"))
-    after = look.moment(desk)
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r1"))
+    maintenance.backup(context, tmp_path / "copy.db")
+    record(context, run_of("r2"))
+    before = queries.moment(context)
+    restore(tmp_path / "copy.db", context.store.path)
+    record(context, run_of("r3"))
+    after = queries.moment(context)
     assert before[0].revision == after[0].revision
     assert before != after
 
 
 def test_what_is_answered_afterwards_is_there_for_everybody(tmp_path: Path, restore: Restore) -> None:
     path = tmp_path / "a.db"
-    living = desk_at(path)
+    living = context_at(path)
     record(living, run_of("r1", arms=["z"], calls=["z"]))
-    keep.backup(living, tmp_path / "copy.db")
+    maintenance.backup(living, tmp_path / "copy.db")
     for number in range(5):
         reward(living, Z, 0.5, key=f"replaced {number}")
     restore(tmp_path / "copy.db", path)
@@ -132,31 +132,31 @@ def test_what_is_answered_afterwards_is_there_for_everybody(tmp_path: Path, rest
 def test_a_log_that_was_removed_takes_nothing_of_what_comes_after(tmp_path: Path) -> None:
     """The file is the same, but what would go into the log that is open would go into one that nobody sees."""
     path = tmp_path / "a.db"
-    living = desk_at(path)
+    living = context_at(path)
     record(living, run_of("r1", arms=["z"], calls=["z"]))
     Path(f"{path}-wal").unlink()
     for uid in ("r2", "r3"):
         assert record(living, run_of(uid, arms=["x"], calls=["x"])).told == "new"
-    for desk in (living, desk_at(path)):
-        assert pulls(desk)[X] == 2
-        assert look.verify(desk).clean
+    for context in (living, context_at(path)):
+        assert pulls(context)[X] == 2
+        assert queries.verify(context).clean
 
 
 def test_who_only_reads_sees_what_was_restored(tmp_path: Path, restore: Restore) -> None:
-    desk = desk_at(tmp_path / "a.db")
-    record(desk, run_of("r1", arms=["z"], calls=["z"]))
-    keep.backup(desk, tmp_path / "copy.db")
-    record(desk, run_of("r2", arms=["x"], calls=["x"]))
-    reader = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r1", arms=["z"], calls=["z"]))
+    maintenance.backup(context, tmp_path / "copy.db")
+    record(context, run_of("r2", arms=["x"], calls=["x"]))
+    reader = context_at(tmp_path / "a.db")
     assert pulls(reader) == {X: 1, Z: 1}
-    before = look.moment(reader)
-    restore(tmp_path / "copy.db", desk.store.path)
+    before = queries.moment(reader)
+    restore(tmp_path / "copy.db", context.store.path)
     if restore is copied_over:  # only a writer looks that closely, and it is sure to come
-        reward(desk, Z, 1.0)
+        reward(context, Z, 1.0)
         assert pulls(reader) == {Z: 2}
     else:
         assert pulls(reader) == {Z: 1}
-    assert look.moment(reader) != before
+    assert queries.moment(reader) != before
 
 
 @pytest.mark.parametrize("restore", [moved_over_with_the_log_left, copied_over])
@@ -165,29 +165,29 @@ def test_a_log_that_a_killed_process_left_is_not_read_into_another_file(
     tmp_path: Path, restore: Restore, reads_first: bool
 ) -> None:
     path = tmp_path / "a.db"
-    desk = desk_at(path)
-    record(desk, run_of("r1", arms=["z"], calls=["z"]))
-    keep.backup(desk, tmp_path / "copy.db")
-    desk.store.close()
+    context = context_at(path)
+    record(context, run_of("r1", arms=["z"], calls=["z"]))
+    maintenance.backup(context, tmp_path / "copy.db")
+    context.store.close()
     assert answer("leave", path, *"abcdef")[0] == 0
     restore(tmp_path / "copy.db", path)
     if reads_first:
-        assert pulls(desk) == {Z: 1}
-    record(desk, run_of("r2", arms=["y"], calls=["y"]))
-    assert pulls(desk) == {Y: 1, Z: 1}
-    assert look.verify(desk).clean
+        assert pulls(context) == {Z: 1}
+    record(context, run_of("r2", arms=["y"], calls=["y"]))
+    assert pulls(context) == {Y: 1, Z: 1}
+    assert queries.verify(context).clean
     assert [one.name for one in tmp_path.glob("*.replaced-*")] == ["a.db-wal.replaced-1"]
 
 
 def test_a_log_that_a_killed_process_left_is_read_into_its_own_file(tmp_path: Path) -> None:
     """Wherever the two of them were carried together."""
     path = tmp_path / "a.db"
-    desk_at(path).store.close()
+    context_at(path).store.close()
     assert answer("leave", path, *"abc")[0] == 0
     shutil.copytree(tmp_path, tmp_path / "elsewhere")
     for folder in (tmp_path, tmp_path / "elsewhere"):
-        desk = desk_at(folder / "a.db")
-        assert look.status(desk).runs == 3
-        record(desk, run_of("r2"))
-        assert look.status(desk).runs == 4
+        context = context_at(folder / "a.db")
+        assert queries.status(context).runs == 3
+        record(context, run_of("r2"))
+        assert queries.status(context).runs == 4
         assert list(folder.glob("*.replaced-*")) == []

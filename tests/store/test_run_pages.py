@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.undo import undo
@@ -21,7 +21,7 @@ from core.records.verdict import Outcome
 from core.records.view import RunFilter, View
 from core.store.reads import run_pages
 from core.store.reads.run_pages import run_page, runs_counted
-from tests.flows.world import START_MS, desk_at
+from tests.flows.world import START_MS, context_at
 from tests.store.worlds import lines_file, run_line
 
 KEYS = ("tool:other:a", "tool:other:b", "skill:c:main")
@@ -49,13 +49,13 @@ def run_at(number: int) -> Run:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
     folder = tmp_path_factory.mktemp("pages")
-    desk = desk_at(folder / "a.db")
-    record_all(desk, [run_at(number) for number in range(120)])
+    context = context_at(folder / "a.db")
+    record_all(context, [run_at(number) for number in range(120)])
     lines = [run_line(f"gone-{number}", ended_at_ms=START_MS + number * HOUR_MS) for number in range(9)]
-    undo(desk, import_files(desk, [lines_file(folder / "gone.jsonl", *lines)]).id)
-    return desk
+    undo(context, import_files(context, [lines_file(folder / "gone.jsonl", *lines)]).id)
+    return context
 
 
 def in_order(rows: list[RunRow]) -> list[RunRow]:
@@ -85,19 +85,19 @@ def passing(every: list[RunRow], wanted: RunFilter, view: View) -> list[RunRow]:
     return in_order([row for row in every if passes(row)])
 
 
-def everything(desk: Desk) -> list[RunRow]:
-    with desk.reading() as snapshot:
+def everything(context: Context) -> list[RunRow]:
+    with context.reading() as snapshot:
         rows = list(run_page(snapshot, RunFilter(), View(), limit=1_000).rows)
     assert len(rows) == 116, "four of 120 were empty, nine were taken back"
     return rows
 
 
-def walked(desk: Desk, wanted: RunFilter, view: View, limit: int, direction: Direction) -> list[RunRow]:
+def walked(context: Context, wanted: RunFilter, view: View, limit: int, direction: Direction) -> list[RunRow]:
     """All pages of a direction, from its very beginning."""
     rows: list[RunRow] = []
     cursor: Cursor | None = None
     while True:
-        with desk.reading() as snapshot:
+        with context.reading() as snapshot:
             page = run_page(snapshot, wanted, view, cursor=cursor, direction=direction, limit=limit)
         assert len(page.rows) <= limit
         assert page.n_looked_at <= run_pages.LOOKED_AT_MOST
@@ -131,17 +131,17 @@ VIEWS = st.builds(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FILTERS, VIEWS, st.integers(1, 60), st.sampled_from(["older", "newer"]))
 def test_pages_hold_every_run_that_passes_once_and_in_order(
-    desk: Desk, wanted: RunFilter, view: View, limit: int, direction: Literal["older", "newer"]
+    context: Context, wanted: RunFilter, view: View, limit: int, direction: Literal["older", "newer"]
 ) -> None:
-    expected = passing(everything(desk), wanted, view)
-    assert walked(desk, wanted, view, limit, direction) == expected
-    with desk.reading() as snapshot:
+    expected = passing(everything(context), wanted, view)
+    assert walked(context, wanted, view, limit, direction) == expected
+    with context.reading() as snapshot:
         counted = runs_counted(snapshot, wanted, view)
     assert counted == (None if wanted.arm is not None else len(expected))
 
 
-def test_back_from_the_second_page_is_the_first(desk: Desk) -> None:
-    with desk.reading() as snapshot:
+def test_back_from_the_second_page_is_the_first(context: Context) -> None:
+    with context.reading() as snapshot:
         first = run_page(snapshot, RunFilter(), View(), limit=20)
         second = run_page(snapshot, RunFilter(), View(), cursor=first.onward, limit=20)
         at = second.rows[0]
@@ -158,37 +158,37 @@ def test_back_from_the_second_page_is_the_first(desk: Desk) -> None:
 
 
 def test_what_matches_nothing_is_looked_for_within_a_bound(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_pages, "LOOKED_AT_MOST", 10)
     wanted = RunFilter(arm=KEYS[2], part="out", classes=("selected",))
-    expected = passing(everything_within(desk), wanted, View())
-    with desk.reading() as snapshot:
+    expected = passing(everything_within(context), wanted, View())
+    with context.reading() as snapshot:
         page = run_page(snapshot, wanted, View())
     assert page.cut_short
     assert page.n_looked_at == 10
     assert len(page.rows) < len(expected)
-    assert walked(desk, wanted, View(), 50, "older") == expected, "looking on from there finds the rest"
+    assert walked(context, wanted, View(), 50, "older") == expected, "looking on from there finds the rest"
 
 
-def everything_within(desk: Desk) -> list[RunRow]:
+def everything_within(context: Context) -> list[RunRow]:
     """The same where each page looks at few runs."""
-    return walked(desk, RunFilter(), View(), 1_000, "older")
+    return walked(context, RunFilter(), View(), 1_000, "older")
 
 
-def test_kinds_that_do_not_occur_are_not_looked_for_at_all(desk: Desk) -> None:
-    with desk.reading() as snapshot:
+def test_kinds_that_do_not_occur_are_not_looked_for_at_all(context: Context) -> None:
+    with context.reading() as snapshot:
         page = run_page(snapshot, RunFilter(outcomes=("passive",)), View())
     assert (page.rows, page.n_looked_at, page.onward) == ((), 0, None)
 
 
-def test_an_arm_nobody_knows_has_no_runs(desk: Desk) -> None:
-    with desk.reading() as snapshot:
+def test_an_arm_nobody_knows_has_no_runs(context: Context) -> None:
+    with context.reading() as snapshot:
         assert run_page(snapshot, RunFilter(arm="tool:x:nobody"), View()).rows == ()
 
 
 def test_an_empty_learner_has_none(tmp_path: Path) -> None:
-    with desk_at(tmp_path / "b.db").reading() as snapshot:
+    with context_at(tmp_path / "b.db").reading() as snapshot:
         page = run_page(snapshot, RunFilter(), View())
         assert (page.rows, page.onward) == ((), None)
         assert runs_counted(snapshot, RunFilter(), View()) == 0

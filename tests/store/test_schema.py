@@ -19,8 +19,8 @@ from sqlalchemy.pool import NullPool
 
 import core.store
 from core.errors import SchemaMismatch, StoreUnusable
-from core.flows import keep, look
-from core.flows.desk import Desk
+from core.flows import maintenance, queries
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.undo import undo
@@ -28,7 +28,7 @@ from core.store.schema import HEAD
 from core.store.store import Store
 from core.store.tables import metadata
 from tests.flows.history import described
-from tests.flows.world import desk_at, run_of
+from tests.flows.world import context_at, run_of
 from tests.store.worlds import lines_file, run_line
 
 MIGRATIONS = Path(core.store.__path__[0]) / "migrations"
@@ -107,23 +107,23 @@ def test_the_database_itself_refuses_what_is_no_number(fresh: Path, value: float
 def test_an_empty_file_is_as_good_as_none(tmp_path: Path) -> None:
     path = tmp_path / "empty.db"
     path.touch()
-    desk = desk_at(path)
-    record(desk, run_of("r"))
-    assert look.status(desk).runs == 1
+    context = context_at(path)
+    record(context, run_of("r"))
+    assert queries.status(context).runs == 1
 
 
 def test_folders_on_the_way_are_made(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a" / "b" / "c.db")
-    assert look.status(desk).runs == 0
+    context = context_at(tmp_path / "a" / "b" / "c.db")
+    assert queries.status(context).runs == 0
 
 
 def test_a_link_leads_to_the_one_database_and_its_one_lock(tmp_path: Path) -> None:
-    real = desk_at(tmp_path / "real.db")
+    real = context_at(tmp_path / "real.db")
     link = tmp_path / "elsewhere" / "link.db"
     link.parent.mkdir()
     link.symlink_to(tmp_path / "real.db")
-    record(desk_at(link), run_of("r"))
-    assert look.status(real).runs == 1
+    record(context_at(link), run_of("r"))
+    assert queries.status(real).runs == 1
     assert [path.name for path in link.parent.iterdir()] == ["link.db"]
 
 
@@ -138,7 +138,7 @@ def test_a_schema_nobody_here_knows_is_left_as_it_is(fresh: Path) -> None:
     execute(fresh, "UPDATE alembic_version SET version_num = '9999'")
     before = fresh.read_bytes()
     with pytest.raises(SchemaMismatch, match="does not know") as refused:
-        keep.upgrade(fresh)
+        maintenance.upgrade(fresh)
     assert "newer armscope" in refused.value.next_step
     assert fresh.read_bytes() == before
 
@@ -153,7 +153,7 @@ def test_an_old_database_is_upgraded_and_used(old: Path, tmp_path: Path) -> None
         Store(path)
     assert "armscope upgrade" in refused.value.next_step
     assert _dump(path) == before
-    assert keep.upgrade(path).before == old.name.removesuffix(".db.gz")
+    assert maintenance.upgrade(path).before == old.name.removesuffix(".db.gz")
     assert _differences(path) == []
     after = _dump(path)
     assert _said(after) == _said(before), "who said what of a fact stays as it is"
@@ -163,7 +163,7 @@ def test_an_old_database_is_upgraded_and_used(old: Path, tmp_path: Path) -> None
         both = zip(before[name], after[name], strict=True)
         kept = [{column: later[column] for column in earlier} for earlier, later in both]
         assert kept == before[name], f"what is remembered stays as it is ({name})"
-    _use(desk_at(path), tmp_path)
+    _use(context_at(path), tmp_path)
 
 
 def _said(dump: Mapping[str, Sequence[Mapping[str, object]]]) -> set[tuple[object, ...]]:
@@ -203,10 +203,10 @@ def _what(row: Mapping[str, object]) -> tuple[object, ...]:
     return tuple(row[name] for name in ("rank", "trace", "digest", "said"))
 
 
-def _use(desk: Desk, folder: Path) -> None:
+def _use(context: Context, folder: Path) -> None:
     """What an upgraded learner knew it knows, and it goes on; what is told now can be taken back."""
-    assert look.verify(desk).clean
-    known, beliefs, n_runs = described(desk), look.posteriors(desk), look.status(desk).runs
+    assert queries.verify(context).clean
+    known, beliefs, n_runs = described(context), queries.posteriors(context), queries.status(context).runs
     assert known["tool:other:priced"] == (70, None)
     assert known["tool:other:named"] == (30, "Named")
     assert "tool:other:left" not in known
@@ -214,13 +214,13 @@ def _use(desk: Desk, folder: Path) -> None:
         {"kind": "arm", "key": "tool:other:named", "label": "Other"},
         run_line("more"),
     ]
-    told = import_files(desk, [lines_file(folder / "more.jsonl", *more)])
-    assert described(desk)["tool:other:named"] == (30, "Other")
-    undo(desk, told.id)
-    assert (described(desk), look.posteriors(desk)) == (known, beliefs)
-    record(desk, run_of("later"))
-    assert look.status(desk).runs == n_runs + 1
-    assert look.verify(desk).clean
+    told = import_files(context, [lines_file(folder / "more.jsonl", *more)])
+    assert described(context)["tool:other:named"] == (30, "Other")
+    undo(context, told.id)
+    assert (described(context), queries.posteriors(context)) == (known, beliefs)
+    record(context, run_of("later"))
+    assert queries.status(context).runs == n_runs + 1
+    assert queries.verify(context).clean
 
 
 def _dump(path: Path) -> dict[str, list[dict[str, object]]]:
@@ -235,14 +235,16 @@ def _dump(path: Path) -> dict[str, list[dict[str, object]]]:
 
 def test_upgrading_what_is_up_to_date_changes_nothing(fresh: Path) -> None:
     before = fresh.read_bytes()
-    assert keep.upgrade(fresh) == keep.UpgradeAnswer(database=str(fresh), before=HEAD, after=HEAD)
+    assert maintenance.upgrade(fresh) == maintenance.UpgradeAnswer(
+        database=str(fresh), before=HEAD, after=HEAD
+    )
     assert fresh.read_bytes() == before
 
 
 def test_upgrading_nothing_makes_a_database(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
-    assert keep.upgrade(path).before is None
-    assert look.status(desk_at(path)).runs == 0
+    assert maintenance.upgrade(path).before is None
+    assert queries.status(context_at(path)).runs == 0
 
 
 @pytest.mark.parametrize(
@@ -280,15 +282,15 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, content: bytes
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
 def test_a_truncated_database_is_an_error_with_a_way_out(tmp_path: Path, part: float) -> None:
-    desk = desk_at(tmp_path / "whole.db")
+    context = context_at(tmp_path / "whole.db")
     for number in range(30):
-        record(desk, run_of(f"r{number}"))
-    desk.store.close()
+        record(context, run_of(f"r{number}"))
+    context.store.close()
     content = (tmp_path / "whole.db").read_bytes()
     path = tmp_path / "cut.db"
     path.write_bytes(content[: int(len(content) * part)])
     with pytest.raises(StoreUnusable) as refused:
-        look.posteriors(desk_at(path))
+        queries.posteriors(context_at(path))
     assert "backup" in refused.value.next_step
 
 
@@ -312,12 +314,12 @@ def test_upgrading_replaces_what_other_programs_cannot_keep(tmp_path: Path) -> N
             driver.execute("UPDATE run SET uid = ?, session = ? WHERE uid = ?", [uid, "s\0", was])
         driver.execute("UPDATE observation SET reason = ? WHERE observation_no = 1", ["w\0hy"])
         driver.commit()
-    assert keep.upgrade(path).texts_mended == 4
-    desk = desk_at(path)
-    assert look.verify(desk).clean
-    with desk.reading() as snapshot:
-        rows = snapshot.link.rows("SELECT uid, session FROM run ORDER BY run_no LIMIT 2")
-        reasons = snapshot.link.rows("SELECT reason FROM observation WHERE observation_no = 1")
+    assert maintenance.upgrade(path).texts_mended == 4
+    context = context_at(path)
+    assert queries.verify(context).clean
+    with context.reading() as snapshot:
+        rows = snapshot.connection.rows("SELECT uid, session FROM run ORDER BY run_no LIMIT 2")
+        reasons = snapshot.connection.rows("SELECT reason FROM observation WHERE observation_no = 1")
     assert rows == [("a\ufffdb\ufffd2", "s\ufffd"), ("a\ufffdb", "s\ufffd")]
     assert reasons == [("w\ufffdhy",)]
-    assert keep.upgrade(path).texts_mended == 0
+    assert maintenance.upgrade(path).texts_mended == 0

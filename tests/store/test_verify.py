@@ -9,26 +9,26 @@ from pathlib import Path
 import pytest
 
 from core.errors import StoreDamaged
-from core.flows import look
-from core.flows.desk import Desk
-from core.store.tally import USAGE_SUMS
-from tests.flows.world import desk_at
-from tests.store.worlds import lively_desk, tell_twice
+from core.flows import queries
+from core.flows.context import Context
+from core.store.rollup import USAGE_SUMS
+from tests.flows.world import context_at
+from tests.store.worlds import lively_context, tell_twice
 
 
 @pytest.fixture(scope="module")
 def lively(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The database of a lively learner, closed."""
     folder = tmp_path_factory.mktemp("lively")
-    desk = lively_desk(folder)
-    tell_twice(desk, folder)
-    assert look.verify(desk).clean
-    desk.store.close()
-    assert not Path(f"{desk.store.path}-wal").exists()
-    return desk.store.path
+    context = lively_context(folder)
+    tell_twice(context, folder)
+    assert queries.verify(context).clean
+    context.store.close()
+    assert not Path(f"{context.store.path}-wal").exists()
+    return context.store.path
 
 
-def tampered(lively: Path, folder: Path, sql: str) -> Desk:
+def tampered(lively: Path, folder: Path, sql: str) -> Context:
     copy = folder / "tampered.db"
     shutil.copy(lively, copy)
     driver = sqlite3.connect(copy)
@@ -36,7 +36,7 @@ def tampered(lively: Path, folder: Path, sql: str) -> Desk:
     driver.commit()
     driver.close()
     assert changed, "the world holds nothing that this would change"
-    return desk_at(copy)
+    return context_at(copy)
 
 
 USAGE = list(USAGE_SUMS)
@@ -64,12 +64,12 @@ NUMBERS = {
 )
 def test_one_number_of_a_cache_is_found(lively: Path, tmp_path: Path, table: str, column: str) -> None:
     key = "bucket" if table.startswith("usage") else "arm_no"
-    desk = tampered(
+    context = tampered(
         lively,
         tmp_path,
         f"UPDATE {table} SET {column} = {column} + 1 WHERE {key} = (SELECT max({key}) FROM {table})",
     )
-    found = look.verify(desk)
+    found = queries.verify(context)
     assert not found.clean
     assert {difference.table for _, difference in found.found} == {table}
     assert {name for name, _ in found.found} == {"default"}
@@ -77,15 +77,15 @@ def test_one_number_of_a_cache_is_found(lively: Path, tmp_path: Path, table: str
 
 @pytest.mark.parametrize("table", ["posterior", "arm_hour", "arm_day", "usage_hour", "usage_day"])
 def test_a_row_that_is_missing_from_a_cache_is_found(lively: Path, tmp_path: Path, table: str) -> None:
-    desk = tampered(lively, tmp_path, f"DELETE FROM {table}")
-    found = look.verify(desk)
+    context = tampered(lively, tmp_path, f"DELETE FROM {table}")
+    found = queries.verify(context)
     assert not found.clean
     assert "nothing" in {difference.stored for _, difference in found.found}
 
 
 def test_a_row_too_many_in_a_cache_is_found(lively: Path, tmp_path: Path) -> None:
-    desk = tampered(lively, tmp_path, "INSERT INTO arm_hour VALUES (1, 7, 1, 0, 1, 0, 0, 0)")
-    ((_, difference),) = look.verify(desk).found
+    context = tampered(lively, tmp_path, "INSERT INTO arm_hour VALUES (1, 7, 1, 0, 1, 0, 0, 0)")
+    ((_, difference),) = queries.verify(context).found
     assert (difference.table, difference.recomputed) == ("arm_hour", "nothing")
 
 
@@ -156,7 +156,7 @@ FACTS = {
 
 @pytest.mark.parametrize("what", FACTS)
 def test_whatever_else_was_changed_by_hand_is_found(lively: Path, tmp_path: Path, what: str) -> None:
-    found = look.verify(tampered(lively, tmp_path, FACTS[what]))
+    found = queries.verify(tampered(lively, tmp_path, FACTS[what]))
     assert not found.clean
     assert found.n_differences >= len(found.found) > 0
 
@@ -171,9 +171,9 @@ def test_whatever_else_was_changed_by_hand_is_found(lively: Path, tmp_path: Path
     ],
 )
 def test_what_cannot_even_be_read_is_an_error_with_a_way_out(lively: Path, tmp_path: Path, sql: str) -> None:
-    desk = tampered(lively, tmp_path, sql)
+    context = tampered(lively, tmp_path, sql)
     try:
-        found = look.verify(desk)
+        found = queries.verify(context)
     except StoreDamaged as refused:
         assert "armscope restore" in refused.next_step  # noqa: PT017 - either is a clear answer
     else:
@@ -186,14 +186,14 @@ def test_a_damaged_page_is_found(lively: Path, tmp_path: Path) -> None:
     content[-4096 * 3 : -4096 * 2] = b"\xa5" * 4096
     copy.write_bytes(content)
     try:
-        assert not look.verify(desk_at(copy)).clean
+        assert not queries.verify(context_at(copy)).clean
     except StoreDamaged as refused:
         assert "backup" in refused.next_step  # noqa: PT017 - either is a clear answer
 
 
 def test_only_the_first_differences_are_shown_and_all_are_counted(lively: Path, tmp_path: Path) -> None:
-    desk = tampered(lively, tmp_path, "UPDATE posterior SET pulls = pulls + 1")
-    found = look.verify(desk, limit=2)
+    context = tampered(lively, tmp_path, "UPDATE posterior SET pulls = pulls + 1")
+    found = queries.verify(context, limit=2)
     assert len(found.found) == 2
     assert found.n_differences > 2
 
@@ -201,9 +201,9 @@ def test_only_the_first_differences_are_shown_and_all_are_counted(lively: Path, 
 def test_verify_changes_not_a_byte(lively: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     shutil.copy(lively, copy)
-    desk = desk_at(copy)
+    context = context_at(copy)
     before = copy.read_bytes()
-    assert look.verify(desk).clean
+    assert queries.verify(context).clean
     assert copy.read_bytes() == before
     log = Path(f"{copy}-wal")
     assert not log.exists() or log.stat().st_size == 0
@@ -212,13 +212,13 @@ def test_verify_changes_not_a_byte(lively: Path, tmp_path: Path) -> None:
 def test_every_learner_is_checked(lively: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     shutil.copy(lively, copy)
-    other = desk_at(copy, learner="other")
+    other = context_at(copy, learner="other")
     with other.writing("ingest", create=True):
         pass
     driver = sqlite3.connect(copy)
     driver.execute("UPDATE posterior SET pulls = pulls + 1 WHERE arm_no = 1")
     driver.commit()
     driver.close()
-    found = look.verify(other)
+    found = queries.verify(other)
     assert found.learners == ("default", "other")
     assert [name for name, _ in found.found] == ["default"]

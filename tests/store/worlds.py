@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.note import note
@@ -17,7 +17,7 @@ from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Usage
-from tests.flows.world import HOUR_MS, START_MS, desk_at, run_of
+from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
 
 
 def lines_file(path: Path, *lines: dict[str, object]) -> Path:
@@ -30,42 +30,42 @@ def run_line(uid: str, calls: Iterable[str] = ("a",), **fields: object) -> dict[
     return {"kind": "run", "uid": uid, "arms": arms, "calls": list(calls), "ended_at_ms": START_MS, **fields}
 
 
-def lively_desk(folder: Path) -> Desk:
+def lively_context(folder: Path) -> Context:
     """Everything that verify looks after occurs at least once."""
-    desk = desk_at(folder / "lively.db")
-    _record(desk)
+    context = context_at(folder / "lively.db")
+    _record(context)
     first = lines_file(folder / "first.jsonl", run_line("grows"), run_line("stays", "b"))
     second = lines_file(folder / "second.jsonl", run_line("grows", "ac", rank=3), run_line("goes"))
-    import_files(desk, [first])
-    told = import_files(desk, [second])
-    reset(desk, arms=["tool:other:a"], target="prior")
-    reward(desk, "tool:other:a", 0.25, reason="half right")
-    reward(desk, "tool:other:b", 0.0, run="run-1", correct=True)
-    reward(desk, "tool:other:b", 0.75, run="run-1", correct=True)
-    taken = reward(desk, "tool:other:c", 0.5, key="k")
-    undo(desk, taken.id)
-    change(desk, "priors", {"skill": {"alpha_micro": 2_000_000, "beta_micro": 1_000_000}})
-    change(desk, "min_pulls", 2)
-    reset(desk, types=["tool"])
-    record(desk, run_of("after", at_ms=START_MS + 3 * HOUR_MS))
-    undo(desk, undo(desk, told.id).id)
-    undo(desk, import_files(desk, [lines_file(folder / "third.jsonl", run_line("gone"))]).id)
-    undo(desk, reset(desk, arms=["tool:other:b"]).id)
-    note(desk, "tool:other:a", "half right, and slow")
-    undo(desk, note(desk, "tool:other:b", "wrong arm").id)
-    return desk
+    import_files(context, [first])
+    told = import_files(context, [second])
+    reset(context, arms=["tool:other:a"], target="prior")
+    reward(context, "tool:other:a", 0.25, reason="half right")
+    reward(context, "tool:other:b", 0.0, run="run-1", correct=True)
+    reward(context, "tool:other:b", 0.75, run="run-1", correct=True)
+    taken = reward(context, "tool:other:c", 0.5, key="k")
+    undo(context, taken.id)
+    change(context, "priors", {"skill": {"alpha_micro": 2_000_000, "beta_micro": 1_000_000}})
+    change(context, "min_pulls", 2)
+    reset(context, types=["tool"])
+    record(context, run_of("after", at_ms=START_MS + 3 * HOUR_MS))
+    undo(context, undo(context, told.id).id)
+    undo(context, import_files(context, [lines_file(folder / "third.jsonl", run_line("gone"))]).id)
+    undo(context, reset(context, arms=["tool:other:b"]).id)
+    note(context, "tool:other:a", "half right, and slow")
+    undo(context, note(context, "tool:other:b", "wrong arm").id)
+    return context
 
 
-def tell_twice(desk: Desk, folder: Path) -> None:
+def tell_twice(context: Context, folder: Path) -> None:
     """A reward, a reset and a note that two imports tell, and such that an import told that is undone."""
     lines = [
         *_ledger_lines("told", undone=False),
         *_ledger_lines("taken back", undone=True),
     ]
     for name in ("told", "again"):
-        import_files(desk, [lines_file(folder / f"{name}.jsonl", run_line(f"apart {name}"), *lines)])
+        import_files(context, [lines_file(folder / f"{name}.jsonl", run_line(f"apart {name}"), *lines)])
     wrong = lines_file(folder / "wrong.jsonl", run_line("apart"), *_ledger_lines("wrong", undone=True))
-    undo(desk, import_files(desk, [wrong]).id)
+    undo(context, import_files(context, [wrong]).id)
 
 
 def _ledger_lines(name: str, *, undone: bool) -> list[dict[str, object]]:
@@ -85,18 +85,18 @@ def _ledger_lines(name: str, *, undone: bool) -> list[dict[str, object]]:
     ]
 
 
-def _record(desk: Desk) -> None:
+def _record(context: Context) -> None:
     for number in range(4):
-        record(desk, run_of(f"run-{number}", calls="ab"[: number % 3], at_ms=START_MS + number * HOUR_MS))
-    record(desk, run_of("timeless", at_ms=None, tokens=None))
-    record(desk, run_of("aborted", calls=(), status="aborted", run_class="baseline"))
-    record(desk, chosen_run(desk, "chosen"))
+        record(context, run_of(f"run-{number}", calls="ab"[: number % 3], at_ms=START_MS + number * HOUR_MS))
+    record(context, run_of("timeless", at_ms=None, tokens=None))
+    record(context, run_of("aborted", calls=(), status="aborted", run_class="baseline"))
+    record(context, chosen_run(context, "chosen"))
 
 
-def chosen_run(desk: Desk, uid: str, *, session: str | None = None, model: str | None = None) -> Run:
+def chosen_run(context: Context, uid: str, *, session: str | None = None, model: str | None = None) -> Run:
     """A run whose arms armscope chose under a budget that not all of them fit."""
     offered = [Arm(key=f"skill:{name}:main", token_cost=50 * place) for place, name in enumerate("xyz", 1)]
-    chosen = select(desk, offered, budget_tokens=160)
+    chosen = select(context, offered, budget_tokens=160)
     return Run(
         uid=uid,
         inventory=Inventory(
@@ -115,10 +115,10 @@ def chosen_run(desk: Desk, uid: str, *, session: str | None = None, model: str |
     )
 
 
-def choose_in_sessions(desk: Desk) -> None:
+def choose_in_sessions(context: Context) -> None:
     """Runs of three sessions and of none, at a baseline rate that changes, baseline runs truncated among them."""
     for rate in (0.5, 0.25):
-        change(desk, "baseline_rate", rate)
+        change(context, "baseline_rate", rate)
         for number in range(12):
             session = None if number % 4 == 0 else f"session {number % 4}"
-            record(desk, chosen_run(desk, f"at {rate}, {number}", session=session, model="large"))
+            record(context, chosen_run(context, f"at {rate}, {number}", session=session, model="large"))

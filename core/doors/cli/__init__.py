@@ -4,7 +4,7 @@ One file per group of commands; a command is known once its file is imported, in
 """
 
 from core.doors.cli import showing, explaining, bringing, taking, choosing, changing, keeping  # isort: skip - the order of --help
-from core.doors.cli.line import Asked, answer, app, asked, command, desk_of, done, following, main
+from core.doors.cli.line import Asked, answer, app, asked, command, context_of, done, following, main
 
 __all__ = [
     "Asked",
@@ -15,7 +15,7 @@ __all__ = [
     "changing",
     "choosing",
     "command",
-    "desk_of",
+    "context_of",
     "done",
     "explaining",
     "following",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 import typer
 
-from core.doors.cli.line import asked, command, desk_of, done, following, written_words
+from core.doors.cli.line import asked, command, context_of, done, following, written_words
 from core.doors.progress import Bar
 from core.doors.terminal import say, say_aside, say_error, say_json_line, say_table
 from core.errors import UnreadableSource
@@ -22,8 +22,8 @@ from core.records.counts import number_of
 from core.records.times import iso
 
 if TYPE_CHECKING:
-    from core.flows.desk import Desk
-    from core.flows.find import Found
+    from core.flows.context import Context
+    from core.flows.discover import Found
     from core.flows.importing import ImportAnswer
     from core.formats import Opened, Source
 
@@ -43,7 +43,7 @@ _LISTED: Final = 10
     ],
 )
 def import_(
-    context: typer.Context,
+    ctx: typer.Context,
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -95,11 +95,11 @@ def import_(
     from core.formats import Limits
 
     limits = Limits.of(inflated_bytes=None if most is None else _size_of(most), rejected_lines=most_rejected)
-    named = paths or _found_sessions(as_json=asked(context).as_json)
-    desk = desk_of(context, create=True)
+    named = paths or _found_sessions(as_json=asked(ctx).as_json)
+    context = context_of(ctx, create=True)
     if watched:
         told = watch(
-            desk,
+            context,
             named,
             partial(time.sleep, every_s),
             format=format_name,
@@ -108,11 +108,11 @@ def import_(
             phase=phase,
             limits=limits,
         )
-        _say_watched(context, desk, named, told)
+        _say_watched(ctx, context, named, told)
         return
-    with following(context) as bar:
+    with following(ctx) as bar:
         found = import_files(
-            desk,
+            context,
             named,
             format=format_name,
             unit=unit,
@@ -124,7 +124,7 @@ def import_(
                 say_aside, "Another long import is under way; this one goes on when that has ended."
             ),
         )
-    done(context, _told(found, desk), lambda: _say_import(context, desk, found))
+    done(ctx, _told(found, context), lambda: _say_import(ctx, context, found))
 
 
 def _size_of(words: str) -> int:
@@ -139,16 +139,16 @@ def _size_of(words: str) -> int:
     return int(found[1]) * _UNITS[found[2].lower()]
 
 
-def _told(found: ImportAnswer, desk: Desk) -> dict[str, object]:
+def _told(found: ImportAnswer, context: Context) -> dict[str, object]:
     """An import's answer for programs, with whose runs they are."""
-    return {**msgspec.to_builtins(found), "learner": desk.learner}
+    return {**msgspec.to_builtins(found), "learner": context.learner}
 
 
 def _found_sessions(*, as_json: bool) -> list[Path]:
     """Folders where the usual agents keep sessions, once the person has agreed; else the list and exit code 2."""
-    from core.flows.find import find_sessions
+    from core.flows.discover import discover_sessions
 
-    found = find_sessions(Path.home())
+    found = discover_sessions(Path.home())
     folders = list(dict.fromkeys(Path(one.folder) for one in found))
     if not as_json and found:
         _say_found(found)
@@ -176,7 +176,7 @@ def _say_found(found: Sequence[Found]) -> None:
 
 
 def _nothing_named(found: Sequence[Found], folders: Sequence[Path]) -> dict[str, object]:
-    from core.flows.find import USUAL
+    from core.flows.discover import USUAL
 
     if not found:
         places = ", ".join(f"~/{place}" for _, place in USUAL)
@@ -190,30 +190,30 @@ def _nothing_named(found: Sequence[Found], folders: Sequence[Path]) -> dict[str,
 
 
 def _say_watched(
-    context: typer.Context,
-    desk: Desk,
+    ctx: typer.Context,
+    context: Context,
     named: Sequence[Path],
     told: Iterable[ImportAnswer | UnreadableSource],
 ) -> None:
     """Say what watching brings until it is stopped; with ``--json`` one document a line."""
-    from core.flows.watch import tells_news
+    from core.flows.watch import has_news
 
-    as_json, is_talkative = asked(context).as_json, not (asked(context).as_json or asked(context).quiet)
+    as_json, is_talkative = asked(ctx).as_json, not (asked(ctx).as_json or asked(ctx).quiet)
     act: str | None = None
     if is_talkative:
-        say(f"Watching {', '.join(map(str, named))} for learner {desk.learner}; stop with Ctrl+C.")
+        say(f"Watching {', '.join(map(str, named))} for learner {context.learner}; stop with Ctrl+C.")
     try:
         for one in told:
             act = act if isinstance(one, UnreadableSource) else one.id or act
             if as_json:
-                say_json_line(one.as_answer() if isinstance(one, UnreadableSource) else _told(one, desk))
+                say_json_line(one.as_answer() if isinstance(one, UnreadableSource) else _told(one, context))
             elif isinstance(one, UnreadableSource):
                 say_error(one, as_json=False)
-            elif is_talkative and tells_news(one):
+            elif is_talkative and has_news(one):
                 say(_news(one))
     except KeyboardInterrupt:
         if is_talkative:
-            say("Stopped watching.", *(() if act is None else written_words(context, desk, act)))
+            say("Stopped watching.", *(() if act is None else written_words(ctx, context, act)))
 
 
 def _news(one: ImportAnswer) -> str:
@@ -223,7 +223,7 @@ def _news(one: ImportAnswer) -> str:
     return f"{one.id}: {number_of(one.runs - one.duplicates - one.updated, 'new run')}, {one.updated:,} grown{ledger}"
 
 
-def _say_import(context: typer.Context, desk: Desk, found: ImportAnswer) -> None:
+def _say_import(ctx: typer.Context, context: Context, found: ImportAnswer) -> None:
     say(
         f"{found.id or 'Nothing new'}: {number_of(found.runs, 'run')} ({found.unit}) from "
         f"{number_of(found.files, 'file')} ({found.format}): {found.observed:,} observed, "
@@ -251,7 +251,7 @@ def _say_import(context: typer.Context, desk: Desk, found: ImportAnswer) -> None
     if found.hint:
         say(found.hint)
     say(
-        *written_words(context, desk, found.id)
+        *written_words(ctx, context, found.id)
         if found.id is not None
         else ("All of it was known already, so there is no act to undo.",)
     )

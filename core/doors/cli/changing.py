@@ -10,14 +10,14 @@ import msgspec
 import typer
 
 from core.doors.cli.completing import arm_ids
-from core.doors.cli.line import answer, command, desk_of, types_of, written
+from core.doors.cli.line import answer, command, context_of, types_of, written
 from core.doors.terminal import said_mean, say, say_table
 from core.records.arm import ArmType
 from core.records.observation import RewardOutcome
 from core.records.reset import Target
 
 if TYPE_CHECKING:
-    from core.flows.desk import Desk
+    from core.flows.context import Context
 
 ArmId = Annotated[str, typer.Argument(help="The arm's id, type:category:name.", autocompletion=arm_ids)]
 Key = Annotated[
@@ -29,7 +29,7 @@ Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Wh
 
 @command(examples=["settings", "settings set baseline_rate 0.1", "settings set prices '{\"MODEL\": 3}'"])
 def settings(
-    context: typer.Context,
+    ctx: typer.Context,
     action: Annotated[
         Literal["set"] | None, typer.Argument(help="set NAME VALUE, or nothing to list.")
     ] = None,
@@ -37,24 +37,24 @@ def settings(
     value: Annotated[str | None, typer.Argument(help="Its value, as JSON or plain text.")] = None,
 ) -> None:
     """List the settings, or change one."""
-    from core.flows import look
+    from core.flows import queries
     from core.flows.settings import change
 
     if action is None:
-        desk = desk_of(context)
-        found = msgspec.to_builtins(look.frame(desk).settings)
+        context = context_of(ctx)
+        found = msgspec.to_builtins(queries.frame(context).settings)
         rows = [(key, msgspec.json.encode(one).decode()) for key, one in found.items()]
-        answer(context, found, lambda: say_table(("setting", "value"), rows))
+        answer(ctx, found, lambda: say_table(("setting", "value"), rows))
         return
     if name is None or value is None:
         raise typer.BadParameter("set takes a name and a value, for example: settings set baseline_rate 0.1")
-    desk = desk_of(context, create=True)
-    changed = change(desk, name, _setting_value(value))
+    context = context_of(ctx, create=True)
+    changed = change(context, name, _setting_value(value))
     before, now = (msgspec.json.encode(one).decode() for one in (changed.before, changed.value))
     words = (
         f"{changed.name} is {now} already." if changed.id is None else f"{changed.name}: {before} -> {now}."
     )
-    written(context, desk, changed, words, act=changed.id)
+    written(ctx, context, changed, words, act=changed.id)
 
 
 def plain_number(text: str) -> float:
@@ -79,7 +79,7 @@ def _setting_value(text: str) -> object:
     ]
 )
 def reward(
-    context: typer.Context,
+    ctx: typer.Context,
     arm: ArmId,
     value: Annotated[
         float | None,
@@ -97,9 +97,9 @@ def reward(
     """Give a lagged reward by hand."""
     from core.flows.reward import reward as reward_arm
 
-    desk = desk_of(context, create=create)
+    context = context_of(ctx, create=create)
     found = reward_arm(
-        desk,
+        context,
         arm,
         value,
         outcome=outcome,
@@ -114,12 +114,12 @@ def reward(
         f"{found.arm} rewarded {found.reward:g} ({found.kind}{rounded}); its mean is now "
         f"{said_mean(found.mean)} after {found.pulls:,} pulls."
     )
-    written(context, desk, found, words, act=found.id)
+    written(ctx, context, found, words, act=found.id)
 
 
 @command(examples=['note tool:web:search "slow on Mondays"'])
 def note(
-    context: typer.Context,
+    ctx: typer.Context,
     arm: ArmId,
     text: Annotated[str, typer.Argument(help="What to keep about it, up to 2,000 characters.")],
     key: Key = None,
@@ -127,16 +127,16 @@ def note(
     """Write a note about an arm; it moves no number."""
     from core.flows.note import note as note_arm
 
-    desk = desk_of(context)
-    found = note_arm(desk, arm, text, key=key)
-    written(context, desk, found, f"Noted about {found.arm}.", act=found.id)
+    context = context_of(ctx)
+    found = note_arm(context, arm, text, key=key)
+    written(ctx, context, found, f"Noted about {found.arm}.", act=found.id)
 
 
 @command(
     examples=['reset --type tool --to prior --reason "detector repaired"', "reset --arm tool:fs:Read --yes"]
 )
 def reset(
-    context: typer.Context,
+    ctx: typer.Context,
     arm: Annotated[
         list[str] | None,
         typer.Option("--arm", metavar="ID", help="This arm; repeatable.", autocompletion=arm_ids),
@@ -154,21 +154,21 @@ def reset(
     """
     from core.flows.reset import reset as reset_arms
 
-    desk = desk_of(context)
+    context = context_of(ctx)
     types = types_of(arm_type or [])
     if not yes:
-        _confirm(desk, arm or (), types, to)
-    found = reset_arms(desk, arms=arm or (), types=types, target=to, reason=reason)
+        _confirm(context, arm or (), types, to)
+    found = reset_arms(context, arms=arm or (), types=types, target=to, reason=reason)
     words = f"{found.reset_count:,} arms reset to {found.to}."
-    written(context, desk, found, words, act=found.id)
+    written(ctx, context, found, words, act=found.id)
 
 
-def _confirm(desk: Desk, arms: Sequence[str], types: tuple[ArmType, ...], target: Target) -> None:
-    from core.flows import look
+def _confirm(context: Context, arms: Sequence[str], types: tuple[ArmType, ...], target: Target) -> None:
+    from core.flows import queries
 
     if not sys.stdin.isatty():
         raise typer.BadParameter("a reset without a terminal to ask on needs --yes; nothing was reset")
-    preview = look.preview_reset(desk, arms=arms, types=types, target=target)
+    preview = queries.preview_reset(context, arms=arms, types=types, target=target)
     say(
         f"Reset {len(preview.columns):,} arms ({preview.scope}) to {preview.target}. "
         f"Their {int(preview.columns.pulls.sum()):,} pulls stay readable, and you can undo it."
@@ -178,18 +178,18 @@ def _confirm(desk: Desk, arms: Sequence[str], types: tuple[ArmType, ...], target
 
 @command(examples=["undo reward-12", "undo import-1"])
 def undo(
-    context: typer.Context,
+    ctx: typer.Context,
     act: Annotated[str, typer.Argument(help="Its id, like reward-12, reset-3, import-1, setting-2, note-1.")],
 ) -> None:
     """Take a reward, reset, import, setting, note or undo back."""
     from core.flows.undo import undo as undo_act
 
-    desk = desk_of(context)
-    found = undo_act(desk, act)
+    context = context_of(ctx)
+    found = undo_act(context, act)
     words = f"{found.undone} is undone; nothing was deleted."
     if found.left_out:
         words += (
             f" {found.left_out:,} rewards and notes don't stand again: their keys were used anew meanwhile, and what "
             "was asked for under one key counts once."
         )
-    written(context, desk, found, words, act=found.id, way="Redo")
+    written(ctx, context, found, words, act=found.id, way="Redo")

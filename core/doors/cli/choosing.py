@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from core.doors.cli.line import answer, command, desk_of
+from core.doors.cli.line import answer, command, context_of
 from core.doors.terminal import say, say_table
 from core.errors import InvalidInput
 from core.given import read_given
@@ -18,7 +18,7 @@ from core.records.arm import Arm
 
 @command(examples=["select --budget 8000", "select --arms arms.json --k 12 --json"])
 def select(
-    context: typer.Context,
+    ctx: typer.Context,
     arms: Annotated[
         Path | None,
         typer.Option(
@@ -41,10 +41,10 @@ def select(
     """
     from core.flows.select import select as select_arms
 
-    desk = desk_of(context)
+    context = context_of(ctx)
     if seed is not None:
-        desk = replace(desk, entropy=lambda: seed)
-    found = select_arms(desk, None if arms is None else _read_arms(arms), budget_tokens=budget, k=k)
+        context = replace(context, entropy=lambda: seed)
+    found = select_arms(context, None if arms is None else _read_arms(arms), budget_tokens=budget, k=k)
     rows = [
         (
             "in" if one.included else "out",
@@ -63,7 +63,7 @@ def select(
         if found.guidance:
             say(*found.guidance.splitlines())
 
-    answer(context, found, words)
+    answer(ctx, found, words)
 
 
 def _read_arms(file: Path) -> list[Arm]:

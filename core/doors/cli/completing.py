@@ -19,38 +19,38 @@ from core.errors import ArmscopeError
 from core.settings import Settings, set_variables, variable
 
 if TYPE_CHECKING:
-    from core.flows.desk import Desk
+    from core.flows.context import Context
 
 _ASKED: Final = "_ARMSCOPE_COMPLETE"
 _PLAIN: Final = re.compile(r"[\w./:@%+,=-]+", re.ASCII)
 _MOST: Final = 200
 
 
-def arm_ids(context: typer.Context, incomplete: str) -> list[str]:
+def arm_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     """Arms whose ids begin so."""
     from core.flows.names import arm_ids as ids
 
-    return _found(context, incomplete, ids)
+    return _found(ctx, incomplete, ids)
 
 
-def learner_names(context: typer.Context, incomplete: str) -> list[str]:
+def learner_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Learners whose names begin so."""
     from core.flows.names import learner_names as names
 
-    return _found(context, incomplete, names)
+    return _found(ctx, incomplete, names)
 
 
-def _found(context: typer.Context, incomplete: str, find: Callable[[Desk], Sequence[str]]) -> list[str]:
+def _found(ctx: typer.Context, incomplete: str, find: Callable[[Context], Sequence[str]]) -> list[str]:
     """Never an error, and never a database that was not there."""
-    from core.flows.desk import open_desk
+    from core.flows.context import open_context
 
-    said = {} if context.parent is None else dict(context.parent.params)
-    said |= {name: value for name, value in context.params.items() if value is not None}
+    said = {} if ctx.parent is None else dict(ctx.parent.params)
+    said |= {name: value for name, value in ctx.params.items() if value is not None}
     try:
         settings = Settings.from_environment(database=said.get("database"), learner=said.get("learner"))
-        desk = open_desk(settings, create=False, whole=True)
-        with closing(desk.store):
-            found = find(desk)
+        context = open_context(settings, create=False, whole=True)
+        with closing(context.store):
+            found = find(context)
     except ArmscopeError:
         return []
     return [name for name in found if name.startswith(incomplete) and _PLAIN.fullmatch(name)][:_MOST]

@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from core.doors.cli.line import answer, command, desk_of
+from core.doors.cli.line import answer, command, context_of
 from core.doors.terminal import say, say_table
 from core.records.times import iso
 
 if TYPE_CHECKING:
-    from core.flows import look
+    from core.flows import queries
 
 
 @command("run", examples=["run request-1", "run 3012 --json"])
 def explain_run(
-    context: typer.Context,
+    ctx: typer.Context,
     uid: Annotated[str, typer.Argument(help="The run's uid or number.")],
 ) -> None:
     """Why each arm was in a run's prompt or left out.
 
     Beside each arm stands what was seen of it, and what would have flipped it.
     """
-    from core.flows import look
+    from core.flows import queries
 
-    story = look.run(desk_of(context), uid)
-    answer(context, _document(story), lambda: _say(story))
+    story = queries.run(context_of(ctx), uid)
+    answer(ctx, _document(story), lambda: _say(story))
 
 
-def _document(story: look.RunStory) -> dict[str, object]:
+def _document(story: queries.RunStory) -> dict[str, object]:
     """The story with the words that the page says, for programs."""
     from core import explained
 
@@ -72,7 +72,7 @@ def _document(story: look.RunStory) -> dict[str, object]:
     }
 
 
-def _say(story: look.RunStory) -> None:
+def _say(story: queries.RunStory) -> None:
     from core import explained
 
     facts = story.facts

@@ -27,7 +27,7 @@ from core.settings import Settings
 from core.version import __version__
 
 if TYPE_CHECKING:
-    from core.flows.desk import Desk
+    from core.flows.context import Context
 
 app = typer.Typer(
     name="armscope",
@@ -67,8 +67,8 @@ Format = Annotated[
     RowFormat | None, typer.Option("--format", help="A row a line, for programs; nl: one JSON object a line.")
 ]
 
-_DESK: Final = "armscope desk"
-"""Where a command's context keeps the desk that was opened for it."""
+_CONTEXT: Final = "armscope context"
+"""Where a command's context keeps the context that was opened for it."""
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -109,7 +109,7 @@ def _said_version(wanted: bool) -> None:
 
 @app.callback()
 def _before(
-    context: typer.Context,
+    ctx: typer.Context,
     database: Database = None,
     learner: Learner = None,
     as_json: AsJson = False,
@@ -121,7 +121,7 @@ def _before(
         ),
     ] = False,
 ) -> None:
-    context.obj = Asked(database=database, learner=learner, as_json=as_json, quiet=quiet)
+    ctx.obj = Asked(database=database, learner=learner, as_json=as_json, quiet=quiet)
 
 
 def _everywhere(
@@ -141,11 +141,11 @@ def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Fu
         own = inspect.signature(function, eval_str=True)
 
         @wraps(function)
-        def run(context: typer.Context, **given: Any) -> None:  # noqa: ANN401 - each command's own options
+        def run(ctx: typer.Context, **given: Any) -> None:  # noqa: ANN401 - each command's own options
             later = _everywhere(**{name: given.pop(name) for name in _EVERYWHERE})
-            context.obj = asked(context).and_then(later)
-            with _to_its_end(context):
-                function(context, **given)
+            ctx.obj = asked(ctx).and_then(later)
+            with _to_its_end(ctx):
+                function(ctx, **given)
 
         whole = own.replace(parameters=[*own.parameters.values(), *_EVERYWHERE.values()])
         run.__signature__ = whole  # type: ignore[attr-defined]
@@ -157,15 +157,15 @@ def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Fu
 
 
 @contextmanager
-def _to_its_end(context: typer.Context) -> Iterator[None]:
+def _to_its_end(ctx: typer.Context) -> Iterator[None]:
     """What becomes of a command that fails, or is stopped; whatever it is, the database is closed in peace."""
     try:
         yield
     except KeyboardInterrupt:
         _ignore_interrupts()
-        raise _Stopped(has_written=_has_written(context)) from None
+        raise _Stopped(has_written=_has_written(ctx)) from None
     except Exception as problem:
-        cause = _damage_behind(context, problem)
+        cause = _damage_behind(ctx, problem)
         if cause is None:
             raise
         raise cause from problem
@@ -186,14 +186,14 @@ def _ignore_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _has_written(context: typer.Context) -> bool:
-    desk: Desk | None = context.meta.get(_DESK)
-    return desk is not None and desk.store.database.has_written
+def _has_written(ctx: typer.Context) -> bool:
+    context: Context | None = ctx.meta.get(_CONTEXT)
+    return context is not None and context.store.database.has_written
 
 
-def _damage_behind(context: typer.Context, problem: Exception) -> ArmscopeError | None:
-    desk: Desk | None = context.meta.get(_DESK)
-    return None if desk is None else desk.store.damage_behind(problem, desk.learner)
+def _damage_behind(ctx: typer.Context, problem: Exception) -> ArmscopeError | None:
+    context: Context | None = ctx.meta.get(_CONTEXT)
+    return None if context is None else context.store.damage_behind(problem, context.learner)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -259,52 +259,52 @@ def _stopped() -> dict[str, object]:
     }
 
 
-def asked(context: typer.Context) -> Asked:
+def asked(ctx: typer.Context) -> Asked:
     """What the options said that every command takes."""
-    found = context.obj
+    found = ctx.obj
     if not isinstance(found, Asked):
         raise TypeError("a command runs below the callback that says where the data are")
     return found
 
 
-def desk_of(context: typer.Context, *, create: bool = False, whole: bool = False) -> Desk:
-    """The desk that the options name; ``create`` makes a database, ``whole`` asks for no learner in particular."""
-    from core.flows.desk import open_desk
+def context_of(ctx: typer.Context, *, create: bool = False, whole: bool = False) -> Context:
+    """The context that the options name; ``create`` makes a database, ``whole`` asks for no learner in particular."""
+    from core.flows.context import open_context
 
-    desk = context.meta[_DESK] = open_desk(asked(context).settings(), create=create, whole=whole)
-    context.call_on_close(desk.store.close)  # under the lock; at the interpreter's end nobody would hold it
-    return desk
+    context = ctx.meta[_CONTEXT] = open_context(asked(ctx).settings(), create=create, whole=whole)
+    ctx.call_on_close(context.store.close)  # under the lock; at the interpreter's end nobody would hold it
+    return context
 
 
-def answer(context: typer.Context, value: object, words: Callable[[], None]) -> None:
+def answer(ctx: typer.Context, value: object, words: Callable[[], None]) -> None:
     """Give what was asked for, in the form that was asked for."""
-    if asked(context).as_json:
+    if asked(ctx).as_json:
         say_json(value)
     else:
         words()
 
 
 def rows_or(
-    context: typer.Context, form: RowFormat | None, rows: Sequence[object], words: Callable[[], None]
+    ctx: typer.Context, form: RowFormat | None, rows: Sequence[object], words: Callable[[], None]
 ) -> None:
     """Give rows in the form for programs that was asked for, or as any answer."""
     if form is None:
-        answer(context, rows, words)
+        answer(ctx, rows, words)
         return
-    if asked(context).as_json:
+    if asked(ctx).as_json:
         raise typer.BadParameter("--format and --json are two forms of one answer; leave one of them out")
     say_rows(rows, form)
 
 
-def done(context: typer.Context, value: object, words: Callable[[], None]) -> None:
+def done(ctx: typer.Context, value: object, words: Callable[[], None]) -> None:
     """Say what was done: not to a person who wanted quiet."""
-    if asked(context).as_json or not asked(context).quiet:
-        answer(context, value, words)
+    if asked(ctx).as_json or not asked(ctx).quiet:
+        answer(ctx, value, words)
 
 
 def written(
-    context: typer.Context,
-    desk: Desk,
+    ctx: typer.Context,
+    context: Context,
     value: object,
     words: str,
     *,
@@ -314,21 +314,21 @@ def written(
     """Say what was written, whose learner it was written to, and the way back."""
     told = as_plain(value)
     if isinstance(told, dict):
-        told.setdefault("learner", desk.learner)
-    done(context, told, lambda: say(words, *written_words(context, desk, act, way)))
+        told.setdefault("learner", context.learner)
+    done(ctx, told, lambda: say(words, *written_words(ctx, context, act, way)))
 
 
 def written_words(
-    context: typer.Context, desk: Desk, act: str | None, way: str = "Take it back"
+    ctx: typer.Context, context: Context, act: str | None, way: str = "Take it back"
 ) -> list[str]:
     """The lines that end what is said of an act."""
-    whose = f"Written to learner {desk.learner}."
-    return [whose if act is None else f"{whose} {way} with: {asked(context).again()} undo {act}"]
+    whose = f"Written to learner {context.learner}."
+    return [whose if act is None else f"{whose} {way} with: {asked(ctx).again()} undo {act}"]
 
 
-def following(context: typer.Context) -> AbstractContextManager[Bar | None]:
+def following(ctx: typer.Context) -> AbstractContextManager[Bar | None]:
     """A progress bar, where a person may want one."""
-    return progress_bar(wanted=not (asked(context).as_json or asked(context).quiet))
+    return progress_bar(wanted=not (asked(ctx).as_json or asked(ctx).quiet))
 
 
 def types_of(names: Sequence[str]) -> tuple[ArmType, ...]:

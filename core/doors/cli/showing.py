@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from core.doors.cli.line import Format, answer, command, desk_of, done, rows_or, types_of
+from core.doors.cli.line import Format, answer, command, context_of, done, rows_or, types_of
 from core.doors.terminal import said_mean, said_time, say, say_facts, say_table
 from core.records.times import iso
 
 if TYPE_CHECKING:
-    from core.flows import look
+    from core.flows import queries
     from core.records.judgement import Judgement
 
 
 @command(examples=["status", "--database demo.db status --json"])
-def status(context: typer.Context) -> None:
+def status(ctx: typer.Context) -> None:
     """Where the data are, and what they hold."""
-    from core.flows import look
+    from core.flows import queries
 
-    found = look.status(desk_of(context))
-    answer(context, found, lambda: _say_status(found))
+    found = queries.status(context_of(ctx))
+    answer(ctx, found, lambda: _say_status(found))
 
 
-def _say_status(found: look.Status) -> None:
+def _say_status(found: queries.Status) -> None:
     skipped = ", ".join(f"{count:,} {reason}" for reason, count in found.skipped.items() if count) or "none"
     baseline = found.baseline
     truncated = f" ({baseline.truncated_runs:,} truncated)" if baseline.truncated_runs else ""
@@ -69,7 +69,7 @@ def _saved(percent: float | None, interval: tuple[float, float] | None) -> str:
     return f"{percent:.1f}% of the tokens, 95% interval for one look {interval[0]:.1f}% to {interval[1]:.1f}%"
 
 
-def _need_a_look(found: look.Status) -> str:
+def _need_a_look(found: queries.Status) -> str:
     """Arms that something is to be said about, after their number."""
     said = [f"{count:,} {name.replace('_', ' ')}" for name, count in found.need_a_look.items()]
     return f"; to look at: {', '.join(said)}" if said else ""
@@ -77,7 +77,7 @@ def _need_a_look(found: look.Status) -> str:
 
 @command(examples=["learners", "learners --create support"])
 def learners(
-    context: typer.Context,
+    ctx: typer.Context,
     create: Annotated[
         str | None, typer.Option("--create", metavar="NAME", help="Make one of this name, empty.")
     ] = None,
@@ -86,21 +86,21 @@ def learners(
     from core.flows.learners import create_learner
     from core.flows.learners import learners as learners_of
 
-    desk = desk_of(context, create=create is not None, whole=True)
-    found = learners_of(desk) if create is None else [create_learner(desk, create)]
+    context = context_of(ctx, create=create is not None, whole=True)
+    found = learners_of(context) if create is None else [create_learner(context, create)]
     rows = [
         (one.name, one.phase, f"{one.runs:,}", f"{one.arms:,}", one.last_run or "none dated") for one in found
     ]
     heads = ("learner", "phase", "runs", "arms", "last run")
     tell = answer if create is None else done
-    tell(context, found, lambda: say_table(heads, rows, numbers=(2, 3)))
+    tell(ctx, found, lambda: say_table(heads, rows, numbers=(2, 3)))
 
 
 @command(
     examples=["posteriors", "posteriors --type skill --type file", "posteriors --format csv > beliefs.csv"]
 )
 def posteriors(
-    context: typer.Context,
+    ctx: typer.Context,
     arm_type: Annotated[
         list[str] | None, typer.Option("--type", metavar="TYPE", help="Only arms of this type; repeatable.")
     ] = None,
@@ -108,12 +108,14 @@ def posteriors(
 ) -> None:
     """What is believed of every arm, and what is to be said of it."""
     from core import explained
-    from core.flows import look
+    from core.flows import queries
 
     types = types_of(arm_type or [])
-    desk = desk_of(context)
-    judged = look.judgements(desk)
-    found = [one for one in look.judged_posteriors(desk, judged=judged) if not types or one.type in types]
+    context = context_of(ctx)
+    judged = queries.judgements(context)
+    found = [
+        one for one in queries.judged_posteriors(context, judged=judged) if not types or one.type in types
+    ]
     rows = [
         (
             one.arm,
@@ -128,17 +130,17 @@ def posteriors(
         for one in sorted(found, key=lambda one: (-one.mean, one.arm))
     ]
     heads = ("arm", "mean", "95% interval, exact", "pulls", "in runs", "confidence", "chance", "judgement")
-    rows_or(context, format_name, found, lambda: say_table(heads, rows, numbers=(1, 2, 3, 4, 6)))
+    rows_or(ctx, format_name, found, lambda: say_table(heads, rows, numbers=(1, 2, 3, 4, 6)))
 
 
 @command(examples=["arms", "arms --format tsv | cut -f 1"])
-def arms(context: typer.Context, format_name: Format = None) -> None:
+def arms(ctx: typer.Context, format_name: Format = None) -> None:
     """Every arm with its cost and prior, and what is to be said of it."""
-    from core.flows import look
+    from core.flows import queries
 
-    desk = desk_of(context)
-    judged = look.judgements(desk)
-    found = look.judged_arms(desk, judged=judged)
+    context = context_of(ctx)
+    judged = queries.judgements(context)
+    found = queries.judged_arms(context, judged=judged)
     rows = [
         (
             one.arm,
@@ -150,7 +152,7 @@ def arms(context: typer.Context, format_name: Format = None) -> None:
         for one in found
     ]
     heads = ("arm", "tokens", "prior", "pulls", "judgement")
-    rows_or(context, format_name, found, lambda: say_table(heads, rows, numbers=(1, 3)))
+    rows_or(ctx, format_name, found, lambda: say_table(heads, rows, numbers=(1, 3)))
 
 
 def _said(judged: Judgement) -> str:
@@ -162,14 +164,14 @@ def _said(judged: Judgement) -> str:
 
 @command(examples=["runs --limit 10", "runs --limit 1000 --format nl"])
 def runs(
-    context: typer.Context,
+    ctx: typer.Context,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="How many, newest first.")
     ] = 50,
     format_name: Format = None,
 ) -> None:
     """The latest runs."""
-    from core.flows import look
+    from core.flows import queries
 
     found = [
         {
@@ -185,7 +187,7 @@ def runs(
             "arms": one.n_arms,
             "referenced": one.n_referenced,
         }
-        for one in look.runs(desk_of(context), limit)
+        for one in queries.runs(context_of(ctx), limit)
     ]
     heads = ("run", "ended", "class", "outcome", "arms", "referenced", "tokens", "uid")
     rows = [
@@ -201,4 +203,4 @@ def runs(
         )
         for one in found
     ]
-    rows_or(context, format_name, found, lambda: say_table(heads, rows, numbers=(0, 4, 5, 6)))
+    rows_or(ctx, format_name, found, lambda: say_table(heads, rows, numbers=(0, 4, 5, 6)))

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from core.doors.cli.line import asked, command, desk_of, done, following
+from core.doors.cli.line import asked, command, context_of, done, following
 from core.doors.progress import counted
 from core.doors.terminal import say, say_table
 from core.errors import InvalidInput
 from core.records.counts import number_of
 
 if TYPE_CHECKING:
+    from core.flows.bundle import BundleAnswer
     from core.flows.export import ExportAnswer
-    from core.flows.passport import PackageAnswer
 
 
 @command(
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     ]
 )
 def export(
-    context: typer.Context,
+    ctx: typer.Context,
     file: Annotated[Path, typer.Argument(help="A new file, or - for standard output.")],
     format_name: Annotated[
         Literal["jsonl", "json", "csv"],
@@ -45,12 +45,12 @@ def export(
 
     As lines of armscope's own format it is loss-free; json and csv are views of it for other programs.
     """
+    from core.flows.bundle import export_bundle
     from core.flows.export import export_file, export_into
-    from core.flows.passport import export_package
 
-    desk = desk_of(context)
+    context = context_of(ctx)
     if str(file) == "-":
-        if asked(context).as_json:
+        if asked(ctx).as_json:
             raise InvalidInput(
                 "Standard output can hold the lines or the JSON answer, got both (- and --json).",
                 next_step="Name a file, or leave --json out.",
@@ -60,21 +60,21 @@ def export(
                 "A zip with a manifest must be a file, got - (standard output).",
                 next_step="Name a file, for example export.zip.",
             )
-        export_into(desk, sys.stdout.buffer, "-", format_name)
+        export_into(context, sys.stdout.buffer, "-", format_name)
         return
-    with following(context) as bar:
+    with following(ctx) as bar:
         follow = counted(bar, "runs")
         if with_manifest:
-            packed = export_package(desk, file, format_name, progress=follow)
+            packed = export_bundle(context, file, format_name, progress=follow)
         else:
-            found = export_file(desk, file, format_name, progress=follow)
+            found = export_file(context, file, format_name, progress=follow)
     if with_manifest:
-        done(context, packed, lambda: _say_package(packed))
+        done(ctx, packed, lambda: _say_package(packed))
     else:
-        done(context, found, lambda: say(_export_words(found)))
+        done(ctx, found, lambda: say(_export_words(found)))
 
 
-def _say_package(packed: PackageAnswer) -> None:
+def _say_package(packed: BundleAnswer) -> None:
     manifest = packed.manifest
     say(
         f"{packed.file}: {manifest.learner} at revision {manifest.revision:,}, {number_of(manifest.runs, 'run')}, "

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from core.errors import UnreadableSource
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.importing.answer import ImportAnswer
 from core.flows.importing.reading import Progress, Reading, ReadRun
-from core.flows.importing.telling import AtOnce, InParts, Waiting, is_soon, staged
+from core.flows.importing.writing import AtOnce, InParts, Waiting, is_soon, staged
 from core.formats import Limits, Opened, open_sources
 from core.records.run import Phase, Unit
 from core.store.imports import begin_import, finish_import, reopen_import
@@ -32,7 +32,7 @@ class _NothingNew(Exception):
 
 
 def import_files(
-    desk: Desk,
+    context: Context,
     paths: Iterable[Path],
     *,
     format: str | None = None,
@@ -63,7 +63,7 @@ def import_files(
         paths, format=format, unit=unit, tools_file=tools_file, limits=limits, names=names
     ) as opened:
         steps = import_in_steps(
-            desk, opened, phase=phase, progress=progress, continuing=continuing, waiting=waiting
+            context, opened, phase=phase, progress=progress, continuing=continuing, waiting=waiting
         )
         while True:
             try:
@@ -74,7 +74,7 @@ def import_files(
 
 
 def import_in_steps(
-    desk: Desk,
+    context: Context,
     opened: Opened,
     *,
     phase: Phase | None = None,
@@ -85,12 +85,12 @@ def import_in_steps(
     """The same, of files that were opened, part by part."""
     if not opened.sources:
         raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
-    desk.permit("ingest", create=True)
+    context.permit("ingest", create=True)
     while True:
         try:
             return (
                 yield from _import(
-                    desk, opened, phase=phase, progress=progress, continuing=continuing, waiting=waiting
+                    context, opened, phase=phase, progress=progress, continuing=continuing, waiting=waiting
                 )
             )
         except _NothingNew as end:
@@ -100,7 +100,7 @@ def import_in_steps(
 
 
 def _import(
-    desk: Desk,
+    context: Context,
     opened: Opened,
     *,
     phase: Phase | None,
@@ -108,8 +108,8 @@ def _import(
     continuing: str | None,
     waiting: Waiting | None,
 ) -> Steps:
-    since = desk.pace.clock()
-    reading = Reading(desk, opened, phase)
+    since = context.pace.clock()
+    reading = Reading(context, opened, phase)
     first: list[ReadRun] = []
     parts: InParts | None = None
     with ExitStack() as stack:
@@ -117,9 +117,9 @@ def _import(
         for run in reading.runs(progress):
             if parts is None:
                 first.append(run)
-                if is_soon(desk.pace, len(first), since):
+                if is_soon(context.pace, len(first), since):
                     continue
-                parts = stack.enter_context(staged(desk, reading, continuing, waiting))
+                parts = stack.enter_context(staged(context, reading, continuing, waiting))
                 for one in first:
                     if parts.take(one):
                         yield
@@ -129,7 +129,7 @@ def _import(
             parts.write()
             yield
         told = AtOnce(reading, first) if parts is None else parts
-        with desk.writing("ingest", create=True) as txn:
+        with context.writing("ingest", create=True) as txn:
             return _act(txn, reading, told, opened, continuing)
 
 
@@ -140,12 +140,12 @@ def _act(
     known = None if continuing is None else reopen_import(txn, continuing)
     number = begin_import(txn, told.import_no) if known is None else known.number
     has_news = told.tell(txn, reading, number)
-    tally, sources = reading.tally, opened.sources
-    answer = tally.answer(number, sources)
-    if not (answer.runs or answer.ledger or answer.empty or tally.n_arms):
+    counts, sources = reading.counts, opened.sources
+    answer = counts.answer(number, sources)
+    if not (answer.runs or answer.ledger or answer.empty or counts.n_arms):
         raise _nothing_in(answer)
     if not has_news:
-        raise _NothingNew(tally.answer(None if known is None else number, sources))
+        raise _NothingNew(counts.answer(None if known is None else number, sources))
     if known is None:
         so_far = answer
         detail: Detail = {"runs": answer.runs, "format": answer.format, "files": answer.files}

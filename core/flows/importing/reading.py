@@ -11,11 +11,11 @@ from functools import partial
 from typing import NamedTuple
 
 from core.errors import UnreadableSource
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.importing.comparing import Comparison
+from core.flows.importing.counts import Counts
+from core.flows.importing.ledger import settings_after
 from core.flows.importing.lines import Line, Lines
-from core.flows.importing.tally import Tally
-from core.flows.importing.told_lines import settings_after
 from core.flows.learn import judge, judged_line
 from core.formats import Entry, Opened, Outside, Rejected, Remark, Skipped, Source, Stated
 from core.formats.armscope import NAME as OWN_FORMAT
@@ -43,26 +43,26 @@ class ReadRun(NamedTuple):
 class Reading:
     """One reading of some files for a learner, by the settings of this moment."""
 
-    def __init__(self, desk: Desk, opened: Opened, phase: Phase | None) -> None:
-        self.tally = Tally()
+    def __init__(self, context: Context, opened: Opened, phase: Phase | None) -> None:
+        self.counts = Counts()
         self.lines = Lines()
         self.n_stretches = 1
-        self._desk = desk
+        self._context = context
         self._opened = opened
         self._phase = phase
         self._comparison = Comparison()
         self._comparisons: list[Comparison] = []
-        with desk.store.reading(desk.learner) as snapshot:
+        with context.store.reading(context.learner) as snapshot:
             self._settings, self._origin = snapshot.settings, snapshot.origin
-        self._are_told = False
+        self._are_written = False
         self._judged_by: dict[bool, _Judging] = {}
 
     def runs(self, progress: Progress | None) -> Iterator[ReadRun]:
         """Every run; what else there is has been noted when the next comes, or none."""
         for one in self._opened.skipped:
-            self.tally.ignore(one)
+            self.counts.ignore(one)
         for source in self._opened.sources:
-            self.tally.file = source.file
+            self.counts.file = source.file
             self._begin_comparison()
             follow = None if progress is None else partial(progress, self._opened, source)
             try:
@@ -73,14 +73,14 @@ class Reading:
                         self._note(entry)
                     else:
                         self._comparison.fold(judged)
-                        self.tally.units.add(judged.run.unit)
+                        self.counts.units.add(judged.run.unit)
                         yield ReadRun(source.file, self.n_stretches - 1, judged)
             except UnreadableSource as problem:
-                self.tally.reject(None, problem.problem)
+                self.counts.reject(None, problem.problem)
 
-    def check(self, settings: LearnerSettings, *, are_told: bool) -> None:
+    def check(self, settings: LearnerSettings, *, are_written: bool) -> None:
         """Raise `Spoiled` where runs were judged by other settings: those before, or after, the files told some."""
-        by = self._judged_by.get(are_told)
+        by = self._judged_by.get(are_written)
         if by is not None and by != self._judging(settings):
             raise Spoiled
 
@@ -89,11 +89,11 @@ class Reading:
         self._begin_comparison()
         for comparison in self._comparisons:
             for difference in comparison.differences(settings):
-                self.tally.differ(difference)
+                self.counts.differ(difference)
 
     def _judged(self, entry: Entry) -> Judged | None:
         if isinstance(entry, Run):
-            self._judged_by.setdefault(self._are_told, self._judging(self._settings))
+            self._judged_by.setdefault(self._are_written, self._judging(self._settings))
             return judge(entry, self._settings, self._phase)
         return judged_line(entry) if isinstance(entry, RunLine) else None
 
@@ -102,27 +102,29 @@ class Reading:
 
     def _note(self, entry: Entry) -> None:
         if isinstance(entry, Rejected):
-            self.tally.reject(entry.line, entry.reason)
+            self.counts.reject(entry.line, entry.reason)
         elif isinstance(entry, Outside):
-            self.tally.counts["outside"] += entry.n_replies
-            self.tally.no_user_text |= entry.no_user_text
+            self.counts.counts["outside"] += entry.n_replies
+            self.counts.no_user_text |= entry.no_user_text
         elif isinstance(entry, Stated):
             self._comparison.state(entry)
         elif isinstance(entry, Remark):
-            self.tally.remarks.append(entry.text)
+            self.counts.remarks.append(entry.text)
         elif isinstance(entry, Skipped):
-            self.tally.ignore(entry)
+            self.counts.ignore(entry)
         elif not isinstance(entry, Run | RunLine):
             self._note_line(entry)
 
     def _note_line(self, line: SaidLine) -> None:
         stretch = self.n_stretches - 1
-        self.lines.add(Line(self.tally.file, stretch, line))
+        self.lines.add(Line(self.counts.file, stretch, line))
         if isinstance(line, ResetLine):
             self.n_stretches += 1
-        elif isinstance(line, LearnerLine) and line.settings is not None and not (stretch or self._are_told):
-            self._settings = settings_after(self._desk, line)
-            self._are_told = True
+        elif (
+            isinstance(line, LearnerLine) and line.settings is not None and not (stretch or self._are_written)
+        ):
+            self._settings = settings_after(self._context, line)
+            self._are_written = True
 
     def _begin_comparison(self) -> None:
         if self._comparison.has_stated:

@@ -7,8 +7,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
+from core.flows.importing.counts import Counts
 from core.flows.importing.reading import ReadRun
-from core.flows.importing.tally import Tally
 from core.records.run import OTHER_UNITS, Run, Unit
 from core.store.imports import present
 from core.store.runs import add_runs
@@ -25,27 +25,27 @@ def by_stretch(read: Sequence[ReadRun]) -> Iterator[tuple[int, list[ReadRun]]]:
             yield stretch, together[start : start + BATCH]
 
 
-class RunTeller:
+class RunWriter:
     """Tells runs of one import, and counts them; ``n_new`` are those that nobody had told."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, counts: Counts) -> None:
         self.n_new = 0
-        self._tally = tally
-        self._units = _OneUnit(tally)
+        self._counts = counts
+        self._units = _OneUnit(counts)
 
     def tell(self, txn: Transaction, read: Sequence[ReadRun], import_no: int) -> None:
         """Put runs into the store."""
         batch = [one.judged for one in self._units.admitted(txn, read)]
         for judged, told in zip(batch, add_runs(txn, batch, import_no=import_no), strict=True):
-            self._tally.run(judged, told)
+            self._counts.run(judged, told)
             self.n_new += told == "new"
 
 
 class _OneUnit:
     """Refuses sources that are here in another unit: their calls would count twice."""
 
-    def __init__(self, tally: Tally) -> None:
-        self._tally = tally
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
         self._refused: set[str] = set()
         self._accepted: set[str] = set()
 
@@ -71,7 +71,7 @@ class _OneUnit:
             return
         unit = others[min(here)]
         self._refused.add(own)
-        self._tally.reject(
+        self._counts.reject(
             None,
             f"Record {run.source[:20] if run.source else run.uid} is here already by {unit}; by {run.unit} its calls"
             f" would count twice. Undo that import first, or use --unit {unit}.",

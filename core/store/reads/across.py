@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.store.engine import Link, Row
+from core.store.engine import Connection, Row
 
 _RUNS = (
     "SELECT l.name, r.uid FROM run r JOIN learner l ON l.learner_id = r.learner_id"
@@ -16,12 +16,12 @@ _ACTS = (
 )
 
 
-def n_runs_beyond(ours: Link, theirs: Link) -> int:
+def n_runs_beyond(ours: Connection, theirs: Connection) -> int:
     """How many standing runs one database has and the other hasn't."""
     return _n_beyond(ours.each(_RUNS), theirs.each(_RUNS))
 
 
-def n_acts_beyond(ours: Link, theirs: Link) -> int:
+def n_acts_beyond(ours: Connection, theirs: Connection) -> int:
     """How many entries of the audit log one database has and the other hasn't."""
     return _n_beyond(ours.each(_ACTS), theirs.each(_ACTS))
 
@@ -39,10 +39,10 @@ def _n_beyond(ours: Iterator[Row], theirs: Iterator[Row]) -> int:
     return n_beyond
 
 
-def n_runs(link: Link) -> int:
+def n_runs(connection: Connection) -> int:
     """How many runs stand, of all learners."""
     return int(
-        link.rows(
+        connection.rows(
             "SELECT count(*) FROM run r JOIN learner l ON l.learner_id = r.learner_id"
             " WHERE r.standing = 1 AND r.revision <= l.revision"
         )[0][0]

@@ -56,7 +56,7 @@ def arm_resets(snapshot: Snapshot, arm_no: int) -> tuple[ArmReset, ...]:
     """Resets that concern an arm, in the order of learning; those of imports that are undone are left out."""
     key, alpha, beta = _arm(snapshot, arm_no)
     found = []
-    for number, revision, at_ms, target, actor, reason, undone in snapshot.link.rows(
+    for number, revision, at_ms, target, actor, reason, undone in snapshot.connection.rows(
         "SELECT r.reset_no, r.revision, r.at_ms, r.target, r.actor, r.reason, r.undone FROM reset r"
         " JOIN reset_arm a ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
         " WHERE r.learner_id = ? AND a.arm_no = ? AND r.standing = 1 ORDER BY r.revision, r.reset_no",
@@ -81,7 +81,7 @@ def arm_resets(snapshot: Snapshot, arm_no: int) -> tuple[ArmReset, ...]:
 
 def first_of_models(snapshot: Snapshot) -> tuple[tuple[str, int], ...]:
     """Every model with the hour of its first run as UTC milliseconds, in the order they appeared."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT model, min(hour) FROM usage_hour WHERE learner_id = ? AND hour >= 0 AND model <> ''"
         " AND n > 0 GROUP BY model ORDER BY min(hour), model",
         [snapshot.learner_id],
@@ -91,7 +91,7 @@ def first_of_models(snapshot: Snapshot) -> tuple[tuple[str, int], ...]:
 
 def last_run_ms(snapshot: Snapshot) -> int | None:
     """The hour of the newest run with a time, as UTC milliseconds."""
-    row = snapshot.link.row(
+    row = snapshot.connection.row(
         "SELECT max(hour) FROM usage_hour WHERE learner_id = ? AND hour >= 0 AND n > 0", [snapshot.learner_id]
     )
     return None if row is None or row[0] is None else int(row[0]) * HOUR_MS
@@ -99,7 +99,7 @@ def last_run_ms(snapshot: Snapshot) -> int | None:
 
 def parts_of_arm(snapshot: Snapshot, arm_no: int, run_nos: Sequence[int]) -> dict[int, ArmPart]:
     """One arm's part in each of these runs that it had one in, by the run's number."""
-    rows = snapshot.link.rows_in(
+    rows = snapshot.connection.rows_in(
         "SELECT o.run_no, r.revision, r.n_calls, o.flags, o.token_cost, d.reason, d.rank, d.draw, d.token_cost,"
         " d.budget_left, e.place, e.excerpt, EXISTS (SELECT 1 FROM observation b"
         f"   {BY_RUN} WHERE b.learner_id = o.learner_id AND b.run_no = o.run_no AND b.run_no <> 0"
@@ -115,7 +115,7 @@ def parts_of_arm(snapshot: Snapshot, arm_no: int, run_nos: Sequence[int]) -> dic
 
 
 def _arm(snapshot: Snapshot, arm_no: int) -> tuple[str, int | None, int | None]:
-    key, alpha, beta = snapshot.link.rows(
+    key, alpha, beta = snapshot.connection.rows(
         "SELECT key, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ? AND arm_no = ?",
         [snapshot.learner_id, arm_no],
     )[0]

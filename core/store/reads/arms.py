@@ -27,7 +27,7 @@ _ARMS: Final = (
 def arm_columns(facts: Facts, *, types: Sequence[ArmType] = ()) -> ArmColumns:
     """Every arm that is declared or that something stands for, in its present epoch."""
     of_type = f" AND a.type IN ({','.join('?' * len(types))})" if types else ""
-    columns = facts.link.columns(_ARMS.replace("{of_type}", of_type), [facts.learner_id, *types])
+    columns = facts.connection.columns(_ARMS.replace("{of_type}", of_type), [facts.learner_id, *types])
     return _columns(facts, columns)
 
 
@@ -39,7 +39,7 @@ def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmT
     hours = {(arm_no, epoch): row for arm_no, epoch, *row in _sums_until(snapshot, until_ms)}
     boundaries, targets = _boundaries_until(snapshot, until_ms)
     rows = []
-    for key, of, arm_no, alpha, beta, cost, declared in snapshot.link.rows(
+    for key, of, arm_no, alpha, beta, cost, declared in snapshot.connection.rows(
         "SELECT key, type, arm_no, prior_alpha_micro, prior_beta_micro, coalesce(token_cost, -1), declared"
         " FROM arm WHERE learner_id = ? ORDER BY key",
         [snapshot.learner_id],
@@ -59,7 +59,7 @@ def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmT
 def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
     """One arm, by number or id, day by day in every epoch; nothing for an arm that nobody knows."""
     arm_no = arm_number(snapshot, arm) if isinstance(arm, str) else arm
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT epoch, day, inclusions, pulls, success_micro, failure_micro FROM arm_day"
         " WHERE learner_id = ? AND arm_no = ? ORDER BY epoch, day",
         [snapshot.learner_id, arm_no],
@@ -77,7 +77,7 @@ def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
 
 def arm_number(snapshot: Snapshot, key: str) -> int | None:
     """The number of an arm, hidden ones too; None if nobody knows it."""
-    row = snapshot.link.row(
+    row = snapshot.connection.row(
         "SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [snapshot.learner_id, key]
     )
     return None if row is None else int(row[0])
@@ -85,7 +85,7 @@ def arm_number(snapshot: Snapshot, key: str) -> int | None:
 
 def arm_counts(snapshot: Snapshot) -> dict[ArmType, int]:
     """How many arms of each type are listed."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT a.type, count(*) FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
         f" WHERE a.learner_id = ? AND {LISTED} GROUP BY a.type",
         [snapshot.learner_id],
@@ -95,7 +95,7 @@ def arm_counts(snapshot: Snapshot) -> dict[ArmType, int]:
 
 
 def _sums_until(snapshot: Snapshot, until_ms: int) -> list[Row]:
-    return snapshot.link.rows(
+    return snapshot.connection.rows(
         "SELECT arm_no, epoch, sum(inclusions), sum(pulls), sum(success_micro), sum(failure_micro),"
         " max(CASE WHEN pulls > 0 THEN hour END) FROM arm_hour"
         " WHERE learner_id = ? AND hour < ? GROUP BY arm_no, epoch",
@@ -105,7 +105,7 @@ def _sums_until(snapshot: Snapshot, until_ms: int) -> list[Row]:
 
 def _boundaries_until(snapshot: Snapshot, until_ms: int) -> tuple[dict[int, int], dict[int, str]]:
     """The latest standing reset of each arm before a time, and every reset's target."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT a.arm_no, r.revision, r.target FROM reset r JOIN reset_arm a"
         " ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
         " WHERE r.learner_id = ? AND r.undone = 0 AND r.standing = 1 AND r.at_ms < ? ORDER BY r.revision",
@@ -144,7 +144,7 @@ def _columns(facts: Facts, columns: Sequence[Sequence[Any]]) -> ArmColumns:
 
 def places_by_number(snapshot: Snapshot, columns: ArmColumns) -> Ints:
     """Place of each arm number in the columns, -1 for those that are not in them."""
-    keys, numbers = snapshot.link.columns(
+    keys, numbers = snapshot.connection.columns(
         "SELECT key, arm_no FROM arm WHERE learner_id = ?", [snapshot.learner_id]
     )
     at = np.full(max(numbers, default=0) + 1, UNKNOWN)
@@ -154,7 +154,7 @@ def places_by_number(snapshot: Snapshot, columns: ArmColumns) -> Ints:
 
 def near_keys(facts: Facts, key: str, limit: int = 3) -> list[str]:
     """Listed ids that a mistyped one may have meant."""
-    keys = facts.link.columns(_ARMS.replace("{of_type}", ""), [facts.learner_id])[0]
+    keys = facts.connection.columns(_ARMS.replace("{of_type}", ""), [facts.learner_id])[0]
     name = key.rsplit(":", 1)[-1].lower()
     named = sorted(known for known in keys if known.rsplit(":", 1)[-1].lower() == name)
     close = difflib.get_close_matches(key, keys, n=limit, cutoff=0.6)
@@ -163,7 +163,7 @@ def near_keys(facts: Facts, key: str, limit: int = 3) -> list[str]:
 
 def arm_row(facts: Facts, arm_no: int) -> tuple[int, int, int] | None:
     """Alpha and beta in millionths, prior included, and pulls of a listed arm; None where it is hidden."""
-    row = facts.link.row(
+    row = facts.connection.row(
         "SELECT p.base_alpha_micro + p.success_micro, p.base_beta_micro + p.failure_micro, p.pulls"
         " FROM posterior p JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no"
         f" WHERE p.learner_id = ? AND p.arm_no = ? AND {LISTED}",
@@ -174,7 +174,7 @@ def arm_row(facts: Facts, arm_no: int) -> tuple[int, int, int] | None:
 
 def hidden_arm_nos(facts: Facts, types: Sequence[ArmType]) -> set[int]:
     """Numbers of arms that are known but not listed: the imports that brought them are undone."""
-    rows = facts.link.rows(
+    rows = facts.connection.rows(
         "SELECT a.arm_no, a.type FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
         f" WHERE a.learner_id = ? AND NOT {LISTED}",
         [facts.learner_id],
@@ -184,7 +184,7 @@ def hidden_arm_nos(facts: Facts, types: Sequence[ArmType]) -> set[int]:
 
 def listed_arm(facts: Facts, key: str) -> int | None:
     """The number of an arm that is listed, None for any other."""
-    row = facts.link.row(
+    row = facts.connection.row(
         "SELECT a.arm_no FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
         f" WHERE a.learner_id = ? AND a.key = ? AND {LISTED}",
         [facts.learner_id, key],

@@ -51,7 +51,7 @@ def candidates(snapshot: Snapshot, columns: ArmColumns) -> CandidateSets:
     latest = chosen or newest_runs(snapshot, RunFilter(), limit=LATEST_RUNS)
     if not latest:
         return CandidateSets.everything(len(columns))
-    rows = snapshot.link.rows_in(_SETS, [snapshot.learner_id], latest)
+    rows = snapshot.connection.rows_in(_SETS, [snapshot.learner_id], latest)
     counted = Counter(text for _, text in rows)
     counted[""] += len(latest) - len(rows)  # runs without any candidate
     sets = sorted((text, n_runs) for text, n_runs in counted.items() if n_runs)

@@ -31,7 +31,7 @@ class SettingRow(NamedTuple):
 
 def import_rows(snapshot: Snapshot, limit: int) -> tuple[ImportRow, ...]:
     """The latest imports, newest first."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT import_no, at_ms, actor, summary, undone FROM import WHERE learner_id = ?"
         " ORDER BY import_no DESC LIMIT ?",
         [snapshot.learner_id, limit],
@@ -44,7 +44,7 @@ def import_rows(snapshot: Snapshot, limit: int) -> tuple[ImportRow, ...]:
 
 def setting_rows(snapshot: Snapshot, limit: int) -> tuple[SettingRow, ...]:
     """The latest changes of settings, newest first; those an import told are undone while it is."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT s.setting_no, s.at_ms, s.actor, s.name, s.before, s.value,"
         " s.undone = 1 OR coalesce(i.undone, 0) = 1 FROM setting s"
         " LEFT JOIN import i ON i.learner_id = s.learner_id AND i.revision = s.revision"

@@ -43,7 +43,7 @@ def observations(
     if run_no is not None:
         sql += " AND b.run_no = ? AND b.run_no <> 0"
         values.append(run_no)
-    rows = facts.link.rows(f"{sql} ORDER BY b.observation_no DESC LIMIT ?", [*values, limit])
+    rows = facts.connection.rows(f"{sql} ORDER BY b.observation_no DESC LIMIT ?", [*values, limit])
     facts.epochs.load(row[13] for row in rows)
     return _told(facts, rows)
 
@@ -66,7 +66,7 @@ def _is_replaced(row: Row) -> bool:
 
 def _replacing(facts: Facts, rows: Sequence[Row]) -> dict[int, Replacement]:
     """The corrections that took the place of some of the rows, by number."""
-    found = facts.link.rows_in(
+    found = facts.connection.rows_in(
         "SELECT observation_no, success_micro, failure_micro, actor, at_ms FROM observation"
         " WHERE learner_id = ? AND observation_no IN ({})",
         [facts.learner_id],
@@ -82,7 +82,7 @@ def _replacing(facts: Facts, rows: Sequence[Row]) -> dict[int, Replacement]:
 
 def newest_about(facts: Facts, run_no: int, arm_no: int) -> tuple[int, str, float, str] | None:
     """Number, kind, reward and author of what a person said last of an arm in a run, None where nobody did."""
-    row = facts.link.row(
+    row = facts.connection.row(
         f"SELECT observation_no, kind, success_micro, failure_micro, actor FROM observation {BY_RUN}"
         " WHERE learner_id = ? AND run_no = ? AND run_no <> 0 AND arm_no = ? AND undone = 0 AND standing = 1"
         " ORDER BY observation_no DESC LIMIT 1",
@@ -102,12 +102,12 @@ def ledger_of_arm(
     What imports told that are undone is left out: it is as if it had never been read.
     """
     beyond, place = ("", []) if before is None else (" AND (at_ms, observation_no) < (?, ?)", [*before])
-    numbers = snapshot.link.rows(
+    numbers = snapshot.connection.rows(
         f"SELECT observation_no FROM observation {BY_ARM} WHERE learner_id = ? AND arm_no = ? AND standing = 1"
         f"{beyond} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
         [snapshot.learner_id, arm_no, *place, limit],
     )
-    rows = snapshot.link.rows_in(
+    rows = snapshot.connection.rows_in(
         f"{_observations_by('')} AND b.observation_no IN ({{}})",
         [snapshot.learner_id],
         [number for (number,) in numbers],
@@ -122,7 +122,7 @@ def _observations_by(way: str) -> str:
 
 def _posteriors(facts: Facts, arm_nos: Sequence[int]) -> dict[int, Row]:
     """Successes and failures with the base, and the epoch, of some arms."""
-    rows = facts.link.rows_in(
+    rows = facts.connection.rows_in(
         "SELECT arm_no, base_alpha_micro + success_micro, base_beta_micro + failure_micro, epoch FROM posterior"
         " WHERE learner_id = ? AND arm_no IN ({})",
         [facts.learner_id],
@@ -175,7 +175,7 @@ def _moved(kind: str, success: int, failure: int, flags: int | None, posterior: 
 
 def resets(snapshot: Snapshot) -> tuple[Reset, ...]:
     """All resets, newest first."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT reset_no, revision, at_ms, actor, target, scope, reason, n_arms, undone, standing FROM reset"
         " WHERE learner_id = ? ORDER BY reset_no DESC",
         [snapshot.learner_id],
@@ -198,7 +198,7 @@ def resets(snapshot: Snapshot) -> tuple[Reset, ...]:
 
 def standing_correction(facts: Facts, run_no: int, arm_no: int) -> tuple[int, int] | None:
     """Success and failure of the correction that counts for an arm in a run."""
-    row = facts.link.row(
+    row = facts.connection.row(
         f"SELECT success_micro, failure_micro FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ?"
         " AND run_no <> 0 AND arm_no = ? AND kind = 'correction' AND undone = 0 AND standing = 1"
         " ORDER BY observation_no DESC LIMIT 1",

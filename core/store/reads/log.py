@@ -13,13 +13,13 @@ from core.store.transaction import Snapshot
 
 def learners(snapshot: Snapshot) -> tuple[str, ...]:
     """Names of all learners, sorted."""
-    rows = snapshot.link.rows("SELECT name FROM learner WHERE revision > 0 ORDER BY name")
+    rows = snapshot.connection.rows("SELECT name FROM learner WHERE revision > 0 ORDER BY name")
     return tuple(name for (name,) in rows)
 
 
 def audit_entries(snapshot: Snapshot, limit: int) -> tuple[AuditEntry, ...]:
     """The latest changes, newest first, each with whether it is undone by now."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT at_ms, actor, action, act, detail, revision FROM audit WHERE learner_id = ?"
         " ORDER BY audit_no DESC LIMIT ?",
         [snapshot.learner_id, limit],
@@ -49,7 +49,7 @@ def _undone(snapshot: Snapshot, acts: Sequence[str]) -> set[str]:
     return {
         f"{kind}-{number}"
         for kind, table in ACTS.items()
-        for (number,) in snapshot.link.rows_in(
+        for (number,) in snapshot.connection.rows_in(
             f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1 AND {table}_no IN ({{}})',
             [snapshot.learner_id],
             numbers.get(kind, []),

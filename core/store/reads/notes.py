@@ -8,7 +8,7 @@ from core.store.transaction import Snapshot
 
 def notes(snapshot: Snapshot, arm: str, *, limit: int = 50) -> tuple[Note, ...]:
     """The latest notes about an arm, undone ones too; those of imports that are undone are left out."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT n.note_no, a.key, n.text, n.actor, n.at_ms, n.undone FROM note n"
         " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
         " WHERE n.learner_id = ? AND n.standing = 1"

@@ -57,7 +57,7 @@ def arm_hours(
     """The hours of these arms from that of a time up to that of another, in the epochs that the columns say."""
     at = places_by_number(snapshot, columns)
     numbers = np.flatnonzero(np.isin(at, places)).tolist() if len(places) else []
-    rows = snapshot.link.rows_in(
+    rows = snapshot.connection.rows_in(
         "SELECT hour, arm_no, epoch, success_micro, failure_micro FROM arm_hour WHERE learner_id = ?"
         f" AND arm_no IN ({','.join('?' * len(numbers))}) AND hour IN ({{}})",
         [snapshot.learner_id, *numbers],
@@ -74,7 +74,7 @@ def arm_hours(
 
 def _now(snapshot: Snapshot, since_day: int, min_pulls: int) -> list[list[list[int]]]:
     return [
-        snapshot.link.columns(_DAYS.replace("{days}", days), [bound, snapshot.learner_id, min_pulls])
+        snapshot.connection.columns(_DAYS.replace("{days}", days), [bound, snapshot.learner_id, min_pulls])
         for days, bound in (("day >= ?", since_day), ("day = ?", UNKNOWN))
     ]
 
@@ -83,7 +83,7 @@ def _as_of(snapshot: Snapshot, since_day: int, until_hour: int) -> list[list[lis
     learner = snapshot.learner_id
     dated = [DAY_HOURS, learner, since_day * DAY_HOURS, until_hour, DAY_HOURS]
     return [
-        snapshot.link.columns(_UNTIL.replace("{hours}", "hour >= ? AND hour < ?"), dated),
+        snapshot.connection.columns(_UNTIL.replace("{hours}", "hour >= ? AND hour < ?"), dated),
         # -1 divided by 24 is 0 in SQL: an hour that stays one is an unknown one
-        snapshot.link.columns(_UNTIL.replace("{hours}", "hour = ?"), [1, learner, UNKNOWN, 1]),
+        snapshot.connection.columns(_UNTIL.replace("{hours}", "hour = ?"), [1, learner, UNKNOWN, 1]),
     ]

@@ -22,7 +22,7 @@ from core.records.view import RunFilter, View
 from core.store.engine import Row
 from core.store.reads.arms import arm_number
 from core.store.reads.runs import rows_of
-from core.store.tally import hour_of
+from core.store.rollup import hour_of
 from core.store.transaction import Snapshot
 
 LOOKED_AT_MOST: Final = 5_000
@@ -96,7 +96,7 @@ def runs_counted(snapshot: Snapshot, wanted: RunFilter, view: View) -> int | Non
 
 
 def _counted(snapshot: Snapshot, kinds: Kinds, place: Place, within: tuple[int, int]) -> int:
-    row = snapshot.link.row(
+    row = snapshot.connection.row(
         f"SELECT sum(n) FROM usage_{place} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
         f" AND {place} >= ? AND {place} < ?",
         [snapshot.learner_id, *kinds[1], *within],
@@ -118,7 +118,7 @@ def _candidates(
         sql, values = _runs_of_hour(hour, cursor, direction)
         fits, chosen = _fits(wanted, view, arm_no)
         place = [snapshot.learner_id, snapshot.revision]
-        yield from snapshot.link.each(sql.replace("{fits}", fits), [*chosen, *place, *values])
+        yield from snapshot.connection.each(sql.replace("{fits}", fits), [*chosen, *place, *values])
 
 
 def _hours(
@@ -155,7 +155,7 @@ def _places(
     snapshot: Snapshot, kinds: Kinds, direction: Direction, place: Place, within: tuple[int, int]
 ) -> Iterator[int]:
     """Days or hours that hold runs of these kinds, one by one as they are asked for."""
-    for (found,) in snapshot.link.each(
+    for (found,) in snapshot.connection.each(
         f"SELECT {place} FROM usage_{place} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
         f" AND {place} >= ? AND {place} < ? GROUP BY {place} HAVING sum(n) > 0"
         f" ORDER BY {place} {'DESC' if direction == 'older' else 'ASC'}",
@@ -231,7 +231,7 @@ def _fits(wanted: RunFilter, view: View, arm_no: int | None) -> tuple[str, list[
 
 def _days_of(snapshot: Snapshot, arm_no: int) -> set[int]:
     """Days on which an arm was in a prompt."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT day FROM arm_day WHERE learner_id = ? AND arm_no = ? AND inclusions > 0",
         [snapshot.learner_id, arm_no],
     )
@@ -240,7 +240,7 @@ def _days_of(snapshot: Snapshot, arm_no: int) -> set[int]:
 
 def _was_in(snapshot: Snapshot, hour: int, arm_no: int) -> bool:
     """Whether an arm was in the prompt of any run of an hour."""
-    row = snapshot.link.row(
+    row = snapshot.connection.row(
         "SELECT 1 FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND inclusions > 0 LIMIT 1",
         [snapshot.learner_id, hour, arm_no],
     )

@@ -55,7 +55,7 @@ class GivenByHand(NamedTuple):
 
 def arms_in_runs(snapshot: Snapshot, run_nos: Sequence[int]) -> ArmsInRuns:
     """Every arm with a part in these runs (a few dozen), sorted by id; places count from the first of them."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         f"WITH wanted (place, run_no) AS ({_values(run_nos)}), part AS ("
         f" SELECT o.arm_no, sum(o.flags & {INCLUDED} <> 0) AS n_in, sum(o.flags & {REFERENCED} <> 0) AS n_used,"
         f" max(CASE WHEN o.flags & {REFERENCED} <> 0 THEN w.place ELSE -1 END) AS last_used"
@@ -77,7 +77,7 @@ def arms_in_runs(snapshot: Snapshot, run_nos: Sequence[int]) -> ArmsInRuns:
 
 def parts(snapshot: Snapshot, run_nos: Sequence[int], arm_nos: Sequence[int]) -> Parts:
     """What part these arms had in these runs; pairs without one are missing."""
-    rows = snapshot.link.rows_in(
+    rows = snapshot.connection.rows_in(
         f"WITH wanted (place, run_no) AS ({_values(run_nos)})"
         " SELECT w.place, o.arm_no, o.flags FROM wanted w CROSS JOIN outcome o"
         " ON o.learner_id = ? AND o.run_no = w.run_no AND o.arm_no IN ({})",
@@ -90,7 +90,7 @@ def parts(snapshot: Snapshot, run_nos: Sequence[int], arm_nos: Sequence[int]) ->
 
 def given_by_hand(snapshot: Snapshot, run_nos: Sequence[int]) -> GivenByHand:
     """Feedback and corrections that stand about these runs."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         f"WITH wanted (place, run_no) AS ({_values(run_nos)})"
         " SELECT w.place, b.arm_no, b.success_micro FROM wanted w CROSS JOIN observation b"
         f" {BY_RUN} ON b.learner_id = ? AND b.run_no = w.run_no AND b.run_no <> 0 AND b.undone = 0 AND b.standing = 1"

@@ -50,7 +50,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     not_offered: tuple[str, ...]
 
 
-class Telling(NamedTuple):
+class Source(NamedTuple):
     """One source's telling of a run. ``import_no`` 0: it was recorded directly; ``stands``: its version is the
     one shown; ``undone``: its import was taken back.
     """
@@ -109,7 +109,7 @@ def _keys(snapshot: Snapshot, version: Version) -> dict[int, str]:
     """Ids of the arms that a version names, by number."""
     numbers = sorted({*version.arm_nos, *(row[0] for row in version.decisions)})
     return dict(
-        snapshot.link.rows_in(
+        snapshot.connection.rows_in(
             "SELECT arm_no, key FROM arm WHERE learner_id = ? AND arm_no IN ({})",
             [snapshot.learner_id],
             numbers,
@@ -123,7 +123,7 @@ _HEAD: Final = "SELECT uid, import_no, revision, standing FROM run WHERE learner
 def _facts(snapshot: Snapshot, run_no: int, version: Version) -> RunFacts:
     columns: dict[str, Any] = dict(zip(COLUMNS, version.columns, strict=True))
     del columns["choice"]
-    uid, import_no, revision, standing = snapshot.link.rows(_HEAD, [snapshot.learner_id, run_no])[0]
+    uid, import_no, revision, standing = snapshot.connection.rows(_HEAD, [snapshot.learner_id, run_no])[0]
     missing = columns.pop("not_offered")
     return msgspec.convert(
         {
@@ -141,23 +141,23 @@ def _facts(snapshot: Snapshot, run_no: int, version: Version) -> RunFacts:
     )
 
 
-def tellings(snapshot: Snapshot, run_no: int) -> tuple[Telling, ...]:
+def tellings(snapshot: Snapshot, run_no: int) -> tuple[Source, ...]:
     """Who told a run, in the order they did; the first teller alone where nobody told it again."""
     place = [snapshot.learner_id, run_no]
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT s.import_no, i.at_ms, s.digest = r.digest, coalesce(i.undone, 0) FROM provenance s"
         " JOIN run r ON r.learner_id = s.learner_id AND r.run_no = s.no"
         " LEFT JOIN import i ON i.learner_id = s.learner_id AND i.import_no = s.import_no"
         " WHERE s.learner_id = ? AND s.kind = 'run' AND s.no = ? AND s.revision <= ?"
         " ORDER BY s.revision, s.import_no",
         [*place, snapshot.revision],
-    ) or snapshot.link.rows(
+    ) or snapshot.connection.rows(
         "SELECT r.import_no, i.at_ms, 1, coalesce(i.undone, 0) FROM run r"
         " LEFT JOIN import i ON i.learner_id = r.learner_id AND i.import_no = r.import_no"
         " WHERE r.learner_id = ? AND r.run_no = ?",
         place,
     )
     return tuple(
-        Telling(import_no, at_ms, bool(stands) and not undone, bool(undone))
+        Source(import_no, at_ms, bool(stands) and not undone, bool(undone))
         for import_no, at_ms, stands, undone in rows
     )

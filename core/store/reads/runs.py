@@ -32,7 +32,7 @@ def find_run(facts: Facts, name: str) -> FoundRun | None:
 
 def run_of_uid(facts: Facts, uid: str) -> FoundRun | None:
     """A run by nothing but its uid: what a program names, or a file of another learner, whose numbers differ."""
-    row = facts.link.row(
+    row = facts.connection.row(
         f"SELECT {_FOUND} FROM run WHERE learner_id = ? AND revision <= ? AND uid = ? AND {_ANSWERED}",
         [facts.learner_id, facts.revision, uid],
     )
@@ -47,16 +47,16 @@ def named_run(facts: Facts, name: str, columns: str, wanted: str = "1") -> Row |
     """Columns of the run that has a uid, or the number it reads like (``#1,234``), among those wanted."""
     sql = f"SELECT {columns} FROM run WHERE learner_id = ? AND revision <= ? AND {{}} = ? AND {wanted}"
     place = [facts.learner_id, facts.revision]
-    row = facts.link.row(sql.replace("{}", "uid"), [*place, name])
+    row = facts.connection.row(sql.replace("{}", "uid"), [*place, name])
     digits = name.removeprefix("#").replace(",", "")
     if row is None and digits.isascii() and digits.isdigit() and len(digits) < 18:
-        row = facts.link.row(sql.replace("{}", "run_no"), [*place, int(digits)])
+        row = facts.connection.row(sql.replace("{}", "run_no"), [*place, int(digits)])
     return row
 
 
 def outcome_of(facts: Facts, run_no: int, arm_no: int) -> int | None:
     """Flags of an arm in a run, None where it had no part in it."""
-    row = facts.link.row(
+    row = facts.connection.row(
         "SELECT flags FROM outcome WHERE learner_id = ? AND run_no = ? AND arm_no = ?",
         [facts.learner_id, run_no, arm_no],
     )
@@ -78,7 +78,7 @@ def run_rows(snapshot: Snapshot, *, limit: int = 50, before: int | None = None) 
         "SELECT * FROM run WHERE learner_id = ? AND revision <= ? AND standing = 1 AND outcome <> 'empty'"
         " AND run_no < ? ORDER BY run_no DESC LIMIT ?"
     )
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         _ROWS.replace("{runs}", latest),
         [snapshot.learner_id, snapshot.revision, before or 1 << 62, limit],
     )
@@ -88,13 +88,13 @@ def run_rows(snapshot: Snapshot, *, limit: int = 50, before: int | None = None) 
 def rows_of(snapshot: Snapshot, run_nos: Sequence[int]) -> tuple[RunRow, ...]:
     """These runs, by number, the highest first."""
     named = "SELECT * FROM run WHERE learner_id = ? AND run_no IN ({})"
-    rows = snapshot.link.rows_in(_ROWS.replace("{runs}", named), [snapshot.learner_id], run_nos)
+    rows = snapshot.connection.rows_in(_ROWS.replace("{runs}", named), [snapshot.learner_id], run_nos)
     return tuple(RunRow._make(row) for row in rows)
 
 
 def run_count(snapshot: Snapshot) -> int:
     """How many runs were ever numbered: what a check goes through."""
-    row = snapshot.link.row("SELECT max(run_no) FROM run WHERE learner_id = ?", [snapshot.learner_id])
+    row = snapshot.connection.row("SELECT max(run_no) FROM run WHERE learner_id = ?", [snapshot.learner_id])
     return 0 if row is None or row[0] is None else int(row[0])
 
 
@@ -102,7 +102,7 @@ def numbered_runs(snapshot: Snapshot, chunk: int) -> Iterator[list[int]]:
     """Numbers of all runs, in chunks."""
     last = 0
     while True:
-        rows = snapshot.link.rows(
+        rows = snapshot.connection.rows(
             "SELECT run_no FROM run WHERE learner_id = ? AND run_no > ? AND revision <= ? ORDER BY run_no LIMIT ?",
             [snapshot.learner_id, last, snapshot.revision, chunk],
         )

@@ -9,8 +9,8 @@ from core.records.times import HOUR_MS
 from core.store.caches import run_facts
 from core.store.engine import Row
 from core.store.reads.arrays import ints
+from core.store.rollup import hour_of
 from core.store.tables import BY_SESSION, BY_TIME
-from core.store.tally import hour_of
 from core.store.transaction import Snapshot
 
 DRAWN: Final = 10_000
@@ -60,12 +60,12 @@ def _rows(
     """Runs of the span whose session key is below a limit; those of unknown time where the span has no start."""
     wanted = [snapshot.learner_id, snapshot.revision, min(below, _ALL_KEYS - 1)]
     if since_ms is None and until_ms is None:
-        return snapshot.link.rows(_RUNS.format(BY_SESSION, ""), wanted)
+        return snapshot.connection.rows(_RUNS.format(BY_SESSION, ""), wanted)
     way = BY_TIME if n_runs <= _SEEKS else BY_SESSION
     bounds = [0 if since_ms is None else _hour(since_ms), _EVER if until_ms is None else _hour(until_ms)]
-    rows = snapshot.link.rows(_RUNS.format(way, "AND at_ms >= ? AND at_ms < ?"), [*wanted, *bounds])
+    rows = snapshot.connection.rows(_RUNS.format(way, "AND at_ms >= ? AND at_ms < ?"), [*wanted, *bounds])
     if since_ms is None:
-        rows += snapshot.link.rows(_RUNS.format(BY_TIME, "AND at_ms IS NULL"), wanted)
+        rows += snapshot.connection.rows(_RUNS.format(BY_TIME, "AND at_ms IS NULL"), wanted)
     return rows
 
 

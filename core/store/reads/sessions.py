@@ -58,8 +58,8 @@ def arm_sessions(
     for epoch in sorted(set(columns.epoch[at[numbers]].tolist())):
         named = [number for number in numbers.tolist() if columns.epoch[at[number]] == epoch]
         head = [snapshot.learner_id, since, until, epoch]
-        rows += snapshot.link.rows_in(_SESSIONS, [*head, snapshot.revision], named)
-        rows += snapshot.link.rows_in(_GIVEN, head, named, [DAY_MS])
+        rows += snapshot.connection.rows_in(_SESSIONS, [*head, snapshot.revision], named)
+        rows += snapshot.connection.rows_in(_GIVEN, head, named, [DAY_MS])
     arm_no, at_ms, n, used, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 6)
     return ArmSessions(
         place=at[arm_no] if len(arm_no) else arm_no,
@@ -103,13 +103,13 @@ def joined_arms(
     since = max(since_ms, _since(snapshot, until))
     number, epoch = arm_number(snapshot, arm), int(columns.epoch[columns.places[arm]])
     head = [snapshot.learner_id, since, until, epoch, snapshot.revision, number]
-    own = snapshot.link.rows(_OWN_FIRST_DAY, [snapshot.learner_id, number])[0][0]
+    own = snapshot.connection.rows(_OWN_FIRST_DAY, [snapshot.learner_id, number])[0][0]
     from_day = days[0] if own is None else max(days[0], own + 1)
-    first = snapshot.link.rows(_FIRST_DAYS, [snapshot.learner_id, from_day, days[1]])
+    first = snapshot.connection.rows(_FIRST_DAYS, [snapshot.learner_id, from_day, days[1]])
     at = places_by_number(snapshot, columns)
     newcomers = [found for found, _ in first if at[found] != UNKNOWN]
-    rows = snapshot.link.rows_in(_BESIDE, head, newcomers)
-    n, used = snapshot.link.rows(_ALL, head)[0]
+    rows = snapshot.connection.rows_in(_BESIDE, head, newcomers)
+    n, used = snapshot.connection.rows(_ALL, head)[0]
     arm_no, n_with, both, used_with, joined_used = map(ints, zip(*rows, strict=True) if rows else [()] * 5)
     return JoinedArms(
         keys=tuple(columns.keys[at[found]] for found in arm_no.tolist()),
@@ -124,7 +124,7 @@ def joined_arms(
 
 def _since(snapshot: Snapshot, until_ms: int) -> int:
     """When the oldest of the runs that may be read ended; 0 where all of them may."""
-    row = snapshot.link.row(
+    row = snapshot.connection.row(
         "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms < ? AND revision <= ? ORDER BY at_ms DESC"
         " LIMIT 1 OFFSET ?",
         [snapshot.learner_id, until_ms, snapshot.revision, RUNS_READ],

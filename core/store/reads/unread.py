@@ -62,13 +62,13 @@ _PULLS: Final = (
 
 def rewards_read(snapshot: Snapshot) -> tuple[RewardsRead, ...]:
     """Standing rewards by arm and by who reads them."""
-    return tuple(RewardsRead(*row) for row in snapshot.link.rows(REWARDS_READ, [snapshot.learner_id]))
+    return tuple(RewardsRead(*row) for row in snapshot.connection.rows(REWARDS_READ, [snapshot.learner_id]))
 
 
 def pulls_held(snapshot: Snapshot, present: dict[str, int]) -> PullsHeld:
     """Pulls in the posteriors, beside the pulls that each arm's present rewards alone bring."""
-    held = {bool(listed): pulls for listed, pulls in snapshot.link.rows(_PULLS, [snapshot.learner_id])}
-    rows = snapshot.link.rows_in(
+    held = {bool(listed): pulls for listed, pulls in snapshot.connection.rows(_PULLS, [snapshot.learner_id])}
+    rows = snapshot.connection.rows_in(
         "SELECT a.key, p.pulls FROM arm a JOIN posterior p ON p.learner_id = a.learner_id"
         " AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND a.key IN ({})",
         [snapshot.learner_id],

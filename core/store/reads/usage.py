@@ -10,7 +10,7 @@ from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import View
 from core.store.reads.arrays import ints
-from core.store.tally import USAGE_SUMS, joined
+from core.store.rollup import USAGE_SUMS, joined
 from core.store.transaction import Facts, Snapshot
 
 
@@ -75,7 +75,9 @@ def _parts(snapshot: Snapshot, since_ms: int | None, until_ms: int | None) -> li
     last = max(min(_newest_day(snapshot), until // DAY_HOURS), first)
 
     def read(place: Literal["hour", "day"], start: int, end: int) -> list[list[Any]]:
-        return snapshot.link.columns(_USAGE.replace("{place}", place), [snapshot.learner_id, start, end])
+        return snapshot.connection.columns(
+            _USAGE.replace("{place}", place), [snapshot.learner_id, start, end]
+        )
 
     days = read("day", first, last)
     days[0] = [day if day == UNKNOWN else day * DAY_HOURS for day in days[0]]
@@ -84,7 +86,7 @@ def _parts(snapshot: Snapshot, since_ms: int | None, until_ms: int | None) -> li
 
 
 def _newest_day(snapshot: Snapshot) -> int:
-    row = snapshot.link.row(
+    row = snapshot.connection.row(
         "SELECT day FROM usage_day WHERE learner_id = ? ORDER BY day DESC LIMIT 1", [snapshot.learner_id]
     )
     return UNKNOWN if row is None else int(row[0])
@@ -92,7 +94,7 @@ def _newest_day(snapshot: Snapshot) -> int:
 
 def totals(snapshot: Facts) -> Totals:
     """Counts for ``status`` and the frame."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT outcome, sum(n), sum(tokens) FROM usage_day WHERE learner_id = ? GROUP BY outcome",
         [snapshot.learner_id],
     )
@@ -119,14 +121,14 @@ def _span(snapshot: Facts) -> tuple[int | None, int | None]:
 
 def _end_of(snapshot: Facts, order: Literal["ASC", "DESC"]) -> int | None:
     """The first, or last, time of a standing run: the rollup says in which hour, however many don't stand."""
-    hour = snapshot.link.row(
+    hour = snapshot.connection.row(
         "SELECT hour FROM usage_hour WHERE learner_id = ? AND hour >= 0 AND outcome <> 'empty' AND n > 0"
         f" ORDER BY hour {order} LIMIT 1",
         [snapshot.learner_id],
     )
     if hour is None:
         return None
-    row = snapshot.link.row(
+    row = snapshot.connection.row(
         "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms >= ? AND at_ms < ? AND revision <= ?"
         f" AND standing = 1 AND outcome <> 'empty' ORDER BY at_ms {order} LIMIT 1",
         [snapshot.learner_id, hour[0] * HOUR_MS, (hour[0] + 1) * HOUR_MS, snapshot.revision],
@@ -136,7 +138,7 @@ def _end_of(snapshot: Facts, order: Literal["ASC", "DESC"]) -> int | None:
 
 def strata(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Models and channels that runs had, sorted; unknown ones are left out."""
-    rows = snapshot.link.rows(
+    rows = snapshot.connection.rows(
         "SELECT DISTINCT model, channel FROM usage_day WHERE learner_id = ?", [snapshot.learner_id]
     )
     models = sorted({model for model, _ in rows if model})
@@ -145,7 +147,7 @@ def strata(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def counts_by_day(snapshot: Snapshot) -> DayCounts:
     """Days since 1970 on which arms were in a prompt or pulled, in any epoch: how many were in, and the pulls."""
-    columns = snapshot.link.columns(
+    columns = snapshot.connection.columns(
         "SELECT day, sum(pulls), count(DISTINCT CASE WHEN inclusions > 0 THEN arm_no END) FROM arm_day"
         " WHERE learner_id = ? AND day >= 0 GROUP BY day HAVING sum(pulls) > 0 OR sum(inclusions) > 0 ORDER BY day",
         [snapshot.learner_id],
@@ -157,7 +159,7 @@ def counts_by_day(snapshot: Snapshot) -> DayCounts:
 def inclusions_between(snapshot: Snapshot, since_ms: int, until_ms: int) -> dict[str, int]:
     """How often each arm was in a prompt, from the hour of a time up to, without it, the hour of another."""
     return dict(
-        snapshot.link.rows(
+        snapshot.connection.rows(
             "SELECT a.key, sum(h.inclusions) FROM arm_hour h"
             " JOIN arm a ON a.learner_id = h.learner_id AND a.arm_no = h.arm_no"
             " WHERE h.learner_id = ? AND h.hour >= ? AND h.hour < ? GROUP BY h.arm_no",
@@ -182,7 +184,7 @@ def calls_per_run(snapshot: Snapshot, view: View) -> float | None:
         if names:
             where += f" AND coalesce({column}, '') IN ({','.join('?' * len(names))})"
             chosen += names
-    row = snapshot.link.row(
+    row = snapshot.connection.row(
         "SELECT count(*), sum(n_calls) FROM (SELECT n_calls FROM run WHERE learner_id = ? AND revision <= ?"
         f" AND standing = 1 AND outcome <> 'empty'{where} ORDER BY at_ms DESC NULLS LAST LIMIT ?) AS newest",
         [*chosen, CALLS_READ],

@@ -7,7 +7,7 @@ from typing import Final
 
 import streamlit as st
 
-from core.flows.look import ArmPath
+from core.flows.queries import ArmPath
 from core.records.times import DAY_MS, instant
 from dashboard import loading, sentences, wording
 from dashboard.figures.arms import ArmRow

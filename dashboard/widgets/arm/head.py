@@ -7,7 +7,7 @@ from typing import Final
 import streamlit as st
 
 from core.columns import UNKNOWN
-from core.flows.look import ArmPath, Belief
+from core.flows.queries import ArmPath, Belief
 from core.records.arm import MICRO
 from dashboard import loading, wording
 from dashboard.widgets import address, ways

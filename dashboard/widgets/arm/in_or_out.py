@@ -14,7 +14,7 @@ import pyarrow as pa
 import streamlit as st
 
 from core import explained
-from core.flows.look import ArmInRun, ArmRuns
+from core.flows.queries import ArmInRun, ArmRuns
 from core.records.run_page import Cursor
 from dashboard import loading, sentences, wording
 from dashboard.widgets.arm.paging import paging

@@ -14,7 +14,7 @@ import pyarrow as pa
 import streamlit as st
 
 from core import explained
-from core.flows.look import ArmLedger, Learned, LedgerPlace
+from core.flows.queries import ArmLedger, Learned, LedgerPlace
 from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.arm.paging import paging
 from dashboard.widgets.opening import fresh, open_clicked_run
@@ -45,7 +45,7 @@ def _table(arm: str, page: ArmLedger) -> None:
     rows = page.rows
     text = st.column_config.TextColumn
     frame = loading.drawn_once(
-        ("arm ledger", arm, rows[0], len(rows), here.presenting, here.desk.actor), lambda: _sent(arm, rows)
+        ("arm ledger", arm, rows[0], len(rows), here.presenting, here.context.actor), lambda: _sent(arm, rows)
     )
     config: dict[str, Any] = {
         "when, UTC": text("when, UTC", width=124),

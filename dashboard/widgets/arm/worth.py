@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.flows.look import Belief
+from core.flows.queries import Belief
 from core.records.judgement import Judgement
 from dashboard import loading, sentences, wording
 from dashboard.widgets.arm.head import token_cost

@@ -7,8 +7,8 @@ from typing import Final
 
 import streamlit as st
 
+from core.flows.bundle import Manifest
 from core.flows.export import EXPORT_FORMATS, ExportFormat
-from core.flows.passport import Manifest
 from dashboard import acting, loading, wording
 from dashboard.widgets.fold import fold
 from dashboard.widgets.words import as_table, small

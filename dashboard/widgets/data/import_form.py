@@ -9,8 +9,8 @@ from typing import Final, cast
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from core.flows.drop import Dropped
 from core.flows.importing import ImportAnswer
+from core.flows.upload import Uploaded
 from core.formats import FORMATS
 from core.records.run import Phase, Unit
 from dashboard import acting, loading, wording
@@ -63,7 +63,7 @@ def form() -> None:
         key="do import",
         disabled=busy or not files,
         on_click=acting.start_import,
-        args=(chosen, partial(_done, loading.reading().desk.learner)),
+        args=(chosen, partial(_done, loading.reading().context.learner)),
     )
 
 
@@ -129,12 +129,12 @@ def _options(*, disabled: bool) -> tuple[UploadedFile | None, str | None, Unit |
     return tools, format_name, unit, phase
 
 
-def _dropped(files: Sequence[UploadedFile]) -> list[Dropped]:
-    return [Dropped(name=file.name, size_bytes=file.size, content=file) for file in files]
+def _dropped(files: Sequence[UploadedFile]) -> list[Uploaded]:
+    return [Uploaded(name=file.name, size_bytes=file.size, content=file) for file in files]
 
 
 def _done(learner: str, answer: ImportAnswer) -> None:
     """Empty the form, so that the server lets go of the files, and open the report where there is one."""
     st.session_state[_ROUND] = cast("int", st.session_state.get(_ROUND, 0)) + 1
-    if answer.id is not None and loading.reading().desk.learner == learner:
+    if answer.id is not None and loading.reading().context.learner == learner:
         st.session_state[IMPORT] = answer.id

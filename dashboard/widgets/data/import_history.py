@@ -7,7 +7,7 @@ from typing import Final
 
 import streamlit as st
 
-from core.flows.look import PastImport
+from core.flows.queries import PastImport
 from dashboard import loading, wording
 from dashboard.widgets.data.import_form import IMPORT
 from dashboard.widgets.tables import ACT_PX, act_table

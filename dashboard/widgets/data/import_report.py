@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.flows.importing import ImportAnswer
-from core.flows.look import PastImport
+from core.flows.queries import PastImport
 from dashboard import acting, loading, sentences, wording
 from dashboard.widgets.panel import panel
 from dashboard.widgets.way_back import way_back

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import streamlit as st
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
-from core.flows.look import Frame
+from core.flows.queries import Frame
 from core.records.arm import ARM_TYPES, ArmType
 from core.records.times import DAY_MS, HOUR_MS
 from core.records.view import View

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
-from core.flows.look import Frame
+from core.flows.queries import Frame
 from core.records.actor import Actor
 from dashboard import loading
 from dashboard.report import gather, rendered, report
@@ -42,7 +42,7 @@ def _report_button() -> None:
     here = loading.reading()
 
     def frozen() -> bytes:
-        return rendered(report(gather(here.desk, here.view)))
+        return rendered(report(gather(here.context, here.view)))
 
     st.download_button(
         "Report, frozen",

@@ -14,7 +14,7 @@ import pandas as pd
 import streamlit as st
 
 from core.columns import Ints
-from core.flows.look import Belief
+from core.flows.queries import Belief
 from core.records.judgement import Judgement
 from core.records.posterior import BANDS
 from dashboard import loading, sentences, wording

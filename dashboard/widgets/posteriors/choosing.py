@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from core.columns import Bools, Ints
-from core.flows.look import Belief
+from core.flows.queries import Belief
 from dashboard import loading
 from dashboard.figures.arms import METHOD_WORDS, METHODS, ORDERS, ArmRow, Method, Order, ordered, telling
 from dashboard.figures.densities import densities, sample

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from core.flows.look import ResetPreview
+from core.flows.queries import ResetPreview
 from core.records.arm import ArmType
 from core.records.observation import MAX_REASON_CHARS
 from core.records.reset import REASONS, Target

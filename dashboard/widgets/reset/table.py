@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from core.explained import NOT_OFFERED, chance_words
-from core.flows.look import ResetPreview
+from core.flows.queries import ResetPreview
 from core.records.posterior import BANDS
 from dashboard import loading, wording
 from dashboard.widgets.tables import (

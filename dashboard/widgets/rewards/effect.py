@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.flows.look import RewardPreview
+from core.flows.queries import RewardPreview
 from dashboard import acting, loading, sentences, wording
 from dashboard.figures.before_after import before_after
 from dashboard.widgets.chart import chart

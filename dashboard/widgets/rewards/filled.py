@@ -182,5 +182,5 @@ def discard() -> None:
 
 
 def _place() -> Place:
-    desk = loading.reading().desk
-    return Place(str(desk.store.path), desk.learner, browser())
+    context = loading.reading().context
+    return Place(str(context.store.path), context.learner, browser())

@@ -17,7 +17,7 @@ import streamlit as st
 
 from core import explained
 from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm, UnknownRun
-from core.flows.look import RewardPreview, RunArm, RunStory
+from core.flows.queries import RewardPreview, RunArm, RunStory
 from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS, Observation
 from dashboard import acting, loading, sentences, wording
 from dashboard.acting import RewardForm
@@ -218,7 +218,7 @@ def _arm_field(seen: Filled) -> None:
 
 def _recorded(arm: RunArm, story: RunStory) -> str:
     """What is recorded of the arm in the run, and what people said of it, newest last."""
-    now_ms = loading.reading().desk.clock()
+    now_ms = loading.reading().context.clock()
     standing = [row for row in reversed(arm.by_hand) if row.counts]
     said = [wording.literal(explained.recorded(arm, story).partition(";")[0])]
     said += [sentences.said_by_hand(row, now_ms) for row in standing]
@@ -336,6 +336,6 @@ def _meanwhile(seen: Filled, refused: _Refused) -> str:
     newest = None if seen.story is None else _newest(seen.story, seen.fields.arm)
     if newest is None:
         return wording.literal(refused.why)
-    said = sentences.said_by_hand(newest, loading.reading().desk.clock())
+    said = sentences.said_by_hand(newest, loading.reading().context.clock())
     replaces = newest.kind == "correction" and seen.fields.kind == "Correction"
     return f"Not sent: **{said}**. Send again to {'replace it' if replaces else 'add yours'}"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import streamlit as st
 
 from core import explained
-from core.flows.look import RunStory
+from core.flows.queries import RunStory
 from dashboard import loading, wording
 from dashboard.widgets.opening import clicked_row, fresh, open_arm
 from dashboard.widgets.tables import ALL_AT_ONCE, ROW_PX, columns, draw, height, type_cells, type_column

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core import explained
 from core.errors import UnknownRun
-from core.flows.look import RunStory
+from core.flows.queries import RunStory
 from dashboard import loading, sentences, wording
 from dashboard.widgets import address, ways
 from dashboard.widgets.empty import command, empty

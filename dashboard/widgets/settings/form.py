@@ -195,11 +195,11 @@ def _label(name: str) -> str:
 
 
 def _seen_key() -> str:
-    return f"{_SEEN} {loading.reading().desk.learner}"
+    return f"{_SEEN} {loading.reading().context.learner}"
 
 
 def _key(name: str) -> str:
-    return f"setting {loading.reading().desk.learner}/{name}"
+    return f"setting {loading.reading().context.learner}/{name}"
 
 
 def _keys(name: str) -> list[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.columns import ArmDays, Ints
-from core.flows.look import ArmPath, Mark
+from core.flows.queries import ArmPath, Mark
 from core.posterior import beta
 from core.records.arm import MICRO
 from core.records.times import DAY_MS

@@ -13,15 +13,15 @@ from core.flows.reset import reset
 from core.flows.reward import reward
 from core.store import reads
 from core.store.transaction import Snapshot
-from tests.flows.world import HOUR_MS, START_MS, desk_at, run_of
-from tests.store.worlds import lively_desk
+from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
+from tests.store.worlds import lively_context
 
 DAY = START_MS // (24 * HOUR_MS)
 
 
 @pytest.fixture(scope="module")
 def lively(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
-    with lively_desk(tmp_path_factory.mktemp("lively")).reading() as snapshot:
+    with lively_context(tmp_path_factory.mktemp("lively")).reading() as snapshot:
         yield snapshot
 
 
@@ -43,13 +43,13 @@ def test_all_paths_together_are_the_days(lively: Snapshot) -> None:
 
 
 def test_a_path_is_ordered_by_epoch_and_day_and_knows_what_has_no_time(tmp_path: Path) -> None:
-    desk = desk_at(tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
     for number, at_ms in enumerate((START_MS + 48 * HOUR_MS, None, START_MS, START_MS + HOUR_MS)):
-        record(desk, run_of(f"before-{number}", at_ms=at_ms, calls="a"))
-    reset(desk, arms=["tool:other:a"])
-    record(desk, run_of("after", at_ms=START_MS, calls="b"))
-    reward(desk, "tool:other:a", 0.25, run="before-0")
-    with desk.reading() as snapshot:
+        record(context, run_of(f"before-{number}", at_ms=at_ms, calls="a"))
+    reset(context, arms=["tool:other:a"])
+    record(context, run_of("after", at_ms=START_MS, calls="b"))
+    reward(context, "tool:other:a", 0.25, run="before-0")
+    with context.reading() as snapshot:
         path = reads.arm_path(snapshot, "tool:other:a")
         assert path.day[path.epoch == 0].tolist()[:3] == [-1, DAY, DAY + 2]
         assert path.inclusions[path.epoch == 0].tolist()[:3] == [1, 2, 1]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.columns import CandidateSets
-from core.flows.desk import Desk
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.reward import reward
@@ -16,18 +16,18 @@ from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from core.store import reads
 from core.store.reads.candidates import LATEST_RUNS
-from tests.flows.world import HOUR_MS, START_MS, desk_at, run_of
+from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
 from tests.formats.builders import lines
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return desk_at(tmp_path / "a.db")
+def context(tmp_path: Path) -> Context:
+    return context_at(tmp_path / "a.db")
 
 
-def seen(desk: Desk) -> tuple[dict[str, int], str]:
+def seen(context: Context) -> tuple[dict[str, int], str]:
     """Names of the arms in each candidate set with the number of its runs, and whose they are."""
-    with desk.reading() as snapshot:
+    with context.reading() as snapshot:
         columns = reads.arm_columns(snapshot)
         found: CandidateSets = reads.candidates(snapshot, columns)
     names = [key.rsplit(":", 1)[-1] for key in columns.keys]
@@ -39,14 +39,14 @@ def at(hour: int) -> int:
     return START_MS + hour * HOUR_MS
 
 
-def test_before_any_run_every_arm_is_a_candidate(desk: Desk) -> None:
-    assert seen(desk) == ({"": 1}, "none")
+def test_before_any_run_every_arm_is_a_candidate(context: Context) -> None:
+    assert seen(context) == ({"": 1}, "none")
     for name in "ab":
-        reward(desk, f"tool:other:{name}", 1.0, create=True)
-    assert seen(desk) == ({"ab": 1}, "none")
+        reward(context, f"tool:other:{name}", 1.0, create=True)
+    assert seen(context) == ({"ab": 1}, "none")
 
 
-def test_arms_left_out_of_a_prompt_were_offered_too(desk: Desk) -> None:
+def test_arms_left_out_of_a_prompt_were_offered_too(context: Context) -> None:
     offered = Run(
         uid="r",
         inventory=Inventory(kind="declared", arms=(Arm(key="tool:other:a"),)),
@@ -54,35 +54,35 @@ def test_arms_left_out_of_a_prompt_were_offered_too(desk: Desk) -> None:
         run_class="selected",
         ended_at_ms=at(0),
     )
-    record_all(desk, [offered, run_of("s", "az", run_class="baseline", at_ms=at(1))])
-    assert seen(desk) == ({"az": 2}, "chosen")
+    record_all(context, [offered, run_of("s", "az", run_class="baseline", at_ms=at(1))])
+    assert seen(context) == ({"az": 2}, "chosen")
 
 
-def test_runs_that_were_chosen_count_before_all_others(desk: Desk) -> None:
-    record_all(desk, [run_of(f"i{number}", "xy", at_ms=at(number)) for number in range(3)])
-    record(desk, run_of("p", "x", run_class="passive", at_ms=at(4)))
-    assert seen(desk) == ({"xy": 3, "x": 1}, "latest")
-    record(desk, run_of("old", "ab", run_class="selected", at_ms=at(-30)))
-    record(desk, run_of("older", "abc", run_class="baseline", at_ms=at(-40)))
-    assert seen(desk) == ({"ab": 1, "abc": 1}, "chosen")
+def test_runs_that_were_chosen_count_before_all_others(context: Context) -> None:
+    record_all(context, [run_of(f"i{number}", "xy", at_ms=at(number)) for number in range(3)])
+    record(context, run_of("p", "x", run_class="passive", at_ms=at(4)))
+    assert seen(context) == ({"xy": 3, "x": 1}, "latest")
+    record(context, run_of("old", "ab", run_class="selected", at_ms=at(-30)))
+    record(context, run_of("older", "abc", run_class="baseline", at_ms=at(-40)))
+    assert seen(context) == ({"ab": 1, "abc": 1}, "chosen")
 
 
-def test_only_the_latest_in_time_count(desk: Desk) -> None:
+def test_only_the_latest_in_time_count(context: Context) -> None:
     runs = [run_of(f"r{number}", "ab" if number else "abc", at_ms=at(-number)) for number in range(40)]
-    record_all(desk, runs)
-    assert seen(desk) == ({"ab": LATEST_RUNS - 1, "abc": 1}, "latest")
+    record_all(context, runs)
+    assert seen(context) == ({"ab": LATEST_RUNS - 1, "abc": 1}, "latest")
 
 
-def test_a_run_without_candidates_counts_as_one(desk: Desk) -> None:
-    record_all(desk, [run_of("r", "ab"), run_of("s", "")])
-    assert seen(desk) == ({"": 1, "ab": 1}, "latest")
+def test_a_run_without_candidates_counts_as_one(context: Context) -> None:
+    record_all(context, [run_of("r", "ab"), run_of("s", "")])
+    assert seen(context) == ({"": 1, "ab": 1}, "latest")
 
 
-def test_undone_imports_offer_nothing(desk: Desk, tmp_path: Path) -> None:
-    record(desk, run_of("r", "ab"))
+def test_undone_imports_offer_nothing(context: Context, tmp_path: Path) -> None:
+    record(context, run_of("r", "ab"))
     line = {"kind": "run", "uid": "i", "arms": ["tool:other:a", "tool:other:new"], "calls": ["a"]}
     (tmp_path / "runs.jsonl").write_bytes(lines([line]))
-    import_files(desk, [tmp_path / "runs.jsonl"])
-    assert seen(desk) == ({"ab": 1, "anew": 1}, "latest")
-    undo(desk, "import-1")
-    assert seen(desk) == ({"ab": 1}, "latest")
+    import_files(context, [tmp_path / "runs.jsonl"])
+    assert seen(context) == ({"ab": 1, "anew": 1}, "latest")
+    undo(context, "import-1")
+    assert seen(context) == ({"ab": 1}, "latest")

@@ -17,7 +17,7 @@ from core.records.run import RunClass
 from core.store import reads
 from core.store.reads.session_runs import DRAWN
 from core.store.transaction import Snapshot
-from tests.flows.world import HOUR_MS, START_MS, desk_at, run_of
+from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
 from tests.store.worlds import lines_file, run_line
 
 N_RUNS = 3_000
@@ -26,7 +26,7 @@ N_RUNS = 3_000
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
     """Sessions of ten, every fourth run in none, ten an hour; each third run was decided by nobody."""
-    desk = desk_at(tmp_path_factory.mktemp("busy") / "a.db")
+    context = context_at(tmp_path_factory.mktemp("busy") / "a.db")
     classes: tuple[RunClass, ...] = ("baseline", "selected", "imported")
     runs = [
         msgspec.structs.replace(
@@ -41,8 +41,8 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
         )
         for at in range(N_RUNS)
     ]
-    record_all(desk, runs)
-    with desk.reading() as snapshot:
+    record_all(context, runs)
+    with context.reading() as snapshot:
         yield snapshot
 
 
@@ -80,14 +80,14 @@ def test_few_runs_are_read_all_and_add_up_to_the_usage(busy: Snapshot, span: dic
 
 
 def test_runs_of_a_session_have_its_number_and_runs_of_none_one_of_their_own(busy: Snapshot) -> None:
-    rows = busy.link.rows(
+    rows = busy.connection.rows(
         "SELECT session, count(*), count(DISTINCT session_key) FROM run WHERE learner_id = 1"
         " AND class <> 'imported' GROUP BY session"
     )
     alone = [row for row in rows if row[0] is None]
     assert [n_keys for _, n_runs, n_keys in alone] == [n_runs for _, n_runs, n_keys in alone]
     assert {n_keys for session, _, n_keys in rows if session is not None} == {1}
-    (keys,) = busy.link.rows("SELECT count(session_key) FROM run WHERE class = 'imported'")
+    (keys,) = busy.connection.rows("SELECT count(session_key) FROM run WHERE class = 'imported'")
     assert keys == (0,)
 
 
@@ -103,11 +103,11 @@ def test_of_many_runs_whole_sessions_are_drawn(busy: Snapshot) -> None:
 
 def test_what_stands_no_more_is_not_read(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("undone")
-    desk = desk_at(folder / "a.db")
+    context = context_at(folder / "a.db")
     lines = [run_line(f"r{at}", **{"class": "selected", "session": "s"}) for at in range(3)]
-    told = import_files(desk, [lines_file(folder / "runs.jsonl", *lines)])
-    with desk.reading() as snapshot:
+    told = import_files(context, [lines_file(folder / "runs.jsonl", *lines)])
+    with context.reading() as snapshot:
         assert len(reads.session_runs(snapshot, 3)) == 3
-    undo(desk, told.id)
-    with desk.reading() as snapshot:
+    undo(context, told.id)
+    with context.reading() as snapshot:
         assert len(reads.session_runs(snapshot, 3)) == 0

@@ -13,7 +13,7 @@ from core.columns import UNKNOWN, UsageColumns
 from core.flows.learn import record_all
 from core.store import reads
 from core.store.transaction import Snapshot
-from tests.flows.world import HOUR_MS, START_MS, desk_at, run_of
+from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
 
 N_HOURS = 100
 FIRST = START_MS // HOUR_MS
@@ -23,16 +23,16 @@ Kinds = Counter[tuple[int, str, str]]
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
     """One to three runs an hour for four days, and two of unknown time."""
-    desk = desk_at(tmp_path_factory.mktemp("busy") / "a.db")
+    context = context_at(tmp_path_factory.mktemp("busy") / "a.db")
     times = [START_MS + hour * HOUR_MS for hour in range(N_HOURS) for _ in range(hour % 3 + 1)]
     record_all(
-        desk,
+        context,
         [
             run_of(f"run-{number}", at_ms=at_ms, tokens=100 + number, model=("large", "small")[number % 2])
             for number, at_ms in enumerate([*times, None, None])
         ],
     )
-    with desk.reading() as snapshot:
+    with context.reading() as snapshot:
         yield snapshot
 
 
@@ -59,7 +59,7 @@ def test_days_and_the_hours_at_the_edges_are_the_hours(
         until_ms=None if until is None else until * HOUR_MS,
     )
     runs, tokens = Kinds(), Kinds()
-    for hour, model, run_class, n, amount in busy.link.rows(
+    for hour, model, run_class, n, amount in busy.connection.rows(
         "SELECT hour, model, class, n, tokens FROM usage_hour WHERE learner_id = 1"
     ):
         if (since is None or hour >= since) and (until is None or hour < until):
@@ -77,12 +77,14 @@ def test_the_newest_hour_is_known_exactly(busy: Snapshot) -> None:
 
 def test_squares_are_those_of_the_runs(busy: Snapshot) -> None:
     usage = reads.usage_columns(busy)
-    expected = sum(tokens**2 for (tokens,) in busy.link.rows("SELECT tokens FROM run WHERE learner_id = 1"))
+    expected = sum(
+        tokens**2 for (tokens,) in busy.connection.rows("SELECT tokens FROM run WHERE learner_id = 1")
+    )
     assert usage.tokens_squared.sum() == expected
 
 
 def test_nothing_recorded_is_no_rows(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with desk_at(tmp_path_factory.mktemp("empty") / "a.db").reading() as snapshot:
+    with context_at(tmp_path_factory.mktemp("empty") / "a.db").reading() as snapshot:
         assert len(reads.usage_columns(snapshot)) == 0
         assert len(reads.usage_columns(snapshot, since_ms=START_MS, until_ms=START_MS)) == 0
         assert len(reads.arm_columns(snapshot, types=["tool"])) == 0

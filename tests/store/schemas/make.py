@@ -9,7 +9,7 @@ import gzip
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from core.flows import keep, look
+from core.flows import maintenance, queries
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.undo import undo
@@ -17,7 +17,7 @@ from core.records.arm import Arm
 from core.records.run import Inventory
 from core.store.schema import HEAD
 from tests.flows.world import run_of
-from tests.store.worlds import choose_in_sessions, lines_file, lively_desk, tell_twice
+from tests.store.worlds import choose_in_sessions, lines_file, lively_context, tell_twice
 
 FOLDER = Path(__file__).parent
 
@@ -27,18 +27,20 @@ def make(target: Path) -> None:
     back; runs chosen in sessions at two baseline rates."""
     with TemporaryDirectory() as place:
         folder = Path(place)
-        desk = lively_desk(folder)
-        tell_twice(desk, folder)
+        context = lively_context(folder)
+        tell_twice(context, folder)
         cost = Arm(key="tool:other:priced", token_cost=70)
-        record(desk, run_of("priced", inventory=Inventory(kind="declared", arms=(cost,)), calls=["priced"]))
+        record(
+            context, run_of("priced", inventory=Inventory(kind="declared", arms=(cost,)), calls=["priced"])
+        )
         named = {"kind": "arm", "key": "tool:other:named", "label": "Named", "token_cost": 30}
-        import_files(desk, [lines_file(folder / "named.jsonl", named)], format="armscope")
+        import_files(context, [lines_file(folder / "named.jsonl", named)], format="armscope")
         left = {"kind": "arm", "key": "tool:other:left", "label": "Left", "token_cost": 20}
-        undo(desk, import_files(desk, [lines_file(folder / "left.jsonl", left)], format="armscope").id)
-        choose_in_sessions(desk)
-        assert look.verify(desk).clean
-        keep.backup(desk, folder / "copy.db")
-        desk.store.close()
+        undo(context, import_files(context, [lines_file(folder / "left.jsonl", left)], format="armscope").id)
+        choose_in_sessions(context)
+        assert queries.verify(context).clean
+        maintenance.backup(context, folder / "copy.db")
+        context.store.close()
         target.write_bytes(gzip.compress((folder / "copy.db").read_bytes(), mtime=0))
 
 

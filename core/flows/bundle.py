@@ -1,0 +1,162 @@
+"""Passport: an export and its manifest in a zip: whose, of which moment, how much, and the hash of each file.
+
+Whoever gets the zip can check that the files are the ones that were written, and read under which settings the
+learner had learned what is in them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import msgspec
+
+from core.flows.context import Context
+from core.flows.export import ExportAnswer, ExportFormat, View, new_file, write_into
+from core.flows.steps import Progress
+from core.formats.openclaw_shape import observations_as_csv, posteriors_as_csv
+from core.permissions import authorise
+from core.records.learner import LearnerSettings
+from core.records.times import iso
+from core.store.reads import totals
+from core.store.schema import HEAD
+from core.store.transaction import Snapshot
+from core.version import __version__
+
+MANIFEST: Final = "manifest.json"
+_FIRST_DAY_MS: Final = 315_532_800_000
+"""A zip knows no time before 1980."""
+
+
+class PackedFile(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    size_bytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What an export is. ``made_at``, ``first_run`` and ``last_run`` are ISO 8601 UTC, None = unknown.
+
+    ``lines``, ``runs``, ``rewards`` and ``resets`` count what the files hold; imports that are undone are left out.
+    """
+
+    armscope: str
+    schema: str
+    format: ExportFormat
+    made_at: str | None
+    made_by: str
+    learner: str
+    origin: str
+    revision: int
+    lines: int
+    arms: int
+    runs: int
+    rewards: int
+    resets: int
+    observations: int
+    first_run: str | None
+    last_run: str | None
+    settings: LearnerSettings
+    files: tuple[PackedFile, ...]
+
+
+class BundleAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """``size_bytes`` and ``sha256`` are the zip's own."""
+
+    file: str
+    size_bytes: int
+    sha256: str
+    manifest: Manifest
+
+
+def export_bundle(
+    context: Context, target: Path, format: ExportFormat = "jsonl", *, progress: Progress | None = None
+) -> BundleAnswer:
+    """Write a learner, all of one moment, and its manifest into a new zip. Raises `InvalidInput` for a name taken."""
+    authorise(context.actor, "read")
+    with new_file(target) as file, context.reading() as snapshot, ZipFile(file, "w", ZIP_DEFLATED) as zipped:
+        packer = _Packer(zipped, context.clock())
+        answer = _pack(snapshot, packer, format, progress)
+        manifest = _manifest(context, snapshot, answer, packer)
+        with packer.file(MANIFEST) as put:
+            put(msgspec.json.format(msgspec.json.encode(manifest), indent=2))
+    return BundleAnswer(
+        file=str(target), size_bytes=target.stat().st_size, sha256=_hash_of(target), manifest=manifest
+    )
+
+
+def _pack(
+    snapshot: Snapshot, packer: _Packer, format: ExportFormat, progress: Progress | None
+) -> ExportAnswer:
+    if format != "csv":
+        with packer.file(f"export.{format}") as put:
+            return write_into(snapshot, put, f"export.{format}", format, progress)
+    view = View(snapshot, progress)
+    with packer.file("export.csv") as put:
+        for line in posteriors_as_csv(view.posteriors):
+            put(line.encode())
+    with packer.file("export.observations.csv") as put:
+        for line in observations_as_csv(view.observations()):
+            put(line.encode())
+    return view.answer("export.csv", format)
+
+
+class _Packer:
+    """Files into a zip, one after the other, each with its size and hash."""
+
+    def __init__(self, zipped: ZipFile, now_ms: int) -> None:
+        self._zipped = zipped
+        self.now_ms = now_ms
+        self.files: list[PackedFile] = []
+
+    @contextmanager
+    def file(self, name: str) -> Iterator[Callable[[bytes], object]]:
+        """What is put into it becomes one file."""
+        made = datetime.fromtimestamp(max(self.now_ms, _FIRST_DAY_MS) / 1000, UTC)
+        info = ZipInfo(name, date_time=(made.year, made.month, made.day, made.hour, made.minute, made.second))
+        info.compress_type = ZIP_DEFLATED
+        digest, n_bytes = hashlib.sha256(), 0
+        with self._zipped.open(info, "w", force_zip64=True) as member:
+
+            def put(piece: bytes) -> None:
+                nonlocal n_bytes
+                member.write(piece)
+                digest.update(piece)
+                n_bytes += len(piece)
+
+            yield put
+        self.files.append(PackedFile(name=name, size_bytes=n_bytes, sha256=digest.hexdigest()))
+
+
+def _manifest(context: Context, snapshot: Snapshot, answer: ExportAnswer, packer: _Packer) -> Manifest:
+    known = totals(snapshot)
+    return Manifest(
+        armscope=__version__,
+        schema=HEAD,
+        format=answer.format,
+        made_at=iso(packer.now_ms),
+        made_by=context.actor.name,
+        learner=snapshot.name,
+        origin=snapshot.origin,
+        revision=answer.revision,
+        lines=answer.lines,
+        arms=answer.arms,
+        runs=answer.runs,
+        rewards=answer.rewards,
+        resets=answer.resets,
+        observations=answer.observations,
+        first_run=iso(known.first_at_ms),
+        last_run=iso(known.last_at_ms),
+        settings=snapshot.settings,
+        files=tuple(packer.files),
+    )
+
+
+def _hash_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

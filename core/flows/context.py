@@ -1,0 +1,167 @@
+"""Context: where every verb happens: an open store, the learner in question, who asks, and whose clock and dice."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from core.errors import UnknownLearner
+from core.flows.pace import USUAL, Pace
+from core.permissions import Action, authorise
+from core.records.actor import Actor
+from core.settings import DEFAULT_LEARNER, Settings
+from core.store import reads
+from core.store.staging import Part, Stage
+from core.store.store import Store
+from core.store.transaction import Snapshot, Transaction, unknown_learner
+
+_MOST_LISTED: Final = 10
+
+
+def utc_now_ms() -> int:
+    """The machine's clock, in milliseconds since 1970 UTC."""
+    return time.time_ns() // 1_000_000
+
+
+def fresh_seed() -> int:
+    """A seed nobody can foretell."""
+    return secrets.randbits(64)
+
+
+def fresh_identity() -> str:
+    """A name no other learner anywhere has."""
+    return str(uuid.uuid4())
+
+
+class _Rehearsed(Exception):
+    """The rehearsal is over."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What a flow needs. ``clock`` gives UTC milliseconds, ``entropy`` a seed for each selection, ``identity`` the
+    lasting name of a learner that is made, ``pace`` says how much an import does at once. ``is_named`` False:
+    nobody said which learner; it is the one there was, and no second one is made by guessing.
+    """
+
+    store: Store
+    learner: str = DEFAULT_LEARNER
+    is_named: bool = True
+    actor: Actor
+    clock: Callable[[], int] = utc_now_ms
+    entropy: Callable[[], int] = fresh_seed
+    identity: Callable[[], str] = fresh_identity
+    pace: Pace = USUAL
+
+    def of(self, learner: str) -> Context:
+        """The same for another learner."""
+        return replace(self, learner=learner, is_named=True)
+
+    @contextmanager
+    def writing(self, action: Action, *, create: bool = False) -> Iterator[Transaction]:
+        """Authorise, then one transaction. The default learner is made when first written to.
+
+        Raises `UnknownLearner` where a learner would be made (``create``) beside another that nobody named.
+        """
+        self.permit(action, create=create)
+        origin = self.identity() if create or self.learner == DEFAULT_LEARNER else None
+        with self.store.writing(
+            self.learner, actor=self.actor, now_ms=self.clock(), origin=origin, only=not self.is_named
+        ) as txn:
+            yield txn
+
+    @contextmanager
+    def staging(self, stage: Stage) -> Iterator[Part]:
+        """One part of an import, into the learner or one that the import makes."""
+        self.permit("ingest", create=True)
+        with self.store.staging(self.learner, stage, actor=self.actor) as part:
+            yield part
+
+    def permit(self, action: Action, *, create: bool = False) -> None:
+        """Authorise, and refuse to make a learner (``create``) beside another that nobody named."""
+        authorise(self.actor, action)
+        if create and not self.is_named and self.learner != DEFAULT_LEARNER:
+            raise _whose(self)
+
+    @contextmanager
+    def rehearsing(self, action: Action, *, create: bool = False) -> Iterator[Transaction]:
+        """A write of which nothing stays: an act is done by the code that does it, looked at, and taken back.
+
+        Other writers wait meanwhile, as for any write.
+        """
+        with suppress(_Rehearsed), self.writing(action, create=create) as txn:
+            yield txn
+            raise _Rehearsed
+
+    @contextmanager
+    def reading(self, action: Action = "read") -> Iterator[Snapshot]:
+        """Authorise, then one moment of the learner.
+
+        Raises `UnknownLearner` for a name nothing was ever recorded under; the default learner may be empty.
+        """
+        authorise(self.actor, action)
+        with self.store.reading(self.learner) as snapshot:
+            if not snapshot.exists and self.learner != DEFAULT_LEARNER:
+                raise unknown_learner(snapshot)
+            yield snapshot
+
+
+def open_context(settings: Settings, *, create: bool = True, whole: bool = False) -> Context:
+    """Open the database the settings name; with ``create`` an empty one is made where there is none.
+
+    Where they name no learner it is the default one, if there is one or nobody else, or the only one there is.
+
+    Raises
+    ------
+    NoDatabase
+        There is none, and none is to be made.
+    UnknownLearner
+        Nobody said which of several learners; what is about the ``whole`` database does not ask.
+    """
+    store = Store(settings.database, create=create)
+    if settings.learner is not None:
+        return Context(store=store, learner=settings.learner, actor=settings.actor)
+    try:
+        name = _only(store, whole=whole)
+    except BaseException:
+        store.close()
+        raise
+    return Context(store=store, learner=name, is_named=False, actor=settings.actor)
+
+
+def _only(store: Store, *, whole: bool) -> str:
+    """The learner that is meant where none is named."""
+    with store.reading(DEFAULT_LEARNER) as snapshot:
+        names = reads.learners(snapshot)
+    if whole or not names or DEFAULT_LEARNER in names:
+        return names[0] if len(names) == 1 else DEFAULT_LEARNER
+    if len(names) == 1:
+        return names[0]
+    raise UnknownLearner(
+        f"A learner must be named where there are several, got none; {store.path.name} has {_listed(names)}.",
+        next_step=f"Name one, for example: --learner {shlex.quote(names[0])}",
+    )
+
+
+def _whose(context: Context) -> UnknownLearner:
+    name = shlex.quote(context.learner)
+    return UnknownLearner(
+        f"Whose runs these are must be said: {context.store.path.name} has learner {context.learner!r} only, and "
+        "none was named; nothing was recorded.",
+        next_step=f"Add --learner {name} to record them there, or --learner {DEFAULT_LEARNER} to make another one.",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """
+    >>> _listed(["a", "b"])
+    "'a', 'b'"
+    """
+    more = f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(repr(name) for name in names[:_MOST_LISTED]) + more

@@ -1,0 +1,83 @@
+"""Told lines: what our own format tells besides runs: settings, arms, rewards, resets and notes → the store."""
+
+from __future__ import annotations
+
+from core.errors import ArmscopeError, UnreadableSource
+from core.flows.context import Context
+from core.flows.importing.counts import Counts
+from core.records.arm import Arm
+from core.records.learner import LearnerSettings
+from core.records.ledger_lines import ArmLine, LearnerLine, ResetLine, SaidLine
+from core.store.arms import attribute_arms, recompute_arms
+from core.store.imports import begin_import
+from core.store.lines import take_line
+from core.store.settings import import_setting
+from core.store.transaction import BY_IMPORT, Transaction
+
+
+def settings_after(context: Context, line: LearnerLine) -> LearnerSettings:
+    """The settings that would be in force if a line were told now."""
+    with context.rehearsing("ingest", create=True) as txn:
+        LedgerWriter(txn, begin_import(txn), Counts()).take(line)
+        return txn.settings
+
+
+class LedgerWriter:
+    """Lines of one import; one that can't be taken is rejected with its reason."""
+
+    def __init__(self, txn: Transaction, import_no: int, counts: Counts) -> None:
+        self._txn = txn
+        self._import_no = import_no
+        self._counts = counts
+        self._is_after_reset = False
+        self._settings_told = False
+        self._described: dict[str, Arm] = {}
+
+    def take(self, line: SaidLine) -> None:
+        """Take a line; the runs it may be about are in the store."""
+        self._is_after_reset |= isinstance(line, ResetLine)
+        try:
+            if isinstance(line, LearnerLine):
+                self._take_settings(line)
+            elif isinstance(line, ArmLine):
+                self._take_arm(line)
+            else:
+                self._counts.fact(
+                    is_new=not self._is_own(line.id) and take_line(self._txn, line, self._import_no)
+                )
+        except ArmscopeError as problem:
+            self._counts.reject(None, problem.problem)
+
+    def finish(self) -> None:
+        """Say of arms once more what lines of their own said: runs after them tell what a prompt had then."""
+        self._txn.ensure_arms(list(self._described.values()), import_no=self._import_no)
+
+    def _is_own(self, uid: str) -> bool:
+        """Whether an exported id names a fact of this very learner."""
+        return uid.startswith(f"{self._txn.origin}/")
+
+    def _take_settings(self, line: LearnerLine) -> None:
+        """A learner that an import makes takes over the settings of the one it was exported from."""
+        if line.settings is None or self._settings_told:
+            return
+        if self._is_after_reset:
+            raise UnreadableSource(
+                "A learner line must come before every reset, got one after it; its settings were left out.",
+                next_step="Put it first.",
+            )
+        self._settings_told = True
+        for name in line.settings.__struct_fields__:
+            import_setting(self._txn, name, getattr(line.settings, name))
+
+    def _take_arm(self, line: ArmLine) -> None:
+        arm = Arm(key=line.key, label=line.label, token_cost=line.token_cost)
+        numbers = list(self._txn.ensure_arms([arm], declared=BY_IMPORT, import_no=self._import_no).values())
+        earlier = self._described.get(arm.key, arm)
+        self._described[arm.key] = Arm(
+            key=arm.key,
+            label=earlier.label if arm.label is None else arm.label,
+            token_cost=earlier.token_cost if arm.token_cost is None else arm.token_cost,
+        )
+        attribute_arms(self._txn, numbers, self._import_no, line.prior)
+        recompute_arms(self._txn, numbers)
+        self._counts.n_arms += 1

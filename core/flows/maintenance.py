@@ -1,0 +1,85 @@
+"""Keep: look after the database: back it up while it is in use, bring an older one up to date."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from core.errors import InvalidInput, StoreFull
+from core.flows.context import Context
+from core.flows.steps import Progress
+from core.permissions import authorise
+from core.store.engine import Database
+from core.store.files import appearing
+from core.store.schema import HEAD
+from core.store.schema import upgrade as upgrade_schema
+
+
+class BackupAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    file: str
+    size_bytes: int
+    revision: int
+
+
+class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """``before`` None = there was no database yet. ``texts_mended``: in which a U+0000 was replaced by U+FFFD."""
+
+    database: str
+    before: str | None
+    after: str
+    texts_mended: int = 0
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the data are; ``size_bytes`` with what has not been folded into the file yet."""
+
+    file: str
+    size_bytes: int
+    schema: str
+
+
+def place(context: Context) -> Place:
+    """Where the data are, how large, and in which schema."""
+    authorise(context.actor, "read")
+    path = context.store.path
+    parts = [path, path.with_name(f"{path.name}-wal")]
+    size_bytes = sum(part.stat().st_size for part in parts if part.exists())
+    return Place(file=str(path), size_bytes=size_bytes, schema=HEAD)
+
+
+def backup(context: Context, target: Path, *, progress: Progress | None = None) -> BackupAnswer:
+    """Write a copy of the whole database as it is at one moment, while others use it.
+
+    The copy appears under its name only when it is complete and on disk. Raises `InvalidInput` for a name that
+    is taken.
+    """
+    authorise(context.actor, "settings")
+    if os.path.lexists(target):
+        raise InvalidInput(
+            f"The backup's file must not exist yet, got {target}.",
+            next_step="Choose another name; nothing was overwritten.",
+        )
+    with context.reading() as snapshot:
+        revision = snapshot.revision
+    try:
+        with appearing(target) as partial:
+            context.store.database.copy_into(partial, progress)
+    except (OSError, StoreFull) as problem:
+        reason = "there is no room for it" if isinstance(problem, StoreFull) else problem.strerror or problem
+        raise InvalidInput(
+            f"The backup can't be written to {target}: {reason}.",
+            next_step="Choose a folder you can write to, with room for the whole database.",
+        ) from problem
+    return BackupAnswer(file=str(target), size_bytes=target.stat().st_size, revision=revision)
+
+
+def upgrade(path: Path) -> UpgradeAnswer:
+    """Bring a database of an older armscope up to date; one that is, is left alone."""
+    database = Database(path)
+    try:
+        done = upgrade_schema(database)
+    finally:
+        database.close()
+    return UpgradeAnswer(database=str(path), before=done.before, after=done.after, texts_mended=done.n_mended)

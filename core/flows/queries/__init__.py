@@ -1,0 +1,102 @@
+"""Look: read one moment → statistics → one frozen result per page; one file per question. Nothing changes."""
+
+from core.flows.queries.arm import (
+    ArmInRun,
+    ArmLedger,
+    ArmPath,
+    ArmRuns,
+    Learned,
+    LedgerPlace,
+    Mark,
+    arm_ledger,
+    arm_path,
+    arm_runs,
+    near_arms,
+)
+from core.flows.queries.arms import ArmSummary, arms
+from core.flows.queries.belief import Belief, belief, posteriors
+from core.flows.queries.chances import Inclusion, inclusion
+from core.flows.queries.confidence import confidence, pulls_needed
+from core.flows.queries.frame import DEMO_ORIGIN, Frame, Pulse, frame, moment, pulse
+from core.flows.queries.imports import PastImport, imports
+from core.flows.queries.judgement import JudgedArm, judged_arms, judged_posteriors, judgements
+from core.flows.queries.ledger import changes, resets, rewards
+from core.flows.queries.notes import notes
+from core.flows.queries.overview import overview
+from core.flows.queries.previews import ArmBelief, ResetPreview, RewardPreview, preview_reset, preview_reward
+from core.flows.queries.run import ArmFlip, RunArm, RunStory, run
+from core.flows.queries.runs import RunsSeen, runs, seen_runs
+from core.flows.queries.savings import savings
+from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
+from core.flows.queries.status import Baseline, Status, status
+from core.flows.queries.undoing import MovedArm, UndoPreview, preview_undo
+from core.flows.queries.unread import Unread, UnreadArm, unread
+from core.flows.queries.verify import Verification, verify
+
+__all__ = [
+    "DEMO_ORIGIN",
+    "ArmBelief",
+    "ArmFlip",
+    "ArmInRun",
+    "ArmLedger",
+    "ArmPath",
+    "ArmRuns",
+    "ArmSummary",
+    "Baseline",
+    "Belief",
+    "Frame",
+    "Inclusion",
+    "JudgedArm",
+    "Learned",
+    "LedgerPlace",
+    "Mark",
+    "MovedArm",
+    "PastImport",
+    "Pulse",
+    "ResetPreview",
+    "RewardPreview",
+    "RunArm",
+    "RunStory",
+    "RunsSeen",
+    "SettingChange",
+    "SettingsPreview",
+    "Status",
+    "UndoPreview",
+    "Unread",
+    "UnreadArm",
+    "Verification",
+    "arm_ledger",
+    "arm_path",
+    "arm_runs",
+    "arms",
+    "belief",
+    "changes",
+    "confidence",
+    "frame",
+    "imports",
+    "inclusion",
+    "judged_arms",
+    "judged_posteriors",
+    "judgements",
+    "moment",
+    "near_arms",
+    "notes",
+    "overview",
+    "posteriors",
+    "preview_reset",
+    "preview_reward",
+    "preview_settings",
+    "preview_undo",
+    "pulls_needed",
+    "pulse",
+    "resets",
+    "rewards",
+    "run",
+    "runs",
+    "savings",
+    "seen_runs",
+    "setting_changes",
+    "status",
+    "unread",
+    "verify",
+]

@@ -1,0 +1,368 @@
+"""Arm: how the belief in one arm came about, from what, and what it would have to be worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from core.columns import UNKNOWN
+from core.flows.context import Context
+from core.flows.queries.run import usual_place
+from core.flows.requests import unknown_arm
+from core.observe import reward_of_flag
+from core.records.arm import MICRO
+from core.records.evidence import Where
+from core.records.judged import INCLUDED, REFERENCED
+from core.records.observation import Observation
+from core.records.run_page import Cursor, RunRow
+from core.records.selection import REASONS, Reason
+from core.records.times import DAY_MS
+from core.records.view import RunFilter, View
+from core.statistics.path import Boundary, Path, path
+from core.store import reads
+from core.store.reads.arm_story import (
+    ArmPart,
+    ArmReset,
+    arm_resets,
+    arm_start,
+    first_of_models,
+    last_run_ms,
+    parts_of_arm,
+)
+from core.store.reads.imports import SettingRow, setting_rows
+from core.store.reads.run_pages import run_page
+from core.store.transaction import Snapshot
+
+MarkKind = Literal["reset", "setting", "model"]
+PAGE_ROWS: Final = 25
+_SETTINGS_AT_MOST: Final = 500
+_WHERES: Final[tuple[Where, ...]] = get_args(Where)
+_MATTERS_NOT: Final = frozenset({"prices"})
+"""Settings that neither learning nor selection heeds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """Something that happened on an arm's way. ``name`` is the reset's target, the setting, or the model;
+    ``before`` and ``after`` are a setting's values, ``actor`` None where nobody did it.
+    """
+
+    at_ms: int
+    kind: MarkKind
+    name: str
+    before: object = None
+    after: object = None
+    actor: str | None = None
+    reason: str | None = None
+    undone: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmPath:
+    """Belief by day, and what happened meanwhile in the order of time. ``since_ms`` is the present epoch's
+    reset, None in the first one; ``epoch_no`` counts from 1.
+    """
+
+    path: Path
+    marks: tuple[Mark, ...]
+    since_ms: int | None
+    epoch_no: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """One observation of an arm: automatic (``given`` None), or a row of the ledger.
+
+    ``mean_moved`` is the mean now less the mean without it; 0 where it does not count at present.
+    """
+
+    at_ms: int | None
+    run_no: int | None
+    run: str | None
+    reward: float
+    mean_moved: float
+    counts: bool
+    is_present_epoch: bool
+    where: Where | None = None
+    excerpt: str | None = None
+    referenced: bool = False
+    n_calls: int = 0
+    given: Observation | None = None
+
+
+@dataclass(frozen=True)
+class LedgerPlace:
+    """Where a page of a ledger begins: after this run and after this row, each the last one shown."""
+
+    run_at_ms: int | None = None
+    run_no: int | None = None
+    row_at_ms: int | None = None
+    row_no: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmLedger:
+    """A page of observations, the latest in time first; ``onward`` None at the end."""
+
+    rows: tuple[Learned, ...]
+    onward: LedgerPlace | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmInRun:
+    """One arm's part in one run; ``reason`` and what follows are None where nothing was decided."""
+
+    run: RunRow
+    in_prompt: bool
+    referenced: bool
+    reward: float | None
+    reason: Reason | None
+    rank: int | None
+    draw: float | None
+    token_cost: int | None
+    budget_left: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmRuns:
+    """A page of runs that an arm was in or left out of, the latest first; ``onward`` None at the end."""
+
+    rows: tuple[ArmInRun, ...]
+    onward: Cursor | None
+
+
+def arm_path(context: Context, arm: str, until_ms: int | None = None) -> ArmPath:
+    """The belief in an arm at the end of each day up to a time, and what happened on the way.
+
+    Raises `UnknownArm`.
+    """
+    with context.reading() as snapshot:
+        arm_no = _arm_no(snapshot, arm)
+        resets = [one for one in arm_resets(snapshot, arm_no) if until_ms is None or one.at_ms < until_ms]
+        marks = _marks(snapshot, resets)
+        found = _path(snapshot, arm_no, resets, marks, until_ms)
+        standing = [one for one in resets if not one.undone]
+        within = found.day[[0, -1]] if len(found) else (0, -1)
+        return ArmPath(
+            path=found,
+            marks=tuple(mark for mark in marks if within[0] <= mark.at_ms // DAY_MS <= within[1]),
+            since_ms=standing[-1].at_ms if standing else None,
+            epoch_no=len(standing) + 1,
+        )
+
+
+def arm_ledger(
+    context: Context,
+    arm: str,
+    *,
+    after: LedgerPlace = LedgerPlace(),
+    limit: int = PAGE_ROWS,
+) -> ArmLedger:
+    """Every observation of an arm, automatic and given, the latest in time first, a page at a time.
+
+    Raises `UnknownArm`.
+    """
+    with context.reading() as snapshot:
+        arm_no = _arm_no(snapshot, arm)
+        seen, is_more = _automatic(snapshot, arm, arm_no, after, limit)
+        given = _given(snapshot, arm_no, after, limit)
+    rows = sorted([*seen, *given], key=_newest_first)[:limit]
+    is_more = is_more or len(given) == limit or len(seen) + len(given) > limit
+    return ArmLedger(rows=tuple(rows), onward=_onward(after, rows) if is_more else None)
+
+
+def arm_runs(context: Context, arm: str, *, cursor: Cursor | None = None, limit: int = PAGE_ROWS) -> ArmRuns:
+    """Runs that an arm was in or left out of, and why, the latest first, a page at a time.
+
+    Raises `UnknownArm`.
+    """
+    with context.reading() as snapshot:
+        arm_no = _arm_no(snapshot, arm)
+        page = run_page(snapshot, RunFilter(arm=arm), View(), cursor=cursor, limit=limit)
+        parts = parts_of_arm(snapshot, arm_no, [row.run_no for row in page.rows])
+        return ArmRuns(rows=tuple(_in_run(row, parts[row.run_no]) for row in page.rows), onward=page.onward)
+
+
+def near_arms(context: Context, arm: str, limit: int = 5) -> tuple[str, ...]:
+    """Listed ids that a mistyped one may have meant."""
+    with context.reading() as snapshot:
+        return tuple(reads.near_keys(snapshot, arm, limit))
+
+
+def _arm_no(snapshot: Snapshot, arm: str) -> int:
+    arm_no = reads.arm_number(snapshot, arm)
+    if arm_no is None:
+        raise unknown_arm(snapshot, arm)
+    return arm_no
+
+
+def _path(
+    snapshot: Snapshot, arm_no: int, resets: Sequence[ArmReset], marks: Sequence[Mark], until_ms: int | None
+) -> Path:
+    """From the first day anything is known of, to that of the newest run or mark."""
+    gathered = reads.arm_path(snapshot, arm_no)
+    alpha, beta = arm_start(snapshot, arm_no)
+    first = Boundary(since_ms=0, epoch=0, alpha_micro=alpha, beta_micro=beta)
+    later = [
+        Boundary(
+            since_ms=one.at_ms, epoch=one.revision, alpha_micro=one.alpha_micro, beta_micro=one.beta_micro
+        )
+        for one in resets
+        if not one.undone
+    ]
+    days = {*gathered.day[gathered.day != UNKNOWN].tolist(), *(one.since_ms // DAY_MS for one in later)}
+    ends = [last_run_ms(snapshot) or 0, *(mark.at_ms for mark in marks)]
+    last = max([*days, *(at_ms // DAY_MS for at_ms in ends)])
+    if until_ms is not None:
+        last = min(last, (until_ms - 1) // DAY_MS)
+    return path(
+        gathered,
+        boundaries=(first, *later),
+        first_day=min(days) if days else last + 1,
+        last_day=last,
+    )
+
+
+def _marks(snapshot: Snapshot, resets: Sequence[ArmReset]) -> list[Mark]:
+    """Resets, changes of settings and first runs of models, in the order of time."""
+    models = first_of_models(snapshot)
+    first = models[0][1] // DAY_MS if models else 0
+    settings = [row for row in setting_rows(snapshot, _SETTINGS_AT_MOST) if row.name not in _MATTERS_NOT]
+    marks = [
+        *(_reset_mark(one) for one in resets),
+        *(_setting_mark(row) for row in settings),
+        *(Mark(at_ms=at_ms, kind="model", name=model) for model, at_ms in models if at_ms // DAY_MS > first),
+    ]
+    return sorted(marks, key=lambda mark: mark.at_ms)
+
+
+def _setting_mark(row: SettingRow) -> Mark:
+    return Mark(
+        at_ms=row.at_ms,
+        kind="setting",
+        name=row.name,
+        before=row.before,
+        after=row.value,
+        actor=row.actor,
+        undone=row.undone,
+    )
+
+
+def _reset_mark(one: ArmReset) -> Mark:
+    return Mark(
+        at_ms=one.at_ms,
+        kind="reset",
+        name=one.target,
+        actor=one.actor,
+        reason=one.reason,
+        undone=one.undone,
+    )
+
+
+def _automatic(
+    snapshot: Snapshot, arm: str, arm_no: int, after: LedgerPlace, limit: int
+) -> tuple[list[Learned], bool]:
+    """Automatic observations, and whether there are more of them."""
+    cursor = None if after.run_no is None else Cursor(after.run_at_ms, after.run_no)
+    wanted = RunFilter(arm=arm, part="in", outcomes=("observed",))
+    page = run_page(snapshot, wanted, View(), cursor=cursor, limit=limit)
+    parts = parts_of_arm(snapshot, arm_no, [row.run_no for row in page.rows])
+    snapshot.epochs.load([arm_no])
+    now = reads.arm_row(snapshot, arm_no)
+    rows = [_seen(snapshot, (arm, arm_no), row, parts[row.run_no], now) for row in page.rows]
+    return rows, page.onward is not None
+
+
+def _seen(
+    snapshot: Snapshot,
+    named: tuple[str, int],
+    row: RunRow,
+    part: ArmPart,
+    now: tuple[int, int, int] | None,
+) -> Learned:
+    """One automatic observation; ``named`` is the arm's id and number."""
+    arm, arm_no = named
+    reward = reward_of_flag(part.flags) or 0.0
+    is_present = snapshot.epochs.of(arm_no, part.revision) == snapshot.epochs.current(arm_no)
+    counts = not part.corrected
+    return Learned(
+        at_ms=row.at_ms,
+        run_no=row.run_no,
+        run=row.uid,
+        reward=reward,
+        mean_moved=_moved(reward, now) if counts and is_present else 0.0,
+        counts=counts,
+        is_present_epoch=is_present,
+        where=_where(part, arm) if part.flags & REFERENCED else None,
+        excerpt=part.excerpt,
+        referenced=bool(part.flags & REFERENCED),
+        n_calls=part.n_calls,
+    )
+
+
+def _where(part: ArmPart, arm: str) -> Where:
+    """Where a reference was seen: as it was kept, else where its type is always seen."""
+    return next((where for where in _WHERES if where == part.place), usual_place(arm))
+
+
+def _moved(reward: float, now: tuple[int, int, int] | None) -> float:
+    """Mean now less the mean without one automatic observation."""
+    if now is None:
+        return 0.0
+    alpha, beta, _ = now
+    success = MICRO if reward > 0 else 0
+    return alpha / (alpha + beta) - (alpha - success) / (alpha + beta - MICRO)
+
+
+def _given(snapshot: Snapshot, arm_no: int, after: LedgerPlace, limit: int) -> list[Learned]:
+    before = None if after.row_no is None or after.row_at_ms is None else (after.row_at_ms, after.row_no)
+    rows = reads.ledger_of_arm(snapshot, arm_no, before=before, limit=limit)
+    return [
+        Learned(
+            at_ms=row.at_ms,
+            run_no=row.run_no,
+            run=row.run,
+            reward=row.reward,
+            mean_moved=row.mean_moved or 0.0,
+            counts=row.counts,
+            is_present_epoch=row.epoch == snapshot.epochs.current(arm_no),
+            given=row,
+        )
+        for row in rows
+    ]
+
+
+def _newest_first(one: Learned) -> tuple[bool, int, bool]:
+    """Latest first, unknown times last; of one moment what people gave before what was seen."""
+    return one.at_ms is None, -(one.at_ms or 0), one.given is None
+
+
+def _onward(after: LedgerPlace, rows: list[Learned]) -> LedgerPlace:
+    seen = [one for one in rows if one.given is None]
+    given = [one.given for one in rows if one.given is not None]
+    return LedgerPlace(
+        run_at_ms=seen[-1].at_ms if seen else after.run_at_ms,
+        run_no=seen[-1].run_no if seen else after.run_no,
+        row_at_ms=given[-1].at_ms if given else after.row_at_ms,
+        row_no=int(given[-1].id.partition("-")[2]) if given else after.row_no,
+    )
+
+
+def _in_run(row: RunRow, part: ArmPart) -> ArmInRun:
+    decided = part.decided_cost if part.decided_cost is not None else part.token_cost
+    return ArmInRun(
+        run=row,
+        in_prompt=bool(part.flags & INCLUDED),
+        referenced=bool(part.flags & REFERENCED),
+        reward=reward_of_flag(part.flags),
+        reason=_reason(part.reason),
+        rank=part.rank,
+        draw=part.draw,
+        token_cost=None if decided == UNKNOWN else decided,
+        budget_left=part.budget_left,
+    )
+
+
+def _reason(stored: str | None) -> Reason | None:
+    return next((reason for reason in REASONS if reason == stored), None)

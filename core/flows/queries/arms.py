@@ -1,0 +1,47 @@
+"""Arms: each with what it costs, what it started from and how often it was seen."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.flows.context import Context
+from core.records.arm import ArmType
+from core.records.posterior import BetaPair
+from core.store.reads import arm_columns
+
+
+class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm in one line; ``token_cost`` None = unknown."""
+
+    arm: str
+    type: ArmType
+    token_cost: int | None
+    prior: BetaPair
+    pulls: int
+    inclusions: int
+
+
+def arms(context: Context) -> list[ArmSummary]:
+    """Every arm that is listed, sorted by id."""
+    with context.reading() as snapshot:
+        columns = arm_columns(snapshot)
+    numbers = (
+        columns.token_cost,
+        columns.prior_alpha_micro,
+        columns.prior_beta_micro,
+        columns.pulls,
+        columns.inclusions,
+    )
+    return [
+        ArmSummary(
+            arm=key,
+            type=kind,
+            token_cost=None if cost < 0 else cost,
+            prior=BetaPair(alpha=alpha / 1e6, beta=beta / 1e6),
+            pulls=pulls,
+            inclusions=inclusions,
+        )
+        for key, kind, cost, alpha, beta, pulls, inclusions in zip(
+            columns.keys, columns.types, *[one.tolist() for one in numbers], strict=True
+        )
+    ]

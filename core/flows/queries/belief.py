@@ -1,0 +1,69 @@
+"""Belief: every arm with what is believed of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.columns import ArmColumns, Floats, Ints
+from core.flows.context import Context
+from core.records.arm import MICRO
+from core.records.posterior import BANDS, BetaPair, Interval, NormalInterval, Posterior
+from core.records.times import iso
+from core.records.view import View
+from core.statistics.summary import Summary, summarise
+from core.store import reads
+from core.store.transaction import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Belief:
+    """Arms with what is believed of them, aligned."""
+
+    columns: ArmColumns
+    summary: Summary
+
+
+def belief(context: Context, view: View = View()) -> Belief:  # noqa: B008 - frozen
+    """Every arm's posterior, as of the view's end."""
+    with context.reading() as snapshot:
+        return belief_in(snapshot, view)
+
+
+def posteriors(context: Context, view: View = View()) -> list[Posterior]:  # noqa: B008 - frozen
+    """Every arm's posterior as a record, sorted by id."""
+    seen = belief(context, view)
+    columns, summary = seen.columns, seen.summary
+    return [_posterior(columns, summary, place) for place in range(len(columns))]
+
+
+def belief_in(snapshot: Snapshot, view: View) -> Belief:
+    """Every arm of a snapshot with what is believed of it, as of the view's end."""
+    if view.until_ms is None:
+        columns = reads.arm_columns(snapshot, types=view.types)
+    else:
+        columns = reads.arm_columns_until(snapshot, view.until_ms, types=view.types)
+    return Belief(columns=columns, summary=summarise(columns))
+
+
+def _posterior(columns: ArmColumns, summary: Summary, place: int) -> Posterior:
+    def at(values: Floats | Ints) -> float:
+        return float(values[place])
+
+    return Posterior(
+        arm=columns.keys[place],
+        type=columns.types[place],
+        alpha=at(summary.alpha),
+        beta=at(summary.beta),
+        mean=at(summary.mean),
+        variance=at(summary.variance),
+        pulls=int(columns.pulls[place]),
+        inclusions=int(columns.inclusions[place]),
+        confidence=BANDS[summary.band[place]],
+        interval=Interval(lower=at(summary.lower), upper=at(summary.upper), prob=summary.prob),
+        normal=NormalInterval(lower=at(summary.normal_lower), upper=at(summary.normal_upper)),
+        prior=BetaPair(
+            alpha=at(columns.prior_alpha_micro) / MICRO, beta=at(columns.prior_beta_micro) / MICRO
+        ),
+        epoch=int(columns.epoch[place]),
+        last_updated=iso(int(columns.last_at_ms[place])),
+    )

@@ -1,0 +1,43 @@
+"""Imports: what was brought in, by whom, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from core.flows.context import Context
+from core.flows.importing import ImportAnswer
+from core.store import reads
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastImport:
+    """``answer`` is what the import said; of one that went on, all that it said so far."""
+
+    id: str
+    at_ms: int
+    actor: str
+    undone: bool
+    answer: ImportAnswer
+
+
+def imports(context: Context, *, limit: int = 100) -> tuple[PastImport, ...]:
+    """The latest imports, newest first."""
+    with context.reading() as snapshot:
+        rows = reads.import_rows(snapshot, limit)
+    return tuple(
+        PastImport(
+            id=f"import-{row.number}",
+            at_ms=row.at_ms,
+            actor=row.actor,
+            undone=row.undone,
+            answer=answer_of(row.summary),
+        )
+        for row in rows
+    )
+
+
+def answer_of(summary: bytes) -> ImportAnswer:
+    """What an import said, from its stored summary."""
+    return msgspec.json.decode(summary, type=ImportAnswer)

@@ -1,0 +1,27 @@
+"""Ledger: the latest rewards, resets and changes."""
+
+from __future__ import annotations
+
+from core.flows.context import Context
+from core.records.audit import AuditEntry
+from core.records.observation import Observation
+from core.records.reset import Reset
+from core.store import reads
+
+
+def rewards(context: Context, *, limit: int = 20, actor: str | None = None) -> tuple[Observation, ...]:
+    """The latest ledger rows, newest first."""
+    with context.reading() as snapshot:
+        return reads.observations(snapshot, limit=limit, actor=actor)
+
+
+def resets(context: Context) -> tuple[Reset, ...]:
+    """All resets, newest first."""
+    with context.reading() as snapshot:
+        return reads.resets(snapshot)
+
+
+def changes(context: Context, limit: int = 20) -> tuple[AuditEntry, ...]:
+    """Who changed what, newest first."""
+    with context.reading() as snapshot:
+        return reads.audit_entries(snapshot, limit)

@@ -1,0 +1,13 @@
+"""Notes: what people wrote about an arm."""
+
+from __future__ import annotations
+
+from core.flows.context import Context
+from core.records.note import Note
+from core.store import reads
+
+
+def notes(context: Context, arm: str, limit: int = 50) -> tuple[Note, ...]:
+    """The latest notes about an arm, newest first; undone ones stay, marked."""
+    with context.reading() as snapshot:
+        return reads.notes(snapshot, arm, limit=limit)

@@ -1,0 +1,83 @@
+"""Overview: the first page in numbers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from core.columns import Bools, Ints
+from core.flows.context import Context
+from core.flows.queries.belief import belief_in
+from core.flows.queries.frame import DEMO_ORIGIN
+from core.flows.queries.imports import answer_of
+from core.flows.queries.judgement import Lately, lately_in
+from core.flows.queries.savings import savings_in, usage_in
+from core.records.times import DAY_MS
+from core.records.view import View
+from core.statistics import overview as overview_of
+from core.store import reads
+from core.store.transaction import Snapshot
+
+_IMPORTS: Final = 50
+"""Standing imports asked for rejected lines, newest first."""
+
+_SETTINGS: Final = 200
+
+
+def overview(context: Context, view: View = View()) -> overview_of.Overview:  # noqa: B008 - frozen
+    """The first page in numbers."""
+    with context.reading() as snapshot:
+        seen = belief_in(snapshot, view)
+        everyone = belief_in(snapshot, View(until_ms=view.until_ms)).columns if view.types else seen.columns
+        lately = lately_in(snapshot, everyone, view)
+        usage = usage_in(snapshot, view)
+        saved = savings_in(snapshot, usage, len(seen.columns), view)
+        pulls = reads.counts_by_day(snapshot)
+        was_chosen = saved.overall.baseline.n_runs + saved.overall.selected.n_runs > 0
+        return overview_of.overview(
+            seen.columns,
+            seen.summary,
+            usage,
+            saved,
+            snapshot.settings,
+            counts_by_day=pulls.where(_days_in(pulls.day, view)),
+            recent_inclusions=_of(lately, seen.columns.keys),
+            calls_per_run=None if was_chosen else reads.calls_per_run(snapshot, view),
+            happened=_happened(context, snapshot, lately, view),
+        )
+
+
+def _happened(context: Context, snapshot: Snapshot, lately: Lately, view: View) -> overview_of.Happened:
+    answers = [answer_of(row.summary) for row in reads.import_rows(snapshot, _IMPORTS) if not row.undone]
+    # Nobody waits for runs of a demo, whose clock stands still, nor as of an earlier time.
+    is_awaited = view.until_ms is None and not snapshot.origin.startswith(DEMO_ORIGIN)
+    return overview_of.Happened(
+        changes=lately.changes,
+        n_rejected=sum(answer.rejected_count for answer in answers),
+        passive_since_ms=_passive_since(snapshot),
+        end_ms=lately.end_ms,
+        now_ms=context.clock() if is_awaited else None,
+    )
+
+
+def _of(lately: Lately, keys: tuple[str, ...]) -> Ints:
+    """Recent inclusions of some of the arms."""
+    return lately.inclusions[[lately.columns.places[key] for key in keys]]
+
+
+def _passive_since(snapshot: Snapshot) -> int | None:
+    """When the phase was last set to passive; None where it always was, or isn't."""
+    if snapshot.settings.phase != "passive":
+        return None
+    rows = reads.setting_rows(snapshot, _SETTINGS)
+    return next((row.at_ms for row in rows if row.name == "phase" and not row.undone), None)
+
+
+def _days_in(days: Ints, view: View) -> Bools:
+    wanted = np.ones(len(days), dtype=np.bool_)
+    if view.since_ms is not None:
+        wanted &= days >= view.since_ms // DAY_MS
+    if view.until_ms is not None:
+        wanted &= days * DAY_MS < view.until_ms
+    return wanted

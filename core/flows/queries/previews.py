@@ -1,0 +1,205 @@
+"""Previews: what an act would change; nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from core.columns import ArmColumns, Bools, Floats, Ints
+from core.flows.context import Context
+from core.flows.queries.chances import simulated
+from core.flows.requests import unknown_arm
+from core.flows.reset import Scope
+from core.flows.reward import admit, standing_run
+from core.posterior.beta import interval
+from core.records.arm import MICRO, ArmType
+from core.records.judged import REFERENCED
+from core.records.observation import Amount
+from core.records.posterior import BANDS, Band
+from core.records.reset import Target
+from core.records.reward import RewardOrder
+from core.statistics.inclusion import Chances
+from core.statistics.summary import Summary, summarise
+from core.store import reads
+from core.store.transaction import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmBelief:
+    """One arm's belief in a preview; ``chance`` of inclusion with its standard error, both None where none of the
+    latest runs offered the arm.
+    """
+
+    alpha: float
+    beta: float
+    mean: float
+    lower: float
+    upper: float
+    pulls: int
+    band: Band
+    rank: int
+    chance: float | None
+    chance_error: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardPreview:
+    """What a reward would change. ``in_present_epoch`` False: it would join an epoch that has ended, and the
+    present belief would not move.
+    """
+
+    arm: str
+    kind: str
+    reward: float
+    n_arms: int
+    before: ArmBelief
+    after: ArmBelief
+    in_present_epoch: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResetPreview:
+    """What a reset would change: the arms concerned now, and where they would start again.
+
+    The chances of inclusion, with their standard errors, are NaN where none of the latest runs offered the arm.
+    """
+
+    scope: str
+    target: Target
+    columns: ArmColumns
+    summary: Summary
+    alpha: Floats
+    beta: Floats
+    mean: Floats
+    lower: Floats
+    upper: Floats
+    chance_now: Floats
+    chance_after: Floats
+    error_now: Floats
+    error_after: Floats
+
+
+def preview_reward(
+    context: Context, arm: str, value: float, *, run: str | None = None, correct: bool = False
+) -> RewardPreview:
+    """What a reward would change; raises what `reward` would raise, and records nothing."""
+    order = RewardOrder(arm=arm, value=value, run=run, correct=correct)
+    with context.reading() as snapshot:
+        columns = reads.arm_columns(snapshot)
+        candidates = reads.candidates(snapshot, columns)
+        success, failure, pulls, is_present = _effect(snapshot, order)
+        settings = snapshot.settings
+    place = columns.keys.index(arm)
+    if is_present:
+        moved = replace(
+            columns,
+            success_micro=_added(columns.success_micro, place, success),
+            failure_micro=_added(columns.failure_micro, place, failure),
+            pulls=_added(columns.pulls, place, pulls),
+        )
+    else:
+        moved = columns
+    before = summarise(columns)
+    now, then = (simulated(arms, settings, candidates) for arms in (columns, moved))
+    return RewardPreview(
+        arm=arm,
+        kind="correction" if correct else "feedback",
+        reward=order.reward,
+        n_arms=len(columns),
+        before=_arm_belief(columns, before, now, place),
+        after=_arm_belief(moved, summarise(moved, earlier=before), then, place),
+        in_present_epoch=is_present,
+    )
+
+
+def preview_reset(
+    context: Context, *, arms: Sequence[str] = (), types: Sequence[ArmType] = (), target: Target = "uniform"
+) -> ResetPreview:
+    """What a reset would change; raises what `reset` would raise, and changes nothing."""
+    scope = Scope(arms=tuple(arms), types=tuple(types))
+    with context.reading() as snapshot:
+        columns = reads.arm_columns(snapshot)
+        candidates = reads.candidates(snapshot, columns)
+        keys = set(scope.keys(snapshot, columns))
+        settings = snapshot.settings
+    wanted = np.array([key in keys for key in columns.keys], dtype=np.bool_)
+    after = _after_reset(columns, wanted, target)
+    concerned = after.where(wanted)
+    lower, upper = interval(concerned.alpha, concerned.beta)
+    now, then = (simulated(arms, settings, candidates) for arms in (columns, after))
+    return ResetPreview(
+        scope=scope.words,
+        target=target,
+        columns=columns.where(wanted),
+        summary=summarise(columns.where(wanted)),
+        alpha=concerned.alpha,
+        beta=concerned.beta,
+        mean=concerned.alpha / (concerned.alpha + concerned.beta),
+        lower=lower,
+        upper=upper,
+        chance_now=now.chance[wanted],
+        chance_after=then.chance[wanted],
+        error_now=now.standard_error[wanted],
+        error_after=then.standard_error[wanted],
+    )
+
+
+def _added(values: Ints, place: int, amount: int) -> Ints:
+    changed = values.copy()
+    changed[place] += amount
+    return changed
+
+
+def _arm_belief(columns: ArmColumns, summary: Summary, chances: Chances, place: int) -> ArmBelief:
+    has_chance = bool(chances.offered[place])
+    return ArmBelief(
+        alpha=float(summary.alpha[place]),
+        beta=float(summary.beta[place]),
+        mean=float(summary.mean[place]),
+        lower=float(summary.lower[place]),
+        upper=float(summary.upper[place]),
+        pulls=int(columns.pulls[place]),
+        band=BANDS[summary.band[place]],
+        rank=int(summary.rank[place]),
+        chance=float(chances.chance[place]) if has_chance else None,
+        chance_error=float(chances.standard_error[place]) if has_chance else None,
+    )
+
+
+def _effect(snapshot: Snapshot, order: RewardOrder) -> tuple[int, int, int, bool]:
+    """Success, failure and pulls a reward would add, and whether to the present epoch."""
+    arm_no = reads.listed_arm(snapshot, order.arm)
+    if arm_no is None:
+        raise unknown_arm(snapshot, order.arm)
+    amount = Amount.of(order.reward)
+    success, failure = amount.success_micro, amount.failure_micro
+    if order.run is None:
+        return success, failure, 1, True
+    run = standing_run(snapshot, order.run)
+    flags = admit(snapshot, order, run, arm_no)
+    snapshot.epochs.load([arm_no])
+    is_present = snapshot.epochs.of(arm_no, run.revision) == snapshot.epochs.current(arm_no)
+    if not order.correct:
+        return success, failure, 1, is_present
+    automatic = MICRO if flags & REFERENCED else 0
+    stood = reads.standing_correction(snapshot, run.run_no, arm_no) or (automatic, MICRO - automatic)
+    return success - stood[0], failure - stood[1], 0, is_present
+
+
+def _after_reset(columns: ArmColumns, wanted: Bools, target: Target) -> ArmColumns:
+    uniform = np.full(len(columns), MICRO, dtype=np.int64)
+    alpha, beta = (
+        (uniform, uniform) if target == "uniform" else (columns.prior_alpha_micro, columns.prior_beta_micro)
+    )
+    nothing = np.zeros(len(columns), dtype=np.int64)
+    return replace(
+        columns,
+        base_alpha_micro=np.where(wanted, alpha, columns.base_alpha_micro),
+        base_beta_micro=np.where(wanted, beta, columns.base_beta_micro),
+        success_micro=np.where(wanted, nothing, columns.success_micro),
+        failure_micro=np.where(wanted, nothing, columns.failure_micro),
+        pulls=np.where(wanted, nothing, columns.pulls),
+        inclusions=np.where(wanted, nothing, columns.inclusions),
+    )

@@ -1,0 +1,274 @@
+"""Run: why each arm was in its prompt or left out, what was seen of it, and what would have flipped it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from core.columns import UNKNOWN
+from core.errors import UnknownRun
+from core.flows.context import Context
+from core.guidance import guidance
+from core.observe import reward_of_flag
+from core.policy import settings_hash
+from core.records.arm import ARM_TYPES, arm_type
+from core.records.evidence import Reference, Where
+from core.records.judged import INCLUDED, REFERENCED
+from core.records.observation import Observation
+from core.records.run_page import Cursor, Direction
+from core.records.selection import LEFT_OUT, Decision, Reason, Selection
+from core.records.view import RunFilter, View
+from core.statistics.flip import NO_RANK, Flips, flips, recorded
+from core.store.reads import observations
+from core.store.reads.run_pages import run_page
+from core.store.reads.run_story import (
+    Part,
+    RecordedRun,
+    RunFacts,
+    Source,
+    recorded_run,
+    run_number,
+    tellings,
+)
+from core.store.settings import folded_settings
+from core.store.transaction import Snapshot
+
+_LEDGER_ROWS: Final = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmFlip:
+    """What would have flipped one arm, all else being equal; None = nothing of this kind, or it can't be told.
+
+    Of an arm left out: the least budget that takes it in (``more_than_budget``: it is larger than this one),
+    the highest cost, the last rank, the least draw, the least number of arms. Of an arm that a draw brought in:
+    the first rank and the highest draw that leave it out.
+    """
+
+    budget: int | None = None
+    more_than_budget: int | None = None
+    cost: int | None = None
+    rank: int | None = None
+    draw: float | None = None
+    k: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunArm:
+    """One arm of a run. ``reason`` to ``budget_left`` are None where nothing was decided; ``reward`` is the
+    automatic one, None where nothing was learned; ``where`` and ``excerpt`` are the evidence of a reference.
+    """
+
+    arm: str
+    in_prompt: bool
+    reason: Reason | None
+    rank: int | None
+    draw: float | None
+    token_cost: int | None
+    budget_left: int | None
+    is_drawn: bool
+    flip: ArmFlip | None
+    referenced: bool
+    where: Where | None
+    excerpt: str | None
+    reward: float | None
+    by_hand: tuple[Observation, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStory:
+    """Everything there is to say about one run.
+
+    ``selection`` None: no decisions were recorded. ``replays`` says whether the packer makes the same of the
+    recorded order; ``k`` is the limit on arms that was in force (0 = unlimited, None = not known).
+    ``differs``: arms whose place in the prompt is not what the selection said.
+    """
+
+    facts: RunFacts
+    arms: tuple[RunArm, ...]
+    selection: Selection | None
+    replays: bool | None
+    k: int | None
+    differs: tuple[str, ...]
+    guidance: str | None
+    tellings: tuple[Source, ...]
+    older: str | None
+    newer: str | None
+
+    @cached_property
+    def n_in(self) -> int:
+        return sum(arm.in_prompt for arm in self.arms)
+
+    @cached_property
+    def n_referenced(self) -> int:
+        return sum(arm.referenced for arm in self.arms)
+
+    @cached_property
+    def quoted(self) -> tuple[RunArm, ...]:
+        """Arms whose reference has an excerpt."""
+        return tuple(arm for arm in self.arms if arm.excerpt is not None)
+
+    @cached_property
+    def by_hand(self) -> tuple[tuple[str, Observation], ...]:
+        """What people said of arms in this run, by arm."""
+        return tuple((arm.arm, row) for arm in self.arms for row in arm.by_hand)
+
+
+def run(context: Context, name: str) -> RunStory:
+    """The story of a run, by its uid or number; raises `UnknownRun`.
+
+    A run whose import was undone, and a prompt that nothing answered, have their story too.
+    """
+    with context.reading() as snapshot:
+        run_no = run_number(snapshot, name)
+        if run_no is None:
+            raise UnknownRun(
+                f"There is no run {name[:80]!r} in learner {context.learner!r}.",
+                next_step="Use a uid or number that armscope runs lists.",
+            )
+        return _story(snapshot, recorded_run(snapshot, run_no))
+
+
+def _story(snapshot: Snapshot, told: RecordedRun) -> RunStory:
+    facts = told.facts
+    chosen = told.selection
+    k = None if chosen is None else _limit_in_force(snapshot, chosen)
+    made = None if chosen is None else recorded(chosen, k=k)
+    found = None if made is None else flips(made)
+    arms = _arms(snapshot, told, chosen, found)
+    return RunStory(
+        facts=facts,
+        arms=arms,
+        selection=chosen,
+        replays=None if made is None else made.replays,
+        k=None if made is None else made.k,
+        differs=_differing(arms),
+        guidance=None if chosen is None else guidance(chosen.excluded),
+        tellings=tellings(snapshot, facts.run_no),
+        older=_beside(snapshot, facts, "older"),
+        newer=_beside(snapshot, facts, "newer"),
+    )
+
+
+def _beside(snapshot: Snapshot, facts: RunFacts, direction: Direction) -> str | None:
+    """The run before or after in time."""
+    here = Cursor(facts.at_ms, facts.run_no)
+    page = run_page(snapshot, RunFilter(), View(), cursor=here, direction=direction, limit=1)
+    return page.rows[0].uid if page.rows else None
+
+
+def _limit_in_force(snapshot: Snapshot, chosen: Selection) -> int | None:
+    """The limit on arms a selection was made under: that of the settings whose hash it keeps, if they are found.
+
+    Looked for among the present settings and those of its revision, with the budget it was given; a call may
+    have had a limit of its own, which no log holds.
+    """
+    for settings in (snapshot.settings, folded_settings(snapshot, until_revision=chosen.revision)):
+        for k in (settings.k, 0):
+            tried = msgspec.structs.replace(settings, budget_tokens=chosen.budget_tokens, k=k)
+            if settings_hash(tried) == chosen.settings_hash:
+                return k
+    return None
+
+
+class _Seen(NamedTuple):
+    """What is recorded of the arms of a run, by id."""
+
+    parts: dict[str, Part]
+    references: dict[str, Reference]
+    by_hand: dict[str, list[Observation]]
+
+
+def _arms(
+    snapshot: Snapshot, told: RecordedRun, chosen: Selection | None, found: Flips | None
+) -> tuple[RunArm, ...]:
+    """Every arm that had a part: by rank where there was a selection, else by type and id, those in first."""
+    seen = _seen(snapshot, told)
+    decided = () if chosen is None else chosen.decisions
+    first_drawn = next((at for at, row in enumerate(decided) if row.reason == "draw"), len(decided))
+    ranked = [
+        _arm(row.arm, seen, row, flip=_flip(row, at, found), is_drawn=at >= first_drawn)
+        for at, row in enumerate(decided)
+    ]
+    known = {row.arm for row in decided}
+    others = [_arm(key, seen) for key in seen.parts if key not in known]
+    return (*ranked, *sorted(others, key=_by_part))
+
+
+def _seen(snapshot: Snapshot, told: RecordedRun) -> _Seen:
+    by_hand: dict[str, list[Observation]] = {}
+    for row in observations(snapshot, limit=_LEDGER_ROWS, run_no=told.facts.run_no):
+        by_hand.setdefault(row.arm, []).append(row)
+    return _Seen(
+        parts={part.arm: part for part in told.parts},
+        references={one.arm: one for one in told.references},
+        by_hand=by_hand,
+    )
+
+
+def _by_part(arm: RunArm) -> tuple[bool, int, str]:
+    return not arm.in_prompt, ARM_TYPES.index(arm_type(arm.arm)), arm.arm
+
+
+def _arm(
+    key: str,
+    seen: _Seen,
+    decision: Decision | None = None,
+    *,
+    flip: ArmFlip | None = None,
+    is_drawn: bool = False,
+) -> RunArm:
+    _, flag, cost = seen.parts.get(key, Part(key, 0, None))
+    referenced = bool(flag & REFERENCED)
+    kept = seen.references.get(key, Reference(arm=key, where=usual_place(key))) if referenced else None
+    return RunArm(
+        arm=key,
+        in_prompt=bool(flag & INCLUDED),
+        reason=None if decision is None else decision.reason,
+        rank=None if decision is None else decision.rank,
+        draw=None if decision is None else decision.draw,
+        token_cost=cost if decision is None else decision.token_cost,
+        budget_left=None if decision is None else decision.budget_left,
+        is_drawn=is_drawn,
+        flip=flip,
+        referenced=referenced,
+        where=None if kept is None else kept.where,
+        excerpt=None if kept is None else kept.excerpt,
+        reward=reward_of_flag(flag),
+        by_hand=tuple(seen.by_hand.get(key, ())),
+    )
+
+
+def usual_place(key: str) -> Where:
+    """Where a reference was seen that needs no row of its own."""
+    places: dict[str, Where] = {"tool": "call", "section": "always"}
+    return places.get(arm_type(key), "given")
+
+
+def _flip(decision: Decision, at: int, found: Flips | None) -> ArmFlip | None:
+    if found is None:
+        return None
+    rank = None if found.rank[at] == NO_RANK else int(found.rank[at])
+    draw = None if np.isnan(found.draw[at]) else float(found.draw[at])
+    if decision.included:
+        return ArmFlip(rank=rank, draw=draw)
+    budget, cost, k = int(found.budget[at]), int(found.cost[at]), int(found.k[at])
+    return ArmFlip(
+        rank=rank,
+        draw=draw,
+        budget=None if budget == UNKNOWN else budget,
+        more_than_budget=found.budget_tried if budget == UNKNOWN else None,
+        cost=None if cost == UNKNOWN else cost,
+        k=k or None,
+    )
+
+
+def _differing(arms: Sequence[RunArm]) -> tuple[str, ...]:
+    return tuple(
+        arm.arm for arm in arms if arm.reason is not None and arm.in_prompt == (arm.reason in LEFT_OUT)
+    )

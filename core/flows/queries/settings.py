@@ -1,0 +1,111 @@
+"""Settings: every change of one, and what a change would do to the next prompt and to what is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.columns import ArmColumns, Floats
+from core.flows.context import Context
+from core.flows.queries.chances import simulated
+from core.flows.settings import changed_all
+from core.packing import counted_cost
+from core.permissions import authorise
+from core.records.learner import LearnerSettings
+from core.statistics.summary import Summary, summarise
+from core.store import reads
+from core.store.settings import add_setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingChange:
+    """One change of the past; ``before`` and ``value`` as JSON has them."""
+
+    id: str
+    at_ms: int
+    actor: str
+    name: str
+    before: object
+    value: object
+    undone: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsPreview:
+    """The next prompt and every arm's belief, under the settings in force and under others.
+
+    Arrays are aligned with ``columns``; chances are NaN where none of the latest runs offered the arm. ``n_arms``
+    and ``n_tokens`` are what the next prompt holds on average (tokens of arms; an arm of unknown cost counts what
+    the packer counts it for).
+    """
+
+    before: LearnerSettings
+    after: LearnerSettings
+    columns: ArmColumns
+    summary_before: Summary
+    summary_after: Summary
+    chance_before: Floats
+    chance_after: Floats
+    error_before: Floats
+    error_after: Floats
+    n_arms: tuple[float, float]
+    n_tokens: tuple[float, float]
+
+
+def setting_changes(context: Context, *, limit: int = 100) -> tuple[SettingChange, ...]:
+    """The latest changes of settings, newest first."""
+    with context.reading() as snapshot:
+        rows = reads.setting_rows(snapshot, limit)
+    return tuple(
+        SettingChange(
+            id=f"setting-{row.number}",
+            at_ms=row.at_ms,
+            actor=row.actor,
+            name=row.name,
+            before=row.before,
+            value=row.value,
+            undone=row.undone,
+        )
+        for row in rows
+    )
+
+
+def preview_settings(context: Context, changes: Mapping[str, object]) -> SettingsPreview:
+    """What settings would change; raises what `change_all` would raise, and changes nothing."""
+    authorise(context.actor, "settings")
+    with context.reading() as snapshot:
+        before = snapshot.settings
+        columns = reads.arm_columns(snapshot)
+        candidates = reads.candidates(snapshot, columns)
+    after = changed_all(before, changes)
+    moved = columns
+    if after.priors != before.priors or after.mode != before.mode:
+        moved, after = _rehearsed(context, after, changes)
+    summary = summarise(columns)
+    now, then = simulated(columns, before, candidates), simulated(moved, after, candidates)
+    cost = np.asarray(counted_cost(columns.token_cost), dtype=np.float64)
+    return SettingsPreview(
+        before=before,
+        after=after,
+        columns=columns,
+        summary_before=summary,
+        summary_after=summary if moved is columns else summarise(moved, earlier=summary),
+        chance_before=now.chance,
+        chance_after=then.chance,
+        error_before=now.standard_error,
+        error_after=then.standard_error,
+        n_arms=(float(now.expected.sum()), float(then.expected.sum())),
+        n_tokens=(float(now.expected @ cost), float(then.expected @ cost)),
+    )
+
+
+def _rehearsed(
+    context: Context, wanted: LearnerSettings, changes: Mapping[str, object]
+) -> tuple[ArmColumns, LearnerSettings]:
+    """Arms and settings as the change would leave them: a prior moves arms, a mode brings its seeds."""
+    with context.rehearsing("settings") as txn:
+        for name in changes:
+            add_setting(txn, name, getattr(wanted, name))
+        return reads.arm_columns(txn), txn.settings

@@ -1,0 +1,128 @@
+"""Status: a learner in one answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from core.columns import ArmColumns
+from core.flows.context import Context
+from core.flows.queries.judgement import lately_in
+from core.flows.queries.savings import savings_in
+from core.records.judgement import JUDGEMENTS, JudgementName
+from core.records.learner import Mode
+from core.records.run import Phase
+from core.records.times import iso
+from core.records.view import View
+from core.statistics import savings as savings_of
+from core.statistics.judgement import alarms, stale_arms
+from core.store import reads
+from core.store.files import files_of, is_open_to_others
+from core.store.transaction import Snapshot
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """Baseline against selected runs; intervals are of 95 %, for one look, and None where there is none.
+
+    ``truncated_runs`` of the baseline runs left arms out. ``savings_percent`` is the plain figure,
+    ``capped_savings_percent`` the one that ``verdict`` rests on.
+    """
+
+    baseline_runs: int
+    selected_runs: int
+    baseline_avg_tokens: float | None
+    selected_avg_tokens: float | None
+    savings_percent: float | None
+    interval: tuple[float, float] | None
+    truncated_runs: int
+    typical_savings_percent: float | None
+    typical_interval: tuple[float, float] | None
+    capped_savings_percent: float | None
+    capped_interval: tuple[float, float] | None
+    verdict: savings_of.SavingsVerdict
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown.
+
+    ``need_a_look``: how many arms do, by the name of what they are judged to be. ``open_to_others``: files of the
+    database that other users of this machine can read.
+    """
+
+    database: str
+    learner: str
+    phase: Phase
+    mode: Mode
+    runs: int
+    observed: int
+    skipped: dict[str, int]
+    empty: int
+    arms: int
+    pulls: int
+    need_a_look: dict[JudgementName, int]
+    tokens: int
+    baseline: Baseline
+    revision: int
+    first_run: str | None
+    last_run: str | None
+    open_to_others: tuple[str, ...]
+
+
+def status(context: Context) -> Status:
+    """A learner in one answer."""
+    with context.reading() as snapshot:
+        totals = reads.totals(snapshot)
+        columns = reads.arm_columns(snapshot)
+        saved = savings_in(snapshot, reads.usage_columns(snapshot), len(columns), View()).overall
+        need_a_look = _need_a_look(snapshot, columns)
+    return Status(
+        database=str(context.store.path),
+        learner=context.learner,
+        phase=snapshot.settings.phase,
+        mode=snapshot.settings.mode,
+        runs=totals.runs,
+        observed=totals.observed,
+        skipped=totals.skipped,
+        empty=totals.empty,
+        arms=len(columns),
+        pulls=int(columns.pulls.sum()),
+        need_a_look=need_a_look,
+        tokens=totals.tokens,
+        baseline=_baseline(saved),
+        revision=snapshot.revision,
+        first_run=iso(totals.first_at_ms),
+        last_run=iso(totals.last_at_ms),
+        open_to_others=tuple(str(file) for file in files_of(context.store.path) if is_open_to_others(file)),
+    )
+
+
+def _need_a_look(snapshot: Snapshot, columns: ArmColumns) -> dict[JudgementName, int]:
+    lately = lately_in(snapshot, columns, View())
+    found = Counter(
+        alarms(columns, lately.changes, stale_arms(columns, lately.inclusions, lately.end_ms)).values()
+    )
+    return {name: found[name] for name in JUDGEMENTS if name in found}
+
+
+def _baseline(saved: savings_of.Comparison) -> Baseline:
+    return Baseline(
+        baseline_runs=saved.baseline.n_runs,
+        selected_runs=saved.selected.n_runs,
+        baseline_avg_tokens=saved.baseline.mean_tokens,
+        selected_avg_tokens=saved.selected.mean_tokens,
+        savings_percent=saved.saved_percent.value,
+        interval=_limits(saved.saved_percent),
+        truncated_runs=saved.baseline.n_truncated,
+        typical_savings_percent=saved.typical_percent.value,
+        typical_interval=_limits(saved.typical_percent),
+        capped_savings_percent=saved.capped_percent.value,
+        capped_interval=_limits(saved.capped_percent),
+        verdict=saved.verdict,
+    )
+
+
+def _limits(estimate: savings_of.Estimate) -> tuple[float, float] | None:
+    if estimate.lower is None or estimate.upper is None:
+        return None
+    return estimate.lower, estimate.upper

@@ -1,0 +1,88 @@
+"""Undoing: what taking an act back, or letting it stand again, would change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.columns import ArmColumns
+from core.flows.context import Context
+from core.flows.undo import redo_in, undo_in
+from core.store import reads
+
+SHOWN_ARMS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedArm:
+    """An arm that would move; pulls and mean before and after, None where it would not be listed."""
+
+    key: str
+    pulls: tuple[int | None, int | None]
+    mean: tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndoPreview:
+    """Counts before and after; ``moved`` are the arms that would move most, ``n_moved`` how many would."""
+
+    act: str
+    again: bool
+    n_runs: tuple[int, int]
+    n_arms: tuple[int, int]
+    n_pulls: tuple[int, int]
+    settings: tuple[str, ...]
+    n_moved: int
+    moved: tuple[MovedArm, ...]
+
+
+def preview_undo(context: Context, act_id: str, *, again: bool = False) -> UndoPreview:
+    """What `undo` (or, ``again``, `redo`) of an act would change; nothing is changed.
+
+    Raises what they would raise. It is done and taken back, so it takes as long as the act itself.
+    """
+    with context.rehearsing("undo_own") as txn:
+        runs, columns, settings = reads.totals(txn).runs, reads.arm_columns(txn), txn.settings
+        if again:
+            redo_in(txn, context.actor, act_id)
+        else:
+            undo_in(txn, context.actor, act_id)
+        after, moved_settings = reads.arm_columns(txn), txn.settings
+        runs_after = reads.totals(txn).runs
+    moved = _moved(columns, after)
+    return UndoPreview(
+        act=act_id,
+        again=again,
+        n_runs=(runs, runs_after),
+        n_arms=(len(columns), len(after)),
+        n_pulls=(int(columns.pulls.sum()), int(after.pulls.sum())),
+        settings=tuple(
+            name
+            for name in settings.__struct_fields__
+            if getattr(settings, name) != getattr(moved_settings, name)
+        ),
+        n_moved=len(moved),
+        moved=tuple(moved[:SHOWN_ARMS]),
+    )
+
+
+def _moved(before: ArmColumns, after: ArmColumns) -> list[MovedArm]:
+    """Arms whose pulls or mean differ, those with the most pulls gained or lost first."""
+    known, later = _states(before), _states(after)
+    nothing = (None, None)
+    found = [
+        MovedArm(
+            key=key,
+            pulls=(known.get(key, nothing)[0], later.get(key, nothing)[0]),
+            mean=(known.get(key, nothing)[1], later.get(key, nothing)[1]),
+        )
+        for key in sorted(known.keys() | later.keys())
+        if known.get(key) != later.get(key)
+    ]
+    return sorted(found, key=lambda arm: -abs((arm.pulls[1] or 0) - (arm.pulls[0] or 0)))
+
+
+def _states(columns: ArmColumns) -> dict[str, tuple[int, float]]:
+    means = np.asarray(columns.alpha / (columns.alpha + columns.beta), dtype=np.float64)
+    return dict(zip(columns.keys, zip(columns.pulls.tolist(), means.tolist(), strict=True), strict=True))

@@ -1,0 +1,48 @@
+"""Verify: every cache against the fold of its facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.errors import StoreDamaged
+from core.flows.context import Context
+from core.flows.steps import Progress, Steps
+from core.store import reads
+from core.store.check import PASSES, differences
+from core.store.damage import Difference, damage, said
+from core.store.failures import damaged
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """Whether every cache equals the fold of its facts; ``found`` holds the first differences."""
+
+    clean: bool
+    learners: tuple[str, ...]
+    n_differences: int
+    found: tuple[tuple[str, Difference], ...]
+
+    def problem(self, database: Path) -> StoreDamaged:
+        """What was found, as the one error."""
+        return damaged(database, f"{self.n_differences:,} differences, the first: {said(self.found[0][1])}")
+
+
+def verify(context: Context, *, limit: int = 100, progress: Progress | None = None) -> Verification:
+    """Recompute every cache of every learner from the facts, and compare; ``progress`` is told of runs."""
+    found: list[tuple[str, Difference]] = []
+    n_differences = 0
+    with context.reading() as snapshot:
+        names = reads.learners(snapshot)
+        learners = [snapshot.of(name) for name in names]
+        steps = Steps(PASSES * sum(reads.run_count(learner) for learner in learners), progress)
+        checks = [("", damage(snapshot))]
+        checks += [(learner.name, differences(learner, steps.take)) for learner in learners]
+        for name, check in checks:
+            for difference in check:
+                n_differences += 1
+                if len(found) < limit:
+                    found.append((name, Difference(*map(str, difference))))
+    return Verification(
+        clean=not n_differences, learners=names, n_differences=n_differences, found=tuple(found)
+    )

@@ -1,0 +1,91 @@
+"""Drop: files that arrive as bytes, say from a browser → the importer, by way of a private folder.
+
+Their names are only told, never used as paths. The folder is gone when the import has ended, however it ended.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from core.errors import InvalidInput
+from core.flows.context import Context
+from core.flows.importing import ImportAnswer, Progress, import_files
+from core.formats import Limits
+from core.formats.spool import Spool, told_name
+from core.permissions import authorise
+from core.records.run import Phase, Unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uploaded:
+    """A file as it came: its name is foreign text."""
+
+    name: str
+    size_bytes: int
+    content: IO[bytes] = field(repr=False)
+
+
+def import_uploaded(
+    context: Context,
+    files: Sequence[Uploaded],
+    *,
+    tools: Uploaded | None = None,
+    format: str | None = None,
+    unit: Unit | None = None,
+    phase: Phase | None = None,
+    at_most_bytes: int,
+    progress: Progress | None = None,
+) -> ImportAnswer:
+    """Import files as `import_files` does, all of them as one act; an unreadable one among several is named.
+
+    Raises `InvalidInput` where they are more than ``at_most_bytes`` together, before anything is read.
+    """
+    authorise(context.actor, "ingest")
+    _refuse_too_much(files, at_most_bytes)
+    with Spool(Limits()) as spool, Spool(Limits()) as aside:
+        names = {_put(file, spool): told_name(file.name) for file in files}
+        paths = list(names)[:1] if len(files) == 1 else [spool.folder]
+        tools_file = None
+        if tools is not None:
+            tools_file = _put(tools, aside)
+            names[tools_file] = told_name(tools.name)
+        return import_files(
+            context,
+            paths,
+            format=format,
+            unit=unit,
+            tools_file=tools_file,
+            phase=phase,
+            progress=progress,
+            names=names,
+        )
+
+
+def _refuse_too_much(files: Sequence[Uploaded], at_most_bytes: int) -> None:
+    if not files:
+        raise InvalidInput("There must be a file to import, got none.", next_step="Choose one or more files.")
+    n_bytes = sum(file.size_bytes for file in files)
+    if n_bytes > at_most_bytes:
+        raise InvalidInput(
+            f"Files must be {at_most_bytes // 1_000_000:,} MB together or less here, got "
+            f"{n_bytes / 1_000_000:,.0f} MB.",
+            next_step="Import fewer at a time, or larger ones with the command armscope import FILE.",
+        )
+
+
+def _put(file: Uploaded, spool: Spool) -> Path:
+    file.content.seek(0)
+    try:
+        place = spool.place(file.name)
+        with place.open("xb") as target:
+            shutil.copyfileobj(file.content, target)
+    except OSError as problem:
+        raise InvalidInput(
+            f"The files must fit into the folder for temporary files, got: {problem.strerror}.",
+            next_step="Make room there, or import them with the command armscope import FILE.",
+        ) from problem
+    return place

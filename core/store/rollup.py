@@ -1,0 +1,247 @@
+"""Rollup: facts → what they add to the rollups. Pure, additive, exact.
+
+A rollup is a sum, so it has a difference: what a change does to the caches is what the facts say after it
+less what they said before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import add
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+
+from core.columns import UNKNOWN, Floats, Ints, log_micro, token_bucket
+from core.records.arm import MICRO
+from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.times import DAY_HOURS, HOUR_MS
+
+_PART_BITS: Final = 32
+_PART: Final = 1 << _PART_BITS
+_PART_MASK: Final = _PART - 1
+_HALF: Final = MICRO // 2
+
+Place = TypeVar("Place")
+
+ArmHour = tuple[int, int, int]
+"""hour, arm number, epoch"""
+
+ArmDay = tuple[int, int, int]
+"""arm number, epoch, day"""
+
+UsageHour = tuple[int, str, str, str, str, str, int, int]
+"""hour (or day), class, model, channel, status, outcome, baseline probability in millionths, bucket"""
+
+USAGE_SUMS: Final = (
+    "n",
+    "n_truncated",
+    "tokens",
+    "tokens_squared_high",
+    "tokens_squared_low",
+    "log_micro",
+    "log_squared_micro",
+    "n_timed",
+    "duration_ms",
+    "duration_squared_high",
+    "duration_squared_low",
+)
+"""What a row of usage adds up, in the order of its columns."""
+
+
+class RunFacts(NamedTuple):
+    """What the usage rollup needs of one run."""
+
+    at_ms: int | None
+    run_class: str
+    model: str | None
+    channel: str | None
+    status: str
+    outcome: str
+    tokens: int | None
+    duration_ms: int | None
+    prob_micro: int
+    truncated: bool
+
+
+class Rollup:
+    """Sums by arm, epoch and hour, and by hour and kind of run.
+
+    ``arms`` values are [inclusions, pulls, success, failure]; ``usage`` values follow the columns of
+    ``usage_hour``; ``last`` holds the time of the newest counted observation of an arm in an epoch.
+    """
+
+    def __init__(self) -> None:
+        self.arms: dict[ArmHour, list[int]] = {}
+        self.usage: dict[UsageHour, list[int]] = {}
+        self.last: dict[tuple[int, int], int] = {}
+
+    def add(self, place: ArmHour, *amounts: int) -> None:
+        """Add [inclusions, pulls, success, failure] at one place."""
+        sums = self.arms.get(place)
+        if sums is None:
+            self.arms[place] = list(amounts)
+            return
+        for index, amount in enumerate(amounts):
+            sums[index] += amount
+
+    def saw(self, arm_no: int, epoch: int, at_ms: int | None) -> None:
+        """Note that an observation of this time counts."""
+        if at_ms is not None and at_ms > self.last.get((arm_no, epoch), UNKNOWN):
+            self.last[arm_no, epoch] = at_ms
+
+    def add_observation(
+        self, place: ArmHour, pulls: int, success_micro: int, failure_micro: int, at_ms: int
+    ) -> None:
+        """Add one row of the ledger."""
+        self.add(place, 0, pulls, success_micro, failure_micro)
+        if pulls:  # a carried belief may be all seed and no pull
+            self.saw(place[1], place[2], at_ms)
+
+    def add_outcomes(
+        self,
+        arm_nos: Sequence[int],
+        epochs: Sequence[int],
+        hour: int,
+        flags: Sequence[bytes],
+        last_at_ms: int | None,
+    ) -> None:
+        """Add many runs of one hour that had the same arms in the prompt: one row of flags a run.
+
+        ``last_at_ms`` is the end of the newest of them that was observed.
+        """
+        for arm_no, epoch, (n_in, n_seen, n_used) in zip(arm_nos, epochs, _counted(flags), strict=True):
+            if n_in:
+                self.add((hour, arm_no, epoch), n_in, n_seen, n_used * MICRO, (n_seen - n_used) * MICRO)
+            if n_seen:
+                self.saw(arm_no, epoch, last_at_ms)
+
+    def add_run(self, run: RunFacts) -> None:
+        """Add one run to the usage rollup (a prompt that nothing answered too, under its own outcome)."""
+        # One pass with few calls: there may be hundreds of thousands of runs.
+        at_ms, run_class, model, channel, status, outcome, tokens, duration_ms, prob, truncated = run
+        hour = UNKNOWN if at_ms is None else at_ms // HOUR_MS
+        place = (
+            hour,
+            run_class,
+            model or "",
+            channel or "",
+            status,
+            outcome,
+            prob,
+            token_bucket(tokens),
+        )
+        sums = self.usage.get(place)
+        if sums is None:
+            sums = self.usage[place] = [0] * len(USAGE_SUMS)
+        sums[0] += 1
+        sums[1] += truncated
+        if tokens is not None:
+            square, log = tokens * tokens, log_micro(tokens)
+            sums[2] += tokens
+            sums[3] += square >> _PART_BITS
+            sums[4] += square & _PART_MASK
+            sums[5] += log
+            sums[6] += (log * log + _HALF) // MICRO
+        if duration_ms is not None:
+            square = duration_ms * duration_ms
+            sums[7] += 1
+            sums[8] += duration_ms
+            sums[9] += square >> _PART_BITS
+            sums[10] += square & _PART_MASK
+
+    def arm_days(self) -> dict[ArmDay, list[int]]:
+        """``arms`` by day instead of hour; days whose hours cancel out vanish."""
+        days: dict[ArmDay, list[int]] = {}
+        for (hour, arm_no, epoch), (inclusions, pulls, success, failure) in self.arms.items():
+            sums = days.setdefault((arm_no, epoch, hour // DAY_HOURS), [0, 0, 0, 0])
+            sums[0] += inclusions
+            sums[1] += pulls
+            sums[2] += success
+            sums[3] += failure
+        return {place: sums for place, sums in days.items() if any(sums)}
+
+    def usage_days(self) -> dict[UsageHour, list[int]]:
+        """``usage`` by day instead of hour; days whose hours cancel out vanish."""
+        days: dict[UsageHour, list[int]] = {}
+        for at, amounts in self.usage.items():
+            place = (at[0] // DAY_HOURS, *at[1:])
+            sums = days.get(place)
+            days[place] = list(amounts) if sums is None else list(map(add, sums, amounts))
+        return {place: sums for place, sums in days.items() if any(sums)}
+
+    def minus(self, other: Rollup) -> Rollup:
+        """What is left of this rollup when the other is taken away; places without a difference vanish."""
+        rest = Rollup()
+        rest.arms = _difference(self.arms, other.arms)
+        rest.usage = _difference(self.usage, other.usage)
+        return rest
+
+
+def _counted(flags: Sequence[bytes]) -> Iterable[tuple[int, int, int]]:
+    """How often each place was included, observed, and observed and referenced."""
+    if len(flags) == 1:  # arrays pay from about five runs on
+        return [_COUNTS[flag] for flag in flags[0]]
+    table = np.frombuffer(b"".join(flags), dtype=np.uint8).reshape(len(flags), -1)
+    included = np.count_nonzero(table & INCLUDED, axis=0).tolist()
+    observed = np.count_nonzero(table & OBSERVED, axis=0).tolist()
+    rewarded = np.count_nonzero((table & _REWARDED) == _REWARDED, axis=0).tolist()
+    return zip(included, observed, rewarded, strict=True)
+
+
+_REWARDED: Final = OBSERVED | REFERENCED
+_COUNTS: Final = tuple(
+    (int(flag & INCLUDED > 0), int(flag & OBSERVED > 0), int(flag & _REWARDED == _REWARDED))
+    for flag in range(256)
+)
+
+
+def hour_of(at_ms: int | None) -> int:
+    """The hour a time falls in, counted since 1970 UTC; -1 = unknown.
+
+    >>> hour_of(None), hour_of(7_200_000)
+    (-1, 2)
+    """
+    return UNKNOWN if at_ms is None else at_ms // HOUR_MS
+
+
+def prob_micro(prob: float) -> int:
+    """A probability in millionths, to the nearest.
+
+    >>> prob_micro(0.05)
+    50000
+    """
+    return round(prob * MICRO)
+
+
+def joined(high: Ints, low: Ints) -> Floats:
+    """Sums of squares from their two parts, rounded once: each part is below 2**53.
+
+    >>> joined(np.array([1]), np.array([5]))
+    array([4.2949673e+09])
+    """
+    return high.astype(np.float64) * _PART + low
+
+
+def _difference(left: dict[Place, list[int]], right: dict[Place, list[int]]) -> dict[Place, list[int]]:
+    rest = {place: list(amounts) for place, amounts in left.items()}
+    for place, amounts in right.items():
+        sums = rest.setdefault(place, [0] * len(amounts))
+        for index, amount in enumerate(amounts):
+            sums[index] -= amount
+    return {place: amounts for place, amounts in rest.items() if any(amounts)}
+
+
+def merged(rollups: Iterable[Rollup]) -> Rollup:
+    """The sum of several rollups."""
+    whole = Rollup()
+    for rollup in rollups:
+        for place, amounts in rollup.arms.items():
+            whole.add(place, *amounts)
+        for usage_place, amounts in rollup.usage.items():
+            sums = whole.usage.setdefault(usage_place, [0] * len(USAGE_SUMS))
+            for index, amount in enumerate(amounts):
+                sums[index] += amount
+        for (arm_no, epoch), at_ms in rollup.last.items():
+            whole.saw(arm_no, epoch, at_ms)
+    return whole
