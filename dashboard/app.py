@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import get_args
 
 _HERE = Path(__file__).resolve().parent
 if str(_HERE.parent) not in sys.path:
@@ -16,7 +15,6 @@ if str(_HERE.parent) not in sys.path:
 
 import streamlit as st  # noqa: E402 - the path comes first
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer  # noqa: E402
-from streamlit.navigation.page import Page  # noqa: E402
 
 from core.errors import ArmscopeError  # noqa: E402
 from core.flows.queries import Frame  # noqa: E402
@@ -24,7 +22,8 @@ from core.permissions import may  # noqa: E402
 from core.records.actor import Actor  # noqa: E402
 from dashboard import acting, loading, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
-from dashboard.widgets import address, ways  # noqa: E402
+from dashboard.pages import OVERVIEW  # noqa: E402
+from dashboard.widgets import address, navigation  # noqa: E402
 from dashboard.widgets.frame import brand, filters, role, window  # noqa: E402
 from dashboard.widgets.frame.flash import show_flashes, undo_last  # noqa: E402
 from dashboard.widgets.frame.status import status  # noqa: E402
@@ -51,7 +50,7 @@ def main() -> None:
     except ArmscopeError as problem:
         _cannot_open(problem)
         return
-    page = st.navigation(_pages(context.actor), position="top")
+    page = st.navigation(navigation.shown_to(context.actor, presenting=window.presenting()), position="top")
     address.put_back(page.url_path)
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=FRAME, wrap=not window.compact()
@@ -71,25 +70,12 @@ def main() -> None:
         _standing(context.actor, first, chosen.behind)
     style(look, presenting=window.presenting())
     show_flashes()
-    tour(page.url_path or "overview")
+    tour(page.url_path or OVERVIEW.name)
     with panel("This page", still="the other pages still work"):
         page.run()
     if not window.presenting():
         _footer(first)
     acting.page_is_drawn()
-
-
-def _pages(actor: Actor) -> dict[str, list[Page]]:
-    """What is in the navigation; hiding is not permission, the flows decide."""
-    shown = [ways.page(name) for name in ways.OPEN_TO_ALL]
-    if window.presenting():
-        # An address copied from somebody at work is none the less one of ours.
-        hidden = [ways.left_out(name) for name in get_args(ways.PageName) if name not in ways.OPEN_TO_ALL]
-        return {"": [*shown, *hidden]}
-    if may(actor, "reward"):
-        shown.append(ways.page("rewards"))
-    manage = [ways.page("reset")] if may(actor, "reset") else []
-    return {"": shown, "Manage": [*manage, ways.page("data"), ways.page("settings")]}
 
 
 def _standing(actor: Actor, frame: Frame, behind: PopoverContainer | None) -> None:
@@ -114,8 +100,7 @@ def _footer(frame: Frame) -> None:
 
 
 def _cannot_open(problem: ArmscopeError) -> None:
-    # All of them: an address of another page is none the less one of ours.
-    st.navigation([ways.page(name) for name in get_args(ways.PageName)], position="hidden")
+    st.navigation(navigation.every(), position="hidden")
     st.title("The data cannot be opened.", anchor=False)
     st.markdown(f":gray[{wording.literal(problem.problem)}]")
     with st.container(border=True):

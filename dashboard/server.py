@@ -13,7 +13,7 @@ from asyncio.trsock import TransportSocket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
@@ -27,10 +27,10 @@ from streamlit.runtime import app_session
 
 from dashboard.configuration import PACKAGE, options, own_names
 from dashboard.handles import keep_sessions, quieten, raise_limit, sessions_allowed
+from dashboard.pages import OVERVIEW, PAGES
 from dashboard.start_page import start_page
 from dashboard.widgets.browser import BROWSER_COOKIE
 from dashboard.widgets.frame.window import WIDTH_COOKIE
-from dashboard.widgets.ways import PageName
 
 _INLINE: Final = " ".join(f"'sha256-{digest}'" for digest in start_page().scripts)
 """The scripts inside the page itself, which the policy lets run and no other."""
@@ -252,8 +252,8 @@ def make_app() -> st.App:
         PACKAGE / "app.py",
         lifespan=warm,
         routes=[
-            Route("/overview", _to_the_start),
-            *(Route(f"/{name}", _start) for name in ("", *get_args(PageName)) if name != "overview"),
+            Route(f"/{OVERVIEW.name}", _to_the_start),
+            *(Route(f"/{name}", _start) for name in ("", *(page.name for page in PAGES if page != OVERVIEW))),
         ],
         middleware=[Middleware(Promptly), Middleware(SafeHeaders), Middleware(OwnPages), Middleware(Width)],
     )

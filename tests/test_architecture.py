@@ -18,6 +18,7 @@ import pytest
 import core
 from core import errors
 from core.errors import ArmscopeError
+from dashboard.pages import PAGES
 from tests.conftest import ROOT
 
 STAGES: list[set[str]] = [
@@ -177,9 +178,10 @@ def test_only_the_store_talks_to_the_database(path: Path) -> None:
 
 def test_what_a_page_shows_knows_no_other_page() -> None:
     """A folder of widgets stands on what all pages share, which stands on no folder; pages meet in addresses only."""
-    pages = {path.stem for path in source_files("dashboard/app_pages")} - {"__init__"}
+    files = {path.stem for path in source_files("dashboard/app_pages")} - {"__init__"}
+    assert files == {page.name for page in PAGES}
     folders = {path.parent.name for path in source_files("dashboard/widgets")} - {"widgets"}
-    assert folders == pages | {"frame"}
+    assert folders <= files | {"frame"}
     for path in source_files("dashboard/widgets"):
         own = {"widgets", path.parent.name}
         for found in imports_of(path):

@@ -9,9 +9,10 @@ from pathlib import Path
 import streamlit as st
 
 from core.settings import DEFAULT_LEARNER, default_database
-from dashboard import loading
+from dashboard import loading, pages
+from dashboard.pages import Page
 from dashboard.sentences import Sentence
-from dashboard.widgets.ways import PageName, way
+from dashboard.widgets.navigation import link
 from dashboard.widgets.words import muted, section, sentence, small_table
 
 
@@ -22,7 +23,7 @@ def empty(
     rows: Mapping[str, Sequence[object]],
     to_do: str,
     shell: str | None,
-    place: tuple[PageName, str] | None = None,
+    place: tuple[Page, str] | None = None,
 ) -> None:
     """The sentence says what cannot be said; left what is needed, right the one thing to do.
 
@@ -42,7 +43,7 @@ def empty(
             if shell is not None:
                 st.code(shell, language=None, wrap_lines=True)
             if place is not None:
-                way(*place)
+                link(*place)
 
 
 def no_arms(page_needs: str) -> None:
@@ -66,7 +67,7 @@ def no_arms(page_needs: str) -> None:
         shell=None if filtered else command("import ~/.claude/projects"),
         place=None
         if filtered or not loading.reading().may("ingest")
-        else ("data", "Drop files here instead"),
+        else (pages.DATA, "Drop files here instead"),
     )
 
 

@@ -8,9 +8,10 @@ from typing import Any, Final, NoReturn
 import streamlit as st
 
 from core.records.run_page import RunRow
+from dashboard import pages
 from dashboard.figures import theme
 from dashboard.figures.drawn import Drawn
-from dashboard.widgets import address, ways
+from dashboard.widgets import address, navigation
 
 _OPENED: Final = "armscope opened"
 
@@ -23,13 +24,13 @@ def fresh(name: str) -> str:
 def open_arm(arm: str) -> NoReturn:
     """Go to the page of an arm, filters and all."""
     _count()
-    ways.go("arm", **{address.ARM: arm})
+    navigation.go(pages.ARM, **{address.ARM: arm})
 
 
 def open_run(run: str) -> NoReturn:
     """Go to the page of a run, filters and all."""
     _count()
-    ways.go("run", **{address.RUN: run})
+    navigation.go(pages.RUN, **{address.RUN: run})
 
 
 def _count() -> None:

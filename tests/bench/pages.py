@@ -19,21 +19,12 @@ from core.records.view import RunFilter, View
 from core.store.reads import arm_columns, counts_by_day, totals, usage_columns
 from core.store.reads.run_pages import run_page
 from core.store.transaction import Snapshot
+from dashboard import pages
 from tests.bench.harness import Row, Scale, pairs
 from tests.bench.worlds import MINUTE_MS, START_MS, context_at, runs
 from tests.conftest import ROOT
 
-PAGES: Final = (
-    "overview",
-    "posteriors",
-    "confidence",
-    "savings",
-    "runs",
-    "rewards",
-    "reset",
-    "data",
-    "settings",
-)
+PAGES: Final = tuple(page.name for page in pages.PAGES if not page.is_hidden)
 _APP: Final = ROOT / "dashboard" / "app.py"
 _BATCH: Final = 20_000
 _PAGE: Final = 50

@@ -19,7 +19,8 @@ from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Usage
 from core.statistics.overview import AttentionKind
 from dashboard import wording
-from dashboard.widgets import address, ways
+from dashboard.pages import PAGES
+from dashboard.widgets import address
 from dashboard.widgets.overview import attention
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, world
@@ -117,8 +118,8 @@ def test_imported_runs_alone_say_what_is_known_and_claim_nothing(open_page: Open
 
 
 def test_whatever_needs_a_look_has_a_page() -> None:
-    assert set(attention.PAGES) == set(get_args(AttentionKind))
-    assert set(attention.PAGES.values()) <= set(get_args(ways.PageName))
+    assert set(attention.SEEN_ON) == set(get_args(AttentionKind))
+    assert set(attention.SEEN_ON.values()) <= set(PAGES)
 
 
 def test_a_presentation_links_to_its_own_pages_only(open_page: Open, database: Path) -> None:

@@ -6,22 +6,16 @@ from typing import Final
 
 from playwright.sync_api import Page
 
+from dashboard.pages import PAGES, Named
 from tests.journeys.visit import Visit
 
-ADDRESSES: Final[dict[str, dict[str, str]]] = {
-    "overview": {},
-    "posteriors": {},
-    "arm": {"arm": "tool:fs:Read"},
-    "confidence": {},
-    "savings": {},
-    "runs": {},
-    "run": {"run": "run-7"},
-    "rewards": {"reward_arm": "tool:fs:Read"},
-    "reset": {},
-    "data": {},
-    "settings": {},
+_EXAMPLES: Final[dict[Named, str]] = {"arm": "tool:fs:Read", "run": "run-7"}
+"""Of the arms and runs of `world`."""
+
+ADDRESSES: Final = {
+    page.name: {parameter: _EXAMPLES[named] for parameter, named in page.names.items()} for page in PAGES
 }
-"""What each page has to be told, on the arms and runs of `world`."""
+"""What each page has to be told."""
 
 _CUT_OFF: Final = """
 () => {

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.journeys.conftest import Come
 from tests.journeys.server import Served
-from tests.journeys.visit import PAGES, Visit
+from tests.journeys.visit import IN_VIEW, Visit
 
 pytestmark = pytest.mark.browser
 
@@ -51,8 +51,8 @@ def test_an_address_sets_the_filters_and_follows_them(come: Come, served: Served
 
 def test_a_hostile_address_shows_the_page_as_without_it(come: Come, served: Served) -> None:
     visit = come(served).open()
-    expected = {name: visit.go(name).heading() for name in PAGES}
-    for name in PAGES:
+    expected = {name: visit.go(name).heading() for name in IN_VIEW}
+    for name in IN_VIEW:
         visit.open(name, **dict.fromkeys(_PARAMETERS, _JUNK))
         expect(visit.title()).to_have_text(expected[name])
         expect(visit.page.locator("img[src=x]")).to_have_count(0)

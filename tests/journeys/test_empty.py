@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.journeys.conftest import Come
 from tests.journeys.server import Served, fields, run, serving
-from tests.journeys.visit import PAGES, Visit
+from tests.journeys.visit import IN_VIEW, Visit
 from tests.journeys.world import session_file
 
 pytestmark = pytest.mark.browser
@@ -27,7 +27,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterat
 
 def test_an_empty_context_says_what_to_do_and_fills_when_data_come(come: Come, empty: Served) -> None:
     visit = come(empty).open()
-    for name in PAGES:
+    for name in IN_VIEW:
         visit.go(name)
         says_what_is_missing(visit, name, f"armscope --database {shlex.quote(str(empty.database))}")
         visit.check()

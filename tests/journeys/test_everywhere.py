@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_args
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from dashboard.widgets.ways import PageName
 from tests.journeys.axe import findings
 from tests.journeys.conftest import Come
 from tests.journeys.everywhere import ADDRESSES, cut_off, open_page
@@ -32,10 +30,6 @@ def empty(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterat
     """A dashboard on a database that holds nothing."""
     with serving(tmp_path_factory.mktemp("empty")) as server:
         yield server
-
-
-def test_every_page_is_looked_at() -> None:
-    assert set(ADDRESSES) == set(get_args(PageName))
 
 
 @pytest.mark.parametrize(("width", "dark"), _LOOKS)

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from tests.journeys.conftest import Come
 from tests.journeys.server import Served, serving
-from tests.journeys.visit import PAGES, Visit
+from tests.journeys.visit import IN_VIEW, Visit
 from tests.journeys.world import HOSTILE, LONGEST, run_lines
 
 pytestmark = pytest.mark.browser
@@ -30,7 +30,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iter
 
 def test_hostile_ids_are_text_on_every_page(come: Come, hostile: Served) -> None:
     visit = come(hostile).open()
-    for name in PAGES:
+    for name in IN_VIEW:
         visit.go(name)
         nothing_is_injected(visit)
     visit.go("posteriors")

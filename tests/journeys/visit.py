@@ -12,7 +12,12 @@ from urllib.parse import urlencode
 import numpy as np
 from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page, expect
 
-PAGES: Final = ("overview", "posteriors", "confidence", "savings", "rewards", "reset")
+from dashboard.pages import PAGES
+
+_BEFORE_RUNS: Final = {"data", "settings"}
+"""Of use before the first run is there."""
+IN_VIEW: Final = tuple(page.name for page in PAGES if not page.is_hidden and page.name not in _BEFORE_RUNS)
+"""Pages of the navigation that show what was recorded."""
 SETTLED: Final = (
     "[data-testid=stApp][data-test-script-state=notRunning][data-test-connection-state=CONNECTED]"
 )
@@ -67,11 +72,12 @@ class Visit:
 
     def go(self, name: str) -> Visit:
         """Follow the navigation to a page, in the same session."""
-        if name == "reset":
-            self.page.get_by_test_id("stTopNavSection").click()
-            self.page.get_by_role("menuitem", name="Reset").click()
+        (there,) = (page for page in PAGES if page.name == name)
+        if there.group:
+            self.page.get_by_test_id("stTopNavSection").filter(has_text=there.group).click()
+            self.page.get_by_role("menuitem", name=there.title).click()
         else:
-            self.page.get_by_test_id("stTopNavLink").filter(has_text=name.capitalize()).click()
+            self.page.get_by_test_id("stTopNavLink").filter(has_text=there.title).click()
         self.page.wait_for_url(f"**/{'' if name == 'overview' else name}*")
         return self.settle()
 

@@ -9,8 +9,8 @@ import streamlit as st
 from core.columns import UNKNOWN
 from core.flows.queries import ArmPath, Belief
 from core.records.arm import MICRO
-from dashboard import loading, wording
-from dashboard.widgets import address, ways
+from dashboard import loading, pages, wording
+from dashboard.widgets import address, navigation
 from dashboard.widgets.arm import notes
 from dashboard.widgets.empty import command, empty, no_arms
 from dashboard.widgets.words import chip, muted, section
@@ -70,8 +70,8 @@ def _no_such_arm(name: str) -> None:
             kind = wording.type_of(key)
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 st.markdown(chip(kind), width="content")
-                ways.way("arm", wording.literal(wording.short_name(key)), **{address.ARM: key})
-    ways.way("posteriors", "All arms")
+                navigation.link(pages.ARM, wording.literal(wording.short_name(key)), **{address.ARM: key})
+    navigation.link(pages.POSTERIORS, "All arms")
 
 
 def head(known: Belief, place: int, seen: ArmPath) -> None:
@@ -86,9 +86,9 @@ def head(known: Belief, place: int, seen: ArmPath) -> None:
         st.markdown(muted_facts, width="content")
         st.space("stretch")
         if here.may("reward"):
-            ways.way("rewards", "Reward", **{address.REWARDS_ARM: key})
+            navigation.link(pages.REWARDS, "Reward", **{address.REWARDS_ARM: key})
         if here.may("reset"):
-            ways.way("reset", "Reset", **address.reset([key]))
+            navigation.link(pages.RESET, "Reset", **address.reset([key]))
         if here.may("reward"):
             notes.write(key)
 

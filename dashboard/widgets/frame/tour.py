@@ -9,9 +9,9 @@ from typing import Final
 import streamlit as st
 
 from core.statistics.overview import Overview
-from dashboard import loading, wording
-from dashboard.widgets import address, ways
-from dashboard.widgets.ways import PageName
+from dashboard import loading, pages, wording
+from dashboard.pages import Page
+from dashboard.widgets import address, navigation
 
 _AT: Final = "armscope tour"
 _MOST_ARMS: Final = 12
@@ -19,11 +19,11 @@ _MOST_ARMS: Final = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One thing to try; ``way`` is the label of the link to ``page`` with ``more`` in its address."""
+    """One thing to try; ``link`` is the label of the one to ``page`` with ``more`` in its address."""
 
     words: str
-    page: PageName
-    way: str
+    page: Page
+    link: str
     more: dict[str, str | Sequence[str]] = field(default_factory=dict)
 
 
@@ -50,8 +50,8 @@ def tour(page: str) -> None:
     step = steps[at - 1]
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="first steps"):
         st.markdown(f":gray[First steps, {at} of {len(steps)}.] {step.words}", width="content")
-        if page != step.page:
-            ways.way(step.page, step.way, **step.more)
+        if page != step.page.name:
+            navigation.link(step.page, step.link, **step.more)
         st.space("stretch")
         if at > 1:
             st.button("Back", type="tertiary", key="tour back", on_click=_go, args=(at - 1,))
@@ -81,31 +81,33 @@ def _steps(seen: Overview) -> tuple[Step, ...]:
     return (
         Step(
             words="Read the sentence: what the agent gains, and how sure that is.",
-            page="overview",
-            way="Overview",
+            page=pages.OVERVIEW,
+            link="Overview",
         ),
-        Step(words=f"Open {name}, which needs a look.", page="arm", way="The arm", more={address.ARM: arm}),
+        Step(
+            words=f"Open {name}, which needs a look.", page=pages.ARM, link="The arm", more={address.ARM: arm}
+        ),
         Step(
             words=f"See what became of {name} in each run, and open one to read why.",
-            page="runs",
-            way="Its runs",
+            page=pages.RUNS,
+            link="Its runs",
             more={address.RUNS_ARM: arm},
         ),
         Step(
             words="Judge it: choose an outcome and watch the effect before you send it.",
-            page="rewards",
-            way="Give a reward",
+            page=pages.REWARDS,
+            link="Give a reward",
             more={address.REWARDS_ARM: arm},
         ),
         Step(
             words=f"Start {repaired} again: the table shows what would change.",
-            page="reset",
-            way="Reset",
+            page=pages.RESET,
+            link="Reset",
             more={**address.reset(arms)},
         ),
         Step(
             words="Take it back: **Undo** stands beside every act, and at the top of the page.",
-            page="overview",
-            way="What changed",
+            page=pages.OVERVIEW,
+            link="What changed",
         ),
     )

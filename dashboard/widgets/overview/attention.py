@@ -16,10 +16,11 @@ from core.statistics.change import (
     WINDOW_DAYS,
 )
 from core.statistics.overview import Attention, AttentionKind, Overview
-from dashboard import loading, sentences, wording
+from dashboard import loading, pages, sentences, wording
 from dashboard.figures.densities import MAX_CHOSEN
 from dashboard.figures.theme import Severity
-from dashboard.widgets import address, ways
+from dashboard.pages import Page
+from dashboard.widgets import address, navigation
 from dashboard.widgets.fold import fold
 from dashboard.widgets.words import both_ends, small
 
@@ -29,22 +30,22 @@ _ICONS: Final[dict[Severity, str]] = {
     "notice": "info",
     "info": "check_circle",
 }
-PAGES: Final[dict[AttentionKind, ways.PageName]] = {
-    "poisoned": "reset",
-    "drifting": "posteriors",
-    "rival": "posteriors",
-    "rising": "posteriors",
-    "never_referenced": "posteriors",
-    "silent": "data",
-    "rejected_lines": "data",
-    "costs_more": "savings",
-    "savings_not_proven": "savings",
-    "no_baseline_runs": "savings",
-    "baseline_share_off": "savings",
-    "stale_arms": "posteriors",
-    "under_explored": "confidence",
-    "unknown_usage": "savings",
-    "passive": "settings",
+SEEN_ON: Final[dict[AttentionKind, Page]] = {
+    "poisoned": pages.RESET,
+    "drifting": pages.POSTERIORS,
+    "rival": pages.POSTERIORS,
+    "rising": pages.POSTERIORS,
+    "never_referenced": pages.POSTERIORS,
+    "silent": pages.DATA,
+    "rejected_lines": pages.DATA,
+    "costs_more": pages.SAVINGS,
+    "savings_not_proven": pages.SAVINGS,
+    "no_baseline_runs": pages.SAVINGS,
+    "baseline_share_off": pages.SAVINGS,
+    "stale_arms": pages.POSTERIORS,
+    "under_explored": pages.CONFIDENCE,
+    "unknown_usage": pages.SAVINGS,
+    "passive": pages.SETTINGS,
 }
 """Where each is seen in full, or put right."""
 
@@ -98,20 +99,20 @@ def _row(item: Attention, place: int) -> None:
     ):
         st.markdown(icon, width="content")
         st.markdown(f"**{claim.claim}**  \n{small(claim.evidence)}", width="stretch")
-        _ways(item, claim.way)
+        _links(item, claim.way)
 
 
-def _ways(item: Attention, words: str) -> None:
+def _links(item: Attention, words: str) -> None:
     """To the page where it is seen in full, with what is concerned in the address; poison has its cure too."""
-    page, shown = PAGES[item.kind], item.arms[:MAX_CHOSEN]
+    page, shown = SEEN_ON[item.kind], item.arms[:MAX_CHOSEN]
     if item.kind == "poisoned":
         with st.container(width="content", gap=None):
-            ways.way("posteriors", "Check evidence", **{address.POSTERIORS_ARMS: shown})
+            navigation.link(pages.POSTERIORS, "Check evidence", **{address.POSTERIORS_ARMS: shown})
             if loading.reading().may("reset"):
-                ways.way("reset", words, **address.reset(item.arms[:_MOST_IN_ADDRESS]))
+                navigation.link(pages.RESET, words, **address.reset(item.arms[:_MOST_IN_ADDRESS]))
     elif item.kind in {"drifting", "rival", "rising"} and item.count == 1:
-        ways.way("arm", words, **{address.ARM: item.arms[0]})
-    elif page == "posteriors":
-        ways.way("posteriors", words, **{address.POSTERIORS_ARMS: shown} if shown else {})
-    elif not loading.reading().presenting or page in ways.OPEN_TO_ALL:
-        ways.way(page, words)
+        navigation.link(pages.ARM, words, **{address.ARM: item.arms[0]})
+    elif page == pages.POSTERIORS:
+        navigation.link(pages.POSTERIORS, words, **{address.POSTERIORS_ARMS: shown} if shown else {})
+    elif not loading.reading().presenting or page.is_presented:
+        navigation.link(page, words)

@@ -9,8 +9,8 @@ import streamlit as st
 from core import explained
 from core.errors import UnknownRun
 from core.flows.queries import RunStory
-from dashboard import loading, sentences, wording
-from dashboard.widgets import address, ways
+from dashboard import loading, pages, sentences, wording
+from dashboard.widgets import address, navigation
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.tables import arm_name
 from dashboard.widgets.words import as_table, both_ends, chipped, gray, section
@@ -45,7 +45,7 @@ def _no_run(said: str, why: str, now: str) -> None:
         to_do="**Choose a run** on the page of runs, or list them.",
         shell=command("runs"),
     )
-    ways.way("runs", "All runs")
+    navigation.link(pages.RUNS, "All runs")
 
 
 def ways_on(story: RunStory) -> None:
@@ -53,10 +53,12 @@ def ways_on(story: RunStory) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         _step("Previous run", ":material/chevron_left:", story.older)
         _step("Next run", ":material/chevron_right:", story.newer)
-        ways.way("runs", "All runs")
+        navigation.link(pages.RUNS, "All runs")
         st.space("stretch")
         if loading.reading().may("reward") and story.facts.standing and story.facts.outcome != "empty":
-            ways.way("rewards", "Give a reward about this run", **{address.REWARDS_RUN: story.facts.uid})
+            navigation.link(
+                pages.REWARDS, "Give a reward about this run", **{address.REWARDS_RUN: story.facts.uid}
+            )
 
 
 def _step(words: str, icon: str, run: str | None) -> None:
@@ -113,7 +115,7 @@ def by_hand(story: RunStory) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(chipped(arm), width="content")
             st.text(wording.plain(explained.ledger_row(row)), width="content")
-            ways.way("arm", "Its ledger", **{address.ARM: arm})
+            navigation.link(pages.ARM, "Its ledger", **{address.ARM: arm})
 
 
 def excerpts(story: RunStory) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.statistics.savings import Savings, recommended_rate
 from core.statistics.savings.estimate import MIN_FOR_FIGURE
 from core.statistics.savings.plan import runs_until
-from dashboard import loading, sentences, wording
+from dashboard import loading, pages, sentences, wording
 from dashboard.widgets.empty import command, empty
 
 _FINE = "✓ fine"
@@ -38,7 +38,7 @@ def what_is_missing(saved: Savings) -> None:
         },
         to_do=_to_do(saved, rate),
         shell=_command(rate),
-        place=("settings", "Or change it here") if here.may("settings") and _is_set_off() else None,
+        place=(pages.SETTINGS, "Or change it here") if here.may("settings") and _is_set_off() else None,
     )
 
 

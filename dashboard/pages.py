@@ -1,0 +1,62 @@
+"""Pages: the one table of them, a row each.
+
+Navigation, titles, addresses, who is shown which, what a presentation leaves out, the page that says that the data
+cannot be opened, and the tests that open every page all read it: a page that has its row has them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from core.permissions import Action
+from dashboard.widgets import address
+
+Named = Literal["arm", "run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page. ``name`` is its address, its file in `app_pages`, and its folder in `widgets` where it has one.
+
+    ``group`` is the menu of the navigation that it stands in ("" = none), ``needs`` what its visitors must be allowed
+    (hiding is not permission, the flows decide), ``is_hidden`` says that one comes to it by a link only,
+    ``is_presented`` that it belongs to a presentation, ``names`` which parameters of its address say what it shows.
+
+    >>> ARM.title, ARM.names
+    ('Arm', {'arm': 'arm'})
+    """
+
+    name: str
+    title: str
+    group: str = ""
+    needs: Action = "read"
+    is_hidden: bool = False
+    is_presented: bool = True
+    names: Mapping[str, Named] = field(default_factory=dict, hash=False)
+
+
+_MANAGE: Final = "Manage"
+
+# Left of each row is the name that links go by; a page that no link leads to can do without.
+PAGES: Final[tuple[Page, ...]] = (
+    OVERVIEW := Page(name="overview", title="Overview"),
+    POSTERIORS := Page(name="posteriors", title="Posteriors"),
+    ARM := Page(name="arm", title="Arm", is_hidden=True, names={address.ARM: "arm"}),
+    CONFIDENCE := Page(name="confidence", title="Confidence"),
+    SAVINGS := Page(name="savings", title="Savings"),
+    RUNS := Page(name="runs", title="Runs"),
+    RUN := Page(name="run", title="Run", is_hidden=True, names={address.RUN: "run"}),
+    REWARDS := Page(
+        name="rewards",
+        title="Rewards",
+        needs="reward",
+        is_presented=False,
+        names={address.REWARDS_ARM: "arm"},
+    ),
+    RESET := Page(name="reset", title="Reset", group=_MANAGE, needs="reset", is_presented=False),
+    DATA := Page(name="data", title="Data", group=_MANAGE, is_presented=False),
+    SETTINGS := Page(name="settings", title="Settings", group=_MANAGE, is_presented=False),
+)
+"""In the order of the navigation; the first is what an address without a page opens."""

@@ -1,0 +1,82 @@
+"""Navigation: the pages of the table as Streamlit takes them, and links to them that keep the filters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+import streamlit as st
+from streamlit.navigation import page as streamlit_page
+
+from core.permissions import may
+from core.records.actor import Actor
+from dashboard.configuration import PACKAGE
+from dashboard.pages import OVERVIEW, PAGES, Page
+from dashboard.widgets import address
+
+_FOLDER: Final = PACKAGE / "app_pages"
+_MADE: Final = "armscope pages"
+
+Made = streamlit_page.Page
+"""A page as Streamlit takes it."""
+
+
+def shown_to(actor: Actor, *, presenting: bool) -> dict[str, list[Made]]:
+    """What is in the navigation, by group; an audience is shown no administration, and told so at its address."""
+    if presenting:
+        # An address copied from somebody at work is none the less one of ours.
+        return {"": [_made(page) if page.is_presented else _left_out(page) for page in PAGES]}
+    shown: dict[str, list[Made]] = {}
+    for page in PAGES:
+        if may(actor, page.needs):
+            shown.setdefault(page.group, []).append(_made(page))
+    return shown
+
+
+def every() -> list[Made]:
+    """All pages, for where none can be shown: the address of any is none the less one of ours."""
+    return [_made(page) for page in PAGES]
+
+
+def _made(page: Page) -> Made:
+    """The same object for navigation and links; made once in a session, as it looks for its file."""
+    made: dict[str, Made] = st.session_state.setdefault(_MADE, {})
+    if page.name not in made:
+        made[page.name] = st.Page(
+            _FOLDER / f"{page.name}.py",
+            title=page.title,
+            url_path=page.name,
+            default=page == OVERVIEW,
+            visibility="hidden" if page.is_hidden else "visible",
+        )
+    return made[page.name]
+
+
+def _left_out(page: Page) -> Made:
+    """A page that a presentation leaves out: at its address stands why, and the way on."""
+
+    def said() -> None:
+        st.title(f"{page.title} is no part of a presentation.", anchor=False)
+        st.markdown(":gray[Nothing is changed while presenting. Behind “Presenting” it is switched off.]")
+        link(OVERVIEW, "Overview")
+
+    return st.Page(said, title=page.title, url_path=page.name, visibility="hidden")
+
+
+def go(page: Page, **more: str | Sequence[str]) -> NoReturn:
+    """Go to a page at once; ``more`` is its address, to which the frame adds the filters.
+
+    What a widget is bound to can't be given along, and the filters' widgets put themselves there again.
+    """
+    st.switch_page(_made(page), query_params=more)
+
+
+def link(page: Page, words: str, **more: str | Sequence[str]) -> None:
+    """A link with an arrow that takes the filters along; ``more`` adds to the address."""
+    st.page_link(
+        _made(page),
+        label=words,
+        icon=":material/arrow_forward:",
+        icon_position="right",
+        query_params={**address.kept(), **more},
+    )
