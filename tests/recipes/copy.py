@@ -1,0 +1,81 @@
+"""A copy of the project in which somebody follows a recipe of the README to the letter."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from tests.conftest import ROOT
+
+_PARTS: Final = (".streamlit", "README.md", "core", "dashboard", "pyproject.toml", "tests")
+_OURS: Final = ("ARMSCOPE_", "PYTEST_", "STREAMLIT_")
+_PATIENCE_S: Final = 300
+
+
+def recipe(name: str) -> str:
+    """The README's recipe of that name ("A page"), as it stands."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (found,) = re.findall(rf"^\*\*{re.escape(name)}\.\*\*.*?(?=\n\n)", readme, flags=re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+class Copy:
+    """The project's source in a folder of its own; what was done to it is read from the files, not remembered."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "copy"
+        self.root.mkdir()
+        for part in _PARTS:
+            if (ROOT / part).is_dir():
+                shutil.copytree(ROOT / part, self.root / part, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(ROOT / part, self.root / part)
+
+    def add(self, path: str, text: str) -> None:
+        """Write a file that is not there yet."""
+        new = self.root / path
+        assert not new.exists(), path
+        new.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(text, encoding="utf-8")
+
+    def insert(self, path: str, text: str, *, after: str) -> None:
+        """Put text behind what stands in a file exactly once."""
+        file = self.root / path
+        whole = file.read_text(encoding="utf-8")
+        assert whole.count(after) == 1, (path, after)
+        file.write_text(whole.replace(after, after + text), encoding="utf-8")
+
+    def new(self) -> set[str]:
+        """Files that the project doesn't have."""
+        return {path for path in self._files() if not (ROOT / path).exists()}
+
+    def changed(self) -> set[str]:
+        """Files of the project that are not as they were."""
+        return {
+            path
+            for path in self._files() - self.new()
+            if (ROOT / path).read_bytes() != (self.root / path).read_bytes()
+        }
+
+    def _files(self) -> set[str]:
+        found = (path for path in self.root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        return {path.relative_to(self.root).as_posix() for path in found}
+
+    def passes(self, *tests: str) -> None:
+        """Run tests of the copy in a process of their own, against its sources and not against ours."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests],
+            cwd=self.root,
+            env={**kept, "PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
