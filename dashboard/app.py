@@ -20,9 +20,10 @@ from core.errors import ArmscopeError  # noqa: E402
 from core.flows.queries import Frame  # noqa: E402
 from core.permissions import may  # noqa: E402
 from core.records.actor import Actor  # noqa: E402
-from dashboard import acting, loading, wording  # noqa: E402
+from dashboard import acting, queries, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
 from dashboard.pages import OVERVIEW  # noqa: E402
+from dashboard.reading import Reading, begin, context_of  # noqa: E402
 from dashboard.widgets import address, navigation  # noqa: E402
 from dashboard.widgets.frame import brand, filters, role, window  # noqa: E402
 from dashboard.widgets.frame.flash import show_flashes, undo_last  # noqa: E402
@@ -41,12 +42,12 @@ def main() -> None:
     st.logo(brand.picture(f"logo-{look.name}"), size="medium")
     acting.hear_import()  # before anything is read: what it brought in is part of this rerun
     try:
-        context = loading.context_of()
-        first, default = loading.frame_of(context), context.learner
+        context = context_of()
+        first, default = queries.frame_of(context), context.learner
         learner = filters.wanted_learner(first.learners, first.learner)
         if learner != first.learner:
-            context = loading.context_of(learner)
-            first = loading.frame_of(context)
+            context = context_of(learner)
+            first = queries.frame_of(context)
     except ArmscopeError as problem:
         _cannot_open(problem)
         return
@@ -57,8 +58,8 @@ def main() -> None:
     ):
         may_create = may(context.actor, "settings") and not window.presenting()
         chosen = filters.pickers(first, default, may_create=may_create)
-        loading.begin(
-            loading.Reading(
+        begin(
+            Reading(
                 context=context,
                 frame=first,
                 view=chosen.view,

@@ -47,7 +47,7 @@ AT_HOME = {
         "dashboard.app",
         "dashboard.app_pages",
         "dashboard.widgets",
-        "dashboard.loading",
+        "dashboard.reading",
         "dashboard.acting",
         "dashboard.launch",
         "dashboard.server",
@@ -326,8 +326,8 @@ def test_what_pages_keep_has_a_name_of_its_own() -> None:
         for path in source_files("dashboard")
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in {"pictured_once", "drawn_once"}
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"pictured_once", "drawn_once"}
     ]
     assert None not in names, names
     assert len(names) == len(set(names)) > 10

@@ -13,8 +13,8 @@ import streamlit as st
 from core.errors import InvalidInput
 from core.flows.bundle import BundleAnswer, export_bundle
 from core.flows.export import ExportFormat
-from dashboard import loading
 from dashboard.acting.flashes import Flash, tried
+from dashboard.reading import reading
 
 _MADE: Final = "armscope export"
 MAX_BYTES: Final = 200_000_000
@@ -35,7 +35,7 @@ def make_export(format: ExportFormat) -> None:
 
     def act() -> Flash:
         drop_export()
-        context = loading.reading().context
+        context = reading().context
         folder = TemporaryDirectory(prefix="armscope-export-")
         name = re.sub(r"[^A-Za-z0-9]+", "-", context.learner).strip("-")[:40] or "learner"
         path = Path(folder.name) / f"armscope-{name}-{format}.zip"
@@ -56,7 +56,7 @@ def make_export(format: ExportFormat) -> None:
 def made_export() -> MadeExport | None:
     """The session's export of this learner, if it made one."""
     made: MadeExport | None = st.session_state.get(_MADE)
-    if made is None or made.answer.manifest.learner != loading.reading().context.learner:
+    if made is None or made.answer.manifest.learner != reading().context.learner:
         return None
     return made
 

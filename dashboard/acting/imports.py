@@ -20,8 +20,9 @@ from core.flows.importing import ImportAnswer
 from core.flows.upload import Uploaded, import_uploaded
 from core.formats import Opened, Source
 from core.records.run import Phase, Unit
-from dashboard import loading, wording
+from dashboard import wording
 from dashboard.acting.flashes import Flash, failure, say
+from dashboard.reading import reading
 
 _JOB: Final = "armscope import"
 log = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ def start_import(form: ImportForm, after: Callable[[ImportAnswer], None]) -> Non
     """Begin to read the files; ``after`` is called in the session that began it, once it has ended well."""
     if running_import() is not None:
         return
-    context = loading.reading().context
+    context = reading().context
     job = ImportJob(
         learner=context.learner, total_bytes=sum(file.size_bytes for file in form.files), after=after
     )

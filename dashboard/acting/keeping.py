@@ -6,15 +6,16 @@ from pathlib import Path
 
 from core.errors import InvalidInput
 from core.flows import maintenance, queries
-from dashboard import loading, wording
+from dashboard import wording
 from dashboard.acting.flashes import Flash, tried
+from dashboard.reading import reading
 
 
 def verify() -> None:
     """Recompute every cache from the facts, and say what came of it."""
 
     def act() -> Flash:
-        found = queries.verify(loading.reading().context)
+        found = queries.verify(reading().context)
         learners = wording.things(len(found.learners), "learner")
         if found.clean:
             return Flash(text=f"Everything equals the sum of what was recorded ({learners}).")
@@ -31,7 +32,7 @@ def back_up(file: str) -> None:
     """Copy the whole database into a new file."""
 
     def act() -> Flash:
-        made = maintenance.backup(loading.reading().context, _path(file))
+        made = maintenance.backup(reading().context, _path(file))
         size = wording.size(made.size_bytes)
         return Flash(
             text=f"{size} written to {wording.literal(made.file)}, as of revision {made.revision:,}."

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from core.flows.reset import reset
 from core.records.arm import ArmType
 from core.records.reset import Target
-from dashboard import loading, wording
+from dashboard import wording
 from dashboard.acting.flashes import Flash, tried
+from dashboard.reading import reading
 
 
 def send_reset(
@@ -22,7 +23,7 @@ def send_reset(
     """Reset the arms; ``after`` empties the form once the reset stands."""
 
     def act() -> Flash:
-        answer = reset(loading.reading().context, arms=arms, types=types, target=target, reason=reason)
+        answer = reset(reading().context, arms=arms, types=types, target=target, reason=reason)
         after()
         done = f"{wording.things(answer.reset_count, 'arm')} reset. Nothing is lost: undo is below."
         return Flash(text=done, act=answer.id)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from core.errors import ArmscopeError
 from core.flows.reward import reward
-from dashboard import loading, wording
+from dashboard import wording
 from dashboard.acting.flashes import Flash, tried
+from dashboard.reading import reading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ def send_reward(
 
     def act() -> Flash:
         answer = reward(
-            loading.reading().context,
+            reading().context,
             form.arm,
             form.value,
             run=form.run,

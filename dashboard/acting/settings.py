@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping
 
 from core.flows.settings import change_all
 from core.records.learner import LearnerSettings
-from dashboard import loading, wording
+from dashboard import wording
 from dashboard.acting.flashes import Flash, tried
+from dashboard.reading import reading
 
 
 def send_settings(changes: Mapping[str, object], *, seen: LearnerSettings, after: Callable[[], None]) -> None:
     """Put changes in force unless somebody else changed the same meanwhile; ``after`` ends the drafts."""
 
     def act() -> Flash:
-        answers = [
-            one for one in change_all(loading.reading().context, changes, seen=seen) if one.id is not None
-        ]
+        answers = [one for one in change_all(reading().context, changes, seen=seen) if one.id is not None]
         after()
         things = wording.things(len(answers), "setting")
         act_id = answers[0].id if len(answers) == 1 else None

@@ -8,8 +8,8 @@ from typing import Final
 import streamlit as st
 
 from core.flows.undo import redo, undo
-from dashboard import loading
 from dashboard.acting.flashes import Flash, tried
+from dashboard.reading import reading
 
 _LAST_TAKEN: Final = "armscope last taken back"
 _DOUBLE_CLICK_S: Final = 0.8
@@ -25,7 +25,7 @@ def take_back(act_id: str, *, again: bool = False) -> None:
         return
 
     def act() -> Flash:
-        context = loading.reading().context
+        context = reading().context
         if again:
             redo(context, act_id)
         else:

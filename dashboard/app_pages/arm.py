@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import loading, sentences
+from dashboard import queries, sentences
 from dashboard.figures.arms import rows
+from dashboard.reading import reading
 from dashboard.widgets.arm import belief, head, in_or_out, ledger, notes, worth
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
 
 
 def page() -> None:
-    here = loading.reading()
+    here = reading()
     arm = head.wanted()
     if arm is None:
         return
-    known, seen = loading.as_of(), loading.arm_path(arm)
+    known, seen = queries.as_of(), queries.arm_path(arm)
     place = known.columns.places[arm]
     (row,) = rows(known.columns, known.summary, [place])
     then = belief.then_day(seen)
     head.head(known, place, seen)
-    judged, year_of_ms = loading.judgements()[arm], here.frame.last_at_ms
+    judged, year_of_ms = queries.judgements()[arm], here.frame.last_at_ms
     cost = head.token_cost(known, place)
     sentence(sentences.arm(judged, token_cost=cost, year_of_ms=year_of_ms), here.tokens)
     muted(sentences.arm_facts(judged, row.band, seen, year_of_ms=year_of_ms))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import loading, sentences
+from dashboard import queries, sentences
 from dashboard.figures.bands import bands_by_type
 from dashboard.figures.width_pulls import width_pulls
+from dashboard.reading import pictured_once, reading
 from dashboard.widgets.chart import chart
 from dashboard.widgets.confidence.needs import needs
 from dashboard.widgets.confidence.unread import unread
@@ -17,8 +18,8 @@ from dashboard.widgets.words import muted, section, sent, sentence, small_table
 
 
 def page() -> None:
-    here = loading.reading()
-    known = loading.confidence()
+    here = reading()
+    known = queries.confidence()
     if known.n_arms == 0:
         no_arms("What is known of the arms")
         return
@@ -27,7 +28,7 @@ def page() -> None:
     left, right = st.columns([5, 7], gap="large")
     with left:
         with panel("Arms by type and band"):
-            drawn = loading.pictured_once("types", lambda: bands_by_type(known.by_type, here.tokens))
+            drawn = pictured_once("types", lambda: bands_by_type(known.by_type, here.tokens))
             section("Arms by type and band", table=drawn.table, key="types")
             band_legend(here.tokens)
             chart(drawn, key="types")
@@ -35,9 +36,7 @@ def page() -> None:
             needs(known)
     with right:
         with panel("Interval width against pulls"):
-            drawn = loading.pictured_once(
-                "widths", lambda: width_pulls(known, here.tokens, compact=here.compact)
-            )
+            drawn = pictured_once("widths", lambda: width_pulls(known, here.tokens, compact=here.compact))
             section("Interval width against pulls", table=drawn.table, key="widths")
             st.markdown(
                 "Grey boxes: typical width of each band, as documented. They hold for means near 0 or 1; an arm "
@@ -48,7 +47,7 @@ def page() -> None:
             muted(sentences.wider(known))
         with panel("Bands as measured"):
             section("Bands as measured", "width of the exact 95% interval")
-            measured = loading.pictured_once("bands measured", lambda: sent(sentences.bands_measured(known)))
+            measured = pictured_once("bands measured", lambda: sent(sentences.bands_measured(known)))
             small_table(measured, alt="Bands with their measured and documented widths")
         with panel("Observations that nobody reads"):
             unread()

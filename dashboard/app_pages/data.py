@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import loading, sentences
+from dashboard import queries, sentences
+from dashboard.reading import reading
 from dashboard.widgets.data import export_form, import_form, import_history, where
 from dashboard.widgets.data.import_report import report
 from dashboard.widgets.panel import panel
@@ -12,8 +13,8 @@ from dashboard.widgets.words import muted, section, sentence
 
 
 def page() -> None:
-    here = loading.reading()
-    sentence(sentences.data(here.frame.n_runs, here.frame.n_arms, loading.imports()), here.tokens)
+    here = reading()
+    sentence(sentences.data(here.frame.n_runs, here.frame.n_arms, queries.imports()), here.tokens)
     muted("Importing again changes nothing; every import can be undone; nothing leaves this machine.")
     st.space("xsmall")
     left, right = st.columns([7, 5], gap="large")

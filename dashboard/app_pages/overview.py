@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import loading, sentences
+from dashboard import queries, sentences
 from dashboard.figures import bands as band_figure
 from dashboard.figures.arms import ranked_rows
 from dashboard.figures.bands import bands
 from dashboard.figures.ladder import ladder
+from dashboard.reading import pictured_once, reading
 from dashboard.widgets.chart import chart
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.opening import arm_chart
@@ -18,8 +19,8 @@ from dashboard.widgets.words import muted, section, sentence, small_table
 
 
 def page() -> None:
-    here = loading.reading()
-    seen = loading.overview()
+    here = reading()
+    seen = queries.overview()
     if seen.n_arms == 0:
         no_arms("The overview")
         return
@@ -41,11 +42,11 @@ def page() -> None:
     with left, panel("How sure are we?"):
         section("How sure are we?")
         st.markdown(sentences.bands(seen.bands, here.frame.settings.min_pulls))
-        chart(loading.pictured_once("bands", lambda: bands(seen.bands, here.tokens)), key="bands")
+        chart(pictured_once("bands", lambda: bands(seen.bands, here.tokens)), key="bands")
         small_table(band_figure.table(seen.bands), alt="Arms by confidence band")
     with right, panel("Most and least useful"):
         ranked = ranked_rows(sorted([*seen.top, *seen.bottom], key=lambda arm: arm.rank))
-        drawn = loading.pictured_once("ladder", lambda: ladder(ranked, here.tokens, compact=here.compact))
+        drawn = pictured_once("ladder", lambda: ladder(ranked, here.tokens, compact=here.compact))
         note = f"mean and 95% interval, {seen.ranked_min_pulls} pulls or more"
         section("Most and least useful", note, table=drawn.table, key="ladder")
         if ranked:

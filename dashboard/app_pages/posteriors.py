@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import loading, sentences, wording
+from dashboard import queries, sentences, wording
 from dashboard.figures.arms import rows
 from dashboard.figures.densities import MAX_OTHERS
+from dashboard.reading import reading
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.legend import type_legend
 from dashboard.widgets.opening import arm_chart
@@ -16,8 +17,8 @@ from dashboard.widgets.words import section, sentence, small
 
 
 def page() -> None:
-    here = loading.reading()
-    known = loading.belief()
+    here = reading()
+    known = queries.belief()
     if len(known.columns) == 0:
         no_arms("The belief in every arm")
         return
@@ -29,7 +30,7 @@ def page() -> None:
         st.space("stretch")
         type_legend(here.tokens)
     chosen = rows(known.columns, known.summary, places, method=method, truth=truth)
-    judged = loading.judgements()
+    judged = queries.judgements()
     with title:
         # Of arms that nobody chose all are spoken of: what is shown is a spread, and the best of many prove nothing.
         keys = [row.key for row in chosen] if is_chosen else known.columns.keys
@@ -44,7 +45,7 @@ def page() -> None:
         found = all_arms.found(known, order)
         section("All arms", all_arms.found_note(known, found))
         all_arms.search_box()
-        seen = loading.inclusion()
+        seen = queries.inclusion()
         all_arms.table(known, found, judged=judged, truth=truth, key="all arms")
         st.markdown(small(sentences.chances_note(seen, [known.columns.keys[place] for place in found])))
 

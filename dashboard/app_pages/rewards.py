@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import loading
+from dashboard.reading import reading
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
 from dashboard.widgets.rewards import form, history
@@ -13,7 +13,7 @@ from dashboard.widgets.words import section, sentence
 
 
 def page() -> None:
-    here = loading.reading()
+    here = reading()
     if here.frame.n_arms == 0:
         no_arms("The reward form")
         return

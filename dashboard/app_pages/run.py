@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import loading, sentences
+from dashboard import sentences
+from dashboard.reading import reading
 from dashboard.widgets.panel import panel
 from dashboard.widgets.run import decisions, story
 from dashboard.widgets.words import muted, section, sentence
 
 
 def page() -> None:
-    here = loading.reading()
+    here = reading()
     told = story.wanted()
     if told is None:
         return

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import loading, sentences
+from dashboard import queries, sentences
 from dashboard.figures.heatmap import COMPACT_RUNS, heatmap
+from dashboard.reading import pictured_once, reading
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.legend import heat_legend
 from dashboard.widgets.opening import run_chart
@@ -15,7 +16,7 @@ from dashboard.widgets.words import muted, section, sentence
 
 
 def page() -> None:
-    here = loading.reading()
+    here = reading()
     if here.frame.n_runs == 0:
         no_arms("What became of each arm in each run")
         return
@@ -24,7 +25,7 @@ def page() -> None:
         wanted = filters.run_filter()
         by = filters.rows_by()
     cursor, direction = filters.place()
-    seen = loading.seen_runs(wanted, cursor, direction, by)
+    seen = queries.seen_runs(wanted, cursor, direction, by)
     at_newest = filters.at_newest(seen.page, cursor, direction)
     narrowed, year = filters.narrowed(wanted), here.frame.last_at_ms
     with title:
@@ -32,7 +33,7 @@ def page() -> None:
         muted(sentences.runs_counted(seen, newest=at_newest, narrowed=narrowed, year_of_ms=year))
     if seen.page.rows:
         with panel("Arms × runs", still="the table below still works"):
-            drawn = loading.pictured_once(
+            drawn = pictured_once(
                 ("heat map", wanted, cursor, direction, by),
                 lambda: heatmap(seen.cells, seen.page.rows, here.tokens, compact=here.compact),
             )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import loading, sentences
+from dashboard import queries, sentences
 from dashboard.figures.distributions import distributions
 from dashboard.figures.strata import strata
+from dashboard.reading import pictured_once, reading
 from dashboard.widgets.chart import chart
 from dashboard.widgets.panel import panel
 from dashboard.widgets.savings import figures, missing
@@ -15,8 +16,8 @@ from dashboard.widgets.words import gray, muted, paragraphs, section, sent, sent
 
 
 def page() -> None:
-    here = loading.reading()
-    saved = loading.savings()
+    here = reading()
+    saved = queries.savings()
     if saved.overall.saved_percent.value is None:
         missing.what_is_missing(saved)
         return
@@ -30,7 +31,7 @@ def page() -> None:
         figures.row(saved)
     st.space("small")
     with panel("Savings, counted in three ways"):
-        drawn = loading.pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
+        drawn = pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
         note = "95% intervals for one look; dotted line: mean run"
         section("Savings, counted in three ways", note, table=drawn.table, key="strata")
         chart(drawn, key="strata")
@@ -38,9 +39,7 @@ def page() -> None:
     st.space("small")
     left, right = st.columns(2, gap="large")
     with left, panel("Tokens per run"):
-        drawn = loading.pictured_once(
-            "tokens", lambda: distributions(saved, here.tokens, compact=here.compact)
-        )
+        drawn = pictured_once("tokens", lambda: distributions(saved, here.tokens, compact=here.compact))
         section("Tokens per run", "smoothed, equal heights", table=drawn.table, key="tokens")
         chart(drawn, key="tokens")
     with right, panel("Savings over time"):
@@ -50,11 +49,11 @@ def page() -> None:
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Baseline against selected"):
         section("Baseline against selected", "difference: selected minus baseline, at the same mix")
-        both = loading.pictured_once("groups compared", lambda: sent(sentences.comparison_table(saved)))
+        both = pictured_once("groups compared", lambda: sent(sentences.comparison_table(saved)))
         small_table(both, alt="Tokens, duration and errors of both groups")
     with right, panel("What was left out"):
         section("What was left out, and why")
-        out = loading.pictured_once("runs left out", lambda: sent(sentences.left_out_table(saved)))
+        out = pictured_once("runs left out", lambda: sent(sentences.left_out_table(saved)))
         small_table(out, alt="Runs that take no part in the comparison, and why")
     with panel("Baseline share"):
         n_arms, rate = here.frame.n_arms, here.frame.settings.baseline_rate

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import loading, sentences
+from dashboard import sentences
+from dashboard.reading import reading
 from dashboard.widgets.panel import panel
 from dashboard.widgets.settings import form, history
 from dashboard.widgets.words import muted, section, sentence
 
 
 def page() -> None:
-    here = loading.reading()
+    here = reading()
     sentence(sentences.settings(here.frame.settings), here.tokens)
     muted("Every change shows its effect first, is logged, and can be undone.")
     st.space("xsmall")

@@ -70,7 +70,7 @@ class Report:
     about: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
     opening: str
-    queries: tuple[Query, ...]
+    questions: tuple[Query, ...]
 
 
 def report(facts: Facts) -> Report:
@@ -83,7 +83,7 @@ def report(facts: Facts) -> Report:
         about=_about(facts),
         sections=_sections(facts) if known else (),
         opening=opening(facts.frame.learner),
-        queries=tuple(facts.asked.values()),
+        questions=tuple(facts.questions.values()),
     )
 
 
@@ -121,7 +121,7 @@ def _attention(facts: Facts) -> Section:
     claims = [sentences.attention(item, facts.savings, min_pulls=least) for item in facts.overview.attention]
     return Section(
         title="Needs attention",
-        query=facts.asked["overview"],
+        query=facts.questions["overview"],
         lines=tuple(f"**{claim.claim}** {claim.evidence}" for claim in claims) or ("Nothing needs a look.",),
     )
 
@@ -131,7 +131,7 @@ def _key_figures(facts: Facts) -> Section:
     cards = [Card(label=label, value=value, change=change) for label, value, change in _figure_words(facts)]
     return Section(
         title="Key figures",
-        query=facts.asked["overview"],
+        query=facts.questions["overview"],
         cards=tuple(cards),
         lines=(sentences.bands(seen.bands, facts.frame.settings.min_pulls),),
         figures=(Figure(title="Arms by confidence band", note="", drawn=bands(seen.bands, LIGHT)),),
@@ -144,7 +144,7 @@ def _figure_words(facts: Facts) -> list[tuple[str, str, str | None]]:
 
 def _savings(facts: Facts) -> Section:
     saved = facts.savings
-    query, title = facts.asked["savings"], "Savings"
+    query, title = facts.questions["savings"], "Savings"
     if saved.overall.saved_percent.value is None:
         return Section(title=title, query=query, sentence=sentences.savings(saved))
     rate, n_arms = facts.frame.settings.baseline_rate, facts.frame.n_arms
@@ -183,7 +183,7 @@ def _best_and_worst(facts: Facts) -> Section:
     figures = (Figure(title="Most and least useful", note=note, drawn=ladder(ranked, LIGHT)),)
     return Section(
         title="Most and least useful",
-        query=facts.asked["overview"],
+        query=facts.questions["overview"],
         lines=() if ranked else (f"No arm has {seen.ranked_min_pulls} pulls yet.",),
         figures=figures if ranked else (),
     )
@@ -202,7 +202,7 @@ def _beliefs(facts: Facts) -> Section:
     more = f" {wording.count(n_more)} more: armscope posteriors." if n_more else ""
     return Section(
         title="Posteriors",
-        query=facts.asked["belief"],
+        query=facts.questions["belief"],
         sentence=sentences.posteriors(list(facts.judgements.values())),
         lines=(
             f"{wording.things(len(columns), 'arm')}, exact equal-tailed 95% intervals of Beta posteriors.{more}",
@@ -246,7 +246,7 @@ def _confidence(facts: Facts) -> Section:
     known = facts.confidence
     return Section(
         title="Confidence",
-        query=facts.asked["confidence"],
+        query=facts.questions["confidence"],
         sentence=sentences.confidence(known),
         lines=(sentences.wider(known),),
         figures=(
@@ -266,6 +266,6 @@ def _changes(facts: Facts) -> Section:
     )
     return Section(
         title="What changed",
-        query=facts.asked["changes"],
+        query=facts.questions["changes"],
         lines=lines or ("Nothing was changed by hand yet.",),
     )

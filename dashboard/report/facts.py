@@ -40,7 +40,7 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The answers a report stands on, all of the same revision; ``asked`` by the name of the answer."""
+    """The answers a report stands on, all of the same revision; ``questions`` by the name of the answer."""
 
     frame: queries.Frame
     view: View
@@ -51,7 +51,7 @@ class Facts:
     judgements: Mapping[str, Judgement]
     changes: tuple[AuditEntry, ...]
     made_at_ms: int
-    asked: dict[str, Query]
+    questions: dict[str, Query]
 
 
 def gather(context: Context, view: View) -> Facts:
@@ -62,20 +62,19 @@ def gather(context: Context, view: View) -> Facts:
         if queries.moment(context) == before:
             return facts
     raise StoreBusy(
-        f"The report must be of one revision, but {wording.plain(context.learner)!r} changed in each of"
-        f" {_TRIES} tries.",
+        f"The report must be of one revision, but {wording.plain(context.learner)!r} changed in each of {_TRIES} tries.",
         next_step="Make it again in a quieter moment, or of a backup: armscope backup FILE.",
     )
 
 
 def _asked(context: Context, view: View) -> Facts:
-    asked: dict[str, Query] = {}
+    questions: dict[str, Query] = {}
 
     def ask(
         name: str, question: str, expression: str, answer: Callable[[], Answer], command: str = ""
     ) -> Answer:
-        asked[name] = Query(
-            number=len(asked) + 1,
+        questions[name] = Query(
+            number=len(questions) + 1,
             question=question,
             expression=expression,
             command=command,
@@ -127,7 +126,7 @@ def _asked(context: Context, view: View) -> Facts:
             lambda: queries.changes(context, _CHANGES),
         ),
         made_at_ms=context.clock(),
-        asked=asked,
+        questions=questions,
     )
 
 

@@ -65,7 +65,7 @@ def rendered(made: Report) -> bytes:
         f"<title>armscope: {escape(_words(made.title))}</title><style>{_STYLE}</style></head><body>",
         f"<main><h1>{_sentence(made.title)}</h1><p>{_line(made.subtitle)}</p>{_about(made.about)}",
         *_numbered(made.sections),
-        _queries(made.queries, made.opening),
+        _questions(made.questions, made.opening),
         f"</main><script>{library}</script><script>{offline.SHOW}</script></body></html>\n",
     ]
     return "".join(parts).encode("utf-8", "replace")
@@ -144,12 +144,12 @@ def _reference(query: Query) -> str:
     return f' <sup><a href="#query-{query.number}">[{query.number}]</a></sup>'
 
 
-def _queries(queries: Iterable[Query], opening: str) -> str:
+def _questions(questions: Iterable[Query], opening: str) -> str:
     rows = "".join(
         f'<tr id="query-{query.number}"><td class="number">{query.number}</td><td>{escape(query.question)}</td>'
         f'<td class="long"><code>{escape(query.expression)}</code></td><td><code>{escape(query.command)}</code></td>'
         f"<td>{instant(query.asked_at_ms):%Y-%m-%d %H:%M:%S}</td></tr>"
-        for query in queries
+        for query in questions
     )
     return (
         "<section><h2>Where the numbers come from</h2><p>The number in brackets beside a figure names its "

@@ -9,8 +9,9 @@ from pathlib import Path
 import streamlit as st
 
 from core.settings import DEFAULT_LEARNER, default_database
-from dashboard import loading, pages
+from dashboard import pages
 from dashboard.pages import Page
+from dashboard.reading import reading
 from dashboard.sentences import Sentence
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import muted, section, sentence, small_table
@@ -29,7 +30,7 @@ def empty(
 
     ``place`` is the page where it can be done as well, and what the link to it says.
     """
-    sentence(parts, loading.reading().tokens)
+    sentence(parts, reading().tokens)
     muted(why)
     st.space("small")
     left, right = st.columns(2, gap="large")
@@ -48,7 +49,7 @@ def empty(
 
 def no_arms(page_needs: str) -> None:
     """The empty state of every page that needs arms: nothing was recorded yet."""
-    frame = loading.reading().frame
+    frame = reading().frame
     filtered = frame.n_arms > 0
     empty(
         ("No arm passes the filters.",) if filtered else ("Nothing is recorded yet.",),
@@ -65,15 +66,13 @@ def no_arms(page_needs: str) -> None:
         else "**Import your agent's transcripts**; the format is recognised. Or look at a made-up world first: "
         "`armscope demo`.",
         shell=None if filtered else command("import ~/.claude/projects"),
-        place=None
-        if filtered or not loading.reading().may("ingest")
-        else (pages.DATA, "Drop files here instead"),
+        place=None if filtered or not reading().may("ingest") else (pages.DATA, "Drop files here instead"),
     )
 
 
 def command(rest: str) -> str:
     """The command line for the data in view; what every empty page tells people to type."""
-    frame = loading.reading().frame
+    frame = reading().frame
     before = (
         "" if Path(frame.database) == default_database() else f"--database {shlex.quote(frame.database)} "
     )

@@ -15,8 +15,9 @@ import pyarrow as pa
 import streamlit as st
 
 from core.records.arm import ARM_TYPES, ArmType
-from dashboard import loading, wording
+from dashboard import wording
 from dashboard.figures.theme import LIGHT
+from dashboard.reading import reading
 
 ROW_PX: Final = 34
 TAKE_BACK: Final = "take back"
@@ -43,7 +44,7 @@ def type_column() -> Any:  # noqa: ANN401 - Streamlit's column types are opaque 
         color=[LIGHT.types[kind].streamlit for kind in ARM_TYPES],
         width=90,
         help=", ".join(f"{LIGHT.types[kind].glyph} {kind}" for kind in ARM_TYPES)
-        if loading.reading().compact
+        if reading().compact
         else None,
     )
 
@@ -54,7 +55,7 @@ def type_cells(arms: Sequence[str]) -> list[list[str]]:
 
 
 def _chip(kind: ArmType) -> str:
-    return LIGHT.types[kind].glyph if loading.reading().compact else kind
+    return LIGHT.types[kind].glyph if reading().compact else kind
 
 
 def columns(
@@ -66,7 +67,7 @@ def columns(
     ``hidden`` is for search and copies.
     """
     shown = [name for name in names if name != hidden]
-    if not loading.reading().compact:
+    if not reading().compact:
         return {
             "column_order": shown,
             "column_config": {name: config[name] for name in shown if name in config},

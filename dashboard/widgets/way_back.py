@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
-from dashboard import acting, loading
+from dashboard import acting, queries
+from dashboard.reading import reading
 
 Back = Literal["Undo", "Redo"]
 
@@ -27,13 +28,13 @@ class Act(Protocol):
 
 def way_back(act: Act) -> Back | None:
     """What the page offers for an act: its undo, its redo where it is undone, or nothing."""
-    here = loading.reading()
+    here = reading()
     offered: Back = "Redo" if act.undone else "Undo"
     if here.may("undo"):
         return offered
     if not here.may("undo_own"):
         return None
-    deciders = loading.undoers().get(act.id, frozenset()) if act.undone else {act.actor}
+    deciders = queries.undoers().get(act.id, frozenset()) if act.undone else {act.actor}
     return offered if deciders == {here.context.actor.name} else None
 
 

@@ -54,7 +54,7 @@ _SWITCHES: Final = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-fir
 
 
 def reruns(scale: Scale, folder: Path) -> list[Row]:
-    """Every page with everything it reads from the shelf, from asking the server to its last word."""
+    """Every page with everything it reads from the cache, from asking the server to its last word."""
     context = filled(folder / "ours.db", 40, n_arms=scale.n_screen_arms // 2)
     addresses = {"arm": f"arm={quote(queries.belief(context).columns.keys[0])}", "run": "run=20"}
     context.store.close()

@@ -133,7 +133,7 @@ def _child(module: str, *arguments: str | Path) -> dict[str, float]:
 def _as_child(path: str) -> None:
     began = time.perf_counter()
     os.environ["ARMSCOPE_DATABASE"] = path
-    n_runs = queries.pulse(context_at(Path(path))).n_runs
+    n_runs = queries.revision(context_at(Path(path))).n_runs
     for name in PAGES:
         opened(name)
     told = {"runs": n_runs, "seconds": time.perf_counter() - began, "peak_mb": peak_mb()}

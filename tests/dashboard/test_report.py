@@ -90,7 +90,7 @@ def test_every_number_can_be_had_again_as_the_report_says(tmp_path: Path, view: 
     names: dict[str, object] = {"file": tmp_path / "a.db"}
     assert opening(context.learner) in read.text
     exec(opening(context.learner), names)
-    for name, query in facts.asked.items():
+    for name, query in facts.questions.items():
         assert query.expression in read.text
         assert repr(eval(query.expression, names)) == repr(getattr(facts, name))
 
@@ -98,9 +98,9 @@ def test_every_number_can_be_had_again_as_the_report_says(tmp_path: Path, view: 
 def test_a_command_is_named_only_where_it_answers(tmp_path: Path) -> None:
     context = world(tmp_path / "a.db", keys(6), 60)
     everything, tools = gather(context, View()), gather(context, View(types=("tool",)))
-    commands = {name: query.command for name, query in everything.asked.items() if query.command}
+    commands = {name: query.command for name, query in everything.questions.items() if query.command}
     assert commands == dict.fromkeys(("belief", "judgements"), "armscope posteriors")
-    assert not [query for query in tools.asked.values() if query.command]
+    assert not [query for query in tools.questions.values() if query.command]
     done = CliRunner().invoke(app, ["--database", str(tmp_path / "a.db"), "posteriors", "--json"])
     assert [one["arm"] for one in json.loads(done.output)] == [one.arm for one in queries.posteriors(context)]
     assert len(everything.belief.columns) == len(json.loads(done.output))

@@ -110,7 +110,7 @@ class History:
             assert not admits
             return
         assert admits
-        made = Reward(arm, run, value, correct, queries.pulse(self.context).revision)
+        made = Reward(arm, run, value, correct, queries.revision(self.context).revision)
         self.model.rewards.append(made)
         self.rewards[answer.id] = made
 
@@ -121,7 +121,7 @@ class History:
         arms = self._some(list(columns.keys), at_least=1)
         target: Target = self.random.choice(["uniform", "prior"])
         answer = reset(self.context, arms=arms, target=target)
-        made = Reset(frozenset(arms), target, queries.pulse(self.context).revision)
+        made = Reset(frozenset(arms), target, queries.revision(self.context).revision)
         self.model.resets.append(made)
         self.resets[answer.id] = made
 
@@ -162,7 +162,7 @@ class History:
             self.rewards[act].undone = undone
 
     def _tell(self, uid: str, import_no: int, rank: int) -> None:
-        revision = queries.pulse(self.context).revision
+        revision = queries.revision(self.context).revision
         self.model.tellings.setdefault(uid, []).append(
             Telling(import_no, revision, rank, *told_as(uid, rank))
         )

@@ -60,7 +60,7 @@ def dropped(context: Context, file: Path) -> object:
 
 
 FLOWS: dict[str, tuple[Action, Flow]] = {
-    "queries.pulse": ("read", lambda context, _: queries.pulse(context)),
+    "queries.revision": ("read", lambda context, _: queries.revision(context)),
     "queries.frame": ("read", lambda context, _: queries.frame(context)),
     "queries.belief": ("read", lambda context, _: queries.belief(context)),
     "queries.arms": ("read", lambda context, _: queries.arms(context)),
@@ -159,7 +159,7 @@ def test_each_role_may_do_what_the_table_says(
     context: Context, tmp_path: Path, name: str, role: Role
 ) -> None:
     action, flow = FLOWS[name]
-    before = queries.changes(context), queries.pulse(context), sorted(tmp_path.iterdir())
+    before = queries.changes(context), queries.revision(context), sorted(tmp_path.iterdir())
     if role in TABLE[action]:
         flow(acting(context, role), tmp_path)
         return
@@ -167,7 +167,7 @@ def test_each_role_may_do_what_the_table_says(
         flow(acting(context, role), tmp_path)
     assert denied.value.code == "denied"
     assert role in denied.value.problem
-    assert (queries.changes(context), queries.pulse(context), sorted(tmp_path.iterdir())) == before
+    assert (queries.changes(context), queries.revision(context), sorted(tmp_path.iterdir())) == before
 
 
 @pytest.mark.parametrize("role", ROLES)

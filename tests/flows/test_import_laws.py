@@ -494,15 +494,15 @@ def test_what_changes_nothing_is_no_act(tmp_path: Path) -> None:
     note(context, A, "slow", key="n")
     reset(context, arms=[A])
     export_file(context, tmp_path / "all")
-    here = seen(context), queries.pulse(context)
+    here = seen(context), queries.revision(context)
     assert import_files(context, [tmp_path / "all"]).id is None, "nothing of it is new where it is from"
-    assert (seen(context), queries.pulse(context)) == here
+    assert (seen(context), queries.revision(context)) == here
     there = context_at(tmp_path / "b.db")
     assert import_files(there, [tmp_path / "all"]).id == "import-1"
-    before = seen(there), queries.pulse(there), queries.changes(there)
+    before = seen(there), queries.revision(there), queries.changes(there)
     again = import_files(there, [tmp_path / "all"])
     assert (again.id, again.runs, again.duplicates, again.ledger_duplicates) == (None, 2, 2, 3)
-    assert (seen(there), queries.pulse(there), queries.changes(there)) == before
+    assert (seen(there), queries.revision(there), queries.changes(there)) == before
     with pytest.raises(UnknownAct, match="no act to undo"):
         undo(there, again.id)
     news: list[dict[str, object]] = [

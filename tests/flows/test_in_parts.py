@@ -77,13 +77,13 @@ class InParts(Machine):
     def go_on(self) -> Made:
         """Another part; after the last it stands."""
         assert self.steps is not None
-        revision = queries.pulse(self.context).revision
+        revision = queries.revision(self.context).revision
         try:
             next(self.steps)
         except StopIteration as end:
             self.steps = None
             return self._stands(end.value.id, revision)
-        assert queries.pulse(self.context).revision == revision
+        assert queries.revision(self.context).revision == revision
         assert queries.verify(self.context).clean
         return multiple()
 
@@ -97,13 +97,13 @@ class InParts(Machine):
 
     def _stands(self, act: str | None, revision: int) -> Made:
         goes_on = self.latest is not None and not self.undos.is_undone(self.latest)
-        if queries.pulse(self.context).revision == revision:
+        if queries.revision(self.context).revision == revision:
             assert act == (self.latest if goes_on else None), "what changes nothing makes no act"
             return multiple()
         assert act is not None
         assert (act == self.latest) == goes_on
         number = self.imports[act] = int(act.removeprefix("import-"))
-        revision = queries.pulse(self.context).revision
+        revision = queries.revision(self.context).revision
         tell(self.model, self.told, self.named, import_no=number, revision=revision)
         return multiple() if act == self.latest else act
 

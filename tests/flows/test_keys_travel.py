@@ -56,7 +56,7 @@ def zipped(context: Context, path: Path) -> Path:
 
 def told(context: Context, *records: object) -> ImportAnswer:
     """Lines by hand, imported; their file has the name of the next revision."""
-    path = context.store.path.with_name(f"told-{queries.pulse(context).revision}.jsonl")
+    path = context.store.path.with_name(f"told-{queries.revision(context).revision}.jsonl")
     path.write_bytes(lines([{"armscope": 1, "kind": "learner", "name": "x"}, *records]))
     return import_files(context, [path])
 

@@ -116,7 +116,7 @@ class Machine(RuleBasedStateMachine):
                 record(self.context, run)
             return
         record(self.context, run)
-        tell(self.model, [(uid, rank)], [], import_no=0, revision=queries.pulse(self.context).revision)
+        tell(self.model, [(uid, rank)], [], import_no=0, revision=queries.revision(self.context).revision)
 
     @precondition(lambda self: self.model.tellings)
     @rule(data=st.data(), more=st.integers(1, 2))
@@ -135,9 +135,9 @@ class Machine(RuleBasedStateMachine):
         file.write_bytes(b"".join([*map(arm_line, named), *(line_of(uid, rank) for uid, rank in told)]))
         latest = next(reversed(self.imports), None) if goes_on else None
         goes_on = latest is not None and not self.undos.is_undone(latest)
-        revision = queries.pulse(self.context).revision
+        revision = queries.revision(self.context).revision
         act = import_files(self.context, [file], continuing=latest).id
-        if queries.pulse(self.context).revision == revision:
+        if queries.revision(self.context).revision == revision:
             assert act == (latest if goes_on else None), "what changes nothing makes no act"
             told_more = deepcopy(self.model)
             tell(told_more, told, named, import_no=len(self.imports) + 1, revision=revision + 1)
@@ -147,7 +147,7 @@ class Machine(RuleBasedStateMachine):
         assert act is not None
         assert (act == latest) == goes_on
         number = self.imports[act] = int(act.removeprefix("import-"))
-        tell(self.model, told, named, import_no=number, revision=queries.pulse(self.context).revision)
+        tell(self.model, told, named, import_no=number, revision=queries.revision(self.context).revision)
         return multiple() if act == latest else act
 
     # Rewards
@@ -222,7 +222,7 @@ class Machine(RuleBasedStateMachine):
             return multiple()
         answer = give()
         number = value if value is not None else OUTCOME_REWARDS[outcome or "accepted"]
-        revision = queries.pulse(self.context).revision
+        revision = queries.revision(self.context).revision
         self.rewards[answer.id] = Reward(arm, run, in_millionths(number), correct, revision)
         self.model.rewards.append(self.rewards[answer.id])
         if key is not None:
@@ -262,7 +262,7 @@ class Machine(RuleBasedStateMachine):
         return self._was_reset(reset(self.context, target=to).id, known, to)
 
     def _was_reset(self, act: str, arms: set[str], to: Target) -> str:
-        self.resets[act] = Reset(frozenset(arms), to, queries.pulse(self.context).revision)
+        self.resets[act] = Reset(frozenset(arms), to, queries.revision(self.context).revision)
         self.model.resets.append(self.resets[act])
         return act
 

@@ -45,7 +45,7 @@ def context(tmp_path: Path) -> Context:
 
 def state(context: Context) -> object:
     return (
-        queries.pulse(context),
+        queries.revision(context),
         queries.posteriors(context),
         queries.changes(context),
         queries.frame(context).settings,
@@ -63,7 +63,7 @@ def test_an_undo_does_what_its_rehearsal_showed(context: Context, act: str) -> N
     later = {one.arm: one for one in queries.posteriors(context)}
     assert shown.n_arms == (len(known), len(later))
     assert shown.n_pulls == tuple(sum(one.pulls for one in arms.values()) for arms in (known, later))
-    assert shown.n_runs[1] == queries.pulse(context).n_runs
+    assert shown.n_runs[1] == queries.revision(context).n_runs
     for arm in shown.moved:
         assert arm.pulls[1] == (later[arm.key].pulls if arm.key in later else None)
         assert arm.mean[1] == (later[arm.key].mean if arm.key in later else None)

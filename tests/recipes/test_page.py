@@ -13,14 +13,14 @@ _PAGE: Final = '''"""Goals: what is to be reached."""
 
 from __future__ import annotations
 
-from dashboard import loading
+from dashboard.reading import reading
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence
 
 
 def page() -> None:
-    here = loading.reading()
+    here = reading()
     if here.frame.n_arms == 0:
         no_arms("What is to be reached")
         return

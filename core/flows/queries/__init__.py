@@ -17,7 +17,7 @@ from core.flows.queries.arms import ArmSummary, arms
 from core.flows.queries.belief import Belief, belief, posteriors
 from core.flows.queries.chances import Inclusion, inclusion
 from core.flows.queries.confidence import confidence, pulls_needed
-from core.flows.queries.frame import DEMO_ORIGIN, Frame, Pulse, frame, moment, pulse
+from core.flows.queries.frame import DEMO_ORIGIN, Frame, Revision, frame, moment, revision
 from core.flows.queries.imports import PastImport, imports
 from core.flows.queries.judgement import JudgedArm, judged_arms, judged_posteriors, judgements
 from core.flows.queries.ledger import changes, resets, rewards
@@ -52,8 +52,8 @@ __all__ = [
     "Mark",
     "MovedArm",
     "PastImport",
-    "Pulse",
     "ResetPreview",
+    "Revision",
     "RewardPreview",
     "RunArm",
     "RunStory",
@@ -88,8 +88,8 @@ __all__ = [
     "preview_settings",
     "preview_undo",
     "pulls_needed",
-    "pulse",
     "resets",
+    "revision",
     "rewards",
     "run",
     "runs",

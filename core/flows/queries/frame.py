@@ -13,7 +13,7 @@ from core.store.transaction import Moment
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pulse:
+class Revision:
     """The cheapest thing to ask: has anything changed?"""
 
     moment: Moment
@@ -62,11 +62,11 @@ def moment(context: Context) -> tuple[Moment, tuple[str, ...]]:
         return snapshot.moment, reads.learners(snapshot)
 
 
-def pulse(context: Context) -> Pulse:
+def revision(context: Context) -> Revision:
     """Moment, runs and newest run: asked every few seconds."""
     with context.reading() as snapshot:
         totals = reads.totals(snapshot)
-        return Pulse(moment=snapshot.moment, n_runs=totals.runs, last_at_ms=totals.last_at_ms)
+        return Revision(moment=snapshot.moment, n_runs=totals.runs, last_at_ms=totals.last_at_ms)
 
 
 def frame(context: Context) -> Frame:

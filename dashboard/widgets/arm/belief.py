@@ -9,10 +9,11 @@ import streamlit as st
 
 from core.flows.queries import ArmPath
 from core.records.times import DAY_MS, instant
-from dashboard import loading, sentences, wording
+from dashboard import sentences, wording
 from dashboard.figures.arms import ArmRow
 from dashboard.figures.path import arm_path, lettered
 from dashboard.figures.then_now import then_now
+from dashboard.reading import pictured_once, reading
 from dashboard.widgets.arm.head import none_by_day
 from dashboard.widgets.chart import chart
 from dashboard.widgets.fold import fold, in_use
@@ -44,14 +45,14 @@ def _asked_for() -> date | None:
 
 def now(row: ArmRow, seen: ArmPath, then: int | None) -> None:
     """Density now over its interval, before, and the prior."""
-    here = loading.reading()
+    here = reading()
     place = None if then is None else seen.path.place(then)
     earlier = None
     if place is not None and then is not None:
         called = _called(seen, then)
         earlier = (float(seen.path.alpha[place]), float(seen.path.beta[place]), called)
     ghost = "prior" if seen.since_ms is None else "reset to"
-    drawn = loading.pictured_once(
+    drawn = pictured_once(
         ("then now", row, earlier, ghost), lambda: then_now(row, earlier, here.tokens, ghost=ghost)
     )
     section("Belief now", table=drawn.table, key="belief now")
@@ -94,12 +95,12 @@ def _date(day: int) -> date:
 
 def path(row: ArmRow, seen: ArmPath) -> None:
     """Mean and interval by day, and what the letters stand for."""
-    here = loading.reading()
+    here = reading()
     if not len(seen.path):
         section("How it got there")
         none_by_day()
         return
-    drawn = loading.pictured_once(
+    drawn = pictured_once(
         ("arm path", row.key), lambda: arm_path(seen, row.key, row.type, here.tokens, compact=here.compact)
     )
     section("How it got there", "mean and 95% interval at the end of each day", table=drawn.table, key="path")

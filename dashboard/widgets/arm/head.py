@@ -9,7 +9,8 @@ import streamlit as st
 from core.columns import UNKNOWN
 from core.flows.queries import ArmPath, Belief
 from core.records.arm import MICRO
-from dashboard import loading, pages, wording
+from dashboard import pages, queries, wording
+from dashboard.reading import reading
 from dashboard.widgets import address, navigation
 from dashboard.widgets.arm import notes
 from dashboard.widgets.empty import command, empty, no_arms
@@ -21,12 +22,12 @@ _NEAR: Final = 5
 def wanted() -> str | None:
     """The arm that the address names, if there is one; else the page says what to do instead."""
     name = st.query_params.get(address.ARM, "")
-    known = loading.as_of().columns
+    known = queries.as_of().columns
     if name in known.places:
         return name
-    if not len(loading.everything().columns):
+    if not len(queries.everything().columns):
         no_arms("One arm, and what is believed of it,")
-    elif name in loading.everything().columns.places:
+    elif name in queries.everything().columns.places:
         _not_yet(name)
     else:
         _no_such_arm(name)
@@ -63,7 +64,7 @@ def _no_such_arm(name: str) -> None:
         to_do="**Choose an arm** in the table of all arms, or list them.",
         shell=command("arms"),
     )
-    near = loading.near_arms(name)[:_NEAR] if name else ()
+    near = queries.near_arms(name)[:_NEAR] if name else ()
     if near:
         section("Did you mean")
         for key in near:
@@ -76,7 +77,7 @@ def _no_such_arm(name: str) -> None:
 
 def head(known: Belief, place: int, seen: ArmPath) -> None:
     """One row: the type, the whole id in a box that copies, tokens, prior and epoch; right what can be done."""
-    here = loading.reading()
+    here = reading()
     columns = known.columns
     kind, key = columns.types[place], columns.keys[place]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -100,7 +101,7 @@ def _facts(known: Belief, place: int, seen: ArmPath) -> list[str]:
     facts = ["tokens unknown" if cost is None else wording.things(cost, "token")]
     facts.append(f"prior {wording.beta(alpha, beta)}")
     facts.append(f"epoch {seen.epoch_no}")
-    if columns.keys[place] in loading.reading().frame.settings.seed_arms:
+    if columns.keys[place] in reading().frame.settings.seed_arms:
         facts.append("seed, always in")
     return facts
 

@@ -16,7 +16,8 @@ import streamlit as st
 from core import explained
 from core.flows.queries import ArmInRun, ArmRuns
 from core.records.run_page import Cursor
-from dashboard import loading, sentences, wording
+from dashboard import queries, sentences, wording
+from dashboard.reading import drawn_once, reading
 from dashboard.widgets.arm.paging import paging
 from dashboard.widgets.opening import fresh, open_clicked_run
 from dashboard.widgets.tables import ROW_PX, columns, draw, height
@@ -29,7 +30,7 @@ _PLACE: Final = re.compile(r"(\d{0,15})\.(\d{1,17})", re.ASCII)
 
 def lately(arm: str) -> None:
     """The same in a line: how often it was in the prompt of the latest runs, and what kept it out."""
-    said = sentences.lately(loading.arm_runs(arm, None).rows)
+    said = sentences.lately(queries.arm_runs(arm, None).rows)
     if said:
         muted(said)
 
@@ -37,7 +38,7 @@ def lately(arm: str) -> None:
 def in_or_out(arm: str) -> None:
     """Runs it was in or left out of, why, and what came of it."""
     cursor = _place()
-    page = loading.arm_runs(arm, cursor)
+    page = queries.arm_runs(arm, cursor)
     section("In or left out", sentences.in_or_out(page.rows) if page.rows else "")
     if not page.rows:
         muted("It had a part in no run yet." if cursor is None else "No older ones.")
@@ -49,7 +50,7 @@ def in_or_out(arm: str) -> None:
 
 def _table(arm: str, page: ArmRuns) -> None:
     rows = page.rows
-    frame = loading.drawn_once(("arm runs", arm, rows[0].run.run_no, len(rows)), lambda: _sent(rows))
+    frame = drawn_once(("arm runs", arm, rows[0].run.run_no, len(rows)), lambda: _sent(rows))
     text = st.column_config.TextColumn
     config = {
         "run": text("run", width=88),
@@ -79,7 +80,7 @@ def _table(arm: str, page: ArmRuns) -> None:
 
 
 def _sent(rows: Sequence[ArmInRun]) -> pa.Table:
-    year = loading.reading().frame.last_at_ms
+    year = reading().frame.last_at_ms
     cells: dict[str, Any] = {
         "ended, UTC": [wording.moment(row.run.at_ms, year_of_ms=year) for row in rows],
         "run": [f"run {wording.count(row.run.run_no)}" for row in rows],

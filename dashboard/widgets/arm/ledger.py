@@ -15,7 +15,8 @@ import streamlit as st
 
 from core import explained
 from core.flows.queries import ArmLedger, Learned, LedgerPlace
-from dashboard import acting, loading, sentences, wording
+from dashboard import acting, queries, sentences, wording
+from dashboard.reading import drawn_once, reading
 from dashboard.widgets.arm.paging import paging
 from dashboard.widgets.opening import fresh, open_clicked_run
 from dashboard.widgets.tables import ACT_PX, ROW_PX, TAKE_BACK, columns, height
@@ -30,7 +31,7 @@ _PLACE: Final = re.compile(r"(\d{0,15})\.(\d{0,17})\.(\d{0,15})\.(\d{0,17})", re
 def ledger(arm: str) -> None:
     """Every observation, newest first, and where skills, files and memories were recognised."""
     place = _place()
-    page = loading.arm_ledger(arm, place)
+    page = queries.arm_ledger(arm, place)
     section("Ledger", "every observation, newest first; undone ones stay, without effect")
     if not page.rows:
         muted("No observation yet: its belief is its prior." if place == LedgerPlace() else "No older ones.")
@@ -41,10 +42,10 @@ def ledger(arm: str) -> None:
 
 
 def _table(arm: str, page: ArmLedger) -> None:
-    here = loading.reading()
+    here = reading()
     rows = page.rows
     text = st.column_config.TextColumn
-    frame = loading.drawn_once(
+    frame = drawn_once(
         ("arm ledger", arm, rows[0], len(rows), here.presenting, here.context.actor), lambda: _sent(arm, rows)
     )
     config: dict[str, Any] = {
@@ -76,7 +77,7 @@ def _table(arm: str, page: ArmLedger) -> None:
 
 
 def _sent(arm: str, rows: Sequence[Learned]) -> pa.Table:
-    here = loading.reading()
+    here = reading()
     year = here.frame.last_at_ms
     cells: dict[str, Sequence[str | None]] = {
         "when, UTC": [wording.moment(one.at_ms, year_of_ms=year) for one in rows],
@@ -115,7 +116,7 @@ def _excerpts(rows: Sequence[Learned], arm: str) -> None:
     if not behind.open:
         return
     with behind:
-        year = loading.reading().frame.last_at_ms
+        year = reading().frame.last_at_ms
         table: dict[str, list[str]] = {
             "when, UTC": [wording.moment(one.at_ms, year_of_ms=year) for one in seen],
             "run": [wording.count(one.run_no or 0) for one in seen],

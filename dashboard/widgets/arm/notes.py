@@ -11,7 +11,8 @@ from typing import Final
 import streamlit as st
 
 from core.records.note import MAX_NOTE_CHARS
-from dashboard import acting, loading, wording
+from dashboard import acting, queries, wording
+from dashboard.reading import reading
 from dashboard.widgets.fold import fold
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import muted, section, small
@@ -56,8 +57,8 @@ def _emptied() -> None:
 
 def read(arm: str) -> None:
     """When and who in small, the text as text, and its way back."""
-    here = loading.reading()
-    written = loading.arm_notes(arm)
+    here = reading()
+    written = queries.arm_notes(arm)
     section("Notes", "newest first; they move no number" if written else "")
     if not written:
         muted("None yet." + (" Write one with the button above." if here.may("reward") else ""))

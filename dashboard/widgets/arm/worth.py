@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from core.flows.queries import Belief
 from core.records.judgement import Judgement
-from dashboard import loading, sentences, wording
+from dashboard import queries, sentences, wording
+from dashboard.reading import reading
 from dashboard.widgets.arm.head import token_cost
 from dashboard.widgets.words import gray, paragraphs, section
 
 
 def worth(judged: Judgement, known: Belief, place: int) -> None:
     """What it costs, breaks even at and stands at, and how that was found."""
-    here, seen = loading.reading(), loading.inclusion()
+    here, seen = reading(), queries.inclusion()
     section("Worth its tokens", "in the next run that offers it, with the settings in force")
     rank, n_arms = wording.count(int(known.summary.rank[place])), wording.count(len(known.columns))
     paragraphs(

@@ -11,7 +11,8 @@ import streamlit as st
 from core.columns import Ints
 from core.records.posterior import BANDS
 from core.statistics.confidence import Confidence
-from dashboard import loading, sentences, wording
+from dashboard import queries, sentences, wording
+from dashboard.reading import drawn_once, reading
 from dashboard.widgets.words import chipped, section, small, small_table
 
 NEED: Final = "need"
@@ -54,7 +55,7 @@ def needs(known: Confidence) -> None:
         )
     _rows(known, chosen, places[: sentences.NEXT_SHOWN], said)
     if width is not None:
-        st.markdown(small(sentences.narrow(known, loading.pulls_needed(width), width)))
+        st.markdown(small(sentences.narrow(known, queries.pulls_needed(width), width)))
 
 
 def _width() -> float:
@@ -78,7 +79,7 @@ def _width() -> float:
 def _goal(known: Confidence, need: Need, width: float | None) -> tuple[Ints, Callable[[int], str]]:
     """Places of the arms that are not there yet, the nearest first, and what each needs in words."""
     if width is not None:
-        needed = loading.pulls_needed(width)
+        needed = queries.pulls_needed(width)
         return _nearest(needed), lambda place: sentences.to_narrow(needed, place)
     if need == "under-explored":
         return known.under_explored, lambda place: sentences.to_explore(known, place)
@@ -119,7 +120,7 @@ def _everyone(
 
     def made() -> dict[str, Sequence[object]]:
         shown = [int(place) for place in places]
-        judged, year_of_ms = loading.judgements(), loading.reading().frame.last_at_ms
+        judged, year_of_ms = queries.judgements(), reading().frame.last_at_ms
         return {
             "type": [known.types[place] for place in shown],
             "arm": [wording.plain(known.keys[place]) for place in shown],
@@ -132,4 +133,4 @@ def _everyone(
             ],
         }
 
-    return loading.drawn_once(("needs", need, width), made)
+    return drawn_once(("needs", need, width), made)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import loading, sentences
+from dashboard import queries, sentences
 from dashboard.widgets.fold import fold
 from dashboard.widgets.words import as_table, both_ends, small
 
 
 def unread() -> None:
     """The figure, what it was computed from, and, should there be any, the arms concerned."""
-    seen = loading.unread()
+    seen = queries.unread()
     with both_ends():
         st.markdown(sentences.unread(seen), width="content")
         behind = fold("How it is counted", key="unread query")

@@ -9,7 +9,8 @@ import streamlit as st
 
 from core.flows.bundle import Manifest
 from core.flows.export import EXPORT_FORMATS, ExportFormat
-from dashboard import acting, loading, wording
+from dashboard import acting, wording
+from dashboard.reading import reading
 from dashboard.widgets.fold import fold
 from dashboard.widgets.words import as_table, small
 
@@ -47,7 +48,7 @@ def form() -> None:
 
 def _made(made: acting.MadeExport) -> None:
     manifest, path = made.answer.manifest, made.path
-    stale = loading.reading().frame.revision - manifest.revision
+    stale = reading().frame.revision - manifest.revision
     later = f" The data have moved on by {wording.things(stale, 'revision')} since." if stale else ""
     st.markdown(
         f"**{wording.size(made.answer.size_bytes)}**, revision {wording.count(manifest.revision)}: "

@@ -13,7 +13,8 @@ from core.flows.importing import ImportAnswer
 from core.flows.upload import Uploaded
 from core.formats import FORMATS
 from core.records.run import Phase, Unit
-from dashboard import acting, loading, wording
+from dashboard import acting, wording
+from dashboard.reading import reading
 from dashboard.widgets.empty import command
 from dashboard.widgets.fold import in_use
 from dashboard.widgets.words import small
@@ -63,7 +64,7 @@ def form() -> None:
         key="do import",
         disabled=busy or not files,
         on_click=acting.start_import,
-        args=(chosen, partial(_done, loading.reading().context.learner)),
+        args=(chosen, partial(_done, reading().context.learner)),
     )
 
 
@@ -136,5 +137,5 @@ def _dropped(files: Sequence[UploadedFile]) -> list[Uploaded]:
 def _done(learner: str, answer: ImportAnswer) -> None:
     """Empty the form, so that the server lets go of the files, and open the report where there is one."""
     st.session_state[_ROUND] = cast("int", st.session_state.get(_ROUND, 0)) + 1
-    if answer.id is not None and loading.reading().context.learner == learner:
+    if answer.id is not None and reading().context.learner == learner:
         st.session_state[IMPORT] = answer.id

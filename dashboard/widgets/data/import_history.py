@@ -8,7 +8,7 @@ from typing import Final
 import streamlit as st
 
 from core.flows.queries import PastImport
-from dashboard import loading, wording
+from dashboard import queries, wording
 from dashboard.widgets.data.import_form import IMPORT
 from dashboard.widgets.tables import ACT_PX, act_table
 
@@ -30,7 +30,7 @@ _PHONE: Final = {"act": ACT_PX, "import": 86, "new": 60, "when, UTC": 148}
 
 def chosen() -> PastImport | None:
     """The import whose report is open; the choice is in the address."""
-    done = loading.imports()
+    done = queries.imports()
     ids = [one.id for one in done]
     if not ids:
         return None
@@ -49,7 +49,7 @@ def chosen() -> PastImport | None:
 
 def table() -> None:
     """Newest first; "Look" opens the report."""
-    done = loading.imports()
+    done = queries.imports()
     if not done:
         st.markdown(":gray[None yet.]")
         return

@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.flows.importing import ImportAnswer
 from core.flows.queries import PastImport
-from dashboard import acting, loading, sentences, wording
+from dashboard import acting, queries, sentences, wording
 from dashboard.widgets.panel import panel
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import as_table, muted, section, small_table
@@ -81,7 +81,7 @@ def _undoing(one: PastImport) -> None:
         )
         wanted = st.toggle(f"Show what {verb.lower()} would change", key=f"rehearse {one.id}")
     if wanted:
-        shown = loading.preview_undo(one.id, again=one.undone)
+        shown = queries.preview_undo(one.id, again=one.undone)
         st.markdown(sentences.undo_effect(shown))
         if shown.moved:
             as_table(sentences.moved_table(shown.moved), alt="Arms that would move most")

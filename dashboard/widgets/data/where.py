@@ -7,7 +7,8 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import acting, loading, wording
+from dashboard import acting, queries, wording
+from dashboard.reading import reading
 from dashboard.widgets.fold import fold
 from dashboard.widgets.words import small
 
@@ -16,7 +17,7 @@ BACKUP: Final = "backup file"
 
 def facts() -> None:
     """Where, how large, which schema; the answers of the buttons come at the top of the page."""
-    frame, place = loading.reading().frame, loading.place()
+    frame, place = reading().frame, queries.place()
     st.code(place.file, language=None, wrap_lines=True)
     st.markdown(
         small(
@@ -32,7 +33,7 @@ def facts() -> None:
             on_click=acting.verify,
             help="Recomputes every cache from the facts",
         )
-        if loading.reading().may("settings"):
+        if reading().may("settings"):
             behind = fold("Back up", icon=":material/save:", key="backup popover", type="secondary")
             if behind is not None:
                 with behind:
@@ -41,7 +42,7 @@ def facts() -> None:
 
 def _backup() -> None:
     """A new file for the copy; the one proposed lies beside the data."""
-    frame = loading.reading().frame
+    frame = reading().frame
     path = Path(frame.database)
     proposed = path.with_name(f"{path.stem}-r{frame.revision}{path.suffix or '.db'}")
     file = st.text_input(

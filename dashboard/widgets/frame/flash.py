@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import acting, loading
+from dashboard import acting
+from dashboard.reading import reading
 from dashboard.widgets.keys import UNDO
 
 
@@ -21,7 +22,7 @@ def show_flashes() -> None:
 def undo_last() -> None:
     """What this person did last, and the way back."""
     act = acting.last_act()
-    if act is None or loading.reading().presenting:
+    if act is None or reading().presenting:
         return
     kind = act.rsplit("-", 1)[0].replace("-", " ")
     st.button(

@@ -7,7 +7,7 @@ from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
 from core.flows.queries import Frame
 from core.records.actor import Actor
-from dashboard import loading
+from dashboard.reading import reading
 from dashboard.report import gather, rendered, report
 from dashboard.widgets.address import COMPACT, PRESENT
 from dashboard.widgets.fold import in_use, opened
@@ -39,7 +39,7 @@ def role_badge(actor: Actor, frame: Frame, behind: PopoverContainer | None = Non
 
 def _report_button() -> None:
     """What the pages say now, with these filters, as a file; made when it is asked for."""
-    here = loading.reading()
+    here = reading()
 
     def frozen() -> bytes:
         return rendered(report(gather(here.context, here.view)))

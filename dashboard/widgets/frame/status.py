@@ -14,7 +14,8 @@ import streamlit as st
 
 from core.errors import ArmscopeError
 from core.records.times import instant
-from dashboard import loading, wording
+from dashboard import queries, wording
+from dashboard.reading import begun_here, reading
 
 _EVERY_S: Final = 10
 _UP_TO_DATE: Final = "Up to date"
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 @st.fragment(run_every=_EVERY_S)
 def status() -> None:
     """Data as of …, and a button when the learner has moved on."""
-    here = loading.reading()
+    here = reading()
     if (st.context.theme.type or "light") != here.tokens.name:
         st.rerun(scope="app")
     with st.container(
@@ -62,11 +63,11 @@ def as_of(last_at_ms: int | None) -> str:
 
 def _waiting(*, short: bool) -> str | None:
     """What the button says; None while the page shows the newest revision."""
-    if loading.begun_here():  # a moment ago: the next look, in some seconds, sees what came in since
+    if begun_here():  # a moment ago: the next look, in some seconds, sees what came in since
         return None
-    shown = loading.reading().frame
+    shown = reading().frame
     try:
-        now = loading.pulse()
+        now = queries.revision()
     except ArmscopeError as problem:
         log.warning("the status line could not read: %s", problem)
         return None

@@ -9,8 +9,9 @@ from typing import Final
 import streamlit as st
 
 from core.statistics.overview import Overview
-from dashboard import loading, pages, wording
+from dashboard import pages, queries, wording
 from dashboard.pages import Page
+from dashboard.reading import reading
 from dashboard.widgets import address, navigation
 
 _AT: Final = "armscope tour"
@@ -29,7 +30,7 @@ class Step:
 
 def is_on() -> bool:
     """Whether the first steps are shown: in a demo until they are closed, elsewhere when asked for."""
-    return int(st.session_state.get(_AT, 1 if loading.reading().frame.is_demo else 0)) > 0
+    return int(st.session_state.get(_AT, 1 if reading().frame.is_demo else 0)) > 0
 
 
 def begin() -> None:
@@ -42,10 +43,10 @@ def tour(page: str) -> None:
 
     Nothing while presenting or without arms.
     """
-    here = loading.reading()
+    here = reading()
     if here.presenting or not is_on() or here.frame.n_arms == 0:
         return
-    steps = _steps(loading.overview())
+    steps = _steps(queries.overview())
     at = min(int(st.session_state.get(_AT, 1)), len(steps))
     step = steps[at - 1]
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="first steps"):
@@ -75,7 +76,7 @@ def _steps(seen: Overview) -> tuple[Step, ...]:
     """The steps over this learner's own arms: those that need a look, else the least useful one."""
     flagged = next((item.arms for item in seen.attention if item.arms), ())
     worst = tuple(arm.key for arm in seen.bottom[-1:] or seen.top[-1:])
-    arms = (flagged or worst or loading.everything().columns.keys)[:_MOST_ARMS]
+    arms = (flagged or worst or queries.everything().columns.keys)[:_MOST_ARMS]
     arm, name = arms[0], f"**{wording.literal(wording.short_name(arms[0]))}**"
     repaired = f"{wording.things(len(arms), 'arm')}" if len(arms) > 1 else name
     return (

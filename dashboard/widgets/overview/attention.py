@@ -16,10 +16,11 @@ from core.statistics.change import (
     WINDOW_DAYS,
 )
 from core.statistics.overview import Attention, AttentionKind, Overview
-from dashboard import loading, pages, sentences, wording
+from dashboard import pages, queries, sentences, wording
 from dashboard.figures.densities import MAX_CHOSEN
 from dashboard.figures.theme import Severity
 from dashboard.pages import Page
+from dashboard.reading import reading
 from dashboard.widgets import address, navigation
 from dashboard.widgets.fold import fold
 from dashboard.widgets.words import both_ends, small
@@ -85,10 +86,10 @@ def rows(seen: Overview) -> None:
 
 
 def _row(item: Attention, place: int) -> None:
-    here = loading.reading()
+    here = reading()
     claim = sentences.attention(
         item,
-        loading.savings(),
+        queries.savings(),
         min_pulls=here.frame.settings.min_pulls,
         year_of_ms=here.frame.last_at_ms,
     )
@@ -108,11 +109,11 @@ def _links(item: Attention, words: str) -> None:
     if item.kind == "poisoned":
         with st.container(width="content", gap=None):
             navigation.link(pages.POSTERIORS, "Check evidence", **{address.POSTERIORS_ARMS: shown})
-            if loading.reading().may("reset"):
+            if reading().may("reset"):
                 navigation.link(pages.RESET, words, **address.reset(item.arms[:_MOST_IN_ADDRESS]))
     elif item.kind in {"drifting", "rival", "rising"} and item.count == 1:
         navigation.link(pages.ARM, words, **{address.ARM: item.arms[0]})
     elif page == pages.POSTERIORS:
         navigation.link(pages.POSTERIORS, words, **{address.POSTERIORS_ARMS: shown} if shown else {})
-    elif not loading.reading().presenting or page.is_presented:
+    elif not reading().presenting or page.is_presented:
         navigation.link(page, words)

@@ -8,7 +8,8 @@ from typing import Final, Literal, NamedTuple
 import streamlit as st
 
 from core.records.audit import ActionName, AuditEntry
-from dashboard import acting, loading, sentences, wording
+from dashboard import acting, queries, sentences, wording
+from dashboard.reading import reading
 from dashboard.widgets.fold import fold, in_use
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import Back, way_back
@@ -46,7 +47,7 @@ def head() -> None:
 
 def rows() -> None:
     """The last acts: when and who in small, what in body text, and the way back."""
-    lines = sentences.folded(loading.changes(_READ))[:_LINES]
+    lines = sentences.folded(queries.changes(_READ))[:_LINES]
     with st.container(border=True, gap="xsmall"):
         if not lines:
             st.markdown("Nothing was changed by hand yet.")
@@ -61,7 +62,7 @@ def rows() -> None:
 
 
 def _one(entry: AuditEntry) -> None:
-    when = wording.moment(entry.at_ms, year_of_ms=loading.reading().frame.last_at_ms)
+    when = wording.moment(entry.at_ms, year_of_ms=reading().frame.last_at_ms)
     _said(when, entry.actor, sentences.change(entry))
     back = _way_back(entry)
     if back is not None and entry.act is not None:
@@ -78,7 +79,7 @@ def _one(entry: AuditEntry) -> None:
 def _many(entries: Sequence[AuditEntry]) -> None:
     """What somebody did many times in a day; each of it behind a button."""
     first, last = entries[-1], entries[0]
-    day = wording.day(last.at_ms, year_of_ms=loading.reading().frame.last_at_ms)
+    day = wording.day(last.at_ms, year_of_ms=reading().frame.last_at_ms)
     times = [wording.moment(entry.at_ms).rsplit(" ", 1)[-1] for entry in (first, last)]
     _said(f"{day} {'–'.join(dict.fromkeys(times))}", last.actor, sentences.many_changes(entries))
     each = fold("Each", key=f"each {first.revision}")
@@ -122,7 +123,7 @@ def _all() -> None:
         label_visibility="collapsed",
     )
     wanted = _KINDS[kind]
-    entries = [entry for entry in loading.changes(_READ) if not wanted or entry.action in wanted]
+    entries = [entry for entry in queries.changes(_READ) if not wanted or entry.action in wanted]
     if entries:
         _table(entries[:_LISTED], key=f"every change {kind}")
     else:

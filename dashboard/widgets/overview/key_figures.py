@@ -9,8 +9,9 @@ import numpy as np
 import streamlit as st
 
 from core.statistics.overview import FigureName, Overview
-from dashboard import loading, sentences
+from dashboard import sentences
 from dashboard.figures.spark import spark
+from dashboard.reading import reading
 
 _LAST_DAYS: Final = 60
 
@@ -50,4 +51,4 @@ def _line(seen: Overview, name: FigureName) -> None:
     known = known[np.isfinite(known)]
     if len(known) > 1:
         values: Sequence[float] = known.tolist()
-        st.html(spark(values, loading.reading().tokens, alt=sentences.by_day(name, values)))
+        st.html(spark(values, reading().tokens, alt=sentences.by_day(name, values)))

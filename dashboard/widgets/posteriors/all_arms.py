@@ -17,8 +17,9 @@ from core.columns import Ints
 from core.flows.queries import Belief
 from core.records.judgement import Judgement
 from core.records.posterior import BANDS
-from dashboard import loading, sentences, wording
+from dashboard import sentences, wording
 from dashboard.figures.arms import Order, ordered
+from dashboard.reading import drawn_once, reading
 from dashboard.widgets import opening
 from dashboard.widgets.picker import matches
 from dashboard.widgets.tables import (
@@ -45,7 +46,7 @@ JUDGED: Final = (
 def found(known: Belief, by: Order) -> Ints:
     """Places of the arms that pass the search, in order."""
     needle = st.session_state.get(FIND) or ""
-    return loading.drawn_once(("found arms", needle, by), lambda: _found(known, by, needle))
+    return drawn_once(("found arms", needle, by), lambda: _found(known, by, needle))
 
 
 def _found(known: Belief, by: Order, needle: str) -> Ints:
@@ -92,8 +93,8 @@ def table(
     key: str,
 ) -> None:
     """All arms at these places, a sortable table whose rows open; long ones load as one scrolls, and don't open."""
-    columns, year_of_ms = known.columns, loading.reading().frame.last_at_ms
-    frame = loading.drawn_once(
+    columns, year_of_ms = known.columns, reading().frame.last_at_ms
+    frame = drawn_once(
         ("arm table", places.tobytes(), bool(truth)),
         lambda: sent_frame(_arm_frame(known, places, judged=judged, truth=truth, year_of_ms=year_of_ms)),
     )

@@ -10,10 +10,11 @@ import streamlit as st
 
 from core.columns import Bools, Ints
 from core.flows.queries import Belief
-from dashboard import loading
+from dashboard import queries
 from dashboard.figures.arms import METHOD_WORDS, METHODS, ORDERS, ArmRow, Method, Order, ordered, telling
 from dashboard.figures.densities import densities, sample
 from dashboard.figures.drawn import Drawn
+from dashboard.reading import drawn_once, reading
 from dashboard.widgets.address import POSTERIORS_ARMS
 from dashboard.widgets.fold import fold, in_use
 from dashboard.widgets.picker import several_arms
@@ -58,13 +59,13 @@ def arms(known: Belief, by: Order) -> tuple[Ints, Method, bool]:
     places = np.array(sorted(at[key] for key in chosen if key in at), dtype=np.int64)
     is_chosen = len(places) > 0
     if not is_chosen:
-        places = loading.drawn_once("telling arms", lambda: telling(known.columns, known.summary))
+        places = drawn_once("telling arms", lambda: telling(known.columns, known.summary))
     return ordered(known.columns, known.summary, places, by), method, is_chosen
 
 
 def truth() -> Mapping[str, float]:
     """Planted values, where this is a demo and somebody asks for them; nothing otherwise."""
-    planted = loading.truth()
+    planted = queries.truth()
     if planted and st.toggle("Show truth", key=TRUTH, bind="query-params"):
         return planted
     return {}
@@ -79,7 +80,7 @@ def others(known: Belief, places: Ints) -> Bools:
 
 def picture(known: Belief, places: Ints, chosen: Sequence[ArmRow], method: Method) -> Drawn:
     """Densities of the chosen arms over the grey rest."""
-    here = loading.reading()
+    here = reading()
 
     def draw() -> Drawn:
         rest = others(known, places)
@@ -89,6 +90,4 @@ def picture(known: Belief, places: Ints, chosen: Sequence[ArmRow], method: Metho
         )
 
     truth = tuple(row.truth for row in chosen)
-    return loading.drawn_once(
-        ("densities", places.tobytes(), method, truth, here.tokens.name, here.compact), draw
-    )
+    return drawn_once(("densities", places.tobytes(), method, truth, here.tokens.name, here.compact), draw)

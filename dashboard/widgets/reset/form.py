@@ -11,7 +11,8 @@ from core.flows.queries import ResetPreview
 from core.records.arm import ArmType
 from core.records.observation import MAX_REASON_CHARS
 from core.records.reset import REASONS, Target
-from dashboard import acting, loading, sentences, wording
+from dashboard import acting, queries, sentences, wording
+from dashboard.reading import reading
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.picker import several_arms
 from dashboard.widgets.words import small
@@ -75,7 +76,7 @@ def fields() -> Scope:
         )
     arms: tuple[str, ...] = ()
     if scope == "named":  # in a row of their own, or of three ids one would show, cut
-        arms = tuple(several_arms(loading.everything().columns, key=RESET_ARMS, at_most=None))
+        arms = tuple(several_arms(queries.everything().columns, key=RESET_ARMS, at_most=None))
     return Scope(
         arms=arms,
         types=types,
@@ -88,7 +89,7 @@ def fields() -> Scope:
 def _types(scope: ScopeName) -> tuple[ArmType, ...]:
     """The type that is reset, or in words what is instead."""
     if scope == "type":
-        present = loading.reading().frame.types
+        present = reading().frame.types
         return (st.selectbox("Type", present, key=RESET_TYPE, bind="query-params", filter_mode=None),)
     said = "all types" if scope == "all" else "as named below"
     st.text_input("Type", value=said, disabled=True, key=said)
@@ -99,7 +100,7 @@ def preview(scope: Scope) -> ResetPreview | None:
     """What the reset would change; None while no arm is named."""
     if not scope.chosen:
         return None
-    return loading.preview_reset(arms=scope.arms, types=scope.types, target=scope.target)
+    return queries.preview_reset(arms=scope.arms, types=scope.types, target=scope.target)
 
 
 def note(shown: ResetPreview) -> str:
@@ -120,10 +121,10 @@ def confirmation(scope: Scope, shown: ResetPreview) -> None:
     """The consequence, the phrase, and a button that is off until the phrase stands there."""
     n_arms = len(shown.columns)
     phrase = phrase_for(n_arms)
-    warning = loading.reading().tokens.severities["warning"]
+    warning = reading().tokens.severities["warning"]
     with st.container(border=True):
         icon = f':color[:material/warning:]{{foreground="{warning}"}}'
-        st.markdown(f"{icon} {sentences.consequence(shown.columns, loading.reading().frame.settings)}")
+        st.markdown(f"{icon} {sentences.consequence(shown.columns, reading().frame.settings)}")
         with st.container(horizontal=True, vertical_alignment="bottom"):
             typed = st.text_input(
                 f"Type **{phrase}** to confirm", key=TYPED, live=True, width=320, autocomplete="off"
@@ -133,7 +134,7 @@ def confirmation(scope: Scope, shown: ResetPreview) -> None:
                 f"Reset {wording.things(n_arms, 'arm')}",
                 icon=":material/restart_alt:",
                 type="primary" if ready else "secondary",
-                disabled=not ready or not loading.reading().may("reset"),
+                disabled=not ready or not reading().may("reset"),
                 key="do reset",
                 on_click=_confirmed,
                 args=(scope, phrase),

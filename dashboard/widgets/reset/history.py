@@ -8,7 +8,8 @@ from typing import Final
 import streamlit as st
 
 from core.records.reset import Reset
-from dashboard import loading, wording
+from dashboard import queries, wording
+from dashboard.reading import reading
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import acts_column, taking_back
 
@@ -18,14 +19,12 @@ _PHONE: Final = {"act": ACT_PX, "scope": 190, "when, UTC": 104}
 
 def table() -> None:
     """Newest first."""
-    done = loading.resets()
+    done = queries.resets()
     if not done:
         st.markdown(":gray[None yet.]")
         return
     cells: dict[str, Sequence[object]] = {
-        "when, UTC": [
-            wording.moment(one.at_ms, year_of_ms=loading.reading().frame.last_at_ms) for one in done
-        ],
+        "when, UTC": [wording.moment(one.at_ms, year_of_ms=reading().frame.last_at_ms) for one in done],
         "scope": [f"{_scope(one)} → {_target(one)}" for one in done],
         "by": [wording.plain(one.actor) for one in done],
         "why": [wording.plain(one.reason or wording.MISSING) for one in done],

@@ -12,7 +12,8 @@ import streamlit as st
 from core.explained import NOT_OFFERED, chance_words
 from core.flows.queries import ResetPreview
 from core.records.posterior import BANDS
-from dashboard import loading, wording
+from dashboard import wording
+from dashboard.reading import drawn_once, reading
 from dashboard.widgets.tables import (
     ALL_AT_ONCE,
     CHANCE,
@@ -30,9 +31,9 @@ _PHONE: Final = {"type": 48, "arm": 152, "mean now": 88, "after": 68}
 
 def changes(shown: ResetPreview) -> None:
     """Every arm that a reset would touch, now and after."""
-    seeds = loading.reading().frame.settings.seed_arms
+    seeds = reading().frame.settings.seed_arms
     n_arms = len(shown.columns)
-    frame = loading.drawn_once(
+    frame = drawn_once(
         ("reset table", shown.target, shown.columns.keys), lambda: sent_frame(_reset_frame(shown, seeds))
     )
     st.dataframe(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from core.flows.queries import RewardPreview
-from dashboard import acting, loading, sentences, wording
+from dashboard import acting, queries, sentences, wording
 from dashboard.figures.before_after import before_after
+from dashboard.reading import reading
 from dashboard.widgets.chart import chart
 from dashboard.widgets.rewards.form import Filled, Sent, sent
 from dashboard.widgets.way_back import way_back
@@ -32,7 +33,7 @@ def effect(filled: Filled) -> None:
 
 def _what_it_changed(done: Sent, preview: RewardPreview) -> None:
     """The effect of what was sent, with its way back."""
-    given = next((one for one in loading.rewards(everyone=False) if one.id == done.act), None)
+    given = next((one for one in queries.rewards(everyone=False) if one.id == done.act), None)
     state = "" if given is None else "undone: its effect is gone" if given.undone else "sent"
     about = "" if given is None or given.run_no is None else f", run {wording.count(given.run_no)}"
     with both_ends():
@@ -51,7 +52,7 @@ def _what_it_changed(done: Sent, preview: RewardPreview) -> None:
 
 
 def _before_and_after(preview: RewardPreview, *, sent: bool) -> None:
-    look = loading.reading().tokens
+    look = reading().tokens
     before, after, arm = preview.before, preview.after, preview.arm
     drawn = before_after(
         arm, wording.type_of(arm), (before.alpha, before.beta), (after.alpha, after.beta), look

@@ -13,7 +13,8 @@ from typing import Final, get_args
 
 import streamlit as st
 
-from dashboard import loading
+from dashboard import queries
+from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.browser import browser
 from dashboard.widgets.rewards.drafts import DRAFTS, Draft, Fields, Kind, Outcome, Place
@@ -64,7 +65,7 @@ def _asked() -> tuple[Fields, frozenset[str]]:
     number = _number(said.get(NUMBER, ""))
     plain = Fields()
     asked = Fields(
-        arm=arm if arm in loading.everything().columns.places else None,
+        arm=arm if arm in queries.everything().columns.places else None,
         outcome=outcome or plain.outcome,
         number=plain.number if number is None else number,
         run=run,
@@ -182,5 +183,5 @@ def discard() -> None:
 
 
 def _place() -> Place:
-    context = loading.reading().context
+    context = reading().context
     return Place(str(context.store.path), context.learner, browser())

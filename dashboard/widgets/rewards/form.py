@@ -19,8 +19,9 @@ from core import explained
 from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm, UnknownRun
 from core.flows.queries import RewardPreview, RunArm, RunStory
 from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS, Observation
-from dashboard import acting, loading, sentences, wording
+from dashboard import acting, queries, sentences, wording
 from dashboard.acting import RewardForm
+from dashboard.reading import reading
 from dashboard.widgets.keys import SEND
 from dashboard.widgets.picker import options_of
 from dashboard.widgets.rewards import filled
@@ -124,7 +125,7 @@ def _filled() -> Filled:
     problems: dict[Field, str] = {} if problem is None else {"run": str(problem)}
     if form is not None and problem is None:
         try:
-            preview = loading.preview_reward(form.arm, form.value, run=form.run, correct=form.correct)
+            preview = queries.preview_reward(form.arm, form.value, run=form.run, correct=form.correct)
         except ArmscopeError as refusal:
             problems[_field_of(refusal, correct=form.correct)] = str(refusal)
     return Filled(fields=fields, story=story, form=form, preview=preview, problems=problems)
@@ -146,7 +147,7 @@ def _story(run: str | None) -> tuple[RunStory | None, ArmscopeError | None]:
     if run is None:
         return None, None
     try:
-        return loading.run(run), None
+        return queries.run(run), None
     except UnknownRun as problem:
         return None, problem
 
@@ -197,7 +198,7 @@ def _arm_field(seen: Filled) -> None:
         options = list(said)
         hint = f"Choose one of {wording.things(len(options), 'arm')} of the run"
     else:
-        options, hint = options_of(loading.everything().columns.keys, filled.ARM)
+        options, hint = options_of(queries.everything().columns.keys, filled.ARM)
     if seen.fields.arm is not None and seen.fields.arm not in options:
         options = [seen.fields.arm, *options]
     # The browser knows the choice by its words alone, which change with what is recorded: so it is told again.
@@ -218,7 +219,7 @@ def _arm_field(seen: Filled) -> None:
 
 def _recorded(arm: RunArm, story: RunStory) -> str:
     """What is recorded of the arm in the run, and what people said of it, newest last."""
-    now_ms = loading.reading().context.clock()
+    now_ms = reading().context.clock()
     standing = [row for row in reversed(arm.by_hand) if row.counts]
     said = [wording.literal(explained.recorded(arm, story).partition(";")[0])]
     said += [sentences.said_by_hand(row, now_ms) for row in standing]
@@ -280,7 +281,7 @@ def _send(seen: Filled) -> None:
             type="primary",
             shortcut=SEND,
             key=f"send {filled.form_key()}",
-            disabled=done or not loading.reading().may("reward"),
+            disabled=done or not reading().may("reward"),
             on_click=_tried,
             args=(filled.form_key(),),
         )
@@ -336,6 +337,6 @@ def _meanwhile(seen: Filled, refused: _Refused) -> str:
     newest = None if seen.story is None else _newest(seen.story, seen.fields.arm)
     if newest is None:
         return wording.literal(refused.why)
-    said = sentences.said_by_hand(newest, loading.reading().context.clock())
+    said = sentences.said_by_hand(newest, reading().context.clock())
     replaces = newest.kind == "correction" and seen.fields.kind == "Correction"
     return f"Not sent: **{said}**. Send again to {'replace it' if replaces else 'add yours'}"

@@ -9,7 +9,8 @@ import streamlit as st
 
 from core import explained
 from core.records.observation import Observation
-from dashboard import loading, wording
+from dashboard import queries, wording
+from dashboard.reading import reading
 from dashboard.widgets.tables import ACT_PX, act_table, type_cells
 from dashboard.widgets.way_back import acts_column, taking_back
 
@@ -35,7 +36,7 @@ def whose() -> Whose:
     return st.segmented_control(
         "Whose rewards",
         _WHOSE,
-        default="everyone" if loading.reading().may("undo") else "mine",
+        default="everyone" if reading().may("undo") else "mine",
         required=True,
         format_func=str.capitalize,
         key=WHOSE,
@@ -46,7 +47,7 @@ def whose() -> Whose:
 
 def table(chosen: Whose) -> None:
     """When, by whom, arm, reward, kind, why, how far the mean moved, and Undo or Redo."""
-    given = loading.rewards(SHOWN, everyone=chosen == "everyone")
+    given = queries.rewards(SHOWN, everyone=chosen == "everyone")
     if not given:
         st.markdown(":gray[None yet. The first one you send appears here, with its undo.]")
         return

@@ -12,7 +12,8 @@ import streamlit as st
 
 from core import explained
 from core.flows.queries import RunStory
-from dashboard import loading, wording
+from dashboard import wording
+from dashboard.reading import drawn_once
 from dashboard.widgets.opening import clicked_row, fresh, open_arm
 from dashboard.widgets.tables import ALL_AT_ONCE, ROW_PX, columns, draw, height, type_cells, type_column
 
@@ -23,7 +24,7 @@ _PHONE: Final = {"type": 48, "arm": 152, "prompt": 58, "observed": 70}
 def table(story: RunStory) -> None:
     """Every arm of a run; a click opens the arm."""
     n_arms = len(story.arms)
-    frame = loading.drawn_once(("decisions", story.facts.run_no), lambda: _decisions(story))
+    frame = drawn_once(("decisions", story.facts.run_no), lambda: _decisions(story))
     is_long = n_arms > ALL_AT_ONCE  # then rows are sent as one scrolls, which can't be combined with clicks
     more: dict[str, Any] = (
         {"lazy": True} if is_long else {"on_select": "rerun", "selection_mode": "single-cell"}

@@ -9,7 +9,8 @@ import streamlit as st
 from core import explained
 from core.errors import UnknownRun
 from core.flows.queries import RunStory
-from dashboard import loading, pages, sentences, wording
+from dashboard import pages, queries, sentences, wording
+from dashboard.reading import reading
 from dashboard.widgets import address, navigation
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.tables import arm_name
@@ -26,7 +27,7 @@ def wanted() -> RunStory | None:
         _no_run("No run was chosen.", "This page explains one run: why each arm was in or left out.", "none")
         return None
     try:
-        return loading.run(name)
+        return queries.run(name)
     except UnknownRun:
         shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
         _no_run("There is no such run.", f"Nothing is recorded under “{shown}”.", "another name")
@@ -55,7 +56,7 @@ def ways_on(story: RunStory) -> None:
         _step("Next run", ":material/chevron_right:", story.newer)
         navigation.link(pages.RUNS, "All runs")
         st.space("stretch")
-        if loading.reading().may("reward") and story.facts.standing and story.facts.outcome != "empty":
+        if reading().may("reward") and story.facts.standing and story.facts.outcome != "empty":
             navigation.link(
                 pages.REWARDS, "Give a reward about this run", **{address.REWARDS_RUN: story.facts.uid}
             )

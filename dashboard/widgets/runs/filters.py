@@ -17,7 +17,8 @@ from core.records.run_page import Cursor, Direction, RunPage
 from core.records.verdict import Outcome
 from core.records.view import RunFilter, View
 from core.statistics.heatmap import ROW_CHOICES, RowChoice
-from dashboard import loading, wording
+from dashboard import queries, wording
+from dashboard.reading import reading
 from dashboard.widgets.address import RUNS_ARM
 from dashboard.widgets.fold import fold, in_use
 from dashboard.widgets.picker import one_arm
@@ -56,7 +57,7 @@ def run_filter() -> RunFilter:
 
 
 def _asked_for() -> RunFilter:
-    arm = one_arm(loading.everything().columns, key=RUNS_ARM, label="Arm")
+    arm = one_arm(queries.everything().columns, key=RUNS_ARM, label="Arm")
     part = st.segmented_control(
         "Its part",
         _PARTS,
@@ -82,7 +83,7 @@ def _asked_for() -> RunFilter:
 
 def _start_again_when_changed(wanted: RunFilter) -> None:
     """Go to the newest runs once the filters differ from those this session saw here last."""
-    now = (wanted, loading.reading().view)
+    now = (wanted, reading().view)
     if st.session_state.setdefault(_LAST, now) != now:
         st.session_state[_LAST] = now
         to_newest()
@@ -133,7 +134,7 @@ def at_newest(page: RunPage, cursor: Cursor | None, direction: Direction) -> boo
 
 def narrowed(wanted: RunFilter) -> bool:
     """Whether anything keeps runs out."""
-    view = loading.reading().view
+    view = reading().view
     return wanted != RunFilter() or view != View(types=view.types)
 
 
@@ -182,7 +183,7 @@ def _label() -> str:
     """What is filtered, in the button's own words."""
     chosen = []
     arm = st.session_state.get(RUNS_ARM) or st.query_params.get(RUNS_ARM)
-    if isinstance(arm, str) and arm in loading.everything().columns.places:
+    if isinstance(arm, str) and arm in queries.everything().columns.places:
         chosen.append(wording.literal(wording.short_name(arm)))
     for key, options in ((OUTCOME, _OUTCOMES), (CLASS, RUN_CLASSES), (STATUS, _STATUSES)):
         asked = st.session_state.get(key)

@@ -12,7 +12,8 @@ import pyarrow as pa
 import streamlit as st
 
 from core.records.run_page import RunRow
-from dashboard import loading, wording
+from dashboard import wording
+from dashboard.reading import drawn_once, reading
 from dashboard.widgets.opening import clicked_row, fresh, open_run
 from dashboard.widgets.tables import ROW_PX, columns, height
 
@@ -21,9 +22,9 @@ _PHONE: Final = {"ended, UTC": 110, "run": 62, "used": 60, "tokens": 84}
 
 def table(rows: Sequence[RunRow]) -> None:
     """Runs newest first; a click opens one."""
-    year_of_ms = loading.reading().frame.last_at_ms
+    year_of_ms = reading().frame.last_at_ms
     numbers = tuple(row.run_no for row in rows)
-    frame = loading.drawn_once(("run table", numbers), lambda: _run_frame(rows, year_of_ms))
+    frame = drawn_once(("run table", numbers), lambda: _run_frame(rows, year_of_ms))
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
     config: dict[str, Any] = {
         "run": number("run", format="localized", width=72),

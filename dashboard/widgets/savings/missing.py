@@ -5,7 +5,8 @@ from __future__ import annotations
 from core.statistics.savings import Savings, recommended_rate
 from core.statistics.savings.estimate import MIN_FOR_FIGURE
 from core.statistics.savings.plan import runs_until
-from dashboard import loading, pages, sentences, wording
+from dashboard import pages, sentences, wording
+from dashboard.reading import reading
 from dashboard.widgets.empty import command, empty
 
 _FINE = "✓ fine"
@@ -14,7 +15,7 @@ _ENOUGH = "✓ enough"
 
 def what_is_missing(saved: Savings) -> None:
     """The whole page while there is no figure."""
-    here = loading.reading()
+    here = reading()
     settings = here.frame.settings
     rate = saved.recommended_rate or recommended_rate(here.frame.n_arms) or 0.1
     overall = saved.overall
@@ -44,7 +45,7 @@ def what_is_missing(saved: Savings) -> None:
 
 def _is_set_off() -> bool:
     """Whether a setting stands in the way."""
-    settings = loading.reading().frame.settings
+    settings = reading().frame.settings
     return settings.phase == "passive" or settings.baseline_rate == 0
 
 
@@ -57,7 +58,7 @@ def _warning(words: str) -> str:
 
 
 def _to_do(saved: Savings, rate: float) -> str:
-    frame = loading.reading().frame
+    frame = reading().frame
     share = wording.percent(rate, 0)
     if frame.settings.phase == "passive":
         return "**Switch the learner to active**; from then on armscope chooses the arms of each run."
@@ -92,7 +93,7 @@ def _how_long(saved: Savings, rate: float) -> str:
 
 
 def _command(rate: float) -> str:
-    settings = loading.reading().frame.settings
+    settings = reading().frame.settings
     if settings.phase == "passive":
         return command("settings set phase active")
     if settings.baseline_rate == 0:

@@ -7,9 +7,10 @@ from typing import Final, Literal
 import streamlit as st
 
 from core.statistics.savings import Savings
-from dashboard import loading, sentences
+from dashboard import sentences
 from dashboard.figures.drawn import Drawn
 from dashboard.figures.savings_time import money_time, savings_time, tokens_time
+from dashboard.reading import pictured_once, reading
 from dashboard.widgets.chart import chart
 from dashboard.widgets.words import section
 
@@ -34,14 +35,14 @@ def over_time(saved: Savings) -> None:
         label_visibility="collapsed",
     )
     unit = next((name for name in units if name == asked), units[0])
-    drawn = loading.pictured_once(("time", unit), lambda: _picture(saved, unit))
+    drawn = pictured_once(("time", unit), lambda: _picture(saved, unit))
     with head:
         section("Savings over time", sentences.path_note(saved), table=drawn.table, key="time")
     chart(drawn, key="time")
 
 
 def _picture(saved: Savings, unit: Unit) -> Drawn:
-    here = loading.reading()
+    here = reading()
     if unit == "money" and saved.money is not None:
         return money_time(saved.money.total, saved.over_time, here.tokens, compact=here.compact)
     if unit == "tokens":

@@ -12,7 +12,8 @@ import streamlit as st
 from core.records.arm import ARM_TYPES
 from core.records.learner import Mode
 from core.records.run import Phase
-from dashboard import loading, sentences, wording
+from dashboard import sentences, wording
+from dashboard.reading import reading
 from dashboard.widgets.words import small
 
 _PHASES: Final[tuple[Phase, ...]] = ("active", "passive")
@@ -89,7 +90,7 @@ def _draw_priors(_label: str, key: str) -> None:
     """A row for each type; rows stay rows on a phone."""
     _row(*(partial(st.markdown, small(head), width=_PRIOR_PX) for head in ("type", "alpha", "beta")))
     for kind in ARM_TYPES:
-        chip = wording.chip(kind, loading.reading().tokens.types[kind].streamlit)
+        chip = wording.chip(kind, reading().tokens.types[kind].streamlit)
 
         def number(part: str, kind: str = kind) -> object:
             return st.number_input(

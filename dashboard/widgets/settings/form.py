@@ -14,7 +14,8 @@ import streamlit as st
 
 from core.records.arm import ARM_TYPES
 from core.records.learner import LearnerSettings
-from dashboard import acting, loading, sentences, wording
+from dashboard import acting, queries, sentences, wording
+from dashboard.reading import reading
 from dashboard.widgets.settings.fields import FIELDS, Raw
 from dashboard.widgets.words import muted, small, small_table
 
@@ -33,7 +34,7 @@ class Drafts:
 
 def fields() -> Drafts:
     """Every setting of the learner, by group; the fields of one group are there at a time, the drafts of all."""
-    now = loading.reading().frame.settings
+    now = reading().frame.settings
     seen = _followed(now)
     changes: dict[str, object] = {}
     problems: dict[str, str] = {}
@@ -85,7 +86,7 @@ def _checked(
         return ""
     try:
         value = field.read(raw)
-        problem = loading.problem_with(name, value)
+        problem = queries.problem_with(name, value)
     except ValueError as wrong:
         value, problem = None, str(wrong)
     changes[name] = value
@@ -120,10 +121,10 @@ def preview(drafts: Drafts) -> None:
         alt="Settings now and after",
     )
     if sound:
-        shown = loading.preview_settings(sound)
+        shown = queries.preview_settings(sound)
         for said in sentences.setting_effects(shown):
             st.markdown(said)
-        movers = sentences.movers_table(shown, loading.reading().tokens)
+        movers = sentences.movers_table(shown, reading().tokens)
         if movers:
             small_table(movers, alt="Arms whose chance of inclusion or belief would move most")
 
@@ -151,7 +152,7 @@ def send(drafts: Drafts) -> None:
 
 def table() -> None:
     """Every setting with its value and meaning, for those who may not change them."""
-    now = loading.reading().frame.settings
+    now = reading().frame.settings
     names = [name for group in sentences.SETTING_GROUPS.values() for name in group]
     small_table(
         {
@@ -195,11 +196,11 @@ def _label(name: str) -> str:
 
 
 def _seen_key() -> str:
-    return f"{_SEEN} {loading.reading().context.learner}"
+    return f"{_SEEN} {reading().context.learner}"
 
 
 def _key(name: str) -> str:
-    return f"setting {loading.reading().context.learner}/{name}"
+    return f"setting {reading().context.learner}/{name}"
 
 
 def _keys(name: str) -> list[str]:

@@ -7,7 +7,8 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import loading, sentences, wording
+from dashboard import queries, sentences, wording
+from dashboard.reading import reading
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import acts_column, taking_back
 
@@ -17,11 +18,11 @@ _PHONE: Final = {"act": ACT_PX, "setting": 110, "before": 92, "after": 92}
 
 def table() -> None:
     """Newest first."""
-    done = loading.setting_changes()
+    done = queries.setting_changes()
     if not done:
         st.markdown(":gray[None yet: the settings are as they come.]")
         return
-    newest = loading.reading().frame.last_at_ms
+    newest = reading().frame.last_at_ms
     cells: dict[str, Sequence[object]] = {
         "when, UTC": [wording.moment(one.at_ms, year_of_ms=newest) for one in done],
         "by": [wording.plain(one.actor) for one in done],

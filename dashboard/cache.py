@@ -1,4 +1,4 @@
-"""Shelf: answers by key, bounded."""
+"""Cache: answers by key, bounded; the least recently used go first (LRU)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TypeVar, cast
 Answer = TypeVar("Answer")
 
 
-class Shelf:
+class Cache:
     """Answers by key, the least recently used dropped beyond the bound; safe for several sessions at once.
 
-    >>> shelf = Shelf(bound=1)
-    >>> shelf.kept("a", lambda: 1), shelf.kept("a", lambda: 2), shelf.kept("b", lambda: 3), len(shelf)
+    >>> cache = Cache(bound=1)
+    >>> cache.kept("a", lambda: 1), cache.kept("a", lambda: 2), cache.kept("b", lambda: 3), len(cache)
     (1, 1, 3, 1)
     """
 

@@ -15,21 +15,26 @@ from core.flows.context import Context, open_context
 from core.permissions import Action, may
 from core.records.view import View
 from core.settings import Settings
+from dashboard.cache import Answer, Cache
 from dashboard.figures.theme import Tokens
-from dashboard.loading.shelf import Answer, Shelf
 
-_SHELF_BOUND: Final = 128
+_ANSWERS_BOUND: Final = 128
 _DRAWINGS_BOUND: Final = 32
 """Fewer: a table of 10,000 arms weighs some megabytes, and each word searched for makes one."""
 _PICTURES_BOUND: Final = 64
 _CONTEXTS_BOUND: Final = 16
 _SESSION: Final = "armscope reading"
 
+# Ambient on purpose, though no signature says then what a page depends on: Streamlit starts pages, callbacks and
+# fragments itself and gives them nothing of ours, and nearly every widget asks for some of it (context, view, colours,
+# compact or not), so each function down to the last cell would have to hand it on. In return it is one frozen value,
+# written in one place (`begin`), once in a rerun; and whatever is kept of its answers has its moment and its view in
+# the key.
 _rerun: Final = local()
-_answers: Final = Shelf(_SHELF_BOUND)
-_drawings: Final = Shelf(_DRAWINGS_BOUND)
-_pictures: Final = Shelf(_PICTURES_BOUND)
-_contexts: Final = Shelf(_CONTEXTS_BOUND)
+_answers: Final = Cache(_ANSWERS_BOUND)
+_drawings: Final = Cache(_DRAWINGS_BOUND)
+_pictures: Final = Cache(_PICTURES_BOUND)
+_contexts: Final = Cache(_CONTEXTS_BOUND)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,27 +53,12 @@ class Reading:
         return not self.presenting and may(self.context.actor, action)
 
 
-def settings() -> Settings:
-    """Where the data are, as the environment says."""
-    return Settings.from_environment()
-
-
 def context_of(learner: str | None = None) -> Context:
     """The context of a learner (the environment's by default), opened once per process."""
-    wanted = settings()
+    wanted = Settings.from_environment()
     if learner is not None:
         wanted = msgspec.structs.replace(wanted, learner=learner)
     return _contexts.kept((str(wanted.database), wanted.learner, wanted.actor), lambda: open_context(wanted))
-
-
-def frame_of(context: Context) -> queries.Frame:
-    """What there is to look at: learners, time span, filters, revision. Whether it still is so is asked anew
-    in every rerun.
-    """
-    now = queries.moment(context)
-    return _answers.kept(
-        (str(context.store.path), context.learner, now, "frame"), lambda: queries.frame(context)
-    )
 
 
 def begun_here() -> bool:
@@ -90,17 +80,8 @@ def reading() -> Reading:
     return cast("Reading", st.session_state[_SESSION]) if known is None else known
 
 
-def pulse() -> queries.Pulse:
-    """The learner's present revision and number of runs; whether they still are so is asked anew."""
-    context = reading().context
-    now = queries.moment(context)
-    return _answers.kept(
-        (str(context.store.path), context.learner, now, "pulse"), lambda: queries.pulse(context)
-    )
-
-
 def belief_view(view: View) -> View:
-    """Beliefs heed the end of the span and the types only; the rest would split the shelf for nothing."""
+    """Beliefs heed the end of the span and the types only; the rest would split the cache for nothing."""
     return View(until_ms=view.until_ms, types=view.types)
 
 
@@ -125,6 +106,11 @@ def asked(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> A
     return _answers.kept(
         _key(question, view), ask, still=lambda: queries.moment(here.context)[0] == here.frame.moment
     )
+
+
+def asked_anew(context: Context, question: Hashable, ask: Callable[[], Answer]) -> Answer:
+    """An answer of a context's present moment, which is looked up each time: what the frame itself is made of."""
+    return _answers.kept((str(context.store.path), context.learner, queries.moment(context), question), ask)
 
 
 def _key(question: Hashable, view: View | None) -> Hashable:

@@ -1,0 +1,295 @@
+"""Queries: what pages ask the flows, once per moment of the learner; whatever the dashboard reads is one of these.
+
+Each rerun asks for the learner's frame (and with it the moment) first. Every answer is then kept under database,
+learner, moment, question and view, so thirty people on one page cost one read; a write makes a new moment
+and with it new keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from core import demo
+from core.columns import Ints
+from core.errors import ArmscopeError
+from core.flows import maintenance, queries
+from core.flows.context import Context
+from core.flows.settings import changed
+from core.records.arm import ArmType
+from core.records.audit import AuditEntry
+from core.records.judgement import Judgement
+from core.records.note import Note
+from core.records.observation import Observation
+from core.records.reset import Reset, Target
+from core.records.run_page import Cursor, Direction
+from core.records.times import DAY_MS
+from core.records.view import RunFilter, View
+from core.statistics.confidence import Confidence
+from core.statistics.heatmap import RowChoice
+from core.statistics.overview import Overview
+from core.statistics.savings import Savings
+from dashboard.reading import asked, asked_anew, belief_view, reading
+
+_IMPORTS_READ: Final = 100
+_SETTING_CHANGES_READ: Final = 50
+_UNDOS_READ: Final = 1_000
+"""Longer ago, the page offers no redo to who may undo their own only; the command line does."""
+
+
+# The frame
+
+
+def frame_of(context: Context) -> queries.Frame:
+    """What there is to look at: learners, time span, filters, revision. Whether it still is so is asked anew
+    in every rerun.
+    """
+    return asked_anew(context, "frame", lambda: queries.frame(context))
+
+
+def revision() -> queries.Revision:
+    """The learner's present revision and number of runs; whether they still are so is asked anew."""
+    context = reading().context
+    return asked_anew(context, "revision", lambda: queries.revision(context))
+
+
+# All arms
+
+
+def belief() -> queries.Belief:
+    """Every arm in view with what is believed of it."""
+    here = reading()
+    return asked(
+        "belief", belief_view(here.view), lambda: queries.belief(here.context, belief_view(here.view))
+    )
+
+
+def everything() -> queries.Belief:
+    """Every arm as it stands now, whatever the filters say: what an act works on."""
+    here = reading()
+    return asked("belief", View(), lambda: queries.belief(here.context, View()))
+
+
+def as_of() -> queries.Belief:
+    """Every arm as of the end of the span, whatever the types chosen."""
+    here = reading()
+    view = View(until_ms=here.view.until_ms)
+    return asked("belief", view, lambda: queries.belief(here.context, view))
+
+
+def inclusion() -> queries.Inclusion:
+    """Chance of inclusion in the next run, by arm, and among whose candidates."""
+    here = reading()
+    return asked("inclusion", None, lambda: queries.inclusion(here.context))
+
+
+def judgements() -> Mapping[str, Judgement]:
+    """What is to be said of every arm by the end of the span, by id, whatever the types chosen."""
+    here = reading()
+    view = View(until_ms=here.view.until_ms)
+    return asked("judgements", view, lambda: queries.judgements(here.context, view, inclusion=inclusion()))
+
+
+def truth() -> dict[str, float]:
+    """Planted values of a demo world, by arm; nothing elsewhere."""
+    seed = demo.seed_of(reading().frame.origin)
+    return {} if seed is None else demo.truth(seed)
+
+
+def overview() -> Overview:
+    """The first page in numbers."""
+    here = reading()
+    today = here.context.clock() // DAY_MS  # how long no run has come is told anew each day
+    return asked(("overview", today), here.view, lambda: queries.overview(here.context, here.view))
+
+
+def confidence() -> Confidence:
+    """How much is known of the arms."""
+    here = reading()
+    return asked("confidence", here.view, lambda: queries.confidence(here.context, here.view))
+
+
+def pulls_needed(width: float) -> Ints:
+    """Further pulls of every arm in view until its interval is at most so wide; aligned with `confidence`."""
+    here = reading()
+    view = belief_view(here.view)
+    return asked(("pulls needed", width), view, lambda: queries.pulls_needed(here.context, view, width=width))
+
+
+def unread() -> queries.Unread:
+    """Observations that no posterior reads."""
+    here = reading()
+    return asked("unread", None, lambda: queries.unread(here.context))
+
+
+def savings() -> Savings:
+    """What the selection saves."""
+    here = reading()
+    return asked("savings", here.view, lambda: queries.savings(here.context, here.view))
+
+
+# One arm
+
+
+def arm_path(arm: str) -> queries.ArmPath:
+    """How the belief in an arm got where it is at the end of the span."""
+    here = reading()
+    until_ms = here.view.until_ms
+    return asked(
+        ("arm path", arm), View(until_ms=until_ms), lambda: queries.arm_path(here.context, arm, until_ms)
+    )
+
+
+def arm_ledger(arm: str, after: queries.LedgerPlace) -> queries.ArmLedger:
+    """A page of an arm's observations."""
+    here = reading()
+    return asked(("arm ledger", arm, after), None, lambda: queries.arm_ledger(here.context, arm, after=after))
+
+
+def arm_runs(arm: str, cursor: Cursor | None) -> queries.ArmRuns:
+    """A page of the runs that an arm was in or left out of."""
+    here = reading()
+    return asked(("arm runs", arm, cursor), None, lambda: queries.arm_runs(here.context, arm, cursor=cursor))
+
+
+def arm_notes(arm: str) -> tuple[Note, ...]:
+    """What people wrote about an arm, newest first."""
+    here = reading()
+    return asked(("arm notes", arm), None, lambda: queries.notes(here.context, arm))
+
+
+def near_arms(wanted: str) -> tuple[str, ...]:
+    """Ids that a mistyped one may have meant."""
+    here = reading()
+    return asked(("near arms", wanted), None, lambda: queries.near_arms(here.context, wanted))
+
+
+# Runs
+
+
+def seen_runs(
+    wanted: RunFilter, cursor: Cursor | None, direction: Direction, rows_by: RowChoice
+) -> queries.RunsSeen:
+    """A page of runs with their heat map."""
+    here = reading()
+    question = ("runs", wanted, cursor, direction, rows_by)
+    return asked(
+        question,
+        here.view,
+        lambda: queries.seen_runs(
+            here.context, wanted, here.view, cursor=cursor, direction=direction, rows_by=rows_by
+        ),
+    )
+
+
+def run(name: str) -> queries.RunStory:
+    """Everything there is to say about one run; raises `UnknownRun`."""
+    here = reading()
+    return asked(("run", name), None, lambda: queries.run(here.context, name))
+
+
+# What was done
+
+
+def changes(limit: int = 5) -> tuple[AuditEntry, ...]:
+    """The last entries of the audit log."""
+    here = reading()
+    return asked(("changes", limit), None, lambda: queries.changes(here.context, limit=limit))
+
+
+def undoers() -> dict[str, frozenset[str]]:
+    """Who undid what is undone, by the act's id, among the last changes: they may let it stand again."""
+    here = reading()
+    return asked("undoers", None, lambda: _undoers(queries.changes(here.context, limit=_UNDOS_READ)))
+
+
+def _undoers(entries: Sequence[AuditEntry]) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for entry in entries:
+        act = entry.detail.get("undone")
+        if entry.action == "undo" and not entry.undone and isinstance(act, str):
+            found[act] = found.get(act, frozenset()) | {entry.actor}
+    return found
+
+
+def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
+    """The last rewards that this person or anybody gave, newest first."""
+    here = reading()
+    actor = None if everyone else here.context.actor.name
+    return asked(
+        ("rewards", limit, actor), None, lambda: queries.rewards(here.context, limit=limit, actor=actor)
+    )
+
+
+def resets() -> tuple[Reset, ...]:
+    """Every reset, newest first."""
+    here = reading()
+    return asked("resets", None, lambda: queries.resets(here.context))
+
+
+def setting_changes() -> tuple[queries.SettingChange, ...]:
+    """The latest changes of settings, newest first."""
+    here = reading()
+    return asked(
+        "setting changes", None, lambda: queries.setting_changes(here.context, limit=_SETTING_CHANGES_READ)
+    )
+
+
+def imports() -> tuple[queries.PastImport, ...]:
+    """The latest imports, newest first."""
+    here = reading()
+    return asked("imports", None, lambda: queries.imports(here.context, limit=_IMPORTS_READ))
+
+
+def place() -> maintenance.Place:
+    """Where the data are, and how large at this revision."""
+    here = reading()
+    return asked("place", None, lambda: maintenance.place(here.context))
+
+
+# What would come of it
+
+
+def preview_reward(arm: str, value: float, *, run: str | None, correct: bool) -> queries.RewardPreview:
+    """What a reward would change; nothing is written."""
+    here = reading()
+    question = ("preview reward", arm, value, run, correct)
+    return asked(
+        question, None, lambda: queries.preview_reward(here.context, arm, value, run=run, correct=correct)
+    )
+
+
+def preview_reset(
+    *, arms: tuple[str, ...], types: tuple[ArmType, ...], target: Target
+) -> queries.ResetPreview:
+    """What a reset would change; nothing is written."""
+    here = reading()
+    question = ("preview reset", arms, types, target)
+    return asked(
+        question, None, lambda: queries.preview_reset(here.context, arms=arms, types=types, target=target)
+    )
+
+
+def preview_settings(changes: Mapping[str, object]) -> queries.SettingsPreview:
+    """What settings would change; nothing is changed."""
+    here = reading()
+    question = ("preview settings", msgspec.json.encode(changes))
+    return asked(question, None, lambda: queries.preview_settings(here.context, changes))
+
+
+def problem_with(name: str, value: object) -> str | None:
+    """Why a setting can't have a value; None where it can."""
+    try:
+        changed(reading().frame.settings, name, value)
+    except ArmscopeError as problem:
+        return problem.problem
+    return None
+
+
+def preview_undo(act_id: str, *, again: bool) -> queries.UndoPreview:
+    """What taking an act back would change; nothing is changed."""
+    here = reading()
+    question = ("preview undo", act_id, again)
+    return asked(question, None, lambda: queries.preview_undo(here.context, act_id, again=again))
