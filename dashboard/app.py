@@ -20,7 +20,7 @@ from core.errors import ArmscopeError  # noqa: E402
 from core.flows.queries import Frame  # noqa: E402
 from core.permissions import may  # noqa: E402
 from core.records.actor import Actor  # noqa: E402
-from dashboard import acting, queries, wording  # noqa: E402
+from dashboard import actions, queries, uploads, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
 from dashboard.pages import OVERVIEW  # noqa: E402
 from dashboard.reading import Reading, begin, context_of  # noqa: E402
@@ -40,7 +40,7 @@ def main() -> None:
     look = theme.tokens(st.context.theme.type)
     st.set_page_config(page_title="armscope", page_icon=brand.picture("icon"), layout="wide")
     st.logo(brand.picture(f"logo-{look.name}"), size="medium")
-    acting.hear_import()  # before anything is read: what it brought in is part of this rerun
+    uploads.hear_import()  # before anything is read: what it brought in is part of this rerun
     try:
         context = context_of()
         first, default = queries.frame_of(context), context.learner
@@ -76,7 +76,7 @@ def main() -> None:
         page.run()
     if not window.presenting():
         _footer(first)
-    acting.page_is_drawn()
+    actions.page_is_drawn()
 
 
 def _standing(actor: Actor, frame: Frame, behind: PopoverContainer | None) -> None:

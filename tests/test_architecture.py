@@ -48,7 +48,9 @@ AT_HOME = {
         "dashboard.app_pages",
         "dashboard.widgets",
         "dashboard.reading",
-        "dashboard.acting",
+        "dashboard.actions",
+        "dashboard.uploads",
+        "dashboard.downloads",
         "dashboard.launch",
         "dashboard.server",
         "dashboard.start_page",
@@ -189,6 +191,22 @@ def test_what_a_page_shows_knows_no_other_page() -> None:
             if parts[:2] == ["dashboard", "widgets"]:
                 folder = parts[2] if len(parts) > 2 and parts[2] in folders else "widgets"
                 assert folder in own, f"{found.module}:{found.line} imports {found.imported}"
+
+
+def test_pages_read_in_queries_and_write_in_actions() -> None:
+    """Whatever else a page is made of knows what flows answer, and calls none."""
+    pages = source_files(
+        "dashboard/app_pages", "dashboard/widgets", "dashboard/figures", "dashboard/sentences"
+    )
+    called = [
+        f"{module_of(path)}:{node.lineno} {alias.name}"
+        for path in [*pages, ROOT / "dashboard" / "app.py"]
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ImportFrom) and is_within(node.module or "", ("core.flows",))
+        for alias in node.names
+        if alias.name[0].islower()
+    ]
+    assert called == []
 
 
 def test_functions_import_only_where_it_is_agreed() -> None:

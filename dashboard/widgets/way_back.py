@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
-from dashboard import acting, queries
+from dashboard import actions, queries
 from dashboard.reading import reading
 
 Back = Literal["Undo", "Redo"]
@@ -49,6 +49,6 @@ def taking_back(acts: Sequence[Act]) -> Callable[[int], None]:
 
     def clicked(row: int) -> None:
         if row < len(acts) and way_back(acts[row]) is not None:
-            acting.take_back(acts[row].id, again=acts[row].undone)
+            actions.take_back(acts[row].id, again=acts[row].undone)
 
     return clicked

@@ -16,7 +16,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.note import note
 from core.records.actor import Actor
-from dashboard import acting
+from dashboard import downloads
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
 from tests.formats.builders import lines
@@ -139,7 +139,7 @@ def test_an_export_is_made_when_asked_and_its_hashes_hold(open_page: Open, datab
     assert "save export" not in {button.key for button in page.get("download_button")}
     page.button(key="make export").click().run()
     check(page)
-    made: acting.MadeExport = page.session_state["armscope export"]
+    made: downloads.MadeExport = page.session_state["armscope export"]
     with zipfile.ZipFile(BytesIO(made.path.read_bytes())) as zipped:
         manifest = json.loads(zipped.read("manifest.json"))
         for file in manifest["files"]:

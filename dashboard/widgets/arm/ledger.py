@@ -15,7 +15,7 @@ import streamlit as st
 
 from core import explained
 from core.flows.queries import ArmLedger, Learned, LedgerPlace
-from dashboard import acting, queries, sentences, wording
+from dashboard import actions, queries, sentences, wording
 from dashboard.reading import drawn_once, reading
 from dashboard.widgets.arm.paging import paging
 from dashboard.widgets.opening import fresh, open_clicked_run
@@ -104,7 +104,7 @@ def _take_back(clicked: str, rows: Sequence[Learned]) -> None:
     click = st.session_state.get(clicked)
     given = rows[int(click["row"])].given if click is not None and int(click["row"]) < len(rows) else None
     if given is not None and way_back(given) is not None:
-        acting.take_back(given.id, again=given.undone)
+        actions.take_back(given.id, again=given.undone)
 
 
 def _excerpts(rows: Sequence[Learned], arm: str) -> None:

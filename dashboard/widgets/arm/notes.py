@@ -11,7 +11,7 @@ from typing import Final
 import streamlit as st
 
 from core.records.note import MAX_NOTE_CHARS
-from dashboard import acting, queries, wording
+from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.fold import fold
 from dashboard.widgets.way_back import way_back
@@ -47,7 +47,7 @@ def write(arm: str) -> None:
 
 def _send(arm: str, key: str) -> None:
     """Send what the field holds now, in the same callback: typing and clicking are one message."""
-    acting.send_note(arm, st.session_state.get(_TEXT) or "", key, _emptied)
+    actions.send_note(arm, st.session_state.get(_TEXT) or "", key, _emptied)
 
 
 def _emptied() -> None:
@@ -78,7 +78,7 @@ def read(arm: str) -> None:
                     back,
                     type="tertiary",
                     key=f"take back {one.id}",
-                    on_click=acting.take_back,
+                    on_click=actions.take_back,
                     args=(one.id,),
                     kwargs={"again": one.undone},
                 )

@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.flows.bundle import Manifest
 from core.flows.export import EXPORT_FORMATS, ExportFormat
-from dashboard import acting, wording
+from dashboard import downloads, wording
 from dashboard.reading import reading
 from dashboard.widgets.fold import fold
 from dashboard.widgets.words import as_table, small
@@ -38,15 +38,15 @@ def form() -> None:
         "Make the export",
         icon=":material/inventory_2:",
         key="make export",
-        on_click=acting.make_export,
+        on_click=downloads.make_export,
         args=(format_name,),
     )
-    made = acting.made_export()
+    made = downloads.made_export()
     if made is not None and made.answer.manifest.format == format_name:
         _made(made)
 
 
-def _made(made: acting.MadeExport) -> None:
+def _made(made: downloads.MadeExport) -> None:
     manifest, path = made.answer.manifest, made.path
     stale = reading().frame.revision - manifest.revision
     later = f" The data have moved on by {wording.things(stale, 'revision')} since." if stale else ""
@@ -74,7 +74,7 @@ def _made(made: acting.MadeExport) -> None:
         if behind is not None:
             with behind:
                 _files(manifest)
-        st.button("Delete it", type="tertiary", key="drop export", on_click=acting.drop_export)
+        st.button("Delete it", type="tertiary", key="drop export", on_click=downloads.drop_export)
 
 
 def _files(manifest: Manifest) -> None:

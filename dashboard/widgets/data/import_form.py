@@ -13,7 +13,7 @@ from core.flows.importing import ImportAnswer
 from core.flows.upload import Uploaded
 from core.formats import FORMATS
 from core.records.run import Phase, Unit
-from dashboard import acting, wording
+from dashboard import uploads, wording
 from dashboard.reading import reading
 from dashboard.widgets.empty import command
 from dashboard.widgets.fold import in_use
@@ -36,7 +36,7 @@ def limit_mb() -> int:
 def form() -> None:
     """Files, how to read them, and the button; while an import runs, how far it has come."""
     key = f"dropped {st.session_state.get(_ROUND, 0)}"
-    busy = acting.running_import() is not None
+    busy = uploads.running_import() is not None
     files = st.file_uploader(
         "Files with runs", accept_multiple_files=True, key=key, disabled=busy, label_visibility="collapsed"
     )
@@ -48,7 +48,7 @@ def form() -> None:
     )
     st.code(command("import FILE"), language=None, wrap_lines=True)
     tools, format_name, unit, phase = _options(disabled=busy)
-    chosen = acting.ImportForm(
+    chosen = uploads.ImportForm(
         files=_dropped(files),
         tools=None if tools is None else _dropped([tools])[0],
         format=format_name,
@@ -63,14 +63,14 @@ def form() -> None:
         icon=":material/upload:",
         key="do import",
         disabled=busy or not files,
-        on_click=acting.start_import,
+        on_click=uploads.start_import,
         args=(chosen, partial(_done, reading().context.learner)),
     )
 
 
 def follow() -> None:
     """Show how far an import has come until it has ended; the last thing a page does, because it waits."""
-    job = acting.running_import()
+    job = uploads.running_import()
     if job is None:
         return
     bar = st.progress(job.share, text=_progress(job))
@@ -79,7 +79,7 @@ def follow() -> None:
     st.rerun()
 
 
-def _progress(job: acting.ImportJob) -> str:
+def _progress(job: uploads.ImportJob) -> str:
     """In words: how much has been read; what is read is written at the end, all of it or nothing."""
     if job.share >= 1:
         return "Read; now it is being written."

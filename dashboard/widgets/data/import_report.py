@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.flows.importing import ImportAnswer
 from core.flows.queries import PastImport
-from dashboard import acting, queries, sentences, wording
+from dashboard import actions, queries, sentences, wording
 from dashboard.widgets.panel import panel
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import as_table, muted, section, small_table
@@ -75,7 +75,7 @@ def _undoing(one: PastImport) -> None:
             f"{verb} {one.id}",
             icon=":material/redo:" if one.undone else ":material/undo:",
             key=f"take {one.id}",
-            on_click=acting.take_back,
+            on_click=actions.take_back,
             args=(one.id,),
             kwargs={"again": one.undone},
         )

@@ -7,7 +7,7 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import acting, queries, wording
+from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.fold import fold
 from dashboard.widgets.words import small
@@ -30,7 +30,7 @@ def facts() -> None:
             "Verify",
             icon=":material/fact_check:",
             key="verify",
-            on_click=acting.verify,
+            on_click=actions.verify,
             help="Recomputes every cache from the facts",
         )
         if reading().may("settings"):
@@ -57,6 +57,6 @@ def _backup() -> None:
         type="primary",
         key="do backup",
         disabled=not file.strip(),
-        on_click=acting.back_up,
+        on_click=actions.back_up,
         args=(file.strip(),),
     )

@@ -18,7 +18,7 @@ from core.flows.queries import Frame
 from core.records.arm import ARM_TYPES, ArmType
 from core.records.times import DAY_MS, HOUR_MS
 from core.records.view import View
-from dashboard import acting, wording
+from dashboard import actions, wording
 from dashboard.widgets.address import CHANNEL, LEARNER, MODEL, SINCE, SPAN, TYPE, UNTIL
 from dashboard.widgets.fold import in_use, opened
 from dashboard.widgets.frame.window import compact
@@ -98,7 +98,7 @@ def _new_learner() -> None:
         icon=":material/add:",
         key="create learner",
         disabled=not (name or "").strip(),
-        on_click=acting.new_learner,
+        on_click=actions.new_learner,
         args=((name or "").strip(), _go_to),
     )
     st.markdown(":small[:gray[It begins empty, with settings as they come; the export of another fills it.]]")

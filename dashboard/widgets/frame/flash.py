@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import acting
+from dashboard import actions
 from dashboard.reading import reading
 from dashboard.widgets.keys import UNDO
 
 
 def show_flashes() -> None:
     """Toasts for what worked, a bordered line for what did not."""
-    for flash in acting.flashes():
+    for flash in actions.flashes():
         if flash.failed:
             with st.container(border=True):
                 st.markdown(f":red[:material/error:] {flash.text}")
@@ -21,7 +21,7 @@ def show_flashes() -> None:
 
 def undo_last() -> None:
     """What this person did last, and the way back."""
-    act = acting.last_act()
+    act = actions.last_act()
     if act is None or reading().presenting:
         return
     kind = act.rsplit("-", 1)[0].replace("-", " ")
@@ -31,6 +31,6 @@ def undo_last() -> None:
         icon=":material/undo:",
         shortcut=UNDO,
         key=f"undo last {act}",
-        on_click=acting.take_back,
+        on_click=actions.take_back,
         args=(act,),
     )

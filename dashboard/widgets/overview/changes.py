@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 import streamlit as st
 
 from core.records.audit import ActionName, AuditEntry
-from dashboard import acting, queries, sentences, wording
+from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.fold import fold, in_use
 from dashboard.widgets.tables import ACT_PX, act_table
@@ -70,7 +70,7 @@ def _one(entry: AuditEntry) -> None:
             back,
             type="tertiary",
             key=f"take back {entry.act}",
-            on_click=acting.take_back,
+            on_click=actions.take_back,
             args=(entry.act,),
             kwargs={"again": entry.undone},
         )
@@ -144,6 +144,6 @@ def _table(entries: Sequence[AuditEntry], *, key: str) -> None:
         if row < len(entries):
             act = entries[row].act
             if act is not None and _way_back(entries[row]) is not None:
-                acting.take_back(act, again=entries[row].undone)
+                actions.take_back(act, again=entries[row].undone)
 
     act_table(cells, _WIDTHS, key=key, alt="Changes, newest first", phone=_PHONE, on_click=clicked)

@@ -11,7 +11,7 @@ from core.flows.queries import ResetPreview
 from core.records.arm import ArmType
 from core.records.observation import MAX_REASON_CHARS
 from core.records.reset import REASONS, Target
-from dashboard import acting, queries, sentences, wording
+from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.picker import several_arms
@@ -150,7 +150,7 @@ def _confirmed(scope: Scope, phrase: str) -> None:
     """Once more on the server: a click without phrase and reason resets nothing, and a second finds them gone."""
     if str(st.session_state.get(TYPED, "")).strip() != phrase or scope.reason is None:
         return
-    acting.send_reset(
+    actions.send_reset(
         arms=scope.arms, types=scope.types, target=scope.target, reason=scope.reason, after=_begin_again
     )
 

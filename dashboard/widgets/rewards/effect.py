@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.flows.queries import RewardPreview
-from dashboard import acting, queries, sentences, wording
+from dashboard import actions, queries, sentences, wording
 from dashboard.figures.before_after import before_after
 from dashboard.reading import reading
 from dashboard.widgets.chart import chart
@@ -44,7 +44,7 @@ def _what_it_changed(done: Sent, preview: RewardPreview) -> None:
                 back,
                 icon=":material/undo:" if back == "Undo" else ":material/redo:",
                 key=f"take back sent {given.id}",
-                on_click=acting.take_back,
+                on_click=actions.take_back,
                 args=(given.id,),
                 kwargs={"again": given.undone},
             )

@@ -19,8 +19,8 @@ from core import explained
 from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm, UnknownRun
 from core.flows.queries import RewardPreview, RunArm, RunStory
 from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS, Observation
-from dashboard import acting, queries, sentences, wording
-from dashboard.acting import RewardForm
+from dashboard import actions, queries, sentences, wording
+from dashboard.actions import RewardForm
 from dashboard.reading import reading
 from dashboard.widgets.keys import SEND
 from dashboard.widgets.picker import options_of
@@ -315,7 +315,7 @@ def _tried(key: str) -> None:
             st.session_state[_REFUSED] = _Refused(why=str(problem), fields=now.fields)
         return isinstance(problem, Conflict)
 
-    acting.send_reward(now.form, after, told=told)
+    actions.send_reward(now.form, after, told=told)
 
 
 def _beside(seen: Filled) -> str:

@@ -14,7 +14,7 @@ import streamlit as st
 
 from core.records.arm import ARM_TYPES
 from core.records.learner import LearnerSettings
-from dashboard import acting, queries, sentences, wording
+from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.settings.fields import FIELDS, Raw
 from dashboard.widgets.words import muted, small, small_table
@@ -167,7 +167,7 @@ def table() -> None:
 
 
 def _sent(drafts: Drafts) -> None:
-    acting.send_settings(drafts.changes, seen=drafts.seen, after=_discard)
+    actions.send_settings(drafts.changes, seen=drafts.seen, after=_discard)
 
 
 def _discard() -> None:

@@ -1,4 +1,4 @@
-"""Exports: made when somebody asks, in a private folder that goes when the session does."""
+"""Downloads: exports, made when somebody asks, in a private folder that goes when the session does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import streamlit as st
 from core.errors import InvalidInput
 from core.flows.bundle import BundleAnswer, export_bundle
 from core.flows.export import ExportFormat
-from dashboard.acting.flashes import Flash, tried
+from dashboard.actions import Flash, tried
 from dashboard.reading import reading
 
 _MADE: Final = "armscope export"

@@ -1,4 +1,4 @@
-"""Imports: dropped files, read in a thread of their own.
+"""Uploads: dropped files imported, read in a thread of their own.
 
 Whatever the person does meanwhile starts the page's script again, and a script that is stopped in the middle must not
 take the import with it. The thread knows nothing of the session; the session looks at its job.
@@ -21,7 +21,7 @@ from core.flows.upload import Uploaded, import_uploaded
 from core.formats import Opened, Source
 from core.records.run import Phase, Unit
 from dashboard import wording
-from dashboard.acting.flashes import Flash, failure, say
+from dashboard.actions import Flash, failure, say
 from dashboard.reading import reading
 
 _JOB: Final = "armscope import"

@@ -1,0 +1,266 @@
+"""Actions: what pages have the flows write, an act each; its answer or its error is a flash on the page that follows.
+
+Acts run in callbacks, before the page is drawn again, so the page that follows already shows the effect. An import
+has a thread of its own (`dashboard.uploads`).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import streamlit as st
+
+from core.errors import ArmscopeError, InvalidInput
+from core.flows import maintenance
+from core.flows.learners import create_learner
+from core.flows.note import note
+from core.flows.queries import verify as verified
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.settings import change_all
+from core.flows.undo import redo, undo
+from core.records.arm import ArmType
+from core.records.learner import LearnerSettings
+from core.records.reset import Target
+from dashboard import wording
+from dashboard.reading import reading
+
+_FLASHES: Final = "armscope flashes"
+_LAST_ACT: Final = "armscope last act"
+_LAST_TAKEN: Final = "armscope last taken back"
+_DOUBLE_CLICK_S: Final = 0.8
+
+
+# What an act has to say
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flash:
+    """What an act says afterwards; ``act`` is the id that takes it back. The text is Markdown, escaped."""
+
+    text: str
+    failed: bool = False
+    act: str | None = None
+
+
+def flashes() -> list[Flash]:
+    """What happened since the last rerun, once."""
+    waiting: list[Flash] = st.session_state.pop(_FLASHES, [])
+    return waiting
+
+
+def say(flash: Flash) -> None:
+    """Have it shown by the next rerun."""
+    st.session_state.setdefault(_FLASHES, []).append(flash)
+
+
+def tried(
+    otherwise: str, act: Callable[[], Flash], *, told: Callable[[ArmscopeError], bool] = lambda _: False
+) -> None:
+    """Do it, and say what came of it; an error begins with ``otherwise``, our own words.
+
+    Nothing is said of an error that is ``told`` elsewhere.
+    """
+    try:
+        flash = act()
+    except ArmscopeError as problem:
+        if told(problem):
+            return
+        flash = failure(otherwise, problem)
+    if not flash.failed:
+        st.session_state[_LAST_ACT] = flash.act
+    say(flash)
+
+
+def last_act() -> str | None:
+    """The id of what this person did last here, while it can be taken back."""
+    act: str | None = st.session_state.get(_LAST_ACT)
+    return act
+
+
+def failure(otherwise: str, problem: ArmscopeError) -> Flash:
+    """What did not happen, and why."""
+    return Flash(text=f"{otherwise} {wording.literal(str(problem))}", failed=True)
+
+
+# Acts that can be taken back
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardForm:
+    """One filled-in form; ``key`` belongs to the form, not to the click, so sending it twice counts once.
+
+    ``seen`` is the newest reward by hand about this arm in this run that it showed, "" = none.
+    """
+
+    arm: str
+    value: float
+    reason: str | None = None
+    run: str | None = None
+    correct: bool = False
+    seen: str = ""
+    key: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+def send_reward(
+    form: RewardForm, after: Callable[[str], None], *, told: Callable[[ArmscopeError], bool]
+) -> None:
+    """Send the form as it was drawn; ``after`` gets the id of the act and empties it once the reward stands."""
+
+    def act() -> Flash:
+        answer = reward(
+            reading().context,
+            form.arm,
+            form.value,
+            run=form.run,
+            reason=form.reason,
+            correct=form.correct,
+            key=form.key,
+            seen=form.seen,
+        )
+        after(answer.id)
+        name = wording.literal(wording.short_name(form.arm))
+        rounded = " The reward was rounded to millionths." if answer.rounded else ""
+        return Flash(
+            text=f"{name} rewarded {form.value:g}; its mean is now {wording.mean(answer.mean)}.{rounded}",
+            act=answer.id,
+        )
+
+    tried("The reward was not sent.", act, told=told)
+
+
+def send_note(arm: str, text: str, key: str, after: Callable[[], None]) -> None:
+    """Write a note as it was typed; ``key`` belongs to the form, so that sending it twice writes it once."""
+
+    def act() -> Flash:
+        answer = note(reading().context, arm, text, key=key)
+        after()
+        return Flash(text=f"Noted about {wording.literal(wording.short_name(arm))}.", act=answer.id)
+
+    tried("The note was not written.", act)
+
+
+def send_reset(
+    *,
+    arms: tuple[str, ...],
+    types: tuple[ArmType, ...],
+    target: Target,
+    reason: str | None,
+    after: Callable[[], None],
+) -> None:
+    """Reset the arms; ``after`` empties the form once the reset stands."""
+
+    def act() -> Flash:
+        answer = reset(reading().context, arms=arms, types=types, target=target, reason=reason)
+        after()
+        done = f"{wording.things(answer.reset_count, 'arm')} reset. Nothing is lost: undo is below."
+        return Flash(text=done, act=answer.id)
+
+    tried("Nothing was reset.", act)
+
+
+def send_settings(changes: Mapping[str, object], *, seen: LearnerSettings, after: Callable[[], None]) -> None:
+    """Put changes in force unless somebody else changed the same meanwhile; ``after`` ends the drafts."""
+
+    def act() -> Flash:
+        answers = [one for one in change_all(reading().context, changes, seen=seen) if one.id is not None]
+        after()
+        things = wording.things(len(answers), "setting")
+        act_id = answers[0].id if len(answers) == 1 else None
+        return Flash(text=f"{things} changed. In force from now on; undo is below.", act=act_id)
+
+    tried("Nothing was changed.", act)
+
+
+# Taking back
+
+
+def take_back(act_id: str, *, again: bool = False) -> None:
+    """Undo an act, or let it stand ``again``; the second half of a double click does not turn it round.
+
+    A person turns it round after having seen what it did; until the page is drawn nobody has.
+    """
+    last_id, shown_s = st.session_state.get(_LAST_TAKEN, ("", 0.0))
+    if act_id == last_id and (shown_s is None or time.monotonic() - shown_s < _DOUBLE_CLICK_S):
+        return
+
+    def act() -> Flash:
+        context = reading().context
+        if again:
+            redo(context, act_id)
+        else:
+            undo(context, act_id)
+        st.session_state[_LAST_TAKEN] = (act_id, None)
+        return Flash(text="Done again." if again else "Undone. The record stays, its effect is gone.")
+
+    tried("Nothing was done again." if again else "Nothing was undone.", act)
+
+
+def page_is_drawn() -> None:
+    """Note that what the last act did can be seen from now on."""
+    last_id, shown_s = st.session_state.get(_LAST_TAKEN, ("", 0.0))
+    if shown_s is None:
+        st.session_state[_LAST_TAKEN] = (last_id, time.monotonic())
+
+
+# Of the whole database
+
+
+def new_learner(name: str, after: Callable[[str], None]) -> None:
+    """Make a learner; ``after`` gets its name and goes there."""
+
+    def act() -> Flash:
+        made = create_learner(reading().context, name)
+        after(made.name)
+        return Flash(text=f"{wording.literal(made.name)} is new and empty.")
+
+    tried("No learner was made.", act)
+
+
+def verify() -> None:
+    """Recompute every cache from the facts, and say what came of it."""
+
+    def act() -> Flash:
+        found = verified(reading().context)
+        learners = wording.things(len(found.learners), "learner")
+        if found.clean:
+            return Flash(text=f"Everything equals the sum of what was recorded ({learners}).")
+        differences = wording.things(found.n_differences, "difference")
+        return Flash(
+            text=f"{differences} between what is kept and what was recorded. `armscope verify` lists them.",
+            failed=True,
+        )
+
+    tried("Nothing was verified.", act)
+
+
+def back_up(file: str) -> None:
+    """Copy the whole database into a new file."""
+
+    def act() -> Flash:
+        made = maintenance.backup(reading().context, _path(file))
+        size = wording.size(made.size_bytes)
+        return Flash(
+            text=f"{size} written to {wording.literal(made.file)}, as of revision {made.revision:,}."
+        )
+
+    tried("No backup was made.", act)
+
+
+def _path(file: str) -> Path:
+    """A path as somebody typed it; the folder that the server runs in is nobody's business."""
+    try:
+        path = Path(file).expanduser()
+    except RuntimeError:  # ~nobody: there is no such home
+        path = Path()
+    if file.isprintable() and path.is_absolute():
+        return path
+    raise InvalidInput(
+        f"A backup's file must be a path on this machine, from its root on, got {file[:80]!r}.",
+        next_step="Write it in full; the folder of the data is proposed.",
+    )
