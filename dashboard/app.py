@@ -25,10 +25,10 @@ from dashboard.figures import theme  # noqa: E402
 from dashboard.pages import OVERVIEW  # noqa: E402
 from dashboard.reading import Reading, begin, context_of  # noqa: E402
 from dashboard.widgets import address, navigation  # noqa: E402
-from dashboard.widgets.frame import brand, filters, role, window  # noqa: E402
+from dashboard.widgets.frame import filters, role, window  # noqa: E402
 from dashboard.widgets.frame.flash import show_flashes, undo_last  # noqa: E402
 from dashboard.widgets.frame.status import status  # noqa: E402
-from dashboard.widgets.frame.style import FRAME, style  # noqa: E402
+from dashboard.widgets.frame.style import FRAME, picture, style  # noqa: E402
 from dashboard.widgets.frame.tour import tour  # noqa: E402
 from dashboard.widgets.keys import keys_button  # noqa: E402
 from dashboard.widgets.panel import panel  # noqa: E402
@@ -38,8 +38,8 @@ from dashboard.widgets.words import both_ends, small  # noqa: E402
 def main() -> None:
     """One rerun: address and look first, then the frame, then the page inside a panel of its own."""
     look = theme.tokens(st.context.theme.type)
-    st.set_page_config(page_title="armscope", page_icon=brand.picture("icon"), layout="wide")
-    st.logo(brand.picture(f"logo-{look.name}"), size="medium")
+    st.set_page_config(page_title="armscope", page_icon=picture("icon"), layout="wide")
+    st.logo(picture(f"logo-{look.name}"), size="medium")
     uploads.hear_import()  # before anything is read: what it brought in is part of this rerun
     try:
         context = context_of()

@@ -78,28 +78,28 @@ class Act:
 
     at_ms: int
     actor: Actor
-    deed: Change | StartAgain | Judge | TakeBack
+    does: Change | StartAgain | Judge | TakeBack
 
 
 _BOTCHED: Final = "half an answer"
 
 STORY: Final = (
-    Act(at_ms=START_MS, actor=JON, deed=Change(name="phase", value="passive")),
+    Act(at_ms=START_MS, actor=JON, does=Change(name="phase", value="passive")),
     Act(
         at_ms=ACTIVE_FROM_MS,
         actor=JON,
-        deed=StartAgain(types=(), target="prior", reason="Start of the active phase"),
+        does=StartAgain(types=(), target="prior", reason="Start of the active phase"),
     ),
-    Act(at_ms=ACTIVE_FROM_MS, actor=JON, deed=Change(name="baseline_rate", value=BASELINE_RATE_FIRST)),
-    Act(at_ms=ACTIVE_FROM_MS, actor=JON, deed=Change(name="budget_tokens", value=BUDGET_TOKENS)),
-    Act(at_ms=ACTIVE_FROM_MS, actor=JON, deed=Change(name="k", value=MAX_ARMS)),
-    Act(at_ms=ACTIVE_FROM_MS, actor=JON, deed=Change(name="phase", value="active")),
-    Act(at_ms=RATE_RAISED_MS, actor=JON, deed=Change(name="baseline_rate", value=BASELINE_RATE)),
+    Act(at_ms=ACTIVE_FROM_MS, actor=JON, does=Change(name="baseline_rate", value=BASELINE_RATE_FIRST)),
+    Act(at_ms=ACTIVE_FROM_MS, actor=JON, does=Change(name="budget_tokens", value=BUDGET_TOKENS)),
+    Act(at_ms=ACTIVE_FROM_MS, actor=JON, does=Change(name="k", value=MAX_ARMS)),
+    Act(at_ms=ACTIVE_FROM_MS, actor=JON, does=Change(name="phase", value="active")),
+    Act(at_ms=RATE_RAISED_MS, actor=JON, does=Change(name="baseline_rate", value=BASELINE_RATE)),
     *(
         Act(
             at_ms=at(3, hour, 40),
             actor=MARA,
-            deed=Judge(
+            does=Judge(
                 arm=arm,
                 outcome="accepted",
                 was_used=True,
@@ -112,7 +112,7 @@ STORY: Final = (
     Act(
         at_ms=TOOLS_RESET_MS,
         actor=MARA,
-        deed=StartAgain(
+        does=StartAgain(
             types=("tool",),
             target="uniform",
             reason="The new gateway prefixed tool names, so the detector saw no call for two days",
@@ -121,18 +121,18 @@ STORY: Final = (
     Act(
         at_ms=at(18, 14, 3),
         actor=MARA,
-        deed=Judge(arm="file:workspace:CHANGELOG.md", outcome="rejected", reason="stale since August"),
+        does=Judge(arm="file:workspace:CHANGELOG.md", outcome="rejected", reason="stale since August"),
     ),
     Act(
         at_ms=at(19, 17, 20),
         actor=PRIYA,
-        deed=Judge(arm="tool:web:web_search", outcome="partial", reason=_BOTCHED, name=_BOTCHED),
+        does=Judge(arm="tool:web:web_search", outcome="partial", reason=_BOTCHED, name=_BOTCHED),
     ),
-    Act(at_ms=at(19, 17, 24), actor=PRIYA, deed=TakeBack(name=_BOTCHED)),
+    Act(at_ms=at(19, 17, 24), actor=PRIYA, does=TakeBack(name=_BOTCHED)),
     Act(
         at_ms=at(19, 17, 55),
         actor=PRIYA,
-        deed=Judge(
+        does=Judge(
             arm="tool:web:web_search",
             outcome="accepted",
             was_used=False,
@@ -143,7 +143,7 @@ STORY: Final = (
     Act(
         at_ms=at(20, 9, 12),
         actor=MARA,
-        deed=Judge(
+        does=Judge(
             arm="skill:code-review:main", outcome="accepted", was_used=True, reason="caught the off-by-one"
         ),
     ),
@@ -234,20 +234,20 @@ def _judgement(told: Told, rng: np.random.Generator) -> Act:
         return Act(
             at_ms=acted_at_ms,
             actor=actor,
-            deed=Judge(arm=arm, outcome=outcome, reason=reason, run=told.run.uid),
+            does=Judge(arm=arm, outcome=outcome, reason=reason, run=told.run.uid),
         )
     is_correction = bool(rng.random() < _PROB_CORRECTS)
     is_useful = (arm in told.used) != is_correction
     is_partial = not is_correction and rng.random() < _PROB_PARTIAL
     words = _WORDS[arm_type(arm), is_useful]
-    deed = Judge(
+    judged = Judge(
         arm=arm,
         outcome="partial" if is_partial else "accepted" if is_useful else "rejected",
         reason=words[int(rng.integers(len(words)))],
         run=told.run.uid,
         correct=is_correction,
     )
-    return Act(at_ms=acted_at_ms, actor=actor, deed=deed)
+    return Act(at_ms=acted_at_ms, actor=actor, does=judged)
 
 
 def _lag_ms(rng: np.random.Generator) -> int:

@@ -153,30 +153,30 @@ class _Player:
             self._latest[arm.key, arm.key in told.used] = told.run.uid
 
     def _do(self, context: Context, act: Act) -> None:
-        deed = act.deed
-        if isinstance(deed, Change):
-            change(context, deed.name, deed.value)
-        elif isinstance(deed, StartAgain):
-            reset(context, types=deed.types, target=deed.target, reason=deed.reason)
-        elif isinstance(deed, Judge):
-            self._judge(context, deed)
-        elif isinstance(deed, TakeBack):
-            undo(context, self._done[deed.name])
+        what = act.does
+        if isinstance(what, Change):
+            change(context, what.name, what.value)
+        elif isinstance(what, StartAgain):
+            reset(context, types=what.types, target=what.target, reason=what.reason)
+        elif isinstance(what, Judge):
+            self._judge(context, what)
+        elif isinstance(what, TakeBack):
+            undo(context, self._done[what.name])
         else:
-            assert_never(deed)
+            assert_never(what)
 
-    def _judge(self, context: Context, deed: Judge) -> None:
+    def _judge(self, context: Context, judged: Judge) -> None:
         """Reward; what the written story says of an arm no run has shown yet in a small world is left out."""
-        run = deed.run
-        if deed.was_used is not None:
-            run = self._latest.get((deed.arm, deed.was_used))
+        run = judged.run
+        if judged.was_used is not None:
+            run = self._latest.get((judged.arm, judged.was_used))
             if run is None:
                 return
         given = reward(
-            context, deed.arm, outcome=deed.outcome, reason=deed.reason, run=run, correct=deed.correct
+            context, judged.arm, outcome=judged.outcome, reason=judged.reason, run=run, correct=judged.correct
         )
-        if deed.name is not None:
-            self._done[deed.name] = given.id
+        if judged.name is not None:
+            self._done[judged.name] = given.id
 
 
 @dataclass

@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard import queries, sentences
 from dashboard.figures.arms import rows
 from dashboard.reading import reading
-from dashboard.widgets.arm import belief, head, in_or_out, ledger, notes, worth
+from dashboard.widgets.arm import belief, head, in_or_out, ledger, notes
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
 
@@ -36,7 +36,7 @@ def page() -> None:
         in_or_out.in_or_out(arm)
     left, right = st.columns(2, gap="large")
     with left, panel("Worth its tokens"):
-        worth.worth(judged, known, place)
+        belief.worth(judged, known, place)
     with right, panel("Notes"):
         notes.read(arm)
     with panel("Ledger"):

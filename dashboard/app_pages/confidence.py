@@ -8,13 +8,12 @@ from dashboard import queries, sentences
 from dashboard.figures.bands import bands_by_type
 from dashboard.figures.width_pulls import width_pulls
 from dashboard.reading import pictured_once, reading
-from dashboard.widgets.chart import chart
+from dashboard.widgets.charts import band_legend, chart, type_legend
 from dashboard.widgets.confidence.needs import needs
 from dashboard.widgets.confidence.unread import unread
 from dashboard.widgets.empty import no_arms
-from dashboard.widgets.legend import band_legend, type_legend
 from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, section, sent, sentence, small_table
+from dashboard.widgets.words import muted, section, sentence, small_table, to_arrow
 
 
 def page() -> None:
@@ -47,7 +46,7 @@ def page() -> None:
             muted(sentences.wider(known))
         with panel("Bands as measured"):
             section("Bands as measured", "width of the exact 95% interval")
-            measured = pictured_once("bands measured", lambda: sent(sentences.bands_measured(known)))
+            measured = pictured_once("bands measured", lambda: to_arrow(sentences.bands_measured(known)))
             small_table(measured, alt="Bands with their measured and documented widths")
         with panel("Observations that nobody reads"):
             unread()

@@ -10,7 +10,7 @@ from dashboard.figures.arms import ranked_rows
 from dashboard.figures.bands import bands
 from dashboard.figures.ladder import ladder
 from dashboard.reading import pictured_once, reading
-from dashboard.widgets.chart import chart
+from dashboard.widgets.charts import chart
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.overview import attention, changes, key_figures

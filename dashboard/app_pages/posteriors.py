@@ -8,8 +8,8 @@ from dashboard import queries, sentences, wording
 from dashboard.figures.arms import rows
 from dashboard.figures.densities import MAX_OTHERS
 from dashboard.reading import reading
+from dashboard.widgets.charts import type_legend
 from dashboard.widgets.empty import no_arms
-from dashboard.widgets.legend import type_legend
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.panel import panel
 from dashboard.widgets.posteriors import all_arms, choosing

@@ -7,8 +7,8 @@ import streamlit as st
 from dashboard import queries, sentences
 from dashboard.figures.heatmap import COMPACT_RUNS, heatmap
 from dashboard.reading import pictured_once, reading
+from dashboard.widgets.charts import heat_legend
 from dashboard.widgets.empty import no_arms
-from dashboard.widgets.legend import heat_legend
 from dashboard.widgets.opening import run_chart
 from dashboard.widgets.panel import panel
 from dashboard.widgets.runs import filters, table

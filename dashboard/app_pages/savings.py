@@ -8,11 +8,10 @@ from dashboard import queries, sentences
 from dashboard.figures.distributions import distributions
 from dashboard.figures.strata import strata
 from dashboard.reading import pictured_once, reading
-from dashboard.widgets.chart import chart
+from dashboard.widgets.charts import chart
 from dashboard.widgets.panel import panel
 from dashboard.widgets.savings import figures, missing
-from dashboard.widgets.savings.over_time import over_time
-from dashboard.widgets.words import gray, muted, paragraphs, section, sent, sentence, small_table
+from dashboard.widgets.words import gray, muted, paragraphs, section, sentence, small_table, to_arrow
 
 
 def page() -> None:
@@ -43,17 +42,17 @@ def page() -> None:
         section("Tokens per run", "smoothed, equal heights", table=drawn.table, key="tokens")
         chart(drawn, key="tokens")
     with right, panel("Savings over time"):
-        over_time(saved)
+        figures.over_time(saved)
         muted(sentences.money_line(saved))
     st.space("small")
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Baseline against selected"):
         section("Baseline against selected", "difference: selected minus baseline, at the same mix")
-        both = pictured_once("groups compared", lambda: sent(sentences.comparison_table(saved)))
+        both = pictured_once("groups compared", lambda: to_arrow(sentences.comparison_table(saved)))
         small_table(both, alt="Tokens, duration and errors of both groups")
     with right, panel("What was left out"):
         section("What was left out, and why")
-        out = pictured_once("runs left out", lambda: sent(sentences.left_out_table(saved)))
+        out = pictured_once("runs left out", lambda: to_arrow(sentences.left_out_table(saved)))
         small_table(out, alt="Runs that take no part in the comparison, and why")
     with panel("Baseline share"):
         n_arms, rate = here.frame.n_arms, here.frame.settings.baseline_rate

@@ -12,14 +12,14 @@ from core.records.posterior import BANDS
 from core.statistics.confidence import TypeBands
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.drawn import Drawn, Trace, drawn
+from dashboard.figures.chart import Chart, Trace, chart_of
 from dashboard.figures.theme import Tokens
 
 _GAP_PX: Final = 1.5
 _ROW_PX: Final = 34
 
 
-def bands(counts: Sequence[int], look: Tokens) -> Drawn:
+def bands(counts: Sequence[int], look: Tokens) -> Chart:
     """All arms in one bar, from no evidence to very much."""
     total = max(sum(counts), 1)
     traces = [_piece(band, [count], ["all"], look, room=total) for band, count in enumerate(counts)]
@@ -32,10 +32,10 @@ def bands(counts: Sequence[int], look: Tokens) -> Drawn:
         xaxis=theme.axis(look, range=[0, total], showticklabels=False),
         yaxis=theme.axis(look, showticklabels=False),
     )
-    return drawn(traces, layout, alt=f"Arms by confidence band: {_spoken(counts)}.", table=table(counts))
+    return chart_of(traces, layout, alt=f"Arms by confidence band: {_spoken(counts)}.", table=table(counts))
 
 
-def bands_by_type(types: Sequence[TypeBands], look: Tokens) -> Drawn:
+def bands_by_type(types: Sequence[TypeBands], look: Tokens) -> Chart:
     """One bar per arm type, its length the number of arms."""
     shown = [of_type for of_type in types if of_type.n_arms]
     room = max((of_type.n_arms for of_type in shown), default=1)
@@ -55,7 +55,9 @@ def bands_by_type(types: Sequence[TypeBands], look: Tokens) -> Drawn:
         annotations=[_name(name, look) for name in names],
     )
     spoken = "; ".join(f"{of_type.type} {_spoken(of_type.counts)}" for of_type in shown)
-    return drawn(traces, layout, alt=f"Arms by type and confidence band: {spoken}.", table=_type_table(shown))
+    return chart_of(
+        traces, layout, alt=f"Arms by type and confidence band: {spoken}.", table=_type_table(shown)
+    )
 
 
 def _piece(band: int, counts: Sequence[int], names: Sequence[str], look: Tokens, *, room: int) -> Trace:

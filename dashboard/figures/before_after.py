@@ -11,8 +11,8 @@ from core.posterior import beta
 from core.records.arm import ArmType
 from dashboard import wording
 from dashboard.figures import theme
+from dashboard.figures.chart import Chart, Trace, chart_of, single
 from dashboard.figures.densities import curve
-from dashboard.figures.drawn import Drawn, Trace, drawn, single
 from dashboard.figures.theme import Tokens
 
 _HEIGHT_PX: Final = 272
@@ -33,7 +33,7 @@ def before_after(
     before: tuple[float, float],
     after: tuple[float, float],
     look: Tokens,
-) -> Drawn:
+) -> Chart:
     """Density of one arm before and after an act; both are (alpha, beta)."""
     was, now = curve(*before), curve(*after)
     top = max(float(was[1].max(initial=0)), float(now[1].max(initial=0))) * 1.18 or 1.0
@@ -58,7 +58,7 @@ def before_after(
     )
     name = wording.short_name(key)
     alt = f"Belief in {name}: mean {wording.mean(means[0])} before, {wording.mean(means[1])} after."
-    return drawn(traces, layout, alt=alt, table=_table(before, after, means))
+    return chart_of(traces, layout, alt=alt, table=_table(before, after, means))
 
 
 def _shown(*beliefs: tuple[float, float]) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from core.records.arm import ARM_TYPES
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.arms import METHOD_WORDS, ArmRow, Method, spoken, table
-from dashboard.figures.drawn import Drawn, Trace, drawn, joined, single
+from dashboard.figures.chart import Chart, Trace, chart_of, joined, single
 from dashboard.figures.ladder import COMPACT_ROW_PX, NUMBER_SHIFTS, ROW_PX, beside, rung_axis, rungs
 from dashboard.figures.theme import Tokens
 
@@ -44,7 +44,7 @@ def densities(
     compact: bool = False,
     n_others: int | None = None,
     method: Method = "exact",
-) -> Drawn:
+) -> Chart:
     """Densities of the chosen arms over their ladder; ``others`` are (alpha, beta) of the grey rest."""
     curves = [curve(row.alpha, row.beta) for row in arms]
     traces = [
@@ -65,7 +65,7 @@ def densities(
         f"Posterior densities of {wording.things(len(arms), 'arm')} above a ladder of their 95% intervals, "
         f"axis from 0 to 1, the other {wording.things(grey, 'arm')} in grey: {spoken(arms)}."
     )
-    return drawn(traces, layout, alt=alt, table=table(arms))
+    return chart_of(traces, layout, alt=alt, table=table(arms))
 
 
 def _is_pressed(curves: Sequence[tuple[Floats, Floats]]) -> bool:

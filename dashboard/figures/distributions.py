@@ -10,7 +10,7 @@ from core.columns import Floats, Ints
 from core.statistics.savings import ClassFigures, Savings, TokenDistribution
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.drawn import Drawn, Trace, drawn, single
+from dashboard.figures.chart import Chart, Trace, chart_of, single
 from dashboard.figures.theme import Tokens
 
 _POINTS: Final = 240
@@ -24,7 +24,7 @@ _NAME_ENDS: Final = 0.7
 """A mean further right has its name on its left, or a phone would cut it off."""
 
 
-def distributions(saved: Savings, look: Tokens, *, compact: bool = False) -> Drawn:
+def distributions(saved: Savings, look: Tokens, *, compact: bool = False) -> Chart:
     """Tokens per run of both groups, each with its mean."""
     spread = saved.distribution
     end = _right_end(saved)
@@ -51,7 +51,7 @@ def distributions(saved: Savings, look: Tokens, *, compact: bool = False) -> Dra
         + "; ".join(f"{figures.run_class}, {_spoken(figures)}" for figures, _, _ in reversed(groups))
         + f"{beyond}."
     )
-    return drawn(traces, layout, alt=alt, table=_table(spread))
+    return chart_of(traces, layout, alt=alt, table=_table(spread))
 
 
 def smoothed(spread: TokenDistribution, counts: Ints, x: Floats) -> Floats:

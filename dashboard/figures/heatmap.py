@@ -18,8 +18,8 @@ from core.records.verdict import Outcome
 from core.statistics.heatmap import CELL_STATES, CellState, Heatmap
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.drawn import Cell, Drawn, Trace, drawn, single
-from dashboard.figures.strokes import CELL_PX, Mark, Strokes, picture
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, single
+from dashboard.figures.marks_image import CELL_PX, Mark, Marks, marks_image
 from dashboard.figures.theme import Tokens
 
 ROW_PX: Final = CELL_PX
@@ -70,7 +70,7 @@ def column_mark(run_class: str, outcome: Outcome | str) -> str:
     return f"{mark}{UNJUDGED_MARK}" if is_silent else mark
 
 
-def heatmap(cells: Heatmap, runs: Sequence[RunRow], look: Tokens, *, compact: bool = False) -> Drawn:
+def heatmap(cells: Heatmap, runs: Sequence[RunRow], look: Tokens, *, compact: bool = False) -> Chart:
     """Arms down, runs across, the newest at the right; ``runs`` are those of ``cells``, newest first."""
     if compact:
         cells = cells.newest(COMPACT_RUNS)
@@ -97,7 +97,7 @@ def heatmap(cells: Heatmap, runs: Sequence[RunRow], look: Tokens, *, compact: bo
         _by_hand(cells, look),
         _targets(cells, columns),
     ]
-    return drawn(traces, layout, alt=_alt(cells, columns), table=_table(cells))
+    return chart_of(traces, layout, alt=_alt(cells, columns), table=_table(cells))
 
 
 def _cell_px(n_columns: int, left: float, *, compact: bool) -> float:
@@ -187,11 +187,11 @@ def _pictures(cells: Heatmap, look: Tokens, cell_px: float) -> list[dict[str, An
         ("left_out", "dot", look.guide),
     )
     drawn_as = [
-        Strokes(mark=mark, ink=ink, cells=(cells.state == CELL_STATES.index(name)) & plain)
+        Marks(mark=mark, ink=ink, cells=(cells.state == CELL_STATES.index(name)) & plain)
         for name, mark, ink in marked
     ]
     n_rows, n_columns = cells.state.shape
-    return [picture(drawn_as, n_rows=n_rows, n_columns=n_columns, cell_px=cell_px)] if cells.keys else []
+    return [marks_image(drawn_as, n_rows=n_rows, n_columns=n_columns, cell_px=cell_px)] if cells.keys else []
 
 
 def _by_hand(cells: Heatmap, look: Tokens) -> Trace:

@@ -14,7 +14,7 @@ from core.records.arm import ARM_TYPES
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.arms import ArmRow, hover, spoken, table
-from dashboard.figures.drawn import Drawn, Trace, drawn, joined, single
+from dashboard.figures.chart import Chart, Trace, chart_of, joined, single
 from dashboard.figures.theme import Tokens
 
 ROW_PX: Final = 26
@@ -24,7 +24,7 @@ _NAME_ABOVE_PX: Final = 19
 _TRUTH_PX: Final = 14
 
 
-def ladder(arms: Sequence[ArmRow], look: Tokens, *, compact: bool = False) -> Drawn:
+def ladder(arms: Sequence[ArmRow], look: Tokens, *, compact: bool = False) -> Chart:
     """The ladder on its own, as the overview shows the best and worst arms."""
     row_px = COMPACT_ROW_PX if compact else ROW_PX
     margin = (8, 8, 4, 44) if compact else (214, 134, 4, 44)
@@ -37,7 +37,7 @@ def ladder(arms: Sequence[ArmRow], look: Tokens, *, compact: bool = False) -> Dr
         annotations=beside(arms, look, compact=compact, columns=("mean", "95% interval")),
     )
     alt = f"Mean and 95% interval of {wording.things(len(arms), 'arm')}: {spoken(arms)}."
-    return drawn(rungs(arms, look, compact=compact), layout, alt=alt, table=table(arms))
+    return chart_of(rungs(arms, look, compact=compact), layout, alt=alt, table=table(arms))
 
 
 def rung_axis(look: Tokens, n_rows: int, **more: object) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from plotly.offline import get_plotlyjs
 
 from dashboard.figures import theme
-from dashboard.figures.drawn import Drawn
+from dashboard.figures.chart import Chart
 
 SHOW: Final = """
 for (const place of document.querySelectorAll("[data-figure]")) {
@@ -24,7 +24,7 @@ def library() -> str:
     return source
 
 
-def told(drawn: Drawn) -> str:
+def told(drawn: Chart) -> str:
     """A figure as JSON, ready to stand inside a script element, where no tag can end it early."""
     figure: dict[str, Any] = drawn.figure.to_dict()
     inner = type(drawn.figure)(figure, _validate=False).to_json()

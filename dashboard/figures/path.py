@@ -15,8 +15,8 @@ from core.records.times import DAY_MS
 from core.statistics.path import Path
 from dashboard import wording
 from dashboard.figures import theme
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single
 from dashboard.figures.days import day_axis
-from dashboard.figures.drawn import Cell, Drawn, Trace, drawn, joined, single
 from dashboard.figures.theme import Tokens
 
 MAX_LETTERS: Final = 8
@@ -60,7 +60,7 @@ def _weight(group: Sequence[Mark]) -> int:
     return max({"reset": 2, "setting": 1, "model": 1}[mark.kind] for mark in group)
 
 
-def arm_path(seen: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, compact: bool = False) -> Drawn:
+def arm_path(seen: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, compact: bool = False) -> Chart:
     """Mean and interval at the end of each day; every epoch is a line of its own."""
     shown = _thinned(seen.path)
     letters, _ = lettered(seen)
@@ -89,7 +89,7 @@ def arm_path(seen: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, compac
         _line(seen.path, stretches, mark),
         _end(seen.path, mark, look),
     ]
-    return drawn(traces, layout, alt=_alt(seen, key), table=_table(seen.path, shown))
+    return chart_of(traces, layout, alt=_alt(seen, key), table=_table(seen.path, shown))
 
 
 def _thinned(path: Path) -> Ints:

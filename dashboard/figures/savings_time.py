@@ -16,9 +16,9 @@ from core.records.times import DAY_MS
 from core.statistics.savings import SavingsOverTime, TotalSaved
 from dashboard import wording
 from dashboard.figures import theme
+from dashboard.figures.chart import Chart, Trace, chart_of, single
 from dashboard.figures.days import day_axis
 from dashboard.figures.distributions import thousands
-from dashboard.figures.drawn import Drawn, Trace, drawn, single
 from dashboard.figures.theme import Tokens
 
 _MAX_DAYS: Final = 400
@@ -46,7 +46,7 @@ class _Path:
     ceiling: float = np.inf
 
 
-def savings_time(over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Drawn:
+def savings_time(over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Chart:
     """Cumulative savings in per cent; the line breaks where they cannot be computed."""
     path = _Path(
         name="savings",
@@ -67,14 +67,14 @@ def savings_time(over: SavingsOverTime, look: Tokens, *, compact: bool = False) 
     return _drawing(path, look, compact)
 
 
-def tokens_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Drawn:
+def tokens_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Chart:
     """Tokens that all selected runs saved up to each day."""
     said, limits = wording.count, wording.count_interval
     path = _total(total, over, name="tokens saved", axis="tokens saved", said=said, limits=limits)
     return _drawing(path, look, compact)
 
 
-def money_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Drawn:
+def money_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Chart:
     """What these tokens cost, at the prices set."""
     said, limits = wording.money, wording.money_interval
     path = _total(total, over, name="money saved", axis="saved, at the prices set", said=said, limits=limits)
@@ -121,7 +121,7 @@ def _short(value: float) -> str:
     return wording.signed_minus(f"-{thousands(-rounded)}" if rounded < 0 else thousands(rounded))
 
 
-def _drawing(path: _Path, look: Tokens, compact: bool) -> Drawn:
+def _drawing(path: _Path, look: Tokens, compact: bool) -> Chart:
     shown = _thinned(path)
     low, high = _range(path, shown)
     ticks = _ticks(low, high)
@@ -148,7 +148,7 @@ def _drawing(path: _Path, look: Tokens, compact: bool) -> Drawn:
         _line(path, shown, days, look),
         _end(path, shown, days, look),
     ]
-    return drawn(traces, layout, alt=_alt(path, shown), table=_table(path, shown))
+    return chart_of(traces, layout, alt=_alt(path, shown), table=_table(path, shown))
 
 
 def _thinned(path: _Path) -> Ints:

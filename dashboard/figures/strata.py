@@ -11,7 +11,7 @@ import numpy as np
 from core.statistics.savings import Comparison, Estimate, Savings
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.drawn import Drawn, Trace, drawn, joined, single
+from dashboard.figures.chart import Chart, Trace, chart_of, joined, single
 from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX
 from dashboard.figures.theme import Tokens
 
@@ -40,7 +40,7 @@ class Stratum:
     n_selected: int
 
 
-def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Drawn:
+def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Chart:
     """Savings of all runs in three ways, of each model and of each channel."""
     shown = rows(saved)
     row_px = COMPACT_ROW_PX if compact else ROW_PX
@@ -65,7 +65,7 @@ def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Drawn:
     alt = f"Savings with 95% interval in {wording.things(len(shown), 'row')}: {_spoken(shown)}."
     shift = 0.2 if compact else 0.0
     traces = [*_lines(shown, look, shift), _marks(shown, look, shift)]
-    return drawn(traces, layout, alt=alt, table=_table(shown))
+    return chart_of(traces, layout, alt=alt, table=_table(shown))
 
 
 def rows(saved: Savings) -> tuple[Stratum, ...]:

@@ -12,8 +12,8 @@ from core.posterior import beta
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.arms import ArmRow
+from dashboard.figures.chart import Chart, Trace, chart_of, single
 from dashboard.figures.densities import curve
-from dashboard.figures.drawn import Drawn, Trace, drawn, single
 from dashboard.figures.theme import Tokens
 
 _HEIGHT_PX: Final = 326
@@ -49,7 +49,7 @@ def _shapes(row: ArmRow, earlier: Earlier | None) -> _Shapes:
     return _Shapes(now, was, prior, top * _HEADROOM)
 
 
-def then_now(row: ArmRow, earlier: Earlier | None, look: Tokens, *, ghost: str = "prior") -> Drawn:
+def then_now(row: ArmRow, earlier: Earlier | None, look: Tokens, *, ghost: str = "prior") -> Chart:
     """Density of one arm now over its interval; ``earlier`` is (alpha, beta, what to call it).
 
     ``ghost`` is what to call that which this epoch started from.
@@ -63,7 +63,7 @@ def then_now(row: ArmRow, earlier: Earlier | None, look: Tokens, *, ghost: str =
         yaxis=theme.axis(look, range=[-_GROUND * shapes.top, shapes.top], showticklabels=False),
         annotations=_names(row, shapes, earlier, look, ghost),
     )
-    return drawn(
+    return chart_of(
         _traces(row, shapes, look), layout, alt=_alt(row, earlier, ghost), table=_table(row, earlier, ghost)
     )
 

@@ -15,7 +15,7 @@ from core.records.posterior import BAND_FLOORS, BANDS, Band
 from core.statistics.confidence import Confidence, ReferenceCurve
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.drawn import Drawn, Trace, drawn, single
+from dashboard.figures.chart import Chart, Trace, chart_of, single
 from dashboard.figures.theme import Tokens
 
 MAX_MARKS: Final = 1_500
@@ -28,7 +28,7 @@ _HEIGHT_PX: Final = 384
 _CONTINUED_POINTS: Final = 40
 
 
-def width_pulls(known: Confidence, look: Tokens, *, compact: bool = False) -> Drawn:
+def width_pulls(known: Confidence, look: Tokens, *, compact: bool = False) -> Chart:
     """Width of the 95% interval against pulls, on a log axis; arms without pulls have no place on it."""
     places = apart(known)
     most = max(int(known.pulls.max(initial=0)), 100)
@@ -51,7 +51,9 @@ def width_pulls(known: Confidence, look: Tokens, *, compact: bool = False) -> Dr
         f"Width of the 95% interval against pulls for {wording.things(n_observed, 'arm')}; "
         f"{wording.count(n_wider)} of them are wider than the documented width of their band. {_spoken(known)}"
     )
-    return drawn([trace for trace in traces if len(trace["x"])], layout, alt=alt, table=_table(known, places))
+    return chart_of(
+        [trace for trace in traces if len(trace["x"])], layout, alt=alt, table=_table(known, places)
+    )
 
 
 def apart(known: Confidence, at_most: int = MAX_MARKS) -> Ints:

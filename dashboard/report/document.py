@@ -13,9 +13,9 @@ from core.records.times import instant
 from dashboard import sentences, wording
 from dashboard.figures.arms import ArmRow, ordered, ranked_rows, rows, table, telling
 from dashboard.figures.bands import bands
+from dashboard.figures.chart import Chart
 from dashboard.figures.densities import densities, sample
 from dashboard.figures.distributions import distributions
-from dashboard.figures.drawn import Drawn
 from dashboard.figures.ladder import ladder
 from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
@@ -36,7 +36,7 @@ class Figure:
 
     title: str
     note: str
-    drawn: Drawn
+    chart: Chart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ def _key_figures(facts: Facts) -> Section:
         query=facts.questions["overview"],
         cards=tuple(cards),
         lines=(sentences.bands(seen.bands, facts.frame.settings.min_pulls),),
-        figures=(Figure(title="Arms by confidence band", note="", drawn=bands(seen.bands, LIGHT)),),
+        figures=(Figure(title="Arms by confidence band", note="", chart=bands(seen.bands, LIGHT)),),
     )
 
 
@@ -164,13 +164,13 @@ def _savings(facts: Facts) -> Section:
             Figure(
                 title="Savings, counted in three ways",
                 note="95% intervals for one look; dotted line: mean run",
-                drawn=strata(saved, LIGHT),
+                chart=strata(saved, LIGHT),
             ),
-            Figure(title="Tokens per run", note="smoothed, equal heights", drawn=distributions(saved, LIGHT)),
+            Figure(title="Tokens per run", note="smoothed, equal heights", chart=distributions(saved, LIGHT)),
             Figure(
                 title="Savings over time",
                 note=sentences.path_note(saved),
-                drawn=savings_time(saved.over_time, LIGHT),
+                chart=savings_time(saved.over_time, LIGHT),
             ),
         ),
     )
@@ -180,7 +180,7 @@ def _best_and_worst(facts: Facts) -> Section:
     seen = facts.overview
     ranked = ranked_rows(sorted([*seen.top, *seen.bottom], key=lambda arm: arm.rank))
     note = f"mean and 95% interval, {seen.ranked_min_pulls} pulls or more"
-    figures = (Figure(title="Most and least useful", note=note, drawn=ladder(ranked, LIGHT)),)
+    figures = (Figure(title="Most and least useful", note=note, chart=ladder(ranked, LIGHT)),)
     return Section(
         title="Most and least useful",
         query=facts.questions["overview"],
@@ -211,7 +211,7 @@ def _beliefs(facts: Facts) -> Section:
             Figure(
                 title=_densities_of(len(chosen)),
                 note="",
-                drawn=densities(chosen, others, LIGHT, n_others=int(rest.sum())),
+                chart=densities(chosen, others, LIGHT, n_others=int(rest.sum())),
             ),
         ),
         table=_with_judgements(listed, facts),
@@ -253,7 +253,7 @@ def _confidence(facts: Facts) -> Section:
             Figure(
                 title="Interval width against pulls",
                 note="grey boxes: typical width of each band, as documented",
-                drawn=width_pulls(known, LIGHT),
+                chart=width_pulls(known, LIGHT),
             ),
         ),
     )

@@ -111,14 +111,14 @@ def _cards(cards: Iterable[Card], source: str) -> str:
 
 
 def _figure(figure: Figure, name: str, source: str) -> str:
-    drawn = figure.drawn
+    chart = figure.chart
     note = f" <small>{escape(figure.note)}</small>" if figure.note else ""
     return (
         f"<h3>{escape(figure.title)}{note}{source}</h3>"
-        f'<figure><div data-figure="{name}" role="img" aria-label="{escape(drawn.alt)}"></div>'
-        f"<figcaption>{escape(drawn.alt)}</figcaption></figure>"
-        f"<details><summary>{escape(figure.title)}, as a table</summary>{_table(drawn.table)}</details>"
-        f'<script type="application/json" id="{name}">{offline.told(drawn)}</script>'
+        f'<figure><div data-figure="{name}" role="img" aria-label="{escape(chart.alt)}"></div>'
+        f"<figcaption>{escape(chart.alt)}</figcaption></figure>"
+        f"<details><summary>{escape(figure.title)}, as a table</summary>{_table(chart.table)}</details>"
+        f'<script type="application/json" id="{name}">{offline.told(chart)}</script>'
     )
 
 

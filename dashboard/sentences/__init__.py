@@ -4,7 +4,7 @@ A sentence is a tuple of parts; a `Phrase` is one of its one or two key phrases,
 part is Markdown already: foreign text has passed `wording.literal`.
 """
 
-from dashboard.sentences.acts import consequence, effect, effect_table, reset, said_by_hand, scope_words
+from dashboard.sentences.acts import consequence, effect, effect_table, reset, said_by_hand
 from dashboard.sentences.arm import (
     arm_facts,
     in_or_out,
@@ -14,7 +14,7 @@ from dashboard.sentences.arm import (
     mean_moved,
     source,
 )
-from dashboard.sentences.changes import change, deed, folded, many_changes
+from dashboard.sentences.changes import act, change, folded, many_changes
 from dashboard.sentences.confidence import (
     NEXT_SHOWN,
     bands_measured,
@@ -44,20 +44,17 @@ from dashboard.sentences.gain import error_line, method, proof
 from dashboard.sentences.inclusion import chances_note, worth, worth_note
 from dashboard.sentences.judgement import arm, judgement, posteriors
 from dashboard.sentences.overview import (
-    Claim,
     attention,
     bands,
     by_day,
     figure_card,
-    needs,
     overview,
 )
-from dashboard.sentences.phrase import Belief, Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence
 from dashboard.sentences.run import run, run_differs, run_facts, run_tokens, selection_note
 from dashboard.sentences.runs import runs, runs_counted, runs_rest
 from dashboard.sentences.savings import (
     amount_limits,
-    limits,
     money_line,
     need_words,
     path_note,
@@ -85,10 +82,9 @@ __all__ = [
     "NEXT_SHOWN",
     "SETTING_GROUPS",
     "SETTING_WORDS",
-    "Belief",
-    "Claim",
     "Phrase",
     "Sentence",
+    "act",
     "allowed",
     "amount_limits",
     "arm",
@@ -105,7 +101,6 @@ __all__ = [
     "consequence",
     "counting_note",
     "data",
-    "deed",
     "differences_table",
     "effect",
     "effect_table",
@@ -119,7 +114,6 @@ __all__ = [
     "lately",
     "learned_by",
     "left_out_table",
-    "limits",
     "many_changes",
     "marks_line",
     "mean_moved",
@@ -129,7 +123,6 @@ __all__ = [
     "movers_table",
     "narrow",
     "need_words",
-    "needs",
     "next_band_note",
     "overview",
     "path_note",
@@ -150,7 +143,6 @@ __all__ = [
     "savings",
     "savings_line",
     "savings_numbers",
-    "scope_words",
     "selection_note",
     "setting_effects",
     "setting_text",

@@ -62,16 +62,16 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
 
 def change(entry: AuditEntry) -> str:
     """One entry of the change log in Markdown."""
-    said = _deed(entry, marked=True)
+    said = _worded(entry, marked=True)
     return f"{said}; undone" if entry.undone else said
 
 
-def deed(entry: AuditEntry) -> str:
+def act(entry: AuditEntry) -> str:
     """One entry without its state, as plain text for a table's cell; foreign text is as it came."""
-    return _deed(entry, marked=False)
+    return _worded(entry, marked=False)
 
 
-def _deed(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911 - one per action
+def _worded(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911 - one per action
     detail = entry.detail
     match entry.action:
         case "reward":

@@ -10,7 +10,7 @@ import streamlit as st
 from core.records.run_page import RunRow
 from dashboard import pages
 from dashboard.figures import theme
-from dashboard.figures.drawn import Drawn
+from dashboard.figures.chart import Chart
 from dashboard.widgets import address, navigation
 
 _OPENED: Final = "armscope opened"
@@ -37,14 +37,14 @@ def _count() -> None:
     st.session_state[_OPENED] = st.session_state.get(_OPENED, 0) + 1
 
 
-def arm_chart(drawn: Drawn, arms: Sequence[str], *, key: str) -> None:
+def arm_chart(drawn: Chart, arms: Sequence[str], *, key: str) -> None:
     """A figure whose points carry the places of arms; a click on one opens it."""
     place = clicked_point(_clickable(drawn, key))
     if place is not None and 0 <= place < len(arms):
         open_arm(arms[place])
 
 
-def run_chart(drawn: Drawn, rows: Sequence[RunRow], *, key: str) -> None:
+def run_chart(drawn: Chart, rows: Sequence[RunRow], *, key: str) -> None:
     """A figure whose points carry the numbers of runs; a click on one opens it."""
     number = clicked_point(_clickable(drawn, key))
     uid = next((row.uid for row in rows if row.run_no == number), None)
@@ -52,7 +52,7 @@ def run_chart(drawn: Drawn, rows: Sequence[RunRow], *, key: str) -> None:
         open_run(uid)
 
 
-def _clickable(drawn: Drawn, key: str) -> Any:  # noqa: ANN401 - Streamlit's own kind
+def _clickable(drawn: Chart, key: str) -> Any:  # noqa: ANN401 - Streamlit's own kind
     return st.plotly_chart(
         drawn.figure,
         theme=None,

@@ -101,7 +101,7 @@ def draw(number: float | None, reason: str | None) -> str:
     return wording.MISSING if number is None or reason == "seed" else f"{number:.3f}"
 
 
-def sent_frame(frame: pd.DataFrame) -> pa.Table:
+def frame_to_arrow(frame: pd.DataFrame) -> pa.Table:
     """A frame as it travels to the browser: turned into Arrow once, not in every rerun."""
     return pa.Table.from_pandas(frame, preserve_index=False)
 

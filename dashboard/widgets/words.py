@@ -13,7 +13,7 @@ from core.records.arm import ArmType
 from dashboard import wording
 from dashboard.figures.theme import LIGHT, Tokens
 from dashboard.sentences import Phrase, Sentence
-from dashboard.widgets.fold import fold
+from dashboard.widgets.popover import lazy_popover
 
 RIGHT: Final = "right"
 """Begins the word that names a column, from 1, of numbers written as text."""
@@ -81,7 +81,7 @@ def section(
         return
     with both_ends():
         st.header(head, anchor=False, width="content")
-        behind = fold("Table", key=f"table {key}")
+        behind = lazy_popover("Table", key=f"table {key}")
         if behind is not None:
             with behind:
                 as_table(table, alt=f"{title}, as a table")
@@ -89,16 +89,16 @@ def section(
 
 def as_table(table: Mapping[str, Sequence[object]], *, alt: str) -> None:
     """A figure's table: text cells only, so nothing in it is read as Markdown."""
-    rows = sent(table)
+    rows = to_arrow(table)
     st.dataframe(rows, hide_index=True, height="content" if rows.num_rows <= 12 else 420, alt=alt)
 
 
 def small_table(rows: Mapping[str, Sequence[object]] | pa.Table, *, alt: str) -> None:
     """A small table of our own words; foreign text in it has passed `wording.literal`.
 
-    ``rows`` may be what `sent` made of them: turning them costs more than sending them again.
+    ``rows`` may be what `to_arrow` made of them: turning them costs more than sending them again.
     """
-    table = rows if isinstance(rows, pa.Table) else sent(rows)
+    table = rows if isinstance(rows, pa.Table) else to_arrow(rows)
     whole = {
         place: column.to_pylist()
         for place, column in enumerate(table.columns)
@@ -120,7 +120,7 @@ def _small_table(table: pa.Table, alt: str) -> None:
     st.table(table, border="horizontal", hide_index=True, alt=alt)
 
 
-def sent(table: Mapping[str, Sequence[object]]) -> pa.Table:
+def to_arrow(table: Mapping[str, Sequence[object]]) -> pa.Table:
     """A table as it travels to the browser; a pandas frame on the way there costs ten times as much."""
     return pa.table({head: _column(list(cells)) for head, cells in table.items()})
 

@@ -1,4 +1,4 @@
-"""Belief now, and how it got there: the two pictures of an arm's page."""
+"""Belief now, how it got there, and what the arm is worth at its cost."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Final
 
 import streamlit as st
 
-from core.flows.queries import ArmPath
+from core.flows.queries import ArmPath, Belief
+from core.records.judgement import Judgement
 from core.records.times import DAY_MS, instant
-from dashboard import sentences, wording
+from dashboard import queries, sentences, wording
 from dashboard.figures.arms import ArmRow
 from dashboard.figures.path import arm_path, lettered
 from dashboard.figures.then_now import then_now
 from dashboard.reading import pictured_once, reading
-from dashboard.widgets.arm.head import none_by_day
-from dashboard.widgets.chart import chart
-from dashboard.widgets.fold import fold, in_use
-from dashboard.widgets.words import muted, section, small
+from dashboard.widgets.arm.head import none_by_day, token_cost
+from dashboard.widgets.charts import chart
+from dashboard.widgets.popover import in_use, lazy_popover
+from dashboard.widgets.words import gray, muted, paragraphs, section, small
 
 THEN: Final = "then"
 _BACK_DAYS: Final = 7
@@ -73,7 +74,7 @@ def _picker(seen: ArmPath, then: int) -> None:
     first, last = (_date(int(seen.path.day[at])) for at in (0, -1))
     shown = wording.day(then * DAY_MS, year_of_ms=int(seen.path.day[-1]) * DAY_MS)
     label = f"Dashed: end of {shown}"
-    behind = fold(label, icon=":material/calendar_today:", key=_PICKER, used=in_use(THEN))
+    behind = lazy_popover(label, icon=":material/calendar_today:", key=_PICKER, used=in_use(THEN))
     if behind is None:
         return
     with behind:
@@ -107,3 +108,15 @@ def path(row: ArmRow, seen: ArmPath) -> None:
     chart(drawn, key="arm path")
     letters, n_more = lettered(seen)
     muted(sentences.marks_line(letters, n_more, year_of_ms=int(seen.path.day[-1]) * DAY_MS))
+
+
+def worth(judged: Judgement, known: Belief, place: int) -> None:
+    """What it costs, breaks even at and stands at, and how that was found."""
+    here, seen = reading(), queries.inclusion()
+    section("Worth its tokens", "in the next run that offers it, with the settings in force")
+    rank, n_arms = wording.count(int(known.summary.rank[place])), wording.count(len(known.columns))
+    paragraphs(
+        sentences.worth(judged, token_cost(known, place), year_of_ms=here.frame.last_at_ms),
+        f"By its mean it is number **{rank}** of {n_arms} arms.",
+        gray(sentences.worth_note(seen.arms[judged.arm], seen)),
+    )

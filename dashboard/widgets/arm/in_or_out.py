@@ -50,7 +50,7 @@ def in_or_out(arm: str) -> None:
 
 def _table(arm: str, page: ArmRuns) -> None:
     rows = page.rows
-    frame = drawn_once(("arm runs", arm, rows[0].run.run_no, len(rows)), lambda: _sent(rows))
+    frame = drawn_once(("arm runs", arm, rows[0].run.run_no, len(rows)), lambda: _to_arrow(rows))
     text = st.column_config.TextColumn
     config = {
         "run": text("run", width=88),
@@ -79,7 +79,7 @@ def _table(arm: str, page: ArmRuns) -> None:
     open_clicked_run(event, [row.run.uid for row in rows], rest="ended, UTC", key=fresh("arm runs"))
 
 
-def _sent(rows: Sequence[ArmInRun]) -> pa.Table:
+def _to_arrow(rows: Sequence[ArmInRun]) -> pa.Table:
     year = reading().frame.last_at_ms
     cells: dict[str, Any] = {
         "ended, UTC": [wording.moment(row.run.at_ms, year_of_ms=year) for row in rows],

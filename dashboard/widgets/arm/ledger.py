@@ -46,7 +46,8 @@ def _table(arm: str, page: ArmLedger) -> None:
     rows = page.rows
     text = st.column_config.TextColumn
     frame = drawn_once(
-        ("arm ledger", arm, rows[0], len(rows), here.presenting, here.context.actor), lambda: _sent(arm, rows)
+        ("arm ledger", arm, rows[0], len(rows), here.presenting, here.context.actor),
+        lambda: _to_arrow(arm, rows),
     )
     config: dict[str, Any] = {
         "when, UTC": text("when, UTC", width=124),
@@ -76,7 +77,7 @@ def _table(arm: str, page: ArmLedger) -> None:
     open_clicked_run(event, [one.run for one in rows], rest="when, UTC", key=fresh("arm ledger"))
 
 
-def _sent(arm: str, rows: Sequence[Learned]) -> pa.Table:
+def _to_arrow(arm: str, rows: Sequence[Learned]) -> pa.Table:
     here = reading()
     year = here.frame.last_at_ms
     cells: dict[str, Sequence[str | None]] = {

@@ -13,7 +13,7 @@ import streamlit as st
 from core.records.note import MAX_NOTE_CHARS
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
-from dashboard.widgets.fold import fold
+from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import muted, section, small
 
@@ -23,7 +23,7 @@ _KEY: Final = "note form key"
 
 def write(arm: str) -> None:
     """A button that opens the form."""
-    behind = fold("Note", icon=":material/edit_note:", key="note popover")
+    behind = lazy_popover("Note", icon=":material/edit_note:", key="note popover")
     if behind is None:
         return
     with behind:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import queries, sentences
-from dashboard.widgets.fold import fold
+from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.words import as_table, both_ends, small
 
 
@@ -14,7 +14,7 @@ def unread() -> None:
     seen = queries.unread()
     with both_ends():
         st.markdown(sentences.unread(seen), width="content")
-        behind = fold("How it is counted", key="unread query")
+        behind = lazy_popover("How it is counted", key="unread query")
         if behind is not None:
             with behind:
                 st.markdown(small("Standing rewards by who reads them; asked for in these words."))

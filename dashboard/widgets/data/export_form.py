@@ -11,7 +11,7 @@ from core.flows.bundle import Manifest
 from core.flows.export import EXPORT_FORMATS, ExportFormat
 from dashboard import downloads, wording
 from dashboard.reading import reading
-from dashboard.widgets.fold import fold
+from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.words import as_table, small
 
 _WORDS: Final[dict[ExportFormat, str]] = {
@@ -70,7 +70,7 @@ def _made(made: downloads.MadeExport) -> None:
             icon=":material/download:",
             key="save export",
         )
-        behind = fold("Manifest", key="manifest")
+        behind = lazy_popover("Manifest", key="manifest")
         if behind is not None:
             with behind:
                 _files(manifest)

@@ -16,7 +16,7 @@ from core.records.run import Phase, Unit
 from dashboard import uploads, wording
 from dashboard.reading import reading
 from dashboard.widgets.empty import command
-from dashboard.widgets.fold import in_use
+from dashboard.widgets.popover import in_use
 from dashboard.widgets.words import small
 
 IMPORT: Final = "import"

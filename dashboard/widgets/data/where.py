@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
-from dashboard.widgets.fold import fold
+from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.words import small
 
 BACKUP: Final = "backup file"
@@ -34,7 +34,7 @@ def facts() -> None:
             help="Recomputes every cache from the facts",
         )
         if reading().may("settings"):
-            behind = fold("Back up", icon=":material/save:", key="backup popover", type="secondary")
+            behind = lazy_popover("Back up", icon=":material/save:", key="backup popover", type="secondary")
             if behind is not None:
                 with behind:
                     _backup()

@@ -20,8 +20,8 @@ from core.records.times import DAY_MS, HOUR_MS
 from core.records.view import View
 from dashboard import actions, wording
 from dashboard.widgets.address import CHANNEL, LEARNER, MODEL, SINCE, SPAN, TYPE, UNTIL
-from dashboard.widgets.fold import in_use, opened
 from dashboard.widgets.frame.window import compact
+from dashboard.widgets.popover import in_use, popover
 
 NEW_LEARNER: Final = "new learner"
 
@@ -38,7 +38,7 @@ def wanted_learner(known: Sequence[str], otherwise: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Pickers:
-    """What is in view, and in a narrow window the one fold behind which it is chosen."""
+    """What is in view, and in a narrow window the one popover behind which it is chosen."""
 
     view: View
     behind: PopoverContainer | None
@@ -58,8 +58,8 @@ def pickers(frame: Frame, default: str, *, may_create: bool) -> Pickers:
     one = None
     if compact():
         chosen = [labels["learner popover"], labels["span popover"], _filter_label(frame)]
-        one = opened(" · ".join(label for label in chosen if label), key="frame popover")
-    learner, span, filters = (one or opened(label, key=key) for key, label in labels.items())
+        one = popover(" · ".join(label for label in chosen if label), key="frame popover")
+    learner, span, filters = (one or popover(label, key=key) for key, label in labels.items())
     if learner.open or in_use(LEARNER, unused=default):
         with learner:
             _learner(frame, default, may_create=may_create, open_=bool(learner.open))

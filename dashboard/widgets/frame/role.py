@@ -10,9 +10,9 @@ from core.records.actor import Actor
 from dashboard.reading import reading
 from dashboard.report import gather, rendered, report
 from dashboard.widgets.address import COMPACT, PRESENT
-from dashboard.widgets.fold import in_use, opened
 from dashboard.widgets.frame import tour
 from dashboard.widgets.frame.window import compact, is_narrow, presenting
+from dashboard.widgets.popover import in_use, popover
 
 
 def role_badge(actor: Actor, frame: Frame, behind: PopoverContainer | None = None) -> None:
@@ -20,7 +20,7 @@ def role_badge(actor: Actor, frame: Frame, behind: PopoverContainer | None = Non
     the first steps.
     """
     label = "Presenting" if presenting() else actor.role.capitalize()
-    behind = behind or opened(label, icon=":material/person:", key="role popover")
+    behind = behind or popover(label, icon=":material/person:", key="role popover")
     with behind:
         if behind.open or in_use(PRESENT):
             st.toggle(

@@ -1,23 +1,37 @@
-"""The few looks that Streamlit's theme has no option for, as one style sheet.
+"""Icon and logo, and the few looks that Streamlit's theme has no option for, as one style sheet.
 
 Should a selector lose its target in a later Streamlit, the page stays usable: colours fall back to the theme's.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from base64 import b64encode
+from functools import cache
+from typing import Final, Literal
 
 import streamlit as st
 
+from dashboard.configuration import PACKAGE
 from dashboard.figures.theme import Tokens
 from dashboard.widgets.words import RIGHT
 
 FRAME: Final = "frame"
+_PICTURES: Final = PACKAGE / "brand"
 _HEADER: Final = "3.75rem"
 """Height of Streamlit's own header, with the navigation."""
 _MOST_COLUMNS: Final = 7
 """Of a small table."""
 _LARGE: Final = "@media (min-width: 701px) { html { font-size: 18px; } }"
+
+
+@cache
+def picture(name: Literal["icon", "logo-light", "logo-dark"]) -> str:
+    """One of our pictures as a data address, read once; by file name, Streamlit reads it again in every rerun.
+
+    >>> picture("icon")[:26]
+    'data:image/svg+xml;base64,'
+    """
+    return f"data:image/svg+xml;base64,{b64encode((_PICTURES / f'{name}.svg').read_bytes()).decode('ascii')}"
 
 
 def style(look: Tokens, *, presenting: bool) -> None:

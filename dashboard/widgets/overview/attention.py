@@ -22,7 +22,7 @@ from dashboard.figures.theme import Severity
 from dashboard.pages import Page
 from dashboard.reading import reading
 from dashboard.widgets import address, navigation
-from dashboard.widgets.fold import fold
+from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.words import both_ends, small
 
 _ICONS: Final[dict[Severity, str]] = {
@@ -69,7 +69,7 @@ def head() -> None:
     """The section's head, with how claims about arms are found behind a button."""
     with both_ends():
         st.header("Needs attention", anchor=False, width="content")
-        behind = fold("How it is found", key="how found")
+        behind = lazy_popover("How it is found", key="how found")
         if behind is not None:
             behind.markdown(_HOW)
 

@@ -10,7 +10,7 @@ import streamlit as st
 from core.records.audit import ActionName, AuditEntry
 from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
-from dashboard.widgets.fold import fold, in_use
+from dashboard.widgets.popover import in_use, lazy_popover
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import Back, way_back
 from dashboard.widgets.words import both_ends, small
@@ -39,7 +39,7 @@ def head() -> None:
     """The section's head, with all changes behind a button."""
     with both_ends():
         st.header("What changed", anchor=False, width="content")
-        every = fold("All changes", key="all changes", used=in_use(KIND, unused="all"))
+        every = lazy_popover("All changes", key="all changes", used=in_use(KIND, unused="all"))
         if every is not None:
             with every, st.container(width=_ALL_PX):
                 _all()
@@ -82,7 +82,7 @@ def _many(entries: Sequence[AuditEntry]) -> None:
     day = wording.day(last.at_ms, year_of_ms=reading().frame.last_at_ms)
     times = [wording.moment(entry.at_ms).rsplit(" ", 1)[-1] for entry in (first, last)]
     _said(f"{day} {'–'.join(dict.fromkeys(times))}", last.actor, sentences.many_changes(entries))
-    each = fold("Each", key=f"each {first.revision}")
+    each = lazy_popover("Each", key=f"each {first.revision}")
     if each is not None:
         with each, st.container(width=_ALL_PX):
             _table(entries, key=f"table of each {first.revision}")
@@ -135,7 +135,7 @@ def _table(entries: Sequence[AuditEntry], *, key: str) -> None:
     cells: dict[str, Sequence[object]] = {
         "when, UTC": [wording.moment(entry.at_ms) for entry in entries],
         "by": [wording.plain(entry.actor) for entry in entries],
-        "what": [wording.plain(sentences.deed(entry)) for entry in entries],
+        "what": [wording.plain(sentences.act(entry)) for entry in entries],
         "state": ["undone" if entry.undone else "" for entry in entries],
         "act": [_way_back(entry) or "" for entry in entries],
     }

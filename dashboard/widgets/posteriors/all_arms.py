@@ -27,8 +27,8 @@ from dashboard.widgets.tables import (
     CHANCE,
     ROW_PX,
     arm_name,
+    frame_to_arrow,
     height,
-    sent_frame,
     type_cells,
     type_column,
 )
@@ -96,7 +96,7 @@ def table(
     columns, year_of_ms = known.columns, reading().frame.last_at_ms
     frame = drawn_once(
         ("arm table", places.tobytes(), bool(truth)),
-        lambda: sent_frame(_arm_frame(known, places, judged=judged, truth=truth, year_of_ms=year_of_ms)),
+        lambda: frame_to_arrow(_arm_frame(known, places, judged=judged, truth=truth, year_of_ms=year_of_ms)),
     )
     shown: dict[str, Any] = {
         "hide_index": True,

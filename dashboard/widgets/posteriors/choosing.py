@@ -12,12 +12,12 @@ from core.columns import Bools, Ints
 from core.flows.queries import Belief
 from dashboard import queries
 from dashboard.figures.arms import METHOD_WORDS, METHODS, ORDERS, ArmRow, Method, Order, ordered, telling
+from dashboard.figures.chart import Chart
 from dashboard.figures.densities import densities, sample
-from dashboard.figures.drawn import Drawn
 from dashboard.reading import drawn_once, reading
 from dashboard.widgets.address import POSTERIORS_ARMS
-from dashboard.widgets.fold import fold, in_use
 from dashboard.widgets.picker import several_arms
+from dashboard.widgets.popover import in_use, lazy_popover
 
 SORT: Final = "sort"
 METHOD: Final = "interval"
@@ -41,7 +41,9 @@ def order() -> Order:
 def arms(known: Belief, by: Order) -> tuple[Ints, Method, bool]:
     """Places of the shown arms in their order, the method of their intervals, and whether somebody chose them."""
     used = in_use(POSTERIORS_ARMS) or in_use(METHOD, unused=METHODS[0])
-    behind = fold("Change arms", icon=":material/tune:", key="change arms", type="secondary", used=used)
+    behind = lazy_popover(
+        "Change arms", icon=":material/tune:", key="change arms", type="secondary", used=used
+    )
     chosen: list[str] = []
     method: Method = METHODS[0]
     if behind is not None:
@@ -78,11 +80,11 @@ def others(known: Belief, places: Ints) -> Bools:
     return rest
 
 
-def picture(known: Belief, places: Ints, chosen: Sequence[ArmRow], method: Method) -> Drawn:
+def picture(known: Belief, places: Ints, chosen: Sequence[ArmRow], method: Method) -> Chart:
     """Densities of the chosen arms over the grey rest."""
     here = reading()
 
-    def draw() -> Drawn:
+    def draw() -> Chart:
         rest = others(known, places)
         pairs = sample(list(zip(known.summary.alpha[rest], known.summary.beta[rest], strict=True)))
         return densities(

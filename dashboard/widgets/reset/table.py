@@ -19,8 +19,8 @@ from dashboard.widgets.tables import (
     CHANCE,
     ROW_PX,
     arm_name,
+    frame_to_arrow,
     height,
-    sent_frame,
     type_cells,
     type_column,
 )
@@ -34,7 +34,7 @@ def changes(shown: ResetPreview) -> None:
     seeds = reading().frame.settings.seed_arms
     n_arms = len(shown.columns)
     frame = drawn_once(
-        ("reset table", shown.target, shown.columns.keys), lambda: sent_frame(_reset_frame(shown, seeds))
+        ("reset table", shown.target, shown.columns.keys), lambda: frame_to_arrow(_reset_frame(shown, seeds))
     )
     st.dataframe(
         frame,

@@ -8,7 +8,7 @@ from core.flows.queries import RewardPreview
 from dashboard import actions, queries, sentences, wording
 from dashboard.figures.before_after import before_after
 from dashboard.reading import reading
-from dashboard.widgets.chart import chart
+from dashboard.widgets.charts import chart
 from dashboard.widgets.rewards.form import Filled, Sent, sent
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import both_ends, muted, section, small, small_table

@@ -20,8 +20,8 @@ from core.statistics.heatmap import ROW_CHOICES, RowChoice
 from dashboard import queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.address import RUNS_ARM
-from dashboard.widgets.fold import fold, in_use
 from dashboard.widgets.picker import one_arm
+from dashboard.widgets.popover import in_use, lazy_popover
 
 PART: Final = "part"
 OUTCOME: Final = "outcome"
@@ -42,7 +42,7 @@ _CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 def run_filter() -> RunFilter:
     """One popover; its label says what is filtered."""
-    behind = fold(
+    behind = lazy_popover(
         _label(),
         icon=":material/filter_list:",
         key="run filter popover",

@@ -1,11 +1,25 @@
-"""Four figures of the savings page; each with its interval in the small line, none in green or red."""
+"""Four figures of the savings page, each with its interval in the small line, none in green or red; and savings over
+time: in per cent, in tokens, or in money where a price is set, the choice in the address.
+"""
 
 from __future__ import annotations
+
+from typing import Final, Literal
 
 import streamlit as st
 
 from core.statistics.savings import Savings
 from dashboard import sentences, wording
+from dashboard.figures.chart import Chart
+from dashboard.figures.savings_time import money_time, savings_time, tokens_time
+from dashboard.reading import pictured_once, reading
+from dashboard.widgets.charts import chart
+from dashboard.widgets.words import section
+
+UNIT: Final = "unit"
+
+Unit = Literal["percent", "tokens", "money"]
+_WORDS: Final[dict[Unit, str]] = {"percent": "%", "tokens": "Tokens", "money": "Money"}
 
 
 def row(saved: Savings) -> None:
@@ -57,3 +71,33 @@ def _cards(saved: Savings) -> list[tuple[str, str, str | None, str]]:
             f"How many more until the interval of the savings is ± {need.target_points:g} points.",
         ),
     ]
+
+
+def over_time(saved: Savings) -> None:
+    """The head with the choice of unit, and the figure."""
+    head = st.container()
+    units: list[Unit] = ["percent", "tokens"] if saved.money is None else ["percent", "tokens", "money"]
+    asked = st.segmented_control(
+        "Unit",
+        units,
+        default="percent",
+        required=True,
+        format_func=lambda unit: next((word for name, word in _WORDS.items() if name == unit), ""),
+        key=UNIT,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    unit = next((name for name in units if name == asked), units[0])
+    drawn = pictured_once(("time", unit), lambda: _picture(saved, unit))
+    with head:
+        section("Savings over time", sentences.path_note(saved), table=drawn.table, key="time")
+    chart(drawn, key="time")
+
+
+def _picture(saved: Savings, unit: Unit) -> Chart:
+    here = reading()
+    if unit == "money" and saved.money is not None:
+        return money_time(saved.money.total, saved.over_time, here.tokens, compact=here.compact)
+    if unit == "tokens":
+        return tokens_time(saved.tokens, saved.over_time, here.tokens, compact=here.compact)
+    return savings_time(saved.over_time, here.tokens, compact=here.compact)

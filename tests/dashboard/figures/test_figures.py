@@ -17,9 +17,9 @@ from dashboard import wording
 from dashboard.figures.arms import METHODS, ArmRow, Method, ordered, rows, telling
 from dashboard.figures.bands import bands, bands_by_type
 from dashboard.figures.before_after import before_after
+from dashboard.figures.chart import Chart
 from dashboard.figures.densities import MAX_OTHERS, curve, densities, sample
 from dashboard.figures.distributions import distributions, smoothed
-from dashboard.figures.drawn import Drawn
 from dashboard.figures.ladder import ladder
 from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
@@ -59,7 +59,7 @@ def _savings(model: str = "large") -> Savings:
     return savings(usage_of(runs), baseline_rate=0.25, n_arms=12)
 
 
-def _all(look: Tokens, *, compact: bool, names: tuple[str, ...]) -> dict[str, Drawn]:
+def _all(look: Tokens, *, compact: bool, names: tuple[str, ...]) -> dict[str, Chart]:
     columns, summary = _arms(names)
     shown = rows(columns, summary, range(min(len(names), 12)))
     known = confidence(columns, summary)
@@ -92,7 +92,7 @@ def test_every_figure_has_words_a_table_and_is_deterministic(look: Tokens, compa
         assert figure.figure.to_json() == again[name].figure.to_json(), name
 
 
-def _texts(figure: Drawn) -> list[str]:
+def _texts(figure: Chart) -> list[str]:
     """Every string that Plotly reads as its pseudo-HTML."""
     notes = figure.figure.layout.to_plotly_json().get("annotations", [])
     found: list[str] = [line for note in notes for line in note["text"].split("<br>")]

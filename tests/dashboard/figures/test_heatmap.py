@@ -15,7 +15,7 @@ from core.records.arm import ArmType, arm_type
 from core.records.run_page import RunRow
 from core.statistics.heatmap import Heatmap, heatmap
 from dashboard.figures import heatmap as figure
-from dashboard.figures.drawn import Drawn
+from dashboard.figures.chart import Chart
 from dashboard.figures.theme import DARK, LIGHT, Tokens
 from tests.dashboard.worlds import HOSTILE, NOON_MS, keys
 
@@ -78,7 +78,7 @@ def test_columns_are_named_by_when_their_runs_ended(hours: int, first: str, last
     assert figure.heatmap(cells, runs, LIGHT).figure.layout.xaxis.ticktext[0] == "run 100"
 
 
-def traces(drawn: Drawn) -> list[Any]:
+def traces(drawn: Chart) -> list[Any]:
     """Grounds, glyphs, heads, marks: their arrays as they were made."""
     return list(drawn.figure.data)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.statistics.savings import Savings, savings
-from dashboard.figures.drawn import Drawn
+from dashboard.figures.chart import Chart
 from dashboard.figures.savings_time import money_time, savings_time, tokens_time
 from dashboard.figures.theme import LIGHT
 from tests.usage import Counted, usage_of
@@ -21,7 +21,7 @@ def saved(*, selected: int = 6_000, n_days: int = 40) -> Savings:
     return savings(usage_of(runs), baseline_rate=0.1, n_arms=5, prices={"m": 3.0})
 
 
-def line(drawn: Drawn) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+def line(drawn: Chart) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return np.asarray(drawn.figure.data[2]["y"])
 
 

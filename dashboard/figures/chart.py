@@ -1,4 +1,4 @@
-"""Drawn: a figure together with the words and the table that say the same."""
+"""Chart: a figure together with the words and the table that say the same."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Still(go.Figure):  # type: ignore[misc]  # Plotly tells no types
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawn:
+class Chart:
     """A figure, its alternative text, and its table as columns by their heads."""
 
     figure: go.Figure
@@ -36,12 +36,12 @@ class Drawn:
     table: Mapping[str, Sequence[Cell]]
 
 
-def drawn(
+def chart_of(
     traces: Sequence[Trace], layout: dict[str, Any], *, alt: str, table: Mapping[str, Sequence[Cell]]
-) -> Drawn:
+) -> Chart:
     """Put a figure together without Plotly's validation, which costs more than the drawing."""
     figure = Still({"data": list(traces), "layout": layout}, _validate=False)
-    return Drawn(figure=figure, alt=alt, table=table)
+    return Chart(figure=figure, alt=alt, table=table)
 
 
 def single(values: ArrayLike) -> NDArray[np.float32]:

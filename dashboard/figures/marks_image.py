@@ -1,6 +1,4 @@
-"""Strokes: thousands of crosses, dashes and dots as one picture; as marks of their own they cost the browser half a
-second.
-"""
+"""Marks, thousands of crosses, dashes and dots, as one image; one by one they cost the browser half a second."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _PENS: Final[dict[Mark, tuple[str, float]]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strokes:
+class Marks:
     """One mark in one ink, wherever ``cells`` (rows × columns) has it."""
 
     mark: Mark
@@ -32,16 +30,16 @@ class Strokes:
     cells: Bools
 
 
-def picture(drawn: Sequence[Strokes], *, n_rows: int, n_columns: int, cell_px: float) -> dict[str, Any]:
+def marks_image(marks: Sequence[Marks], *, n_rows: int, n_columns: int, cell_px: float) -> dict[str, Any]:
     """The marks as an image of the layout, over the cells it belongs to; the cells' middles are whole numbers.
 
     >>> import numpy as np
-    >>> image = picture([Strokes(mark="dash", ink="#000000", cells=np.array([[True, False]]))],
+    >>> image = marks_image([Marks(mark="dash", ink="#000000", cells=np.array([[True, False]]))],
     ...                 n_rows=1, n_columns=2, cell_px=18)
     >>> image["sizex"], image["source"][:26]
     (2, 'data:image/svg+xml;base64,')
     """
-    source = svg(drawn, n_rows=n_rows, n_columns=n_columns, cell_px=cell_px)
+    source = svg(marks, n_rows=n_rows, n_columns=n_columns, cell_px=cell_px)
     return {
         "source": f"data:image/svg+xml;base64,{b64encode(source.encode('ascii')).decode('ascii')}",
         "xref": "x",
@@ -57,9 +55,9 @@ def picture(drawn: Sequence[Strokes], *, n_rows: int, n_columns: int, cell_px: f
     }
 
 
-def svg(drawn: Sequence[Strokes], *, n_rows: int, n_columns: int, cell_px: float) -> str:
+def svg(marks: Sequence[Marks], *, n_rows: int, n_columns: int, cell_px: float) -> str:
     """One path for each mark: ``M`` to the middle of a cell, then its lines."""
-    paths = "".join(_path(one, cell_px) for one in drawn if one.cells.any())
+    paths = "".join(_path(one, cell_px) for one in marks if one.cells.any())
     box = f"0 0 {n_columns * cell_px:g} {n_rows * CELL_PX:g}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" preserveAspectRatio="none" fill="none">'
@@ -67,7 +65,7 @@ def svg(drawn: Sequence[Strokes], *, n_rows: int, n_columns: int, cell_px: float
     )
 
 
-def _path(one: Strokes, cell_px: float) -> str:
+def _path(one: Marks, cell_px: float) -> str:
     lines, width = _PENS[one.mark]
     rows, columns = one.cells.nonzero()
     moves = (

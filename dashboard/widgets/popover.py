@@ -1,4 +1,4 @@
-"""Folds: popovers whose content is made only while somebody looks at it, or while it says something.
+"""Popovers, and those whose content is made only while somebody looks at it, or while it says something.
 
 Each widget costs every rerun, seen or not; one that is bound to the address has to be there while it is in use.
 """
@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
 
-def fold(
+def lazy_popover(
     label: str,
     *,
     key: str,
@@ -21,11 +21,11 @@ def fold(
     type: Literal["secondary", "tertiary"] = "tertiary",
 ) -> DeltaGenerator | None:
     """A button and what is behind it; None while that is neither seen nor ``used``."""
-    behind = opened(label, key=key, icon=icon, type=type)
+    behind = popover(label, key=key, icon=icon, type=type)
     return behind if behind.open or used else None
 
 
-def opened(
+def popover(
     label: str, *, key: str, icon: str | None = None, type: Literal["secondary", "tertiary"] = "tertiary"
 ) -> PopoverContainer:
     """A button that says whether it is open.

@@ -1,4 +1,4 @@
-"""Legends: the five types in one row, and the five bands."""
+"""Charts as the page shows them: our own theme, no mode bar, the figure's alternative text; and their legends."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ import streamlit as st
 from core.records.posterior import BANDS
 from core.records.run_page import RunRow
 from dashboard import wording
+from dashboard.figures import theme
+from dashboard.figures.chart import Chart
 from dashboard.figures.heatmap import CLASS_MARKS
 from dashboard.figures.theme import Tokens
+
+
+def chart(drawn: Chart, *, key: str) -> None:
+    """Show a figure over the full width of its column."""
+    st.plotly_chart(drawn.figure, theme=None, config=dict(theme.CONFIG), alt=drawn.alt, key=key)
 
 
 def type_legend(look: Tokens) -> None:
