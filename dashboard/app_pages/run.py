@@ -18,7 +18,7 @@ def page() -> None:
         return
     sentence(sentences.run(told), here.tokens)
     muted(sentences.run_facts(told, year_of_ms=here.frame.last_at_ms))
-    story.ways_on(told)
+    story.links(told)
     with panel("The run in figures"):
         story.figures(told)
     with panel("The verdict"):

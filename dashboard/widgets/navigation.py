@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 import streamlit as st
-from streamlit.navigation import page as streamlit_page
+from streamlit.navigation.page import Page as StreamlitPage
 
 from core.permissions import may
 from core.records.actor import Actor
@@ -17,30 +17,27 @@ from dashboard.widgets import address
 _FOLDER: Final = PACKAGE / "app_pages"
 _MADE: Final = "armscope pages"
 
-Made = streamlit_page.Page
-"""A page as Streamlit takes it."""
 
-
-def shown_to(actor: Actor, *, presenting: bool) -> dict[str, list[Made]]:
+def shown_to(actor: Actor, *, presenting: bool) -> dict[str, list[StreamlitPage]]:
     """What is in the navigation, by group; an audience is shown no administration, and told so at its address."""
     if presenting:
         # An address copied from somebody at work is none the less one of ours.
         return {"": [_made(page) if page.is_presented else _left_out(page) for page in PAGES]}
-    shown: dict[str, list[Made]] = {}
+    shown: dict[str, list[StreamlitPage]] = {}
     for page in PAGES:
         if may(actor, page.needs):
             shown.setdefault(page.group, []).append(_made(page))
     return shown
 
 
-def every() -> list[Made]:
+def every() -> list[StreamlitPage]:
     """All pages, for where none can be shown: the address of any is none the less one of ours."""
     return [_made(page) for page in PAGES]
 
 
-def _made(page: Page) -> Made:
+def _made(page: Page) -> StreamlitPage:
     """The same object for navigation and links; made once in a session, as it looks for its file."""
-    made: dict[str, Made] = st.session_state.setdefault(_MADE, {})
+    made: dict[str, StreamlitPage] = st.session_state.setdefault(_MADE, {})
     if page.name not in made:
         made[page.name] = st.Page(
             _FOLDER / f"{page.name}.py",
@@ -52,7 +49,7 @@ def _made(page: Page) -> Made:
     return made[page.name]
 
 
-def _left_out(page: Page) -> Made:
+def _left_out(page: Page) -> StreamlitPage:
     """A page that a presentation leaves out: at its address stands why, and the way on."""
 
     def said() -> None:

@@ -100,7 +100,7 @@ def _row(item: Attention, place: int) -> None:
     ):
         st.markdown(icon, width="content")
         st.markdown(f"**{claim.claim}**  \n{small(claim.evidence)}", width="stretch")
-        _links(item, claim.way)
+        _links(item, claim.link)
 
 
 def _links(item: Attention, words: str) -> None:

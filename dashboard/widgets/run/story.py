@@ -49,7 +49,7 @@ def _no_run(said: str, why: str, now: str) -> None:
     navigation.link(pages.RUNS, "All runs")
 
 
-def ways_on(story: RunStory) -> None:
+def links(story: RunStory) -> None:
     """To the runs before and after in time, to all of them, and to a reward about this one."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         _step("Previous run", ":material/chevron_left:", story.older)
