@@ -54,25 +54,27 @@ class Reported(msgspec.Struct, frozen=True, kw_only=True):
 
 @command(examples=["serve", "serve --database demo.db --port 0 --no-browser"])
 def serve(
-    ctx: typer.Context,
+    line: typer.Context,
     port: Port = DEFAULT_PORT,
     address: Address = "127.0.0.1",
     browser: Browser = True,
 ) -> None:
     """Open the dashboard."""
     _refuse_without("serve")
-    was_there = asked(ctx).settings().database.exists()
-    context = context_of(ctx, create=True)  # runs come in through its pages, too
+    was_there = asked(line).settings().database.exists()
+    context = context_of(line, create=True)  # runs come in through its pages, too
     context.store.close()
     fresh = (
         () if was_there else ("There was no database at this place: a new one was made, and it is empty.",)
     )
-    _serve(ctx, str(context.store.path), context.learner, *fresh, address=address, port=port, browser=browser)
+    _serve(
+        line, str(context.store.path), context.learner, *fresh, address=address, port=port, browser=browser
+    )
 
 
 @command(examples=["demo", "demo --build-only", "demo --database ./demo.db --fresh"])
 def demo(
-    ctx: typer.Context,
+    line: typer.Context,
     port: Port = DEFAULT_PORT,
     address: Address = "127.0.0.1",
     browser: Browser = True,
@@ -87,25 +89,25 @@ def demo(
 
     if not build_only:
         _refuse_without("demo")
-    given = asked(ctx).database
+    given = asked(line).database
     path = demo_database() if given is None else database_path(given)
-    with following(ctx) as bar:
+    with following(line) as bar:
         made = build(path, fresh=fresh, progress=counted(bar, "runs"))
     look = f"armscope --database {shlex.quote(made.database)} --learner {LEARNER} status"
     to_copy = f"The same data on the command line: {look}"
     if build_only:
         done(
-            ctx,
+            line,
             made,
             lambda: say(f"{made.runs:,} runs of {made.arms:,} arms in {made.database}.", to_copy),
         )
     else:
-        _serve(ctx, made.database, LEARNER, to_copy, address=address, port=port, browser=browser)
+        _serve(line, made.database, LEARNER, to_copy, address=address, port=port, browser=browser)
 
 
 @command(examples=["report november.html"])
 def report(
-    ctx: typer.Context,
+    line: typer.Context,
     file: Annotated[Path, typer.Argument(help="Where to write it; must not exist yet.")],
 ) -> None:
     """Freeze what the dashboard says now into one HTML file.
@@ -117,7 +119,7 @@ def report(
     from core.records.view import View
     from dashboard.report import gather, rendered, report
 
-    context = context_of(ctx)
+    context = context_of(line)
     facts = gather(context, View())
     document = rendered(report(facts))
     with new_file(file) as opened:
@@ -125,14 +127,14 @@ def report(
     made = Reported(file=str(file), size_bytes=len(document), revision=facts.frame.revision)
     size = f"{made.size_bytes / 1e6:.1f} MB"
     done(
-        ctx,
+        line,
         made,
         lambda: say(f"{made.file}: revision {made.revision:,}, {size}, opens without a network."),
     )
 
 
 def _serve(
-    ctx: typer.Context,
+    line: typer.Context,
     database: str,
     learner: str,
     *more: str,
@@ -146,7 +148,7 @@ def _serve(
     host = f"[{address}]" if ":" in address else address
     at = Serving(url=f"http://{host}:{chosen}", database=database, learner=learner)
     words = f"armscope serves {at.learner} from {at.database} at {at.url} (stop: Ctrl+C)."
-    done(ctx, at, lambda: say(words, *more))
+    done(line, at, lambda: say(words, *more))
     from dashboard.server import serve as serve_app  # Streamlit takes a second to import
 
     serve_app(address=address, port=chosen, open_browser=browser)

@@ -3,24 +3,50 @@
 One file per group of commands; a command is known once its file is imported, in the order of ``--help``.
 """
 
-from core.doors.cli import showing, explaining, bringing, taking, choosing, changing, keeping  # isort: skip - the order of --help
-from core.doors.cli.line import Asked, answer, app, asked, command, context_of, done, following, main
+# The order of --help.
+# isort: off
+from core.doors.cli import (
+    status,
+    learners,
+    posteriors,
+    arms,
+    runs,
+    imports,
+    exports,
+    selection,
+    settings,
+    rewards,
+    notes,
+    resets,
+    undo,
+    maintenance,
+)
+
+# isort: on
+from core.doors.cli.program import Asked, answer, app, asked, command, context_of, done, following, main
 
 __all__ = [
     "Asked",
     "answer",
     "app",
+    "arms",
     "asked",
-    "bringing",
-    "changing",
-    "choosing",
     "command",
     "context_of",
     "done",
-    "explaining",
+    "exports",
     "following",
-    "keeping",
+    "imports",
+    "learners",
     "main",
-    "showing",
-    "taking",
+    "maintenance",
+    "notes",
+    "posteriors",
+    "resets",
+    "rewards",
+    "runs",
+    "selection",
+    "settings",
+    "status",
+    "undo",
 ]

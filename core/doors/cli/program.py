@@ -1,4 +1,4 @@
-"""Line: the program itself: the options every command takes, exit codes, the one shape of answers and errors.
+"""Program: what all commands share: the options every command takes, exit codes, the one shape of answers and errors.
 
 Exit codes: 0 done, 1 failed (also: verify found differences), 2 the command line was wrong.
 """
@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, Type
 import msgspec
 import typer
 
-from core.doors.cli.completing import complete_bash, learner_names
+from core.doors.cli.completion import complete_bash, learner_names
 from core.doors.progress import Bar, progress_bar
 from core.doors.terminal import as_plain, say, say_error, say_json, say_rows, take_any_encoding
 from core.errors import ArmscopeError
-from core.records.arm import ARM_TYPES, ArmType
 from core.settings import Settings
 from core.version import __version__
 
@@ -68,7 +67,7 @@ Format = Annotated[
 ]
 
 _CONTEXT: Final = "armscope context"
-"""Where a command's context keeps the context that was opened for it."""
+"""Where a command line keeps the context that was opened for it."""
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -109,7 +108,7 @@ def _said_version(wanted: bool) -> None:
 
 @app.callback()
 def _before(
-    ctx: typer.Context,
+    line: typer.Context,
     database: Database = None,
     learner: Learner = None,
     as_json: AsJson = False,
@@ -121,7 +120,7 @@ def _before(
         ),
     ] = False,
 ) -> None:
-    ctx.obj = Asked(database=database, learner=learner, as_json=as_json, quiet=quiet)
+    line.obj = Asked(database=database, learner=learner, as_json=as_json, quiet=quiet)
 
 
 def _everywhere(
@@ -141,11 +140,11 @@ def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Fu
         own = inspect.signature(function, eval_str=True)
 
         @wraps(function)
-        def run(ctx: typer.Context, **given: Any) -> None:  # noqa: ANN401 - each command's own options
+        def run(line: typer.Context, **given: Any) -> None:  # noqa: ANN401 - each command's own options
             later = _everywhere(**{name: given.pop(name) for name in _EVERYWHERE})
-            ctx.obj = asked(ctx).and_then(later)
-            with _to_its_end(ctx):
-                function(ctx, **given)
+            line.obj = asked(line).and_then(later)
+            with _to_its_end(line):
+                function(line, **given)
 
         whole = own.replace(parameters=[*own.parameters.values(), *_EVERYWHERE.values()])
         run.__signature__ = whole  # type: ignore[attr-defined]
@@ -157,15 +156,15 @@ def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Fu
 
 
 @contextmanager
-def _to_its_end(ctx: typer.Context) -> Iterator[None]:
+def _to_its_end(line: typer.Context) -> Iterator[None]:
     """What becomes of a command that fails, or is stopped; whatever it is, the database is closed in peace."""
     try:
         yield
     except KeyboardInterrupt:
         _ignore_interrupts()
-        raise _Stopped(has_written=_has_written(ctx)) from None
+        raise _Stopped(has_written=_has_written(line)) from None
     except Exception as problem:
-        cause = _damage_behind(ctx, problem)
+        cause = _damage_behind(line, problem)
         if cause is None:
             raise
         raise cause from problem
@@ -186,13 +185,13 @@ def _ignore_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _has_written(ctx: typer.Context) -> bool:
-    context: Context | None = ctx.meta.get(_CONTEXT)
+def _has_written(line: typer.Context) -> bool:
+    context: Context | None = line.meta.get(_CONTEXT)
     return context is not None and context.store.database.has_written
 
 
-def _damage_behind(ctx: typer.Context, problem: Exception) -> ArmscopeError | None:
-    context: Context | None = ctx.meta.get(_CONTEXT)
+def _damage_behind(line: typer.Context, problem: Exception) -> ArmscopeError | None:
+    context: Context | None = line.meta.get(_CONTEXT)
     return None if context is None else context.store.damage_behind(problem, context.learner)
 
 
@@ -259,51 +258,51 @@ def _stopped() -> dict[str, object]:
     }
 
 
-def asked(ctx: typer.Context) -> Asked:
+def asked(line: typer.Context) -> Asked:
     """What the options said that every command takes."""
-    found = ctx.obj
+    found = line.obj
     if not isinstance(found, Asked):
         raise TypeError("a command runs below the callback that says where the data are")
     return found
 
 
-def context_of(ctx: typer.Context, *, create: bool = False, whole: bool = False) -> Context:
+def context_of(line: typer.Context, *, create: bool = False, whole: bool = False) -> Context:
     """The context that the options name; ``create`` makes a database, ``whole`` asks for no learner in particular."""
     from core.flows.context import open_context
 
-    context = ctx.meta[_CONTEXT] = open_context(asked(ctx).settings(), create=create, whole=whole)
-    ctx.call_on_close(context.store.close)  # under the lock; at the interpreter's end nobody would hold it
+    context = line.meta[_CONTEXT] = open_context(asked(line).settings(), create=create, whole=whole)
+    line.call_on_close(context.store.close)  # under the lock; at the interpreter's end nobody would hold it
     return context
 
 
-def answer(ctx: typer.Context, value: object, words: Callable[[], None]) -> None:
+def answer(line: typer.Context, value: object, words: Callable[[], None]) -> None:
     """Give what was asked for, in the form that was asked for."""
-    if asked(ctx).as_json:
+    if asked(line).as_json:
         say_json(value)
     else:
         words()
 
 
 def rows_or(
-    ctx: typer.Context, form: RowFormat | None, rows: Sequence[object], words: Callable[[], None]
+    line: typer.Context, form: RowFormat | None, rows: Sequence[object], words: Callable[[], None]
 ) -> None:
     """Give rows in the form for programs that was asked for, or as any answer."""
     if form is None:
-        answer(ctx, rows, words)
+        answer(line, rows, words)
         return
-    if asked(ctx).as_json:
+    if asked(line).as_json:
         raise typer.BadParameter("--format and --json are two forms of one answer; leave one of them out")
     say_rows(rows, form)
 
 
-def done(ctx: typer.Context, value: object, words: Callable[[], None]) -> None:
+def done(line: typer.Context, value: object, words: Callable[[], None]) -> None:
     """Say what was done: not to a person who wanted quiet."""
-    if asked(ctx).as_json or not asked(ctx).quiet:
-        answer(ctx, value, words)
+    if asked(line).as_json or not asked(line).quiet:
+        answer(line, value, words)
 
 
 def written(
-    ctx: typer.Context,
+    line: typer.Context,
     context: Context,
     value: object,
     words: str,
@@ -315,26 +314,17 @@ def written(
     told = as_plain(value)
     if isinstance(told, dict):
         told.setdefault("learner", context.learner)
-    done(ctx, told, lambda: say(words, *written_words(ctx, context, act, way)))
+    done(line, told, lambda: say(words, *written_words(line, context, act, way)))
 
 
 def written_words(
-    ctx: typer.Context, context: Context, act: str | None, way: str = "Take it back"
+    line: typer.Context, context: Context, act: str | None, way: str = "Take it back"
 ) -> list[str]:
     """The lines that end what is said of an act."""
     whose = f"Written to learner {context.learner}."
-    return [whose if act is None else f"{whose} {way} with: {asked(ctx).again()} undo {act}"]
+    return [whose if act is None else f"{whose} {way} with: {asked(line).again()} undo {act}"]
 
 
-def following(ctx: typer.Context) -> AbstractContextManager[Bar | None]:
+def following(line: typer.Context) -> AbstractContextManager[Bar | None]:
     """A progress bar, where a person may want one."""
-    return progress_bar(wanted=not (asked(ctx).as_json or asked(ctx).quiet))
-
-
-def types_of(names: Sequence[str]) -> tuple[ArmType, ...]:
-    """Types that repeated options name; an unknown one is a wrong command line."""
-    found = tuple(known for known in ARM_TYPES if known in names)
-    unknown = [name for name in names if name not in ARM_TYPES]
-    if unknown:
-        raise typer.BadParameter(f"--type must be one of {', '.join(ARM_TYPES)}, got {unknown[0]!r}")
-    return found
+    return progress_bar(wanted=not (asked(line).as_json or asked(line).quiet))

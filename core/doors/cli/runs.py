@@ -1,4 +1,4 @@
-"""Explaining: why each arm was in one run's prompt or left out, as the page of the run says it."""
+"""Runs: the latest ones, and why each arm was in one run's prompt or left out, as the page of the run says it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from core.doors.cli.line import answer, command, context_of
+from core.doors.cli.program import Format, answer, command, context_of, rows_or
 from core.doors.terminal import say, say_table
 from core.records.times import iso
 
@@ -15,9 +15,53 @@ if TYPE_CHECKING:
     from core.flows import queries
 
 
+@command(examples=["runs --limit 10", "runs --limit 1000 --format nl"])
+def runs(
+    line: typer.Context,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="How many, newest first.")
+    ] = 50,
+    format_name: Format = None,
+) -> None:
+    """The latest runs."""
+    from core.flows import queries
+
+    found = [
+        {
+            "run": one.run_no,
+            "uid": one.uid,
+            "ended_at": iso(one.at_ms),
+            "model": one.model,
+            "channel": one.channel,
+            "class": one.run_class,
+            "status": one.status,
+            "outcome": one.outcome,
+            "tokens": one.tokens,
+            "arms": one.n_arms,
+            "referenced": one.n_referenced,
+        }
+        for one in queries.runs(context_of(line), limit)
+    ]
+    heads = ("run", "ended", "class", "outcome", "arms", "referenced", "tokens", "uid")
+    rows = [
+        (
+            f"{one['run']}",
+            f"{one['ended_at'] or 'unknown'}",
+            f"{one['class']}",
+            f"{one['outcome']}",
+            f"{one['arms']}",
+            f"{one['referenced']}",
+            "unknown" if one["tokens"] is None else f"{one['tokens']:,}",
+            f"{one['uid']}",
+        )
+        for one in found
+    ]
+    rows_or(line, format_name, found, lambda: say_table(heads, rows, numbers=(0, 4, 5, 6)))
+
+
 @command("run", examples=["run request-1", "run 3012 --json"])
 def explain_run(
-    ctx: typer.Context,
+    line: typer.Context,
     uid: Annotated[str, typer.Argument(help="The run's uid or number.")],
 ) -> None:
     """Why each arm was in a run's prompt or left out.
@@ -26,8 +70,8 @@ def explain_run(
     """
     from core.flows import queries
 
-    story = queries.run(context_of(ctx), uid)
-    answer(ctx, _document(story), lambda: _say(story))
+    story = queries.run(context_of(line), uid)
+    answer(line, _document(story), lambda: _say(story))
 
 
 def _document(story: queries.RunStory) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Completing: what a shell offers after a tab: arms and learners of the database that the line names.
+"""Completion: what a shell offers after a tab: arms and learners of the database that the line names.
 
 Offered is only what a shell takes as it stands: an id may come from a stranger, and would be obeyed by whoever
 presses return on it.
@@ -26,26 +26,26 @@ _PLAIN: Final = re.compile(r"[\w./:@%+,=-]+", re.ASCII)
 _MOST: Final = 200
 
 
-def arm_ids(ctx: typer.Context, incomplete: str) -> list[str]:
+def arm_ids(line: typer.Context, incomplete: str) -> list[str]:
     """Arms whose ids begin so."""
     from core.flows.names import arm_ids as ids
 
-    return _found(ctx, incomplete, ids)
+    return _found(line, incomplete, ids)
 
 
-def learner_names(ctx: typer.Context, incomplete: str) -> list[str]:
+def learner_names(line: typer.Context, incomplete: str) -> list[str]:
     """Learners whose names begin so."""
     from core.flows.names import learner_names as names
 
-    return _found(ctx, incomplete, names)
+    return _found(line, incomplete, names)
 
 
-def _found(ctx: typer.Context, incomplete: str, find: Callable[[Context], Sequence[str]]) -> list[str]:
+def _found(line: typer.Context, incomplete: str, find: Callable[[Context], Sequence[str]]) -> list[str]:
     """Never an error, and never a database that was not there."""
     from core.flows.context import open_context
 
-    said = {} if ctx.parent is None else dict(ctx.parent.params)
-    said |= {name: value for name, value in ctx.params.items() if value is not None}
+    said = {} if line.parent is None else dict(line.parent.params)
+    said |= {name: value for name, value in line.params.items() if value is not None}
     try:
         settings = Settings.from_environment(database=said.get("database"), learner=said.get("learner"))
         context = open_context(settings, create=False, whole=True)

@@ -1,4 +1,4 @@
-"""Choosing: the arms of the next prompt."""
+"""Selection: the arms of the next prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from core.doors.cli.line import answer, command, context_of
+from core.doors.cli.program import answer, command, context_of
 from core.doors.terminal import say, say_table
 from core.errors import InvalidInput
 from core.given import read_given
@@ -18,7 +18,7 @@ from core.records.arm import Arm
 
 @command(examples=["select --budget 8000", "select --arms arms.json --k 12 --json"])
 def select(
-    ctx: typer.Context,
+    line: typer.Context,
     arms: Annotated[
         Path | None,
         typer.Option(
@@ -41,7 +41,7 @@ def select(
     """
     from core.flows.select import select as select_arms
 
-    context = context_of(ctx)
+    context = context_of(line)
     if seed is not None:
         context = replace(context, entropy=lambda: seed)
     found = select_arms(context, None if arms is None else _read_arms(arms), budget_tokens=budget, k=k)
@@ -63,7 +63,7 @@ def select(
         if found.guidance:
             say(*found.guidance.splitlines())
 
-    answer(ctx, found, words)
+    answer(line, found, words)
 
 
 def _read_arms(file: Path) -> list[Arm]:

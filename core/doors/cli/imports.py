@@ -1,4 +1,4 @@
-"""Bringing in: import, with its progress and its report."""
+"""Imports: transcripts come in, with its progress and its report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 import typer
 
-from core.doors.cli.line import asked, command, context_of, done, following, written_words
+from core.doors.cli.program import asked, command, context_of, done, following, written_words
 from core.doors.progress import Bar
 from core.doors.terminal import say, say_aside, say_error, say_json_line, say_table
 from core.errors import UnreadableSource
@@ -43,7 +43,7 @@ _LISTED: Final = 10
     ],
 )
 def import_(
-    ctx: typer.Context,
+    line: typer.Context,
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -95,8 +95,8 @@ def import_(
     from core.formats import Limits
 
     limits = Limits.of(inflated_bytes=None if most is None else _size_of(most), rejected_lines=most_rejected)
-    named = paths or _found_sessions(as_json=asked(ctx).as_json)
-    context = context_of(ctx, create=True)
+    named = paths or _found_sessions(as_json=asked(line).as_json)
+    context = context_of(line, create=True)
     if watched:
         told = watch(
             context,
@@ -108,9 +108,9 @@ def import_(
             phase=phase,
             limits=limits,
         )
-        _say_watched(ctx, context, named, told)
+        _say_watched(line, context, named, told)
         return
-    with following(ctx) as bar:
+    with following(line) as bar:
         found = import_files(
             context,
             named,
@@ -124,7 +124,7 @@ def import_(
                 say_aside, "Another long import is under way; this one goes on when that has ended."
             ),
         )
-    done(ctx, _told(found, context), lambda: _say_import(ctx, context, found))
+    done(line, _told(found, context), lambda: _say_import(line, context, found))
 
 
 def _size_of(words: str) -> int:
@@ -190,7 +190,7 @@ def _nothing_named(found: Sequence[Found], folders: Sequence[Path]) -> dict[str,
 
 
 def _say_watched(
-    ctx: typer.Context,
+    line: typer.Context,
     context: Context,
     named: Sequence[Path],
     told: Iterable[ImportAnswer | UnreadableSource],
@@ -198,7 +198,7 @@ def _say_watched(
     """Say what watching brings until it is stopped; with ``--json`` one document a line."""
     from core.flows.watch import has_news
 
-    as_json, is_talkative = asked(ctx).as_json, not (asked(ctx).as_json or asked(ctx).quiet)
+    as_json, is_talkative = asked(line).as_json, not (asked(line).as_json or asked(line).quiet)
     act: str | None = None
     if is_talkative:
         say(f"Watching {', '.join(map(str, named))} for learner {context.learner}; stop with Ctrl+C.")
@@ -213,7 +213,7 @@ def _say_watched(
                 say(_news(one))
     except KeyboardInterrupt:
         if is_talkative:
-            say("Stopped watching.", *(() if act is None else written_words(ctx, context, act)))
+            say("Stopped watching.", *(() if act is None else written_words(line, context, act)))
 
 
 def _news(one: ImportAnswer) -> str:
@@ -223,7 +223,7 @@ def _news(one: ImportAnswer) -> str:
     return f"{one.id}: {number_of(one.runs - one.duplicates - one.updated, 'new run')}, {one.updated:,} grown{ledger}"
 
 
-def _say_import(ctx: typer.Context, context: Context, found: ImportAnswer) -> None:
+def _say_import(line: typer.Context, context: Context, found: ImportAnswer) -> None:
     say(
         f"{found.id or 'Nothing new'}: {number_of(found.runs, 'run')} ({found.unit}) from "
         f"{number_of(found.files, 'file')} ({found.format}): {found.observed:,} observed, "
@@ -251,7 +251,7 @@ def _say_import(ctx: typer.Context, context: Context, found: ImportAnswer) -> No
     if found.hint:
         say(found.hint)
     say(
-        *written_words(ctx, context, found.id)
+        *written_words(line, context, found.id)
         if found.id is not None
         else ("All of it was known already, so there is no act to undo.",)
     )

@@ -1,4 +1,4 @@
-"""Keeping: is it right, a copy of it, the next schema."""
+"""Maintenance: verify, doctor, backup, restore, upgrade: is it right, a copy of it, the next schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.line import answer, asked, command, context_of, done, following
+from core.doors.cli.program import answer, asked, command, context_of, done, following
 from core.doors.progress import counted
 from core.doors.terminal import say, say_facts, say_table
 from core.records.counts import number_of
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 @command(examples=["verify", "verify --quiet || echo damaged"])
-def verify(ctx: typer.Context) -> None:
+def verify(line: typer.Context) -> None:
     """Recompute every cache from the recorded facts, and compare.
 
     Exits with 1 and the differences, if there are any.
     """
     from core.flows import queries
 
-    context = context_of(ctx, whole=True)
-    with following(ctx) as bar:
+    context = context_of(line, whole=True)
+    with following(line) as bar:
         found = queries.verify(context, progress=counted(bar, "runs"))
     listed = [{"learner": name, **difference._asdict()} for name, difference in found.found]
     result = {
@@ -49,13 +49,13 @@ def verify(ctx: typer.Context) -> None:
         say_table(heads, [[str(value) for value in one.values()] for one in listed])
 
     tell = done if found.clean else answer
-    tell(ctx, result, words)
+    tell(line, result, words)
     if not found.clean:
         raise typer.Exit(1)
 
 
 @command(examples=["doctor", "doctor --json > report.json"])
-def doctor(ctx: typer.Context) -> None:
+def doctor(line: typer.Context) -> None:
     """Say what is asked first when something is odd.
 
     Version, database, who writes at this moment, learners, and what the last imports could not read. Makes nothing;
@@ -63,8 +63,8 @@ def doctor(ctx: typer.Context) -> None:
     """
     from core.flows.doctor import examine
 
-    found = examine(asked(ctx).settings())
-    answer(ctx, found, lambda: _say_examined(found))
+    found = examine(asked(line).settings())
+    answer(line, found, lambda: _say_examined(found))
     if found.problem is not None:
         raise typer.Exit(1)
 
@@ -99,22 +99,22 @@ def _say_examined(found: Examined) -> None:
 
 @command(examples=["backup /backups/armscope-2026-11-22.db"])
 def backup(
-    ctx: typer.Context,
+    line: typer.Context,
     file: Annotated[Path, typer.Argument(help="A new file.")],
 ) -> None:
     """Copy the database as it is at this moment, while it is in use."""
     from core.flows import maintenance
 
-    context = context_of(ctx, whole=True)
-    with following(ctx) as bar:
+    context = context_of(line, whole=True)
+    with following(line) as bar:
         found = maintenance.backup(context, file, progress=counted(bar, "pages"))
     words = f"{found.size_bytes:,} bytes written to {found.file}; open it with --database {found.file}."
-    done(ctx, found, lambda: say(words))
+    done(line, found, lambda: say(words))
 
 
 @command(examples=["restore /backups/armscope-2026-11-22.db", "restore copy.db --yes --json"])
 def restore(
-    ctx: typer.Context,
+    line: typer.Context,
     file: Annotated[Path, typer.Argument(help="The backup.")],
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
@@ -131,13 +131,13 @@ def restore(
         say(*_cost(plan))
         typer.confirm("Go on?", abort=True)
 
-    database = asked(ctx).settings().database
+    database = asked(line).settings().database
     found = restore_backup(database, file, confirm=None if yes else confirm)
     kept = (
         "" if found.kept is None else f" What it replaced is kept in {found.kept}; restore that to go back."
     )
     done(
-        ctx,
+        line,
         found,
         lambda: say(f"{found.database} holds {found.file} again: {number_of(found.runs, 'run')}.{kept}"),
     )
@@ -160,14 +160,14 @@ def _cost(plan: RestorePlan) -> list[str]:
 
 
 @command(examples=["upgrade", "upgrade --database old.db"])
-def upgrade(ctx: typer.Context) -> None:
+def upgrade(line: typer.Context) -> None:
     """Bring a database of an older armscope up to date."""
     from core.flows import maintenance
 
-    found = maintenance.upgrade(asked(ctx).settings().database)
+    found = maintenance.upgrade(asked(line).settings().database)
     words = [f"{found.database} has schema {found.after} (it had {found.before or 'none'})."]
     if found.texts_mended:
         words.append(
             f"In {found.texts_mended:,} texts a character that nobody can read (U+0000) was replaced."
         )
-    done(ctx, found, lambda: say(*words))
+    done(line, found, lambda: say(*words))

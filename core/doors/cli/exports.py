@@ -1,4 +1,4 @@
-"""Taking out: export."""
+"""Exports: everything of a learner goes into a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from core.doors.cli.line import asked, command, context_of, done, following
+from core.doors.cli.program import asked, command, context_of, done, following
 from core.doors.progress import counted
 from core.doors.terminal import say, say_table
 from core.errors import InvalidInput
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     ]
 )
 def export(
-    ctx: typer.Context,
+    line: typer.Context,
     file: Annotated[Path, typer.Argument(help="A new file, or - for standard output.")],
     format_name: Annotated[
         Literal["jsonl", "json", "csv"],
@@ -48,9 +48,9 @@ def export(
     from core.flows.bundle import export_bundle
     from core.flows.export import export_file, export_into
 
-    context = context_of(ctx)
+    context = context_of(line)
     if str(file) == "-":
-        if asked(ctx).as_json:
+        if asked(line).as_json:
             raise InvalidInput(
                 "Standard output can hold the lines or the JSON answer, got both (- and --json).",
                 next_step="Name a file, or leave --json out.",
@@ -62,16 +62,16 @@ def export(
             )
         export_into(context, sys.stdout.buffer, "-", format_name)
         return
-    with following(ctx) as bar:
+    with following(line) as bar:
         follow = counted(bar, "runs")
         if with_manifest:
             packed = export_bundle(context, file, format_name, progress=follow)
         else:
             found = export_file(context, file, format_name, progress=follow)
     if with_manifest:
-        done(ctx, packed, lambda: _say_package(packed))
+        done(line, packed, lambda: _say_package(packed))
     else:
-        done(ctx, found, lambda: say(_export_words(found)))
+        done(line, found, lambda: say(_export_words(found)))
 
 
 def _say_package(packed: BundleAnswer) -> None:

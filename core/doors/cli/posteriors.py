@@ -1,0 +1,49 @@
+"""Posteriors: what is believed of every arm."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from core.doors.cli.arguments import types_of
+from core.doors.cli.arms import judgement_cell
+from core.doors.cli.program import Format, command, context_of, rows_or
+from core.doors.terminal import said_mean, say_table
+
+
+@command(
+    examples=["posteriors", "posteriors --type skill --type file", "posteriors --format csv > beliefs.csv"]
+)
+def posteriors(
+    line: typer.Context,
+    arm_type: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only arms of this type; repeatable.")
+    ] = None,
+    format_name: Format = None,
+) -> None:
+    """What is believed of every arm, and what is to be said of it."""
+    from core import explained
+    from core.flows import queries
+
+    types = types_of(arm_type or [])
+    context = context_of(line)
+    judged = queries.judgements(context)
+    found = [
+        one for one in queries.judged_posteriors(context, judged=judged) if not types or one.type in types
+    ]
+    rows = [
+        (
+            one.arm,
+            said_mean(one.mean),
+            f"{one.interval.lower:.3f} to {one.interval.upper:.3f}",
+            f"{one.pulls:,}",
+            f"{one.inclusions:,}",
+            one.confidence.replace("_", " "),
+            explained.chance_words(one.chance, one.chance_error),
+            judgement_cell(judged[one.arm]),
+        )
+        for one in sorted(found, key=lambda one: (-one.mean, one.arm))
+    ]
+    heads = ("arm", "mean", "95% interval, exact", "pulls", "in runs", "confidence", "chance", "judgement")
+    rows_or(line, format_name, found, lambda: say_table(heads, rows, numbers=(1, 2, 3, 4, 6)))
