@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from core.columns import Bools, Floats, Ints
-from core.packing import fill, fill_many, order_selected
+from core.packing import fill, order_selected
 from tests.conformance import rules
 from tests.conformance.vectors import Case, Deviation, Vector, compare, load
 
@@ -193,13 +193,25 @@ def _packed(asked: Asked, orders: Ints, *, k: int, n_ahead: int = 0) -> tuple[Bo
     if not packed.size:
         return packed, np.full(len(orders), -1)
     cost = asked.cost[orders]
-    by_rank = fill_many(cost.T, n_ahead, asked.budget_tokens, k).T
+    by_rank = _by_rank(cost, n_ahead, asked.budget_tokens, k)
     for row in range(min(CHECKED_ORDERS, len(orders))):
         assert by_rank[row].tolist() == fill(cost[row], n_ahead, asked.budget_tokens, k).tolist()
     np.put_along_axis(packed, orders, by_rank, axis=1)
     rank = by_rank.argmax(axis=1)
     first = np.where(by_rank.any(axis=1), np.take_along_axis(orders, rank[:, None], axis=1)[:, 0], -1)
     return packed, first
+
+
+def _by_rank(cost: Ints, n_ahead: int, budget_tokens: int, k: int) -> Bools:
+    """`fill` for many orders at once, one row each."""
+    packed = np.zeros(cost.shape, dtype=np.bool_)
+    used, n_in = np.zeros(len(cost), dtype=np.int64), np.zeros(len(cost), dtype=np.int64)
+    for rank, asked in enumerate(cost.T):
+        fits = (used + asked <= budget_tokens) | (budget_tokens == 0)
+        packed[:, rank] = (rank < n_ahead) | (fits & (n_in < (k or cost.shape[1])))
+        used += asked * packed[:, rank]
+        n_in += packed[:, rank]
+    return packed
 
 
 # What no vector shows

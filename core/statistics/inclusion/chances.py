@@ -13,13 +13,18 @@ from core.columns import ArmColumns, CandidateSets, Floats, Ints
 from core.records.judgement import NoBreakEven
 from core.records.learner import LearnerSettings
 from core.statistics.inclusion.sample import Sample
-from core.statistics.inclusion.thresholds import ALWAYS, NEVER, Plan
+from core.statistics.inclusion.simulation import ALWAYS, NEVER, Plan
 
 STANDARD_ERROR: Final = 0.01
 """One point: simulations go on until no arm's is larger, as far as a person can be kept waiting."""
 
 _MOST_NUMBERS: Final = 1 << 21
-"""Draws beyond which no further simulations are begun."""
+"""Draws of one set at most, and of all beyond which no further simulations are begun."""
+
+_FIRST: Final = 128
+_MOST: Final = 4_096
+_LEAST: Final = 16
+"""Simulations of a set at first, at most, and at least where very many arms leave no time for so many."""
 
 _AMPLE: Final = 1.1
 _MOST_TIMES: Final = 4.0
@@ -104,8 +109,7 @@ class Chances:
         """Chance of each arm if it always drew 0, and if it always drew 1."""
         totals = np.zeros((2, len(self.chance)))
         for one in self.samples:
-            least = one.selected.thresholds
-            shares = (least <= ALWAYS).mean(axis=0), (least < NEVER).mean(axis=0)
+            shares = (one.thresholds <= ALWAYS).mean(axis=0), (one.thresholds < NEVER).mean(axis=0)
             totals[:, one.plan.places] += one.n_runs * np.array(shares)
         low, high = (_mixed(self.baseline, self._averaged(total), self.baseline_rate) for total in totals)
         return low, high
@@ -146,20 +150,39 @@ def inclusion_chances(
     sets = CandidateSets.everything(len(columns)) if candidates is None else candidates
     rate = settings.baseline_rate
     samples = [
-        Sample.begun(Plan(columns, settings, places), n_runs=n_runs, number=number, rate=rate, seed=seed)
+        _first(Sample.empty(Plan(columns, settings, places), n_runs=n_runs, number=number), rate, seed)
         for number, (places, n_runs) in enumerate(zip(sets.places, sets.n_runs, strict=True))
         if len(places)
     ]
     while True:
         found = _combined(samples, sets, len(columns), rate, seed)
         times = np.nan_to_num(found.standard_error / standard_error) ** 2
-        wanted = [float(times[one.plan.places].max()) if one.may_grow else 0.0 for one in samples]
+        wanted = [
+            float(times[one.plan.places].max()) if one.n_simulations < _most(one) else 0.0 for one in samples
+        ]
         if max(wanted, default=0) <= 1 or sum(one.n_numbers for one in samples) > _MOST_NUMBERS:
             return found
         samples = [
-            one.grown(min(more * _AMPLE, _MOST_TIMES), rate, seed) if more > 1 else one
+            _grown(one, more, rate, seed) if more > 1 else one
             for one, more in zip(samples, wanted, strict=True)
         ]
+
+
+def _first(empty: Sample, rate: float, seed: int) -> Sample:
+    """Half of what there may be at most: what they tell of the errors sizes the next round."""
+    return empty.grown(min(_most(empty) // 2, _FIRST), rate, seed)
+
+
+def _grown(sample: Sample, times: float, rate: float, seed: int) -> Sample:
+    """As many simulations more as these times of them ask for."""
+    n = sample.n_simulations
+    n_more = max(round(n * (min(times * _AMPLE, _MOST_TIMES) - 1)), _LEAST)
+    return sample.grown(min(n_more, _most(sample) - n), rate, seed)
+
+
+def _most(sample: Sample) -> int:
+    """Simulations of a set that a person can be kept waiting for."""
+    return min(max(_MOST_NUMBERS // len(sample.plan.places), 2 * _LEAST), _MOST)
 
 
 def _combined(samples: Sequence[Sample], sets: CandidateSets, n_arms: int, rate: float, seed: int) -> Chances:
@@ -167,7 +190,7 @@ def _combined(samples: Sequence[Sample], sets: CandidateSets, n_arms: int, rate:
     n_offering = sets.n_offering(n_arms)
     sums = np.zeros((3, n_arms))
     for sample in samples:
-        shares = sample.baseline.above.mean(axis=0), sample.selected.above.mean(axis=0)
+        shares = sample.baseline.mean(axis=0), sample.selected.mean(axis=0)
         weighed = *(sample.n_runs * share for share in shares), (sample.n_runs * sample.error(rate)) ** 2
         sums[:, sample.plan.places] += np.array(weighed)
     with np.errstate(invalid="ignore"):  # 0 / 0: never offered

@@ -1,4 +1,4 @@
-"""Thresholds: an arm goes in exactly when its draw is above the one told, by the packer that really packs."""
+"""Simulation: an arm goes in exactly when its draw is above its threshold, by the packer that really packs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from core.columns import Bools, Floats, Ints
 from core.packing import fill
 from core.records.learner import LearnerSettings
-from core.statistics.inclusion.thresholds import ALWAYS, NEVER, Plan, _of_group
+from core.statistics.inclusion.simulation import ALWAYS, NEVER, Plan, _of_group
 from tests.arms import arms
 
 worlds = st.lists(st.integers(0, 9), min_size=1, max_size=9)

@@ -14,13 +14,12 @@ Arms with few pulls go ahead of those that only draw, the fewest first, and comp
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 
 from core.columns import ArmColumns, Bools, Floats, Ints
-from core.packing import counted_cost, fill_each, seed_places
+from core.packing import counted_cost, seed_places
 from core.records.learner import LearnerSettings
 
 SimulatedClass = Literal["baseline", "selected"]
@@ -30,11 +29,10 @@ NEVER: Final = float("inf")
 """Thresholds of an arm that goes in, or doesn't, whatever it draws."""
 
 _BLOCK_NUMBERS: Final = 1 << 20
-
-_WINDOW: Final = 64
-"""Skipped arms asked at a time."""
+"""Draws put in order at once, so that memory stays bounded."""
 
 _NO_COST: Final = 1 << 62
+"""What an arm lacks that went in: more than any arm sets free."""
 
 _STREAM: Final = 1 << 40
 """Numbers of the generator set aside for one arm's draws in one round: more than they take."""
@@ -77,11 +75,6 @@ class Plan:
                 found[np.ix_(runs, arms)] = _of_group(draws, self.cost[arms], *state)
                 left[runs], room[runs] = state
         return found
-
-    def n_packed(self, run_class: SimulatedClass) -> int:
-        """About how many arms go in beside the seeds."""
-        by_tokens = self._left * len(self.others) // max(int(self.cost[self.others].sum()), 1)
-        return max(min(by_tokens, self._room(run_class), len(self.others)), 1)
 
     def is_certain(self, run_class: SimulatedClass) -> Bools:
         """Arms whose fate is no matter of chance: seeds, all when all fit, those larger than what is left."""
@@ -128,87 +121,85 @@ def _of_group(draws: Floats, cost: Ints, left: Ints, room: Ints) -> Floats:
     rows = max(1, _BLOCK_NUMBERS // draws.shape[1])
     for start in range(0, len(draws), rows):
         block = slice(start, start + rows)
-        arms = np.argsort(-draws[block], axis=1)
-        asked = cost[arms]
-        before = left[block].copy(), room[block].copy()
-        packed = fill_each(asked.T, left[block], room[block]).T
-        used = np.cumsum(asked * packed, axis=1)
-        order = _Order(
-            draw=np.take_along_axis(draws[block], arms, axis=1),
-            cost=asked,
-            packed=packed,
-            left=before[0][:, None] - used + asked * packed,
-            room=before[1],
-        )
-        np.put_along_axis(found[block], arms, order.thresholds(), axis=1)
+        found[block] = _of_block(draws[block], cost, left[block], room[block])
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Order:
-    """Packed runs, one row each, everything by the place in the order: draw, cost, whether it went in, and the tokens
-    left when its turn came. ``room`` is for how many arms.
+def _of_block(draws: Floats, cost: Ints, left: Ints, room: Ints) -> Floats:
+    order = np.argsort(-draws, axis=1)
+    asked = cost[order]
+    before = left.copy(), room.copy()
+    packed = _pack(asked, left, room)
+    run, rank = np.nonzero(packed)
+    left_at = before[0][:, None] - np.cumsum(asked * packed, axis=1)
+    room_at = before[1][:, None] - np.cumsum(packed, axis=1)
+
+    rising = np.sort(cost)
+    n_fit = np.full((len(draws), len(cost) + 3), len(cost))
+    n_fit[:, 1] = _n_fit(rising, *before)
+    n_fit[run, rank + 2] = _n_fit(rising, left_at[run, rank], room_at[run, rank])
+    n_fit[:, -1] = 0
+    drawn = np.pad(
+        np.take_along_axis(draws, order, axis=1), ((0, 0), (1, 1)), constant_values=((0, 0), (NEVER, ALWAYS))
+    )
+    found = np.empty(draws.shape)
+    found[:, np.argsort(cost)[::-1]] = _of_left_out(drawn, n_fit)
+
+    lacks = np.where(packed, _NO_COST, asked - left_at)
+    found[run, order[run, rank]] = drawn[run, _instead(lacks, run, rank, asked[run, rank]) + 1]
+    return found
+
+
+def _n_fit(rising: Ints, left: Ints, room: Ints) -> Ints:
+    """How many of the costs would fit alone."""
+    return np.searchsorted(rising, left, side="right") * (room > 0)
+
+
+def _pack(asked: Ints, left: Ints, room: Ints) -> Bools:
+    """Which of the costs go in, from the first on, one row a run; takes them off ``left`` and ``room``, in place."""
+    packed = np.zeros(asked.T.shape, dtype=np.bool_)
+    least = asked.min()
+    for rank, tokens in enumerate(np.ascontiguousarray(asked.T)):
+        packed[rank] = fits = (tokens <= left) & (room > 0)
+        left -= tokens * fits
+        room -= fits
+        if rank % 32 == 31 and not ((left >= least) & (room > 0)).any():
+            break
+    return np.ascontiguousarray(packed.T)
+
+
+def _of_left_out(drawn: Floats, n_fit: Ints) -> Floats:
+    """Draw of the arm whose packing left too little, from the highest cost down, for every arm as if left out.
+
+    After each arm that goes in fewer costs still fit: its draw is what those must beat that fitted until then.
+    ``n_fit`` counts them, from all at first to none at last, where an arm went in, and is no less elsewhere.
     """
-
-    draw: Floats
-    cost: Ints
-    packed: Bools
-    left: Ints
-    room: Ints
-
-    def thresholds(self) -> Floats:
-        taken, went_in = _places(self.packed)
-        found = self._of_left_out(taken, went_in)
-        found[self.packed] = self._of_packed(taken, went_in)[went_in]
-        return found
-
-    def _of_left_out(self, taken: Ints, went_in: Bools) -> Floats:
-        """Draw of the arm whose packing left too little; never where an arm fits not even alone. ``taken`` are the
-        places that went in, as far as ``went_in``.
-        """
-        still = went_in & (np.arange(taken.shape[1]) < self.room[:, None] - 1)
-        left_after = np.where(still, np.take_along_axis(self.left - self.cost, taken, axis=1), -1)
-        n_fit = np.array(
-            [
-                np.searchsorted(-left, -cost, side="right")
-                for left, cost in zip(left_after, self.cost, strict=True)
-            ]
-        )
-        in_the_way = np.take_along_axis(taken, np.minimum(n_fit, taken.shape[1] - 1), axis=1)
-        fits_alone = (self.cost <= self.left[:, :1]) & (self.room > 0)[:, None]
-        return np.where(fits_alone, np.take_along_axis(self.draw, in_the_way, axis=1), NEVER)
-
-    def _of_packed(self, taken: Ints, went_in: Bools) -> Floats:
-        """Draw of the first arm after it that was skipped and would fit in its stead; always where there is none.
-
-        That arm is mostly among the next ones skipped, so a few at a time are asked.
-        """
-        found = np.full(taken.shape, ALWAYS)
-        skipped, was_skipped = _places(~self.packed)
-        lacks = np.where(was_skipped, np.take_along_axis(self.cost - self.left, skipped, axis=1), _NO_COST)
-        frees = np.take_along_axis(self.cost, taken, axis=1)
-        is_open = went_in & (frees >= lacks.min(axis=1)[:, None])
-        for start in range(0, skipped.shape[1], _WINDOW):
-            rows = np.flatnonzero(is_open.any(axis=1))
-            if not len(rows):
-                break
-            next_ones = skipped[rows, start : start + _WINDOW]
-            would = lacks[rows, start : start + _WINDOW][:, None, :] <= frees[rows][:, :, None]
-            would &= next_ones[:, None, :] > taken[rows][:, :, None]
-            met = is_open[rows] & would.any(axis=2)
-            instead = np.take_along_axis(next_ones, would.argmax(axis=2), axis=1)
-            found[rows] = np.where(met, np.take_along_axis(self.draw[rows], instead, axis=1), found[rows])
-            is_open[rows] &= ~met
-        return found
+    n_blocked = -np.diff(np.minimum.accumulate(n_fit, axis=1))
+    return np.repeat(drawn.ravel(), n_blocked.ravel()).reshape(len(drawn), -1)
 
 
-def _places(wanted: Bools) -> tuple[Ints, Bools]:
-    """Where each row is true, in order, and which of these entries are real: rows with fewer are filled up."""
-    n_in_row = wanted.sum(axis=1)
-    is_real = np.arange(max(int(n_in_row.max(initial=0)), 1)) < n_in_row[:, None]
-    at = np.zeros(is_real.shape, dtype=np.int64)
-    at[is_real] = np.nonzero(wanted)[1]
-    return at, is_real
+def _instead(lacks: Ints, run: Ints, rank: Ints, frees: Ints) -> Ints:
+    """Rank of the first arm after each of these that lacks no more than it would set free; the last where none does.
+
+    It is mostly among the next ones that were skipped, so they are asked one after the other.
+    """
+    n_ranks = lacks.shape[1]
+    least = _least_from(lacks)
+    skipped = _least_from(np.where(lacks < _NO_COST, np.arange(n_ranks), n_ranks))
+    found = np.full(len(run), n_ranks)
+    open_ = np.flatnonzero(least[run, rank] <= frees)
+    run, rank, frees = run[open_], skipped[run, rank][open_], frees[open_]
+    while len(open_):
+        fits = lacks[run, rank] <= frees
+        found[open_[fits]] = rank[fits]
+        open_, run, frees = open_[~fits], run[~fits], frees[~fits]
+        rank = skipped[run, rank[~fits] + 1]
+    return found
+
+
+def _least_from(values: Ints) -> Ints:
+    """The least value of each row from each column on."""
+    return np.minimum.accumulate(values[:, ::-1], axis=1)[:, ::-1]
 
 
 def _streams(
