@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from core import __version__, open_learner
+from core.formats import FORMATS
 from dashboard import launch
 from tests.conftest import ROOT
 from tests.installed import slim_packages
@@ -49,6 +51,32 @@ def test_the_check_anyone_runs_takes_its_command_from_here() -> None:
     command = re.findall(r"^```sh\n(.*?)\n```$", tests, flags=re.MULTILINE | re.DOTALL)[0]
     assert command.count("\n") == 0
     assert command.split(" && ")[-1].startswith(".venv/bin/python -m pytest")
+
+
+def rows_of_formats() -> Iterator[tuple[str, str, str]]:
+    """Each format of the table with what a run of it is, and where its inventory comes from."""
+    for line in README.split("| format | what |", 1)[1].splitlines()[2:]:
+        if not line.startswith("|"):
+            return
+        names, _what, run, inventory = (cell.strip() for cell in line.strip("|").split(" | "))
+        for name in re.findall(r"`([^`]+)`", names):
+            yield name, run, inventory
+
+
+def test_the_table_of_formats_is_the_registry() -> None:
+    """Names, units and whether a list of tools is taken: what is added, or learns something, is told here."""
+    rows = list(rows_of_formats())
+    assert sorted(name for name, _, _ in rows) == sorted(FORMATS)
+    wrong = []
+    for name, run, inventory in rows:
+        format = FORMATS[name]
+        if format.units[:1] and format.units[0] not in run:
+            wrong.append(f"{name}: a run is {format.units[0]}, not {run}")
+        if re.findall(r"--unit (\w+)", run) != list(format.units[1:]):
+            wrong.append(f"{name}: units are {format.units}, not {run}")
+        if ("--tools FILE" in inventory) != format.takes_tools:
+            wrong.append(f"{name}: takes tools is {format.takes_tools}, not {inventory!r}")
+    assert wrong == []
 
 
 def test_the_map_names_what_is_there() -> None:

@@ -36,10 +36,18 @@ def test_each_unit_draws_its_own_path() -> None:
     assert line(percent)[-1] == pytest.approx(found.overall.saved_percent.value, rel=1e-5)
     assert line(tokens)[-1] == pytest.approx(found.tokens.saved.value, rel=1e-5)
     assert line(money)[-1] == pytest.approx((found.tokens.saved.value or 0) * 3e-6, rel=1e-5)
-    for drawn, words in ((percent, "savings"), (tokens, "tokens saved"), (money, "money saved")):
+    for drawn, words, path in (
+        (percent, "savings", found.over_time.saved_percent),
+        (tokens, "tokens saved", found.tokens.path),
+        (money, "money saved", found.money.total.path),
+    ):
         assert list(drawn.table)[:3] == ["day, UTC", words, "95% interval"]
         assert f"Cumulative {words} from " in drawn.alt
-        assert drawn.figure.to_dict() == drawn.figure.to_dict()
+        np.testing.assert_allclose(line(drawn), path, rtol=1e-6)
+        _, _, drawn_line, end = drawn.figure.data
+        assert (end["x"].tolist(), end["y"].tolist()) == ([drawn_line["x"][-1]], [drawn_line["y"][-1]])
+        (label,) = drawn.figure.layout.annotations
+        assert (label.x, label.y) == pytest.approx((end["x"][0], end["y"][0]), rel=1e-6)
     assert tokens.table["tokens saved"][-1] == f"{found.tokens.saved.value:,.0f}"
 
 
