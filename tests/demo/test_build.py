@@ -38,10 +38,19 @@ def context_at(store: Store, learner: str = LEARNER) -> Context:
     return Context(store=store, learner=learner, actor=Actor(name="op"))
 
 
-@pytest.fixture
-def demo(tmp_path: Path) -> Path:
-    path = tmp_path / "new folder" / "demo.db"
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The small world, closed."""
+    path = tmp_path_factory.mktemp("built") / "demo.db"
     build_small(path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def demo(built: bytes, tmp_path: Path) -> Path:
+    path = tmp_path / "new folder" / "demo.db"
+    path.parent.mkdir()
+    path.write_bytes(built)
     return path
 
 

@@ -22,7 +22,7 @@ from core.doors.cli import app
 from core.version import __version__
 from dashboard import launch
 from tests.conftest import ROOT
-from tests.doors.test_cli import COMMANDS, RUN, A, Shell, document, error, filled, program, shell
+from tests.doors.test_cli import COMMANDS, RUN, A, Shell, document, error, filled, shell
 from tests.formats.builders import lines
 
 __all__ = ["filled", "shell"]
@@ -234,12 +234,14 @@ def test_no_cell_is_a_formula_or_an_order_to_a_terminal(shell: Shell, tmp_path: 
 
 
 _ONE_AFTER_THE_OTHER = """
-import json, sys
+import json, os, sys
 sys.path.insert(0, sys.argv.pop(1))
 commands = json.loads(sys.argv.pop(1))
 from dashboard.launch import main
 codes = []
 for command in commands:
+    while "=" in command[0]:
+        name, _, os.environ[name] = command.pop(0).partition("=")
     sys.argv[1:] = command
     try:
         main()
@@ -256,7 +258,10 @@ sys.stdout.write(json.dumps(codes))
 def in_one_start(
     *commands: Sequence[str | Path], cwd: Path, before: str = "", **environment: str
 ) -> list[tuple[int, bytes, bytes]]:
-    """Exit code, output and errors of each command; ``before`` is run before the program is loaded."""
+    """Exit code, output and errors of each command; ``before`` is run before the program is loaded.
+
+    As in a shell, a command may begin with NAME=VALUE, which holds from then on.
+    """
     asked = json.dumps([list(map(str, command)) for command in commands])
     found = subprocess.run(
         [sys.executable, "-c", before + _ONE_AFTER_THE_OTHER, str(ROOT), asked],
@@ -281,30 +286,34 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     arms = [f"{LONG}{number}" for number in range(3)]
     run = {**RUN, "arms": arms, "calls": [arms[0].split(":")[2]]}
     (folder / "runs.jsonl").write_bytes(lines([run]))
-    assert program("--database", "a.db", "import", "runs.jsonl", cwd=folder).returncode == 0
+    imported(folder)
     return folder / "a.db"
 
 
-@pytest.mark.parametrize("columns", [60, 80, 99, 100, 160])
-def test_a_narrow_terminal_is_enough(database: Path, tmp_path: Path, columns: int) -> None:
+def imported(folder: Path) -> None:
+    with open_learner(folder / "a.db") as learner:
+        assert learner.import_files(folder / "runs.jsonl").runs == 1
+
+
+def test_a_narrow_terminal_is_enough(database: Path, tmp_path: Path) -> None:
     commands = (("posteriors",), ("arms",), ("runs",), ("run", "r1"), ("status",))
+    asked = [(columns, *command) for columns in (60, 80, 99, 100, 160) for command in commands]
     told = in_one_start(
-        *(("--database", database, *command) for command in commands),
+        *((f"COLUMNS={columns}", "--database", database, *command) for columns, *command in asked),
         cwd=tmp_path,
         before="import sys; sys.stdout.isatty = lambda: True\n",
-        COLUMNS=str(columns),
         NO_COLOR="1",
     )
-    for (name, *_), (code, said, _) in zip(commands, told, strict=True):
-        assert code == 0, name
+    for (columns, name, *_), (code, said, _) in zip(asked, told, strict=True):
+        assert code == 0, (columns, name)
         out = said.decode()
         table = out.split("\n\n", 1)[1] if name == "run" else out  # sentences are left to the terminal
-        assert max(map(len, table.splitlines())) <= columns, name
+        assert max(map(len, table.splitlines())) <= columns, (columns, name)
         if name in {"posteriors", "arms", "run"}:
-            assert all(f"{LONG}{number}" in out for number in range(3)), "an id is never cut"
+            assert all(f"{LONG}{number}" in out for number in range(3)), (columns, name, "an id is never cut")
         if name == "run" and columns < 100:
-            assert "why: " in out
-            assert "what would have flipped it: " in out
+            assert "why: " in out, columns
+            assert "what would have flipped it: " in out, columns
 
 
 def test_where_a_program_reads_nothing_is_folded_or_padded(database: Path, shell: Shell) -> None:
@@ -319,7 +328,7 @@ def test_where_a_program_reads_nothing_is_folded_or_padded(database: Path, shell
 def test_any_encoding_will_do(tmp_path: Path, encoding: str) -> None:
     run = {**RUN, "arms": ["tool:x:日本", A]}
     (tmp_path / "runs.jsonl").write_bytes(lines([run]))
-    program("--database", "a.db", "import", "runs.jsonl", cwd=tmp_path)
+    imported(tmp_path)
     asked = (["run", "r1"], ["posteriors"], ["posteriors", "--format", "csv"], ["run", "--help"])
     told = in_one_start(
         *(["--database", "a.db", *command] for command in asked), cwd=tmp_path, PYTHONIOENCODING=encoding
@@ -368,7 +377,7 @@ def test_a_tab_completes_commands_options_and_arms(tmp_path: Path) -> None:
     hostile = "tool:x:$(touch gone)"
     run = {**RUN, "arms": [A, "tool:other:b", "skill:review:main", hostile]}
     (tmp_path / "runs.jsonl").write_bytes(lines([run]))
-    program("--database", "a.db", "import", "runs.jsonl", cwd=tmp_path)
+    imported(tmp_path)
     assert completed("armscope rew", tmp_path) == ["reward"]
     assert "--outcome" in completed("armscope reward --o", tmp_path)
     assert completed("armscope reward sk", tmp_path) == ["skill:review:main"]

@@ -47,7 +47,15 @@ def test_a_database_that_was_being_made_is_made_again() -> None:
     assert found.losses == 40
 
 
-@pytest.mark.parametrize(("synchronous", "n_losses"), [("NORMAL", 40), ("OFF", 15)])
+@pytest.mark.parametrize(
+    ("synchronous", "n_losses"),
+    [
+        ("NORMAL", 10),
+        ("OFF", 5),
+        pytest.param("NORMAL", 40, marks=pytest.mark.long),
+        pytest.param("OFF", 15, marks=pytest.mark.long),
+    ],
+)
 def test_the_simulation_finds_what_less_syncing_loses(synchronous: str, n_losses: int) -> None:
     found = figures(2, n_acts=30, n_losses=n_losses, synchronous=synchronous)
     assert found.lost > 0
