@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 import pytest
 from hypothesis import settings
 
+from tests.flows.world import memory_folder
 from tests.store.recording import shared_library
 
 settings.register_profile("any machine", deadline=None)  # how long an example takes is no law
@@ -26,6 +30,40 @@ if sys.dont_write_bytecode:
 SHARED = ROOT.parent / "shared"
 VECTORS = Path(os.environ.get("ARMSCOPE_CONFORMANCE") or SHARED) / "vectors"
 """The recorded behaviour of the original systems."""
+
+
+_ROOM_BYTES: Final = 4 * 2**30
+_ORDER: Final = (
+    "tests/store",
+    "tests/doors",
+    "tests/demo",
+    "tests/journeys",
+    "tests/bench",
+    "tests/dashboard",
+)
+"""What takes long goes first, so that no worker is left alone with it at the end."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What tests write lies in memory where there is room: most of them wait for no disk (`tests/store` does).
+
+    It is gone afterwards; ``--basetemp FOLDER`` keeps it.
+    """
+    config.option.loadscopereorder = False  # the order below instead of the number of tests in a file
+    folder = memory_folder()
+    if config.option.basetemp is None and folder and shutil.disk_usage(folder).free > _ROOM_BYTES:
+        base = TemporaryDirectory(prefix="armscope-tests-", dir=folder)
+        config.option.basetemp = base.name
+        config.add_cleanup(base.cleanup)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In `_ORDER`; within a folder as they stand."""
+    items.sort(key=lambda item: _place(item.nodeid))
+
+
+def _place(nodeid: str) -> int:
+    return next((place for place, folder in enumerate(_ORDER) if nodeid.startswith(folder)), len(_ORDER))
 
 
 @pytest.fixture(scope="session")
