@@ -28,6 +28,7 @@ _SWITCHES: Final = (
     "--disable-sync",
 )
 
+Beginning = Callable[[bytes], Served]
 Come = Callable[..., Visit]
 Profiles = Callable[..., BrowserContext]
 
@@ -52,11 +53,33 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The same, for the journeys of one module that change what is believed."""
-    with serving(tmp_path_factory.mktemp("changing"), run_lines(ARMS, 40)) as server:
+@pytest.fixture(scope="package")
+def lent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A dashboard that one module after the other has for itself; see `beginning`."""
+    with serving(tmp_path_factory.mktemp("lent"), run_lines(ARMS, 4)) as server:
         yield server
+
+
+@pytest.fixture(scope="package")
+def beginning(lent: Served, chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Beginning:
+    """Have that dashboard with these lines and nothing else: what others did there, and in the browser, is gone.
+
+    A server takes seconds to start; it goes on with another database in a moment.
+    """
+
+    def begun(content: bytes) -> Served:
+        lent.begin_anew(content, tmp_path_factory.mktemp("beginning"))
+        for context in chromium.contexts:
+            context.clear_cookies()
+        return lent
+
+    return begun
+
+
+@pytest.fixture(scope="module")
+def changing(beginning: Beginning) -> Served:
+    """The same as `served`, for the journeys of one module that change what is believed."""
+    return beginning(run_lines(ARMS, 40))
 
 
 @pytest.fixture(scope="package")

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from core import open_learner
+from core import open_learner, restore
 from tests.conftest import ROOT
 
 _COMMAND: Final = (sys.executable, "-c", "from dashboard.launch import main; main()")
 _GRANT: Final = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({0}, {0}))"
 _PATIENCE_S: Final = 90
+_NAME: Final = "journey.db"
 
 Believed = tuple[float, float, int]
 """Alpha, beta and pulls."""
@@ -38,6 +39,11 @@ class Served:
     def armscope(self, *arguments: str) -> object:
         """Run a command on the same database from another process; its JSON answer."""
         return armscope(self.database, *arguments)
+
+    def begin_anew(self, content: bytes, folder: Path) -> None:
+        """Put a new database with these lines into the place of the one that is served, from a folder of its own."""
+        _made(folder, content)
+        restore(folder / _NAME, self.database)
 
     def put(self, content: bytes, name: str) -> Path:
         """A file for an import."""
@@ -110,12 +116,9 @@ def serving(
 
     ``n_handles``: as many as the server is granted.
     """
-    database = folder / "journey.db"
+    database = folder / _NAME
     if content is not None:
-        lines = folder / "first.jsonl"
-        lines.write_bytes(content)
-        with open_learner(database) as learner:
-            learner.import_files(lines)
+        _made(folder, content)
     command = _COMMAND if n_handles is None else (*_COMMAND[:2], f"{_GRANT.format(n_handles)}; {_COMMAND[2]}")
     said, log = folder / "serve.json", folder / "serve.log"
     with said.open("wb") as out, log.open("wb") as err:
@@ -137,6 +140,14 @@ def serving(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _made(folder: Path, content: bytes) -> None:
+    """A database with these lines in it."""
+    lines = folder / "first.jsonl"
+    lines.write_bytes(content)
+    with open_learner(folder / _NAME) as learner:
+        learner.import_files(lines)
 
 
 def _environment() -> dict[str, str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, Locator
+from playwright.sync_api import Locator
 
-from tests.journeys.conftest import Come
-from tests.journeys.server import Served, serving
+from tests.journeys.conftest import Beginning, Come
+from tests.journeys.server import Served
 from tests.journeys.visit import Visit
 from tests.journeys.world import ARMS, run_lines
 
@@ -30,10 +30,9 @@ _SEEN: Final = """
 
 
 @pytest.fixture(scope="module")
-def many_runs(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Served]:
+def many_runs(beginning: Beginning) -> Served:
     """A dashboard on more runs than a page of them shows, also of one class."""
-    with serving(tmp_path_factory.mktemp("many"), run_lines(ARMS, 130)) as server:
-        yield server
+    return beginning(run_lines(ARMS, 130))
 
 
 def seen(visit: Visit) -> list[str]:

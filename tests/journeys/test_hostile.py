@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
-from tests.journeys.conftest import Come
-from tests.journeys.server import Served, serving
+from tests.journeys.conftest import Beginning, Come
+from tests.journeys.server import Served
 from tests.journeys.visit import IN_VIEW, Visit
 from tests.journeys.world import HOSTILE, LONGEST, run_lines
 
@@ -21,11 +19,9 @@ _INJECTED = (
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Served]:
+def hostile(beginning: Beginning) -> Served:
     """A dashboard on hostile arms, in runs of a hostile model."""
-    lines = run_lines(HOSTILE, 40, model="<b onmouseover=alert(1)>m</b>:smile:$x$")
-    with serving(tmp_path_factory.mktemp("hostile"), lines) as server:
-        yield server
+    return beginning(run_lines(HOSTILE, 40, model="<b onmouseover=alert(1)>m</b>:smile:$x$"))
 
 
 def test_hostile_ids_are_text_on_every_page(come: Come, hostile: Served) -> None:

@@ -71,9 +71,3 @@ def test_a_setting_is_drafted_sent_and_taken_back(come: Come, changing: Served) 
     visit.press_in_row(0, 1)
     expect(visit.title()).not_to_contain_text("within 300 tokens")
     assert fields(changing.armscope("settings"))["budget_tokens"] == 0
-
-
-def test_both_fit_a_phone(come: Come, served: Served) -> None:
-    for name in ("data", "settings"):
-        for dark in (False, True):
-            assert come(served, width=400, dark=dark).open(name).too_wide() == []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import pytest
 from playwright.sync_api import Locator, expect
 
+from core import open_learner
 from tests.journeys.conftest import Come
 from tests.journeys.server import Believed, Served, fields, mean_of
 from tests.journeys.visit import Visit, plotted_means
@@ -17,6 +19,7 @@ _BASH = "tool:exec:Bash"
 _LIKES = "memory:fact:likes-tests"
 _SEARCH = "tool:web:search"
 _RULES = "section:system:rules"
+_BOTH = ["second", "first"]
 
 
 def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(
@@ -60,35 +63,53 @@ def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(
     assert fields(changing.armscope("verify"))["ok"] is True
 
 
-@pytest.mark.parametrize("gap_ms", [0, 300])
-def test_a_double_click_sends_once(come: Come, changing: Served, gap_ms: int) -> None:
+def test_a_double_click_sends_once(come: Come, changing: Served) -> None:
+    """Both clicks at once, and one after the other."""
     alpha, beta, pulls = changing.posteriors()[_RULES]
     visit = come(changing).open("rewards", reward_arm=_RULES)
-    expect(send(visit)).to_be_enabled()
-    box = send(visit).bounding_box()
-    assert box is not None
-    at = box["x"] + box["width"] / 3, box["y"] + box["height"] / 2
-    visit.page.mouse.click(*at)
-    visit.page.wait_for_timeout(gap_ms)
-    visit.page.mouse.click(*at)
+    for gap_ms, outcome, expected in (
+        (0, "Accepted", (alpha + 1, beta, pulls + 1)),
+        (300, "Rejected", (alpha + 1, beta + 1, pulls + 2)),
+    ):
+        visit.page.get_by_role("radio", name=outcome).click()
+        visit.settle()
+        expect(send(visit)).to_be_enabled()
+        box = send(visit).bounding_box()
+        assert box is not None
+        at = box["x"] + box["width"] / 3, box["y"] + box["height"] / 2
+        visit.page.mouse.click(*at)
+        visit.page.wait_for_timeout(gap_ms)
+        visit.page.mouse.click(*at)
+        visit.until(partial(is_believed, changing, expected))
+        visit.page.wait_for_timeout(1_000)  # a second reward would follow the first
+        assert is_believed(changing, expected)
     expect(visit.page.get_by_test_id("stToast").first).to_be_visible()
-    visit.page.wait_for_timeout(1_000)  # a second reward would follow the first
-    assert changing.posteriors()[_RULES] == (alpha + 1, beta, pulls + 1)
 
 
-@pytest.mark.parametrize("gap_ms", [0, 250])
-def test_a_double_click_on_undo_undoes_once(come: Come, changing: Served, gap_ms: int) -> None:
+def is_believed(server: Served, expected: Believed) -> bool:
+    return server.posteriors()[_RULES] == expected
+
+
+def test_a_double_click_on_undo_undoes_once(come: Come, changing: Served) -> None:
+    """Both clicks at once, and one after the other."""
     before = changing.posteriors()[_RULES]
-    changing.armscope("reward", _RULES, "0", "--reason", "to be taken back")
+    for reason in ("first", "second"):
+        with open_learner(changing.database) as learner:
+            learner.reward(_RULES, 0.0, reason=reason)
     visit = come(changing).open("rewards")
-    visit.until(lambda: visit.tables().count() == 1 and visit.rows()[0]["why"] == "to be taken back")
-    visit.press_in_row(0, 0)
-    visit.page.wait_for_timeout(gap_ms)
-    visit.press_in_row(0, 0)
-    visit.until(lambda: visit.rows()[0]["take back"] == "Redo")
-    visit.page.wait_for_timeout(1_000)  # a redo would follow
-    assert visit.rows()[0]["take back"] == "Redo"
+    visit.until(lambda: visit.tables().count() == 1 and [r["why"] for r in visit.rows()[:2]] == _BOTH)
+    for row, gap_ms in enumerate((0, 250)):
+        visit.press_in_row(0, row)
+        visit.page.wait_for_timeout(gap_ms)
+        visit.press_in_row(0, row)
+        visit.until(partial(is_undone, visit, row))
+        visit.page.wait_for_timeout(1_000)  # a redo would follow
+        assert is_undone(visit, row)
     assert changing.posteriors()[_RULES] == before
+
+
+def is_undone(visit: Visit, row: int) -> bool:
+    return visit.rows()[row]["take back"] == "Redo"
 
 
 def test_two_people_at_once_lose_nothing(come: Come, changing: Served) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.journeys.conftest import Come
 from tests.journeys.everywhere import ADDRESSES
-from tests.journeys.server import Served, serving
+from tests.journeys.server import Served
 from tests.journeys.visit import Visit
 from tests.journeys.world import ARMS, run_lines
 
@@ -43,22 +42,15 @@ _STANDS: Final = """
 """
 
 
-@pytest.fixture(scope="module")
-def growing(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Served]:
-    """A dashboard on forty runs, to which more come."""
-    with serving(tmp_path_factory.mktemp("growing"), run_lines(ARMS, 40)) as server:
-        yield server
-
-
 @pytest.mark.parametrize("goes_on", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_nothing_moves_while_one_types_and_runs_come_in(come: Come, growing: Served, goes_on: bool) -> None:
+def test_nothing_moves_while_one_types_and_runs_come_in(come: Come, changing: Served, goes_on: bool) -> None:
     """Who goes on typing is looked at among the long: on a very busy machine the form of rewards now and then loses
     the focus then, and why is not known yet.
     """
     looks = [(name, 1280) for name in _FIELDS] + [("rewards", 400)]
     visits = []
     for name, width in looks:
-        visit = come(growing, width=width).open(name, **ADDRESSES[name])
+        visit = come(changing, width=width).open(name, **ADDRESSES[name])
         field = visit.page.locator("input, textarea").and_(visit.page.get_by_label(_FIELDS[name]))
         field.click()
         field.press_sequentially(_TYPED, delay=20)
@@ -66,8 +58,8 @@ def test_nothing_moves_while_one_types_and_runs_come_in(come: Come, growing: Ser
         visit.settle()
         visit.page.evaluate(_MARK)
         visits.append((name, width, visit, standing(visit)))
-    more = growing.put(run_lines(ARMS, 3, first=43 if goes_on else 40), "more.jsonl")
-    growing.armscope("import", str(more))
+    more = changing.put(run_lines(ARMS, 3, first=43 if goes_on else 40), "more.jsonl")
+    changing.armscope("import", str(more))
     for name, width, visit, before in visits:
         expect(visit.page.get_by_role("button", name="3 new runs")).to_be_visible()
         assert (name, width, standing(visit)) == (name, width, before)
@@ -76,11 +68,11 @@ def test_nothing_moves_while_one_types_and_runs_come_in(come: Come, growing: Ser
             assert (name, standing(visit)["focus"]) == (name, _TYPED + "tence")
 
 
-def test_a_panel_fails_alone_and_comes_back(come: Come, growing: Served) -> None:
+def test_a_panel_fails_alone_and_comes_back(come: Come, changing: Served) -> None:
     """The table of notes is taken away under the running dashboard: only the notes fail."""
-    visit = come(growing)
+    visit = come(changing)
     failed = visit.page.get_by_text("Notes could not be shown")
-    rename(growing, "note", "note_taken_away")
+    rename(changing, "note", "note_taken_away")
     try:
         visit.open("arm", arm=ARMS[1])
         expect(failed).to_be_visible()
@@ -90,7 +82,7 @@ def test_a_panel_fails_alone_and_comes_back(come: Come, growing: Served) -> None
         expect(visit.tables()).to_have_count(2)
         expect(visit.page.locator(".js-plotly-plot")).not_to_have_count(0)
     finally:
-        rename(growing, "note_taken_away", "note")
+        rename(changing, "note_taken_away", "note")
     visit.page.get_by_role("button", name="Retry").click()
     expect(failed).to_have_count(0)
     expect(visit.page.get_by_text("None yet.")).to_be_visible()
