@@ -44,6 +44,20 @@ for page in sorted((package / "app_pages").glob("[!_]*.py")):
     assert not [one.value for one in app.markdown if "could not be shown" in one.value], page
 print(app.title[0].value)
 """
+_ONE_AFTER_THE_OTHER: Final = """
+import json, sys
+from dashboard.launch import main
+for command in json.loads(sys.argv[1]):
+    sys.argv[1:] = command
+    code = None
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code or 0
+    sys.stdout.write(f"\\f{code}\\f")
+    sys.stdout.flush()
+"""
+"""Starting the command takes longer than what most do: these are given in one start."""
 _MISTAKES: Final = (
     (("nonsense",), 2, "usage"),
     (("status", "--nonsense"), 2, "usage"),
@@ -154,11 +168,14 @@ class Installed:
         (self.folder / "runs.jsonl").write_text(_RUN + _RUN.replace("r1", "r2"), encoding="utf-8")
         assert self.answer("demo", "--build-only")["runs"] > 1_000
         assert self.answer("import", "runs.jsonl")["runs"] == 2
-        assert self.answer("verify")["ok"] is True
-        assert self.answer("status")["runs"] == 2
+        mistakes = [arguments for arguments, _, _ in _MISTAKES]
+        verified, status, known, *wrong = self.answers(("verify",), ("status",), ("posteriors",), *mistakes)
+        assert [code for code, _ in (verified, status, known)] == [0, 0, 0]
+        assert verified[1]["ok"] is True
+        assert status[1]["runs"] == 2
+        assert "tool:fs:Read" in [one["arm"] for one in known[1]]
+        assert [(code, told["code"]) for code, told in wrong] == [(code, kind) for _, code, kind in _MISTAKES]
         assert "tool:fs:Read" in self.said("posteriors")
-        for arguments, code, kind in _MISTAKES:
-            assert self.answer(*arguments, code=code)["code"] == kind
         assert "Usage" in self.said("--help")
         with self.serving() as url, urllib.request.urlopen(url, timeout=_PATIENCE_S) as page:
             assert page.status == 200
@@ -190,6 +207,15 @@ class Installed:
     def answer(self, *arguments: str, code: int = 0) -> Any:  # noqa: ANN401 - whatever JSON it is
         """The one JSON document that a command answers."""
         return json.loads(self.run([self._command, *arguments, "--json"], code=code))
+
+    def answers(self, *commands: Sequence[str]) -> list[tuple[int, Any]]:
+        """Exit code and JSON document of each command, one after the other."""
+        given = json.dumps([[*command, "--json"] for command in commands])
+        *told, rest = self.run([self._python, "-c", _ONE_AFTER_THE_OTHER, given]).split("\f")
+        assert (rest, len(told)) == ("", 2 * len(commands)), told
+        return [
+            (int(code), json.loads(document)) for document, code in zip(told[::2], told[1::2], strict=True)
+        ]
 
     def said(self, *arguments: str) -> str:
         """What a command says to a person."""
