@@ -23,7 +23,7 @@ from core.flows.context import Context
 from core.flows.maintenance import upgrade
 from core.flows.queries import DEMO_ORIGIN, frame
 from core.records.actor import Actor
-from core.store.engine import Database
+from core.store.engine.sqlite import Database
 from core.store.files import make_folder
 from core.store.reads import find_run, learners
 from core.store.store import Store

@@ -19,7 +19,7 @@ from core.flows.learners import LearnerSummary, learners
 from core.permissions import authorise
 from core.records.times import iso
 from core.settings import Settings
-from core.store.engine import SQLITE
+from core.store.engine.sqlite import SQLITE
 from core.store.lock import holder_of
 from core.store.schema import HEAD
 from core.version import __version__

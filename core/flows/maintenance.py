@@ -11,7 +11,7 @@ from core.errors import InvalidInput, StoreFull
 from core.flows.context import Context
 from core.flows.steps import Progress
 from core.permissions import authorise
-from core.store.engine import Database
+from core.store.engine.sqlite import Database
 from core.store.files import appearing
 from core.store.schema import HEAD
 from core.store.schema import upgrade as upgrade_schema

@@ -23,7 +23,7 @@ from core.permissions import authorise
 from core.records.actor import Actor
 from core.records.times import instant
 from core.settings import local_operator
-from core.store.engine import Database, copy_file
+from core.store.engine.sqlite import Database, copy_file
 from core.store.files import make_file, make_folder
 from core.store.reads.across import n_acts_beyond, n_runs, n_runs_beyond
 from core.store.schema import upgrade

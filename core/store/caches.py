@@ -20,8 +20,8 @@ from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine import Row
+from core.store.engine.words import BY_ARM, BY_RUN, GREATEST
 from core.store.rollup import USAGE_SUMS, Rollup, RunFacts, UsageHour, hour_of, prob_micro
-from core.store.tables import BY_ARM, BY_RUN
 from core.store.transaction import Facts, Transaction, rebase
 from core.store.version import Choice
 
@@ -143,21 +143,9 @@ def _add_correction(rollup: Rollup, row: Row, epoch: int, automatic: int) -> Non
 
 # Writing
 
-_ADD: Final = (
-    " DO UPDATE SET inclusions = inclusions + excluded.inclusions, pulls = pulls + excluded.pulls,"
-    " success_micro = success_micro + excluded.success_micro,"
-    " failure_micro = failure_micro + excluded.failure_micro"
-)
-_EMPTY: Final = " AND inclusions = 0 AND pulls = 0 AND success_micro = 0 AND failure_micro = 0"
-_ARM_SUMS: Final = "inclusions, pulls, success_micro, failure_micro"
-_HOUR_KEY: Final = "learner_id, hour, arm_no, epoch"
-_DAY_KEY: Final = "learner_id, arm_no, epoch, day"
-_ADD_TO_HOUR: Final = f"ON CONFLICT ({_HOUR_KEY}){_ADD}"
-_ADD_TO_DAY: Final = f"ON CONFLICT ({_DAY_KEY}){_ADD}"
-_DROP_HOUR: Final = (
-    f"DELETE FROM {{0}} WHERE learner_id = ? AND hour = ? AND arm_no = ? AND epoch = ?{_EMPTY}"
-)
-_DROP_DAY: Final = f"DELETE FROM {{0}} WHERE learner_id = ? AND arm_no = ? AND epoch = ? AND day = ?{_EMPTY}"
+ARM_SUMS: Final = ("inclusions", "pulls", "success_micro", "failure_micro")
+HOUR_KEY: Final = ("hour", "arm_no", "epoch")
+DAY_KEY: Final = ("arm_no", "epoch", "day")
 
 
 @contextmanager
@@ -199,19 +187,35 @@ def stage(facts: Facts, rollup: Rollup) -> None:
 
 
 def _apply_rollups(facts: Facts, of: str, rollup: Rollup) -> None:
-    _apply_arms(facts, f"{of}_hour ({_HOUR_KEY}, {_ARM_SUMS})", rollup.arms, _ADD_TO_HOUR, _DROP_HOUR)
-    _apply_arms(facts, f"{of}_day ({_DAY_KEY}, {_ARM_SUMS})", rollup.arm_days(), _ADD_TO_DAY, _DROP_DAY)
+    _apply_arms(facts, f"{of}_hour", HOUR_KEY, rollup.arms)
+    _apply_arms(facts, f"{of}_day", DAY_KEY, rollup.arm_days())
 
 
 def _apply_arms(
-    facts: Facts, into: str, sums: Mapping[tuple[int, int, int], list[int]], add: str, drop: str
+    facts: Facts, table: str, key: tuple[str, ...], sums: Mapping[tuple[int, int, int], list[int]]
 ) -> None:
     """Add to one of the rollups of arms; a row that nothing is left of goes."""
     flat = (value for place in sorted(sums) for value in (*place, *sums[place]))
-    facts.connection.insert(into, facts.learner_id, flat, width=7, upsert=add)
+    upsert = adding(table, key, ARM_SUMS)
+    facts.connection.insert(table, (*key, *ARM_SUMS), facts.learner_id, flat, upsert=upsert)
     emptied = [(facts.learner_id, *place) for place, amounts in sums.items() if min(amounts) < 0]
     if emptied:
-        facts.connection.many(drop.format(into.split(maxsplit=1)[0]), emptied)
+        facts.connection.many(_dropping(table, key, ARM_SUMS), emptied)
+
+
+@lru_cache
+def adding(table: str, key: tuple[str, ...], sums: tuple[str, ...]) -> str:
+    """What becomes of a row of a rollup that is there already."""
+    added = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in sums)
+    return f"ON CONFLICT (learner_id, {', '.join(key)}) DO UPDATE SET {added}"
+
+
+@lru_cache
+def _dropping(table: str, key: tuple[str, ...], sums: tuple[str, ...]) -> str:
+    """Delete a row of a rollup that nothing is left of."""
+    place = " AND ".join(f"{name} = ?" for name in key)
+    nothing = " AND ".join(f"{name} = 0" for name in sums)
+    return f"DELETE FROM {table} WHERE learner_id = ? AND {place} AND {nothing}"
 
 
 def apply_posteriors(txn: Transaction, rollup: Rollup) -> None:
@@ -231,18 +235,13 @@ def apply_posteriors(txn: Transaction, rollup: Rollup) -> None:
     ]
     txn.connection.many(
         "UPDATE posterior SET inclusions = inclusions + ?, pulls = pulls + ?, success_micro = success_micro + ?,"
-        " failure_micro = failure_micro + ?, seen = seen + ?, last_at_ms = max(last_at_ms, ?)"
+        f" failure_micro = failure_micro + ?, seen = seen + ?, last_at_ms = {GREATEST}(last_at_ms, ?)"
         " WHERE learner_id = ? AND arm_no = ?",
         rows,
     )
 
 
-_USAGE_KIND: Final = "class, model, channel, status, outcome, prob_micro, bucket"
-_USAGE_WIDTH: Final = 8 + len(USAGE_SUMS)
-_DROP_USAGE: Final = (
-    "DELETE FROM {0} WHERE learner_id = ? AND {1} = ? AND class = ? AND model = ? AND channel = ?"
-    " AND status = ? AND outcome = ? AND prob_micro = ? AND bucket = ? AND n = 0"
-)
+USAGE_KIND: Final = ("class", "model", "channel", "status", "outcome", "prob_micro", "bucket")
 
 
 def apply_usage(facts: Facts, rollup: Rollup) -> None:
@@ -255,24 +254,12 @@ def _apply_usage(facts: Facts, table: str, place: str, usage: Mapping[UsageHour,
     if not usage:
         return
     flat = (value for kind in sorted(usage) for value in (*kind, *usage[kind]))
-    into, upsert = usage_columns(table, place), add_to_usage(table, place)
-    facts.connection.insert(into, facts.learner_id, flat, width=_USAGE_WIDTH, upsert=upsert)
+    key = (place, *USAGE_KIND)
+    upsert = adding(table, key, USAGE_SUMS)
+    facts.connection.insert(table, (*key, *USAGE_SUMS), facts.learner_id, flat, upsert=upsert)
     emptied = [(facts.learner_id, *kind) for kind, sums in usage.items() if sums[0] < 0]
     if emptied:
-        facts.connection.many(_DROP_USAGE.format(table, place), emptied)
-
-
-@lru_cache
-def usage_columns(table: str, place: str) -> str:
-    """A table of usage with its columns in the order of a rollup's."""
-    return f"{table} (learner_id, {place}, {_USAGE_KIND}, {', '.join(USAGE_SUMS)})"
-
-
-@lru_cache
-def add_to_usage(table: str, place: str) -> str:
-    """What becomes of a row of usage that is there already."""
-    sums = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in USAGE_SUMS)
-    return f"ON CONFLICT (learner_id, {place}, {_USAGE_KIND}) DO UPDATE SET {sums}"
+        facts.connection.many(_dropping(table, key, USAGE_SUMS[:1]), emptied)
 
 
 def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:

@@ -9,12 +9,12 @@ from typing import Final, TypeVar
 
 from core.records.judged import INCLUDED, OBSERVED
 from core.store.arms import descriptions
-from core.store.caches import CHUNK, newest_observations, rollup_facts
+from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts
 from core.store.damage import Difference, damage, glance, guarded, size_of
 from core.store.facts import EXCHANGED
 from core.store.provenance import plans, standings
 from core.store.reads import numbered_runs
-from core.store.rollup import ArmDay, ArmHour, Rollup, UsageHour, merged
+from core.store.rollup import USAGE_SUMS, ArmDay, ArmHour, Rollup, UsageHour, merged
 from core.store.settings import folded_settings
 from core.store.tables import ACTS, NUMBERED, metadata
 from core.store.transaction import BY_IMPORT, Snapshot, base_of
@@ -60,8 +60,8 @@ def _caches(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Differ
     arm_hours = {place: sums for place, sums in rollup.arms.items() if any(sums)}
     yield from _compare("arm_hour", _stored_arm_hours(snapshot), arm_hours)
     yield from _compare("arm_day", _stored_arm_days(snapshot), rollup.arm_days())
-    yield from _compare("usage_hour", _stored_usage(snapshot, "usage_hour"), rollup.usage)
-    yield from _compare("usage_day", _stored_usage(snapshot, "usage_day"), rollup.usage_days())
+    yield from _compare("usage_hour", _stored_usage(snapshot, "hour"), rollup.usage)
+    yield from _compare("usage_day", _stored_usage(snapshot, "day"), rollup.usage_days())
     yield from _compare("posterior", _stored_posteriors(snapshot), _posteriors(snapshot, rollup))
 
 
@@ -106,13 +106,20 @@ def _stored_arm_hours(snapshot: Snapshot) -> dict[ArmHour, list[int]]:
 
 
 def _stored_arm_days(snapshot: Snapshot) -> dict[ArmDay, list[int]]:
-    rows = snapshot.connection.rows("SELECT * FROM arm_day WHERE learner_id = ?", [snapshot.learner_id])
-    return {row[1:4]: list(row[4:]) for row in rows}
+    rows = snapshot.connection.rows(
+        "SELECT arm_no, epoch, day, inclusions, pulls, success_micro, failure_micro FROM arm_day"
+        " WHERE learner_id = ?",
+        [snapshot.learner_id],
+    )
+    return {row[:3]: list(row[3:]) for row in rows}
 
 
-def _stored_usage(snapshot: Snapshot, table: str) -> dict[UsageHour, list[int]]:
-    rows = snapshot.connection.rows(f"SELECT * FROM {table} WHERE learner_id = ?", [snapshot.learner_id])
-    return {row[1:9]: list(row[9:]) for row in rows}
+def _stored_usage(snapshot: Snapshot, place: str) -> dict[UsageHour, list[int]]:
+    columns = ", ".join((place, *USAGE_KIND, *USAGE_SUMS))
+    rows = snapshot.connection.rows(
+        f"SELECT {columns} FROM usage_{place} WHERE learner_id = ?", [snapshot.learner_id]
+    )
+    return {row[:8]: list(row[8:]) for row in rows}
 
 
 def _stored_posteriors(snapshot: Snapshot) -> dict[object, object]:

@@ -208,13 +208,13 @@ def _rows_of(snapshot: Snapshot) -> Iterator[Difference]:
     ):
         yield Difference("posterior", f"arm {arm_no}", "nothing", f"a belief in {key!r}")
     latest = (
-        f"SELECT run_no FROM run WHERE learner_id = ?1 ORDER BY learner_id, run_no DESC LIMIT {_LATEST_RUNS}"
+        f"SELECT run_no FROM run WHERE learner_id = ? ORDER BY learner_id, run_no DESC LIMIT {_LATEST_RUNS}"
     )
-    snapshot.connection.rows(f"SELECT * FROM run WHERE learner_id = ?1 AND run_no IN ({latest})", place)
+    snapshot.connection.rows(f"SELECT * FROM run WHERE learner_id = ? AND run_no IN ({latest})", place * 2)
     for run_no, arm_no in snapshot.connection.rows(
         "SELECT c.run_no, c.arm_no FROM outcome c LEFT JOIN arm a ON a.learner_id = c.learner_id"
-        f" AND a.arm_no = c.arm_no WHERE c.learner_id = ?1 AND c.run_no IN ({latest}) AND a.arm_no IS NULL{_TO_COME}",
-        place,
+        f" AND a.arm_no = c.arm_no WHERE c.learner_id = ? AND c.run_no IN ({latest}) AND a.arm_no IS NULL{_TO_COME}",
+        place * 2,
     ):
         yield Difference("outcome", f"run {run_no}", f"arm {arm_no}", "one that there is")
 

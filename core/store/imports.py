@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from core.store.tables import insert_into
 from core.store.transaction import Transaction
+
+_BEGIN: Final = insert_into(
+    "import", "learner_id", "import_no", "actor", "summary", "at_ms", "revision", "undone"
+)
+_NO_SUMMARY: Final = "{}"
 
 
 class Reopened(NamedTuple):
@@ -19,8 +25,7 @@ def begin_import(txn: Transaction, number: int | None = None) -> int:
     """Open an import, under a number it has already or the next; its number."""
     number = txn.number("import") if number is None else number
     txn.connection.run(
-        "INSERT INTO import VALUES (?, ?, ?, '{}', ?, ?, 0)",
-        [txn.learner_id, number, txn.actor.name, txn.now_ms, txn.revision],
+        _BEGIN, [txn.learner_id, number, txn.actor.name, _NO_SUMMARY, txn.now_ms, txn.revision, 0]
     )
     return number
 

@@ -14,6 +14,7 @@ from core.store.caches import apply, run_facts
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
 from core.store.rollup import Rollup, hour_of
 from core.store.staging import KnownRun, Part, attribute_aside, deferred, set_aside
+from core.store.tables import insert_into
 from core.store.transaction import Transaction
 from core.store.version import COLUMNS, Version, session_key, session_of, version_of, write_parts
 
@@ -23,9 +24,19 @@ _FOUND: Final = (
     "SELECT uid, run_no, rank, trace, digest, import_no, revision, standing FROM run"
     " WHERE learner_id = ? AND uid IN ({})"
 )
-_INSERT: Final = (
-    f"INSERT INTO run (learner_id, run_no, uid, rank, trace, digest, import_no, revision, standing, session_key,"
-    f" {', '.join(COLUMNS)}) VALUES ({', '.join('?' * (10 + len(COLUMNS)))})"
+_INSERT: Final = insert_into(
+    "run",
+    "learner_id",
+    "run_no",
+    "uid",
+    "rank",
+    "trace",
+    "digest",
+    "import_no",
+    "revision",
+    "standing",
+    "session_key",
+    *COLUMNS,
 )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
-from core.store.engine import Connection, Database
+from core.store.engine.sqlite import Connection, Database
 from core.store.failures import from_os, translated
 from core.store.files import make_file, make_folder
 from core.store.refold import refold

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import msgspec
 
 from core.records.learner import SEEDS, LearnerSettings
+from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction, rebase
+
+_LOG: Final = insert_into(
+    "setting",
+    "learner_id",
+    "setting_no",
+    "name",
+    "value",
+    "before",
+    "actor",
+    "at_ms",
+    "revision",
+    "undone",
+)
 
 
 def add_setting(txn: Transaction, name: str, value: object) -> int:
@@ -18,8 +33,7 @@ def add_setting(txn: Transaction, name: str, value: object) -> int:
     if value != before:
         txn.note_news()
     txn.connection.run(
-        "INSERT INTO setting (learner_id, setting_no, name, value, before, actor, at_ms, revision, undone)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
+        _LOG,
         [
             txn.learner_id,
             number,
@@ -29,6 +43,7 @@ def add_setting(txn: Transaction, name: str, value: object) -> int:
             txn.actor.name,
             txn.now_ms,
             txn.revision,
+            0,
         ],
     )
     enforce_settings(txn)

@@ -24,18 +24,21 @@ from core.records.actor import Actor
 from core.records.arm import Arm, Prior
 from core.records.run import Inventory
 from core.store.caches import (
-    add_to_usage,
+    ARM_SUMS,
+    DAY_KEY,
+    HOUR_KEY,
+    USAGE_KIND,
+    adding,
     apply_posteriors,
     refresh_last,
     rollup_facts,
     stage,
-    usage_columns,
 )
 from core.store.engine import Connection, Database
+from core.store.engine.words import BY_RUN
 from core.store.imports import reopen_import
 from core.store.provenance import Attribution, attribute_runs, recompute_runs
 from core.store.rollup import USAGE_SUMS, Rollup
-from core.store.tables import BY_RUN
 from core.store.transaction import (
     BEGUN,
     ROOM,
@@ -446,35 +449,32 @@ class Standing:
         return counts
 
 
-_ARM_SUMS: Final = ("inclusions", "pulls", "success_micro", "failure_micro")
 _ADD_HOURS: Final = (
-    f"INSERT INTO arm_hour (learner_id, hour, arm_no, epoch, {', '.join(_ARM_SUMS)})"
-    f" SELECT s.learner_id, s.hour, s.arm_no, p.epoch, {', '.join(f's.{name}' for name in _ARM_SUMS)}"
+    f"INSERT INTO arm_hour (learner_id, {', '.join((*HOUR_KEY, *ARM_SUMS))})"
+    f" SELECT s.learner_id, s.hour, s.arm_no, p.epoch, {', '.join(f's.{name}' for name in ARM_SUMS)}"
     " FROM staged_hour s JOIN posterior p ON p.learner_id = s.learner_id AND p.arm_no = s.arm_no"
     " WHERE s.learner_id = ? AND s.epoch = ? ORDER BY s.hour, s.arm_no"
-    " ON CONFLICT (learner_id, hour, arm_no, epoch)"
-    f" DO UPDATE SET {', '.join(f'{name} = arm_hour.{name} + excluded.{name}' for name in _ARM_SUMS)}"
+    f" {adding('arm_hour', HOUR_KEY, ARM_SUMS)}"
 )
-_DAY: Final = "CASE WHEN s.hour < 0 THEN s.hour ELSE s.hour / 24 END"
 _ADD_DAYS: Final = (
-    f"INSERT INTO arm_day (learner_id, arm_no, epoch, day, {', '.join(_ARM_SUMS)})"
-    f" SELECT s.learner_id, s.arm_no, p.epoch, s.day, {', '.join(f's.{name}' for name in _ARM_SUMS)}"
+    f"INSERT INTO arm_day (learner_id, {', '.join((*DAY_KEY, *ARM_SUMS))})"
+    f" SELECT s.learner_id, s.arm_no, p.epoch, s.day, {', '.join(f's.{name}' for name in ARM_SUMS)}"
     " FROM staged_day s JOIN posterior p ON p.learner_id = s.learner_id AND p.arm_no = s.arm_no"
     " WHERE s.learner_id = ? AND s.epoch = ? ORDER BY s.arm_no, s.day"
-    " ON CONFLICT (learner_id, arm_no, epoch, day)"
-    f" DO UPDATE SET {', '.join(f'{name} = arm_day.{name} + excluded.{name}' for name in _ARM_SUMS)}"
+    f" {adding('arm_day', DAY_KEY, ARM_SUMS)}"
 )
-_KIND: Final = "s.class, s.model, s.channel, s.status, s.outcome, s.prob_micro, s.bucket"
+_DAY: Final = "CASE WHEN s.hour < 0 THEN s.hour ELSE s.hour / 24 END"
 
 
 def _add_usage(txn: Transaction, place: str) -> None:
-    table = f"usage_{place}"
+    table, key = f"usage_{place}", (place, *USAGE_KIND)
     at = "s.hour" if place == "hour" else _DAY
+    kind = ", ".join(f"s.{name}" for name in USAGE_KIND)
     txn.connection.run(
-        f"INSERT INTO {usage_columns(table, place)}"
-        f" SELECT s.learner_id, {at}, {_KIND}, {', '.join(f'sum(s.{name})' for name in USAGE_SUMS)}"
-        f" FROM staged_usage s WHERE s.learner_id = ? GROUP BY s.learner_id, {at}, {_KIND}"
-        f" ORDER BY {at}, {_KIND} {add_to_usage(table, place)}",
+        f"INSERT INTO {table} (learner_id, {', '.join((*key, *USAGE_SUMS))})"
+        f" SELECT s.learner_id, {at}, {kind}, {', '.join(f'sum(s.{name})' for name in USAGE_SUMS)}"
+        f" FROM staged_usage s WHERE s.learner_id = ? GROUP BY s.learner_id, {at}, {kind}"
+        f" ORDER BY {at}, {kind} {adding(table, key, USAGE_SUMS)}",
         [txn.learner_id],
     )
 

@@ -19,7 +19,8 @@ from core.records.actor import Actor
 from core.records.times import HOUR_MS
 from core.store.check import differences, look_over
 from core.store.damage import UNREADABLE, damage, said
-from core.store.engine import LOCK_TIMEOUT_S, Connection, Database
+from core.store.engine import Connection
+from core.store.engine.sqlite import LOCK_TIMEOUT_S, Database
 from core.store.failures import damaged
 from core.store.schema import prepare
 from core.store.staging import Part, Stage, sweep

@@ -181,10 +181,6 @@ run = _clustered(
     ),
 )
 
-BY_SESSION: Final = "INDEXED BY ix_run_session"
-BY_TIME: Final = "INDEXED BY ix_run_time"
-"""How a query says that it finds runs by session, or by time."""
-
 outcome = _clustered(
     "outcome",
     _bulk_learner(),
@@ -235,13 +231,6 @@ version = _clustered(
     _key("digest"),
     Column("payload", LargeBinary, nullable=False),
 )
-
-BY_RUN: Final = "INDEXED BY ix_observation_run"
-BY_ARM: Final = "INDEXED BY ix_observation_arm"
-"""How a query says which way into the ledger it takes. SQLite, which knows no numbers of rows, supposes that a
-learner has ten, and would read all of them in the order of their key. The index on runs holds no row that is about
-none, so what is to be found by it must say ``run_no <> 0``; said as ``> 0`` that would be the bound it searches for.
-"""
 
 observation = _acts(
     "observation",
@@ -494,3 +483,24 @@ KEYED_ACTS: Final[Mapping[str, str]] = {
     act: table for act, table in ACTS.items() if metadata.tables[table].info[KEYED]
 }
 """Those of acts that may be asked for under an idempotency key."""
+
+
+def insert_into(name: str, *columns: str) -> str:
+    """How a row is written: the values follow the columns as they are named, whatever the order of the table.
+
+    Raises `ValueError`, where the text is made, for a column that isn't there, or one without a default left out.
+
+    >>> insert_into("reset_arm", "learner_id", "reset_no", "arm_no")
+    'INSERT INTO reset_arm (learner_id, reset_no, arm_no) VALUES (?, ?, ?)'
+    """
+    table = metadata.tables[name]
+    strange = [column for column in columns if column not in table.columns]
+    needed = {
+        column.name for column in table.columns if not column.nullable and column.server_default is None
+    }
+    missing = sorted(needed - {*columns})
+    if strange or missing:
+        raise ValueError(
+            f"Columns of {name} must be its own, and all it needs, got {strange}, missing {missing}."
+        )
+    return f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"

@@ -22,7 +22,7 @@ from core.records.learner import LearnerSettings
 from core.records.run import Inventory
 from core.store.descriptions import Description, Descriptions
 from core.store.engine import Connection
-from core.store.tables import LISTED, NUMBERED
+from core.store.tables import LISTED, NUMBERED, insert_into
 
 Detail = dict[str, str | int | float | bool | None]
 """What an audit entry says of a change."""
@@ -43,6 +43,15 @@ _TOKEN_BITS: Final = 63
 _END: Final = (
     f"UPDATE learner SET revision = ?, token = ?, {', '.join(f'next_{name}_no = ?' for name in NUMBERED)}"
     " WHERE learner_id = ?"
+)
+_NOTE_CHANGE: Final = insert_into(
+    "audit", "learner_id", "audit_no", "actor", "action", "act", "detail", "at_ms", "revision"
+)
+_MAKE_ARM: Final = insert_into(
+    "arm", "learner_id", "arm_no", "key", "type", "declared", "prior_alpha_micro", "prior_beta_micro"
+)
+_MAKE_POSTERIOR: Final = insert_into(
+    "posterior", "learner_id", "arm_no", "base_alpha_micro", "base_beta_micro"
 )
 BEGUN: Final = (
     f"learner_id, origin, settings, revision, token, staged_import_no, staged_revision, staged_parts, {_NEXT}"
@@ -88,8 +97,8 @@ class Epochs:
         self._boundaries.update((arm_no, []) for arm_no in missing)
         for arm_no, revision in self._connection.rows_in(
             "SELECT a.arm_no, r.revision FROM reset r CROSS JOIN reset_arm a"
-            " ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
-            " WHERE r.learner_id = ? AND r.undone = 0 AND r.standing = 1 AND a.arm_no IN ({})"
+            " WHERE r.learner_id = ? AND r.undone = 0 AND r.standing = 1"
+            " AND a.learner_id = r.learner_id AND a.reset_no = r.reset_no AND a.arm_no IN ({})"
             " ORDER BY r.revision",
             [self._learner_id],
             missing,
@@ -315,7 +324,7 @@ class Transaction:
         """Note several changes of one kind."""
         first = self.number("audit", len(changes))
         self.connection.many(
-            "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            _NOTE_CHANGE,
             [
                 (
                     self.learner_id,
@@ -452,24 +461,18 @@ class Transaction:
         own = arm.prior
         prior = own or self.settings.priors.of(arm.type)
         self.connection.run(
-            "INSERT INTO arm VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            _MAKE_ARM,
             [
                 self.learner_id,
                 arm_no,
                 arm.key,
                 arm.type,
-                None,
-                None,
                 declared,
                 own and own.alpha_micro,
                 own and own.beta_micro,
             ],
         )
-        self.connection.run(
-            "INSERT INTO posterior (learner_id, arm_no, base_alpha_micro, base_beta_micro)"
-            " VALUES (?, ?, ?, ?)",
-            [self.learner_id, arm_no, prior.alpha_micro, prior.beta_micro],
-        )
+        self.connection.run(_MAKE_POSTERIOR, [self.learner_id, arm_no, prior.alpha_micro, prior.beta_micro])
         self._arms[arm.key] = Known(arm_no, declared, None if own is None else own.alpha_micro)
         return arm_no
 

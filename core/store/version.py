@@ -19,6 +19,7 @@ from core.columns import UNKNOWN
 from core.errors import StoreUnusable
 from core.records.judged import OBSERVED, Judged
 from core.records.selection import Selection
+from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
 COLUMNS: Final = (
@@ -277,6 +278,12 @@ def recorded_selection(
 # Versions ↔ rows
 
 _BESIDE: Final = ("outcome", "evidence", "decision")
+_OUTCOME: Final = ("run_no", "arm_no", "flags", "token_cost")
+_EVIDENCE: Final = insert_into("evidence", "learner_id", "run_no", "arm_no", "place", "excerpt")
+_DECISION: Final = insert_into(
+    "decision", "learner_id", "run_no", "arm_no", "reason", "rank", "token_cost", "draw", "budget_left"
+)
+_VERSION: Final = insert_into("version", "learner_id", "run_no", "digest", "payload")
 
 
 def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
@@ -287,19 +294,19 @@ def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
         for run_no, version in versions
     )
     flat = chain.from_iterable(chain.from_iterable(outcomes))
-    txn.connection.insert("outcome", learner, flat, width=4)
+    txn.connection.insert("outcome", _OUTCOME, learner, flat)
     evidence = [(learner, run_no, *row) for run_no, version in versions for row in version.evidence]
     if evidence:
-        txn.connection.many("INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", evidence)
+        txn.connection.many(_EVIDENCE, evidence)
     decisions = [(learner, run_no, *row) for run_no, version in versions for row in version.decisions]
     if decisions:
-        txn.connection.many("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?, ?)", decisions)
+        txn.connection.many(_DECISION, decisions)
 
 
 def shelve(txn: Facts, versions: Sequence[tuple[int, int, Version]]) -> None:
     """Keep versions (run number, digest, version) that may stand another time."""
     txn.connection.many(
-        "INSERT INTO version VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        f"{_VERSION} ON CONFLICT DO NOTHING",
         [(txn.learner_id, run_no, digest, version.encode()) for run_no, digest, version in versions],
     )
 

@@ -30,7 +30,7 @@ from core.flows.learn import record, record_all
 from core.flows.reward import reward_all
 from core.formats import open_sources
 from core.records.reward import RewardOrder
-from core.store.engine import Database
+from core.store.engine.sqlite import Database
 from core.store.store import Store
 from tests.conftest import ROOT
 from tests.flows.world import IN_PARTS, START_MS, context_at, run_of

@@ -23,7 +23,7 @@ from core.errors import ArmscopeError
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record, record_all
-from core.store import engine
+from core.store.engine import sqlite as engine
 from core.store.store import Store
 from tests.flows.history import History
 from tests.flows.world import START_MS, context_at, memory_folder, run_of

@@ -22,7 +22,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.reward import reward
-from core.store.engine import Database
+from core.store.engine.sqlite import Database
 from core.store.files import refuse_network
 from core.store.store import Store
 from tests.flows.world import START_MS, context_at, empty_database, run_of
@@ -326,7 +326,7 @@ def test_a_log_that_cannot_be_folded_back_is_no_failed_write(
     """The commit is on disk: telling it as failed would have it sent twice."""
     context = context_at(tmp_path / "a.db")
     record(context, run_of("r"))
-    monkeypatch.setattr("core.store.engine._CHECKPOINT_BYTES", 0)
+    monkeypatch.setattr("core.store.engine.sqlite._CHECKPOINT_BYTES", 0)
     reader = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     reader.execute("BEGIN").fetchall()
     reader.execute("SELECT count(*) FROM run").fetchall()

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import StoreUnusable
-from core.store.engine import Connection, Database
+from core.store.engine import Connection
+from core.store.engine.sqlite import Database
 from core.store.store import Store
 
 N_LEARNERS = "SELECT count(*) FROM learner"
@@ -85,5 +86,5 @@ def test_columns_are_the_rows_turned(database: Database) -> None:
 def test_any_number_of_rows_is_inserted_once(database: Database, n: int) -> None:
     with database.writing() as link:
         flat = (value for number in range(n) for value in (number, 7, 5, -1))
-        link.insert("outcome", 1, flat, width=4)
+        link.insert("outcome", ("run_no", "arm_no", "flags", "token_cost"), 1, flat)
         assert link.rows("SELECT run_no FROM outcome ORDER BY 1") == [(number,) for number in range(n)]

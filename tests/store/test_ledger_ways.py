@@ -10,6 +10,7 @@ import pytest
 from core.records.ledger_lines import RewardLine
 from core.store import reads
 from core.store.caches import refresh_last
+from core.store.engine.sqlite import Connection
 from core.store.facts import FACTS
 from core.store.lines import take_line
 from core.store.reads.arm_story import parts_of_arm
@@ -37,6 +38,7 @@ WRITES: dict[str, Callable[[Transaction], object]] = {
 
 def ways(facts: Snapshot | Transaction, act: Callable[[], object]) -> list[str]:
     """How SQLite reads the ledger in everything that the act asks."""
+    assert isinstance(facts.connection, Connection)
     driver = facts.connection._driver
     asked: list[str] = []
     driver.set_trace_callback(asked.append)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from core.records.reset import Target
 from core.records.times import HOUR_MS
-from core.store.tables import BY_RUN
+from core.store.engine.words import BY_RUN
 from core.store.transaction import Snapshot, base_of
 
 

@@ -29,6 +29,7 @@ import numpy as np
 from core.columns import UNKNOWN, ArmColumns, CandidateSets, Ints
 from core.records.run import RunClass
 from core.records.view import RunFilter
+from core.store.engine.words import TEXTS_JOINED
 from core.store.reads.arms import places_by_number
 from core.store.reads.run_pages import newest_runs
 from core.store.transaction import Snapshot
@@ -37,8 +38,8 @@ LATEST_RUNS: Final = 25
 
 _CHOSEN: Final[tuple[RunClass, ...]] = ("baseline", "selected")
 _SETS: Final = (  # as text: one value a run to fetch instead of one a candidate, and equal sets are equal texts
-    "SELECT run_no, group_concat(arm_no) FROM (SELECT run_no, arm_no FROM outcome"
-    " WHERE learner_id = ? AND run_no IN ({}) ORDER BY run_no, arm_no) GROUP BY run_no"
+    f"SELECT run_no, {TEXTS_JOINED}(CAST(arm_no AS text), ',') FROM (SELECT run_no, arm_no FROM outcome"
+    " WHERE learner_id = ? AND run_no IN ({}) ORDER BY run_no, arm_no) AS parts GROUP BY run_no"
 )
 
 

@@ -10,7 +10,7 @@ from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.observation import Observation, Replacement
 from core.records.reset import Reset
 from core.store.engine import Row
-from core.store.tables import BY_ARM, BY_RUN
+from core.store.engine.words import BY_ARM, BY_RUN
 from core.store.transaction import Facts, Snapshot
 
 _OBSERVATIONS: Final = (

@@ -14,12 +14,12 @@ from core.store.transaction import Snapshot
 
 _DAYS: Final = (  # arms first: the days of each are one seek
     "SELECT d.arm_no, d.epoch, d.day, d.pulls, d.success_micro, d.failure_micro"
-    " FROM posterior p CROSS JOIN arm_day d ON d.learner_id = p.learner_id AND d.arm_no = p.arm_no"
-    " AND d.epoch = p.epoch AND d.{days} WHERE p.learner_id = ? AND p.pulls >= ?"
+    " FROM posterior p CROSS JOIN arm_day d WHERE d.learner_id = p.learner_id AND d.arm_no = p.arm_no"
+    " AND d.epoch = p.epoch AND d.{days} AND p.learner_id = ? AND p.pulls >= ?"
 )
 _UNTIL: Final = (
     "SELECT arm_no, epoch, hour / ?, sum(pulls), sum(success_micro), sum(failure_micro) FROM arm_hour"
-    " WHERE learner_id = ? AND {hours} GROUP BY arm_no, epoch, hour / ?"
+    " WHERE learner_id = ? AND {hours} GROUP BY 1, 2, 3"
 )
 
 
@@ -81,9 +81,9 @@ def _now(snapshot: Snapshot, since_day: int, min_pulls: int) -> list[list[list[i
 
 def _as_of(snapshot: Snapshot, since_day: int, until_hour: int) -> list[list[list[int]]]:
     learner = snapshot.learner_id
-    dated = [DAY_HOURS, learner, since_day * DAY_HOURS, until_hour, DAY_HOURS]
+    dated = [DAY_HOURS, learner, since_day * DAY_HOURS, until_hour]
     return [
         snapshot.connection.columns(_UNTIL.replace("{hours}", "hour >= ? AND hour < ?"), dated),
         # -1 divided by 24 is 0 in SQL: an hour that stays one is an unknown one
-        snapshot.connection.columns(_UNTIL.replace("{hours}", "hour = ?"), [1, learner, UNKNOWN, 1]),
+        snapshot.connection.columns(_UNTIL.replace("{hours}", "hour = ?"), [1, learner, UNKNOWN]),
     ]

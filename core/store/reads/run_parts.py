@@ -8,8 +8,8 @@ from typing import NamedTuple
 from core.columns import Ints
 from core.records.arm import ArmType
 from core.records.judged import INCLUDED, REFERENCED
+from core.store.engine.words import BY_RUN
 from core.store.reads.arrays import ints
-from core.store.tables import BY_RUN
 from core.store.transaction import Snapshot
 
 
@@ -57,11 +57,12 @@ def arms_in_runs(snapshot: Snapshot, run_nos: Sequence[int]) -> ArmsInRuns:
     """Every arm with a part in these runs (a few dozen), sorted by id; places count from the first of them."""
     rows = snapshot.connection.rows(
         f"WITH wanted (place, run_no) AS ({_values(run_nos)}), part AS ("
-        f" SELECT o.arm_no, sum(o.flags & {INCLUDED} <> 0) AS n_in, sum(o.flags & {REFERENCED} <> 0) AS n_used,"
+        f" SELECT o.arm_no, count(*) FILTER (WHERE o.flags & {INCLUDED} <> 0) AS n_in,"
+        f" count(*) FILTER (WHERE o.flags & {REFERENCED} <> 0) AS n_used,"
         f" max(CASE WHEN o.flags & {REFERENCED} <> 0 THEN w.place ELSE -1 END) AS last_used"
-        " FROM wanted w CROSS JOIN outcome o ON o.learner_id = ? AND o.run_no = w.run_no GROUP BY o.arm_no)"
+        " FROM wanted w CROSS JOIN outcome o WHERE o.learner_id = ? AND o.run_no = w.run_no GROUP BY o.arm_no)"
         " SELECT a.arm_no, a.key, a.type, p.n_in, p.n_used, p.last_used FROM part p"
-        " CROSS JOIN arm a ON a.learner_id = ? AND a.arm_no = p.arm_no ORDER BY a.key",
+        " CROSS JOIN arm a WHERE a.learner_id = ? AND a.arm_no = p.arm_no ORDER BY a.key",
         [*_numbered(run_nos), snapshot.learner_id, snapshot.learner_id],
     )
     columns = list(zip(*rows, strict=True)) or [()] * 6
@@ -80,7 +81,7 @@ def parts(snapshot: Snapshot, run_nos: Sequence[int], arm_nos: Sequence[int]) ->
     rows = snapshot.connection.rows_in(
         f"WITH wanted (place, run_no) AS ({_values(run_nos)})"
         " SELECT w.place, o.arm_no, o.flags FROM wanted w CROSS JOIN outcome o"
-        " ON o.learner_id = ? AND o.run_no = w.run_no AND o.arm_no IN ({})",
+        " WHERE o.learner_id = ? AND o.run_no = w.run_no AND o.arm_no IN ({})",
         [*_numbered(run_nos), snapshot.learner_id],
         arm_nos,
     )
@@ -92,8 +93,8 @@ def given_by_hand(snapshot: Snapshot, run_nos: Sequence[int]) -> GivenByHand:
     """Feedback and corrections that stand about these runs."""
     rows = snapshot.connection.rows(
         f"WITH wanted (place, run_no) AS ({_values(run_nos)})"
-        " SELECT w.place, b.arm_no, b.success_micro FROM wanted w CROSS JOIN observation b"
-        f" {BY_RUN} ON b.learner_id = ? AND b.run_no = w.run_no AND b.run_no <> 0 AND b.undone = 0 AND b.standing = 1"
+        f" SELECT w.place, b.arm_no, b.success_micro FROM wanted w CROSS JOIN observation b {BY_RUN}"
+        " WHERE b.learner_id = ? AND b.run_no = w.run_no AND b.run_no <> 0 AND b.undone = 0 AND b.standing = 1"
         " AND b.kind IN ('feedback', 'correction') ORDER BY b.observation_no",
         [*_numbered(run_nos), snapshot.learner_id],
     )
@@ -102,7 +103,7 @@ def given_by_hand(snapshot: Snapshot, run_nos: Sequence[int]) -> GivenByHand:
 
 
 def _values(run_nos: Sequence[int]) -> str:
-    return f"VALUES {','.join(['(?, ?)'] * len(run_nos))}" if run_nos else "SELECT 0, 0 WHERE 0"
+    return f"VALUES {','.join(['(?, ?)'] * len(run_nos))}" if run_nos else "SELECT 0, 0 WHERE 1 = 0"
 
 
 def _numbered(run_nos: Sequence[int]) -> list[int]:

@@ -43,7 +43,7 @@ def _found(row: Row) -> FoundRun:
     return FoundRun(row[0], row[1], row[2], bool(row[3]), row[4])
 
 
-def named_run(facts: Facts, name: str, columns: str, wanted: str = "1") -> Row | None:
+def named_run(facts: Facts, name: str, columns: str, wanted: str = "1 = 1") -> Row | None:
     """Columns of the run that has a uid, or the number it reads like (``#1,234``), among those wanted."""
     sql = f"SELECT {columns} FROM run WHERE learner_id = ? AND revision <= ? AND {{}} = ? AND {wanted}"
     place = [facts.learner_id, facts.revision]
@@ -65,9 +65,10 @@ def outcome_of(facts: Facts, run_no: int, arm_no: int) -> int | None:
 
 _ROWS: Final = (
     "SELECT r.run_no, r.uid, r.at_ms, r.model, r.channel, r.class, r.status, r.outcome, r.tokens,"
-    f" count(o.arm_no), coalesce(sum(o.flags & {REFERENCED} <> 0), 0), r.duration_ms, r.n_calls FROM ({{runs}}) r"
-    " LEFT JOIN outcome o ON o.learner_id = r.learner_id AND o.run_no = r.run_no"
-    f" AND o.flags & {INCLUDED} <> 0 GROUP BY r.run_no ORDER BY r.run_no DESC"
+    " (SELECT count(*) FROM outcome o WHERE o.learner_id = r.learner_id AND o.run_no = r.run_no"
+    f" AND o.flags & {INCLUDED} <> 0), (SELECT count(*) FROM outcome o WHERE o.learner_id = r.learner_id"
+    f" AND o.run_no = r.run_no AND o.flags & {INCLUDED} <> 0 AND o.flags & {REFERENCED} <> 0),"
+    " r.duration_ms, r.n_calls FROM ({runs}) r ORDER BY r.run_no DESC"
 )
 """A few runs, each with how many arms were in its prompt and how many of those were referenced."""
 

@@ -8,9 +8,9 @@ from core.columns import UNKNOWN, SessionRuns
 from core.records.times import HOUR_MS
 from core.store.caches import run_facts
 from core.store.engine import Row
+from core.store.engine.words import BY_SESSION, BY_TIME
 from core.store.reads.arrays import ints
 from core.store.rollup import hour_of
-from core.store.tables import BY_SESSION, BY_TIME
 from core.store.transaction import Snapshot
 
 DRAWN: Final = 10_000

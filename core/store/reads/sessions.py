@@ -14,9 +14,9 @@ from core.columns import UNKNOWN, ArmColumns, ArmSessions, Ints, JoinedArms
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.times import DAY_MS
+from core.store.engine.words import BY_ARM
 from core.store.reads.arms import arm_number, places_by_number
 from core.store.reads.arrays import ints
-from core.store.tables import BY_ARM
 from core.store.transaction import Snapshot
 
 RUNS_READ: Final = 30_000

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from core.records.judged import INCLUDED, OBSERVED
-from core.store.tables import BY_RUN, LISTED
+from core.store.engine.words import BY_RUN
+from core.store.tables import LISTED
 from core.store.transaction import Snapshot
 
 Reader = Literal["present", "earlier", "replaced", "no_arm", "no_run", "no_observation"]
@@ -50,7 +51,7 @@ REWARDS_READ: Final = (
     "LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0\n"
     "LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no\n"
     "WHERE b.learner_id = ? AND b.standing = 1 AND b.undone = 0\n"
-    "GROUP BY b.arm_no, reader ORDER BY 1, 2"
+    "GROUP BY b.arm_no, a.key, reader ORDER BY 1, 2"
 )
 """An epoch is the revision of the reset that began it, so a fact of a later revision is in the present one."""
 

@@ -160,10 +160,10 @@ def inclusions_between(snapshot: Snapshot, since_ms: int, until_ms: int) -> dict
     """How often each arm was in a prompt, from the hour of a time up to, without it, the hour of another."""
     return dict(
         snapshot.connection.rows(
-            "SELECT a.key, sum(h.inclusions) FROM arm_hour h"
-            " JOIN arm a ON a.learner_id = h.learner_id AND a.arm_no = h.arm_no"
-            " WHERE h.learner_id = ? AND h.hour >= ? AND h.hour < ? GROUP BY h.arm_no",
-            [snapshot.learner_id, since_ms // HOUR_MS, until_ms // HOUR_MS],
+            "SELECT a.key, h.inclusions FROM (SELECT arm_no, sum(inclusions) AS inclusions FROM arm_hour"
+            " WHERE learner_id = ? AND hour >= ? AND hour < ? GROUP BY arm_no) AS h"
+            " JOIN arm a ON a.learner_id = ? AND a.arm_no = h.arm_no",
+            [snapshot.learner_id, since_ms // HOUR_MS, until_ms // HOUR_MS, snapshot.learner_id],
         )
     )
 

@@ -1,4 +1,4 @@
-"""Engine: opens the SQLite file and gives out transactions. The one place that begins and commits.
+"""SQLite: opens the file and gives out transactions.
 
 Writers take one lock file around transaction and checkpoint, then ``BEGIN IMMEDIATE``; readers open the file
 ``mode=ro`` and ``BEGIN``. Only the holder of the lock ever checkpoints (any other connection would on close),
@@ -22,6 +22,8 @@ from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.pool import StaticPool
 
 from core.errors import StoreBusy
+from core.store.engine import port, words
+from core.store.engine.port import Row
 from core.store.failures import damaged, from_os, is_damage, translated
 from core.store.files import make_file, make_folder, refuse_network, sync_names
 from core.store.lock import WritersLock
@@ -55,27 +57,25 @@ _ROWS_TURNED: Final = 256
 _KEPT_STATEMENTS: Final = 256
 """Prepared statements a writer keeps: rests of up to 63 rows have statements of their own."""
 
-Row = tuple[Any, ...]
+_spoken: Final = words.speaker(words.SQLITE)
 
 
-class Connection:
-    """A driver connection inside one transaction: statements with tuples, rows as tuples."""
+class Connection(port.Connection):
+    """A driver connection inside one transaction."""
 
     def __init__(self, driver: sqlite3.Connection, seen: Seen = NOTHING) -> None:
         self._driver = driver
         self.file = seen[:2]
-        """Which file it reads or writes, as long as one can be told from another."""
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        return self._driver.execute(sql, values).fetchall()
+        return self._driver.execute(_spoken(sql), values).fetchall()
 
     def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        """Rows one by one, for results larger than memory should hold."""
-        return iter(self._driver.execute(sql, values))
+        return iter(self._driver.execute(_spoken(sql), values))
 
     def columns(self, sql: str, values: Sequence[Any] = ()) -> list[list[Any]]:
-        """The same as columns; turned a handful of rows at a time, while they are still in the processor's cache."""
-        found = self._driver.execute(sql, values)
+        """All rows; turned a handful at a time, while they are still in the processor's cache."""
+        found = self._driver.execute(_spoken(sql), values)
         columns: list[list[Any]] = [[] for _ in found.description]
         while rows := found.fetchmany(_ROWS_TURNED):
             for column, part in zip(columns, zip(*rows, strict=True), strict=True):
@@ -83,32 +83,25 @@ class Connection:
         return columns
 
     def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
-        found: Row | None = self._driver.execute(sql, values).fetchone()
+        found: Row | None = self._driver.execute(_spoken(sql), values).fetchone()
         return found
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Execute one statement; number of rows it changed."""
-        return self._driver.execute(sql, values).rowcount
+        return self._driver.execute(_spoken(sql), values).rowcount
 
     def run_in(self, sql: str, head: Sequence[Any], values: Sequence[Any]) -> None:
-        """Execute a statement whose ``{}`` stands for a list of values, over as many values as there are."""
         for part, marks in _parted(values):
             self.run(sql.replace("{}", marks), [*head, *part])
 
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
-        """Execute a statement once a row; the rows may come from an iterator and are never all held. Number of
-        rows it changed.
-        """
-        return max(self._driver.executemany(sql, rows).rowcount, 0)  # -1 where there were none
+        return max(self._driver.executemany(_spoken(sql), rows).rowcount, 0)  # -1 where there were none
 
     def insert(
-        self, table: str, learner_id: int, values: Iterable[Any], *, width: int, upsert: str = ""
+        self, table: str, columns: Sequence[str], learner_id: int, values: Iterable[Any], *, upsert: str = ""
     ) -> None:
-        """Insert rows of one learner, many in a statement, which halves what each of them costs.
-
-        ``values`` are those of all rows, one after the other, ``width`` in each. No two may have the same key.
-        """
+        """Many rows in a statement, which halves what each of them costs."""
         flat = iter(values)
+        names, width = ", ".join(columns), len(columns)
         size = _ROWS_PER_STATEMENT * width
         rest = (learner_id, *islice(flat, size))
 
@@ -118,19 +111,21 @@ class Connection:
                 yield rest
                 rest = (learner_id, *islice(flat, size))
 
+        def said(n_rows: int) -> str:
+            return _insert_sql(table, names, width, n_rows, upsert)
+
         if len(rest) <= size:
             if len(rest) > 1:
-                self._driver.execute(_insert_sql(table, width, (len(rest) - 1) // width, upsert), rest)
+                self._driver.execute(said((len(rest) - 1) // width), rest)
             return
-        self._driver.executemany(_insert_sql(table, width, _ROWS_PER_STATEMENT, upsert), filled())
+        self._driver.executemany(said(_ROWS_PER_STATEMENT), filled())
         # A statement of just so many rows would be read by SQLite for this once, and takes longer than its rows.
         last = ((learner_id, *rest[at : at + width]) for at in range(1, len(rest), width))
-        self._driver.executemany(_insert_sql(table, width, 1, upsert), last)
+        self._driver.executemany(said(1), last)
 
     def rows_in(
         self, sql: str, head: Sequence[Any], values: Sequence[Any], tail: Sequence[Any] = ()
     ) -> list[Row]:
-        """Run ``sql``, whose ``{}`` stands for a list of values, over as many values as there are."""
         found: list[Row] = []
         for part, marks in _parted(values):
             found += self.rows(sql.replace("{}", marks), [*head, *part, *tail])
@@ -145,13 +140,13 @@ def _parted(values: Sequence[Any]) -> Iterator[tuple[Sequence[Any], str]]:
 
 
 @lru_cache(maxsize=4 * _ROWS_PER_STATEMENT)
-def _insert_sql(table: str, width: int, n_rows: int, upsert: str) -> str:
+def _insert_sql(table: str, names: str, width: int, n_rows: int, upsert: str) -> str:
     rows = (range(2 + row * width, 2 + (row + 1) * width) for row in range(n_rows))
     marks = ", ".join(f"(?1, {', '.join(f'?{place}' for place in places)})" for places in rows)
-    return f"INSERT INTO {table} VALUES {marks} {upsert}"
+    return _spoken(f"INSERT INTO {table} (learner_id, {names}) VALUES {marks} {upsert}")
 
 
-class Database:
+class Database(port.Database):
     """One SQLite file: a writer connection behind a lock, and readers that are kept for the next.
 
     Whoever reads or writes is sure to have the file that lies at the path: another may have taken its place.
@@ -171,9 +166,7 @@ class Database:
         self._seen = NOTHING
         self._readers: deque[tuple[sqlite3.Connection, Seen]] = deque()
         self.has_written = False
-        """Whether anything was written since it was opened, be it that nobody could be told any more."""
         self.remembered: dict[str, Any] = {}
-        """What may be remembered from write to write: as long as the connection stays the same."""
         self.is_unsure = False
         """Whether the file does not lie there as the last writer left it, and nobody has looked it over since."""
         self.looked_over_ms = 0
@@ -182,7 +175,6 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """One write transaction: all of it is on disk after the block, or none of it."""
         with self.locked(), translated(self.path, "write"):
             driver = self._write_driver_at_path()
             driver.execute("BEGIN IMMEDIATE")
@@ -202,7 +194,6 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One read transaction: everything read inside is of one moment."""
         with translated(self.path, "read"):
             driver, seen = self._take_reader()
             try:
@@ -227,7 +218,6 @@ class Database:
 
     @contextmanager
     def importing(self, waiting: Callable[[], None] | None) -> Iterator[None]:
-        """Be the one that imports in parts; ``waiting`` is called once if another has to end first."""
         lock = WritersLock(f"{self.path}.import.lock", timeout_s=_IMPORT_TIMEOUT_S)
         try:
             if not lock.acquire(0):

@@ -1,0 +1,123 @@
+"""Port: what the store asks of a database, whichever engine keeps it.
+
+SQL is the same for all engines: one text, with a value for each ``?`` and no more than the marks of
+`core.store.engine.words` to be filled in. Numbers are integers or floats, never booleans; what comes back is tuples.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+Row = tuple[Any, ...]
+
+
+class Connection(ABC):
+    """Statements inside one transaction.
+
+    **Thread safety.** It belongs to the block that was given it, and to that block's thread, and is good for nothing
+    afterwards.
+
+    **What it sees.** What was committed before the transaction began to look, and what it has written itself.
+
+    **Rows.** They are all fetched when a method answers, but for `each`: what that has not handed out yet may not be
+    changed meanwhile, and is let go with the transaction. Their order is what the text says; where it says none,
+    nobody promises any.
+    """
+
+    file: tuple[int, ...]
+    """Which database it reads or writes, as far as one can be told from another that took its place."""
+
+    @abstractmethod
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """All rows."""
+
+    @abstractmethod
+    def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
+        """The first row; None where there is none."""
+
+    @abstractmethod
+    def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
+        """Rows one by one, for results larger than memory should hold."""
+
+    @abstractmethod
+    def columns(self, sql: str, values: Sequence[Any] = ()) -> list[list[Any]]:
+        """All rows, turned: one list a column."""
+
+    @abstractmethod
+    def rows_in(
+        self, sql: str, head: Sequence[Any], values: Sequence[Any], tail: Sequence[Any] = ()
+    ) -> list[Row]:
+        """The rows of a statement whose ``{}`` stands for a list of values, over as many as there are.
+
+        ``head`` are the values before the list, ``tail`` those after it. A long list is asked for in parts, so
+        neither order nor sums of the whole may be left to the statement.
+        """
+
+    @abstractmethod
+    def run(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Execute one statement; number of rows it changed."""
+
+    @abstractmethod
+    def run_in(self, sql: str, head: Sequence[Any], values: Sequence[Any]) -> None:
+        """Execute a statement whose ``{}`` stands for a list of values, over as many as there are."""
+
+    @abstractmethod
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
+        """Execute a statement once a row; number of rows it changed.
+
+        The rows may come from an iterator and are never all held.
+        """
+
+    @abstractmethod
+    def insert(
+        self, table: str, columns: Sequence[str], learner_id: int, values: Iterable[Any], *, upsert: str = ""
+    ) -> None:
+        """Insert rows of one learner, as many of them at a time as the engine likes best.
+
+        ``values`` are those of all rows, one after the other, in the order of the ``columns``, which are told
+        without ``learner_id``. No two rows may have the same key; ``upsert`` is what becomes of a row that is there.
+        """
+
+
+class Database(ABC):
+    """One database, which many threads and processes have open at once.
+
+    **Thread safety.** Every method may be called by any thread, at any time.
+
+    **What is on disk when.** When a block of `writing` has ended, all that was written in it is on disk: a loss of
+    power or of the process takes none of it away. A block that raises has written nothing. An error that is raised by
+    the commit itself leaves one of the two, never a part.
+
+    **What writers see.** Whoever writes waits for those who write already, and sees all that they wrote; after a time
+    `StoreBusy` is raised.
+
+    **What a reader sees.** Everything read in a block of `reading` is of one moment, which is not before the block
+    began; nobody waits for readers, and they wait for nobody.
+
+    **Another database in its place** (a restored backup, say) is noticed before the next block: nobody goes on with
+    what was remembered of the one before.
+    """
+
+    remembered: dict[str, Any]
+    """What may be remembered from write to write; it is emptied as soon as the database may be another."""
+    has_written: bool
+    """Whether anything was written since it was opened, be it that nobody could be told any more."""
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Connection]:
+        """One write transaction: all of it is on disk after the block, or none of it."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Connection]:
+        """One read transaction, in which nothing can be changed."""
+
+    @abstractmethod
+    def importing(self, waiting: Callable[[], None] | None) -> AbstractContextManager[None]:
+        """Be the one that imports in parts; ``waiting`` is called once if another has to end first."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of whatever is open; a block after it opens it again."""

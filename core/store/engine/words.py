@@ -1,0 +1,79 @@
+"""Words: the few in which the SQL of two engines differs. Everything else in the store is one text for all.
+
+A text holds a word's mark, which an f-string puts there (``f"… FROM observation {BY_RUN} WHERE …"``); a connection puts its
+engine's word in the place of it, once for each text. So a text is made without knowing who will read it, and one
+process may speak to two engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Final
+
+BY_SESSION: Final = "{by_session}"
+BY_TIME: Final = "{by_time}"
+"""How a query says that it finds runs by session, or by time."""
+
+BY_RUN: Final = "{by_run}"
+BY_ARM: Final = "{by_arm}"
+"""How a query says which way into the ledger it takes. SQLite, which knows no numbers of rows, supposes that a
+learner has ten, and would read all of them in the order of their key. The index on runs holds no row that is about
+none, so what is to be found by it must say ``run_no <> 0``; said as ``> 0`` that would be the bound it searches for.
+"""
+
+GREATEST: Final = "{greatest}"
+"""The larger of two values, as a function."""
+
+TEXTS_JOINED: Final = "{texts_joined}"
+"""Texts of a group with something between them, as an aggregate function, in the order in which the rows come."""
+
+_KEPT_TEXTS: Final = 1_024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Words:
+    """What one engine says for each mark, which is the field's name in braces."""
+
+    by_session: str
+    by_time: str
+    by_run: str
+    by_arm: str
+    greatest: str
+    texts_joined: str
+
+
+SQLITE: Final = Words(
+    by_session="INDEXED BY ix_run_session",
+    by_time="INDEXED BY ix_run_time",
+    by_run="INDEXED BY ix_observation_run",
+    by_arm="INDEXED BY ix_observation_arm",
+    greatest="max",
+    texts_joined="group_concat",  # string_agg from 3.44 on
+)
+POSTGRESQL: Final = Words(
+    by_session="",  # it counts the rows, and needs no hint
+    by_time="",
+    by_run="",
+    by_arm="",
+    greatest="greatest",
+    texts_joined="string_agg",
+)
+
+
+def speaker(words: Words) -> Callable[[str], str]:
+    """What puts an engine's words in the place of the marks; a text that was said before costs next to nothing.
+
+    >>> speaker(POSTGRESQL)(f"SELECT {GREATEST}(epoch, ?) FROM posterior")
+    'SELECT greatest(epoch, ?) FROM posterior'
+    """
+    said = {f"{{{name}}}": word for name, word in asdict(words).items()}
+
+    @lru_cache(maxsize=_KEPT_TEXTS)
+    def spoken(sql: str) -> str:
+        for mark, word in said.items():
+            sql = sql.replace(mark, word)
+        return sql
+
+    return spoken
