@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, ArmHours, Ints, RecentDays
 from core.records.times import DAY_HOURS, HOUR_MS
+from core.store.engine import Row
 from core.store.reads.arms import places_by_number
 from core.store.reads.arrays import ints
 from core.store.transaction import Snapshot
@@ -57,18 +59,23 @@ def arm_hours(
     """The hours of these arms from that of a time up to that of another, in the epochs that the columns say."""
     at = places_by_number(snapshot, columns)
     numbers = np.flatnonzero(np.isin(at, places)).tolist() if len(places) else []
-    rows = snapshot.connection.rows_in(
-        "SELECT hour, arm_no, epoch, success_micro, failure_micro FROM arm_hour WHERE learner_id = ?"
-        f" AND arm_no IN ({','.join('?' * len(numbers))}) AND hour IN ({{}})",
-        [snapshot.learner_id, *numbers],
-        range(since_ms // HOUR_MS, -(-until_ms // HOUR_MS) if numbers else 0),
-    )
+    hours = range(since_ms // HOUR_MS, -(-until_ms // HOUR_MS))
+    rows = _hours_of(snapshot, numbers, hours) if numbers else []
     hour, arm_no, epoch, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 5)
     place = at[arm_no] if len(arm_no) else arm_no
     order = np.argsort(hour, kind="stable")
     order = order[columns.epoch[place[order]] == epoch[order]]
     return ArmHours(
         place=place[order], hour=hour[order], success_micro=success[order], failure_micro=failure[order]
+    )
+
+
+def _hours_of(snapshot: Snapshot, numbers: Sequence[int], hours: Sequence[int]) -> list[Row]:
+    return snapshot.connection.rows_in(
+        "SELECT hour, arm_no, epoch, success_micro, failure_micro FROM arm_hour WHERE learner_id = ?"
+        f" AND arm_no IN ({','.join('?' * len(numbers))}) AND hour IN ({{}})",
+        [snapshot.learner_id, *numbers],
+        hours,
     )
 
 

