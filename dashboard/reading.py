@@ -26,10 +26,10 @@ _CONTEXTS_BOUND: Final = 16
 _SESSION: Final = "armscope reading"
 
 # Ambient on purpose, though no signature says then what a page depends on: Streamlit starts pages, callbacks and
-# fragments itself and gives them nothing of ours, and nearly every widget asks for some of it (context, view, colours,
-# compact or not), so each function down to the last cell would have to hand it on. In return it is one frozen value,
-# written in one place (`begin`), once in a rerun; and whatever is kept of its answers has its moment and its view in
-# the key.
+# fragments itself and gives them nothing of ours, and nearly every widget asks for some of it (context, view,
+# colours, compact or not), so each function down to the last cell would have to hand it on. In return it is one
+# frozen value, written in one place (`begin`), once in a rerun; and whatever is kept of its answers has its moment
+# and its view in the key.
 _rerun: Final = local()
 _answers: Final = Cache(_ANSWERS_BOUND)
 _drawings: Final = Cache(_DRAWINGS_BOUND)

@@ -39,7 +39,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("outcome", _flags(snapshot)),
         ("run", _in_sessions(snapshot)),
         ("run", _attributed(snapshot, taken)),
-        *((fact.table.name, _told(snapshot, fact.table.name)) for fact in EXCHANGED.values()),
+        *((fact.table, _told(snapshot, fact.table)) for fact in EXCHANGED.values()),
         ("arm", _listed(snapshot)),
         ("arm", _described(snapshot)),
         ("learner", _counters(snapshot)),

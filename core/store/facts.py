@@ -12,8 +12,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Table
-
 from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, ResetLine, RewardLine
 from core.records.note import note_payload
 from core.store import tables
@@ -65,7 +63,7 @@ class Fact:
     ('observation_no', 'reward-12')
     """
 
-    table: Table
+    table: str
     example: str
     moving: Moving = _nothing_moves
     exchange: Exchange | None = None
@@ -73,17 +71,17 @@ class Fact:
     @property
     def name(self) -> str:
         """What it is called in ids and in the audit."""
-        return str(self.table.info[tables.ACT])
+        return str(tables.metadata.tables[self.table].info[tables.ACT])
 
     @property
     def column(self) -> str:
         """The column of its numbers, in its own table."""
-        return f"{self.table.name}_no"
+        return f"{self.table}_no"
 
 
 _ALL: Final = (
     Fact(
-        table=tables.observation,
+        table="observation",
         example="reward-12",
         moving=moving_reward,
         exchange=Exchange(
@@ -94,15 +92,15 @@ _ALL: Final = (
         ),
     ),
     Fact(
-        table=tables.reset,
+        table="reset",
         example="reset-3",
         moving=moving_boundary,
         exchange=Exchange(line=ResetLine, lines=reset_lines, read=read_reset, is_boundary=True),
     ),
-    Fact(table=tables.import_, example="import-1"),
-    Fact(table=tables.setting, example="setting-2", moving=moving_setting),
+    Fact(table="import", example="import-1"),
+    Fact(table="setting", example="setting-2", moving=moving_setting),
     Fact(
-        table=tables.note,
+        table="note",
         example="note-1",
         exchange=Exchange(
             line=NoteLine,
@@ -114,7 +112,7 @@ _ALL: Final = (
             ),
         ),
     ),
-    Fact(table=tables.undo, example="undo-4"),
+    Fact(table="undo", example="undo-4"),
 )
 FACTS: Final[Mapping[str, Fact]] = {fact.name: fact for fact in _ALL}
 """Every kind, by name; of one revision they are told in this order."""

@@ -56,7 +56,7 @@ def _key(line: FactLine) -> str | None:
 def _known(txn: Transaction, fact: Fact, exchange: Exchange, line: FactLine, import_no: int) -> int | None:
     """The fact that is here already: told under this id, or asked for by the same request."""
     row = txn.connection.row(
-        f"SELECT {fact.column} FROM {fact.table.name} WHERE learner_id = ? AND uid = ? AND uid <> ''",
+        f"SELECT {fact.column} FROM {fact.table} WHERE learner_id = ? AND uid = ? AND uid <> ''",
         [txn.learner_id, line.id],
     )
     number = None if row is None else int(row[0])
@@ -71,9 +71,9 @@ def _known(txn: Transaction, fact: Fact, exchange: Exchange, line: FactLine, imp
 def attribute_again(txn: Transaction, fact: Fact, number: int, import_no: int) -> None:
     """Note that an import says a fact that is here: it stands while any import that says it does."""
     own = txn.connection.row(
-        f"SELECT import_no FROM {fact.table.name} WHERE learner_id = ? AND {fact.column} = ?",
+        f"SELECT import_no FROM {fact.table} WHERE learner_id = ? AND {fact.column} = ?",
         [txn.learner_id, number],
     )
     if own != (import_no,):
-        attribute(txn, fact.table.name, number, import_no)
+        attribute(txn, fact.table, number, import_no)
         recompute(txn, fact, number)

@@ -476,7 +476,7 @@ staged_provenance = _clustered(
 )
 
 ACTS: Final[Mapping[str, str]] = {
-    str(table.info[ACT]): table.name for table in metadata.tables.values() if ACT in table.info
+    str(table.info[ACT]): str(table.name) for table in metadata.tables.values() if ACT in table.info
 }
 """Tables of acts, by how their ids begin."""
 KEYED_ACTS: Final[Mapping[str, str]] = {

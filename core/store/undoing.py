@@ -53,7 +53,7 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
             next_step="Take it from the answer of the command that acted, or from the history.",
         )
     row = txn.connection.row(
-        f'SELECT undone, actor FROM "{fact.table.name}" WHERE learner_id = ? AND {fact.column} = ?',
+        f'SELECT undone, actor FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?',
         [txn.learner_id, int(match[2])],
     )
     if row is None:
@@ -96,12 +96,12 @@ def standing_undos(txn: Transaction, act: Act) -> list[Act]:
 def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
     """Take a fact back, or let it stand again; what follows from it follows."""
     row = txn.connection.row(
-        f'SELECT revision FROM "{fact.table.name}" WHERE learner_id = ? AND {fact.column} = ?',
+        f'SELECT revision FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?',
         [txn.learner_id, number],
     )
     with fact.moving(txn, number, row[0] if row else 0):
         txn.connection.run(
-            f'UPDATE "{fact.table.name}" SET undone = ? WHERE learner_id = ? AND {fact.column} = ?',
+            f'UPDATE "{fact.table}" SET undone = ? WHERE learner_id = ? AND {fact.column} = ?',
             [int(undone), txn.learner_id, number],
         )
     if fact is FACTS["undo"]:
@@ -113,18 +113,18 @@ def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
 def recompute(txn: Transaction, fact: Fact, number: int) -> None:
     """Let a fact that imports say stand as they do."""
     row = txn.connection.row(
-        f"SELECT import_no, revision, standing FROM {fact.table.name} WHERE learner_id = ? AND {fact.column} = ?",
+        f"SELECT import_no, revision, standing FROM {fact.table} WHERE learner_id = ? AND {fact.column} = ?",
         [txn.learner_id, number],
     )
     if row is None:
         return
     import_no, revision, was = row
-    standing, since = standing_of(txn, fact.table.name, number, (import_no, revision))
+    standing, since = standing_of(txn, fact.table, number, (import_no, revision))
     if (standing, since) != (bool(was), revision):
         txn.note_news()
         with fact.moving(txn, number, min(since, revision)):
             txn.connection.run(
-                f"UPDATE {fact.table.name} SET standing = ?, revision = ?"
+                f"UPDATE {fact.table} SET standing = ?, revision = ?"
                 f" WHERE learner_id = ? AND {fact.column} = ?",
                 [int(standing), since, txn.learner_id, number],
             )
@@ -157,7 +157,7 @@ def _recompute_said(txn: Transaction, import_no: int) -> None:
     keyed = _keyed_facts(txn, import_no)
     for fact in EXCHANGED.values():
         if fact.name not in KEYED_ACTS:
-            for number in said_by(txn, fact.table.name, import_no):
+            for number in said_by(txn, fact.table, import_no):
                 recompute(txn, fact, number)
     for table, number in sorted(keyed):
         recompute(txn, _BY_TABLE[table], number)
@@ -166,7 +166,7 @@ def _recompute_said(txn: Transaction, import_no: int) -> None:
     recompute_runs(txn, said_by(txn, "run", import_no))
 
 
-_BY_TABLE: Final = {fact.table.name: fact for fact in FACTS.values()}
+_BY_TABLE: Final = {fact.table: fact for fact in FACTS.values()}
 
 
 def _keyed_facts(txn: Transaction, import_no: int) -> set[Numbered]:

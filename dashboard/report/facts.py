@@ -62,7 +62,8 @@ def gather(context: Context, view: View) -> Facts:
         if queries.moment(context) == before:
             return facts
     raise StoreBusy(
-        f"The report must be of one revision, but {wording.plain(context.learner)!r} changed in each of {_TRIES} tries.",
+        f"The report must be of one revision, but {wording.plain(context.learner)!r} changed in each of"
+        f" {_TRIES} tries.",
         next_step="Make it again in a quieter moment, or of a backup: armscope backup FILE.",
     )
 

@@ -22,10 +22,11 @@ from core.flows.learners import create_learner
 from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.restore import restore
-from core.flows.reward import RewardOrder, reward, reward_all
+from core.flows.reward import reward, reward_all
 from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.formats import open_sources
+from core.records.reward import RewardOrder
 from core.records.run_page import Cursor, Direction
 from core.records.view import RunFilter, View
 from core.store import reads

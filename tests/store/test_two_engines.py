@@ -39,18 +39,6 @@ SQLITES_OWN = {
 }
 """What only SQLite is asked: it is about its file. Another engine has other ways to be broken."""
 
-BEING_REWRITTEN = {
-    "core/store/claims.py",
-    "core/store/descriptions.py",
-    "core/store/ledger.py",
-    "core/store/notes.py",
-    "core/store/replies.py",
-    "core/store/resets.py",
-    "core/store/telling.py",
-    "core/store/undoing.py",
-}
-"""Files of which something is not for both engines yet, or written without the names of its columns."""
-
 TYPES: dict[type | None, int] = {int: 20, float: 701, bytes: 17, bool: 16, str: 0, None: 0}
 """As what values are sent: numbers always as int8 and float8; what a text or a NULL is, the statement says."""
 
@@ -118,11 +106,8 @@ def truth(one: Statement) -> str:
 
 def test_postgresql_understands_all_that_the_store_says(said: Said, tables: Engine) -> None:
     found = faults(said, tables)
-    ours = {by: fault for by, fault in found.items() if by.split(":")[0] not in BEING_REWRITTEN}
-    assert "\n".join(fault for by, fault in ours.items() if by not in SQLITES_OWN) == ""
-    assert SQLITES_OWN.keys() - ours.keys() == set(), "nothing is wrong with these"
-    rest = {by.split(":")[0] for by in found.keys() - ours.keys()}
-    assert BEING_REWRITTEN - rest == set(), "nothing is wrong with these files any more"
+    assert "\n".join(fault for by, fault in found.items() if by not in SQLITES_OWN) == ""
+    assert SQLITES_OWN.keys() - found.keys() == set(), "nothing is wrong with these"
 
 
 def test_all_that_the_sources_say_was_said(said: Said) -> None:

@@ -1,8 +1,8 @@
 """Words: the few in which the SQL of two engines differs. Everything else in the store is one text for all.
 
-A text holds a word's mark, which an f-string puts there (``f"… FROM observation {BY_RUN} WHERE …"``); a connection puts its
-engine's word in the place of it, once for each text. So a text is made without knowing who will read it, and one
-process may speak to two engines.
+A text holds a word's mark, which an f-string puts there (``f"… FROM observation {BY_RUN} WHERE …"``); a connection
+puts its engine's word in the place of it, once for each text. So a text is made without knowing who will read it, and
+one process may speak to two engines.
 """
 
 from __future__ import annotations
