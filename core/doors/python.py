@@ -25,7 +25,7 @@ from core.flows.restore import RestoreAnswer
 from core.flows.restore import restore as restore_backup
 from core.flows.reward import reward
 from core.flows.select import select
-from core.flows.settings import SettingAnswer, change
+from core.flows.settings import SettingAnswer, change, in_force
 from core.flows.undo import UndoAnswer, redo, undo
 from core.formats import Limits
 from core.records.arm import Arm, ArmType
@@ -388,7 +388,7 @@ class Learner:
     @property
     def settings(self) -> LearnerSettings:
         """Settings in force."""
-        return queries.frame(self.context).settings
+        return in_force(self.context)
 
     def posteriors(self) -> list[Posterior]:
         """What is believed of every arm, sorted by id."""

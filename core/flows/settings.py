@@ -23,6 +23,12 @@ class SettingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     before: object
 
 
+def in_force(context: Context) -> LearnerSettings:
+    """The learner's settings at this moment."""
+    with context.reading() as snapshot:
+        return snapshot.settings
+
+
 def change(context: Context, name: str, value: object) -> SettingAnswer:
     """Put a setting in force.
 

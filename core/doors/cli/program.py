@@ -150,7 +150,8 @@ def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Fu
         run.__signature__ = whole  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in whole.parameters.values()}
         shown = "\n".join(f"  armscope {example}" for example in examples)
-        return cast("Function", app.command(name, epilog=f"\b\nExamples:\n{shown}")(run))
+        named = name or function.__name__
+        return cast("Function", app.command(named, epilog=f"\b\nExamples:\n{shown}")(run))
 
     return registered
 

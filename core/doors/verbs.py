@@ -1,0 +1,409 @@
+"""Verbs: what can be asked of a learner, by name: the one table that every door reads.
+
+A verb is a name, the action that whoever asks must be allowed, the flow that does it, the fields that it is asked
+with, and what it does in one line. A door decodes what it was sent into the verb's ``input`` and calls it. What is
+done to the file beneath a context (doctor, restore, upgrade) and what needs a dashboard are commands and no verbs.
+
+>>> verb("note").action, verb("note").words
+('reward', 'Write a note about an arm; it moves no number.')
+>>> verb("note").decode({"arm": "tool:fs:Read", "text": "slow"})
+NoteInput(arm='tool:fs:Read', text='slow', key=None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from core.errors import ArmscopeError, InvalidInput
+from core.permissions import Action, authorise
+from core.records.arm import Arm, ArmType
+from core.records.observation import RewardOutcome
+from core.records.reset import Target
+from core.records.run import Phase, Run, Unit
+from core.records.view import View
+
+if TYPE_CHECKING:
+    from core.flows.context import Context
+
+ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a verb is asked with: the arguments of its flow that a caller elsewhere can give."""
+
+
+class Verb(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the table.
+
+    ``flow`` and ``document`` name functions as ``module:function``: they are imported when the verb is called, since
+    a command line must start without what it does not need. ``whole``: it is about all of the database, and no
+    learner in particular need be named. ``example`` is what a caller might send.
+    """
+
+    name: str
+    action: Action
+    flow: str
+    input: type[Input] = Input
+    words: str
+    example: Mapping[str, object] = {}
+    document: str = "core.doors.documents:plain"
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise InvalidInput(
+                f"The action of verb {self.name!r} must be one of {', '.join(ACTIONS)}, got {self.action!r}.",
+                next_step="Choose the one that whoever may call the verb is allowed; core/permissions.py has them.",
+            )
+
+    @property
+    def answer(self) -> object:
+        """The type of what its flow answers."""
+        return get_type_hints(self.function)["return"]
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """Its flow."""
+        found: Callable[..., Any] = resolve_name(self.flow)
+        return found
+
+    def decode(self, document: object) -> Input:
+        """What a program sent, as its input; raises `InvalidInput` for what it can't be."""
+        try:
+            return msgspec.convert(document, self.input, dec_hook=_path)
+        except msgspec.ValidationError as problem:
+            own = problem.__cause__
+            if isinstance(own, ArmscopeError):  # what our own records say needs no words around it
+                raise own from problem
+            fields = ", ".join(self.input.__struct_fields__) or "none"
+            raise InvalidInput(
+                f"What {self.name} is asked with must be an object with its fields ({fields}), got one of which "
+                f"this is wrong: {problem}.",
+                next_step=f"Send it like {msgspec.json.encode(self.example).decode()}; nothing was done.",
+            ) from problem
+
+    def call(self, context: Context, given: Input, **inner: object) -> Any:  # noqa: ANN401 - what its flow answers
+        """Do it at a context; ``inner`` are arguments that only this process can give, such as ``progress``.
+
+        Raises `Denied` where the role of whoever asks does not include the verb's action, and what the flow raises.
+        """
+        authorise(context.actor, self.action)
+        told = {name: getattr(given, name) for name in self.input.__struct_fields__}
+        return self.function(context, **told, **inner)
+
+    def told(self, context: Context, answer: object) -> object:
+        """What programs are told of an answer, ready for JSON."""
+        return resolve_name(self.document)(context, answer)
+
+
+def _path(kind: type, value: object) -> object:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
+
+
+# What they are asked with
+
+
+class PosteriorsInput(Input, frozen=True, kw_only=True):
+    view: View = View()
+
+
+class RunsInput(Input, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="How many, newest first.")] = 50
+
+
+class RunInput(Input, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(description="The run's uid or number.")]
+
+
+class CreateLearnerInput(Input, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(description="Make one of this name, empty.")]
+
+
+class RecordInput(Input, frozen=True, kw_only=True):
+    run: Run
+    ended_now: bool = False
+
+
+class ImportInput(Input, frozen=True, kw_only=True):
+    paths: Annotated[Sequence[Path], Meta(description="Files, folders and archives with transcripts.")]
+    format: Annotated[str | None, Meta(description="Instead of recognising it.")] = None
+    unit: Annotated[Unit | None, Meta(description="What counts as a run.")] = None
+    tools_file: Annotated[
+        Path | None, Meta(description="The tools that were offered, where the runs don't say.")
+    ] = None
+    phase: Annotated[Phase | None, Meta(description="For this import.")] = None
+
+
+class ExportInput(Input, frozen=True, kw_only=True):
+    target: Annotated[Path, Meta(description="A new file.")]
+    format: Annotated[
+        Literal["jsonl", "json", "csv"],
+        Meta(description="jsonl: our own lines; json, csv: OpenClaw's shape, for other programs."),
+    ] = "jsonl"
+
+
+class SelectInput(Input, frozen=True, kw_only=True):
+    arms: Annotated[Sequence[Arm] | None, Meta(description="Arms on offer; none: all known arms.")] = None
+    budget_tokens: Annotated[int | None, Meta(description="Tokens; 0 = unlimited.")] = None
+    k: Annotated[int | None, Meta(description="Arms at most; 0 = unlimited.")] = None
+
+
+class ChangeInput(Input, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(description="Which setting.")]
+    value: Annotated[Any, Meta(description="Its value.")]
+
+
+class RewardInput(Input, frozen=True, kw_only=True):
+    arm: Annotated[str, Meta(description="The arm's id, type:category:name.")]
+    value: Annotated[float | None, Meta(description="0 to 1; wins over the outcome.")] = None
+    outcome: Annotated[RewardOutcome | None, Meta(description="1, 0.5 or 0.")] = None
+    reason: Annotated[str | None, Meta(description="Why.")] = None
+    run: Annotated[str | None, Meta(description="The run it is about: uid or number.")] = None
+    correct: Annotated[bool, Meta(description="Replace that run's automatic reward.")] = False
+    key: Annotated[str | None, Meta(description="Idempotency key: the same act sent again counts once.")] = (
+        None
+    )
+    create: Annotated[bool, Meta(description="Make the arm if there is none.")] = False
+    seen: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class NoteInput(Input, frozen=True, kw_only=True):
+    arm: Annotated[str, Meta(description="The arm's id, type:category:name.")]
+    text: Annotated[str, Meta(description="What to keep about it, up to 2,000 characters.")]
+    key: Annotated[str | None, Meta(description="Idempotency key: the same act sent again counts once.")] = (
+        None
+    )
+
+
+class ResetInput(Input, frozen=True, kw_only=True):
+    arms: Annotated[Sequence[str], Meta(description="These arms.")] = ()
+    types: Annotated[Sequence[ArmType], Meta(description="All arms of these types.")] = ()
+    target: Annotated[Target, Meta(description="Beta(1, 1), or each own prior.")] = "uniform"
+    reason: Annotated[str | None, Meta(description="Why.")] = None
+
+
+class UndoInput(Input, frozen=True, kw_only=True):
+    act_id: Annotated[
+        str | None, Meta(description="Its id, like reward-12, reset-3, import-1, setting-2, note-1.")
+    ]
+
+
+class VerifyInput(Input, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(description="Differences to list.")] = 100
+
+
+class BackupInput(Input, frozen=True, kw_only=True):
+    target: Annotated[Path, Meta(description="A new file.")]
+
+
+# The table, in the order of the command line's help
+
+VERBS: Final = (
+    Verb(
+        name="status",
+        action="read",
+        flow="core.flows.queries:status",
+        words="Where the data are, and what they hold.",
+    ),
+    Verb(
+        name="learners",
+        action="read",
+        flow="core.flows.learners:learners",
+        words="Every learner of the database, or a new one.",
+        whole=True,
+    ),
+    Verb(
+        name="create_learner",
+        action="settings",
+        flow="core.flows.learners:create_learner",
+        input=CreateLearnerInput,
+        words="Make a learner, empty.",
+        example={"name": "support"},
+        document="core.doors.documents:one",
+        whole=True,
+    ),
+    Verb(
+        name="posteriors",
+        action="read",
+        flow="core.flows.queries:judged_posteriors",
+        input=PosteriorsInput,
+        words="What is believed of every arm, and what is to be said of it.",
+        example={"view": {"types": ["tool"]}},
+    ),
+    Verb(
+        name="arms",
+        action="read",
+        flow="core.flows.queries:judged_arms",
+        words="Every arm with its cost and prior, and what is to be said of it.",
+    ),
+    Verb(
+        name="runs",
+        action="read",
+        flow="core.flows.queries:runs",
+        input=RunsInput,
+        words="The latest runs.",
+        example={"limit": 10},
+        document="core.doors.documents:runs",
+    ),
+    Verb(
+        name="run",
+        action="read",
+        flow="core.flows.queries:run",
+        input=RunInput,
+        words="Why each arm was in a run's prompt or left out.",
+        example={"name": "request-1"},
+        document="core.doors.story:document",
+    ),
+    Verb(
+        name="import",
+        action="ingest",
+        flow="core.flows.importing:import_files",
+        input=ImportInput,
+        words="Read agent transcripts; again changes nothing.",
+        example={"paths": ["runs.jsonl"]},
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="record",
+        action="ingest",
+        flow="core.flows.learn:record",
+        input=RecordInput,
+        words="Record one run; again changes nothing.",
+        example={
+            "run": {
+                "uid": "request-2",
+                "inventory": {"kind": "declared", "arms": [{"key": "tool:web:search", "token_cost": 120}]},
+                "calls": [{"name": "search"}],
+            },
+            "ended_now": True,
+        },
+    ),
+    Verb(
+        name="export",
+        action="read",
+        flow="core.flows.export:export_file",
+        input=ExportInput,
+        words="Write everything into a new file.",
+        example={"target": "all.jsonl"},
+    ),
+    Verb(
+        name="export_bundle",
+        action="read",
+        flow="core.flows.bundle:export_bundle",
+        input=ExportInput,
+        words="Write everything into a new zip: the export, and whose, when, how much, hashes, settings.",
+        example={"target": "handover.zip"},
+    ),
+    Verb(
+        name="select",
+        action="select",
+        flow="core.flows.select:select",
+        input=SelectInput,
+        words="Choose the arms of the next prompt.",
+        example={"budget_tokens": 8000},
+    ),
+    Verb(
+        name="settings",
+        action="read",
+        flow="core.flows.settings:in_force",
+        words="List the settings, or change one.",
+    ),
+    Verb(
+        name="change",
+        action="settings",
+        flow="core.flows.settings:change",
+        input=ChangeInput,
+        words="Put a setting in force.",
+        example={"name": "baseline_rate", "value": 0.1},
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="reward",
+        action="reward",
+        flow="core.flows.reward:reward",
+        input=RewardInput,
+        words="Give a lagged reward by hand.",
+        example={"arm": "tool:web:search", "outcome": "partial", "reason": "half an answer"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="note",
+        action="reward",
+        flow="core.flows.note:note",
+        input=NoteInput,
+        words="Write a note about an arm; it moves no number.",
+        example={"arm": "tool:web:search", "text": "slow on Mondays"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="reset",
+        action="reset",
+        flow="core.flows.reset:reset",
+        input=ResetInput,
+        words="Start arms again; nothing is deleted.",
+        example={"types": ["tool"], "target": "prior", "reason": "detector repaired"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="undo",
+        action="undo_own",
+        flow="core.flows.undo:undo",
+        input=UndoInput,
+        words="Take a reward, reset, import, setting, note or undo back.",
+        example={"act_id": "reward-1"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="redo",
+        action="undo_own",
+        flow="core.flows.undo:redo",
+        input=UndoInput,
+        words="Let an undone act stand again.",
+        example={"act_id": "reward-2"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="verify",
+        action="read",
+        flow="core.flows.queries:verify",
+        input=VerifyInput,
+        words="Recompute every cache from the recorded facts, and compare.",
+        document="core.doors.documents:verification",
+        whole=True,
+    ),
+    Verb(
+        name="backup",
+        action="settings",
+        flow="core.flows.maintenance:backup",
+        input=BackupInput,
+        words="Copy the database as it is at this moment, while it is in use.",
+        example={"target": "copy.db"},
+        whole=True,
+    ),
+)
+
+_BY_NAME: Final = {one.name: one for one in VERBS}
+
+
+def find_verb(name: str) -> Verb | None:
+    """The verb of that name, None where there is none."""
+    return _BY_NAME.get(name)
+
+
+def verb(name: str) -> Verb:
+    """The verb of that name; raises `InvalidInput` where there is none."""
+    found = find_verb(name)
+    if found is None:
+        raise InvalidInput(
+            f"A verb must be one of {', '.join(_BY_NAME)}, got {name[:60]!r}.",
+            next_step="Call one of those; nothing was done.",
+        )
+    return found

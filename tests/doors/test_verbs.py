@@ -1,0 +1,213 @@
+"""The table of verbs: true to the flows, impossible without an action, and answered alike behind every door."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+import pytest
+
+from core.doors.cli import app, main
+from core.doors.python import Learner
+from core.doors.verbs import ACTIONS, VERBS, Input, Verb, verb
+from core.errors import Denied, InvalidArm, InvalidInput
+from core.flows.context import Context, open_context
+from core.records.actor import Actor
+from core.records.arm import Arm
+from core.settings import Settings
+from tests.doors.examples import ARM, example_world
+from tests.flows.world import START_MS
+
+SEED = 3
+
+INNER = {"progress", "waiting", "continuing", "names", "limits", "judged"}
+"""Arguments of flows that only the same process can give: no program elsewhere sends them."""
+
+SENT_AS: Mapping[Any, Any] = {Iterable[Path]: Sequence[Path], object: Any}
+"""What no JSON can be, by what is sent in its place."""
+
+LINES: Mapping[str, Sequence[str]] = {
+    "create_learner": ["learners", "--create", "support"],
+    "posteriors": ["posteriors", "--type", "tool"],
+    "export_bundle": ["export", "handover.zip", "--manifest"],
+    "select": ["select", "--budget", "8000", "--seed", str(SEED)],
+    "change": ["settings", "set", "baseline_rate", "0.1"],
+    "reset": ["reset", "--type", "tool", "--to", "prior", "--reason", "detector repaired", "--yes"],
+}
+"""Command lines of verbs whose options have other names than their fields; any other's follows from its example."""
+
+PYTHON: Mapping[str, Callable[[Learner], object]] = {
+    "record": lambda learner: learner.record(
+        "request-2", arms=[Arm(key=ARM, token_cost=120)], calls=["search"]
+    ),
+    "redo": lambda learner: learner.redo("reward-2"),
+}
+"""Verbs that no command has, as the Python door calls them."""
+
+
+def by_name(one: Verb) -> str:
+    return one.name
+
+
+def given(one: Verb) -> Input:
+    return one.decode(one.example)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder to copy."""
+    folder = tmp_path_factory.mktemp("verbs")
+    example_world(folder).store.close()
+    return folder
+
+
+class Doors:
+    """One verb behind several doors, each in a copy of the world, all at one moment."""
+
+    def __init__(self, world: Path, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self._world = world
+        self._folder = folder
+        self._patch = patch
+        patch.setenv("ARMSCOPE_DATABASE", "a.db")
+        patch.delenv("ARMSCOPE_LEARNER", raising=False)
+        patch.setattr(time, "time_ns", lambda: (START_MS + 1) * 1_000_000)
+
+    def afresh(self) -> None:
+        """Put a fresh copy at the one place, since answers name it."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.copytree(self._world, self._folder)
+        self._patch.chdir(self._folder)
+
+    def context(self) -> Context:
+        self.afresh()
+        return replace(open_context(Settings.from_environment(), create=False), entropy=lambda: SEED)
+
+
+@pytest.fixture
+def doors(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Doors:
+    return Doors(world, tmp_path / "here", monkeypatch)
+
+
+def line_of(one: Verb) -> list[str]:
+    """The command line of a verb's example: what must be said as arguments, the rest as options."""
+    if one.name in LINES:
+        return list(LINES[one.name])
+    said: list[str] = [one.name]
+    for field in msgspec.structs.fields(one.input):
+        value = one.example.get(field.name)
+        if value is not None:
+            words = [str(item) for item in value] if isinstance(value, list) else [str(value)]
+            said += words if field.required else [f"--{field.name}", *words]
+    return said
+
+
+def commands() -> set[str]:
+    return {str(one.name) for one in app.registered_commands}
+
+
+@pytest.mark.parametrize("one", VERBS, ids=by_name)
+def test_a_verb_is_answered_alike_behind_every_door(
+    one: Verb, doors: Doors, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context = doors.context()
+    answer = one.call(context, given(one))
+    document = json.loads(msgspec.json.encode(one.told(context, answer)))
+    context.store.close()
+    if one.name in PYTHON:
+        again = doors.context()
+        assert PYTHON[one.name](Learner(again)) == answer
+        again.store.close()
+        return
+    doors.afresh()
+    with pytest.raises(SystemExit) as ended:
+        main([*line_of(one), "--json"])
+    assert ended.value.code == 0
+    assert json.loads(capsys.readouterr().out) == document
+
+
+def test_every_verb_is_a_command_or_a_method() -> None:
+    assert {line_of(one)[0] for one in VERBS if one.name not in PYTHON} <= commands()
+    assert {one.name for one in VERBS} >= PYTHON.keys() | LINES.keys()
+
+
+@pytest.mark.parametrize("one", VERBS, ids=by_name)
+def test_an_input_is_what_its_flow_takes(one: Verb) -> None:
+    """The same names, types and defaults; left out is only what no program elsewhere can give."""
+    taken = dict(list(inspect.signature(one.function).parameters.items())[1:])
+    hints = get_type_hints(one.function)
+    fields = {field.name: field for field in msgspec.structs.fields(one.input)}
+    assert fields.keys() == taken.keys() - INNER
+    for name, field in fields.items():
+        parameter = taken[name]
+        assert field.required == (parameter.default is parameter.empty), name
+        if not field.required:
+            assert field.default == parameter.default, name
+        taken_type = hints[name]
+        assert get_type_hints(one.input)[name] == SENT_AS.get(taken_type, taken_type), name
+
+
+@pytest.mark.parametrize("one", VERBS, ids=by_name)
+def test_a_verb_says_what_it_does_and_what_it_answers(one: Verb) -> None:
+    assert one.words.endswith(".")
+    assert "\n" not in one.words
+    assert one.answer is not None
+    assert one.flow.startswith("core.flows.")
+
+
+def test_names_are_told_apart() -> None:
+    assert len({one.name for one in VERBS}) == len(VERBS)
+
+
+# A verb without an action is impossible
+
+
+def test_there_is_no_verb_without_an_action() -> None:
+    with pytest.raises(TypeError, match="action"):
+        Verb(name="x", flow="core.flows.queries:status", words="X.")  # type: ignore[call-arg]
+    for wrong in ("", "everything", None):
+        with pytest.raises(InvalidInput) as refused:
+            Verb(name="x", action=wrong, flow="core.flows.queries:status", words="X.")  # type: ignore[arg-type]
+        assert all(action in refused.value.problem for action in ACTIONS)
+
+
+def test_a_verb_asks_before_its_flow_is_even_looked_for(doors: Doors) -> None:
+    context = replace(doors.context(), actor=Actor(name="vi", role="viewer"))
+    nothing = Verb(name="x", action="reset", flow="core.flows.nowhere:nothing", words="X.")
+    with pytest.raises(Denied):
+        nothing.call(context, Input())
+    context.store.close()
+
+
+# What programs send
+
+
+def test_what_a_program_sends_is_checked_by_name_and_type() -> None:
+    note = verb("note")
+    for wrong in (
+        {"arm": ARM},
+        {"arm": ARM, "text": 3},
+        {"arm": ARM, "text": "x", "loud": True},
+        [ARM],
+        None,
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            note.decode(wrong)
+        assert "arm, text, key" in refused.value.problem
+        assert '"text":"slow on Mondays"' in refused.value.next_step
+    with pytest.raises(InvalidArm, match="type:category:name"):
+        verb("select").decode({"arms": [{"key": "search"}]})
+    with pytest.raises(InvalidInput, match="paths"):
+        verb("import").decode({"paths": [3]})
+
+
+def test_a_name_that_is_no_verb_is_told_what_there_is() -> None:
+    with pytest.raises(InvalidInput, match="status, learners") as refused:
+        verb("explode")
+    assert "'explode'" in refused.value.problem
