@@ -1,7 +1,7 @@
 """Documents: what a flow answered → what programs are told of it, the same JSON behind every door.
 
-A verb names the one it answers with; each takes the context and the flow's own answer. A run's is in `story`: its words
-need more than most commands do.
+A verb names the one it answers with; each takes the context and the flow's own answer. A run's is in `story`: its
+words need more than most commands do.
 """
 
 from __future__ import annotations
