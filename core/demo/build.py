@@ -163,8 +163,7 @@ def _nobody_at(path: Path) -> Iterator[None]:
     database = Database(path)
     with database.locked():
         if path.exists():
-            with database.writing():
-                pass
+            database.write(lambda _: None)
             database.close()
             if Path(f"{path}-wal").exists():
                 raise StoreBusy(

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from core.errors import UnknownLearner
 from core.flows.pace import USUAL, Pace
@@ -21,6 +21,7 @@ from core.store.staging import Part, Stage
 from core.store.store import Store
 from core.store.transaction import Snapshot, Transaction, unknown_learner
 
+_T = TypeVar("_T")
 _MOST_LISTED: Final = 10
 
 
@@ -63,25 +64,24 @@ class Context:
         """The same for another learner."""
         return replace(self, learner=learner, is_named=True)
 
-    @contextmanager
-    def writing(self, action: Action, *, create: bool = False) -> Iterator[Transaction]:
-        """Authorise, then one transaction. The default learner is made when first written to.
+    def write(self, action: Action, work: Callable[[Transaction], _T], *, create: bool = False) -> _T:
+        """Authorise, then one transaction: what ``work`` returns, once it is on disk. The default learner is made
+        when first written to.
 
+        ``work`` may be called again after a call that came to nothing (`Store.write` says what it has to bear), so
+        what all its calls have in common is drawn here, before the first: the time, and who a new learner is.
         Raises `UnknownLearner` where a learner would be made (``create``) beside another that nobody named.
         """
         self.permit(action, create=create)
         origin = self.identity() if create or self.learner == DEFAULT_LEARNER else None
-        with self.store.writing(
-            self.learner, actor=self.actor, now_ms=self.clock(), origin=origin, only=not self.is_named
-        ) as txn:
-            yield txn
+        return self.store.write(
+            self.learner, work, actor=self.actor, now_ms=self.clock(), origin=origin, only=not self.is_named
+        )
 
-    @contextmanager
-    def staging(self, stage: Stage) -> Iterator[Part]:
-        """One part of an import, into the learner or one that the import makes."""
+    def stage(self, stage: Stage, work: Callable[[Part], _T]) -> tuple[_T, Stage]:
+        """One part of an import, into the learner or one that the import makes, and the stage after it."""
         self.permit("ingest", create=True)
-        with self.store.staging(self.learner, stage, actor=self.actor) as part:
-            yield part
+        return self.store.stage(self.learner, stage, work, actor=self.actor)
 
     def permit(self, action: Action, *, create: bool = False) -> None:
         """Authorise, and refuse to make a learner (``create``) beside another that nobody named."""
@@ -89,15 +89,20 @@ class Context:
         if create and not self.is_named and self.learner != DEFAULT_LEARNER:
             raise _whose(self)
 
-    @contextmanager
-    def rehearsing(self, action: Action, *, create: bool = False) -> Iterator[Transaction]:
+    def rehearse(self, action: Action, work: Callable[[Transaction], _T], *, create: bool = False) -> _T:
         """A write of which nothing stays: an act is done by the code that does it, looked at, and taken back.
 
         Other writers wait meanwhile, as for any write.
         """
-        with suppress(_Rehearsed), self.writing(action, create=create) as txn:
-            yield txn
+        answers: list[_T] = []
+
+        def rehearsed(txn: Transaction) -> None:
+            answers.append(work(txn))
             raise _Rehearsed
+
+        with suppress(_Rehearsed):
+            self.write(action, rehearsed, create=create)
+        return answers[-1]
 
     @contextmanager
     def reading(self, action: Action = "read") -> Iterator[Snapshot]:

@@ -68,14 +68,17 @@ def record(context: Context, run: Run, *, ended_now: bool = False) -> RecordAnsw
     ``ended_now``: it ended when it was first sent, so that a caller who sends it again need not know when that
     was. Raises `Conflict` for a uid that stands for other content.
     """
-    with context.writing("ingest", create=True) as txn:
+
+    def work(txn: Transaction) -> RecordAnswer:
         return _record(txn, [_timed(txn, run) if ended_now else run])[0]
+
+    return context.write("ingest", work, create=True)
 
 
 def record_all(context: Context, runs: Sequence[Run]) -> list[RecordAnswer]:
     """Record many runs in one transaction: all of them or none."""
-    with context.writing("ingest", create=True) as txn:
-        return _record(txn, runs)
+    told = tuple(runs)  # which are told again if need be
+    return context.write("ingest", lambda txn: _record(txn, told), create=True)
 
 
 def _timed(txn: Transaction, run: Run) -> Run:

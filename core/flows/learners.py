@@ -11,6 +11,7 @@ from core.records.run import Phase
 from core.records.times import iso
 from core.settings import check_learner
 from core.store import reads
+from core.store.transaction import Transaction
 
 
 class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,13 +39,16 @@ def create_learner(context: Context, name: str) -> LearnerSummary:
     Raises `InvalidSetting` for a name that can't be one, `Conflict` for one that is taken.
     """
     fresh = context.of(check_learner(name.strip()))
-    with fresh.writing("settings", create=True) as txn:
+
+    def work(txn: Transaction) -> None:
         if not txn.created:
             raise Conflict(
                 f"A new learner's name must be free, got {fresh.learner!r}, which is there.",
                 next_step="Choose another name, or go to that learner.",
             )
         txn.audit("create", None, {"learner": fresh.learner})
+
+    fresh.write("settings", work, create=True)
     return _summary(context, fresh.learner)
 
 

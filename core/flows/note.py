@@ -9,6 +9,7 @@ from core.records.observation import check_request_key
 from core.store.notes import add_note, reply_to_note
 from core.store.reads import listed_arm
 from core.store.replies import keep_reply
+from core.store.transaction import Transaction
 
 
 def note(context: Context, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
@@ -19,7 +20,8 @@ def note(context: Context, arm: str, text: str, *, key: str | None = None) -> No
     """
     said = check_text(text)
     check_request_key(key)
-    with context.writing("reward") as txn:
+
+    def work(txn: Transaction) -> NoteAnswer:
         kept = None if key is None else repeated(txn, key, note_payload(arm, said), NoteAnswer)
         if kept is not None:
             return kept
@@ -32,3 +34,5 @@ def note(context: Context, arm: str, text: str, *, key: str | None = None) -> No
         if key is not None:
             keep_reply(txn, key, reply_to_note(number, arm, said))
         return answer
+
+    return context.write("reward", work)

@@ -15,7 +15,7 @@ from core.records.observation import check_reason
 from core.records.reset import Target
 from core.store.reads import arm_columns, hidden_arm_nos
 from core.store.resets import add_reset
-from core.store.transaction import Facts
+from core.store.transaction import Facts, Transaction
 
 
 class ResetAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +86,8 @@ def reset(
     """
     scope = Scope(arms=tuple(dict.fromkeys(arms)), types=tuple(dict.fromkeys(types)))
     _check(target, reason)
-    with context.writing("reset") as txn:
+
+    def work(txn: Transaction) -> ResetAnswer:
         keys = scope.keys(txn, arm_columns(txn))
         if not keys:
             raise NotApplicable(
@@ -111,6 +112,8 @@ def reset(
         return ResetAnswer(
             id=act, learner=context.learner, reset_count=len(keys), arm_ids=tuple(keys), to=target
         )
+
+    return context.write("reset", work)
 
 
 def _check(target: str, reason: str | None) -> None:

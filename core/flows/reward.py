@@ -57,19 +57,22 @@ def reward_all(context: Context, orders: Sequence[RewardOrder]) -> list[RewardAn
 
     A key that stands in the list twice is a repeat like any other.
     """
-    with context.writing("reward") as txn:
-        answers: dict[int, RewardAnswer] = {}
-        rest = list(range(len(orders)))
-        while rest:
-            first: dict[str, int] = {}
-            again = [
-                index
-                for index in rest
-                if (key := orders[index].key) is not None and first.setdefault(key, index) != index
-            ]
-            answers |= _answered(txn, orders, [index for index in rest if index not in set(again)])
-            rest = again
-        return [answers[index] for index in range(len(orders))]
+    return context.write("reward", lambda txn: _reward_all(txn, orders))
+
+
+def _reward_all(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
+    answers: dict[int, RewardAnswer] = {}
+    rest = list(range(len(orders)))
+    while rest:
+        first: dict[str, int] = {}
+        again = [
+            index
+            for index in rest
+            if (key := orders[index].key) is not None and first.setdefault(key, index) != index
+        ]
+        answers |= _answered(txn, orders, [index for index in rest if index not in set(again)])
+        rest = again
+    return [answers[index] for index in range(len(orders))]
 
 
 def _answered(

@@ -45,11 +45,14 @@ def change_all(
     ``seen`` is what the person had before their eyes: `Conflict` is raised where one of these settings has
     another value by now, so that nobody's choice is overwritten unseen.
     """
-    with context.writing("settings", create=True) as txn:
+
+    def work(txn: Transaction) -> list[SettingAnswer]:
         if seen is not None:
             _refuse_unseen(seen, txn.settings, changes)
         changed_all(txn.settings, changes)  # all are checked before the first is written
         return [_put(txn, name, value) for name, value in changes.items()]
+
+    return context.write("settings", work, create=True)
 
 
 def _refuse_unseen(seen: LearnerSettings, now: LearnerSettings, changes: Mapping[str, object]) -> None:

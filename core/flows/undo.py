@@ -31,8 +31,7 @@ def undo(context: Context, act_id: str | None) -> UndoAnswer:
     ``act_id`` None is what an import answers that told nothing new. Raises `UnknownAct`; reviewers may undo only
     what they did themselves.
     """
-    with context.writing("undo_own") as txn:
-        return undo_in(txn, context.actor, act_id)
+    return context.write("undo_own", lambda txn: undo_in(txn, context.actor, act_id))
 
 
 def undo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
@@ -51,8 +50,7 @@ def redo(context: Context, act_id: str | None) -> UndoAnswer:
 
     ``undone`` of the answer names the undo that was taken back (the act itself, where nothing was to do).
     """
-    with context.writing("undo_own") as txn:
-        return redo_in(txn, context.actor, act_id)
+    return context.write("undo_own", lambda txn: redo_in(txn, context.actor, act_id))
 
 
 def redo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:

@@ -15,7 +15,8 @@ settings and runs told meanwhile came before it, as if everything had been impor
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from secrets import randbits
 from typing import Final, Literal, NamedTuple
 
@@ -71,7 +72,10 @@ class Spoiled(Exception):
 
 @dataclass
 class Stage:
-    """What an importer remembers from part to part. ``continuing`` names the import that it goes on with."""
+    """What an importer remembers from part to part. ``continuing`` names the import that it goes on with.
+
+    Each part leaves another one, and the one before as it was: a part that comes to nothing is told again from there.
+    """
 
     continuing: str | None = None
     import_no: int = 0
@@ -81,6 +85,17 @@ class Stage:
     said: dict[int, tuple[Arm, int]] = field(default_factory=dict)
     inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
     newest: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def copy(self) -> Stage:
+        """The same, to be gone on with."""
+        return replace(
+            self,
+            arms=self.arms.copy(),
+            priors=self.priors.copy(),
+            said=self.said.copy(),
+            inventories=self.inventories.copy(),
+            newest=self.newest.copy(),
+        )
 
 
 class _Stretches(Epochs):
@@ -105,7 +120,7 @@ class Part(Transaction):
 
     def __init__(self, connection: Connection, name: str, stage: Stage, *, actor: Actor) -> None:
         super().__init__(connection, name, actor=actor, now_ms=0, origin="")
-        self._stage = stage
+        self.stage = stage = stage.copy()
         if stage.parts == 0:
             self._begin_stage()
         _check(self.staged, stage, stage.parts + 1)
@@ -114,11 +129,11 @@ class Part(Transaction):
         self.at(0)
 
     def _begin_stage(self) -> None:
-        known = None if self._stage.continuing is None else reopen_import(self, self._stage.continuing)
+        known = None if self.stage.continuing is None else reopen_import(self, self.stage.continuing)
         number = self.number("import") if known is None else known.number
         if self.staged == (0, 0, 1):  # else nobody has swept
             self.staged = Staged(number, self.revision + 1 + ROOM, 1 + randbits(_DRAWN_BITS))
-            self._stage.import_no, self._stage.parts = number, self.staged.parts - 1
+            self.stage.import_no, self.stage.parts = number, self.staged.parts - 1
 
     def at(self, stretch: int) -> None:
         """Tell what is between two resets of the import: so many of them come before."""
@@ -141,6 +156,7 @@ class Part(Transaction):
                 self.learner_id,
             ],
         )
+        self.stage.parts += 1
 
     def arm_nos(self, keys: Iterable[str]) -> dict[str, int]:
         """Numbers of the arms that exist, or will when the import stands, among ``keys``."""
@@ -168,7 +184,7 @@ class Part(Transaction):
             if arm.key not in found:
                 found[arm.key] = self._stage_arm(arm.key)
             if arm.prior is not None:
-                self._stage.priors.setdefault(arm.key, arm.prior)
+                self.stage.priors.setdefault(arm.key, arm.prior)
             if (arm.token_cost, arm.label) != (None, None):
                 self._say(found[arm.key], arm)
         return found
@@ -183,13 +199,13 @@ class Part(Transaction):
         return arm_no
 
     def _say(self, arm_no: int, arm: Arm) -> None:
-        earlier, _ = self._stage.said.get(arm_no, (arm, 0))
+        earlier, _ = self.stage.said.get(arm_no, (arm, 0))
         said = Arm(
             key=arm.key,
             token_cost=earlier.token_cost if arm.token_cost is None else arm.token_cost,
             label=earlier.label if arm.label is None else arm.label,
         )
-        self._stage.said[arm_no] = said, self.stretch or 0
+        self.stage.said[arm_no] = said, self.stretch or 0
 
     def current_epochs(self, arm_nos: Sequence[int]) -> list[int]:
         """The stretch, of each."""
@@ -491,8 +507,7 @@ def sweep(database: Database) -> None:
             _sweep_facts(database, learner_id, staged)
         for table, key in _TABLES.items():
             _clear(database, table, key, learner_id)
-        with database.writing() as connection:
-            _give_numbers_back(connection, learner_id)
+        database.write(partial(_give_numbers_back, learner_id=learner_id))
 
 
 _TABLES: Final = {
@@ -527,8 +542,12 @@ def _sweep_facts(database: Database, learner_id: int, staged: Staged) -> None:
             if not rows:
                 break
             last = rows[-1][0]
-            with database.writing() as connection:
-                _take_back(_Beyond(connection, learner_id, staged), [number for (number,) in rows])
+            run_nos = [number for (number,) in rows]
+            database.write(partial(_sweep_runs, learner_id=learner_id, staged=staged, run_nos=run_nos))
+
+
+def _sweep_runs(connection: Connection, *, learner_id: int, staged: Staged, run_nos: Sequence[int]) -> None:
+    _take_back(_Beyond(connection, learner_id, staged), run_nos)
 
 
 def _take_back(beyond: _Beyond, run_nos: Sequence[int]) -> None:
@@ -598,18 +617,16 @@ def _delete(beyond: _Beyond, table: str, column: str, numbers: Sequence[int]) ->
 
 
 def _clear(database: Database, table: str, key: str, learner_id: int) -> None:
-    while True:
-        with database.writing() as connection:
-            n_deleted = connection.run(
-                f"DELETE FROM {table} WHERE learner_id = ? AND ({key}) IN"
-                f" (SELECT {key} FROM {table} WHERE learner_id = ? LIMIT ?)",
-                [learner_id, learner_id, _PIECE_ROWS],
-            )
-        if n_deleted < _PIECE_ROWS:
-            return
+    piece = (
+        f"DELETE FROM {table} WHERE learner_id = ? AND ({key}) IN"
+        f" (SELECT {key} FROM {table} WHERE learner_id = ? LIMIT ?)"
+    )
+    values = [learner_id, learner_id, _PIECE_ROWS]
+    while database.write(lambda connection: connection.run(piece, values)) == _PIECE_ROWS:
+        pass
 
 
-def _give_numbers_back(connection: Connection, learner_id: int) -> None:
+def _give_numbers_back(connection: Connection, *, learner_id: int) -> None:
     """Numbers nobody has; a learner that was only to be made is none."""
     numbers = ", ".join(
         f'next_{name}_no = (SELECT coalesce(max({name}_no), 0) + 1 FROM "{name}" t'

@@ -1,6 +1,6 @@
 """Store: the promises that flows rely on.
 
-* Inside ``writing`` everything happens or nothing does; after it, it is on disk.
+* Of a ``write`` everything happens or nothing does; when it returns, it is on disk.
 * Writers of one database wait for each other; each sees what the one before wrote.
 * Inside ``reading`` everything is of one moment, and nothing can be changed.
 * What is read is records and arrays, never rows.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from core.errors import ArmscopeError, StoreDamaged, StoreError, StoreUnusable
 from core.records.actor import Actor
@@ -25,6 +25,8 @@ from core.store.failures import damaged
 from core.store.schema import prepare
 from core.store.staging import Part, Stage, sweep
 from core.store.transaction import Memory, Snapshot, Transaction
+
+_T = TypeVar("_T")
 
 _MAX_MEMORIES: Final = 8
 DAY_MS: Final = 24 * HOUR_MS
@@ -49,27 +51,47 @@ class Store:
     def path(self) -> Path:
         return self.database.path
 
-    @contextmanager
-    def writing(
-        self, learner: str, *, actor: Actor, now_ms: int, origin: str | None = None, only: bool = False
-    ) -> Iterator[Transaction]:
-        """One write to one learner; where there is none it is made with this origin, or `UnknownLearner` raised.
+    def write(
+        self,
+        learner: str,
+        work: Callable[[Transaction], _T],
+        *,
+        actor: Actor,
+        now_ms: int,
+        origin: str | None = None,
+        only: bool = False,
+    ) -> _T:
+        """One write to one learner: what ``work`` returns, once all it did is on disk.
 
-        With ``only`` it is made only where there is no other.
+        Where there is no such learner it is made with this origin, or `UnknownLearner` raised; with ``only`` it is
+        made only where there is no other.
+
+        ``work`` may be called more than once, each time in a transaction of its own, after what the call before it
+        did has been taken back: a connection can be lost, a commit refused. Its last call counts. So it changes
+        nothing but its transaction, uses nothing up (an iterator, an open file), and returns what is to be
+        remembered of it. What all calls have in common is given here: who acts, when, a new learner's origin.
+        SQLite calls it once, and tells whatever fails: there is nobody between it and the file.
         """
-        with self._told_apart(learner), self.database.writing() as connection:
+        memories: dict[str, Memory] = self.database.remembered
+
+        def act(connection: Connection) -> tuple[_T, Transaction]:
             self._look_over(connection, learner, now_ms)
-            memories: dict[str, Memory] = self.database.remembered
+            # Taken out, because the transaction changes it: another call has to read anew.
             memory = memories.pop(learner, None)
             txn = Transaction(
                 connection, learner, actor=actor, now_ms=now_ms, origin=origin, only=only, memory=memory
             )
-            yield txn
+            answer = work(txn)
             txn.finish()
+            return answer, txn
+
+        with self._told_apart(learner):
+            answer, txn = self.database.write(act)
         # Only now it is on disk: a write that fails leaves nothing behind.
         if len(memories) >= _MAX_MEMORIES:
             memories.clear()
         memories[learner] = txn.memory
+        return answer
 
     @contextmanager
     def importing(self, waiting: Callable[[], None] | None = None) -> Iterator[None]:
@@ -78,18 +100,25 @@ class Store:
             self.sweep()
             yield
 
-    @contextmanager
-    def staging(self, learner: str, stage: Stage, *, actor: Actor) -> Iterator[Part]:
-        """One part of an import, written and yet not there for anybody; only inside `importing`.
+    def stage(
+        self, learner: str, stage: Stage, work: Callable[[Part], _T], *, actor: Actor
+    ) -> tuple[_T, Stage]:
+        """One part of an import, written and yet not there for anybody: what ``work`` returns, and the stage after
+        it; only inside `importing`.
 
-        A learner that there is not will be made when the import is made to stand.
+        A learner that there is not will be made when the import is made to stand. ``work`` may be called more than
+        once, as that of `write`: so the stage before the part stays as it is.
         """
-        with self._told_apart(learner), self.database.writing() as connection:
+
+        def act(connection: Connection) -> tuple[_T, Stage]:
             self._look_over(connection, learner, self.database.looked_over_ms)
             part = Part(connection, learner, stage, actor=actor)
-            yield part
+            answer = work(part)
             part.finish()
-        stage.parts += 1
+            return answer, part.stage
+
+        with self._told_apart(learner):
+            return self.database.write(act)
 
     def sweep(self) -> None:
         """Remove what is staged, and what is left of it; only inside `importing`."""

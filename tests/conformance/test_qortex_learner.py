@@ -267,9 +267,8 @@ class Player:
         change(context, "priors", dict.fromkeys(ARM_TYPES, uniform))
         boost = round(config.get("seed_boost", SEED_BOOST) * MICRO)
         prior = Prior(alpha_micro=boost, beta_micro=MICRO)
-        with context.writing("ingest", create=True) as txn:
-            seeds = [Arm(key=_key(arm), prior=prior) for arm in config.get("seed_arms", ())]
-            txn.ensure_arms(seeds, declared=DECLARED)
+        seeds = [Arm(key=_key(arm), prior=prior) for arm in config.get("seed_arms", ())]
+        context.write("ingest", lambda txn: txn.ensure_arms(seeds, declared=DECLARED), create=True)
         return cls(context, path)
 
     def play(self, op: Op) -> Answer:

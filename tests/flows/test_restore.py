@@ -32,8 +32,7 @@ def context(tmp_path: Path) -> Context:
     record(context, run_of("r3"))
     reward(context, A, 1.0)
     reward(context, A, 0.5)
-    with context.of("other").writing("settings", create=True):
-        pass
+    context.of("other").write("settings", lambda _: None, create=True)
     record(context.of("other"), run_of("r1"))
     return context
 

@@ -69,10 +69,8 @@ def test_a_posterior_that_lost_a_reward_is_named(context: Context) -> None:
     """What `armscope verify` would find and nobody should wait for: a reward in the ledger and nowhere else."""
     for _ in range(3):
         reward(context, A, 1)
-    with context.writing("reward") as txn:
-        txn.connection.run(
-            "UPDATE posterior SET pulls = 1 WHERE arm_no = (SELECT arm_no FROM arm WHERE key = ?)", [A]
-        )
+    forgotten = "UPDATE posterior SET pulls = 1 WHERE arm_no = (SELECT arm_no FROM arm WHERE key = ?)"
+    context.write("reward", lambda txn: txn.connection.run(forgotten, [A]))
     (one,) = queries.unread(context).arms
     assert (one.arm, one.reason, one.n) == (A, "not_in_posterior", 2)
     assert not queries.verify(context).clean

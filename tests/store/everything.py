@@ -183,8 +183,8 @@ def _in_steps(
 
 def _use_up_the_room(context: Context) -> None:
     """As if there had been so many acts since an import in parts was begun."""
-    with context.store.database.writing() as link:
-        link.run("UPDATE learner SET revision = staged_revision - 1 WHERE staged_revision > 0")
+    used_up = "UPDATE learner SET revision = staged_revision - 1 WHERE staged_revision > 0"
+    context.store.database.write(lambda connection: connection.run(used_up))
     reset(context, arms=[B])
 
 

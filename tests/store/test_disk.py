@@ -25,6 +25,7 @@ from core.flows.reward import reward
 from core.store.engine.sqlite import Database
 from core.store.files import refuse_network
 from core.store.store import Store
+from core.store.transaction import Transaction
 from tests.flows.world import START_MS, context_at, empty_database, run_of
 from tests.store.child import answer, start
 from tests.store.worlds import lines_file, run_line
@@ -70,12 +71,11 @@ def test_a_thread_that_writes_too_long_is_no_reason_to_wait_forever(tmp_path: Pa
     context = impatient(tmp_path / "a.db")
     inside, done = threading.Event(), threading.Event()
 
-    def write_long() -> None:
-        with context.writing("ingest"):
-            inside.set()
-            done.wait(10)
+    def work(_: object) -> None:
+        inside.set()
+        done.wait(10)
 
-    writer = threading.Thread(target=write_long)
+    writer = threading.Thread(target=context.write, args=["ingest", work])
     writer.start()
     inside.wait(10)
     with pytest.raises(StoreBusy):
@@ -140,9 +140,11 @@ def test_what_fails_inside_a_transaction_is_not_told_as_a_lock(tmp_path: Path) -
 
 
 def _write_and_raise(context: Context, problem: BaseException) -> None:
-    with context.writing("ingest") as txn:
+    def work(txn: Transaction) -> None:
         txn.connection.run("UPDATE learner SET revision = 77")
         raise problem
+
+    context.write("ingest", work)
 
 
 # Permissions

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from core.errors import StoreUnusable
-from core.store.engine import Connection
+from core.store.engine import Connection, Row
 from core.store.engine.sqlite import Database
 from core.store.store import Store
 
@@ -27,8 +28,7 @@ def add_learner(link: Connection, name: str) -> None:
 def test_each_reader_has_a_moment_of_its_own(database: Database) -> None:
     with database.reading() as before:
         assert before.rows(N_LEARNERS) == [(0,)]
-        with database.writing() as link:
-            add_learner(link, "one")
+        database.write(partial(add_learner, name="one"))
         with database.reading() as after:
             assert after.rows(N_LEARNERS) == [(1,)]
         assert before.rows(N_LEARNERS) == [(0,)]
@@ -56,13 +56,11 @@ def test_what_fails_while_reading_harms_no_later_reader(database: Database) -> N
 
 
 def test_rows_left_unread_do_not_hold_the_moment(database: Database) -> None:
-    with database.writing() as link:
-        add_learner(link, "one")
-        add_learner(link, "two")
+    for name in ("one", "two"):
+        database.write(partial(add_learner, name=name))
     with database.reading() as link:
         assert next(link.each("SELECT name FROM learner ORDER BY name")) == ("one",)
-    with database.writing() as link:
-        add_learner(link, "three")
+    database.write(partial(add_learner, name="three"))
     with database.reading() as link:
         assert link.rows(N_LEARNERS) == [(3,)]
 
@@ -73,9 +71,8 @@ def test_a_reader_can_change_nothing(database: Database) -> None:
 
 
 def test_columns_are_the_rows_turned(database: Database) -> None:
-    with database.writing() as link:
-        for name in ("one", "two", "three"):
-            add_learner(link, name)
+    for name in ("one", "two", "three"):
+        database.write(partial(add_learner, name=name))
     with database.reading() as link:
         sql = "SELECT learner_id, name FROM learner WHERE learner_id > ? ORDER BY learner_id"
         assert link.columns(sql, [0]) == [list(column) for column in zip(*link.rows(sql, [0]), strict=True)]
@@ -84,7 +81,9 @@ def test_columns_are_the_rows_turned(database: Database) -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 128, 200])
 def test_any_number_of_rows_is_inserted_once(database: Database, n: int) -> None:
-    with database.writing() as link:
+    def work(link: Connection) -> list[Row]:
         flat = (value for number in range(n) for value in (number, 7, 5, -1))
         link.insert("outcome", ("run_no", "arm_no", "flags", "token_cost"), 1, flat)
-        assert link.rows("SELECT run_no FROM outcome ORDER BY 1") == [(number,) for number in range(n)]
+        return link.rows("SELECT run_no FROM outcome ORDER BY 1")
+
+    assert database.write(work) == [(number,) for number in range(n)]

@@ -64,7 +64,6 @@ def test_reads_of_one_run_or_arm_seek(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", WRITES)
 def test_taking_back_seeks(tmp_path: Path, name: str) -> None:
-    with lively_context(tmp_path).writing("reward") as txn:
-        found = ways(txn, lambda: WRITES[name](txn))
+    found = lively_context(tmp_path).write("reward", lambda txn: ways(txn, lambda: WRITES[name](txn)))
     assert found
     assert all("(learner_id=? AND " in step for step in found), found

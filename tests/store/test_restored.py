@@ -80,16 +80,13 @@ def test_two_learners_that_swapped_their_numbers_keep_their_arms(tmp_path: Path,
     first, second = (context_at(tmp_path / "a.db", learner=name) for name in ("default", "other"))
     record(first, run_of("r1", arms=["z"], calls=["z"]))
     maintenance.backup(first, tmp_path / "copy.db")
-    with second.writing("settings", create=True):
-        pass
-    with context_at(tmp_path / "a.db", learner="third").writing("settings", create=True):
-        pass
+    second.write("settings", lambda _: None, create=True)
+    context_at(tmp_path / "a.db", learner="third").write("settings", lambda _: None, create=True)
     record(second, run_of("r2", arms=["x"], calls=["x"]))
     restore(tmp_path / "copy.db", first.store.path)
     fresh = context_at(tmp_path / "a.db", learner="third")
     for name in ("third", "other"):  # the other way round
-        with fresh.of(name).writing("settings", create=True):
-            pass
+        fresh.of(name).write("settings", lambda _: None, create=True)
     record(fresh, run_of("r3", arms=["y"], calls=["y"]))
     record(fresh.of("other"), run_of("r3", arms=["y"], calls=["y"]))
     record(second, run_of("r4", arms=["x"], calls=["x"]))

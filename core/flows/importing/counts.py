@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from core.flows.importing.answer import (
@@ -39,6 +39,20 @@ class Counts:
     remarks: list[str] = field(default_factory=list)
     n_arms: int = 0
     no_user_text: bool = False
+
+    def copy(self) -> Counts:
+        """The same, to be counted on: telling a part counts into a copy, which is kept once the part is on disk."""
+        return replace(
+            self,
+            counts=self.counts.copy(),
+            units=self.units.copy(),
+            not_offered=self.not_offered.copy(),
+            rejected=self.rejected.copy(),
+            ignored=self.ignored.copy(),
+            next_steps=self.next_steps.copy(),
+            differences=self.differences.copy(),
+            remarks=self.remarks.copy(),
+        )
 
     def run(self, judged: Judged, told: Recorded) -> None:
         """Count a run that was added, by its verdict and by how it was known."""

@@ -128,9 +128,8 @@ def _import(
         if parts is not None:
             parts.write()
             yield
-        told = AtOnce(reading, first) if parts is None else parts
-        with context.writing("ingest", create=True) as txn:
-            return _act(txn, reading, told, opened, continuing)
+        told = AtOnce(first) if parts is None else parts
+        return context.write("ingest", lambda txn: _act(txn, reading, told, opened, continuing), create=True)
 
 
 def _act(
@@ -139,8 +138,8 @@ def _act(
     told.begin(txn)
     known = None if continuing is None else reopen_import(txn, continuing)
     number = begin_import(txn, told.import_no) if known is None else known.number
-    has_news = told.tell(txn, reading, number)
-    counts, sources = reading.counts, opened.sources
+    counts, sources = reading.counts.copy(), opened.sources
+    has_news = told.tell(txn, reading, counts, number)
     answer = counts.answer(number, sources)
     if not (answer.runs or answer.ledger or answer.empty or counts.n_arms):
         raise _nothing_in(answer)

@@ -17,9 +17,12 @@ from core.store.transaction import BY_IMPORT, Transaction
 
 def settings_after(context: Context, line: LearnerLine) -> LearnerSettings:
     """The settings that would be in force if a line were told now."""
-    with context.rehearsing("ingest", create=True) as txn:
+
+    def work(txn: Transaction) -> LearnerSettings:
         LedgerWriter(txn, begin_import(txn), Counts()).take(line)
         return txn.settings
+
+    return context.rehearse("ingest", work, create=True)
 
 
 class LedgerWriter:

@@ -28,11 +28,12 @@ _DECODER: Final = msgspec.msgpack.Decoder(Line)
 
 
 class Lines:
-    """Lines in their order: first all are added, then they are read, once.
+    """Lines in their order: first all are added, then they are read, as often as they are told.
 
     >>> from core.records.ledger_lines import ArmLine
     >>> lines = Lines()
     >>> lines.add(Line("a.jsonl", 1, ArmLine(key="tool:fs:Read")))
+    >>> lines.rewind()
     >>> list(lines.of(0)), [one.line.key for one in lines.of(1)]
     ([], ['tool:fs:Read'])
     >>> lines.close()
@@ -41,7 +42,6 @@ class Lines:
     def __init__(self) -> None:
         self._kept = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES, prefix="armscope-")  # noqa: SIM115 - until `of`
         self._next: Line | None = None
-        self._is_read = False
 
     def add(self, line: Line) -> None:
         """Keep a line; no stretch comes after a later one."""
@@ -54,12 +54,13 @@ class Lines:
                 next_step="Make room there, or name another folder in TMPDIR; nothing was recorded.",
             ) from problem
 
+    def rewind(self) -> None:
+        """Go back to the first line, once all are added."""
+        self._kept.seek(0)
+        self._next = self._read()
+
     def of(self, stretch: int) -> Iterator[Line]:
-        """The lines of a stretch; of each once, in their order."""
-        if not self._is_read:
-            self._is_read = True
-            self._kept.seek(0)
-            self._next = self._read()
+        """The lines of a stretch, if those of the stretches before it have been read."""
         while self._next is not None and self._next.stretch == stretch:
             yield self._next
             self._next = self._read()

@@ -84,12 +84,12 @@ class Reading:
         if by is not None and by != self._judging(settings):
             raise Spoiled
 
-    def compare(self, settings: LearnerSettings) -> None:
-        """Note which beliefs that files state are not what their runs lead to."""
+    def compare(self, settings: LearnerSettings, counts: Counts) -> None:
+        """Count which beliefs that files state are not what their runs lead to."""
         self._begin_comparison()
         for comparison in self._comparisons:
             for difference in comparison.differences(settings):
-                self.counts.differ(difference)
+                counts.differ(difference)
 
     def _judged(self, entry: Entry) -> Judged | None:
         if isinstance(entry, Run):

@@ -26,30 +26,32 @@ def by_stretch(read: Sequence[ReadRun]) -> Iterator[tuple[int, list[ReadRun]]]:
 
 
 class RunWriter:
-    """Tells runs of one import, and counts them; ``n_new`` are those that nobody had told."""
+    """Tells runs of one import, and counts them in ``counts``; ``n_new`` are those that nobody had told.
+
+    A source that is here in another unit is refused: its calls would count twice.
+    """
 
     def __init__(self, counts: Counts) -> None:
+        self.counts = counts
         self.n_new = 0
-        self._counts = counts
-        self._units = _OneUnit(counts)
-
-    def tell(self, txn: Transaction, read: Sequence[ReadRun], import_no: int) -> None:
-        """Put runs into the store."""
-        batch = [one.judged for one in self._units.admitted(txn, read)]
-        for judged, told in zip(batch, add_runs(txn, batch, import_no=import_no), strict=True):
-            self._counts.run(judged, told)
-            self.n_new += told == "new"
-
-
-class _OneUnit:
-    """Refuses sources that are here in another unit: their calls would count twice."""
-
-    def __init__(self, counts: Counts) -> None:
-        self._counts = counts
         self._refused: set[str] = set()
         self._accepted: set[str] = set()
 
-    def admitted(self, txn: Transaction, read: Sequence[ReadRun]) -> list[ReadRun]:
+    def going_on(self, counts: Counts) -> RunWriter:
+        """One that knows the same and counts in a copy: this one stays as it is, should it come to nothing."""
+        other = RunWriter(counts.copy())
+        other.n_new = self.n_new
+        other._refused, other._accepted = self._refused.copy(), self._accepted.copy()
+        return other
+
+    def tell(self, txn: Transaction, read: Sequence[ReadRun], import_no: int) -> None:
+        """Put runs into the store."""
+        batch = [one.judged for one in self._admitted(txn, read)]
+        for judged, told in zip(batch, add_runs(txn, batch, import_no=import_no), strict=True):
+            self.counts.run(judged, told)
+            self.n_new += told == "new"
+
+    def _admitted(self, txn: Transaction, read: Sequence[ReadRun]) -> list[ReadRun]:
         """The runs whose sources are not here in another unit."""
         return [one for one in read if self._admits(txn, one.judged.run, one.file)]
 
@@ -71,7 +73,7 @@ class _OneUnit:
             return
         unit = others[min(here)]
         self._refused.add(own)
-        self._counts.reject(
+        self.counts.reject(
             None,
             f"Record {run.source[:20] if run.source else run.uid} is here already by {unit}; by {run.unit} its calls"
             f" would count twice. Undo that import first, or use --unit {unit}.",

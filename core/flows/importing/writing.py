@@ -7,12 +7,13 @@ from contextlib import contextmanager, suppress
 
 from core.errors import ArmscopeError
 from core.flows.context import Context
+from core.flows.importing.counts import Counts
 from core.flows.importing.ledger import LedgerWriter
 from core.flows.importing.reading import Reading, ReadRun
 from core.flows.importing.runs import RunWriter, by_stretch
 from core.flows.pace import Pace
 from core.records.ledger_lines import LearnerLine
-from core.store.staging import Stage, Standing
+from core.store.staging import Part, Stage, Standing
 from core.store.transaction import Transaction
 
 Waiting = Callable[[], None]
@@ -24,25 +25,25 @@ class AtOnce:
 
     import_no: int | None = None
 
-    def __init__(self, reading: Reading, runs: Sequence[ReadRun]) -> None:
+    def __init__(self, runs: Sequence[ReadRun]) -> None:
         self._runs = runs
-        self._writer = RunWriter(reading.counts)
 
     def begin(self, txn: Transaction) -> None:
         """There is nothing to make stand."""
 
-    def tell(self, txn: Transaction, reading: Reading, import_no: int) -> bool:
+    def tell(self, txn: Transaction, reading: Reading, counts: Counts, import_no: int) -> bool:
         """Tell everything under this number; whether any of it is news."""
+        teller = RunWriter(counts)
         batches = by_stretch(self._runs)
         waiting = next(batches, None)
 
         def runs_of(stretch: int) -> None:
             nonlocal waiting
             while waiting is not None and waiting[0] == stretch:
-                self._writer.tell(txn, waiting[1], import_no)
+                teller.tell(txn, waiting[1], import_no)
                 waiting = next(batches, None)
 
-        _tell(txn, reading, import_no, runs_of)
+        _tell(txn, reading, counts, import_no, runs_of)
         return txn.has_news
 
 
@@ -51,6 +52,7 @@ class InParts:
 
     def __init__(self, context: Context, reading: Reading, continuing: str | None) -> None:
         self._context = context
+        self._reading = reading
         self._pace = context.pace
         self._writer = RunWriter(reading.counts)
         self._stage = Stage(continuing)
@@ -69,22 +71,28 @@ class InParts:
         """Write what waits as a part."""
         if not self._waiting:
             return
-        with self._context.staging(self._stage) as part:
-            since = self._pace.clock()
-            for stretch, runs in by_stretch(self._waiting):
-                part.at(stretch)
-                self._writer.tell(part, runs, part.staged.import_no)
+        (self._writer, since), self._stage = self._context.stage(self._stage, self._told)
+        self._reading.counts = self._writer.counts
         self._n_next = self._pace.next_part(len(self._waiting), self._pace.clock() - since)
         self._waiting = []
 
+    def _told(self, part: Part) -> tuple[RunWriter, float]:
+        """Tell what waits; whoever told it, and since when others wait."""
+        since = self._pace.clock()
+        teller = self._writer.going_on(self._reading.counts)
+        for stretch, runs in by_stretch(self._waiting):
+            part.at(stretch)
+            teller.tell(part, runs, part.staged.import_no)
+        return teller, since
+
     def begin(self, txn: Transaction) -> None:
-        """Begin to make the parts stand, before anything else is done in the act."""
+        """Begin, however often, to make the parts stand, before anything else is done in the act."""
         self._standing = Standing(txn, self._stage)
 
-    def tell(self, txn: Transaction, reading: Reading, import_no: int) -> bool:
+    def tell(self, txn: Transaction, reading: Reading, counts: Counts, import_no: int) -> bool:
         """Make all parts stand, and tell the rest; whether any of it is news."""
         standing = self._standing
-        _tell(txn, reading, import_no, lambda stretch: reading.counts.recount(standing.reach(stretch)))
+        _tell(txn, reading, counts, import_no, lambda stretch: counts.recount(standing.reach(stretch)))
         standing.finish()
         return txn.has_news or self._writer.n_new > standing.n_aside
 
@@ -94,19 +102,22 @@ class InParts:
         return self._stage.import_no
 
 
-def _tell(txn: Transaction, reading: Reading, import_no: int, runs_of: Callable[[int], None]) -> None:
+def _tell(
+    txn: Transaction, reading: Reading, counts: Counts, import_no: int, runs_of: Callable[[int], None]
+) -> None:
     """Stretch by stretch: its runs, then its lines."""
     reading.check(txn.settings, are_written=False)
-    lines = LedgerWriter(txn, import_no, reading.counts)
+    reading.lines.rewind()
+    lines = LedgerWriter(txn, import_no, counts)
     for stretch in range(reading.n_stretches):
         runs_of(stretch)
         for told in reading.lines.of(stretch):
-            reading.counts.file = told.file
+            counts.file = told.file
             lines.take(told.line)
             if isinstance(told.line, LearnerLine):
                 reading.check(txn.settings, are_written=True)
     lines.finish()
-    reading.compare(txn.settings)
+    reading.compare(txn.settings, counts)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from core.records.learner import LearnerSettings
 from core.statistics.summary import Summary, summarise
 from core.store import reads
 from core.store.settings import add_setting
+from core.store.transaction import Transaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +106,10 @@ def _rehearsed(
     context: Context, wanted: LearnerSettings, changes: Mapping[str, object]
 ) -> tuple[ArmColumns, LearnerSettings]:
     """Arms and settings as the change would leave them: a prior moves arms, a mode brings its seeds."""
-    with context.rehearsing("settings") as txn:
+
+    def work(txn: Transaction) -> tuple[ArmColumns, LearnerSettings]:
         for name in changes:
             add_setting(txn, name, getattr(wanted, name))
         return reads.arm_columns(txn), txn.settings
+
+    return context.rehearse("settings", work)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from core.columns import ArmColumns
 from core.flows.context import Context
 from core.flows.undo import redo_in, undo_in
+from core.records.learner import LearnerSettings
 from core.store import reads
+from core.store.transaction import Transaction
 
 SHOWN_ARMS = 10
 
@@ -42,29 +45,41 @@ def preview_undo(context: Context, act_id: str, *, again: bool = False) -> UndoP
 
     Raises what they would raise. It is done and taken back, so it takes as long as the act itself.
     """
-    with context.rehearsing("undo_own") as txn:
-        runs, columns, settings = reads.totals(txn).runs, reads.arm_columns(txn), txn.settings
+
+    def work(txn: Transaction) -> tuple[_State, _State]:
+        before = _state(txn)
         if again:
             redo_in(txn, context.actor, act_id)
         else:
             undo_in(txn, context.actor, act_id)
-        after, moved_settings = reads.arm_columns(txn), txn.settings
-        runs_after = reads.totals(txn).runs
-    moved = _moved(columns, after)
+        return before, _state(txn)
+
+    before, after = context.rehearse("undo_own", work)
+    moved = _moved(before.columns, after.columns)
     return UndoPreview(
         act=act_id,
         again=again,
-        n_runs=(runs, runs_after),
-        n_arms=(len(columns), len(after)),
-        n_pulls=(int(columns.pulls.sum()), int(after.pulls.sum())),
+        n_runs=(before.n_runs, after.n_runs),
+        n_arms=(len(before.columns), len(after.columns)),
+        n_pulls=(int(before.columns.pulls.sum()), int(after.columns.pulls.sum())),
         settings=tuple(
             name
-            for name in settings.__struct_fields__
-            if getattr(settings, name) != getattr(moved_settings, name)
+            for name in LearnerSettings.__struct_fields__
+            if getattr(before.settings, name) != getattr(after.settings, name)
         ),
         n_moved=len(moved),
         moved=tuple(moved[:SHOWN_ARMS]),
     )
+
+
+class _State(NamedTuple):
+    n_runs: int
+    columns: ArmColumns
+    settings: LearnerSettings
+
+
+def _state(txn: Transaction) -> _State:
+    return _State(reads.totals(txn).runs, reads.arm_columns(txn), txn.settings)
 
 
 def _moved(before: ArmColumns, after: ArmColumns) -> list[MovedArm]:

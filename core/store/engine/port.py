@@ -9,9 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 
 class Connection(ABC):
@@ -87,8 +88,8 @@ class Database(ABC):
 
     **Thread safety.** Every method may be called by any thread, at any time.
 
-    **What is on disk when.** When a block of `writing` has ended, all that was written in it is on disk: a loss of
-    power or of the process takes none of it away. A block that raises has written nothing. An error that is raised by
+    **What is on disk when.** When `write` has answered, all that was written in it is on disk: a loss of
+    power or of the process takes none of it away. Work that raises has written nothing. An error that is raised by
     the commit itself leaves one of the two, never a part.
 
     **What writers see.** Whoever writes waits for those who write already, and sees all that they wrote; after a time
@@ -107,8 +108,11 @@ class Database(ABC):
     """Whether anything was written since it was opened, be it that nobody could be told any more."""
 
     @abstractmethod
-    def writing(self) -> AbstractContextManager[Connection]:
-        """One write transaction: all of it is on disk after the block, or none of it."""
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """One write transaction: what ``work`` returns, once all it did is on disk; if it raises, none of it is.
+
+        ``work`` has to bear being called again after a call that came to nothing: see `core.store.store.Store.write`.
+        """
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:

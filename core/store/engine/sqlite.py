@@ -23,7 +23,7 @@ from sqlalchemy.pool import StaticPool
 
 from core.errors import StoreBusy
 from core.store.engine import port, words
-from core.store.engine.port import Row
+from core.store.engine.port import Row, T
 from core.store.failures import damaged, from_os, is_damage, translated
 from core.store.files import make_file, make_folder, refuse_network, sync_names
 from core.store.lock import WritersLock
@@ -173,14 +173,13 @@ class Database(port.Database):
         """When a writer last looked it over; 0 = never."""
         refuse_network(self.path)
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def write(self, work: Callable[[port.Connection], T]) -> T:
         with self.locked(), translated(self.path, "write"):
             driver = self._write_driver_at_path()
             driver.execute("BEGIN IMMEDIATE")
             is_ending = False
             try:
-                yield Connection(driver, self._seen)
+                answer = work(Connection(driver, self._seen))
                 is_ending = True
                 driver.execute("COMMIT")
             except BaseException:
@@ -191,6 +190,7 @@ class Database(port.Database):
             finally:
                 self.has_written |= is_ending
             self._checkpoint(driver)
+        return answer
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
