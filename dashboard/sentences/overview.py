@@ -60,11 +60,11 @@ def needs(n_things: int) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """One row of the attention list: a bold claim, its evidence, and the words of the link there."""
+    """One row of the attention list: a bold claim, its evidence, and the label of the link there."""
 
     claim: str
     evidence: str
-    link: str
+    label: str
 
 
 def attention(  # noqa: PLR0911 - one per kind

@@ -11,9 +11,10 @@ from core.flows.queries import ArmPath, Belief
 from core.records.arm import MICRO
 from dashboard import pages, queries, wording
 from dashboard.reading import reading
-from dashboard.widgets import address, navigation
+from dashboard.widgets import address
 from dashboard.widgets.arm import notes
 from dashboard.widgets.empty import command, empty, no_arms
+from dashboard.widgets.navigation import link
 from dashboard.widgets.words import chip, muted, section
 
 _NEAR: Final = 5
@@ -71,8 +72,8 @@ def _no_such_arm(name: str) -> None:
             kind = wording.type_of(key)
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 st.markdown(chip(kind), width="content")
-                navigation.link(pages.ARM, wording.literal(wording.short_name(key)), **{address.ARM: key})
-    navigation.link(pages.POSTERIORS, "All arms")
+                link(pages.ARM, wording.literal(wording.short_name(key)), **{address.ARM: key})
+    link(pages.POSTERIORS, "All arms")
 
 
 def head(known: Belief, place: int, seen: ArmPath) -> None:
@@ -87,9 +88,9 @@ def head(known: Belief, place: int, seen: ArmPath) -> None:
         st.markdown(muted_facts, width="content")
         st.space("stretch")
         if here.may("reward"):
-            navigation.link(pages.REWARDS, "Reward", **{address.REWARDS_ARM: key})
+            link(pages.REWARDS, "Reward", **{address.REWARDS_ARM: key})
         if here.may("reset"):
-            navigation.link(pages.RESET, "Reset", **address.reset([key]))
+            link(pages.RESET, "Reset", **address.reset([key]))
         if here.may("reward"):
             notes.write(key)
 

@@ -12,7 +12,8 @@ from core.statistics.overview import Overview
 from dashboard import pages, queries, wording
 from dashboard.pages import Page
 from dashboard.reading import reading
-from dashboard.widgets import address, navigation
+from dashboard.widgets import address
+from dashboard.widgets.navigation import link
 
 _AT: Final = "armscope tour"
 _MOST_ARMS: Final = 12
@@ -20,11 +21,11 @@ _MOST_ARMS: Final = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One thing to try; ``link`` is the label of the one to ``page`` with ``more`` in its address."""
+    """One thing to try; ``label`` is that of the link to ``page`` with ``more`` in its address."""
 
     words: str
     page: Page
-    link: str
+    label: str
     more: dict[str, str | Sequence[str]] = field(default_factory=dict)
 
 
@@ -52,7 +53,7 @@ def tour(page: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="first steps"):
         st.markdown(f":gray[First steps, {at} of {len(steps)}.] {step.words}", width="content")
         if page != step.page.name:
-            navigation.link(step.page, step.link, **step.more)
+            link(step.page, step.label, **step.more)
         st.space("stretch")
         if at > 1:
             st.button("Back", type="tertiary", key="tour back", on_click=_go, args=(at - 1,))
@@ -83,32 +84,35 @@ def _steps(seen: Overview) -> tuple[Step, ...]:
         Step(
             words="Read the sentence: what the agent gains, and how sure that is.",
             page=pages.OVERVIEW,
-            link="Overview",
+            label="Overview",
         ),
         Step(
-            words=f"Open {name}, which needs a look.", page=pages.ARM, link="The arm", more={address.ARM: arm}
+            words=f"Open {name}, which needs a look.",
+            page=pages.ARM,
+            label="The arm",
+            more={address.ARM: arm},
         ),
         Step(
             words=f"See what became of {name} in each run, and open one to read why.",
             page=pages.RUNS,
-            link="Its runs",
+            label="Its runs",
             more={address.RUNS_ARM: arm},
         ),
         Step(
             words="Judge it: choose an outcome and watch the effect before you send it.",
             page=pages.REWARDS,
-            link="Give a reward",
+            label="Give a reward",
             more={address.REWARDS_ARM: arm},
         ),
         Step(
             words=f"Start {repaired} again: the table shows what would change.",
             page=pages.RESET,
-            link="Reset",
+            label="Reset",
             more={**address.reset(arms)},
         ),
         Step(
             words="Take it back: **Undo** stands beside every act, and at the top of the page.",
             page=pages.OVERVIEW,
-            link="What changed",
+            label="What changed",
         ),
     )

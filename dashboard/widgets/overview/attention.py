@@ -21,7 +21,8 @@ from dashboard.figures.densities import MAX_CHOSEN
 from dashboard.figures.theme import Severity
 from dashboard.pages import Page
 from dashboard.reading import reading
-from dashboard.widgets import address, navigation
+from dashboard.widgets import address
+from dashboard.widgets.navigation import link
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.words import both_ends, small
 
@@ -100,7 +101,7 @@ def _row(item: Attention, place: int) -> None:
     ):
         st.markdown(icon, width="content")
         st.markdown(f"**{claim.claim}**  \n{small(claim.evidence)}", width="stretch")
-        _links(item, claim.link)
+        _links(item, claim.label)
 
 
 def _links(item: Attention, words: str) -> None:
@@ -108,12 +109,12 @@ def _links(item: Attention, words: str) -> None:
     page, shown = SEEN_ON[item.kind], item.arms[:MAX_CHOSEN]
     if item.kind == "poisoned":
         with st.container(width="content", gap=None):
-            navigation.link(pages.POSTERIORS, "Check evidence", **{address.POSTERIORS_ARMS: shown})
+            link(pages.POSTERIORS, "Check evidence", **{address.POSTERIORS_ARMS: shown})
             if reading().may("reset"):
-                navigation.link(pages.RESET, words, **address.reset(item.arms[:_MOST_IN_ADDRESS]))
+                link(pages.RESET, words, **address.reset(item.arms[:_MOST_IN_ADDRESS]))
     elif item.kind in {"drifting", "rival", "rising"} and item.count == 1:
-        navigation.link(pages.ARM, words, **{address.ARM: item.arms[0]})
+        link(pages.ARM, words, **{address.ARM: item.arms[0]})
     elif page == pages.POSTERIORS:
-        navigation.link(pages.POSTERIORS, words, **{address.POSTERIORS_ARMS: shown} if shown else {})
+        link(pages.POSTERIORS, words, **{address.POSTERIORS_ARMS: shown} if shown else {})
     elif not reading().presenting or page.is_presented:
-        navigation.link(page, words)
+        link(page, words)

@@ -11,8 +11,9 @@ from core.errors import UnknownRun
 from core.flows.queries import RunStory
 from dashboard import pages, queries, sentences, wording
 from dashboard.reading import reading
-from dashboard.widgets import address, navigation
+from dashboard.widgets import address
 from dashboard.widgets.empty import command, empty
+from dashboard.widgets.navigation import link
 from dashboard.widgets.tables import arm_name
 from dashboard.widgets.words import as_table, both_ends, chipped, gray, section
 
@@ -46,7 +47,7 @@ def _no_run(said: str, why: str, now: str) -> None:
         to_do="**Choose a run** on the page of runs, or list them.",
         shell=command("runs"),
     )
-    navigation.link(pages.RUNS, "All runs")
+    link(pages.RUNS, "All runs")
 
 
 def links(story: RunStory) -> None:
@@ -54,12 +55,10 @@ def links(story: RunStory) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         _step("Previous run", ":material/chevron_left:", story.older)
         _step("Next run", ":material/chevron_right:", story.newer)
-        navigation.link(pages.RUNS, "All runs")
+        link(pages.RUNS, "All runs")
         st.space("stretch")
         if reading().may("reward") and story.facts.standing and story.facts.outcome != "empty":
-            navigation.link(
-                pages.REWARDS, "Give a reward about this run", **{address.REWARDS_RUN: story.facts.uid}
-            )
+            link(pages.REWARDS, "Give a reward about this run", **{address.REWARDS_RUN: story.facts.uid})
 
 
 def _step(words: str, icon: str, run: str | None) -> None:
@@ -116,7 +115,7 @@ def by_hand(story: RunStory) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(chipped(arm), width="content")
             st.text(wording.plain(explained.ledger_row(row)), width="content")
-            navigation.link(pages.ARM, "Its ledger", **{address.ARM: arm})
+            link(pages.ARM, "Its ledger", **{address.ARM: arm})
 
 
 def excerpts(story: RunStory) -> None:
