@@ -25,6 +25,18 @@ _STRETCH: Final = 1_024
 def counted_cost(token_cost: Ints) -> Ints:
     """Tokens that count against the budget: an unknown cost counts as 0.
 
+    Parameters
+    ----------
+    token_cost : array of int, any shape
+        Tokens of each arm, 0 or more, or `UNKNOWN` (-1).
+
+    Returns
+    -------
+    array of int, same shape
+        Tokens, 0 or more.
+
+    Examples
+    --------
     >>> counted_cost(np.array([120, UNKNOWN])).tolist()
     [120, 0]
     """
@@ -34,6 +46,20 @@ def counted_cost(token_cost: Ints) -> Ints:
 def seed_places(keys: Sequence[str], seed_arms: Sequence[str]) -> Ints:
     """Places of the seeds among sorted ``keys``, ascending; seeds that are no arms yet are left out.
 
+    Parameters
+    ----------
+    keys : sequence of str
+        Ids of the arms, ascending.
+    seed_arms : sequence of str
+        Ids of the learner's seeds, in any order.
+
+    Returns
+    -------
+    array of int, shape (n_seeds,)
+        Places among ``keys``.
+
+    Examples
+    --------
     >>> seed_places(("tool:a:a", "tool:b:b", "tool:c:c"), ("tool:c:c", "tool:x:x", "tool:a:a")).tolist()
     [0, 2]
     """
@@ -51,6 +77,32 @@ def order_selected(
     draw, highest first. Equal draws stand in the order of their ids. With ``leading``, only so many from the
     front (or a few more) are put in order, which is much quicker where they are few.
 
+    Parameters
+    ----------
+    seeds : array of int, shape (n_seeds,)
+        Places of the seeds, ascending.
+    pulls : array of int, shape (n_arms,)
+        Observations of each arm, 0 or more.
+    draws : array of float, shape (n_arms,)
+        One draw from each posterior, in [0, 1].
+    min_pulls : int
+        Pulls under which an arm is under-explored, 0 or more.
+    leading : int, optional
+        How many places from the front must be in order; 0 is all of them.
+
+    Returns
+    -------
+    order : array of int, shape (n_ordered,)
+        Places of the arms in packing order, all of them without ``leading``.
+    n_under : int
+        How many follow the seeds because they are under-explored.
+
+    References
+    ----------
+    W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285): the draws.
+
+    Examples
+    --------
     >>> order, n_under = order_selected(np.array([1]), np.array([9, 9, 0, 9]), np.array([.2, .1, .3, .8]), 5)
     >>> order.tolist(), n_under
     ([1, 2, 3, 0], 1)
@@ -85,6 +137,20 @@ def _rising(value: Floats, n_needed: int) -> Ints:
 def order_baseline(seeds: Ints, shuffled: Ints) -> Ints:
     """Order of a baseline run: seeds by id, then the others as ``shuffled`` has them.
 
+    Parameters
+    ----------
+    seeds : array of int, shape (n_seeds,)
+        Places of the seeds, ascending.
+    shuffled : array of int, shape (n_arms,)
+        All places in random order.
+
+    Returns
+    -------
+    array of int, shape (n_arms,)
+        Places in packing order.
+
+    Examples
+    --------
     >>> order_baseline(np.array([1]), np.array([2, 1, 0])).tolist()
     [1, 2, 0]
     """
@@ -94,6 +160,24 @@ def order_baseline(seeds: Ints, shuffled: Ints) -> Ints:
 def fill(cost: Ints, n_seeds: int, budget_tokens: int, k: int) -> Bools:
     """Which arms go in; ``cost`` and the answer are in packing order, the first ``n_seeds`` being seeds.
 
+    Parameters
+    ----------
+    cost : array of int, shape (n_arms,)
+        Tokens of each arm in packing order, 0 or more.
+    n_seeds : int
+        How many from the front go in whether or not they fit.
+    budget_tokens : int
+        Tokens that may go in, seeds included; 0 is unlimited.
+    k : int
+        Arms that may go in, seeds included; 0 is unlimited.
+
+    Returns
+    -------
+    array of bool, shape (n_arms,)
+        Whether each goes in, in packing order.
+
+    Examples
+    --------
     >>> fill(np.array([5, 7, 4, 1, 1]), 1, 10, 0).tolist()
     [True, False, True, True, False]
     >>> fill(np.array([5, 7, 4, 1, 1]), 1, 0, 2).tolist()

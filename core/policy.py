@@ -3,7 +3,7 @@
 First the coin (baseline or selected), then the arms. Everything random comes from one generator whose seed is
 kept, so the same columns, settings and seed give the same selection, bit for bit (with the same NumPy: its
 streams are fixed within a version). The packing itself, on arrays, is `pack`; records for the door are made
-from its result by `selection_of`, because at 10,000 arms they cost more than the decision.
+from its result by `_selection_of`, because at 10,000 arms they cost more than the decision.
 
 - The coin is the first number drawn, whatever the rate. The passive phase draws nothing: everything goes in.
 - Baseline: seeds, then all others in random order, skipping what does not fit. ``k`` does not hold it back.
@@ -124,7 +124,28 @@ class Packed:
 def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> Packed:
     """Decide about every arm of ``columns`` (sorted by id, as the store hands them out).
 
-    Raises `InvalidInput` unless ``seed`` is a whole number from 0 to 2^128 - 1.
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm on offer, sorted by id.
+    settings : LearnerSettings
+        Phase, baseline rate, budget, k, min_pulls and seeds in force.
+    seed : int
+        Of the random generator, from 0 to 2^128 - 1; the same one decides the same.
+
+    Returns
+    -------
+    Packed
+        What went in, in which order, by which draws.
+
+    Raises
+    ------
+    InvalidInput
+        If ``seed`` is outside its range.
+
+    References
+    ----------
+    W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285).
     """
     rng = _generator(seed)
     if settings.phase == "passive":
@@ -196,6 +217,33 @@ def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revisio
 
     The guidance text is added by the flow that hands the selection out.
 
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm on offer, sorted by id.
+    settings : LearnerSettings
+        Settings in force.
+    seed : int
+        Of the random generator, from 0 to 2^128 - 1; the same one chooses the same.
+    revision : int, optional
+        The learner's when ``columns`` were read, 0 or more.
+
+    Returns
+    -------
+    Selection
+        One decision per arm in the order of their ranks, without guidance.
+
+    Raises
+    ------
+    InvalidInput
+        If ``seed`` is outside its range.
+
+    References
+    ----------
+    W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285).
+
+    Examples
+    --------
     >>> from core.columns import UNKNOWN
     >>> one, many = np.array([1_000_000, 3_000_000]), np.array([40, 60])
     >>> arms = ArmColumns(
@@ -208,10 +256,10 @@ def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revisio
     [('tool:fs:Read', 'seed'), ('file:workspace:a.md', 'budget')]
     """
     packed = pack(columns, settings, seed=seed)
-    return selection_of(packed, columns, settings, seed=seed, revision=revision)
+    return _selection_of(packed, columns, settings, seed=seed, revision=revision)
 
 
-def selection_of(
+def _selection_of(
     packed: Packed, columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int
 ) -> Selection:
     """The record of a packed selection, one decision per arm in the order of their ranks."""
@@ -234,6 +282,18 @@ def settings_hash(settings: LearnerSettings) -> str:
     Heeded: phase, baseline rate, budget, k, min_pulls and the seeds (not their order). Priors act through the
     columns.
 
+    Parameters
+    ----------
+    settings : LearnerSettings
+        Settings of a learner.
+
+    Returns
+    -------
+    str
+        The first 16 hexadecimal digits of a hash.
+
+    Examples
+    --------
     >>> settings_hash(LearnerSettings()) == settings_hash(LearnerSettings(meta_tools=()))
     True
     >>> settings_hash(LearnerSettings()) == settings_hash(LearnerSettings(k=3))

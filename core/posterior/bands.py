@@ -32,8 +32,23 @@ _BAND_OF: Final = np.searchsorted(_FLOORS, np.arange(BAND_FLOORS[-1] + 1), side=
 def band_index(pulls: Ints) -> Ints:
     """Place of each arm's band in `BANDS`, 0 (none) to 4 (very high).
 
-    Raises `InvalidInput` for a negative count.
+    Parameters
+    ----------
+    pulls : array of int, any shape
+        Observations of each arm, 0 or more.
 
+    Returns
+    -------
+    array of int, same shape
+        0 (none) to 4 (very high).
+
+    Raises
+    ------
+    InvalidInput
+        If a count is negative.
+
+    Examples
+    --------
     >>> band_index(np.array([0, 1, 4, 5, 19, 20, 49, 50])).tolist()
     [0, 1, 1, 2, 2, 3, 3, 4]
     """
@@ -48,6 +63,23 @@ def band_index(pulls: Ints) -> Ints:
 def pulls_to_next(pulls: Ints) -> Ints:
     """Pulls an arm still needs to reach the next band; 0 in the highest.
 
+    Parameters
+    ----------
+    pulls : array of int, any shape
+        Observations of each arm, 0 or more.
+
+    Returns
+    -------
+    array of int, same shape
+        Pulls, 0 or more.
+
+    Raises
+    ------
+    InvalidInput
+        If a count is negative.
+
+    Examples
+    --------
     >>> pulls_to_next(np.array([0, 1, 19, 20, 50, 99])).tolist()
     [1, 4, 1, 30, 0, 0]
     """
@@ -57,6 +89,18 @@ def pulls_to_next(pulls: Ints) -> Ints:
 def typical_width_below(band: Ints) -> Floats:
     """Width each band stays below as documented; infinite where no limit is.
 
+    Parameters
+    ----------
+    band : array of int, any shape
+        Places in `BANDS`, 0 to 4.
+
+    Returns
+    -------
+    array of float, same shape
+        Widths of 95 % intervals, in (0, 1] or infinite.
+
+    Examples
+    --------
     >>> typical_width_below(np.array([0, 1, 2, 4])).tolist()
     [inf, inf, 0.4, 0.08]
     """

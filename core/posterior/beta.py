@@ -36,6 +36,20 @@ _HIGHEST_DENSITY_STEPS: Final = 200
 def mean(alpha: ArrayLike, beta: ArrayLike) -> Floats:
     """Expected value, ``alpha / (alpha + beta)``.
 
+    Parameters
+    ----------
+    alpha : array_like of float, any shape
+        Successes and prior, above 0.
+    beta : array_like of float, any shape
+        Failures and prior, above 0.
+
+    Returns
+    -------
+    array of float, broadcast shape
+        In (0, 1).
+
+    Examples
+    --------
     >>> float(mean(3, 1))
     0.75
     """
@@ -46,6 +60,20 @@ def mean(alpha: ArrayLike, beta: ArrayLike) -> Floats:
 def variance(alpha: ArrayLike, beta: ArrayLike) -> Floats:
     """Variance, ``alpha beta / ((alpha + beta)^2 (alpha + beta + 1))``.
 
+    Parameters
+    ----------
+    alpha : array_like of float, any shape
+        Successes and prior, above 0.
+    beta : array_like of float, any shape
+        Failures and prior, above 0.
+
+    Returns
+    -------
+    array of float, broadcast shape
+        In [0, 1/4).
+
+    Examples
+    --------
     >>> float(variance(3, 1))
     0.0375
     """
@@ -57,6 +85,26 @@ def variance(alpha: ArrayLike, beta: ArrayLike) -> Floats:
 def density(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
     """Probability density at ``x``: 0 outside [0, 1], infinite at an end whose part is below 1.
 
+    Parameters
+    ----------
+    alpha : array_like of float, any shape
+        Successes and prior, above 0.
+    beta : array_like of float, any shape
+        Failures and prior, above 0.
+    x : array_like of float, any shape
+        Where to look.
+
+    Returns
+    -------
+    array of float, broadcast shape
+        0 or more.
+
+    References
+    ----------
+    C. Loader, *Fast and Accurate Computation of Binomial Probabilities*, 2000, as in `log_density`.
+
+    Examples
+    --------
     >>> density(2, 2, [0.0, 0.5, 1.0, 1.5]).tolist()
     [0.0, 1.5, 0.0, 0.0]
     """
@@ -69,9 +117,28 @@ def log_density(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
 
     The textbook sum ``(alpha - 1) log x + (beta - 1) log(1 - x) - log B(alpha, beta)`` cancels: at
     Beta(1e7, 1e7) its terms are 1e7 and the result is off by 1e-9. Here the sum is rearranged, after
-    C. Loader (*Fast and Accurate Computation of Binomial Probabilities*, 2000), into a deviance and Stirling
-    corrections, each small and positive.
+    Loader, into a deviance and Stirling corrections, each small and positive.
 
+    Parameters
+    ----------
+    alpha : array_like of float, any shape
+        Successes and prior, above 0.
+    beta : array_like of float, any shape
+        Failures and prior, above 0.
+    x : array_like of float, any shape
+        Where to look.
+
+    Returns
+    -------
+    array of float, broadcast shape
+        Natural logarithms.
+
+    References
+    ----------
+    C. Loader, *Fast and Accurate Computation of Binomial Probabilities*, 2000.
+
+    Examples
+    --------
     >>> float(log_density(2, 2, 0.5)) == math.log(1.5)
     True
     """
@@ -90,6 +157,22 @@ def log_density(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
 def cumulative(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
     """Probability of a value at or below ``x``.
 
+    Parameters
+    ----------
+    alpha : array_like of float, any shape
+        Successes and prior, above 0.
+    beta : array_like of float, any shape
+        Failures and prior, above 0.
+    x : array_like of float, any shape
+        Where to look; below 0 counts as 0, above 1 as 1.
+
+    Returns
+    -------
+    array of float, broadcast shape
+        Probabilities in [0, 1], by SciPy's `betainc`.
+
+    Examples
+    --------
     >>> float(cumulative(1, 1, 0.25))
     0.25
     """
@@ -99,6 +182,22 @@ def cumulative(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
 def quantile(alpha: ArrayLike, beta: ArrayLike, prob: ArrayLike) -> Floats:
     """The ``x`` below which lies the probability ``prob``.
 
+    Parameters
+    ----------
+    alpha : array_like of float, any shape
+        Successes and prior, above 0.
+    beta : array_like of float, any shape
+        Failures and prior, above 0.
+    prob : array_like of float, any shape
+        Probabilities in [0, 1].
+
+    Returns
+    -------
+    array of float, broadcast shape
+        In [0, 1], by SciPy's `betaincinv`.
+
+    Examples
+    --------
     >>> float(quantile(1, 1, 0.2))
     0.2
     """
@@ -112,8 +211,30 @@ def interval(alpha: ArrayLike, beta: ArrayLike, prob: float = 0.95) -> tuple[Flo
     """Exact equal-tailed credible interval: as much probability below it as above.
 
     Every different pair is inverted once, so 100,000 arms with small counts cost what 2,000 do.
-    Raises `InvalidInput` unless ``prob`` lies strictly between 0 and 1.
 
+    Parameters
+    ----------
+    alpha : array_like of float, any shape
+        Successes and prior, above 0.
+    beta : array_like of float, any shape
+        Failures and prior, above 0.
+    prob : float, optional
+        Probability that the interval holds, in (0, 1).
+
+    Returns
+    -------
+    lower : array of float, broadcast shape
+        In [0, 1].
+    upper : array of float, broadcast shape
+        In [0, 1], no less than the lower one.
+
+    Raises
+    ------
+    InvalidInput
+        Unless ``prob`` lies strictly between 0 and 1.
+
+    Examples
+    --------
     >>> lower, upper = interval(3, 1)
     >>> round(float(lower), 3), round(float(upper), 3)
     (0.292, 0.992)
@@ -164,6 +285,22 @@ class IntervalTable:
 def normal_interval(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats]:
     """The normal approximation that OpenClaw shows: mean ± 1.96 standard deviations, clamped to [0, 1].
 
+    Parameters
+    ----------
+    alpha : array_like of float, any shape
+        Successes and prior, above 0.
+    beta : array_like of float, any shape
+        Failures and prior, above 0.
+
+    Returns
+    -------
+    lower : array of float, broadcast shape
+        In [0, 1].
+    upper : array of float, broadcast shape
+        In [0, 1].
+
+    Examples
+    --------
     >>> lower, upper = normal_interval(3, 1)
     >>> round(float(lower), 3), float(upper)
     (0.37, 1.0)
@@ -178,8 +315,30 @@ def highest_density(alpha: ArrayLike, beta: ArrayLike, prob: float = 0.95) -> tu
     Interior ends have equal densities. A density that only falls or only rises gives an interval from 0 or up
     to 1. NaN where no such interval exists: Beta(1, 1), and parts both below 1, whose density is highest at
     both ends at once.
-    Raises `InvalidInput` unless ``prob`` lies strictly between 0 and 1.
 
+    Parameters
+    ----------
+    alpha : array_like of float, any shape
+        Successes and prior, above 0.
+    beta : array_like of float, any shape
+        Failures and prior, above 0.
+    prob : float, optional
+        Probability that the interval holds, in (0, 1).
+
+    Returns
+    -------
+    lower : array of float, broadcast shape
+        In [0, 1], or NaN.
+    upper : array of float, broadcast shape
+        In [0, 1], or NaN.
+
+    Raises
+    ------
+    InvalidInput
+        Unless ``prob`` lies strictly between 0 and 1.
+
+    Examples
+    --------
     >>> lower, upper = highest_density(3, 1)
     >>> round(float(lower), 3), float(upper)
     (0.368, 1.0)

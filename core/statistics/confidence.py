@@ -74,7 +74,22 @@ class Confidence:
 
 
 def confidence(columns: ArmColumns, summary: Summary, *, min_pulls: int = 5) -> Confidence:
-    """How much is known of the arms; ``summary`` is that of ``columns``."""
+    """How much is known of the arms; ``summary`` is that of ``columns``.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    summary : Summary of n_arms
+        What is believed of the same arms.
+    min_pulls : int, optional
+        Pulls under which an arm is under-explored, 0 or more.
+
+    Returns
+    -------
+    Confidence
+        Bands, widths and pulls that are missing, arm by arm.
+    """
     band, pulls = summary.band, columns.pulls
     to_next = pulls_to_next(pulls)
     # Without a pull nothing has been narrowed yet, so there is no typical width to be wider than.
@@ -107,6 +122,27 @@ def reference_curve(mean: float, *, up_to: int = 200, prob: float = 0.95) -> Ref
     The posterior is Beta(mean (n + 2), (1 - mean) (n + 2)): n pulls on top of a prior that weighs 2, like
     Beta(1, 1), with the mean held.
 
+    Parameters
+    ----------
+    mean : float
+        Posterior mean that is held, in (0, 1).
+    up_to : int, optional
+        Most pulls, 0 or more.
+    prob : float, optional
+        Probability that the interval holds, in (0, 1).
+
+    Returns
+    -------
+    ReferenceCurve
+        Limits and widths for 0, 1, ..., ``up_to`` pulls.
+
+    Raises
+    ------
+    InvalidInput
+        Unless ``prob`` lies strictly between 0 and 1.
+
+    Examples
+    --------
     >>> curve = reference_curve(0.5, up_to=50)
     >>> round(float(curve.width[0]), 2), round(float(curve.width[50]), 2)
     (0.95, 0.27)

@@ -35,7 +35,20 @@ class Convergence:
 
 
 def convergence(columns: ArmColumns, summary: Summary) -> Convergence:
-    """How far learning has come; ``summary`` is that of ``columns``."""
+    """How far learning has come; ``summary`` is that of ``columns``.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    summary : Summary of n_arms
+        What is believed of the same arms.
+
+    Returns
+    -------
+    Convergence
+        Arms and interval widths by band.
+    """
     n_arms = len(columns)
     counts = np.bincount(summary.band, minlength=len(BANDS))
     place = np.searchsorted(_PULLS_FROM, columns.pulls, side="right") - 1

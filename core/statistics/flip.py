@@ -92,6 +92,18 @@ def recorded(selection: Selection, *, k: int | None = None) -> Recorded:
     """A selection by rank; ``k`` is the limit that was in force, None where that isn't known.
 
     A limit that was reached is read off the record.
+
+    Parameters
+    ----------
+    selection : Selection
+        A selection that was handed out.
+    k : int or None, optional
+        Limit of arms in force, 0 for none; None where it isn't known.
+
+    Returns
+    -------
+    Recorded
+        Its decisions by rank, as arrays.
     """
     rows = sorted(selection.decisions, key=lambda decision: decision.rank)
     included = np.array([row.included for row in rows], dtype=np.bool_)
@@ -120,6 +132,18 @@ def recorded(selection: Selection, *, k: int | None = None) -> Recorded:
 def flips(made: Recorded) -> Flips | None:
     """What would have flipped each arm; None where the record doesn't replay, so that nothing can be said.
 
+    Parameters
+    ----------
+    made : Recorded
+        A selection by rank.
+
+    Returns
+    -------
+    Flips or None
+        Thresholds aligned with the ranks.
+
+    Examples
+    --------
     >>> from core.records.selection import Decision, Selection
     >>> rows = [("tool:fs:Read", True, "seed", 500, None), ("skill:a:main", True, "draw", 400, 0.8),
     ...         ("skill:b:main", False, "budget", 300, 0.7), ("skill:c:main", True, "draw", 100, 0.6)]

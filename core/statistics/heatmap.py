@@ -56,6 +56,26 @@ def chosen_rows(n_in: Ints, last_used: Ints, n_used: Ints, *, by: RowChoice, at_
 
     Ties go to those in more often, then to those used more often, then to the smaller id.
 
+    Parameters
+    ----------
+    n_in : array of int, shape (n_arms,)
+        Runs each arm was in, 0 or more.
+    last_used : array of int, shape (n_arms,)
+        When it was last referenced: the larger the later.
+    n_used : array of int, shape (n_arms,)
+        Runs that referenced it, 0 or more.
+    by : RowChoice
+        Which arms are wanted.
+    at_most : int
+        How many, 1 or more.
+
+    Returns
+    -------
+    array of int, shape (n_shown,)
+        Places of arms, in this order.
+
+    Examples
+    --------
     >>> n_in, last_used, n_used = np.array([9, 2, 9]), np.array([0, 49, 3]), np.array([1, 1, 4])
     >>> chosen_rows(n_in, last_used, n_used, by="most in", at_most=2).tolist()
     [2, 0]
@@ -69,6 +89,20 @@ def chosen_rows(n_in: Ints, last_used: Ints, n_used: Ints, *, by: RowChoice, at_
 def grouped(types: tuple[ArmType, ...], n_in: Ints) -> Ints:
     """Places of arms by type in its fixed order, within a type the most often in first.
 
+    Parameters
+    ----------
+    types : tuple of ArmType, n_arms long
+        Type of each arm.
+    n_in : array of int, shape (n_arms,)
+        Runs each was in, 0 or more.
+
+    Returns
+    -------
+    array of int, shape (n_arms,)
+        Places of arms.
+
+    Examples
+    --------
     >>> grouped(("file", "tool", "tool"), np.array([9, 1, 5])).tolist()
     [2, 1, 0]
     """
@@ -94,6 +128,36 @@ def heatmap(
     ``run`` and ``arm`` are places among ``run_nos`` and ``keys``, aligned with ``flags``; pairs that are not
     named are absent. The ``hand_*`` arrays say what people gave, the latest last.
 
+    Parameters
+    ----------
+    keys : tuple of str, n_arms long
+        Ids of the rows.
+    types : tuple of ArmType, n_arms long
+        Their types.
+    run_nos : tuple of int, n_runs long
+        Numbers of the columns' runs.
+    run : array of int, shape (n_pairs,)
+        Place of each pair's run.
+    arm : array of int, shape (n_pairs,)
+        Place of each pair's arm.
+    flags : array of int, shape (n_pairs,)
+        Bits `INCLUDED`, `OBSERVED` and `REFERENCED`.
+    hand_run : array of int, shape (n_given,)
+        Place of the run that a person's reward is for.
+    hand_arm : array of int, shape (n_given,)
+        Place of its arm.
+    hand_reward_micro : array of int, shape (n_given,)
+        The reward in millionths, 0 to 1,000,000.
+    n_rest : int, optional
+        Arms that are not shown.
+
+    Returns
+    -------
+    Heatmap
+        A state, and perhaps a reward by hand, for each cell.
+
+    Examples
+    --------
     >>> one = heatmap(("tool:a:a", "tool:a:b"), ("tool", "tool"), (7, 8), run=np.array([0, 1, 1]),
     ...     arm=np.array([0, 0, 1]), flags=np.array([7, 5, 0]), hand_run=np.array([1]),
     ...     hand_arm=np.array([0]), hand_reward_micro=np.array([500_000]))

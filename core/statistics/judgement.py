@@ -28,7 +28,22 @@ _NOT_OFFERED: Final = Chance(
 
 
 def alarms(columns: ArmColumns, changes: Changes, stale: Bools) -> dict[str, JudgementName]:
-    """What needs a look about arms, by arm; those without are missing."""
+    """What needs a look about arms, by arm; those without are missing.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    changes : Changes
+        Arms that changed, of the same moment.
+    stale : array of bool, shape (n_arms,)
+        Whether each is stale.
+
+    Returns
+    -------
+    dict of str to JudgementName
+        The name of what is wrong, by arm.
+    """
     found: dict[str, JudgementName] = {}
     never = never_referenced(columns)
     for place in np.flatnonzero(stale | never).tolist():
@@ -38,7 +53,22 @@ def alarms(columns: ArmColumns, changes: Changes, stale: Bools) -> dict[str, Jud
 
 
 def stale_arms(columns: ArmColumns, recent_inclusions: Ints, end_ms: int | None) -> Bools:
-    """Arms put in during the last days whose last observation is longer ago than that."""
+    """Arms put in during the last days whose last observation is longer ago than that.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    recent_inclusions : array of int, shape (n_arms,)
+        How often each was in a prompt during the last days, 0 or more.
+    end_ms : int or None
+        The latest time in the data, in ms since 1970; None where nothing is dated.
+
+    Returns
+    -------
+    array of bool, shape (n_arms,)
+        True where an arm is stale.
+    """
     if end_ms is None:
         return np.zeros(len(columns), dtype=np.bool_)
     last = columns.last_at_ms
@@ -46,7 +76,18 @@ def stale_arms(columns: ArmColumns, recent_inclusions: Ints, end_ms: int | None)
 
 
 def never_referenced(columns: ArmColumns) -> Bools:
-    """Arms that at least 20 observations never referenced."""
+    """Arms that at least 20 observations never referenced.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+
+    Returns
+    -------
+    array of bool, shape (n_arms,)
+        True where an arm never was.
+    """
     return np.asarray((columns.pulls >= ENOUGH_PULLS) & (columns.success_micro == 0))
 
 
@@ -63,6 +104,26 @@ def judge(
 
     ``changes`` and ``stale`` are of the same arms and moment, ``chances`` by arm. Titles, the list of what needs a
     look, tables, the report and the command line all say what this says.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    summary : Summary of n_arms
+        What is believed of the same arms.
+    seeds : frozenset of str
+        Ids of the seeds.
+    changes : Changes
+        Arms that changed.
+    stale : array of bool, shape (n_arms,)
+        Whether each is stale.
+    chances : mapping of str to Chance
+        Chances of inclusion; arms may be missing.
+
+    Returns
+    -------
+    tuple of Judgement, n_arms long
+        What is said of each arm.
     """
     alarmed = alarms(columns, changes, stale)
     shifts = {shift.arm: shift for shift in changes.shifts}

@@ -26,8 +26,30 @@ def pulls_to_width(alpha: Floats, beta: Floats, width: float, *, prob: float = 0
     nearly all mass sits at one end) and then only falls, so an interval that is too wide now has one place where
     it stops being so, and halving finds it. Exact: the answer's interval is narrow enough, that of one pull
     fewer is not.
-    Raises `InvalidInput` unless ``width`` is above 0 and at most 1.
 
+    Parameters
+    ----------
+    alpha : array of float, shape (n_arms,)
+        Successes and prior, above 0.
+    beta : array of float, shape (n_arms,)
+        Failures and prior, above 0.
+    width : float
+        Width wanted, in (0, 1].
+    prob : float, optional
+        Probability that the interval holds, in (0, 1).
+
+    Returns
+    -------
+    array of int, shape (n_arms,)
+        Pulls, 0 or more, or -1.
+
+    Raises
+    ------
+    InvalidInput
+        Unless ``width`` is above 0 and at most 1, and ``prob`` strictly between 0 and 1.
+
+    Examples
+    --------
     >>> pulls_to_width(np.array([1.0, 9.5, 400.0]), np.array([1.0, 0.5, 2.0]), 0.2).tolist()
     [93, 5, 0]
     """

@@ -67,6 +67,29 @@ def path(
     Of a day counts the epoch of the latest boundary (by revision) before its end; in it everything up to that
     day, and what has no day, which can't be said to have come later. So a day's belief equals the store's "as of" the
     day's end. Means come from whole numbers of millionths; the interval is the exact equal-tailed one.
+
+    Parameters
+    ----------
+    gathered : ArmDays
+        What one arm's observations add up to by epoch and day.
+    boundaries : sequence of Boundary
+        Standing resets of the arm, and its beginning, with their priors.
+    first_day : int
+        First day wanted, counted since 1970 UTC.
+    last_day : int
+        Last one.
+    prob : float, optional
+        Probability that the interval holds, in (0, 1).
+
+    Returns
+    -------
+    Path
+        A row for each day.
+
+    Raises
+    ------
+    InvalidInput
+        Unless ``prob`` lies strictly between 0 and 1.
     """
     days = np.arange(first_day, max(last_day, first_day - 1) + 1, dtype=np.int64)
     standing, base_alpha, base_beta = _standing(days, boundaries)

@@ -71,6 +71,18 @@ def summarise(columns: ArmColumns, *, earlier: Summary | None = None) -> Summary
 
     ``earlier``, a summary of the same arms, lends the rows whose posterior and pulls did not change, so that
     the cost follows what changed; one of other arms is ignored. The answer is the same with and without.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    earlier : Summary or None, optional
+        What was believed before.
+
+    Returns
+    -------
+    Summary
+        Alpha, beta, mean, variance, limits and band of each arm.
     """
     if earlier is not None and _same_arms(earlier.keys, columns.keys):
         known, rows = _patched(columns, earlier)

@@ -29,6 +29,20 @@ def doubted(found: Splits, row: int, sessions: ArmSessions) -> Floats:
 
     Where sessions of that time were not read, because there are too many, their variance stands for their orders.
     Days that are not sure even by the first are left as they are.
+
+    Parameters
+    ----------
+    found : Splits of n_suspects arms
+        What lies on both sides of each day.
+    row : int
+        The arm's row in ``found``.
+    sessions : ArmSessions
+        Sums by session of the suspects.
+
+    Returns
+    -------
+    array of float, shape (n_days,)
+        Probabilities in [0, 1].
     """
     prob: Floats = found.prob[row].copy()
     hot = np.flatnonzero(prob * found.n_tested[row] <= FALSE_ALARM)

@@ -29,6 +29,22 @@ def rivals(shift: Shift, joined: JoinedArms) -> tuple[str, ...]:
     Where at least 10 runs went without a newcomer since, the older arm must have kept its mean in these and have a
     lower one beside the newcomer (Fisher's exact test). Otherwise both must be used in the same run less often than
     two that know nothing of each other; or the newcomer is used as often as the older arm was, and that not at all.
+
+    Parameters
+    ----------
+    shift : Shift
+        An arm's fall.
+    joined : JoinedArms
+        How often it and each other arm were in the same runs since.
+
+    Returns
+    -------
+    tuple of str
+        Ids of arms.
+
+    References
+    ----------
+    R. A. Fisher, *Statistical Methods for Research Workers*, 1934, section 21.02: the exact test.
     """
     took = [place for place in range(len(joined.keys)) if shift.fell and _took(shift, joined, place)]
     took.sort(key=lambda place: -int(joined.n_joined_used[place] - joined.n_both_used[place]))

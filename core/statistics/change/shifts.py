@@ -19,6 +19,26 @@ def shifts(columns: ArmColumns, found: Splits, sessions: ArmSessions) -> tuple[S
     names an arm that did not change. The day said is, of those that are sure, the one with the largest likelihood
     ratio.
 
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    found : Splits
+        What `splits` says of the same columns.
+    sessions : ArmSessions
+        Sums by session of the arms that ``found.suspects`` names.
+
+    Returns
+    -------
+    tuple of Shift
+        One for each arm that changed.
+
+    References
+    ----------
+    S. Holm, *Scand. J. Stat.* 6, 1979, 65-70.
+
+    Examples
+    --------
     >>> from core.columns import RecentDays
     >>> from core.statistics.change import splits
     >>> def ints(*values: int) -> Ints:

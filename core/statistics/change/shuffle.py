@@ -25,11 +25,33 @@ def chance_of_sum(value: Floats, count: Ints, n_drawn: Ints, at_least: Floats) -
 
     The population holds each of ``value`` (at least two different ones) ``count`` times. ``n_drawn`` (above 0 and
     below the size of the population) and ``at_least`` have one entry for each question. The double saddlepoint
-    approximation of I. M. Skovgaard (*J. Appl. Probab.* 24, 1987, 875-887) for the conditional distribution that
-    sampling without replacement is (J. Robinson, *J. R. Stat. Soc. B* 44, 1982, 91-101); its relative error is a
-    few percent in tails where counting orders would take millions. 1 at or below the expected sum. Asked for half a
-    step less, where sums have steps, it is on the safe side, by a half at most.
+    approximation of Skovgaard for the conditional distribution that sampling without replacement is; its relative
+    error is a few percent in tails where counting orders would take millions. 1 at or below the expected sum. Asked
+    for half a step less, where sums have steps, it is on the safe side, by a half at most.
 
+    Parameters
+    ----------
+    value : array of float, shape (n_values,)
+        Different values of the population.
+    count : array of int, shape (n_values,)
+        How often it holds each, 1 or more.
+    n_drawn : array of int, shape (n_asked,)
+        How many are drawn.
+    at_least : array of float, shape (n_asked,)
+        Sums asked for.
+
+    Returns
+    -------
+    array of float, shape (n_asked,)
+        Probabilities in [0, 1].
+
+    References
+    ----------
+    * I. M. Skovgaard, *J. Appl. Probab.* 24, 1987, 875-887: the approximation.
+    * J. Robinson, *J. R. Stat. Soc. B* 44, 1982, 91-101: its use for sampling without replacement.
+
+    Examples
+    --------
     >>> from scipy.stats import hypergeom
     >>> found = chance_of_sum(np.array([0.0, 1.0]), np.array([700, 300]), np.array([100]), np.array([59.5]))
     >>> f"{found[0]:.1e}", f"{hypergeom.sf(59, 1_000, 300, 100):.1e}"

@@ -79,8 +79,24 @@ def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
 
     Given how many observations lie on both sides of a day and how many of all were successes, every order of them
     is equally likely if nothing changed, so the successes since then are hypergeometric: Fisher's exact test,
-    doubled for either direction (R. A. Fisher, *Statistical Methods for Research Workers*, 1934, section 21.02).
+    doubled for either direction.
     Fractional sums are rounded against a change.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    sums : RecentDays
+        Sums by arm and day, aligned with the columns by their places.
+
+    Returns
+    -------
+    Splits
+        A row for each arm observed in these days, a column for each of them.
+
+    References
+    ----------
+    R. A. Fisher, *Statistical Methods for Research Workers*, 1934, section 21.02.
     """
     dated = sums.day != UNKNOWN
     end = int(sums.day.max(initial=UNKNOWN))
@@ -129,7 +145,20 @@ def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
 
 
 def least_prob(found: Splits, prob: Floats) -> Floats:
-    """Of each arm the least chance of any of its days, times their number (Bonferroni): days of one arm overlap."""
+    """Of each arm the least chance of any of its days, times their number (Bonferroni): days of one arm overlap.
+
+    Parameters
+    ----------
+    found : Splits of n_arms
+        What was tested.
+    prob : array of float, shape (n_arms, n_days)
+        Chances in [0, 1].
+
+    Returns
+    -------
+    array of float, shape (n_arms,)
+        Chances in [0, 1].
+    """
     least = prob.min(axis=1, initial=1)
     return np.where(found.n_tested > 0, np.minimum(least * found.n_tested, 1), 1.0)
 
@@ -137,10 +166,27 @@ def least_prob(found: Splits, prob: Floats) -> Floats:
 def named(prob: Floats, *, false_alarm: float = FALSE_ALARM) -> Ints:
     """Which of several arms changed, at most so often any of those that did not: S. Holm's procedure.
 
-    It holds however the arms depend on each other, and however many of them did change (*Scand. J. Stat.* 6,
-    1979, 65-70); a bound on the share of false names among the named (Benjamini and Yekutieli) would not be one
-    on looks with a false name.
+    It holds however the arms depend on each other, and however many of them did change; a bound on the share of false
+    names among the named (Benjamini and Yekutieli) would not be one on looks with a false name.
 
+    Parameters
+    ----------
+    prob : array of float, shape (n_arms,)
+        Each arm's chance if it did not change, in [0, 1].
+    false_alarm : float, optional
+        Share of looks in which any unchanged arm may be named, in (0, 1).
+
+    Returns
+    -------
+    array of int, shape (n_named,)
+        Their places, ascending.
+
+    References
+    ----------
+    S. Holm, *Scand. J. Stat.* 6, 1979, 65-70.
+
+    Examples
+    --------
     >>> named(np.array([0.5, 0.003, 0.002, 0.02])).tolist()
     [1, 2]
     """
@@ -155,7 +201,24 @@ def _share(good: Floats, n: Floats) -> Floats:
 
 
 def likelihood_ratio(good_after: Floats, n_after: Floats, good_before: Floats, n_before: Floats) -> Floats:
-    """Twice the log of how much likelier two means make the observations than one mean."""
+    """Twice the log of how much likelier two means make the observations than one mean.
+
+    Parameters
+    ----------
+    good_after : array of float, any shape
+        Successes since a day.
+    n_after : array of float, same shape
+        Observations since then.
+    good_before : array of float, same shape
+        Successes before it.
+    n_before : array of float, same shape
+        Observations before it.
+
+    Returns
+    -------
+    array of float, same shape
+        0 or more but for rounding; 0 where both means are equal.
+    """
 
     def log_likelihood(good: Floats, n: Floats) -> Floats:
         bad = np.maximum(n - good, 0)
@@ -167,7 +230,28 @@ def likelihood_ratio(good_after: Floats, n_after: Floats, good_before: Floats, n
 
 
 def apart_by_chance(good_after: Floats, n_after: Floats, good_before: Floats, n_before: Floats) -> Floats:
-    """Chance of so few successes after the day, or of so few failures where those became fewer; doubled."""
+    """Chance of so few successes after the day, or of so few failures where those became fewer; doubled.
+
+    Parameters
+    ----------
+    good_after : array of float, any shape
+        Successes since a day.
+    n_after : array of float, same shape
+        Observations since then.
+    good_before : array of float, same shape
+        Successes before it.
+    n_before : array of float, same shape
+        Observations before it.
+
+    Returns
+    -------
+    array of float, same shape
+        Probabilities in [0, 1].
+
+    References
+    ----------
+    R. A. Fisher, *Statistical Methods for Research Workers*, 1934, section 21.02: the exact test.
+    """
     is_fall = good_after * n_before < good_before * n_after
     few_after = np.where(is_fall, good_after, n_after - good_after)
     few_before = np.where(is_fall, good_before, n_before - good_before)

@@ -43,6 +43,18 @@ def gone(shift: Shift, hours: ArmHours) -> Shift:
     ``hours`` are the arm's since it fell. Of the hours since which it did, and for sure less than between the fall
     and then (Fisher's exact test, all of them together), it is the one with the largest likelihood ratio: of a break
     in the middle of a day, the healthy half would hide it.
+
+    Parameters
+    ----------
+    shift : Shift
+        An arm's change.
+    hours : ArmHours
+        Sums of the arm by hour.
+
+    Returns
+    -------
+    Shift
+        The one given, where there is no such hour.
     """
     inside = hours.hour * HOUR_MS >= shift.since_ms
     good, n = _since(hours.success_micro[inside]), _since((hours.success_micro + hours.failure_micro)[inside])
@@ -69,7 +81,22 @@ def gone(shift: Shift, hours: ArmHours) -> Shift:
 
 
 def together(shifts: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> tuple[Poisoned, ...]:
-    """Arms of one type whose falls to nothing lie close to one another, the largest group first."""
+    """Arms of one type whose falls to nothing lie close to one another, the largest group first.
+
+    Parameters
+    ----------
+    shifts : sequence of Shift
+        All arms that changed.
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    hours : ArmHours
+        Sums by hour of the arms that fell.
+
+    Returns
+    -------
+    tuple of Poisoned
+        One for each group.
+    """
     lost = sorted(
         (shift for shift in shifts if shift.to_nothing),
         key=lambda shift: (arm_type(shift.arm), shift.since_ms, shift.arm),

@@ -146,6 +146,29 @@ def inclusion_chances(
     again, as often as that asks for, so that an arm few runs offer is told as well as any; 4,096 runs of one set and
     two million draws are the end. An error is 0 where the outcome does not depend on chance, and never 0 merely
     because all simulations agreed.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    settings : LearnerSettings
+        Phase, baseline rate, budget, k, min_pulls and seeds of the next run.
+    seed : int
+        Of the random generator, 0 or more; the same one gives the same chances.
+    candidates : CandidateSets or None, optional
+        The arms that recent runs offered; None stands for every arm.
+    standard_error : float, optional
+        The largest that is wanted, above 0.
+
+    Returns
+    -------
+    Chances
+        Probabilities with their standard errors, aligned with the columns.
+
+    References
+    ----------
+    W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285): the selection that is
+    simulated.
     """
     sets = CandidateSets.everything(len(columns)) if candidates is None else candidates
     rate = settings.baseline_rate

@@ -117,6 +117,26 @@ def attention(
     """What needs a look; ``recent`` counts how often each arm was in lately (None = ever).
 
     Of arms it says what `core.statistics.judgement` judges them to be.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    usage : UsageColumns
+        Runs added up by time, class, model and channel.
+    saved : Savings
+        What selection saves, of the same usage.
+    settings : LearnerSettings
+        Settings in force.
+    recent : array of int of shape (n_arms,), or None
+        How often each arm was in a prompt lately; None: ever.
+    happened : Happened
+        What only the store knows: arms that changed, lines rejected, the time.
+
+    Returns
+    -------
+    tuple of Attention
+        The most pressing first.
     """
     included = columns.inclusions if recent is None else recent
     changed = happened.changes.among(columns.places)
@@ -294,7 +314,20 @@ def _keys(columns: ArmColumns, places: Ints) -> tuple[str, ...]:
 
 
 def data_end_ms(columns: ArmColumns, usage: UsageColumns) -> int | None:
-    """The latest time in the data; None when nothing is dated."""
+    """The latest time in the data; None when nothing is dated.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    usage : UsageColumns
+        Runs added up by time, class, model and channel.
+
+    Returns
+    -------
+    int or None
+        Milliseconds since 1970.
+    """
     ends = [
         int(usage.hour.max(initial=UNKNOWN)) * HOUR_MS,
         int(columns.last_at_ms.max(initial=UNKNOWN)),

@@ -54,7 +54,26 @@ def key_figures(
     *,
     calls_per_run: float | None,
 ) -> tuple[KeyFigure, ...]:
-    """Five figures in the order of `FigureName`."""
+    """Five figures in the order of `FigureName`.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    usage : UsageColumns
+        Runs added up by time, class, model and channel.
+    saved : Savings
+        What selection saves, of the same usage.
+    series : DaySeries
+        What happened on each day.
+    calls_per_run : float or None
+        Tool calls of a run on average, where no run was chosen.
+
+    Returns
+    -------
+    tuple of KeyFigure, 5 long
+        Value, path and comparison of each.
+    """
     last, before = _weeks(series.day)
     return (
         KeyFigure(

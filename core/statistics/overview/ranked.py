@@ -33,13 +33,35 @@ class RankedArm:
 
 
 def pulls_that_tell(columns: ArmColumns) -> Ints:
-    """Pulls of each arm; none for sections, which count as used whenever they are in and so prove nothing."""
+    """Pulls of each arm; none for sections, which count as used whenever they are in and so prove nothing.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+
+    Returns
+    -------
+    array of int, shape (n_arms,)
+        Pulls, 0 or more.
+    """
     tells = np.array([of != "section" for of in columns.types], dtype=np.bool_)
     return np.where(tells, columns.pulls, 0)
 
 
 def ranked_floor(pulls: Ints) -> int:
-    """The most pulls that can be asked for and still leave two arms to rank."""
+    """The most pulls that can be asked for and still leave two arms to rank.
+
+    Parameters
+    ----------
+    pulls : array of int, shape (n_arms,)
+        Pulls that tell, 0 or more.
+
+    Returns
+    -------
+    int
+        Pulls, 0 or more.
+    """
     for floor in RANKED_FLOORS:
         if int((pulls >= floor).sum()) >= 2:
             return floor
@@ -49,7 +71,24 @@ def ranked_floor(pulls: Ints) -> int:
 def extremes(
     columns: ArmColumns, summary: Summary, rankable: Ints
 ) -> tuple[tuple[RankedArm, ...], tuple[RankedArm, ...]]:
-    """Best and worst arms, no arm in both: of few, the better half and the worse half."""
+    """Best and worst arms, no arm in both: of few, the better half and the worse half.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    summary : Summary of n_arms
+        What is believed of the same arms.
+    rankable : array of int, shape (n_rankable,)
+        Places of the arms to rank.
+
+    Returns
+    -------
+    best : tuple of RankedArm
+        Highest mean first.
+    worst : tuple of RankedArm
+        Lowest mean first.
+    """
     places = rankable[np.argsort(summary.rank[rankable])].tolist()
     n_bottom = min(N_RANKED, len(places) // 2)
     n_top = min(N_RANKED, len(places) - n_bottom)

@@ -32,7 +32,22 @@ class DaySeries:
 
 
 def day_series(usage: UsageColumns, saved: SavingsOverTime, counts_by_day: DayCounts | None) -> DaySeries:
-    """What happened on each day, from the first to the last with dated runs."""
+    """What happened on each day, from the first to the last with dated runs.
+
+    Parameters
+    ----------
+    usage : UsageColumns
+        Runs added up by time, class, model and channel.
+    saved : SavingsOverTime
+        Savings up to each day.
+    counts_by_day : DayCounts or None
+        Arms and observations by day; None where they were not read.
+
+    Returns
+    -------
+    DaySeries
+        A row for each day.
+    """
     dated = usage.hour != UNKNOWN
     days = usage.hour[dated] // DAY_HOURS
     day = np.arange(days.min(), days.max() + 1) if len(days) else np.array([], dtype=np.int64)

@@ -59,6 +59,32 @@ def overview(
     ``recent_inclusions`` counts, aligned with the columns, how often each arm was in a prompt during the last
     14 days of the data; without it an arm counts as still included when it ever was. ``calls_per_run`` is told only
     where no run was chosen.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    summary : Summary of n_arms
+        What is believed of the same arms.
+    usage : UsageColumns
+        Runs added up by time, class, model and channel.
+    saved : Savings
+        What selection saves, of the same usage.
+    settings : LearnerSettings
+        Settings in force.
+    counts_by_day : DayCounts or None, optional
+        Arms and observations by day.
+    recent_inclusions : array of int of shape (n_arms,), or None, optional
+        How often each was in a prompt lately.
+    calls_per_run : float or None, optional
+        Tool calls of a run on average.
+    happened : Happened, optional
+        What only the store knows: arms that changed, lines rejected, the time.
+
+    Returns
+    -------
+    Overview
+        Key figures, days, ranks and what needs a look.
     """
     by_day = day_series(usage, saved.over_time, counts_by_day)
     ranked_pulls = pulls_that_tell(columns)

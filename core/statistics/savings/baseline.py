@@ -60,7 +60,22 @@ def baseline_share(usage: UsageColumns) -> BaselineShare:
     """Observed share against the stored probabilities, by the exact binomial test with their mean.
 
     Where the probabilities differ, the number of baseline runs varies less than a binomial one with their mean
-    does (W. Hoeffding, Annals of Mathematical Statistics 27, 1956, 713), so the test then errs on the quiet side.
+    does (Hoeffding), so the test then errs on the quiet side.
+
+    Parameters
+    ----------
+    usage : UsageColumns
+        Runs added up by time, class, model and channel.
+
+    Returns
+    -------
+    BaselineShare
+        Observed and expected share, with an exact interval.
+
+    References
+    ----------
+    * C. J. Clopper and E. S. Pearson, *Biometrika* 26, 1934, 404 (doi:10.1093/biomet/26.4.404).
+    * W. Hoeffding, *Ann. Math. Stat.* 27, 1956, 713 (doi:10.1214/aoms/1177728178).
     """
     classes = np.array(usage.run_class, dtype=np.str_)
     decided = np.isin(classes, _GROUPS)
@@ -89,6 +104,22 @@ def baseline_need(
 ) -> BaselineNeed:
     """Baseline runs still to come until this estimate's interval is narrow, both groups growing as the coin lets
     them, in sessions like those so far.
+
+    Parameters
+    ----------
+    compared : Compared
+        Both groups so far, by the amount of the estimate.
+    estimate : Estimate
+        The savings with their present interval.
+    baseline_rate : float
+        The coin's probability of a baseline run, in [0, 1].
+    target_points : float
+        Half-width wanted, in percentage points, above 0.
+
+    Returns
+    -------
+    BaselineNeed
+        Runs, 0 or more, or why they can't be told.
     """
     if estimate.lower is None or estimate.upper is None:
         return BaselineNeed(
@@ -137,6 +168,18 @@ def _runs_until(compared: Compared, baseline_rate: float, prob: float, target_po
 def recommended_rate(n_arms: int) -> float | None:
     """Baseline rate for an inventory of this size; None without arms.
 
+    Parameters
+    ----------
+    n_arms : int
+        Size of the inventory, 0 or more.
+
+    Returns
+    -------
+    float or None
+        Probability in (0, 1).
+
+    Examples
+    --------
     >>> [recommended_rate(n) for n in (0, 1, 10, 11, 50, 51)]
     [None, 0.2, 0.2, 0.1, 0.1, 0.05]
     """

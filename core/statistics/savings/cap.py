@@ -26,6 +26,24 @@ def relative_caps(counts: Floats, first: int, quantile: float = CAP_QUANTILE) ->
     ``counts`` are runs by model and channel (the last axis but one) and size class (the last), of which ``first`` is
     the first; within a class runs count as evenly spread. Infinite, and NaN, where there is no run.
 
+    Parameters
+    ----------
+    counts : array of float, shape (..., n_kinds, n_classes)
+        Runs, 0 or more.
+    first : int
+        Which size class is the first.
+    quantile : float, optional
+        Share of runs that count as they are, in (0, 1).
+
+    Returns
+    -------
+    caps : array of float, shape (..., n_kinds)
+        Tokens.
+    medians : array of float, shape (..., n_kinds)
+        Tokens.
+
+    Examples
+    --------
     >>> caps, medians = relative_caps(np.array([[0, 100, 0, 0], [0, 0, 0, 100]]), 80)
     >>> caps.round(1).tolist(), medians.tolist()
     ([1268.1, 1535.1], [1216.0, 1472.0])
@@ -96,6 +114,24 @@ def capped(n: Ints, total: Ints, squares: Floats, bucket: Ints, cap: Floats) -> 
 
     Exact below and above the class of the cap, and in it for rows of one or two runs; more count as lying one
     standard deviation to each side of their mean.
+
+    Parameters
+    ----------
+    n : array of int, shape (n_rows,)
+        Runs of each row, 0 or more.
+    total : array of int, shape (n_rows,)
+        Their tokens.
+    squares : array of float, shape (n_rows,)
+        The squares of these, added up.
+    bucket : array of int, shape (n_rows,)
+        Their size class.
+    cap : array of float, shape (n_rows,)
+        Tokens up to which a run of the row counts; may be infinite.
+
+    Returns
+    -------
+    Capped
+        Arrays aligned with the rows.
     """
     count = np.maximum(n, 1)
     mean = total / count

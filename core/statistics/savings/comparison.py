@@ -116,10 +116,10 @@ class Comparison:
     @property
     def unfinished_differ(self) -> bool:
         """Whether one group ends normally more often than chance explains."""
-        return excludes_zero(self.unfinished_difference)
+        return _excludes_zero(self.unfinished_difference)
 
 
-def excludes_zero(estimate: Estimate) -> bool:
+def _excludes_zero(estimate: Estimate) -> bool:
     """Whether a difference is sure to be one."""
     if estimate.lower is None or estimate.upper is None:
         return False
@@ -134,7 +134,33 @@ def comparison(
     model: str | None = None,
     channel: str | None = None,
 ) -> Comparison:
-    """Baseline against selected over the strata that ``wanted`` keeps (one flag a stratum)."""
+    """Baseline against selected over the strata that ``wanted`` keeps (one flag a stratum).
+
+    Parameters
+    ----------
+    runs : ComparedRuns
+        Runs of both groups, by stratum.
+    wanted : array of bool, shape (n_strata,)
+        Which strata take part.
+    prob : float
+        Probability that intervals hold, in (0, 1).
+    model : str or None, optional
+        Name of the model that ``wanted`` stands for.
+    channel : str or None, optional
+        Name of the channel.
+
+    Returns
+    -------
+    Comparison
+        Every figure of the two groups, and what may be claimed.
+
+    References
+    ----------
+    * G. Y. Zou and A. Donner, *Stat. Med.* 27, 2008, 1693 (doi:10.1002/sim.3095): the intervals of
+      differences.
+    * I. Waudby-Smith and others, *Ann. Stat.* 52, 2024, 2613 (doi:10.1214/24-AOS2408): the interval
+      behind a claim.
+    """
     tokens, logs, capped = (amount.strata(wanted) for amount in (runs.tokens, runs.logs, runs.capped))
     plain, typical, cut = tokens.compared(), logs.compared(), capped.compared()
     narrow = bool(is_narrow(logs.sums, runs.largest[wanted].max(initial=0.0)))
@@ -148,8 +174,8 @@ def comparison(
     claimed = verdict(figure, one_look, claims(plain, cut, prob), n_least=int(plain.n.min()))
     said, reason = withheld(
         claimed,
-        unfinished_differ=excludes_zero(ends[1]) and not runs.has_unfinished,
-        unknown_differ=excludes_zero(ends[2]),
+        unfinished_differ=_excludes_zero(ends[1]) and not runs.has_unfinished,
+        unknown_differ=_excludes_zero(ends[2]),
     )
     duration = runs.durations.strata(wanted)
     timed, quick = duration.compared(), _is_narrow_in_time(runs, wanted)
@@ -185,25 +211,75 @@ def comparison(
 
 
 def agreed(completed: Comparison, all_runs: Comparison) -> Comparison:
-    """The comparison of completed runs, with its claim if that of all runs with known tokens makes it too."""
+    """The comparison of completed runs, with its claim if that of all runs with known tokens makes it too.
+
+    Parameters
+    ----------
+    completed : Comparison
+        Runs that ended normally.
+    all_runs : Comparison
+        All runs with known tokens.
+
+    Returns
+    -------
+    Comparison
+        The first, perhaps with a weaker verdict.
+    """
     if all_runs.verdict != completed.claimed[0]:
         return completed
     return replace(completed, verdict=completed.claimed[0], reason=completed.claimed[1])
 
 
 def saved_percent_of(usage: UsageColumns) -> float | None:
-    """The plain figure alone; None where it cannot be computed."""
+    """The plain figure alone; None where it cannot be computed.
+
+    Parameters
+    ----------
+    usage : UsageColumns
+        Runs added up by time, class, model and channel.
+
+    Returns
+    -------
+    float or None
+        Percent, at most 100.
+    """
     return _known(ComparedRuns(usage).tokens.compared().saved_percent)
 
 
 def comparisons_by_model(runs: ComparedRuns, prob: float) -> tuple[Comparison, ...]:
-    """One comparison per model, most runs first."""
+    """One comparison per model, most runs first.
+
+    Parameters
+    ----------
+    runs : ComparedRuns
+        Runs of both groups, by stratum.
+    prob : float
+        Probability that intervals hold, in (0, 1).
+
+    Returns
+    -------
+    tuple of Comparison
+        One for each model.
+    """
     names = sorted(set(runs.models.tolist()))
     return _sorted([comparison(runs, runs.models == name, prob, model=name) for name in names])
 
 
 def comparisons_by_channel(runs: ComparedRuns, prob: float) -> tuple[Comparison, ...]:
-    """One comparison per channel, most runs first."""
+    """One comparison per channel, most runs first.
+
+    Parameters
+    ----------
+    runs : ComparedRuns
+        Runs of both groups, by stratum.
+    prob : float
+        Probability that intervals hold, in (0, 1).
+
+    Returns
+    -------
+    tuple of Comparison
+        One for each channel.
+    """
     names = sorted(set(runs.channels.tolist()))
     return _sorted([comparison(runs, runs.channels == name, prob, channel=name) for name in names])
 

@@ -29,6 +29,26 @@ def rate_difference(hits: Sums, sessions: SessionSums | None, prob: float) -> Es
     ``hits`` adds up 1 for each run that ended so and 0 for every other. A stratum takes part where each group has
     two runs in it. Where runs of one session end alike, they tell as much less.
 
+    Parameters
+    ----------
+    hits : Sums of n_strata by 2
+        Runs and hits of each stratum and group.
+    sessions : SessionSums or None
+        The same by session; None: each run is one by itself.
+    prob : float
+        Probability that intervals hold, in (0, 1).
+
+    Returns
+    -------
+    Estimate
+        Percentage points in [-100, 100], or why not.
+
+    References
+    ----------
+    R. G. Newcombe, *Stat. Med.* 17, 1998, 873, method 10: the interval.
+
+    Examples
+    --------
     >>> from core.statistics.savings.sums import Sums
     >>> n, hits = np.array([[217.0, 2381.0]]), np.array([[2.0, 70.0]])
     >>> found = rate_difference(Sums(n=n, total=hits, squares=hits), None, 0.95)
@@ -60,9 +80,29 @@ def _alike(sessions: SessionSums | None, weight: Floats) -> Floats:
 def runs_to_tell(rates: tuple[float, float], n: tuple[int, int], prob: float = 0.95) -> int | None:
     """Runs in all, at the groups' present shares, that tell these two rates apart with power .8.
 
-    None where they are equal, or a group has no runs. Two-sided test of two shares by the normal approximation
-    (J. L. Fleiss, *Statistical Methods for Rates and Proportions*, 1981, 3.2, without the continuity correction).
+    None where they are equal, or a group has no runs. Two-sided test of two shares by the normal approximation,
+    without the continuity correction.
 
+    Parameters
+    ----------
+    rates : tuple of two float
+        Shares of the baseline and the selected runs, in [0, 1].
+    n : tuple of two int
+        Runs of each group so far.
+    prob : float, optional
+        One minus the level of the test, in (0, 1).
+
+    Returns
+    -------
+    int or None
+        Runs of both groups together.
+
+    References
+    ----------
+    J. L. Fleiss, *Statistical Methods for Rates and Proportions*, 1981, 3.2.
+
+    Examples
+    --------
     >>> runs_to_tell((0.009, 0.030), (217, 2381))
     2466
     >>> runs_to_tell((0.02, 0.02), (217, 2381)) is None

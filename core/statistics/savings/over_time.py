@@ -57,7 +57,22 @@ class Running:
 
 
 def running(usage: UsageColumns, runs: ComparedRuns, *, is_narrow: bool) -> Running:
-    """The days of the path and the tokens up to each."""
+    """The days of the path and the tokens up to each.
+
+    Parameters
+    ----------
+    usage : UsageColumns
+        Runs added up by time, class, model and channel.
+    runs : ComparedRuns
+        The same runs, by stratum.
+    is_narrow : bool
+        Whether they lie close enough together for intervals of their means.
+
+    Returns
+    -------
+    Running
+        Sums with a leading axis for days.
+    """
     dated = runs.is_known & (usage.hour != UNKNOWN)
     days = usage.hour[dated] // DAY_HOURS
     first = int(days.min()) if len(days) else 0
@@ -87,7 +102,20 @@ def _shown(n_days: int, n_entries: int) -> Ints:
 
 
 def over_time(so_far: Running, prob: float) -> SavingsOverTime:
-    """The savings up to each day, from the sums up to it."""
+    """The savings up to each day, from the sums up to it.
+
+    Parameters
+    ----------
+    so_far : Running
+        Sums up to each day.
+    prob : float
+        Probability that intervals hold, in (0, 1).
+
+    Returns
+    -------
+    SavingsOverTime
+        Percent with limits, aligned with the days.
+    """
     compared = so_far.tokens.compared()
     lower, upper = shown_limits(so_far, compared.saved_percent_limits(prob))
     n_seen = so_far.tokens.sums.n.sum(-2).astype(np.int64)
@@ -104,6 +132,21 @@ def over_time(so_far: Running, prob: float) -> SavingsOverTime:
 
 
 def shown_limits(so_far: Running, limits: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """Limits by day, none where runs lie too far apart."""
+    """Limits by day, none where runs lie too far apart.
+
+    Parameters
+    ----------
+    so_far : Running
+        Which says whether runs lie too far apart.
+    limits : two arrays of float, shape (n_days,) each
+        Lower and upper ones.
+
+    Returns
+    -------
+    lower : array of float, shape (n_days,)
+        As given, or NaN.
+    upper : array of float, shape (n_days,)
+        As given, or NaN.
+    """
     lower, upper = limits
     return (lower, upper) if so_far.is_narrow else (np.full_like(lower, np.nan), np.full_like(upper, np.nan))

@@ -15,6 +15,16 @@ def token_variation(usage: UsageColumns) -> float | None:
     """Standard deviation of a run's tokens by their mean, over all runs that ended normally with known usage.
 
     None where fewer than two runs say so, or none used anything.
+
+    Parameters
+    ----------
+    usage : UsageColumns
+        Runs added up by time, class, model and channel.
+
+    Returns
+    -------
+    float or None
+        A ratio, above 0.
     """
     known = (np.array(usage.status, dtype=np.str_) == "completed") & (usage.bucket != UNKNOWN)
     n, total = int(usage.n[known].sum()), float(usage.tokens[known].sum())
@@ -34,6 +44,24 @@ def runs_until(
     logarithm of the ratio of the means has variance ``variation^2 (1 / (r N) + 1 / ((1 - r) N))`` (delta method).
     None where one group never comes.
 
+    Parameters
+    ----------
+    target_points : float
+        Half-width wanted, in percentage points, above 0.
+    variation : float
+        Standard deviation of tokens by their mean, above 0.
+    baseline_rate : float
+        The coin's probability of a baseline run, in [0, 1].
+    prob : float, optional
+        Probability that the interval holds, in (0, 1).
+
+    Returns
+    -------
+    int or None
+        Runs.
+
+    Examples
+    --------
     >>> runs_until(5, variation=0.5, baseline_rate=0.1), runs_until(5, variation=0.5, baseline_rate=0.0)
     (4483, None)
     """

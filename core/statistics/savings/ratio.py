@@ -169,6 +169,28 @@ def compare(
     ``sessions`` say which runs belong together; without them each run is a session by itself. ``weight`` of each
     stratum: its share of the runs, or what is given (one number a stratum, of any scale; with a number of runs the
     means become totals).
+
+    Parameters
+    ----------
+    sums : Sums of shape (..., n_strata, 2)
+        Runs and their amounts.
+    sessions : SessionSums or None, optional
+        The same by session.
+    weight : array of float of shape (..., n_strata), or None, optional
+        Weight of each stratum, 0 or more.
+    is_log : bool, optional
+        Whether amounts are logarithms.
+
+    Returns
+    -------
+    Compared
+        Means, errors and degrees of freedom over the leading axes.
+
+    References
+    ----------
+    * B. L. Welch, *Biometrika* 34, 1947, 28.
+    * R. M. Bell and D. F. McCaffrey, *Survey Methodology* 28, 2002, 169: the errors, where runs come in
+      sessions.
     """
     enough = np.asarray((_sessions_of(sums, sessions) >= MIN_SESSIONS).all(-1))
     is_measured = np.asarray(enough.any(-1))
@@ -228,16 +250,54 @@ def _design(sums: Sums, sessions: SessionSums | None, weight: Floats, *, is_log:
 
 
 def saved_percent(compared: Compared, sums: Sums, prob: float) -> Estimate:
-    """Savings in percent with their interval for one look, or why not (without leading axes)."""
+    """Savings in percent with their interval for one look, or why not (without leading axes).
+
+    Parameters
+    ----------
+    compared : Compared
+        Both means.
+    sums : Sums of shape (n_strata, 2)
+        What they come from.
+    prob : float
+        Probability that intervals hold, in (0, 1).
+
+    Returns
+    -------
+    Estimate
+        Percent, at most 100.
+
+    References
+    ----------
+    B. L. Welch, *Biometrika* 34, 1947, 28: the interval, on the logarithm of the ratio.
+    """
     return estimated(sums, compared, compared.saved_percent, compared.saved_percent_limits(prob), prob)
 
 
 def saved(compared: Compared, sums: Sums, prob: float) -> Estimate:
-    """Savings per run with their interval, or why not (without leading axes)."""
+    """Savings per run with their interval, or why not (without leading axes).
+
+    Parameters
+    ----------
+    compared : Compared
+        Both means.
+    sums : Sums of shape (n_strata, 2)
+        What they come from.
+    prob : float
+        Probability that intervals hold, in (0, 1).
+
+    Returns
+    -------
+    Estimate
+        In the unit of the amounts.
+
+    References
+    ----------
+    G. Y. Zou and A. Donner, *Stat. Med.* 27, 2008, 1693 (doi:10.1002/sim.3095).
+    """
     return estimated(sums, compared, compared.saved, compared.saved_limits(prob), prob)
 
 
-def why_no_figure(sums: Sums) -> Missing | None:
+def _why_no_figure(sums: Sums) -> Missing | None:
     """Why two groups cannot be compared at all; None = they can."""
     n_baseline, n_selected = sums.n.sum(-2)
     if n_baseline == 0:
@@ -254,9 +314,28 @@ def why_no_figure(sums: Sums) -> Missing | None:
 def estimated(
     sums: Sums, compared: Compared, value: Floats, limits: tuple[Floats, Floats], prob: float
 ) -> Estimate:
-    """A figure computed from sums with its limits, or the reason why there is none."""
+    """A figure computed from sums with its limits, or the reason why there is none.
+
+    Parameters
+    ----------
+    sums : Sums of shape (n_strata, 2)
+        What the figure comes from.
+    compared : Compared
+        Both means.
+    value : array of float, shape ()
+        The figure; not a number where there is none.
+    limits : two arrays of float, shape () each
+        Its interval; not numbers where there is none.
+    prob : float
+        Probability that intervals hold, in (0, 1).
+
+    Returns
+    -------
+    Estimate
+        Figure and limits, each only where it can be computed.
+    """
     lower, upper = limits
-    missing = why_no_figure(sums)
+    missing = _why_no_figure(sums)
     if missing is None and not np.isfinite(value):
         missing = "zero_mean"
     if missing is not None:

@@ -70,6 +70,24 @@ class SessionSums:
 def session_sums(cell: Ints, session: Ints, amount: Floats, *, complete: bool = True) -> SessionSums:
     """Runs, one entry each, added up by session and cell.
 
+    Parameters
+    ----------
+    cell : array of int, shape (n_runs,)
+        Stratum and group of each run as one number, 0 or more.
+    session : array of int, shape (n_runs,)
+        Which session it is of.
+    amount : array of float, shape (n_runs,)
+        What it counts for.
+    complete : bool, optional
+        Whether these are all runs, not some drawn at random.
+
+    Returns
+    -------
+    SessionSums
+        A row for each cell that a session has runs in.
+
+    Examples
+    --------
     >>> one = session_sums(np.array([0, 1, 0]), np.array([7, 7, 7]), np.array([2.0, 5.0, 3.0]))
     >>> one.cell.tolist(), one.n.tolist(), one.total.tolist(), one.squares.tolist()
     ([0, 1], [2.0, 1.0], [5.0, 5.0], [13.0, 25.0])
@@ -104,7 +122,26 @@ class Design:
 
 
 def run_design(sums: Sums, weight: Floats, *, is_log: bool) -> Design:
-    """The same where each run is a session by itself."""
+    """The same where each run is a session by itself.
+
+    Parameters
+    ----------
+    sums : Sums of shape (..., n_strata, 2)
+        Runs and their amounts.
+    weight : array of float, shape (..., n_strata)
+        Weight of each stratum, 0 or more.
+    is_log : bool
+        Whether amounts are logarithms.
+
+    Returns
+    -------
+    Design
+        Errors and degrees of freedom over the leading axes.
+
+    References
+    ----------
+    F. E. Satterthwaite, *Biometrics Bulletin* 2, 1946, 110 (doi:10.2307/3002019): the degrees of freedom.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         error = np.where(weight[..., None] > 0, weight[..., None] ** 2 * sums.variance / sums.n, 0.0)
         n = np.where(weight[..., None] > 0, sums.n, 0.0)
@@ -117,6 +154,26 @@ def session_design(sessions: SessionSums, weight: Floats, *, is_log: bool) -> De
     """How the means over strata vary, each stratum weighing ``weight`` (0 = it takes no part).
 
     ``is_log``: amounts are logarithms, which vary by so much, not by a share of their mean.
+
+    Parameters
+    ----------
+    sessions : SessionSums
+        Amounts by session.
+    weight : array of float, shape (n_strata,)
+        Weight of each stratum, 0 or more.
+    is_log : bool
+        Whether amounts are logarithms.
+
+    Returns
+    -------
+    Design
+        Errors and degrees of freedom of both groups.
+
+    References
+    ----------
+    * R. M. Bell and D. F. McCaffrey, *Survey Methodology* 28, 2002, 169.
+    * F. E. Satterthwaite, *Biometrics Bulletin* 2, 1946, 110 (doi:10.2307/3002019): the degrees of
+      freedom.
     """
     shape = (*weight.shape, 2)
     used = sessions.where(np.repeat(weight.ravel() > 0, 2)[sessions.cell])

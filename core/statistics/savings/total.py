@@ -51,6 +51,26 @@ class MoneySaved:
 def tokens_saved(tokens: Amount, so_far: Running, *, prob: float) -> TotalSaved:
     """Tokens that all selected runs saved.
 
+    Parameters
+    ----------
+    tokens : Amount
+        Tokens by stratum and group.
+    so_far : Running
+        The same up to each day.
+    prob : float
+        Probability that intervals hold, in (0, 1).
+
+    Returns
+    -------
+    TotalSaved
+        Tokens, with limits, in all and by day.
+
+    References
+    ----------
+    G. Y. Zou and A. Donner, *Stat. Med.* 27, 2008, 1693 (doi:10.1002/sim.3095).
+
+    Examples
+    --------
     >>> from core.statistics.savings.sums import Sums
     >>> sums = Sums(n=np.array([[2.0, 3.0]]), total=np.array([[20.0, 12.0]]), squares=np.array([[202.0, 50.0]]))
     >>> none = Sums(n=np.zeros((0, 1, 2)), total=np.zeros((0, 1, 2)), squares=np.zeros((0, 1, 2)))
@@ -65,7 +85,26 @@ def tokens_saved(tokens: Amount, so_far: Running, *, prob: float) -> TotalSaved:
 def money_saved(
     tokens: Amount, so_far: Running, *, models: Sequence[str], prices: Mapping[str, float], prob: float
 ) -> MoneySaved | None:
-    """The same at prices per million tokens; ``models`` are those of the strata. None: no model has a price."""
+    """The same at prices per million tokens; ``models`` are those of the strata. None: no model has a price.
+
+    Parameters
+    ----------
+    tokens : Amount
+        Tokens by stratum and group.
+    so_far : Running
+        The same up to each day.
+    models : sequence of str, n_strata long
+        Model of each stratum.
+    prices : mapping of str to float
+        What a million tokens of a model cost, 0 or more.
+    prob : float
+        Probability that intervals hold, in (0, 1).
+
+    Returns
+    -------
+    MoneySaved or None
+        In the unit of the prices, with limits.
+    """
     is_priced = np.array([model in prices for model in models], dtype=np.bool_)
     if not is_priced.any():
         return None

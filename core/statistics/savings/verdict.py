@@ -57,6 +57,26 @@ class Claims:
 def claims(plain: Compared, capped: Compared, prob: float) -> Claims:
     """What both comparisons of the same runs let one say.
 
+    Parameters
+    ----------
+    plain : Compared
+        Both means.
+    capped : Compared
+        The same, each run counted up to the cap.
+    prob : float
+        Probability that intervals hold, in (0, 1).
+
+    Returns
+    -------
+    Claims
+        Flags over the leading axes.
+
+    References
+    ----------
+    I. Waudby-Smith and others, *Ann. Stat.* 52, 2024, 2613 (doi:10.1214/24-AOS2408).
+
+    Examples
+    --------
     >>> from core.statistics.savings.ratio import compare
     >>> from core.statistics.savings.sums import Sums
     >>> n, mean = np.array([[400.0, 400.0]]), np.array([[100.0, 60.0]])
@@ -84,7 +104,26 @@ def claims(plain: Compared, capped: Compared, prob: float) -> Claims:
 def verdict(
     plain: Estimate, capped: Estimate, made: Claims, *, n_least: int
 ) -> tuple[SavingsVerdict, VerdictReason]:
-    """What may be claimed (without leading axes)."""
+    """What may be claimed (without leading axes).
+
+    Parameters
+    ----------
+    plain : Estimate
+        The plain figure.
+    capped : Estimate
+        The capped one.
+    made : Claims
+        What both let one say.
+    n_least : int
+        Runs, or sessions, of the smaller group.
+
+    Returns
+    -------
+    verdict : SavingsVerdict
+        What may be said.
+    reason : VerdictReason
+        Why.
+    """
     if plain.value is None:
         return "no_figure", "cannot" if plain.missing == "zero_mean" else "few_runs"
     if capped.lower is None:
@@ -111,6 +150,24 @@ def withheld(
 ) -> tuple[SavingsVerdict, VerdictReason]:
     """The same, without a claim where the runs compared are another part of all runs in each group.
 
+    Parameters
+    ----------
+    said : tuple of SavingsVerdict and VerdictReason
+        What may be said of the runs compared.
+    unfinished_differ : bool
+        Whether the groups' shares of unfinished runs differ.
+    unknown_differ : bool
+        Whether their shares of runs with unknown tokens do.
+
+    Returns
+    -------
+    verdict : SavingsVerdict
+        What may be said.
+    reason : VerdictReason
+        Why.
+
+    Examples
+    --------
     >>> withheld(("proven", "interval_above_zero"), unfinished_differ=True, unknown_differ=False)
     ('not_proven', 'unfinished_differ')
     """

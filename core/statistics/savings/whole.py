@@ -77,6 +77,35 @@ def savings(
     strata. ``drawn`` are runs with the sessions they are of, all or drawn at random; without them each run counts as
     a session by itself. ``baseline_rate`` is the configured one, ``n_arms`` the size of the inventory, ``prices``
     what a million tokens of a model cost.
+
+    Parameters
+    ----------
+    usage : UsageColumns
+        Runs added up by time, class, model and channel.
+    drawn : SessionRuns or None, optional
+        Runs with their sessions.
+    baseline_rate : float
+        The coin's probability of a baseline run, in [0, 1].
+    n_arms : int
+        Size of the inventory, 0 or more.
+    prices : mapping of str to float, optional
+        What a million tokens of a model cost, 0 or more.
+    prob : float, optional
+        Probability that intervals hold, in (0, 1).
+    target_points : float, optional
+        Half-width of the interval that is aimed at, in percentage points, above 0.
+
+    Returns
+    -------
+    Savings
+        Figures, intervals and verdict, in all and by model, channel and day.
+
+    References
+    ----------
+    * G. Y. Zou and A. Donner, *Stat. Med.* 27, 2008, 1693 (doi:10.1002/sim.3095): the intervals of
+      differences.
+    * I. Waudby-Smith and others, *Ann. Stat.* 52, 2024, 2613 (doi:10.1214/24-AOS2408): the interval
+      behind a claim.
     """
     runs = ComparedRuns(usage, drawn)
     overall = comparison(runs, runs.everything, prob)
