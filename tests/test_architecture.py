@@ -171,14 +171,12 @@ def test_the_dashboard_knows_nothing_of_the_store() -> None:
 
 
 def test_only_the_store_talks_to_the_database() -> None:
-    """Whoever else is handed a snapshot or a transaction asks it through the store, never by its link."""
+    """Whoever else is handed a snapshot or a transaction asks it through the store, never by its connection."""
     talking = {
         f"{module_of(path)}:{node.lineno}"
         for path in OURS
         for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Attribute)
-        and node.attr == "link"
-        and not (isinstance(node.value, ast.Name) and node.value.id == "os")
+        if isinstance(node, ast.Attribute) and node.attr == "connection"
     }
     elsewhere = {place for place in talking if not place.startswith("core.store.")}
     assert elsewhere == set()

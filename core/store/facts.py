@@ -41,13 +41,13 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """How facts of a kind go from one learner to another: as what ``line``, how rows become lines in the order of
-    their revisions, and how a line that is new becomes a row, of which it gives the number.
+    """How facts of a kind go from one learner to another: as lines like the ``example``, how rows become lines in the
+    order of their revisions, and how a line that is new becomes a row, of which it gives the number.
 
     ``is_boundary``: what comes before it must keep another revision than what comes after.
     """
 
-    line: type[FactLine]
+    example: FactLine
     lines: Callable[[Snapshot], Iterator[PlacedLine]]
     read: Callable[[Transaction, Any, int], int]
     request: Request | None = None
@@ -79,13 +79,14 @@ class Fact:
         return f"{self.table}_no"
 
 
+_ARM: Final = "tool:web:search"
 _ALL: Final = (
     Fact(
         table="observation",
         example="reward-12",
         moving=moving_reward,
         exchange=Exchange(
-            line=RewardLine,
+            example=RewardLine(id="elsewhere/reward-1", arm=_ARM, observation="feedback", reward=0.5),
             lines=reward_lines,
             read=read_reward,
             request=Request(payload=reward_payload, reply=reward_reply),
@@ -95,7 +96,12 @@ _ALL: Final = (
         table="reset",
         example="reset-3",
         moving=moving_boundary,
-        exchange=Exchange(line=ResetLine, lines=reset_lines, read=read_reset, is_boundary=True),
+        exchange=Exchange(
+            example=ResetLine(id="elsewhere/reset-1", arms=(_ARM,), target="prior"),
+            lines=reset_lines,
+            read=read_reset,
+            is_boundary=True,
+        ),
     ),
     Fact(table="import", example="import-1"),
     Fact(table="setting", example="setting-2", moving=moving_setting),
@@ -103,7 +109,7 @@ _ALL: Final = (
         table="note",
         example="note-1",
         exchange=Exchange(
-            line=NoteLine,
+            example=NoteLine(id="elsewhere/note-1", arm=_ARM, text="slow on Mondays"),
             lines=note_lines,
             read=read_note,
             request=Request(
@@ -117,6 +123,6 @@ _ALL: Final = (
 FACTS: Final[Mapping[str, Fact]] = {fact.name: fact for fact in _ALL}
 """Every kind, by name; of one revision they are told in this order."""
 EXCHANGED: Final[Mapping[type[FactLine], Fact]] = {
-    fact.exchange.line: fact for fact in _ALL if fact.exchange is not None
+    type(fact.exchange.example): fact for fact in _ALL if fact.exchange is not None
 }
 """Those that go from one learner to another, by their lines."""

@@ -16,8 +16,11 @@ from core.store.failures import from_os, translated
 from core.store.files import make_file, make_folder
 from core.store.refold import refold
 
-HEAD: Final = "0007"
-"""The newest migration; a test holds it against the scripts."""
+HEAD: Final = max(
+    script.name.partition("_")[0]
+    for script in (Path(__file__).parent / "migrations/versions").glob("[0-9]*_*.py")
+)
+"""The newest migration."""
 
 
 def prepare(database: Database, *, create: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import chdir, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,12 +26,15 @@ from core.flows.reward import reward, reward_all
 from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.formats import open_sources
+from core.formats.armscope import write
 from core.records.reward import RewardOrder
 from core.records.run_page import Cursor, Direction
 from core.records.view import RunFilter, View
 from core.store import reads
 from core.store.damage import glance
+from core.store.facts import EXCHANGED
 from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
+from tests.doors.examples import example_world
 from tests.flows.test_authorisation import FLOWS
 from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
 from tests.formats.test_qortex_db import database as qortex
@@ -51,7 +54,7 @@ def ask_everything(folder: Path) -> None:
     tell(context, folder)
     tell_in_parts(folder)
     read(context)
-    flow_by_flow(context, folder)
+    flow_by_flow(folder / "flows")
     look_after(context, folder)
 
 
@@ -109,6 +112,13 @@ def tell(context: Context, folder: Path) -> None:
     for told in (other, other, context):
         undo_and_redo(told, import_files(told, [folder / "whole.jsonl"]).id)
     assert queries.verify(other).clean
+    for fact in EXCHANGED.values():
+        if fact.exchange is not None:
+            written = b"".join(write([fact.exchange.example]))
+            (folder / f"{fact.name}.jsonl").write_bytes(written)
+            for _ in range(2):
+                import_files(other, [folder / f"{fact.name}.jsonl"])
+    export_file(other, folder / "of every kind.jsonl")
     other.store.close()
 
 
@@ -264,11 +274,14 @@ def by_their_own(context: Context) -> None:
         list(glance(snapshot))
 
 
-def flow_by_flow(context: Context, folder: Path) -> None:
+def flow_by_flow(folder: Path) -> None:
     """Every flow there is, whoever may."""
-    lines_file(folder / "runs", run_line("q"))
-    for _, flow in FLOWS.values():
-        flow(context, folder)
+    folder.mkdir()
+    context = example_world(folder)
+    with chdir(folder):  # the examples name files as a person would
+        for _, flow in FLOWS.values():
+            flow(context, folder)
+    context.store.close()
 
 
 def look_after(context: Context, folder: Path) -> None:

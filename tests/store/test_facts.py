@@ -1,0 +1,125 @@
+"""Every kind of act, by the table alone: a line comes in and goes out as it was, can be undone, and is checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.export import lines
+from core.flows.importing import import_files
+from core.flows.undo import redo, undo
+from core.formats.armscope import write
+from core.records.ledger_lines import FactLine, LedgerLine
+from core.store.facts import EXCHANGED, FACTS, Exchange, Fact
+from core.store.lines import take_line
+from core.store.tables import ACTS, NUMBERED, metadata
+from tests.flows.world import context_at
+
+KINDS = [
+    pytest.param(fact, fact.exchange, id=fact.name)
+    for fact in EXCHANGED.values()
+    if fact.exchange is not None
+]
+kinds = pytest.mark.parametrize(("fact", "exchange"), KINDS)
+
+
+def told(folder: Path, *line: LedgerLine) -> Path:
+    file = folder / "told.jsonl"
+    file.write_bytes(b"".join(write(line)))
+    return file
+
+
+def held(context: Context, fact: Fact) -> list[FactLine]:
+    """The lines of a kind that an export of this moment holds, without when and by whom."""
+    with context.reading() as snapshot:
+        found = [line for line in lines(snapshot) if isinstance(line, FactLine)]
+    return [
+        msgspec.structs.replace(line, revision=None, at_ms=None)
+        for line in found
+        if EXCHANGED[type(line)] is fact
+    ]
+
+
+def test_the_table_is_the_schemas() -> None:
+    assert {fact.name: fact.table for fact in FACTS.values()} == ACTS
+    for fact in FACTS.values():
+        assert fact.example.rpartition("-")[0] == fact.name
+        assert fact.table in NUMBERED
+        assert {"actor", "at_ms", "revision", "undone"} <= set(metadata.tables[fact.table].columns.keys())
+        if fact.exchange is not None:
+            assert {"uid", "import_no", "standing"} <= set(metadata.tables[fact.table].columns.keys())
+
+
+@kinds
+def test_a_line_comes_in_once_and_goes_out_as_it_was(tmp_path: Path, fact: Fact, exchange: Exchange) -> None:
+    context = context_at(tmp_path / "a.db")
+    file = told(tmp_path, exchange.example)
+    first = import_files(context, [file])
+    (line,) = held(context, fact)
+    assert line.id == exchange.example.id
+    again = import_files(context, [file])
+    assert (first.id is None, again.id) == (False, None), "the second time nothing is new"
+    other = context_at(tmp_path / "b.db")
+    import_files(other, [told(tmp_path, line)])
+    assert held(other, fact) == held(context, fact) == [line]
+    assert queries.verify(context).clean
+    assert queries.verify(other).clean
+
+
+@kinds
+def test_it_is_taken_back_and_stands_again(tmp_path: Path, fact: Fact, exchange: Exchange) -> None:
+    context = context_at(tmp_path / "a.db")
+    act = import_files(context, [told(tmp_path, exchange.example)]).id
+    before = queries.posteriors(context)
+    one = f"{fact.name}-1"
+    taken = undo(context, one)
+    assert (taken.kind, taken.undone) == (fact.name, one)
+    assert [line.undone for line in held(context, fact)] == [True]
+    assert queries.verify(context).clean
+    redo(context, one)
+    assert queries.posteriors(context) == before
+    undo(context, act)
+    assert held(context, fact) == [], "nobody says it any more"
+    assert queries.verify(context).clean
+    redo(context, act)
+    assert queries.posteriors(context) == before
+    assert [line.undone for line in held(context, fact)] == [False]
+
+
+@kinds
+def test_of_two_imports_that_say_it_one_is_enough(tmp_path: Path, fact: Fact, exchange: Exchange) -> None:
+    context = context_at(tmp_path / "a.db")
+    acts = [import_files(context, [told(tmp_path, exchange.example)]).id]
+    context.write("ingest", lambda txn: take_line(txn, exchange.example, txn.number("import")))
+    assert queries.verify(context).clean
+    undo(context, acts[0])
+    assert len(held(context, fact)) == 1
+    assert queries.verify(context).clean
+
+
+@kinds
+def test_one_that_came_undone_is_undone_here_and_can_be_redone(
+    tmp_path: Path, fact: Fact, exchange: Exchange
+) -> None:
+    context = context_at(tmp_path / "a.db")
+    import_files(context, [told(tmp_path, msgspec.structs.replace(exchange.example, undone=True))])
+    assert [line.undone for line in held(context, fact)] == [True]
+    redo(context, f"{fact.name}-1")
+    assert [line.undone for line in held(context, fact)] == [False]
+    assert queries.verify(context).clean
+
+
+@kinds
+def test_a_mark_that_nobody_set_is_found(tmp_path: Path, fact: Fact, exchange: Exchange) -> None:
+    context = context_at(tmp_path / "a.db")
+    import_files(context, [told(tmp_path, exchange.example)])
+    for column in ("undone", "standing"):
+        flip = f"UPDATE {fact.table} SET {column} = 1 - {column}"
+        context.store.database.write(lambda connection, sql=flip: connection.run(sql))  # type: ignore[misc]
+        assert not queries.verify(context).clean
+        context.store.database.write(lambda connection, sql=flip: connection.run(sql))  # type: ignore[misc]
+        assert queries.verify(context).clean
