@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # the order below instead of the number of tests in a file
     folder = memory_folder()
     if config.option.basetemp is None and folder and shutil.disk_usage(folder).free > _ROOM_BYTES:
-        base = TemporaryDirectory(prefix="armscope-tests-", dir=folder)
+        base = TemporaryDirectory(prefix="armscope-tests-", dir=folder, ignore_cleanup_errors=True)
         config.option.basetemp = base.name
         config.add_cleanup(base.cleanup)
 

@@ -21,7 +21,8 @@ IN_VIEW: Final = tuple(page.name for page in PAGES if not page.is_hidden and pag
 SETTLED: Final = (
     "[data-testid=stApp][data-test-script-state=notRunning][data-test-connection-state=CONNECTED]"
 )
-PATIENCE_MS: Final = 15_000
+PATIENCE_MS: Final = 60_000
+"""For machines that have much else to do; whoever fails waits for it, nobody else."""
 _ROW_PX: Final = 34
 
 _READ_TABLE: Final = """
