@@ -25,7 +25,7 @@ from core.permissions import Action, authorise
 from core.records.arm import Arm, ArmType
 from core.records.observation import RewardOutcome
 from core.records.reset import Target
-from core.records.run import Phase, Run, Unit
+from core.records.run import Run, Unit
 from core.records.view import View
 
 if TYPE_CHECKING:
@@ -94,11 +94,11 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
         Raises `Denied` where the role of whoever asks does not include the verb's action, and what the flow raises.
         """
         authorise(context.actor, self.action)
-        told = {name: getattr(given, name) for name in self.input.__struct_fields__}
-        return self.function(context, **told, **inner)
+        outer = {name: getattr(given, name) for name in self.input.__struct_fields__}
+        return self.function(context, **outer, **inner)
 
-    def told(self, context: Context, answer: object) -> object:
-        """What programs are told of an answer, ready for JSON."""
+    def plain(self, context: Context, answer: object) -> object:
+        """What programs are told of an answer, as JSON knows it."""
         return resolve_name(self.document)(context, answer)
 
 
@@ -139,7 +139,8 @@ class ImportInput(Input, frozen=True, kw_only=True):
     tools_file: Annotated[
         Path | None, Meta(description="The tools that were offered, where the runs don't say.")
     ] = None
-    phase: Annotated[Phase | None, Meta(description="For this import.")] = None
+    # In the order of the help: Python keeps one object for unions that are equal, whichever was made first.
+    phase: Annotated[Literal["passive", "active"] | None, Meta(description="For this import.")] = None
 
 
 class ExportInput(Input, frozen=True, kw_only=True):
@@ -217,7 +218,7 @@ VERBS: Final = (
         name="learners",
         action="read",
         flow="core.flows.learners:learners",
-        words="Every learner of the database, or a new one.",
+        words="Every learner of the database.",
         whole=True,
     ),
     Verb(
@@ -314,7 +315,7 @@ VERBS: Final = (
         name="settings",
         action="read",
         flow="core.flows.settings:in_force",
-        words="List the settings, or change one.",
+        words="The settings in force.",
     ),
     Verb(
         name="change",

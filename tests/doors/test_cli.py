@@ -15,36 +15,23 @@ from typing import Any
 import pytest
 
 from core.doors.cli import app, main
+from core.doors.verbs import VERBS
 from core.store.schema import HEAD
 from dashboard import launch
 from tests.conftest import ROOT
 from tests.flows.world import empty_database
 from tests.formats.builders import lines
 
-COMMANDS = {
-    "arms",
-    "backup",
-    "demo",
-    "doctor",
-    "export",
-    "import",
-    "learners",
-    "note",
-    "posteriors",
-    "report",
-    "restore",
-    "reset",
-    "reward",
-    "run",
-    "runs",
-    "select",
-    "serve",
-    "settings",
-    "status",
-    "undo",
-    "upgrade",
-    "verify",
-}
+OF_OTHER_COMMANDS = {"create_learner", "export_bundle", "change"}
+"""Verbs that are an option or a word of a command: `learners --create`, `export --manifest`, `settings set`."""
+
+NO_COMMANDS = {"record", "redo"}
+"""Verbs of programs: a person imports runs, and undoes an undo."""
+
+NO_VERBS = {"demo", "doctor", "report", "restore", "serve", "upgrade"}
+"""Commands of a dashboard, or of the file beneath a context."""
+
+COMMANDS = {one.name for one in VERBS} - OF_OTHER_COMMANDS - NO_COMMANDS | NO_VERBS
 
 A = "tool:other:a"
 RUN = {

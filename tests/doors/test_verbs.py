@@ -118,7 +118,7 @@ def test_a_verb_is_answered_alike_behind_every_door(
 ) -> None:
     context = doors.context()
     answer = one.call(context, given(one))
-    document = json.loads(msgspec.json.encode(one.told(context, answer)))
+    document = json.loads(msgspec.json.encode(one.plain(context, answer)))
     context.store.close()
     if one.name in PYTHON:
         again = doors.context()
@@ -158,7 +158,9 @@ def test_a_verb_says_what_it_does_and_what_it_answers(one: Verb) -> None:
     assert one.words.endswith(".")
     assert "\n" not in one.words
     assert one.answer is not None
-    assert one.flow.startswith("core.flows.")
+    assert one.flow.startswith("core.")
+    assert one.document.startswith("core.doors.")
+    assert next(iter(inspect.signature(one.function).parameters)) == "context"
 
 
 def test_names_are_told_apart() -> None:

@@ -106,7 +106,8 @@ OF_OTHERS: dict[str, tuple[Action, Flow]] = {
 
 
 def flow_of(one: Verb) -> str:
-    return one.flow.removeprefix("core.flows.").replace(":", ".")
+    module, name = one.flow.split(":")
+    return f"{module.rpartition('.')[2]}.{name}"
 
 
 def itself(one: Verb) -> Flow:

@@ -1,52 +1,27 @@
-"""The command line: parse, call one flow, format. ``serve`` and ``demo`` are added by the dashboard's launcher.
+"""The command line: parse, call one verb, format. ``serve`` and ``demo`` are added by the dashboard's launcher.
 
-One file per group of commands; a command is known once its file is imported, in the order of ``--help``.
+One file per group of commands, each found by lying here; ``--help`` lists them in the order of the table of verbs.
+What they share is in ``program``.
 """
 
-# The order of --help.
-# isort: off
-from core.doors.cli import (
-    status,
-    learners,
-    posteriors,
-    arms,
-    runs,
-    imports,
-    exports,
-    selection,
-    settings,
-    rewards,
-    notes,
-    resets,
-    undo,
-    maintenance,
+from importlib import import_module
+from pkgutil import iter_modules
+
+from core.doors.cli.program.app import (
+    Asked,
+    answer,
+    app,
+    asked,
+    command,
+    context_of,
+    done,
+    following,
+    in_order,
+    main,
 )
 
-# isort: on
-from core.doors.cli.program import Asked, answer, app, asked, command, context_of, done, following, main
+for _found in iter_modules(__path__):
+    import_module(f"{__name__}.{_found.name}")
+in_order()
 
-__all__ = [
-    "Asked",
-    "answer",
-    "app",
-    "arms",
-    "asked",
-    "command",
-    "context_of",
-    "done",
-    "exports",
-    "following",
-    "imports",
-    "learners",
-    "main",
-    "maintenance",
-    "notes",
-    "posteriors",
-    "resets",
-    "rewards",
-    "runs",
-    "selection",
-    "settings",
-    "status",
-    "undo",
-]
+__all__ = ["Asked", "answer", "app", "asked", "command", "context_of", "done", "following", "main"]

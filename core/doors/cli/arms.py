@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from core.doors.cli.program import Format, command, context_of, rows_or
+from core.doors.cli.program.app import Format, command, context_of, rows_or
 from core.doors.terminal import said_time, say_table
+from core.doors.verbs import Input, verb
 
 if TYPE_CHECKING:
     from core.records.judgement import Judgement
@@ -15,12 +16,11 @@ if TYPE_CHECKING:
 
 @command(examples=["arms", "arms --format tsv | cut -f 1"])
 def arms(line: typer.Context, format_name: Format = None) -> None:
-    """Every arm with its cost and prior, and what is to be said of it."""
     from core.flows import queries
 
     context = context_of(line)
     judged = queries.judgements(context)
-    found = queries.judged_arms(context, judged=judged)
+    found: list[queries.JudgedArm] = verb("arms").call(context, Input(), judged=judged)
     rows = [
         (
             one.arm,

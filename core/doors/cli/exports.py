@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from core.doors.cli.program import asked, command, context_of, done, following
+from core.doors.cli.program.app import asked, command, context_of, done, following
+from core.doors.cli.program.spelling import words
 from core.doors.progress import counted
 from core.doors.terminal import say, say_table
+from core.doors.verbs import ExportInput, verb
 from core.errors import InvalidInput
 from core.records.counts import number_of
 
@@ -32,21 +34,15 @@ def export(
     file: Annotated[Path, typer.Argument(help="A new file, or - for standard output.")],
     format_name: Annotated[
         Literal["jsonl", "json", "csv"],
-        typer.Option(
-            "--format", help="jsonl: our own lines; json, csv: OpenClaw's shape, for other programs."
-        ),
+        typer.Option("--format", help=words(ExportInput, "format")),
     ] = "jsonl",
     with_manifest: Annotated[
         bool,
         typer.Option("--manifest", help="One zip: the export, and whose, when, how much, hashes, settings."),
     ] = False,
 ) -> None:
-    """Write everything into a new file.
-
-    As lines of armscope's own format it is loss-free; json and csv are views of it for other programs.
-    """
-    from core.flows.bundle import export_bundle
-    from core.flows.export import export_file, export_into
+    """As lines of armscope's own format it is loss-free; json and csv are views of it for other programs."""
+    from core.flows.export import export_into
 
     context = context_of(line)
     if str(file) == "-":
@@ -62,16 +58,12 @@ def export(
             )
         export_into(context, sys.stdout.buffer, "-", format_name)
         return
+    asked_for = verb("export_bundle" if with_manifest else "export")
+    tell = _say_package if with_manifest else _say_export
     with following(line) as bar:
-        follow = counted(bar, "runs")
-        if with_manifest:
-            packed = export_bundle(context, file, format_name, progress=follow)
-        else:
-            found = export_file(context, file, format_name, progress=follow)
-    if with_manifest:
-        done(line, packed, lambda: _say_package(packed))
-    else:
-        done(line, found, lambda: say(_export_words(found)))
+        given = ExportInput(target=file, format=format_name)
+        found = asked_for.call(context, given, progress=counted(bar, "runs"))
+    done(line, found, lambda: tell(found))
 
 
 def _say_package(packed: BundleAnswer) -> None:
@@ -87,9 +79,10 @@ def _say_package(packed: BundleAnswer) -> None:
     )
 
 
-def _export_words(found: ExportAnswer) -> str:
+def _say_export(found: ExportAnswer) -> None:
     if found.format == "jsonl":
         held = f"{number_of(found.runs, 'run')}, {number_of(found.rewards, 'reward')}"
-        return f"{held} and {number_of(found.resets, 'reset')} written to {found.file}."
+        say(f"{held} and {number_of(found.resets, 'reset')} written to {found.file}.")
+        return
     tables = found.file if found.observations_file is None else f"{found.file} and {found.observations_file}"
-    return f"{found.arms:,} posteriors and {found.observations:,} observations written to {tables}."
+    say(f"{found.arms:,} posteriors and {found.observations:,} observations written to {tables}.")

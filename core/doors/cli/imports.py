@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 import typer
 
-from core.doors.cli.program import asked, command, context_of, done, following, written_words
+from core.doors.cli.program.app import asked, command, context_of, done, following, written_words
+from core.doors.cli.program.spelling import words
+from core.doors.documents import act as act_document
 from core.doors.progress import Bar
 from core.doors.terminal import say, say_aside, say_error, say_json_line, say_table
+from core.doors.verbs import ImportInput, verb
 from core.errors import UnreadableSource
 from core.records.counts import number_of
 from core.records.times import iso
@@ -52,19 +55,17 @@ def import_(
         ),
     ] = None,
     format_name: Annotated[
-        str | None, typer.Option("--format", metavar="NAME", help="Instead of recognising it.")
+        str | None, typer.Option("--format", metavar="NAME", help=words(ImportInput, "format"))
     ] = None,
     unit: Annotated[
-        Literal["prompt", "turn", "episode"] | None, typer.Option("--unit", help="What counts as a run.")
+        Literal["prompt", "turn", "episode"] | None, typer.Option("--unit", help=words(ImportInput, "unit"))
     ] = None,
     tools: Annotated[
         Path | None,
-        typer.Option(
-            "--tools", metavar="FILE", help="The tools that were offered, where the runs don't say."
-        ),
+        typer.Option("--tools", metavar="FILE", help=words(ImportInput, "tools_file")),
     ] = None,
     phase: Annotated[
-        Literal["passive", "active"] | None, typer.Option("--phase", help="For this import.")
+        Literal["passive", "active"] | None, typer.Option("--phase", help=words(ImportInput, "phase"))
     ] = None,
     watched: Annotated[
         bool, typer.Option("--watch", help="Go on and import what grows, until Ctrl+C; all of it is one act.")
@@ -89,8 +90,6 @@ def import_(
         ),
     ] = None,
 ) -> None:
-    """Read agent transcripts; again changes nothing."""
-    from core.flows.importing import import_files
     from core.flows.watch import watch
     from core.formats import Limits
 
@@ -111,20 +110,17 @@ def import_(
         _say_watched(line, context, named, told)
         return
     with following(line) as bar:
-        found = import_files(
+        given = ImportInput(paths=named, format=format_name, unit=unit, tools_file=tools, phase=phase)
+        found: ImportAnswer = verb("import").call(
             context,
-            named,
-            format=format_name,
-            unit=unit,
-            tools_file=tools,
-            phase=phase,
+            given,
             limits=limits,
             progress=None if bar is None else _Following(bar),
             waiting=partial(
                 say_aside, "Another long import is under way; this one goes on when that has ended."
             ),
         )
-    done(line, _told(found, context), lambda: _say_import(line, context, found))
+    done(line, act_document(context, found), lambda: _say_import(line, context, found))
 
 
 def _size_of(words: str) -> int:
@@ -137,11 +133,6 @@ def _size_of(words: str) -> int:
     if found is None or not int(found[1]):
         raise typer.BadParameter(f"--max must be a size like 8G or 512M, got {words[:60]!a}")
     return int(found[1]) * _UNITS[found[2].lower()]
-
-
-def _told(found: ImportAnswer, context: Context) -> dict[str, object]:
-    """An import's answer for programs, with whose runs they are."""
-    return {**msgspec.to_builtins(found), "learner": context.learner}
 
 
 def _found_sessions(*, as_json: bool) -> list[Path]:
@@ -206,7 +197,9 @@ def _say_watched(
         for one in told:
             act = act if isinstance(one, UnreadableSource) else one.id or act
             if as_json:
-                say_json_line(one.as_answer() if isinstance(one, UnreadableSource) else _told(one, context))
+                say_json_line(
+                    one.as_answer() if isinstance(one, UnreadableSource) else act_document(context, one)
+                )
             elif isinstance(one, UnreadableSource):
                 say_error(one, as_json=False)
             elif is_talkative and has_news(one):

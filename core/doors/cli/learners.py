@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program import answer, command, context_of, done
+from core.doors.cli.program.app import answer, command, context_of, done
+from core.doors.cli.program.spelling import words
 from core.doors.terminal import say_table
+from core.doors.verbs import CreateLearnerInput, Input, verb
+
+if TYPE_CHECKING:
+    from core.flows.learners import LearnerSummary
 
 
-@command(examples=["learners", "learners --create support"])
+@command(
+    examples=["learners", "learners --create support"], words="Every learner of the database, or a new one."
+)
 def learners(
     line: typer.Context,
     create: Annotated[
-        str | None, typer.Option("--create", metavar="NAME", help="Make one of this name, empty.")
+        str | None, typer.Option("--create", metavar="NAME", help=words(CreateLearnerInput, "name"))
     ] = None,
 ) -> None:
-    """Every learner of the database, or a new one."""
-    from core.flows.learners import create_learner
-    from core.flows.learners import learners as learners_of
-
     context = context_of(line, create=create is not None, whole=True)
-    found = learners_of(context) if create is None else [create_learner(context, create)]
+    found: list[LearnerSummary] = (
+        verb("learners").call(context, Input())
+        if create is None
+        else [verb("create_learner").call(context, CreateLearnerInput(name=create))]
+    )
     rows = [
         (one.name, one.phase, f"{one.runs:,}", f"{one.arms:,}", one.last_run or "none dated") for one in found
     ]

@@ -8,48 +8,37 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program import answer, asked, command, context_of, done, following
+from core.doors.cli.program.app import answer, asked, command, context_of, done, following
+from core.doors.cli.program.spelling import words
 from core.doors.progress import counted
 from core.doors.terminal import say, say_facts, say_table
+from core.doors.verbs import BackupInput, VerifyInput, verb
 from core.records.counts import number_of
 
 if TYPE_CHECKING:
+    from core.flows import queries
     from core.flows.doctor import Examined
-
-if TYPE_CHECKING:
+    from core.flows.maintenance import BackupAnswer
     from core.flows.restore import RestorePlan
 
 
 @command(examples=["verify", "verify --quiet || echo damaged"])
 def verify(line: typer.Context) -> None:
-    """Recompute every cache from the recorded facts, and compare.
-
-    Exits with 1 and the differences, if there are any.
-    """
-    from core.flows import queries
-
-    context = context_of(line, whole=True)
+    """Exits with 1 and the differences, if there are any."""
+    asked_for, context = verb("verify"), context_of(line, whole=True)
     with following(line) as bar:
-        found = queries.verify(context, progress=counted(bar, "runs"))
-    listed = [{"learner": name, **difference._asdict()} for name, difference in found.found]
-    result = {
-        "ok": found.clean,
-        **({} if found.clean else found.problem(context.store.path).as_answer()),
-        "learners": found.learners,
-        "differences_count": found.n_differences,
-        "differences": listed,
-    }
+        found: queries.Verification = asked_for.call(context, VerifyInput(), progress=counted(bar, "runs"))
 
-    def words() -> None:
+    def tell() -> None:
         if found.clean:
             say(f"Everything equals the fold of the facts ({number_of(len(found.learners), 'learner')}).")
             return
         say(f"{found.n_differences:,} differences:")
         heads = ("learner", "table", "key", "stored", "recomputed")
-        say_table(heads, [[str(value) for value in one.values()] for one in listed])
+        say_table(heads, [[name, *map(str, difference)] for name, difference in found.found])
 
-    tell = done if found.clean else answer
-    tell(line, result, words)
+    give = done if found.clean else answer
+    give(line, asked_for.plain(context, found), tell)
     if not found.clean:
         raise typer.Exit(1)
 
@@ -100,16 +89,14 @@ def _say_examined(found: Examined) -> None:
 @command(examples=["backup /backups/armscope-2026-11-22.db"])
 def backup(
     line: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A new file.")],
+    file: Annotated[Path, typer.Argument(help=words(BackupInput, "target"))],
 ) -> None:
-    """Copy the database as it is at this moment, while it is in use."""
-    from core.flows import maintenance
-
     context = context_of(line, whole=True)
     with following(line) as bar:
-        found = maintenance.backup(context, file, progress=counted(bar, "pages"))
-    words = f"{found.size_bytes:,} bytes written to {found.file}; open it with --database {found.file}."
-    done(line, found, lambda: say(words))
+        given = BackupInput(target=file)
+        found: BackupAnswer = verb("backup").call(context, given, progress=counted(bar, "pages"))
+    told = f"{found.size_bytes:,} bytes written to {found.file}; open it with --database {found.file}."
+    done(line, found, lambda: say(told))
 
 
 @command(examples=["restore /backups/armscope-2026-11-22.db", "restore copy.db --yes --json"])
@@ -165,9 +152,9 @@ def upgrade(line: typer.Context) -> None:
     from core.flows import maintenance
 
     found = maintenance.upgrade(asked(line).settings().database)
-    words = [f"{found.database} has schema {found.after} (it had {found.before or 'none'})."]
+    told = [f"{found.database} has schema {found.after} (it had {found.before or 'none'})."]
     if found.texts_mended:
-        words.append(
+        told.append(
             f"In {found.texts_mended:,} texts a character that nobody can read (U+0000) was replaced."
         )
-    done(line, found, lambda: say(*words))
+    done(line, found, lambda: say(*told))

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from core.doors.cli.arguments import ArmId, Key
-from core.doors.cli.program import command, context_of, written
+from core.doors.cli.program.app import command, context_of, written
+from core.doors.cli.program.arguments import ARM, KEY
+from core.doors.verbs import NoteInput, verb
+
+if TYPE_CHECKING:
+    from core.flows.note import NoteAnswer
 
 
-@command(examples=['note tool:web:search "slow on Mondays"'])
-def note(
-    line: typer.Context,
-    arm: ArmId,
-    text: Annotated[str, typer.Argument(help="What to keep about it, up to 2,000 characters.")],
-    key: Key = None,
-) -> None:
-    """Write a note about an arm; it moves no number."""
-    from core.flows.note import note as note_arm
-
+@command(examples=['note tool:web:search "slow on Mondays"'], options={"arm": ARM, "key": KEY})
+def note(line: typer.Context, given: NoteInput) -> None:
     context = context_of(line)
-    found = note_arm(context, arm, text, key=key)
+    found: NoteAnswer = verb("note").call(context, given)
     written(line, context, found, f"Noted about {found.arm}.", act=found.id)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.arguments import types_of
 from core.doors.cli.arms import judgement_cell
-from core.doors.cli.program import Format, command, context_of, rows_or
+from core.doors.cli.program.app import Format, command, context_of, rows_or
+from core.doors.cli.program.arguments import types_of
 from core.doors.terminal import said_mean, say_table
+from core.doors.verbs import PosteriorsInput, verb
+from core.records.view import View
+
+if TYPE_CHECKING:
+    from core.records.judgement import JudgedPosterior
 
 
 @command(
@@ -22,16 +27,14 @@ def posteriors(
     ] = None,
     format_name: Format = None,
 ) -> None:
-    """What is believed of every arm, and what is to be said of it."""
     from core import explained
     from core.flows import queries
 
     types = types_of(arm_type or [])
     context = context_of(line)
     judged = queries.judgements(context)
-    found = [
-        one for one in queries.judged_posteriors(context, judged=judged) if not types or one.type in types
-    ]
+    given = PosteriorsInput(view=View(types=types))
+    found: list[JudgedPosterior] = verb("posteriors").call(context, given, judged=judged)
     rows = [
         (
             one.arm,

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.arguments import Reason, types_of
-from core.doors.cli.completion import arm_ids
-from core.doors.cli.program import command, context_of, written
+from core.doors.cli.program.app import command, context_of, written
+from core.doors.cli.program.arguments import types_of
+from core.doors.cli.program.completion import arm_ids
+from core.doors.cli.program.spelling import words
 from core.doors.terminal import say
+from core.doors.verbs import ResetInput, verb
 from core.records.arm import ArmType
 from core.records.reset import Target
 
 if TYPE_CHECKING:
     from core.flows.context import Context
+    from core.flows.reset import ResetAnswer
 
 
 @command(
@@ -31,23 +34,21 @@ def reset(
     arm_type: Annotated[
         list[str] | None, typer.Option("--type", metavar="TYPE", help="All arms of this type; repeatable.")
     ] = None,
-    to: Annotated[Target, typer.Option("--to", help="Beta(1, 1), or each own prior.")] = "uniform",
-    reason: Reason = None,
+    to: Annotated[Target, typer.Option("--to", help=words(ResetInput, "target"))] = "uniform",
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help=words(ResetInput, "reason"))
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
-    """Start arms again; nothing is deleted.
-
-    Without --arm and --type it is all of them.
-    """
-    from core.flows.reset import reset as reset_arms
-
+    """Without --arm and --type it is all of them."""
     context = context_of(line)
     types = types_of(arm_type or [])
     if not yes:
         _confirm(context, arm or (), types, to)
-    found = reset_arms(context, arms=arm or (), types=types, target=to, reason=reason)
-    words = f"{found.reset_count:,} arms reset to {found.to}."
-    written(line, context, found, words, act=found.id)
+    given = ResetInput(arms=arm or (), types=types, target=to, reason=reason)
+    found: ResetAnswer = verb("reset").call(context, given)
+    told = f"{found.reset_count:,} arms reset to {found.to}."
+    written(line, context, found, told, act=found.id)
 
 
 def _confirm(context: Context, arms: Sequence[str], types: tuple[ArmType, ...], target: Target) -> None:

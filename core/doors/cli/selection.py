@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from core.doors.cli.program import answer, command, context_of
+from core.doors.cli.program.app import answer, command, context_of
+from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
+from core.doors.verbs import SelectInput, verb
 from core.errors import InvalidInput
 from core.given import read_given
 from core.records.arm import Arm
+
+if TYPE_CHECKING:
+    from core.records.selection import Selection
 
 
 @command(examples=["select --budget 8000", "select --arms arms.json --k 12 --json"])
@@ -26,25 +31,19 @@ def select(
         ),
     ] = None,
     budget: Annotated[
-        int | None, typer.Option("--budget", metavar="N", min=0, help="Tokens; 0 = unlimited.")
+        int | None, typer.Option("--budget", metavar="N", min=0, help=words(SelectInput, "budget_tokens"))
     ] = None,
-    k: Annotated[
-        int | None, typer.Option("--k", metavar="N", min=0, help="Arms at most; 0 = unlimited.")
-    ] = None,
+    k: Annotated[int | None, typer.Option("--k", metavar="N", min=0, help=words(SelectInput, "k"))] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", min=0, help="To draw the same again.")
     ] = None,
 ) -> None:
-    """Choose the arms of the next prompt.
-
-    Each is told with its draw, rank, reason and cost. Nothing is recorded.
-    """
-    from core.flows.select import select as select_arms
-
+    """Each is told with its draw, rank, reason and cost. Nothing is recorded."""
     context = context_of(line)
     if seed is not None:
         context = replace(context, entropy=lambda: seed)
-    found = select_arms(context, None if arms is None else _read_arms(arms), budget_tokens=budget, k=k)
+    given = SelectInput(arms=None if arms is None else _read_arms(arms), budget_tokens=budget, k=k)
+    found: Selection = verb("select").call(context, given)
     rows = [
         (
             "in" if one.included else "out",
@@ -57,13 +56,13 @@ def select(
         for one in found.decisions
     ]
 
-    def words() -> None:
+    def tell() -> None:
         say_table(("", "arm", "why", "rank", "draw", "tokens"), rows, numbers=(3, 4, 5))
         say("", f"A {found.run_class} run with {found.tokens:,} tokens of arms; seed {found.seed}.")
         if found.guidance:
             say(*found.guidance.splitlines())
 
-    answer(line, found, words)
+    answer(line, found, tell)
 
 
 def _read_arms(file: Path) -> list[Arm]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from core.doors.cli.program import answer, command, context_of
+from core.doors.cli.program.app import answer, command, context_of
 from core.doors.terminal import say, say_facts
+from core.doors.verbs import Input, verb
 
 if TYPE_CHECKING:
     from core.flows import queries
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
 
 @command(examples=["status", "--database demo.db status --json"])
 def status(line: typer.Context) -> None:
-    """Where the data are, and what they hold."""
-    from core.flows import queries
-
-    found = queries.status(context_of(line))
+    found: queries.Status = verb("status").call(context_of(line), Input())
     answer(line, found, lambda: _say_status(found))
 
 

@@ -1,21 +1,19 @@
-"""Arguments: those that several commands take, each with its one help text."""
+"""Arguments: what a shell needs of those that several commands take; their words are the verbs'."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Final
 
 import typer
 
-from core.doors.cli.completion import arm_ids
+from core.doors.cli.program.completion import arm_ids
+from core.doors.cli.program.spelling import Said
 from core.records.arm import ARM_TYPES, ArmType
 
-ArmId = Annotated[str, typer.Argument(help="The arm's id, type:category:name.", autocompletion=arm_ids)]
-Key = Annotated[
-    str | None,
-    typer.Option("--key", metavar="KEY", help="Idempotency key: the same act sent again counts once."),
-]
-Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.")]
+ARM: Final[Said] = typer.Argument(autocompletion=arm_ids)
+KEY: Final[Said] = typer.Option("--key", metavar="KEY")
+REASON: Final[Said] = typer.Option("--reason", metavar="TEXT")
 
 
 def types_of(names: Sequence[str]) -> tuple[ArmType, ...]:

@@ -1,4 +1,4 @@
-"""Program: what all commands share: the options every command takes, exit codes, the one shape of answers and errors.
+"""App: the program itself: the options every command takes, exit codes, the one shape of answers and errors.
 
 Exit codes: 0 done, 1 failed (also: verify found differences), 2 the command line was wrong.
 """
@@ -10,17 +10,21 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeVar, cast
 
 import msgspec
 import typer
+from typer.models import CommandInfo
 
-from core.doors.cli.completion import complete_bash, learner_names
+from core.doors.cli.program.completion import complete_bash, learner_names
+from core.doors.cli.program.spelling import Said, by_name, fields_of, spelled
+from core.doors.documents import act as act_document
 from core.doors.progress import Bar, progress_bar
-from core.doors.terminal import as_plain, say, say_error, say_json, say_rows, take_any_encoding
+from core.doors.terminal import say, say_error, say_json, say_rows, take_any_encoding
+from core.doors.verbs import VERBS, Input, find_verb
 from core.errors import ArmscopeError
 from core.settings import Settings
 from core.version import __version__
@@ -133,27 +137,66 @@ def _everywhere(
 _EVERYWHERE: Final = inspect.signature(_everywhere, eval_str=True).parameters
 
 
-def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Function], Function]:
-    """Make a function a command, with the options that every command takes and examples in its help."""
+def command(
+    name: str | None = None,
+    *,
+    examples: Sequence[str],
+    words: str | None = None,
+    options: Mapping[str, Said] | None = None,
+) -> Callable[[Function], Function]:
+    """Make a function a command, with the options that every command takes and examples in its help.
+
+    What it does is said by the verb of its name, or by ``words`` where it is of two verbs; its docstring says more,
+    and all of it where there is no verb. A parameter that is a verb's input stands for one parameter for each of its
+    fields; ``options`` says of some what a shell needs beside their words.
+    """
 
     def registered(function: Function) -> Function:
-        own = inspect.signature(function, eval_str=True)
+        named = name or function.__name__
+        first, *own = inspect.signature(function, eval_str=True).parameters.values()
+        asked_with = {one.name: one.annotation for one in own if _is_input(one.annotation)}
 
         @wraps(function)
         def run(line: typer.Context, **given: Any) -> None:  # noqa: ANN401 - each command's own options
             later = _everywhere(**{name: given.pop(name) for name in _EVERYWHERE})
             line.obj = asked(line).and_then(later)
+            for place, kind in asked_with.items():
+                given[place] = kind(**{field.name: given.pop(field.name) for field in fields_of(kind)})
             with _to_its_end(line):
                 function(line, **given)
 
-        whole = own.replace(parameters=[*own.parameters.values(), *_EVERYWHERE.values()])
+        spread = [
+            part
+            for one in own
+            for part in (spelled(one.annotation, options or {}) if one.name in asked_with else [by_name(one)])
+        ]
+        whole = inspect.Signature([first, *spread, *_EVERYWHERE.values()], return_annotation=None)
         run.__signature__ = whole  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in whole.parameters.values()}
+        verb = find_verb(named)
+        heads = [words or (None if verb is None else verb.words), inspect.getdoc(function)]
+        run.__doc__ = "\n\n".join(head for head in heads if head)
         shown = "\n".join(f"  armscope {example}" for example in examples)
-        named = name or function.__name__
         return cast("Function", app.command(named, epilog=f"\b\nExamples:\n{shown}")(run))
 
     return registered
+
+
+def _is_input(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Input)
+
+
+def in_order() -> None:
+    """List commands as the table has their verbs; one that is no verb stays behind the one above it in its file."""
+    places = {one.name: at for at, one in enumerate(VERBS)}
+    last: dict[str, int] = {}
+
+    def place(one: CommandInfo) -> int:
+        file = getattr(one.callback, "__module__", "")
+        last[file] = places.get(one.name or "", last.get(file, len(places)))
+        return last[file]
+
+    app.registered_commands.sort(key=place)
 
 
 @contextmanager
@@ -312,10 +355,7 @@ def written(
     way: str = "Take it back",
 ) -> None:
     """Say what was written, whose learner it was written to, and the way back."""
-    told = as_plain(value)
-    if isinstance(told, dict):
-        told.setdefault("learner", context.learner)
-    done(line, told, lambda: say(words, *written_words(line, context, act, way)))
+    done(line, act_document(context, value), lambda: say(words, *written_words(line, context, act, way)))
 
 
 def written_words(

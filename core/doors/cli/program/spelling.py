@@ -1,0 +1,77 @@
+"""Spelling: the fields of a verb's input → options and arguments of a command, with the field's own words."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from copy import copy
+from functools import cache
+from typing import Annotated, Any, TypeAlias, get_args, get_type_hints
+
+import msgspec
+import typer
+from typer.models import ArgumentInfo, OptionInfo
+
+from core.doors.verbs import Input
+
+Said: TypeAlias = ArgumentInfo | OptionInfo
+
+
+def words(kind: type[Input], field: str) -> str:
+    """What is said of a field.
+
+    >>> from core.doors.verbs import NoteInput
+    >>> words(NoteInput, "text")
+    'What to keep about it, up to 2,000 characters.'
+    """
+    return _meta(kind, field).description or ""
+
+
+def fields_of(kind: type[Input]) -> Iterator[msgspec.structs.FieldInfo]:
+    """Fields that a command line has words for: what may be left unset is for programs that look first."""
+    return (field for field in msgspec.structs.fields(kind) if msgspec.UnsetType not in get_args(field.type))
+
+
+def spelled(kind: type[Input], options: Mapping[str, Said]) -> Iterator[inspect.Parameter]:
+    """A parameter for each field: an argument where it must be given, else an option of its name.
+
+    >>> from core.doors.verbs import RunsInput
+    >>> [(one.name, one.default) for one in spelled(RunsInput, {})]
+    [('limit', 50)]
+    """
+    for field in fields_of(kind):
+        said = options.get(field.name)
+        if said is None:
+            said = typer.Argument() if field.required else typer.Option(f"--{field.name.replace('_', '-')}")
+        yield inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.required else field.default,
+            annotation=Annotated[_hints(kind)[field.name], _filled(said, _meta(kind, field.name))],
+        )
+
+
+def by_name(one: inspect.Parameter) -> inspect.Parameter:
+    """The same parameter, given by its name: only their order is the order of the help."""
+    return one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+def _filled(said: Said, meta: msgspec.Meta) -> Said:
+    """The words and limits of the field, where nothing else is said."""
+    filled = copy(said)
+    filled.help = said.help or meta.description
+    filled.min = meta.ge if said.min is None else said.min
+    filled.max = meta.le if said.max is None else said.max
+    return filled
+
+
+def _meta(kind: type[Input], field: str) -> msgspec.Meta:
+    return next(
+        (one for one in get_args(_hints(kind)[field]) if isinstance(one, msgspec.Meta)), msgspec.Meta()
+    )
+
+
+@cache
+def _hints(kind: type[Input]) -> dict[str, Any]:
+    """Types of fields with what is said of them; evaluating them takes longer than all the rest."""
+    return get_type_hints(kind, include_extras=True)

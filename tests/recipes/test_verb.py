@@ -1,0 +1,178 @@
+"""The recipe "A verb", followed: a flow, a row, a command; then every door has it, and who may call it is tested."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.doors.examples import example_world
+from tests.recipes.copy import Copy, recipe
+
+_MOST_CHANGED: Final = 2
+
+_FLOW: Final = '''"""Count: how many arms there are of a type."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.flows.context import Context
+from core.records.arm import ArmType
+from core.store.reads import arm_columns
+
+
+class CountAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    type: ArmType
+    arms: int
+
+
+def count(context: Context, type: ArmType) -> CountAnswer:
+    """Arms of a type that are listed."""
+    with context.reading() as snapshot:
+        return CountAnswer(type=type, arms=len(arm_columns(snapshot, types=(type,))))
+'''
+_INPUT: Final = """
+
+class CountInput(Input, frozen=True, kw_only=True):
+    type: Annotated[ArmType, Meta(description="Of which type.")]
+"""
+_BEFORE_INPUT: Final = """class RunInput(Input, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(description="The run's uid or number.")]
+"""
+_ROW: Final = """    Verb(
+        name="count",
+        action="read",
+        flow="core.flows.count:count",
+        input=CountInput,
+        words="How many arms there are of a type.",
+        example={"type": "tool"},
+    ),
+"""
+_BEFORE_ROW: Final = """        words="Every arm with its cost and prior, and what is to be said of it.",
+    ),
+"""
+_COMMAND: Final = '''"""Counts: how many arms there are of a type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from core.doors.cli.program.app import answer, command, context_of
+from core.doors.terminal import say
+from core.doors.verbs import CountInput, verb
+
+if TYPE_CHECKING:
+    from core.flows.count import CountAnswer
+
+
+@command(examples=["count tool"])
+def count(line: typer.Context, given: CountInput) -> None:
+    found: CountAnswer = verb("count").call(context_of(line), given)
+    answer(line, found, lambda: say(f"{found.arms:,} arms of type {found.type}."))
+'''
+_LISTED: Final = "| `armscope count TYPE` | how many arms there are of a type |\n"
+_BEFORE_LISTED: Final = "| every arm with cost, prior, and what it is judged to be |\n"
+_TESTS: Final = '''"""Count: arms of a type, none of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from core.flows.count import CountAnswer, count
+from tests.doors.examples import example_world
+
+
+def test_it_counts_arms_of_one_type(tmp_path: Path) -> None:
+    context = example_world(tmp_path)
+    assert count(context, "tool") == CountAnswer(type="tool", arms=2)
+    assert count(context, "skill").arms == 0
+'''
+_CALLED: Final = """
+import json
+from core.doors.terminal import as_plain
+from core.doors.verbs import verb
+from core.flows.context import open_context
+from core.settings import Settings
+
+asked, context = verb("count"), open_context(Settings.from_environment(), create=False)
+print(json.dumps(asked.plain(context, asked.call(context, asked.decode({"type": "tool"})))))
+"""
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    """The recipe followed to the letter."""
+    copy = Copy(tmp_path)
+    copy.add("core/flows/count.py", _FLOW)
+    copy.insert("core/doors/verbs.py", _INPUT, after=_BEFORE_INPUT)
+    copy.insert("core/doors/verbs.py", _ROW, after=_BEFORE_ROW)
+    copy.add("core/doors/cli/counts.py", _COMMAND)
+    copy.insert("README.md", _LISTED, after=_BEFORE_LISTED)
+    copy.add("tests/flows/test_count.py", _TESTS)
+    return copy
+
+
+def python(copy: Copy, database: Path, code: str, *arguments: str) -> str:
+    """What Python says of the copy's sources."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ARMSCOPE_")}
+    more = {"PYTHONPATH": str(copy.root), "PYTHONDONTWRITEBYTECODE": "1", "ARMSCOPE_DATABASE": str(database)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=copy.root,
+        env=kept | more,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_verb_is_a_flow_a_row_and_a_command(copy: Copy) -> None:
+    """It changes the table of verbs and the README, and no other file there is."""
+    read = recipe("A verb")
+    assert copy.changed() == {"README.md", "core/doors/verbs.py"}
+    assert len(copy.changed()) <= _MOST_CHANGED
+    assert copy.new() == {"core/doors/cli/counts.py", "core/flows/count.py", "tests/flows/test_count.py"}
+    for named in (
+        "`core/flows/`",
+        "`core/doors/verbs.py`",
+        "`core/doors/cli/`",
+        "table of commands",
+        "`tests/flows/`",
+    ):
+        assert named in read
+
+
+def test_every_door_has_it(copy: Copy, tmp_path: Path) -> None:
+    example_world(tmp_path).store.close()
+    database, line = tmp_path / "a.db", "from dashboard.launch import main; main()"
+    said = json.loads(python(copy, database, line, "count", "tool", "--json"))
+    assert said == {"type": "tool", "arms": 2}
+    assert json.loads(python(copy, database, _CALLED)) == said
+    assert python(copy, database, line, "count", "tool") == "2 arms of type tool.\n"
+    listed = python(copy, database, line, "--help")
+    assert re.search(r"^  count +How many arms there are of a type\.$", listed, flags=re.MULTILINE)
+    assert "Of which type." in python(copy, database, line, "count", "--help")
+
+
+def test_the_tests_of_all_verbs_see_it(copy: Copy) -> None:
+    """With every role, its input beside its flow, its answer behind every door, its place in the help."""
+    copy.passes(
+        "tests/flows/test_count.py",
+        "tests/flows/test_authorisation.py",
+        "tests/doors/test_verbs.py",
+        "tests/doors/test_cli.py",
+        "-k",
+        "count or every_flow_that_takes or command_or_a_method or these_are_the_commands",
+    )
