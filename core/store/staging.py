@@ -115,7 +115,10 @@ class _Stretches(Epochs):
 class Part(Transaction):
     """One part of an import. To itself it is in the future, where what was staged before has happened."""
 
-    _OPEN = f"UPDATE learner SET staged_parts = staged_parts + 1 WHERE name = ? RETURNING {BEGUN}"
+    _OPEN = (
+        "UPDATE learner SET staged_parts = staged_parts + 1"
+        f" WHERE learner_id = ? AND name = ? RETURNING {BEGUN}"
+    )
     _FIRST = -1
 
     def __init__(self, connection: Connection, name: str, stage: Stage, *, actor: Actor) -> None:

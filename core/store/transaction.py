@@ -1,6 +1,7 @@
 """Transaction: one learner inside one database transaction, for writing or for reading.
 
-Every write starts with one UPDATE of the learner's row (revision + 1), which orders that learner's writers.
+Every write starts with one UPDATE of the learner's row (revision + 1), which orders that learner's writers. It names
+the learner by its number, as all statements of an act do: a database that is spread by it is asked in one place only.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from core.records.audit import ActionName
 from core.records.learner import LearnerSettings
 from core.records.run import Inventory
 from core.store.descriptions import Description, Descriptions
-from core.store.engine import Connection
+from core.store.engine import Connection, Row
 from core.store.tables import LISTED, NUMBERED, insert_into
 
 Detail = dict[str, str | int | float | bool | None]
@@ -147,9 +148,10 @@ class Moment(NamedTuple):
 
 class Memory(NamedTuple):
     """What a write left known of a learner. It is true for the next write only if nothing happened in between,
-    which the moment tells.
+    which the moment tells; the number is asked for by the row itself, which must still have the learner's name.
     """
 
+    learner_id: int
     moment: Moment
     arms: dict[str, Known]
     epochs: dict[int, int]
@@ -208,7 +210,9 @@ class Transaction:
     ``memory`` is what the last write of this process left, be it outdated.
     """
 
-    _OPEN: str = f"UPDATE learner SET revision = revision + 1 WHERE name = ? RETURNING {BEGUN}"
+    _OPEN: str = (
+        f"UPDATE learner SET revision = revision + 1 WHERE learner_id = ? AND name = ? RETURNING {BEGUN}"
+    )
     _FIRST = 1
     stretch: int | None = None
     """In a part of an import: between which of the resets that it tells; see `core.store.staging`."""
@@ -230,13 +234,15 @@ class Transaction:
         self.name = name
         self.actor = actor
         self.now_ms = now_ms
-        row = connection.row(self._OPEN, [name])
-        self.created = row is None or row[3] == self._FIRST
-        if self.created and (origin is None or (only and self._others())):
-            raise unknown_learner(self)
+        row = None if memory is None else self._opened(memory.learner_id)
         if row is None:
-            _create(connection, name)
-            row = connection.rows(self._OPEN, [name])[0]
+            row = self._found()
+        if (row is None or row[3] == self._FIRST) and (origin is None or (only and self._others())):
+            raise unknown_learner(self)
+        while row is None:  # others may be making it, or sweep it away, at this very moment
+            self._make()
+            row = self._found()
+        self.created: bool = row[3] == self._FIRST
         self.learner_id: int = row[0]
         self.origin: str = row[1]
         if self.created and origin:
@@ -308,7 +314,7 @@ class Transaction:
         if len(self._arms) > _MAX_REMEMBERED:
             self._arms, self._present, self._descriptions.known = {}, {}, {}
         moment = Moment(self.origin, self.revision, self._token, self.connection.file)
-        return Memory(moment, self._arms, self._present, self._descriptions.known)
+        return Memory(self.learner_id, moment, self._arms, self._present, self._descriptions.known)
 
     def forget(self) -> None:
         """Read again what is known of arms and their epochs: they were changed."""
@@ -416,6 +422,25 @@ class Transaction:
             )
             present.update(rows)
         return [present[arm_no] for arm_no in arm_nos]
+
+    def _opened(self, learner_id: int) -> Row | None:
+        """The learner's row, open, if it goes by this number: after a restored backup that may be another's.
+
+        Asked for by both, so that whoever has the number now is not touched.
+        """
+        return self.connection.row(self._OPEN, [learner_id, self.name])
+
+    def _found(self) -> Row | None:
+        """The learner's row, open, under whatever number it goes by; None where there is no such learner."""
+        number = self.connection.row("SELECT learner_id FROM learner WHERE name = ?", [self.name])
+        return None if number is None else self._opened(number[0])
+
+    def _make(self) -> None:
+        self.connection.run(
+            "INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, '', 0, ?)"
+            " ON CONFLICT DO NOTHING",
+            [self.name, msgspec.json.encode(LearnerSettings()).decode()],
+        )
 
     def _name(self, origin: str) -> None:
         """Give a learner that is new its lasting identity."""
@@ -536,11 +561,4 @@ def base_of(
 def _targets(txn: Transaction) -> dict[int, str]:
     return dict(
         txn.connection.rows("SELECT revision, target FROM reset WHERE learner_id = ?", [txn.learner_id])
-    )
-
-
-def _create(connection: Connection, name: str) -> None:
-    settings = msgspec.json.encode(LearnerSettings()).decode()
-    connection.run(
-        "INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, '', 0, ?)", [name, settings]
     )

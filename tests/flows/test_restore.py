@@ -17,6 +17,7 @@ from core.flows.restore import RestorePlan, restore
 from core.flows.reward import reward
 from core.records.actor import Actor
 from tests.flows.world import context_at, run_of
+from tests.store.test_numbers import swapped
 
 A = "tool:other:a"
 SCHEMAS = Path(__file__).parents[1] / "store" / "schemas"
@@ -173,3 +174,20 @@ def test_a_database_is_no_backup_of_itself(context: Context) -> None:
 def test_not_everybody_may(context: Context, tmp_path: Path) -> None:
     with pytest.raises(Denied):
         restore(context.store.path, tmp_path / "copy.db", actor=Actor(name="v", role="viewer"))
+
+
+def test_learners_that_go_by_other_numbers_in_the_backup_keep_what_is_theirs(
+    context: Context, tmp_path: Path
+) -> None:
+    """Each process that lives through it knows the number that a learner had before."""
+    other = context.of("other")
+    maintenance.backup(context, tmp_path / "swapped.db")
+    swapped(tmp_path / "swapped.db", "default", "other")
+    before = {name: queries.status(context.of(name)).runs for name in ("default", "other")}
+    restore(context.store.path, tmp_path / "swapped.db")
+    assert record(other, run_of("r9", arms=["y"], calls=["y"])).told == "new"
+    reward(context, A, 1.0)
+    assert {name: queries.status(context.of(name)).runs for name in before} == before | {"other": 2}
+    assert {one.arm: one.pulls for one in queries.posteriors(other)}["tool:other:y"] == 1
+    assert {one.arm: one.pulls for one in queries.posteriors(context)}[A] == 6
+    assert queries.verify(context).clean

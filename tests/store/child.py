@@ -106,6 +106,23 @@ def leave(path: str, *uids: str) -> None:
     os._exit(0)
 
 
+def first_runs(path: str, uid: str, *learners: str) -> None:
+    """Record a run of learners that nobody has made, as soon as a line comes; say whether it is new."""
+    context = context_at(Path(path))
+    say("ready")
+    sys.stdin.readline()
+    for name in learners:
+        say(record(replace(context, learner=name), run_of(uid)).told)
+
+
+def next_run(path: str, learner: str, arm: str, *uids: str) -> None:
+    """Record a run with this arm for each line that comes, knowing what the run before it left known."""
+    context = context_at(Path(path), learner=learner)
+    for uid in uids:
+        say(record(context, run_of(uid, arms=[arm], calls=[arm])).told)
+        sys.stdin.readline()
+
+
 def in_parts(path: str, source: str) -> None:
     """Import a file in parts of two runs, say each, and wait for a line until the next."""
     context = replace(context_at(Path(path)), pace=IN_PARTS)
@@ -226,6 +243,8 @@ def run(arguments: Sequence[str]) -> None:
     """What the first argument names, with the others."""
     verbs: dict[str, Callable[..., None]] = {
         "hold": hold,
+        "first_runs": first_runs,
+        "next_run": next_run,
         "in_parts": in_parts,
         "struck": struck,
         "leave": leave,

@@ -11,7 +11,7 @@ from core.doors.cli.program.arguments import ARM, KEY
 from core.doors.verbs import NoteInput, verb
 
 if TYPE_CHECKING:
-    from core.flows.note import NoteAnswer
+    from core.records.note import NoteAnswer
 
 
 @command(examples=['note tool:web:search "slow on Mondays"'], options={"arm": ARM, "key": KEY})

@@ -12,7 +12,7 @@ from core.doors.terminal import said_mean
 from core.doors.verbs import RewardInput, verb
 
 if TYPE_CHECKING:
-    from core.flows.reward import RewardAnswer
+    from core.records.reward import RewardAnswer
 
 
 def plain_number(text: str) -> float:
