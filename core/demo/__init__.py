@@ -3,17 +3,3 @@
 from core.demo.build import DEFAULT_SEED, DemoAnswer, build
 from core.demo.play import Played, play
 from core.demo.world import END_MS, LEARNER, N_RUNS, START_MS, seed_of, truth
-
-__all__ = [
-    "DEFAULT_SEED",
-    "END_MS",
-    "LEARNER",
-    "N_RUNS",
-    "START_MS",
-    "DemoAnswer",
-    "Played",
-    "build",
-    "play",
-    "seed_of",
-    "truth",
-]

@@ -20,24 +20,3 @@ from core.explained.run import (
     verdict,
     why,
 )
-
-__all__ = [
-    "NONE",
-    "NOT_OFFERED",
-    "Decided",
-    "chance_words",
-    "evidence",
-    "flip",
-    "judgement",
-    "ledger_row",
-    "not_decided",
-    "not_offered",
-    "observed",
-    "of_hundred",
-    "recognised",
-    "recorded",
-    "replaced",
-    "standing",
-    "verdict",
-    "why",
-]

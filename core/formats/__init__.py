@@ -52,23 +52,6 @@ from core.formats.spool import Spool, Spooled, is_pipe
 from core.formats.tools import Supplied
 from core.records.run import Unit
 
-__all__ = [
-    "FORMATS",
-    "Entry",
-    "Limits",
-    "Opened",
-    "Outside",
-    "Progress",
-    "Rejected",
-    "Remark",
-    "Skipped",
-    "Source",
-    "Stated",
-    "files_in",
-    "open_sources",
-    "recognise",
-]
-
 # In this order, because a record of one kind may carry the marks of a later one inside.
 FORMATS: Final[dict[str, Format]] = {
     format.name: format

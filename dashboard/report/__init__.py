@@ -6,5 +6,3 @@ Questions → answers with where they come from (`facts`) → sections (`documen
 from dashboard.report.document import report
 from dashboard.report.facts import Facts, Query, gather
 from dashboard.report.html import rendered
-
-__all__ = ["Facts", "Query", "gather", "rendered", "report"]

@@ -23,5 +23,3 @@ from core.doors.cli.program.app import (
 for _found in iter_modules(__path__):
     import_module(f"{__name__}.{_found.name}")
 in_order()
-
-__all__ = ["Asked", "answer", "app", "asked", "command", "context_of", "done", "following", "main"]

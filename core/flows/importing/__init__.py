@@ -3,13 +3,3 @@
 from core.flows.importing.answer import BeliefDifference, ImportAnswer, NotOffered, RejectedLine, Unread
 from core.flows.importing.files import import_files
 from core.flows.importing.reading import Progress
-
-__all__ = [
-    "BeliefDifference",
-    "ImportAnswer",
-    "NotOffered",
-    "Progress",
-    "RejectedLine",
-    "Unread",
-    "import_files",
-]

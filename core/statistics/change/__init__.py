@@ -20,27 +20,6 @@ from core.statistics.change.splits import (
 )
 from core.statistics.change.together import TOGETHER_DAYS, Poisoned, gone, together
 
-__all__ = [
-    "FALSE_ALARM",
-    "MIN_AFTER",
-    "MIN_BEFORE",
-    "MIN_CHANGE",
-    "NEAR_DAYS",
-    "NOTHING",
-    "NOTHING_CHANGED",
-    "TOGETHER_DAYS",
-    "WINDOW_DAYS",
-    "Changes",
-    "Poisoned",
-    "Shift",
-    "Splits",
-    "gone",
-    "rivals",
-    "shifts",
-    "splits",
-    "together",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:

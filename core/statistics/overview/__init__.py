@@ -10,16 +10,3 @@ from core.statistics.overview.key_figures import FigureName, KeyFigure
 from core.statistics.overview.ranked import RankedArm
 from core.statistics.overview.series import DaySeries
 from core.statistics.overview.whole import Overview, overview
-
-__all__ = [
-    "ArmEvidence",
-    "Attention",
-    "AttentionKind",
-    "DaySeries",
-    "FigureName",
-    "Happened",
-    "KeyFigure",
-    "Overview",
-    "RankedArm",
-    "overview",
-]

@@ -9,23 +9,3 @@ from core.statistics.savings.over_time import SavingsOverTime
 from core.statistics.savings.total import MoneySaved, TotalSaved
 from core.statistics.savings.verdict import SavingsVerdict, VerdictReason
 from core.statistics.savings.whole import Savings, savings
-
-__all__ = [
-    "BaselineNeed",
-    "BaselineShare",
-    "ClassFigures",
-    "Comparison",
-    "Estimate",
-    "LeftOut",
-    "Missing",
-    "MoneySaved",
-    "Savings",
-    "SavingsOverTime",
-    "SavingsVerdict",
-    "TokenDistribution",
-    "TotalSaved",
-    "VerdictReason",
-    "recommended_rate",
-    "saved_percent_of",
-    "savings",
-]

@@ -4,5 +4,3 @@ The one place that begins and commits.
 """
 
 from core.store.engine.port import Connection, Database, Row
-
-__all__ = ["Connection", "Database", "Row"]
