@@ -271,6 +271,8 @@ def _selection_of(
         settings_hash=settings_hash(settings),
         revision=revision,
         budget_tokens=packed.budget_tokens,
+        k=settings.k,
+        min_pulls=settings.min_pulls,
         over_budget=packed.over_budget,
         truncated=packed.truncated,
     )

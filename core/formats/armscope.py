@@ -48,7 +48,8 @@ left out.
 ``format``, ``unit``, ``source``, ``rank``
                      where it was first read: of two versions of a uid the higher rank stands
 ``empty``            true = nothing answered
-``selection``        how its arms were chosen: decisions with draw, rank, reason, cost; seed; settings hash
+``selection``        how its arms were chosen: decisions with draw, rank, reason, cost; seed; settings hash;
+                     ``k`` and ``min_pulls`` as they were in force, left out where that is not known
 ``outcome``          the verdict that stood: observed, conversational, aborted, error, passive, empty. Only
                      with it count ``phase``, ``references``, ``n_calls``, ``n_real_calls``, ``revision``
 ===================  ====================================================================================

@@ -61,6 +61,10 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
     ``seed`` is the generator's, a whole number below 2^128, as text because it may exceed 64 bits.
     ``over_budget``: seed arms alone exceed it. ``truncated``: a baseline run left arms out for lack of budget.
+    ``k`` (0 = unlimited) and ``min_pulls`` are those in force when it was made, a call's own ``k`` included, also
+    where they held nothing back: so other values can be tried on it later. Absent (`msgspec.UNSET`) = not known, as
+    of what an older armscope chose. A run without a selection has none of them: whatever made its prompt did not
+    heed our settings, and those of the moment it is recorded say nothing of it.
     """
 
     run_class: SelectedClass
@@ -70,6 +74,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     settings_hash: Label
     revision: Count
     budget_tokens: Tokens = 0
+    k: Count | msgspec.UnsetType = msgspec.UNSET
+    min_pulls: Count | msgspec.UnsetType = msgspec.UNSET
     over_budget: bool = False
     truncated: bool = False
     guidance: str | None = None
@@ -86,6 +92,10 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             "over_budget": flag("A selection's over_budget", self.over_budget),
             "truncated": flag("A selection's truncated", self.truncated),
         }
+        for name in ("k", "min_pulls"):
+            value = getattr(self, name)
+            if value is not msgspec.UNSET:
+                sound[name] = whole(f"A selection's {name}", value, MAX_COUNT)
         if self.guidance is not None:
             sound["guidance"] = text("A selection's guidance", self.guidance)
         for name, value in sound.items():

@@ -165,7 +165,7 @@ run = _clustered(
     _maybe_float("reward"),
     _text("inventory"),
     _maybe_text("not_offered"),
-    _maybe_text("choice"),  # seed, baseline probability, settings hash and flags of our own selection
+    _maybe_text("choice"),  # how our own selection came about, as JSON: `core.store.version.Choice`
     _int("import_no"),  # 0: recorded directly
     _int("revision"),
     _int("standing"),  # 0: every import that brought it is undone

@@ -67,6 +67,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     settings_hash: str
     revision: int
     budget_tokens: int = 0
+    k: int | msgspec.UnsetType = msgspec.UNSET
+    min_pulls: int | msgspec.UnsetType = msgspec.UNSET
     over_budget: bool = False
     truncated: bool = False
 
@@ -271,7 +273,7 @@ def recorded_selection(
         for arm_no, reason, rank, cost, draw, left in sorted(version.decisions, key=itemgetter(2))
     ]
     return msgspec.convert(
-        {**msgspec.structs.asdict(choice), "run_class": columns["class"], "decisions": decisions}, Selection
+        {**msgspec.to_builtins(choice), "run_class": columns["class"], "decisions": decisions}, Selection
     )
 
 

@@ -96,6 +96,8 @@ def selections(run_class: RunClass, present: list[str], left_out: list[str]) -> 
         settings_hash=words,
         revision=counts,
         budget_tokens=counts,
+        k=st.just(msgspec.UNSET) | counts,
+        min_pulls=st.just(msgspec.UNSET) | counts,
         over_budget=st.booleans(),
         guidance=maybe(words),
     )
