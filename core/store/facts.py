@@ -40,24 +40,9 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exchange:
-    """How facts of a kind go from one learner to another: as lines like the ``example``, how rows become lines in the
-    order of their revisions, and how a line that is new becomes a row, of which it gives the number.
-
-    ``is_boundary``: what comes before it must keep another revision than what comes after.
-    """
-
-    example: FactLine
-    lines: Callable[[Snapshot], Iterator[PlacedLine]]
-    read: Callable[[Transaction, Any, int], int]
-    request: Request | None = None
-    is_boundary: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class Fact:
-    """One kind of act: its table, how its ids read (``example``), what has to move around a change of whether a fact
-    of it stands, ``since`` the lower of its revisions before and after; and how it is told, if it is.
+    """One kind of act: its table, how its ids read (``example``), and what has to move around a change of whether a
+    fact of it stands, ``since`` the lower of its revisions before and after.
 
     >>> FACTS["reward"].column, FACTS["reward"].example
     ('observation_no', 'reward-12')
@@ -66,7 +51,6 @@ class Fact:
     table: str
     example: str
     moving: Moving = _nothing_moves
-    exchange: Exchange | None = None
 
     @property
     def name(self) -> str:
@@ -79,50 +63,59 @@ class Fact:
         return f"{self.table}_no"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Exchanged(Fact):
+    """A kind whose facts go from one learner to another: as lines like this ``line``, how rows become lines in the
+    order of their revisions, and how a line that is new becomes a row, of which it gives the number.
+
+    ``is_boundary``: what comes before it must keep another revision than what comes after.
+    """
+
+    line: FactLine
+    lines: Callable[[Snapshot], Iterator[PlacedLine]]
+    read: Callable[[Transaction, Any, int], int]
+    request: Request | None = None
+    is_boundary: bool = False
+
+
 _ARM: Final = "tool:web:search"
 _ALL: Final = (
-    Fact(
+    Exchanged(
         table="observation",
         example="reward-12",
         moving=moving_reward,
-        exchange=Exchange(
-            example=RewardLine(id="elsewhere/reward-1", arm=_ARM, observation="feedback", reward=0.5),
-            lines=reward_lines,
-            read=read_reward,
-            request=Request(payload=reward_payload, reply=reward_reply),
-        ),
+        line=RewardLine(id="elsewhere/reward-1", arm=_ARM, observation="feedback", reward=0.5),
+        lines=reward_lines,
+        read=read_reward,
+        request=Request(payload=reward_payload, reply=reward_reply),
     ),
-    Fact(
+    Exchanged(
         table="reset",
         example="reset-3",
         moving=moving_boundary,
-        exchange=Exchange(
-            example=ResetLine(id="elsewhere/reset-1", arms=(_ARM,), target="prior"),
-            lines=reset_lines,
-            read=read_reset,
-            is_boundary=True,
-        ),
+        line=ResetLine(id="elsewhere/reset-1", arms=(_ARM,), target="prior"),
+        lines=reset_lines,
+        read=read_reset,
+        is_boundary=True,
     ),
     Fact(table="import", example="import-1"),
     Fact(table="setting", example="setting-2", moving=moving_setting),
-    Fact(
+    Exchanged(
         table="note",
         example="note-1",
-        exchange=Exchange(
-            example=NoteLine(id="elsewhere/note-1", arm=_ARM, text="slow on Mondays"),
-            lines=note_lines,
-            read=read_note,
-            request=Request(
-                payload=lambda line: note_payload(line.arm, line.text.strip()),
-                reply=note_reply,
-            ),
+        line=NoteLine(id="elsewhere/note-1", arm=_ARM, text="slow on Mondays"),
+        lines=note_lines,
+        read=read_note,
+        request=Request(
+            payload=lambda line: note_payload(line.arm, line.text.strip()),
+            reply=note_reply,
         ),
     ),
     Fact(table="undo", example="undo-4"),
 )
 FACTS: Final[Mapping[str, Fact]] = {fact.name: fact for fact in _ALL}
 """Every kind, by name; of one revision they are told in this order."""
-EXCHANGED: Final[Mapping[type[FactLine], Fact]] = {
-    type(fact.exchange.example): fact for fact in _ALL if fact.exchange is not None
+EXCHANGED: Final[Mapping[type[FactLine], Exchanged]] = {
+    type(fact.line): fact for fact in _ALL if isinstance(fact, Exchanged)
 }
 """Those that go from one learner to another, by their lines."""

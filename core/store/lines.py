@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.records.ledger_lines import FactLine, PlacedLine
-from core.store.facts import EXCHANGED, Exchange, Fact
+from core.store.facts import EXCHANGED, Exchanged, Fact
 from core.store.provenance import attribute
 from core.store.replies import keep_reply, known_by_request
 from core.store.transaction import Snapshot, Transaction
@@ -14,7 +14,7 @@ from core.store.undoing import add_undo, recompute
 
 def fact_lines(snapshot: Snapshot) -> list[Iterator[PlacedLine]]:
     """What people did, a stream for each kind, in the order in which facts of one revision are told."""
-    return [fact.exchange.lines(snapshot) for fact in EXCHANGED.values() if fact.exchange is not None]
+    return [fact.lines(snapshot) for fact in EXCHANGED.values()]
 
 
 def take_line(txn: Transaction, line: FactLine, import_no: int) -> bool:
@@ -23,24 +23,21 @@ def take_line(txn: Transaction, line: FactLine, import_no: int) -> bool:
     Raises `Conflict` where the line's key stands for another request, and what the kind itself raises.
     """
     fact = EXCHANGED[type(line)]
-    exchange = fact.exchange
-    if exchange is None:  # pragma: no cover - the table of lines holds no other
-        return False
-    if not exchange.is_boundary:
-        return _take(txn, fact, exchange, line, import_no)
+    if not fact.is_boundary:
+        return _take(txn, fact, line, import_no)
     # A known one too: what this import tells before and after it keeps its side, should only this one stand.
     txn.advance()
-    is_new = _take(txn, fact, exchange, line, import_no)
+    is_new = _take(txn, fact, line, import_no)
     txn.advance()
     return is_new
 
 
-def _take(txn: Transaction, fact: Fact, exchange: Exchange, line: FactLine, import_no: int) -> bool:
-    known = _known(txn, fact, exchange, line, import_no)
-    number = exchange.read(txn, line, import_no) if known is None else known
+def _take(txn: Transaction, fact: Exchanged, line: FactLine, import_no: int) -> bool:
+    known = _known(txn, fact, line, import_no)
+    number = fact.read(txn, line, import_no) if known is None else known
     key = _key(line)
-    if exchange.request is not None and key is not None:
-        reply = exchange.request.reply(txn, line, number)
+    if fact.request is not None and key is not None:
+        reply = fact.request.reply(txn, line, number)
         if reply is not None:
             keep_reply(txn, key, reply)
     if known is None and line.undone:  # only now: its request was answered while it stood
@@ -53,7 +50,7 @@ def _key(line: FactLine) -> str | None:
     return key
 
 
-def _known(txn: Transaction, fact: Fact, exchange: Exchange, line: FactLine, import_no: int) -> int | None:
+def _known(txn: Transaction, fact: Exchanged, line: FactLine, import_no: int) -> int | None:
     """The fact that is here already: told under this id, or asked for by the same request."""
     row = txn.connection.row(
         f"SELECT {fact.column} FROM {fact.table} WHERE learner_id = ? AND uid = ? AND uid <> ''",
@@ -61,8 +58,8 @@ def _known(txn: Transaction, fact: Fact, exchange: Exchange, line: FactLine, imp
     )
     number = None if row is None else int(row[0])
     key = _key(line)
-    if number is None and exchange.request is not None and key is not None:
-        number = known_by_request(txn, fact.name, key, exchange.request.payload(line))
+    if number is None and fact.request is not None and key is not None:
+        number = known_by_request(txn, fact.name, key, fact.request.payload(line))
     if number is not None:
         attribute_again(txn, fact, number, import_no)
     return number

@@ -63,12 +63,12 @@ flag = _acts(
     act="flag",
 )
 """
-_RECORD: Final = """    Fact(
+_RECORD: Final = """    Exchanged(
         table="flag",
         example="flag-1",
-        exchange=Exchange(
-            example=FlagLine(id="elsewhere/flag-1", arm=_ARM), lines=flag_lines, read=read_flag
-        ),
+        line=FlagLine(id="elsewhere/flag-1", arm=_ARM),
+        lines=flag_lines,
+        read=read_flag,
     ),
 """
 _ROWS: Final = '''"""Flags: which arms somebody wants to be looked at; as rows, and as the lines of an export."""

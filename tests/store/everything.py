@@ -113,11 +113,9 @@ def tell(context: Context, folder: Path) -> None:
         undo_and_redo(told, import_files(told, [folder / "whole.jsonl"]).id)
     assert queries.verify(other).clean
     for fact in EXCHANGED.values():
-        if fact.exchange is not None:
-            written = b"".join(write([fact.exchange.example]))
-            (folder / f"{fact.name}.jsonl").write_bytes(written)
-            for _ in range(2):
-                import_files(other, [folder / f"{fact.name}.jsonl"])
+        (folder / f"{fact.name}.jsonl").write_bytes(b"".join(write([fact.line])))
+        for _ in range(2):
+            import_files(other, [folder / f"{fact.name}.jsonl"])
     export_file(other, folder / "of every kind.jsonl")
     other.store.close()
 

@@ -14,17 +14,12 @@ from core.flows.importing import import_files
 from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.records.ledger_lines import FactLine, LedgerLine
-from core.store.facts import EXCHANGED, FACTS, Exchange, Fact
+from core.store.facts import EXCHANGED, FACTS, Exchanged
 from core.store.lines import take_line
 from core.store.tables import ACTS, NUMBERED, metadata
 from tests.flows.world import context_at
 
-KINDS = [
-    pytest.param(fact, fact.exchange, id=fact.name)
-    for fact in EXCHANGED.values()
-    if fact.exchange is not None
-]
-kinds = pytest.mark.parametrize(("fact", "exchange"), KINDS)
+kinds = pytest.mark.parametrize("fact", EXCHANGED.values(), ids=lambda fact: fact.name)
 
 
 def told(folder: Path, *line: LedgerLine) -> Path:
@@ -33,7 +28,7 @@ def told(folder: Path, *line: LedgerLine) -> Path:
     return file
 
 
-def held(context: Context, fact: Fact) -> list[FactLine]:
+def held(context: Context, fact: Exchanged) -> list[FactLine]:
     """The lines of a kind that an export of this moment holds, without when and by whom."""
     with context.reading() as snapshot:
         found = [line for line in lines(snapshot) if isinstance(line, FactLine)]
@@ -50,17 +45,17 @@ def test_the_table_is_the_schemas() -> None:
         assert fact.example.rpartition("-")[0] == fact.name
         assert fact.table in NUMBERED
         assert {"actor", "at_ms", "revision", "undone"} <= set(metadata.tables[fact.table].columns.keys())
-        if fact.exchange is not None:
+        if isinstance(fact, Exchanged):
             assert {"uid", "import_no", "standing"} <= set(metadata.tables[fact.table].columns.keys())
 
 
 @kinds
-def test_a_line_comes_in_once_and_goes_out_as_it_was(tmp_path: Path, fact: Fact, exchange: Exchange) -> None:
+def test_a_line_comes_in_once_and_goes_out_as_it_was(tmp_path: Path, fact: Exchanged) -> None:
     context = context_at(tmp_path / "a.db")
-    file = told(tmp_path, exchange.example)
+    file = told(tmp_path, fact.line)
     first = import_files(context, [file])
     (line,) = held(context, fact)
-    assert line.id == exchange.example.id
+    assert line.id == fact.line.id
     again = import_files(context, [file])
     assert (first.id is None, again.id) == (False, None), "the second time nothing is new"
     other = context_at(tmp_path / "b.db")
@@ -71,9 +66,9 @@ def test_a_line_comes_in_once_and_goes_out_as_it_was(tmp_path: Path, fact: Fact,
 
 
 @kinds
-def test_it_is_taken_back_and_stands_again(tmp_path: Path, fact: Fact, exchange: Exchange) -> None:
+def test_it_is_taken_back_and_stands_again(tmp_path: Path, fact: Exchanged) -> None:
     context = context_at(tmp_path / "a.db")
-    act = import_files(context, [told(tmp_path, exchange.example)]).id
+    act = import_files(context, [told(tmp_path, fact.line)]).id
     before = queries.posteriors(context)
     one = f"{fact.name}-1"
     taken = undo(context, one)
@@ -91,10 +86,10 @@ def test_it_is_taken_back_and_stands_again(tmp_path: Path, fact: Fact, exchange:
 
 
 @kinds
-def test_of_two_imports_that_say_it_one_is_enough(tmp_path: Path, fact: Fact, exchange: Exchange) -> None:
+def test_of_two_imports_that_say_it_one_is_enough(tmp_path: Path, fact: Exchanged) -> None:
     context = context_at(tmp_path / "a.db")
-    acts = [import_files(context, [told(tmp_path, exchange.example)]).id]
-    context.write("ingest", lambda txn: take_line(txn, exchange.example, txn.number("import")))
+    acts = [import_files(context, [told(tmp_path, fact.line)]).id]
+    context.write("ingest", lambda txn: take_line(txn, fact.line, txn.number("import")))
     assert queries.verify(context).clean
     undo(context, acts[0])
     assert len(held(context, fact)) == 1
@@ -102,11 +97,9 @@ def test_of_two_imports_that_say_it_one_is_enough(tmp_path: Path, fact: Fact, ex
 
 
 @kinds
-def test_one_that_came_undone_is_undone_here_and_can_be_redone(
-    tmp_path: Path, fact: Fact, exchange: Exchange
-) -> None:
+def test_one_that_came_undone_is_undone_here_and_can_be_redone(tmp_path: Path, fact: Exchanged) -> None:
     context = context_at(tmp_path / "a.db")
-    import_files(context, [told(tmp_path, msgspec.structs.replace(exchange.example, undone=True))])
+    import_files(context, [told(tmp_path, msgspec.structs.replace(fact.line, undone=True))])
     assert [line.undone for line in held(context, fact)] == [True]
     redo(context, f"{fact.name}-1")
     assert [line.undone for line in held(context, fact)] == [False]
@@ -114,9 +107,9 @@ def test_one_that_came_undone_is_undone_here_and_can_be_redone(
 
 
 @kinds
-def test_a_mark_that_nobody_set_is_found(tmp_path: Path, fact: Fact, exchange: Exchange) -> None:
+def test_a_mark_that_nobody_set_is_found(tmp_path: Path, fact: Exchanged) -> None:
     context = context_at(tmp_path / "a.db")
-    import_files(context, [told(tmp_path, exchange.example)])
+    import_files(context, [told(tmp_path, fact.line)])
     for column in ("undone", "standing"):
         flip = f"UPDATE {fact.table} SET {column} = 1 - {column}"
         context.store.database.write(lambda connection, sql=flip: connection.run(sql))  # type: ignore[misc]
