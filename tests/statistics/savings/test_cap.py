@@ -35,7 +35,8 @@ def test_the_cap_is_the_percentile_of_runs_over_the_median_of_their_model(
     caps, medians = relative_caps(*counted(tokens, pair, 2))
     true = np.array([np.median(tokens[pair == place]) for place in (0, 1)])
     assert medians == pytest.approx(true, rel=0.125), "as wide as a size class is"
-    assert (tokens > caps[pair]).mean() == pytest.approx(0.05, abs=0.006)
+    # Within a size class runs count as spread evenly: the narrower they lie, the more of them share the cap's class.
+    assert (tokens > caps[pair]).mean() == pytest.approx(0.05, abs=0.006 if spread > 0.25 else 0.01)
     assert caps[0] / caps[1] == pytest.approx(medians[0] / medians[1])
 
 
