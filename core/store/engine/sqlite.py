@@ -90,8 +90,9 @@ class Connection(port.Connection):
         return self._driver.execute(_spoken(sql), values).rowcount
 
     def run_in(self, sql: str, head: Sequence[Any], values: Sequence[Any]) -> None:
+        said = _spoken(sql)
         for part, marks in _parted(values):
-            self.run(sql.replace("{}", marks), [*head, *part])
+            self._driver.execute(said.replace("{}", marks), [*head, *part])
 
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
         return max(self._driver.executemany(_spoken(sql), rows).rowcount, 0)  # -1 where there were none
@@ -127,8 +128,9 @@ class Connection(port.Connection):
         self, sql: str, head: Sequence[Any], values: Sequence[Any], tail: Sequence[Any] = ()
     ) -> list[Row]:
         found: list[Row] = []
+        said = _spoken(sql)
         for part, marks in _parted(values):
-            found += self.rows(sql.replace("{}", marks), [*head, *part, *tail])
+            found += self._driver.execute(said.replace("{}", marks), [*head, *part, *tail])
         return found
 
 
