@@ -74,6 +74,8 @@ class Spoiled(Exception):
 class Stage:
     """What an importer remembers from part to part. ``continuing`` names the import that it goes on with.
 
+    ``inventories`` go by the id of an object that is kept beside it, as in `Transaction.inventory`.
+
     Each part leaves another one, and the one before as it was: a part that comes to nothing is told again from there.
     """
 
