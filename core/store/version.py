@@ -319,7 +319,7 @@ def keep(txn: Transaction, run_no: int, digest: int) -> None:
 
 
 def kept(txn: Facts, run_no: int, digest: int) -> Version:
-    """A version that was kept; claims are always written together with theirs."""
+    """A version that was kept; what is said of a run is always written together with its version."""
     row = txn.connection.row(
         "SELECT payload FROM version WHERE learner_id = ? AND run_no = ? AND digest = ?",
         [txn.learner_id, run_no, digest],
