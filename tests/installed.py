@@ -72,7 +72,7 @@ with open_learner("typed.db") as learner:
     chosen = learner.select([Arm(key="tool:fs:Read")])
     reveal_type(chosen.included)
 """
-_PATIENCE_S: Final = 300
+_PATIENCE_S: Final = 900
 
 
 def main() -> None:
