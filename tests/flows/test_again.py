@@ -228,7 +228,7 @@ def test_the_demo_comes_to_the_same(tmp_path: Path) -> None:
     for name, kind in (("once", Store), ("again", Again)):
         (tmp_path / name).mkdir()
         with closing(kind(tmp_path / name / "demo.db")) as store:
-            play(store, seed=7, n_runs=60)
+            play(store, seed=7, n_runs=12)
             context = Context(store=store, learner=LEARNER, actor=Actor(name="v", role="operator"))
             export_file(context, tmp_path / f"{name}.jsonl")
         told.append((tmp_path / f"{name}.jsonl").read_bytes())
