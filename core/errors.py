@@ -6,11 +6,14 @@
     ├── InvalidInput              "invalid_input"      a value outside what is allowed
     │   ├── InvalidReward         "invalid_reward"
     │   ├── InvalidArm            "invalid_arm"
-    │   └── InvalidSetting        "invalid_setting"
+    │   ├── InvalidSetting        "invalid_setting"
+    │   └── InvalidEvaluation     "invalid_evaluation"
     ├── NotFound                  "not_found"
     │   ├── UnknownArm            "unknown_arm"
     │   ├── UnknownRun            "unknown_run"
     │   ├── UnknownLearner        "unknown_learner"
+    │   ├── UnknownLayer          "unknown_layer"
+    │   ├── UnknownExecution      "unknown_execution"
     │   └── UnknownAct            "unknown_act"        nothing by that id can be undone
     ├── Conflict                  "conflict"           same key, other content
     │   └── NotApplicable         "not_applicable"     well-formed, but the record does not admit it
@@ -73,6 +76,10 @@ class InvalidSetting(InvalidInput):
     code = "invalid_setting"
 
 
+class InvalidEvaluation(InvalidInput):
+    code = "invalid_evaluation"
+
+
 class NotFound(ArmscopeError, LookupError):
     code = "not_found"
 
@@ -87,6 +94,14 @@ class UnknownRun(NotFound):
 
 class UnknownLearner(NotFound):
     code = "unknown_learner"
+
+
+class UnknownLayer(NotFound):
+    code = "unknown_layer"
+
+
+class UnknownExecution(NotFound):
+    code = "unknown_execution"
 
 
 class UnknownAct(NotFound):

@@ -24,8 +24,8 @@ from tests.conftest import ROOT
 STAGES: list[set[str]] = [
     {"core.errors", "core.version"},
     {"core.records"},
-    {"core.settings", "core.permissions", "core.columns", "core.given"},
-    {"core.posterior", "core.detect", "core.guard", "core.observe", "core.packing"},
+    {"core.settings", "core.permissions", "core.columns", "core.given", "core.evaluate"},
+    {"core.posterior", "core.detect", "core.guard", "core.observe", "core.packing", "core.quality"},
     {"core.store", "core.formats", "core.statistics", "core.policy", "core.guidance"},
     {"core.flows"},
     {"core.demo", "core.explained"},

@@ -11,6 +11,13 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
+WHITE_SPACE: Final = (
+    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+"""What ``trim`` takes away: ECMA-262's WhiteSpace and LineTerminator. Python's ``strip`` also takes U+001C to U+001F
+and U+0085, and leaves U+FEFF.
+"""
 _SHORT_ESCAPES: Final = frozenset('"\\\b\f\n\r\t')
 
 
@@ -36,6 +43,15 @@ def first_units(text: str, n_units: int) -> str:
     whole = kept[:-2] if is_cut else kept
     half = chr(int.from_bytes(kept[-2:], "little")) if is_cut else ""
     return whole.decode("utf-16-le", "surrogatepass") + half
+
+
+def trimmed(text: str) -> str:
+    r"""A text as ``trim`` leaves it.
+
+    >>> trimmed("\ufeff v1 "), trimmed("\x1f")
+    ('v1', '\x1f')
+    """
+    return text.strip(WHITE_SPACE)
 
 
 def number(value: float) -> str:

@@ -60,3 +60,20 @@ BASELINE: Final = (
 GUIDANCE: Final = (
     "A short text in the system prompt names the tools left out, so that the agent can say what it lacks."
 )
+
+# Evaluations
+
+RECOMPUTED: Final = (
+    "What follows from an evaluation (signed score, grader, label, flags, blockers) is computed from its record and "
+    "the thresholds in force; what a row says of it is not believed."
+)
+REVISION: Final = (
+    "A repeat by the same rater, model and rubric about one execution is a revision: it takes the earlier one's "
+    "place, and counts do not grow."
+)
+HISTORY_KEPT: Final = (
+    "Which models did how well on a layer is kept, so that the next evaluation's bonus knows it."
+)
+GATE: Final = (
+    "Leaving the reward out of a row never opens the gate: only what is eligible becomes training data."
+)

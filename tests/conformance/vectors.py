@@ -7,6 +7,7 @@ nobody has shown us. A case that is covered must differ: a deviation that no lon
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -97,6 +98,19 @@ def close(tolerance: float) -> Callable[[Any, Any], bool]:
         return bool(one == other)
 
     return same
+
+
+def exactly(one: object, other: object) -> bool:
+    """Whether two answers are equal, a truth value no number, and 0 apart from -0."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
+        return one == other and math.copysign(1, one) == math.copysign(1, other)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(exactly(one[name], other[name]) for name in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(exactly, one, other))
+    return bool(one == other)
 
 
 def _vector(entry: Mapping[str, Any]) -> Vector:

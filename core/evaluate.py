@@ -1,0 +1,120 @@
+"""(outcome, score, who, by which rubric) → grade.
+
+Promises: the same evaluation and thresholds give the same grade, to the last bit and the sign of a zero, as
+KAIROS's ``evaluateReward`` does. Refuses nothing: a score outside 0 to 1 is clamped here and refused where
+evaluations come in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from core.records.evaluation import Blocker, EvaluationOutcome, Grade, GraderKind, Label, Thresholds
+from core.records.javascript import trimmed
+
+_THRESHOLDS: Final = Thresholds()
+
+
+def grade(
+    outcome: EvaluationOutcome,
+    score: float | None,
+    *,
+    rater: str | None,
+    model: str | None,
+    rubric: str | None,
+    thresholds: Thresholds = _THRESHOLDS,
+) -> Grade:
+    """What follows from an evaluation.
+
+    Parameters
+    ----------
+    outcome
+        ``"success"`` or ``"failure"``.
+    score
+        From 0 to 1; None = none was given, which counts as 1 for a success and 0 for a failure. On a failure it says
+        how sure the grader is. Clamped; what is not finite counts as 0.
+    rater, model, rubric
+        Who judged, with which model, by which version of a rubric; None or "" = not said. White space (JavaScript's)
+        is neither an identity nor a rubric, yet it makes a grader's kind, which looks at the text as it is.
+    thresholds
+        From which scores on an evaluation is exported, and gold.
+
+    Returns
+    -------
+    Grade
+        A failure is ``rejected``; a success ``gold`` from ``thresholds.gold`` on, ``silver`` from ``thresholds.sft``
+        on, else ``bronze``.
+
+    Notes
+    -----
+    ``signed_score = score`` for a success, ``-score`` for a failure, and ``quality_bonus = signed_score``. The rules
+    are those of KAIROS's reward tool (seed document 001, "Reward Evaluation Algorithms and Thresholds").
+
+    Examples
+    --------
+    >>> given = grade("success", 0.8, rater="mara", model=None, rubric="v2")
+    >>> given.label, given.grader_kind, given.exportable_for_sft
+    ('silver', 'human', True)
+    >>> grade("failure", None, rater=None, model="judge-1", rubric="v2").preference_blockers
+    ('score_below_preference_threshold',)
+    """
+    normalized = _normalized(outcome, score)
+    signed = normalized if outcome == "success" else -normalized
+    shared = tuple(_shared_blockers(rater, model, rubric))
+    return Grade(
+        normalized_score=normalized,
+        signed_score=signed,
+        quality_bonus=signed,
+        grader_kind=grader_kind(rater, model),
+        label=_label(outcome, normalized, thresholds),
+        sft_blockers=(*shared, *_sft_blockers(outcome, normalized, thresholds)),
+        preference_blockers=(*shared, *_preference_blockers(normalized, thresholds)),
+    )
+
+
+def grader_kind(rater: str | None, model: str | None) -> GraderKind:
+    """Who graded, by what is said of it: a model if one is named, else a person, else nobody knows.
+
+    >>> grader_kind("mara", "judge-1"), grader_kind(" ", ""), grader_kind(None, None)
+    ('model', 'human', 'unknown')
+    """
+    if model:
+        return "model"
+    return "human" if rater else "unknown"
+
+
+def _normalized(outcome: EvaluationOutcome, score: float | None) -> float:
+    if score is None:
+        return 1.0 if outcome == "success" else 0.0
+    if not math.isfinite(score) or score <= 0:
+        return 0.0  # a negative zero is a zero, too
+    return min(1.0, float(score))
+
+
+def _label(outcome: EvaluationOutcome, score: float, thresholds: Thresholds) -> Label:
+    if outcome == "failure":
+        return "rejected"
+    if score >= thresholds.gold:
+        return "gold"
+    return "silver" if score >= thresholds.sft else "bronze"
+
+
+def _shared_blockers(rater: str | None, model: str | None, rubric: str | None) -> Iterator[Blocker]:
+    if not trimmed(rubric or ""):
+        yield "missing_rubric_version"
+    if not trimmed(rater or "") and not trimmed(model or ""):
+        yield "missing_evaluator_identity"
+
+
+def _sft_blockers(outcome: EvaluationOutcome, score: float, thresholds: Thresholds) -> Iterator[Blocker]:
+    if outcome != "success":
+        yield "outcome_not_success"
+    if score < thresholds.sft:
+        yield "score_below_sft_threshold"
+
+
+def _preference_blockers(score: float, thresholds: Thresholds) -> Iterator[Blocker]:
+    if score < thresholds.preference:
+        yield "score_below_preference_threshold"

@@ -1,0 +1,245 @@
+"""Layer: one step of an adapter that an agent executes; executions, and the pairs they leave for training.
+
+KAIROS names them by URIs. Ids compare in lower case and are answered as they were sent.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from core.errors import InvalidEvaluation
+from core.records.javascript import trimmed
+from core.records.limits import (
+    LAST_MS,
+    MAX_COUNT,
+    MAX_LABEL_CHARS,
+    flag,
+    kept,
+    one,
+    several,
+    shown,
+    text,
+    texts,
+    whole,
+)
+
+MAX_URI_CHARS: Final = 512
+MAX_SLUG_CHARS: Final = 200
+MAX_TAGS: Final = 100
+
+_ID: Final = "[0-9a-f-]{36}"
+_CASELESS: Final = re.IGNORECASE | re.ASCII  # JavaScript folds no letter outside ASCII into one of it
+_LAYER: Final = re.compile(rf"kairos://layer/({_ID})(?:\?execution_id=({_ID}))?", _CASELESS)
+_OLDER_LAYER: Final = re.compile(rf"kairos://mem/((?i:{_ID}))(?:[/?].*)?", re.ASCII | re.DOTALL)
+_NAMED: Final = re.compile(r"kairos://(adapter|artifact)/([^/?#]+)", _CASELESS)
+_UUID: Final = re.compile(_ID, _CASELESS)
+_SLUG: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+
+
+class LayerUri(msgspec.Struct, frozen=True, kw_only=True):
+    """A layer, and the execution of it that is meant; ids as they were sent, ``raw`` without white space around it.
+
+    >>> given = LayerUri.parse("KAIROS://layer/AAAAAAAA-bbbb-cccc-dddd-eeeeeeeeeeee")
+    >>> given.uri, given.key, given.execution
+    ('kairos://layer/AAAAAAAA-bbbb-cccc-dddd-eeeeeeeeeeee', 'aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee', None)
+    """
+
+    uid: str
+    execution: str | None = None
+    raw: str
+
+    @classmethod
+    def parse(cls, value: str) -> LayerUri:
+        """The layer that a URI names. Raises `InvalidEvaluation` for one of an adapter or artifact, or none at all.
+
+        >>> LayerUri.parse("kairos://adapter/review")
+        Traceback (most recent call last):
+        core.errors.InvalidEvaluation: reward requires a layer URI, got 'kairos://adapter/review'. Send \
+kairos://layer/{uuid}, or that with ?execution_id={uuid}.
+        """
+        found = parse_uri(value)
+        if not isinstance(found, LayerUri):
+            raise InvalidEvaluation(
+                f"reward requires a layer URI, got {shown(value)}.",
+                next_step="Send kairos://layer/{uuid}, or that with ?execution_id={uuid}.",
+            )
+        return found
+
+    @property
+    def key(self) -> str:
+        """What the layer compares by."""
+        return self.uid.lower()
+
+    @property
+    def execution_key(self) -> str | None:
+        """What the execution compares by."""
+        return None if self.execution is None else self.execution.lower()
+
+    @property
+    def uri(self) -> str:
+        """The layer alone, as training exports name it."""
+        return f"kairos://layer/{self.uid}"
+
+
+class NamedUri(msgspec.Struct, frozen=True, kw_only=True):
+    """An adapter or an artifact, by its id or by a name (lower case) of letters, digits and single hyphens."""
+
+    kind: Literal["adapter", "artifact"]
+    id: str
+    id_kind: Literal["uuid", "slug"]
+    raw: str
+
+
+def parse_uri(value: str) -> LayerUri | NamedUri:
+    """What a KAIROS URI names. Raises `InvalidEvaluation` if it is none.
+
+    An id has 36 characters, hexadecimal digits or hyphens. ``kairos://mem/{uuid}`` (in lower case) is an older way
+    to name a layer; what follows its id is not looked at.
+
+    >>> parse_uri("kairos://adapter/My-Review").id
+    'my-review'
+    >>> parse_uri("kairos://layer/7")
+    Traceback (most recent call last):
+    core.errors.InvalidEvaluation: A KAIROS URI must name a layer, an adapter or an artifact, got \
+'kairos://layer/7'. Send kairos://layer/{uuid}, or that with ?execution_id={uuid}.
+    """
+    raw = trimmed(value)
+    layer = _LAYER.fullmatch(raw)
+    if layer is not None:
+        return LayerUri(uid=layer[1], execution=layer[2], raw=raw)
+    older = _OLDER_LAYER.fullmatch(raw)
+    if older is not None:
+        return LayerUri(uid=older[1], raw=raw)
+    named = _NAMED.fullmatch(raw)
+    found = None if named is None else _named(named[1], named[2], raw)
+    if found is None:
+        raise InvalidEvaluation(
+            f"A KAIROS URI must name a layer, an adapter or an artifact, got {shown(value)}.",
+            next_step="Send kairos://layer/{uuid}, or that with ?execution_id={uuid}.",
+        )
+    return found
+
+
+def _named(kind: str, name: str, raw: str) -> NamedUri | None:
+    is_adapter = kind.lower() == "adapter"
+    slug = trimmed(name).lower()
+    if _UUID.fullmatch(name) is not None:
+        return NamedUri(kind="adapter" if is_adapter else "artifact", id=name, id_kind="uuid", raw=raw)
+    if len(slug) > MAX_SLUG_CHARS or _SLUG.fullmatch(slug) is None:
+        return None
+    return NamedUri(kind="adapter" if is_adapter else "artifact", id=slug, id_kind="slug", raw=raw)
+
+
+class Adapter(msgspec.Struct, frozen=True, kw_only=True):
+    """What layers belong to: a workflow. ``uri`` as it was sent; ``name`` and ``version`` "" = not said.
+
+    >>> Adapter(uri="kairos://adapter/review").name
+    ''
+    """
+
+    uri: str
+    name: str = ""
+    version: str = ""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "uri", text("adapter.uri", self.uri, MAX_URI_CHARS, lowest=1))
+        _check_labels(self, "adapter", ("name", "version"))
+
+
+class Layer(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of an adapter. ``index`` 1 is its head, None = unknown; texts "" = not said.
+
+    ``bare`` = known from an evaluation only.
+
+    >>> Layer(uid="aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", index=1).is_head
+    True
+    """
+
+    uid: str
+    adapter: Adapter | None = None
+    index: int | None = None
+    label: str = ""
+    task: str = ""
+    type: str = ""
+    domain: str = ""
+    tags: tuple[str, ...] = ()
+    bare: bool = False
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "uid", text("layer.uid", self.uid, MAX_LABEL_CHARS, lowest=1))
+        if self.adapter is not None:
+            one("layer.adapter", self.adapter, Adapter)
+        if self.index is not None:
+            force_setattr(self, "index", whole("layer.index", self.index, MAX_COUNT))
+        _check_labels(self, "layer", ("label", "task", "type", "domain"))
+        force_setattr(self, "tags", texts("layer.tags", self.tags, MAX_LABEL_CHARS))
+        whole("The number of layer.tags", len(self.tags), MAX_TAGS)
+        flag("layer.bare", self.bare)
+
+    @property
+    def key(self) -> str:
+        """What it compares by."""
+        return self.uid.lower()
+
+    @property
+    def is_head(self) -> bool:
+        """Whether what its adapter's layers gain is gained here as well."""
+        return self.index == 1
+
+
+class TrainingPair(msgspec.Struct, frozen=True, kw_only=True):
+    """What a layer was asked in an execution and what it answered: JSON texts, each of an object, written as
+    JavaScript writes them (`core.records.javascript.rewritten`). None = not kept.
+
+    ``layer_uri`` is the layer's as it was sent.
+    """
+
+    layer_uri: str
+    index: int
+    instruction: str | None = None
+    response: str | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "layer_uri", text("pair.layer_uri", self.layer_uri, MAX_URI_CHARS, lowest=1))
+        force_setattr(self, "index", whole("pair.index", self.index, MAX_COUNT))
+        for name in ("instruction", "response"):
+            value = getattr(self, name)
+            if value is not None:
+                kept(f"pair.{name}", text(f"pair.{name}", value))
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """One pass of an agent through an adapter; ``at_ms`` in UTC milliseconds, None = unknown.
+
+    >>> Execution(uid="11111111-2222-3333-4444-555555555555", at_ms=0).pairs
+    ()
+    """
+
+    uid: str
+    adapter: Adapter | None = None
+    at_ms: int | None = None
+    session: str = ""
+    pairs: tuple[TrainingPair, ...] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "uid", text("execution.uid", self.uid, MAX_LABEL_CHARS, lowest=1))
+        if self.adapter is not None:
+            one("execution.adapter", self.adapter, Adapter)
+        if self.at_ms is not None:
+            force_setattr(self, "at_ms", whole("execution.at_ms", self.at_ms, LAST_MS))
+        _check_labels(self, "execution", ("session",))
+        force_setattr(self, "pairs", several("execution.pairs", self.pairs, TrainingPair))
+
+    @property
+    def key(self) -> str:
+        """What it compares by."""
+        return self.uid.lower()
+
+
+def _check_labels(record: msgspec.Struct, where: str, names: tuple[str, ...]) -> None:
+    for name in names:
+        force_setattr(record, name, text(f"{where}.{name}", getattr(record, name), MAX_LABEL_CHARS))

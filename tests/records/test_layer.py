@@ -1,0 +1,93 @@
+"""Layers, adapters, executions: what a URI names, and what a record refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import InvalidEvaluation, InvalidInput
+from core.records.layer import Adapter, Execution, Layer, LayerUri, TrainingPair, parse_uri
+
+LAYER = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
+EXECUTION = "11111111-2222-3333-4444-555555555555"
+IDS = st.text("0123456789abcdefABCDEF-", min_size=36, max_size=36)
+
+
+@given(IDS, st.none() | IDS, st.sampled_from(["layer", "Layer", "LAYER"]))
+def test_an_id_is_answered_as_sent_and_compares_in_lower_case(
+    uid: str, execution: str | None, word: str
+) -> None:
+    tail = "" if execution is None else f"?execution_id={execution}"
+    found = LayerUri.parse(f"\ufeff kairos://{word}/{uid}{tail}\n")
+    assert (found.uid, found.execution, found.key) == (uid, execution, uid.lower())
+    assert found.execution_key == (None if execution is None else execution.lower())
+    assert found.raw == f"kairos://{word}/{uid}{tail}"
+
+
+@given(st.text())
+def test_any_text_names_something_or_is_refused(value: str) -> None:
+    try:
+        found = parse_uri(value)
+    except InvalidEvaluation:
+        return
+    assert value.strip("\ufeff \n\t") != ""
+    assert found.raw in value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "layer",
+        f"kairos://layer/{LAYER}\x85",  # white space of Python's, not of JavaScript's
+        f"\u212aairos://layer/{LAYER}",  # a Kelvin sign is a k to some
+        f"KAIROS://MEM/{LAYER}",
+        f"kairos://layer/{LAYER[:-1]}\u0665",  # a digit, but no hexadecimal one
+        f"kairos://layer/{LAYER}?execution_id={EXECUTION}&x=1",
+        "kairos://adapter/a--b",
+        "kairos://adapter/-",
+        "kairos://adapter/" + "a" * 201,
+    ],
+)
+def test_what_is_no_uri_is_refused(value: str) -> None:
+    with pytest.raises(InvalidEvaluation, match="must name a layer"):
+        parse_uri(value)
+
+
+@pytest.mark.parametrize("value", ["kairos://adapter/a", "kairos://artifact/a", f"kairos://adapter/{LAYER}"])
+def test_only_a_layer_can_be_rewarded(value: str) -> None:
+    with pytest.raises(InvalidEvaluation, match="reward requires a layer URI"):
+        LayerUri.parse(value)
+
+
+@pytest.mark.parametrize("tail", ["?x=1", "/more", "?a/b", "/?"])
+def test_what_follows_an_older_layers_id_is_not_looked_at(tail: str) -> None:
+    assert LayerUri.parse(f"kairos://mem/{LAYER}{tail}").uid == LAYER
+
+
+@pytest.mark.parametrize(
+    ("make", "fields"),
+    [
+        (Adapter, {"uri": ""}),
+        (Adapter, {"uri": "a\0b"}),
+        (Adapter, {"uri": "a", "name": "n" * 513}),
+        (Layer, {"uid": ""}),
+        (Layer, {"uid": LAYER, "index": -1}),
+        (Layer, {"uid": LAYER, "index": True}),
+        (Layer, {"uid": LAYER, "tags": "docker"}),
+        (Layer, {"uid": LAYER, "tags": ["a"] * 101}),
+        (Layer, {"uid": LAYER, "task": "\0"}),
+        (Layer, {"uid": LAYER, "adapter": "kairos://adapter/a"}),
+        (Execution, {"uid": EXECUTION, "at_ms": 1.5}),
+        (Execution, {"uid": EXECUTION, "pairs": [1]}),
+        (TrainingPair, {"layer_uri": "x", "index": 1, "instruction": "\0"}),
+        (TrainingPair, {"layer_uri": "x", "index": 1, "response": b"{}"}),
+    ],
+)
+def test_a_record_refuses_what_could_not_be_kept(make: Callable[..., object], fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        make(**fields)
