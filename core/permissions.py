@@ -7,17 +7,36 @@ from typing import Final, Literal
 from core.errors import Denied
 from core.records.actor import Actor, Role
 
-Action = Literal["read", "reward", "undo_own", "undo", "reset", "settings", "ingest", "select"]
+Action = Literal[
+    "read",
+    "read_texts",
+    "reward",
+    "evaluate",
+    "queue",
+    "undo_own",
+    "undo",
+    "reset",
+    "settings",
+    "ingest",
+    "select",
+    "export_training",
+    "erase",
+]
 
 _ALLOWED: Final[dict[Action, frozenset[Role]]] = {
     "read": frozenset({"viewer", "reviewer", "operator", "read"}),
+    "read_texts": frozenset({"reviewer", "operator"}),
     "reward": frozenset({"reviewer", "operator"}),
+    "evaluate": frozenset({"reviewer", "operator"}),
+    "queue": frozenset({"operator"}),
     "undo_own": frozenset({"reviewer", "operator"}),
     "undo": frozenset({"operator"}),
     "reset": frozenset({"operator"}),
     "settings": frozenset({"operator"}),
     "ingest": frozenset({"operator", "ingest"}),
     "select": frozenset({"operator", "ingest"}),
+    "export_training": frozenset({"operator"}),
+    "erase": frozenset({"operator"}),
 }
 
 

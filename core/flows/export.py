@@ -40,9 +40,10 @@ from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLi
 from core.records.times import iso
 from core.store.export_rows import arm_lines, run_lines
 from core.store.files import opener, sync_names
-from core.store.ledger import reward_lines
+from core.store.ledger import all_reward_lines
 from core.store.lines import fact_lines
 from core.store.reads import arm_columns, totals
+from core.store.subjects import execution_lines, layer_lines
 from core.store.transaction import Snapshot
 
 ExportFormat = Literal["jsonl", "json", "csv"]
@@ -160,7 +161,9 @@ def lines(snapshot: Snapshot, progress: Progress | None = None) -> Iterator[Ledg
         armscope=1, name=snapshot.name, origin=snapshot.origin or None, settings=snapshot.settings
     )
     yield from arm_lines(snapshot)
-    streams = [_steps(snapshot, progress).each(run_lines(snapshot)), *fact_lines(snapshot)]
+    yield from layer_lines(snapshot)
+    runs = _steps(snapshot, progress).each(run_lines(snapshot))
+    streams = [runs, execution_lines(snapshot), *fact_lines(snapshot)]
     for _, line in heapq.merge(*streams, key=itemgetter(0)):
         yield line
 
@@ -199,7 +202,7 @@ class View:
     def observations(self) -> Iterator[Observed]:
         """Automatic ones and the ledger's, by revision."""
         corrected = self._corrected()
-        streams = (self._steps.each(run_lines(self._snapshot)), reward_lines(self._snapshot))
+        streams = (self._steps.each(run_lines(self._snapshot)), all_reward_lines(self._snapshot))
         for _, line in heapq.merge(*streams, key=itemgetter(0)):
             if isinstance(line, RunLine):
                 found: Iterable[Observed] = automatic(line, corrected.get(line.run.uid, frozenset()))
@@ -244,7 +247,7 @@ class View:
     def _corrected(self) -> dict[str, frozenset[str]]:
         """Arms of each run whose automatic observation a standing correction replaces."""
         found: dict[str, frozenset[str]] = {}
-        for _, line in reward_lines(self._snapshot):
+        for _, line in all_reward_lines(self._snapshot):
             if isinstance(line, RewardLine) and line.observation == "correction" and not line.undone:
                 run = line.context.run or ""
                 found[run] = found.get(run, frozenset()) | {line.arm}

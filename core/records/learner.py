@@ -10,6 +10,8 @@ import msgspec
 
 from core.errors import InvalidSetting
 from core.records.arm import CURATED, UNIFORM, ArmType, Prior, check_key
+from core.records.evaluation import Thresholds
+from core.records.judging import Crediting, Graders
 from core.records.run import Phase
 
 Mode = Literal["standard", "openclaw"]
@@ -53,8 +55,11 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     ``budget_tokens`` and ``k`` 0 = unlimited; ``baseline_rate`` is a probability; ``meta_tools`` are called
     without being real tool use. Where nobody set ``seed_arms``, a learner takes those of its ``mode`` from
-    `SEEDS`. ``prices`` say what a million tokens of a model cost, in whatever currency the operator reckons;
-    selection does not heed them.
+    `SEEDS`. An evaluation is good enough for training from ``thresholds`` on. ``graders`` are those whose
+    evaluations move an arm, and ``evaluation_credit`` names the arms that share one of a whole run: both hold for
+    what comes from then on, as does ``keep_texts``, without which what was asked and answered is not kept.
+    ``prices`` say what a million tokens of a model cost, in whatever currency the operator reckons; selection does
+    not heed them.
 
     >>> LearnerSettings().baseline_rate
     0.1
@@ -70,6 +75,10 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     meta_tools: tuple[str, ...] = ("message",)
     priors: Priors = Priors()
     prices: dict[str, float] = {}
+    thresholds: Thresholds = Thresholds()
+    graders: Graders = "all"
+    evaluation_credit: Crediting = "none"
+    keep_texts: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.baseline_rate <= 1:

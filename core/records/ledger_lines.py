@@ -13,9 +13,11 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.records.arm import MICRO, Prior, check_key
+from core.records.evaluation_lines import ChoiceLine, EvaluationLine, ExecutionLine, LayerLine, RubricLine
 from core.records.evidence import Reference
 from core.records.learner import LearnerSettings
-from core.records.limits import MAX_COUNT, Count, Label, Millis, Tokens, kept
+from core.records.limits import MAX_COUNT, Count, Label, Millis, Tokens
+from core.records.line_checks import check_id, check_kept, check_number
 from core.records.note import check_text
 from core.records.observation import Kind, check_reason, check_request_key, check_reward
 from core.records.reset import Target
@@ -23,16 +25,9 @@ from core.records.run import Phase, Run
 from core.records.verdict import Outcome
 
 LINES_VERSION: Final = 1
-MAX_ID_CHARS: Final = 200
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
 """64 bits in hexadecimal: as a number, readers that know only floats would round them."""
 Pseudocount = Annotated[float, msgspec.Meta(gt=0, le=MAX_COUNT)]
-
-
-def _check_kept(**texts: str | None) -> None:
-    for name, value in texts.items():
-        if value is not None:
-            kept(name, value)
 
 
 class LearnerLine(
@@ -46,7 +41,7 @@ class LearnerLine(
     settings: LearnerSettings | None = None
 
     def __post_init__(self) -> None:
-        _check_kept(name=self.name, origin=self.origin)
+        check_kept(name=self.name, origin=self.origin)
 
 
 class ArmLine(
@@ -72,7 +67,7 @@ class ArmLine(
                 f"token_cost must be 0 or more, got {self.token_cost} (arm {self.key!r}).",
                 next_step="Leave it out when the cost is unknown.",
             )
-        _check_kept(label=self.label)
+        check_kept(label=self.label)
 
 
 class RewardContext(
@@ -86,7 +81,7 @@ class RewardContext(
     run: str | None = None
 
     def __post_init__(self) -> None:
-        _check_kept(by=self.by, run=self.run)
+        check_kept(by=self.by, run=self.run)
 
 
 class RewardReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -141,10 +136,10 @@ class RewardLine(
 
     def __post_init__(self) -> None:
         check_key(self.arm)
-        _check_id(self.id)
+        check_id(self.id)
         check_request_key(self.key)
         check_reason(self.context.reason)
-        _check_number("weight_micro", self.weight_micro, lowest=1)
+        check_number("weight_micro", self.weight_micro, lowest=1)
         self._check_asked()
         if self.observation == "carried":
             self._check_carried()
@@ -177,7 +172,7 @@ class RewardLine(
                     f"A carried belief must have {name}, got none (id {self.id!r}).",
                     next_step="Give success_micro, failure_micro and pulls.",
                 )
-            _check_number(name, value)
+            check_number(name, value)
 
 
 class ResetLine(
@@ -202,9 +197,9 @@ class ResetLine(
     undone: bool = False
 
     def __post_init__(self) -> None:
-        _check_id(self.id)
+        check_id(self.id)
         check_reason(self.reason)
-        _check_kept(scope=self.scope, by=self.by)
+        check_kept(scope=self.scope, by=self.by)
         for key in self.arms:
             check_key(key)
 
@@ -236,8 +231,8 @@ class NoteLine(
     def __post_init__(self) -> None:
         check_key(self.arm)
         check_text(self.text)
-        _check_kept(by=self.by)
-        _check_id(self.id)
+        check_kept(by=self.by)
+        check_id(self.id)
         check_request_key(self.key)
 
 
@@ -257,8 +252,8 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     revision: Count | None = None
 
     def __post_init__(self) -> None:
-        _check_number("n_calls", self.n_calls)
-        _check_number("n_real_calls", self.n_real_calls)
+        check_number("n_calls", self.n_calls)
+        check_number("n_real_calls", self.n_real_calls)
 
 
 def digest_text(digest: int) -> str:
@@ -284,29 +279,12 @@ def carried_prefix(arm: str) -> str:
     return f"carried/{hashlib.sha256(arm.encode()).hexdigest()[:16]}/"
 
 
-FactLine = RewardLine | ResetLine | NoteLine
+FactLine = RewardLine | ResetLine | NoteLine | RubricLine | EvaluationLine | ChoiceLine
 """Lines of what people did, one for each kind of fact that goes from one learner to another; each has an ``id`` and
 says whether it is ``undone``.
 """
-SaidLine = LearnerLine | ArmLine | FactLine
+SaidLine = LearnerLine | ArmLine | LayerLine | ExecutionLine | FactLine
 """What a file says besides runs."""
 LedgerLine = SaidLine | RunLine
 PlacedLine = tuple[int, LedgerLine]
 """A line and the revision that it is told at."""
-
-
-def _check_id(text: str) -> None:
-    if not 1 <= len(text) <= MAX_ID_CHARS:
-        raise InvalidInput(
-            f"An id must have 1 to {MAX_ID_CHARS} characters, got {len(text):,}.",
-            next_step="Give the line a short unique one.",
-        )
-    kept("An id", text)
-
-
-def _check_number(name: str, value: int, lowest: int = 0) -> None:
-    if not lowest <= value <= MAX_COUNT:
-        raise InvalidInput(
-            f"{name} must be a whole number from {lowest} to 10^15, got {value}.",
-            next_step="Correct the number in the line.",
-        )

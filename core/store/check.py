@@ -10,12 +10,22 @@ from typing import Final, TypeVar
 from core.records.judged import INCLUDED, OBSERVED
 from core.store.arms import descriptions
 from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts
+from core.store.crediting import credited_observations, due
 from core.store.damage import Difference, damage, glance, guarded, size_of
-from core.store.facts import EXCHANGED
+from core.store.evaluations import counting_evaluations
+from core.store.facts import EXCHANGED, Fact
 from core.store.provenance import plans, standings
+from core.store.quality import (
+    folded,
+    folded_histories,
+    rated_layers,
+    stored_histories,
+    stored_quality,
+)
 from core.store.reads import numbered_runs
 from core.store.rollup import USAGE_SUMS, ArmDay, ArmHour, Rollup, UsageHour, merged
 from core.store.settings import folded_settings
+from core.store.subjects import SUBJECTS, Kind, subject_states
 from core.store.tables import ACTS, NUMBERED, metadata
 from core.store.transaction import BY_IMPORT, Snapshot, base_of
 from core.store.version import session_key
@@ -39,7 +49,11 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("outcome", _flags(snapshot)),
         ("run", _in_sessions(snapshot)),
         ("run", _attributed(snapshot, taken)),
-        *((fact.table, _told(snapshot, fact.table)) for fact in EXCHANGED.values()),
+        *((fact.table, _told(snapshot, fact)) for fact in EXCHANGED.values()),
+        ("evaluation", _counted(snapshot)),
+        ("observation", _credited(snapshot)),
+        ("layer_quality", _qualities(snapshot)),
+        *((kind, _subjects(snapshot, kind)) for kind in SUBJECTS),
         ("arm", _listed(snapshot)),
         ("arm", _described(snapshot)),
         ("learner", _counters(snapshot)),
@@ -228,12 +242,14 @@ def _attributed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Di
         taken(len(run_nos))
 
 
-def _told(snapshot: Snapshot, kind: str) -> Iterator[Difference]:
-    """Rewards, resets and notes stand, and count from the revision, as the imports that told them say; of what was
-    asked for under one key one fact stands.
+def _told(snapshot: Snapshot, fact: Fact) -> Iterator[Difference]:
+    """Facts stand, and count from the revision, as the imports that told them say; of what was asked for under one
+    key one fact stands.
     """
+    kind = fact.table
+    itself = "" if fact.follows is None else f" AND {fact.follows}_no = 0"
     rows = snapshot.connection.rows(
-        f"SELECT {kind}_no, import_no, revision, standing FROM {kind} WHERE learner_id = ?",
+        f"SELECT {kind}_no, import_no, revision, standing FROM {kind} WHERE learner_id = ?{itself}",
         [snapshot.learner_id],
     )
     said = standings(snapshot, kind, {number: (teller, revision) for number, teller, revision, _ in rows})
@@ -241,6 +257,57 @@ def _told(snapshot: Snapshot, kind: str) -> Iterator[Difference]:
         now = bool(standing), revision
         if now != said[number]:
             yield Difference(kind, str(number), _standing(*now), _standing(*said[number]))
+
+
+def _counted(snapshot: Snapshot) -> Iterator[Difference]:
+    """Of each key the latest evaluation that stands counts."""
+    stored: dict[int, int] = dict(
+        snapshot.connection.rows(
+            "SELECT evaluation_no, counts FROM evaluation WHERE learner_id = ?", [snapshot.learner_id]
+        )
+    )
+    yield from _compare("evaluation", stored, counting_evaluations(snapshot))
+
+
+def _credited(snapshot: Snapshot) -> Iterator[Difference]:
+    """Arms get from evaluations what those that count say."""
+    rows = snapshot.connection.rows(
+        "SELECT DISTINCT run_no FROM evaluation WHERE learner_id = ? AND run_no <> 0 ORDER BY run_no",
+        [snapshot.learner_id],
+    )
+    run_nos = [run_no for (run_no,) in rows]
+    for start in range(0, len(run_nos), CHUNK):
+        chunk = run_nos[start : start + CHUNK]
+        stored = {
+            place: one
+            for place, (_, one) in credited_observations(snapshot, chunk).items()
+            if one is not None
+        }
+        yield from _compare("observation", stored, due(snapshot, chunk))
+
+
+def _qualities(snapshot: Snapshot) -> Iterator[Difference]:
+    """Layers, and the histories of models at them, are what the evaluations that count make of them."""
+    stored = stored_quality(snapshot)
+    layer_nos = sorted({*stored, *rated_layers(snapshot)})
+    said = {layer_no: folded(snapshot, layer_no) for layer_no in layer_nos}
+    yield from _compare(
+        "layer_quality", stored, {layer_no: one for layer_no, one in said.items() if one is not None}
+    )
+    kept = stored_histories(snapshot, layer_nos)
+    told = {layer_no: folded_histories(snapshot, layer_no) for layer_no in layer_nos}
+    yield from _compare("model_history", kept, {layer_no: one for layer_no, one in told.items() if one})
+
+
+def _subjects(snapshot: Snapshot, kind: Kind) -> Iterator[Difference]:
+    """Layers and executions stand, and are bare, as those who name them say."""
+    rows = snapshot.connection.rows(
+        f"SELECT {kind}_no, bare, standing FROM {kind} WHERE learner_id = ?", [snapshot.learner_id]
+    )
+    said = subject_states(snapshot, kind, [row[0] for row in rows])
+    stored: dict[int, object] = {row[0]: (row[1], row[2]) for row in rows}
+    told: dict[int, object] = {**said}
+    yield from _compare(kind, stored, told)
 
 
 def _standing(stands: bool, revision: int) -> str:

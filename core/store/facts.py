@@ -7,26 +7,42 @@ numbered and audited, can be undone and redone, goes along in exports and import
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
+from core.records.evaluation_lines import ChoiceLine, EvaluationLine, RubricLine
 from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, ResetLine, RewardLine
 from core.records.note import note_payload
+from core.records.rubric import Rubric
 from core.store import tables
+from core.store.choices import choice_lines, read_choice
+from core.store.evaluations import (
+    evaluation_lines,
+    evaluation_reply,
+    evaluation_request,
+    read_evaluation,
+    settle_evaluations,
+)
 from core.store.ledger import moving_reward, read_reward, reward_lines, reward_payload, reward_reply
 from core.store.notes import note_lines, note_reply, read_note
 from core.store.replies import Reply
 from core.store.resets import moving_boundary, read_reset, reset_lines
+from core.store.rubrics import read_rubric, rubric_lines
 from core.store.settings import moving_setting
 from core.store.transaction import Snapshot, Transaction
 
 Moving = Callable[[Transaction, int, int], AbstractContextManager[None]]
+Settling = Callable[[Transaction, Sequence[int]], None]
 
 
 def _nothing_moves(txn: Transaction, number: int, since: int) -> AbstractContextManager[None]:  # noqa: ARG001
     return nullcontext()
+
+
+def _nothing_follows(txn: Transaction, numbers: Sequence[int]) -> None:
+    """No more than what has moved."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +58,9 @@ class Request:
 @dataclass(frozen=True, kw_only=True)
 class Fact:
     """One kind of act: its table, how its ids read (``example``), and what has to move around a change of whether a
-    fact of it stands, ``since`` the lower of its revisions before and after.
+    fact of it stands, ``since`` the lower of its revisions before and after. ``settled`` is called once it is known
+    of all that an act changes whether they stand. Facts whose column ``follows`` holds a number follow from the act
+    of that kind, and are taken back with it.
 
     >>> FACTS["reward"].column, FACTS["reward"].example
     ('observation_no', 'reward-12')
@@ -51,6 +69,8 @@ class Fact:
     table: str
     example: str
     moving: Moving = _nothing_moves
+    settled: Settling = _nothing_follows
+    follows: str | None = None
 
     @property
     def name(self) -> str:
@@ -79,11 +99,15 @@ class Exchanged(Fact):
 
 
 _ARM: Final = "tool:web:search"
+_LAYER: Final = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+_FIRST: Final = "11111111-2222-4333-8444-555555555555"
+_SECOND: Final = "22222222-3333-4444-8555-666666666666"
 _ALL: Final = (
     Exchanged(
         table="observation",
         example="reward-12",
         moving=moving_reward,
+        follows="evaluation",
         line=RewardLine(id="elsewhere/reward-1", arm=_ARM, observation="feedback", reward=0.5),
         lines=reward_lines,
         read=read_reward,
@@ -110,6 +134,33 @@ _ALL: Final = (
             payload=lambda line: note_payload(line.arm, line.text.strip()),
             reply=note_reply,
         ),
+    ),
+    Exchanged(
+        table="rubric",
+        example="rubric-1",
+        line=RubricLine(id="elsewhere/rubric-1", rubric=Rubric(version="v1", title="Answers")),
+        lines=rubric_lines,
+        read=read_rubric,
+    ),
+    Exchanged(
+        table="evaluation",
+        example="evaluation-7",
+        settled=settle_evaluations,
+        line=EvaluationLine(
+            id="elsewhere/evaluation-1", layer=_LAYER, execution=_FIRST, outcome="success", rater="mara"
+        ),
+        lines=evaluation_lines,
+        read=read_evaluation,
+        request=Request(payload=evaluation_request, reply=evaluation_reply),
+    ),
+    Exchanged(
+        table="choice",
+        example="choice-2",
+        line=ChoiceLine(
+            id="elsewhere/choice-1", layer=_LAYER, first=_FIRST, second=_SECOND, chosen="second", rater="mara"
+        ),
+        lines=choice_lines,
+        read=read_choice,
     ),
     Fact(table="undo", example="undo-4"),
 )

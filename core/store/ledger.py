@@ -113,7 +113,18 @@ def _row(txn: Transaction, number: int, entry: Entry, import_no: int) -> tuple[i
 
 
 def reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Ledger rows that stand or are undone, never before their run; with the keys they hold."""
+    """Ledger rows that stand or are undone, never before their run; with the keys they hold. Those that follow from
+    evaluations are told by these.
+    """
+    return _lines(snapshot, " AND b.evaluation_no = 0")
+
+
+def all_reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """The same with those that follow from evaluations."""
+    return _lines(snapshot, "")
+
+
+def _lines(snapshot: Snapshot, which: str) -> Iterator[PlacedLine]:
     for row in snapshot.connection.each(
         "SELECT CASE WHEN r.revision > b.revision THEN r.revision ELSE b.revision END AS told,"
         " b.observation_no, b.uid, a.key, b.kind,"
@@ -123,7 +134,7 @@ def reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
         " LEFT JOIN reply p ON p.learner_id = b.learner_id AND p.kind = 'reward' AND p.no = b.observation_no"
         f" AND {HOLDS}"
-        " WHERE b.learner_id = ? AND b.standing = 1 AND coalesce(r.standing, 1) = 1"
+        f" WHERE b.learner_id = ? AND b.standing = 1 AND coalesce(r.standing, 1) = 1{which}"
         " ORDER BY told, b.observation_no",
         [snapshot.learner_id],
     ):

@@ -27,7 +27,23 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-NUMBERED: Final = ("arm", "run", "observation", "reset", "import", "setting", "undo", "note", "audit")
+NUMBERED: Final = (
+    "arm",
+    "run",
+    "observation",
+    "reset",
+    "import",
+    "setting",
+    "undo",
+    "note",
+    "audit",
+    "adapter",
+    "layer",
+    "execution",
+    "rubric",
+    "evaluation",
+    "choice",
+)
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
 KEYED: Final = "keyed"
@@ -247,6 +263,7 @@ observation = _acts(
     _int("import_no"),
     _int("revision"),
     _int("standing"),
+    _int("evaluation_no", default=0),  # 0: a fact itself; else it follows from that evaluation
     CheckConstraint("success_micro >= 0 AND failure_micro >= 0 AND pulls >= 0", name="amounts"),
     Index(
         "uq_observation_uid",
@@ -266,6 +283,199 @@ observation = _acts(
     Index("ix_observation_arm", "learner_id", "arm_no", "at_ms"),
     act="reward",
     keyed=True,
+)
+
+adapter = _clustered(
+    "adapter",  # what layers belong to: one agent's work, step by step
+    _learner(),
+    _key("adapter_no"),
+    _text("uri"),
+    _maybe_text("name"),
+    _maybe_text("version"),
+    UniqueConstraint("learner_id", "uri"),
+)
+
+layer = _clustered(
+    "layer",  # one step of an adapter; as `provenance` says
+    _learner(),
+    _key("layer_no"),
+    _text("uid"),
+    _int("adapter_no"),  # 0: none is known
+    _int("layer_index"),  # 1: the adapter's head; 0: unknown
+    _maybe_text("label"),
+    _maybe_text("task"),
+    _maybe_text("type"),
+    _maybe_text("domain"),
+    _text("tags"),  # JSON
+    _int("bare"),  # 1: named, and nothing else is known of it
+    _int("standing"),
+    UniqueConstraint("learner_id", "uid"),
+    Index("ix_layer_adapter", "learner_id", "adapter_no", "layer_index"),
+)
+
+execution = _clustered(
+    "execution",  # one time that an adapter was followed; as `provenance` says
+    _learner(),
+    _key("execution_no"),
+    _text("uid"),
+    _int("adapter_no"),
+    _int("run_no"),  # 0: it is no run's
+    _maybe_text("session"),
+    _maybe_int("at_ms"),
+    _int("bare"),
+    _int("standing"),
+    UniqueConstraint("learner_id", "uid"),
+    Index(
+        "ix_execution_run",
+        "learner_id",
+        "run_no",
+        sqlite_where=text("run_no <> 0"),
+        postgresql_where=text("run_no <> 0"),
+    ),
+)
+
+training_pair = _clustered(
+    "training_pair",  # what was asked of a layer in an execution, and what came of it
+    _bulk_learner(),
+    _key("execution_no"),
+    _key("layer_no"),
+    _int("layer_index"),
+    _text("digest"),  # of the instruction, by which answers to the same one are found; '' without one
+    _maybe_text("instruction"),  # JSON; NULL: texts were not kept
+    _maybe_text("response"),
+    Index("ix_training_pair_layer", "learner_id", "layer_no"),
+    Index(
+        "ix_training_pair_digest",
+        "learner_id",
+        "digest",
+        sqlite_where=text("digest <> ''"),
+        postgresql_where=text("digest <> ''"),
+    ),
+)
+
+rubric = _acts(
+    "rubric",  # by what people judge
+    _text("uid"),
+    _text("version"),
+    _text("content"),  # JSON: title, criteria, levels
+    _text("actor"),
+    _int("at_ms"),
+    _int("import_no"),
+    _int("revision"),
+    _int("standing"),
+    Index("ix_rubric_version", "learner_id", "version"),
+    act="rubric",
+)
+
+evaluation = _acts(
+    "evaluation",  # what somebody judged; 0 and '' stand for absent
+    _text("uid"),
+    _int("layer_no"),
+    _int("execution_no"),
+    _int("run_no"),
+    _int("arm_no"),
+    _text("rater"),
+    _text("model"),
+    _text("rubric"),
+    _int("blank"),  # bits of the three before that were given, and empty: 1, 2, 4
+    _text("outcome"),
+    _maybe_float("score"),  # as it was given
+    _maybe_text("feedback"),
+    _text("mover"),  # which graders moved the arm when it came: model, human or all
+    _int("supersedes"),  # 0: the first of its key
+    _int("counts"),  # 1: it stands, and no later one took its place
+    _text("actor"),
+    _int("at_ms"),
+    _int("import_no"),
+    _int("revision"),
+    _int("standing"),
+    CheckConstraint("outcome IN ('success', 'failure')", name="outcome"),
+    Index(
+        "uq_evaluation_key",
+        "learner_id",
+        "layer_no",
+        "execution_no",
+        "run_no",
+        "arm_no",
+        "rater",
+        "model",
+        "rubric",
+        unique=True,
+        sqlite_where=text("counts = 1 AND (execution_no <> 0 OR run_no <> 0)"),
+        postgresql_where=text("counts = 1 AND (execution_no <> 0 OR run_no <> 0)"),
+    ),
+    Index(
+        "uq_evaluation_uid",
+        "learner_id",
+        "uid",
+        unique=True,
+        sqlite_where=text("uid <> ''"),
+        postgresql_where=text("uid <> ''"),
+    ),
+    Index("ix_evaluation_layer", "learner_id", "layer_no", "revision"),
+    Index(
+        "ix_evaluation_run",
+        "learner_id",
+        "run_no",
+        sqlite_where=text("run_no <> 0"),
+        postgresql_where=text("run_no <> 0"),
+    ),
+    act="evaluation",
+    keyed=True,
+)
+
+credit = _clustered(
+    "credit",  # what of an evaluation each arm was to get when it came, before raters share it
+    _bulk_learner(),
+    _key("evaluation_no"),
+    _key("arm_no"),
+    _int("weight_micro"),
+)
+
+choice = _acts(
+    "choice",  # which of two answers to one instruction somebody preferred
+    _text("uid"),
+    _int("layer_no"),
+    _int("first_no"),  # executions, in the order they were shown
+    _int("second_no"),
+    _text("chosen"),  # first, second or equal
+    _text("rater"),
+    _text("rubric"),
+    _maybe_text("feedback"),
+    _text("actor"),
+    _int("at_ms"),
+    _int("import_no"),
+    _int("revision"),
+    _int("standing"),
+    act="choice",
+)
+
+layer_quality = _clustered(
+    "layer_quality",  # what the evaluations that count make of a layer
+    _learner(),
+    _key("layer_no"),
+    _int("retrievals"),
+    _int("successes"),
+    _int("failures"),
+    Column("bonus", Float, nullable=False),
+    _int("last_no"),  # the evaluation that says when, by whom and of what it was judged last
+)
+
+model_history = _clustered(
+    "model_history",  # how each model has done at a layer
+    _learner(),
+    _key("layer_no"),
+    Column("model", Text, primary_key=True, nullable=False),
+    _int("rank"),  # among those that rated the layer, by who came first
+    _int("attempts"),
+    _int("successes"),
+)
+
+erased = _clustered(
+    "erased",  # what no import may bring back, as a keyed digest that tells nothing of it
+    _learner(),
+    Column("digest", Text, primary_key=True, nullable=False),
+    _int("at_ms"),
 )
 
 note = _acts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from core.errors import UnknownAct
+from core.errors import NotApplicable, UnknownAct
 from core.store.arms import recompute_arms, recompute_descriptions
 from core.store.facts import EXCHANGED, FACTS, Fact
 from core.store.provenance import (
@@ -18,6 +18,7 @@ from core.store.provenance import (
 )
 from core.store.settings import enforce_settings
 from core.store.staging import spoil
+from core.store.subjects import SUBJECTS, recompute_subjects, subjects_said_by
 from core.store.tables import KEYED_ACTS
 from core.store.transaction import Transaction
 
@@ -52,14 +53,20 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
             f"An act's id must read like {', '.join(examples)} or {last}, got {act_id[:60]!r}.",
             next_step="Take it from the answer of the command that acted, or from the history.",
         )
+    follows = "0" if fact.follows is None else f"{fact.follows}_no"
     row = txn.connection.row(
-        f'SELECT undone, actor FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?',
+        f'SELECT undone, actor, {follows} FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?',
         [txn.learner_id, int(match[2])],
     )
     if row is None:
         raise UnknownAct(
             f"Nothing by the id {act_id!r} happened in learner {txn.name!r}.",
             next_step="Look the id up in the history, or name another learner with --learner.",
+        )
+    if row[2]:
+        raise NotApplicable(
+            f"{act_id} follows from {fact.follows}-{row[2]} and can't be taken back without it.",
+            next_step=f"Undo {fact.follows}-{row[2]}.",
         )
     return Act(fact.name, int(match[2]), bool(row[0]), row[1])
 
@@ -104,6 +111,7 @@ def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
             f'UPDATE "{fact.table}" SET undone = ? WHERE learner_id = ? AND {fact.column} = ?',
             [int(undone), txn.learner_id, number],
         )
+    fact.settled(txn, [number])
     if fact is FACTS["undo"]:
         _mark_again(txn, number)
     elif fact is FACTS["import"]:
@@ -112,6 +120,11 @@ def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
 
 def recompute(txn: Transaction, fact: Fact, number: int) -> None:
     """Let a fact that imports say stand as they do."""
+    _restand(txn, fact, number)
+    fact.settled(txn, [number])
+
+
+def _restand(txn: Transaction, fact: Fact, number: int) -> None:
     row = txn.connection.row(
         f"SELECT import_no, revision, standing FROM {fact.table} WHERE learner_id = ? AND {fact.column} = ?",
         [txn.learner_id, number],
@@ -158,9 +171,14 @@ def _recompute_said(txn: Transaction, import_no: int) -> None:
     for fact in EXCHANGED.values():
         if fact.name not in KEYED_ACTS:
             for number in said_by(txn, fact.table, import_no):
-                recompute(txn, fact, number)
+                _restand(txn, fact, number)
     for table, number in sorted(keyed):
-        recompute(txn, _BY_TABLE[table], number)
+        _restand(txn, _BY_TABLE[table], number)
+    for kind in SUBJECTS:
+        recompute_subjects(txn, kind, subjects_said_by(txn, kind, import_no))
+    for fact in EXCHANGED.values():
+        changed = {no for table, no in keyed if table == fact.table}
+        fact.settled(txn, sorted(changed or said_by(txn, fact.table, import_no)))
     recompute_arms(txn, _about_arms(txn, import_no, "('arm')"))
     recompute_descriptions(txn, _about_arms(txn, import_no, "('cost', 'label')"))
     recompute_runs(txn, said_by(txn, "run", import_no))

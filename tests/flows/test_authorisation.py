@@ -18,6 +18,7 @@ from core.doors.verbs import VERBS, Verb
 from core.errors import Denied
 from core.flows import export, learn, maintenance, names, queries
 from core.flows.context import Context
+from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.reset import reset
 from core.flows.reward import reward, reward_all
 from core.flows.settings import change, change_all
@@ -26,8 +27,9 @@ from core.flows.upload import Uploaded, import_uploaded
 from core.flows.watch import watch
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor, Role
+from core.records.judging import EvaluationOrder
 from core.records.reward import RewardOrder
-from tests.doors.examples import ARM, FILE, arguments, example_world
+from tests.doors.examples import ARM, FILE, RUN, arguments, example_world
 from tests.flows.world import run_of
 
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -36,6 +38,11 @@ A = ARM
 
 TABLE: dict[Action, set[Role]] = {
     "read": {"viewer", "reviewer", "operator", "read"},
+    "read_texts": {"reviewer", "operator"},
+    "evaluate": {"reviewer", "operator"},
+    "queue": {"operator"},
+    "export_training": {"operator"},
+    "erase": {"operator"},
     "reward": {"reviewer", "operator"},
     "undo_own": {"reviewer", "operator"},
     "undo": {"operator"},
@@ -93,6 +100,11 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.near_arms": ("read", lambda context, _: queries.near_arms(context, A)),
     "queries.notes": ("read", lambda context, _: queries.notes(context, A)),
     "reward.reward_all": ("reward", lambda context, _: reward_all(context, [RewardOrder(arm=A)])),
+    "evaluate.evaluate": ("evaluate", lambda context, _: evaluate(context, RUN, "success")),
+    "evaluate.evaluate_all": (
+        "evaluate",
+        lambda context, _: evaluate_all(context, [EvaluationOrder(run=RUN, outcome="success")]),
+    ),
     "settings.change_all": ("settings", lambda context, _: change_all(context, {"k": 3})),
 }
 """Flows that the table of verbs does not name: what pages and commands ask beside it."""

@@ -42,12 +42,12 @@ class FlagLine(
 
     def __post_init__(self) -> None:
         check_key(self.arm)
-        _check_kept(by=self.by)
-        _check_id(self.id)
+        check_kept(by=self.by)
+        check_id(self.id)
 '''
 _OF_NOTES: Final = """        check_text(self.text)
-        _check_kept(by=self.by)
-        _check_id(self.id)
+        check_kept(by=self.by)
+        check_id(self.id)
         check_request_key(self.key)
 """
 _TABLE: Final = """
@@ -215,8 +215,8 @@ def test_a_kind_is_a_line_a_table_and_a_record(tmp_path: Path) -> None:
     )
     lines, tables, facts = "core/records/ledger_lines.py", "core/store/tables.py", "core/store/facts.py"
     copy.insert(lines, _LINE, after=_OF_NOTES)
-    copy.insert(lines, " | FlagLine", after="FactLine = RewardLine | ResetLine | NoteLine")
-    copy.insert(tables, ', "flag"', after='"undo", "note", "audit"')
+    copy.insert(lines, "FlagLine | ", after="FactLine = ")
+    copy.insert(tables, '    "flag",\n', after='    "choice",\n')
     copy.insert(tables, _TABLE, after="undo = _acts(" + _rest_of("core/store/tables.py", "undo = _acts("))
     imported = "from core.store.flags import flag_lines, read_flag\n"
     copy.insert(facts, imported, after="from core.store import tables\n")

@@ -11,9 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import Conflict, NotApplicable, UnknownLearner, UnreadableSource
+from core.errors import (
+    Conflict,
+    NotApplicable,
+    UnknownLayer,
+    UnknownLearner,
+    UnknownRun,
+    UnreadableSource,
+)
 from core.flows import maintenance, queries
 from core.flows.context import Context
+from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
@@ -52,6 +60,7 @@ def ask_everything(folder: Path) -> None:
     choose_in_sessions(context)
     do(context, folder)
     tell(context, folder)
+    judge(folder)
     tell_in_parts(folder)
     read(context)
     flow_by_flow(folder / "flows")
@@ -118,6 +127,77 @@ def tell(context: Context, folder: Path) -> None:
             import_files(other, [folder / f"{fact.name}.jsonl"])
     export_file(other, folder / "of every kind.jsonl")
     other.store.close()
+
+
+LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+FIRST, SECOND = "11111111-2222-4333-8444-555555555555", "22222222-3333-4444-8555-666666666666"
+
+
+def judge(folder: Path) -> None:
+    """Layers of an adapter, executions with texts, a rubric, and what several people judge of them, and again."""
+    context = context_at(folder / "judged.db", name="mara")
+    record_all(context, [run_of("judged"), run_of("as a whole", calls=("a", "b"))])
+    change(context, "keep_texts", True)
+    change(context, "evaluation_credit", "equal")
+    pair = {"layer": LAYER, "index": 1, "instruction": '{"ask": "x"}', "response": '{"say": "y"}'}
+    executed: dict[str, object] = {
+        "kind": "execution",
+        "uid": FIRST,
+        "adapter": "kairos://adapter/review",
+        "run": "judged",
+        "pairs": [pair],
+    }
+    layer: dict[str, object] = {
+        "kind": "layer",
+        "uid": LAYER,
+        "adapter": "kairos://adapter/review",
+        "index": 1,
+        "adapter_name": "Review",
+    }
+    second: dict[str, object] = {**layer, "uid": SECOND, "index": 2}
+    file = lines_file(folder / "subjects.jsonl", layer, second, executed)
+    told = import_files(context, [file])
+    other = {**executed, "pairs": [{**pair, "response": '{"say": "z"}'}]}
+    with pytest.raises(UnreadableSource, match="known already"):
+        import_files(context, [lines_file(folder / "other.jsonl", other)])
+    uri = f"kairos://layer/{LAYER}?execution_id={FIRST}"
+    for outcome in ("success", "failure"):
+        evaluate(context, uri, outcome, score=0.5)
+        evaluate(context, f"kairos://layer/{SECOND}", outcome, model="judge-1", key=f"key {outcome}")
+        evaluate(context, "as a whole", outcome, rubric="v1")
+        evaluate(context, "judged", outcome, arm=A)
+    evaluate(context, FIRST, "success")
+    evaluate(context, SECOND, "success")
+    with pytest.raises(UnknownRun):
+        evaluate(context, "nobody", "success")
+    with pytest.raises(UnknownLayer):
+        evaluate(context, "kairos://layer/bbbbbbbb-bbbb-4ccc-8ddd-eeeeeeeeeeee", "success")
+    for number in (1, 2, 4, 8):
+        undo_and_redo(context, f"evaluation-{number}")
+    undo(context, "evaluation-6")
+    undo_and_redo(context, told.id)
+    for one in (
+        lines_file(folder / "rubric.jsonl", {"kind": "rubric", "id": "r", "rubric": {"version": "v1"}}),
+        lines_file(
+            folder / "choice.jsonl",
+            {
+                "kind": "choice",
+                "id": "c",
+                "layer": LAYER,
+                "first": FIRST,
+                "second": SECOND,
+                "chosen": "first",
+            },
+        ),
+    ):
+        import_files(context, [one])
+    export_file(context, folder / "judged.jsonl")
+    assert queries.verify(context).clean
+    empty = context_at(folder / "judged elsewhere.db")
+    undo_and_redo(empty, import_files(empty, [folder / "judged.jsonl"]).id)
+    assert queries.verify(empty).clean
+    empty.store.close()
+    context.store.close()
 
 
 def undo_and_redo(context: Context, act: str | None) -> None:

@@ -51,7 +51,7 @@ def test_a_database_that_was_being_made_is_made_again() -> None:
     ("synchronous", "n_losses"),
     [
         ("NORMAL", 10),
-        ("OFF", 5),
+        ("OFF", 10),
         pytest.param("NORMAL", 40, marks=pytest.mark.long),
         pytest.param("OFF", 15, marks=pytest.mark.long),
     ],

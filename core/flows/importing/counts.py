@@ -37,7 +37,7 @@ class Counts:
     next_steps: dict[str, str] = field(default_factory=dict)
     differences: list[BeliefDifference] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    n_arms: int = 0
+    n_named: int = 0
     no_user_text: bool = False
 
     def copy(self) -> Counts:

@@ -6,12 +6,14 @@ from core.errors import ArmscopeError, UnreadableSource
 from core.flows.context import Context
 from core.flows.importing.counts import Counts
 from core.records.arm import Arm
+from core.records.evaluation_lines import ExecutionLine, LayerLine
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import ArmLine, LearnerLine, ResetLine, SaidLine
 from core.store.arms import attribute_arms, recompute_arms
 from core.store.imports import begin_import
 from core.store.lines import take_line
 from core.store.settings import import_setting
+from core.store.subjects import describe_execution, describe_layer
 from core.store.transaction import BY_IMPORT, Transaction
 
 
@@ -44,6 +46,13 @@ class LedgerWriter:
                 self._take_settings(line)
             elif isinstance(line, ArmLine):
                 self._take_arm(line)
+            elif isinstance(line, LayerLine):
+                describe_layer(self._txn, line, self._import_no)
+                self._counts.n_named += 1
+            elif isinstance(line, ExecutionLine):
+                keeps = self._txn.settings.keep_texts
+                describe_execution(self._txn, line, self._import_no, keep_texts=keeps)
+                self._counts.n_named += 1
             else:
                 self._counts.fact(
                     is_new=not self._is_own(line.id) and take_line(self._txn, line, self._import_no)
@@ -83,4 +92,4 @@ class LedgerWriter:
         )
         attribute_arms(self._txn, numbers, self._import_no, line.prior)
         recompute_arms(self._txn, numbers)
-        self._counts.n_arms += 1
+        self._counts.n_named += 1

@@ -1,0 +1,261 @@
+"""Evaluation lines: what is judged, by what, and how, as lines of our own loss-free export."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from core.errors import InvalidInput
+from core.records.arm import MICRO, check_key
+from core.records.evaluation import EvaluationOutcome
+from core.records.judging import (
+    MAX_NAME_CHARS,
+    EvaluationOrder,
+    Graders,
+    check_feedback,
+)
+from core.records.limits import MAX_LABEL_CHARS, Count, Label, Millis, kept, shown, text
+from core.records.line_checks import check_id, check_kept
+from core.records.observation import check_request_key
+from core.records.rubric import Rubric
+
+MAX_TAGS = 100
+
+
+class LayerLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="layer",
+):
+    """One step of an adapter; with nothing but its ``uid`` it is bare: named, and not known.
+
+    >>> LayerLine(uid="0000000b-1111-4222-8333-000000015445").is_bare
+    True
+    """
+
+    uid: str
+    adapter: str = ""
+    adapter_name: str | None = None
+    adapter_version: str | None = None
+    index: Count = 0
+    label: str | None = None
+    task: str | None = None
+    type: str | None = None
+    domain: str | None = None
+    tags: tuple[Label, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_id(self.uid)
+        for name in ("adapter", "adapter_name", "adapter_version", "type", "domain"):
+            text(name, getattr(self, name) or "", MAX_LABEL_CHARS)
+        check_kept(label=self.label, task=self.task)
+        if len(self.tags) > MAX_TAGS:
+            raise InvalidInput(
+                f"A layer must have at most {MAX_TAGS} tags, got {len(self.tags):,}.",
+                next_step="Keep those it is found by.",
+            )
+        for tag in self.tags:
+            check_kept(tag=tag)
+
+    @property
+    def is_bare(self) -> bool:
+        return self == LayerLine(uid=self.uid)
+
+
+class PairLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What was asked of a layer in an execution and what came of it: JSON as text each, so that every number stays
+    as it was written; None = it was not kept.
+
+    >>> PairLine(layer="l", instruction='{"ask": 1.0}').response
+    """
+
+    layer: str
+    index: Count = 0
+    instruction: str | None = None
+    response: str | None = None
+
+    def __post_init__(self) -> None:
+        check_id(self.layer)
+        for name in ("instruction", "response"):
+            value = getattr(self, name)
+            if value is not None:
+                _check_json(name, value)
+
+
+def _check_json(name: str, value: str) -> None:
+    try:
+        msgspec.json.decode(kept(name, value))
+    except msgspec.DecodeError as problem:
+        raise InvalidInput(
+            f"{name} must be JSON, got {shown(value)}.", next_step="A plain text is written in quotes."
+        ) from problem
+
+
+class ExecutionLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="execution",
+):
+    """One time that an adapter was followed, with what was asked and what came of it; with nothing but its ``uid``
+    it is bare.
+
+    >>> ExecutionLine(uid="00000dd0-1111-4222-8333-000001ab4530").is_bare
+    True
+    """
+
+    uid: str
+    adapter: str = ""
+    run: str | None = None
+    session: Label | None = None
+    at_ms: Millis | None = None
+    pairs: tuple[PairLine, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_id(self.uid)
+        text("adapter", self.adapter, MAX_LABEL_CHARS)
+        check_kept(run=self.run, session=self.session)
+
+    @property
+    def is_bare(self) -> bool:
+        return self == ExecutionLine(uid=self.uid)
+
+
+class RubricLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="rubric",
+):
+    """A version of a rubric.
+
+    >>> RubricLine(id="r1", rubric=Rubric(version="v1")).undone
+    False
+    """
+
+    id: str
+    rubric: Rubric
+    by: str | None = None
+    at_ms: Millis | None = None
+    revision: Count | None = None
+    undone: bool = False
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        check_kept(by=self.by)
+
+
+class Credit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What of a judgement an arm was to get, in millionths, before raters share it."""
+
+    arm: str
+    weight_micro: Annotated[int, msgspec.Meta(ge=1, le=MICRO)] = MICRO
+
+    def __post_init__(self) -> None:
+        check_key(self.arm)
+
+
+class EvaluationLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="evaluation",
+):
+    """What somebody judged. ``mover`` and ``credit`` are what the settings made of it when it came.
+
+    >>> EvaluationLine(id="e1", run="request-1", outcome="success", rater="mara").undone
+    False
+    """
+
+    id: str
+    outcome: EvaluationOutcome
+    layer: str | None = None
+    execution: str | None = None
+    run: str | None = None
+    arm: str | None = None
+    score: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    feedback: str | None = None
+    rater: str | None = None
+    model: str | None = None
+    rubric: str | None = None
+    mover: Graders = "all"
+    credit: tuple[Credit, ...] = ()
+    by: str | None = None
+    at_ms: Millis | None = None
+    revision: Count | None = None
+    key: str | None = None
+    undone: bool = False
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        check_kept(by=self.by)
+        check_feedback(self.feedback)
+        check_request_key(self.key)
+        self.order()
+
+    def order(self) -> EvaluationOrder:
+        """What was asked for, as far as a line says; raises what an order does."""
+        return EvaluationOrder(
+            outcome=self.outcome,
+            layer=self.layer,
+            execution=self.execution,
+            run=self.run,
+            arm=self.arm,
+            score=self.score,
+            feedback=self.feedback,
+            rater=self.rater,
+            model=self.model,
+            rubric=self.rubric,
+            key=self.key,
+        )
+
+
+class ChoiceLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="choice",
+):
+    """Which of two answers to one instruction somebody preferred, in the order they were shown.
+
+    >>> ChoiceLine(id="c1", layer="l", first="a", second="b", chosen="equal").undone
+    False
+    """
+
+    id: str
+    layer: str
+    first: str
+    second: str
+    chosen: Annotated[str, msgspec.Meta(pattern="^(first|second|equal)$")]
+    rater: str = ""
+    rubric: str = ""
+    feedback: str | None = None
+    by: str | None = None
+    at_ms: Millis | None = None
+    revision: Count | None = None
+    undone: bool = False
+
+    def __post_init__(self) -> None:
+        for uid in (self.id, self.layer, self.first, self.second):
+            check_id(uid)
+        text("rater", self.rater, MAX_NAME_CHARS)
+        text("rubric", self.rubric, MAX_NAME_CHARS)
+        check_feedback(self.feedback)
+        check_kept(by=self.by)

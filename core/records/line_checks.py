@@ -1,0 +1,45 @@
+"""Line checks: what all lines of our own export are asked when they are made."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.errors import InvalidInput
+from core.records.limits import MAX_COUNT, kept
+
+MAX_ID_CHARS: Final = 200
+
+
+def check_kept(**texts: str | None) -> None:
+    """Refuse texts that other programs can't keep; None = there is none.
+
+    >>> check_kept(by="mara", reason=None)
+    """
+    for name, value in texts.items():
+        if value is not None:
+            kept(name, value)
+
+
+def check_id(text: str) -> None:
+    """Refuse an id that is empty or long.
+
+    >>> check_id("note-1")
+    """
+    if not 1 <= len(text) <= MAX_ID_CHARS:
+        raise InvalidInput(
+            f"An id must have 1 to {MAX_ID_CHARS} characters, got {len(text):,}.",
+            next_step="Give the line a short unique one.",
+        )
+    kept("An id", text)
+
+
+def check_number(name: str, value: int, lowest: int = 0) -> None:
+    """Refuse a whole number that no column should hold.
+
+    >>> check_number("pulls", 3)
+    """
+    if not lowest <= value <= MAX_COUNT:
+        raise InvalidInput(
+            f"{name} must be a whole number from {lowest} to 10^15, got {value}.",
+            next_step="Correct the number in the line.",
+        )

@@ -1,0 +1,193 @@
+"""Crediting: evaluations that count → observations of arms, in the same transaction.
+
+Such an observation is no fact of its own but follows from its evaluation: it stands, and weighs, as `core.credit`
+deals what the evaluations of one run say of one arm. It keeps its row and number while it does not stand.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from core.credit import Claim, shares
+from core.evaluate import grader_kind
+from core.records.arm import MICRO
+from core.records.observation import Amount
+from core.store.caches import CHUNK, shifting
+from core.store.engine.words import BY_RUN
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Transaction
+
+_ADD: Final = insert_into(
+    "observation",
+    "learner_id",
+    "observation_no",
+    "uid",
+    "kind",
+    "arm_no",
+    "run_no",
+    "success_micro",
+    "failure_micro",
+    "pulls",
+    "actor",
+    "reason",
+    "at_ms",
+    "import_no",
+    "revision",
+    "standing",
+    "evaluation_no",
+    "undone",
+)
+Place = tuple[int, int]
+"""Evaluation and arm, by number."""
+
+
+class Due(NamedTuple):
+    """What an evaluation gives an arm at present."""
+
+    run_no: int
+    success_micro: int
+    failure_micro: int
+    actor: str
+    at_ms: int
+
+    @property
+    def pulls(self) -> int:
+        """One observation; of one that weighs less its weight is counted by itself."""
+        return int(self.success_micro + self.failure_micro == MICRO)
+
+
+def credit_again(txn: Transaction, run_nos: Sequence[int]) -> None:
+    """Let what arms get from the evaluations of some runs be what those that count say."""
+    for start in range(0, len(run_nos), CHUNK):
+        _credit_chunk(txn, run_nos[start : start + CHUNK])
+
+
+def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> None:
+    wanted = due(txn, run_nos)
+    stored = credited_observations(txn, run_nos)
+    changed = {
+        place
+        for place in wanted.keys() | stored.keys()
+        if wanted.get(place) != stored.get(place, (0, None))[1]
+    }
+    if not changed:
+        return
+    with shifting(txn, sorted(_runs(changed, wanted, run_nos))):
+        known, fresh = changed & wanted.keys() & stored.keys(), changed & wanted.keys() - stored.keys()
+        _stand_down(txn, [stored[place][0] for place in sorted(changed) if place not in wanted])
+        _restate(txn, [(stored[place][0], wanted[place]) for place in sorted(known)])
+        _append(txn, [(place, wanted[place]) for place in sorted(fresh)])
+
+
+def _runs(changed: set[Place], wanted: dict[Place, Due], run_nos: Sequence[int]) -> set[int]:
+    """The runs that are concerned; all of them where some don't say."""
+    found = {wanted[place].run_no for place in changed if place in wanted}
+    return found if changed <= wanted.keys() else set(run_nos)
+
+
+def due(facts: Facts, run_nos: Sequence[int]) -> dict[Place, Due]:
+    """What the evaluations of some runs that count give to arms."""
+    claims: dict[Place, list[Claim]] = defaultdict(list)
+    said: dict[int, tuple[str, float | None, str, int]] = {}
+    for run_no, number, arm_no, weight, rater, model, mover, outcome, score, actor, at_ms in sorted(
+        facts.connection.rows_in(
+            "SELECT e.run_no, e.evaluation_no, c.arm_no, c.weight_micro, e.rater, e.model, e.mover, e.outcome,"
+            " e.score, e.actor, e.at_ms FROM evaluation e"
+            " JOIN credit c ON c.learner_id = e.learner_id AND c.evaluation_no = e.evaluation_no"
+            " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.run_no IN ({}) AND e.counts = 1",
+            [facts.learner_id],
+            run_nos,
+        ),
+        key=lambda row: (row[0], row[1]),
+    ):
+        claims[run_no, arm_no].append(Claim(number, grader_kind(rater, model), mover, weight))
+        said[number] = (outcome, score, actor, at_ms)
+    return dict(_dealt(claims, said))
+
+
+def _dealt(
+    claims: dict[Place, list[Claim]], said: dict[int, tuple[str, float | None, str, int]]
+) -> Iterator[tuple[Place, Due]]:
+    for (run_no, arm_no), of_arm in claims.items():
+        for number, weight in shares(of_arm).items():
+            outcome, score, actor, at_ms = said[number]
+            amount = Amount.of(reward_of(outcome, score), weight)
+            yield (
+                (number, arm_no),
+                Due(run_no, amount.success_micro, amount.failure_micro, actor, at_ms),
+            )
+
+
+def reward_of(outcome: str, score: float | None) -> float:
+    """What an evaluation is worth to an arm: a success its score, or 1; a failure 0, however sure.
+
+    >>> reward_of("success", None), reward_of("success", 0.7), reward_of("failure", 0.9)
+    (1.0, 0.7, 0.0)
+    """
+    if outcome == "failure":
+        return 0.0
+    return 1.0 if score is None else score
+
+
+def credited_observations(facts: Facts, run_nos: Sequence[int]) -> dict[Place, tuple[int, Due | None]]:
+    """Observations that follow from evaluations of some runs: number, and what they give; None = they don't stand."""
+    rows = facts.connection.rows_in(
+        "SELECT observation_no, evaluation_no, arm_no, standing, run_no, success_micro, failure_micro, actor, at_ms"
+        f" FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({{}})"
+        " AND evaluation_no <> 0",
+        [facts.learner_id],
+        run_nos,
+    )
+    return {
+        (evaluation_no, arm_no): (number, Due(*said) if standing else None)
+        for number, evaluation_no, arm_no, standing, *said in rows
+    }
+
+
+def _stand_down(txn: Transaction, numbers: Sequence[int]) -> None:
+    txn.connection.many(
+        "UPDATE observation SET standing = 0 WHERE learner_id = ? AND observation_no = ?",
+        [(txn.learner_id, number) for number in numbers],
+    )
+
+
+def _restate(txn: Transaction, changed: Sequence[tuple[int, Due]]) -> None:
+    txn.connection.many(
+        "UPDATE observation SET success_micro = ?, failure_micro = ?, pulls = ?, actor = ?, at_ms = ?, standing = 1"
+        " WHERE learner_id = ? AND observation_no = ?",
+        [
+            (one.success_micro, one.failure_micro, one.pulls, one.actor, one.at_ms, txn.learner_id, number)
+            for number, one in changed
+        ],
+    )
+
+
+def _append(txn: Transaction, made: Sequence[tuple[Place, Due]]) -> None:
+    first = txn.number("observation", len(made))
+    txn.connection.many(
+        _ADD,
+        [
+            (
+                txn.learner_id,
+                number,
+                "",
+                "evaluation",
+                arm_no,
+                one.run_no,
+                one.success_micro,
+                one.failure_micro,
+                one.pulls,
+                one.actor,
+                "",
+                one.at_ms,
+                0,
+                txn.revision,
+                1,
+                evaluation_no,
+                0,
+            )
+            for number, ((evaluation_no, arm_no), one) in enumerate(made, first)
+        ],
+    )

@@ -1,0 +1,466 @@
+"""Evaluations: what people and models judged, append-only; as rows, and as the lines of an export.
+
+With an execution or a run, one evaluation of a key (subject, rater, model, rubric) counts: the latest that stands. A
+later one supersedes it and leaves it where it is. What follows from those that count is kept beside them: the quality
+of layers (`core.store.quality`) and observations of arms (`core.store.crediting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from core.errors import UnreadableSource
+from core.evaluate import grade
+from core.records.evaluation import EvaluationOutcome
+from core.records.evaluation_lines import Credit, EvaluationLine
+from core.records.judged import INCLUDED
+from core.records.judging import EvaluationAnswer, Graders, Subject, evaluation_payload
+from core.records.ledger_lines import PlacedLine
+from core.records.reward import not_in_prompt
+from core.records.times import iso
+from core.store.crediting import credit_again
+from core.store.engine import Row
+from core.store.quality import fold_again, gain
+from core.store.reads import outcome_of, run_of_uid
+from core.store.replies import HOLDS, Reply, reply_to
+from core.store.subjects import name_subject
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Snapshot, Transaction
+
+_ADD: Final = insert_into(
+    "evaluation",
+    "learner_id",
+    "evaluation_no",
+    "uid",
+    "layer_no",
+    "execution_no",
+    "run_no",
+    "arm_no",
+    "rater",
+    "model",
+    "rubric",
+    "blank",
+    "outcome",
+    "score",
+    "feedback",
+    "mover",
+    "supersedes",
+    "counts",
+    "actor",
+    "at_ms",
+    "import_no",
+    "revision",
+    "standing",
+    "undone",
+)
+_CREDIT: Final = insert_into("credit", "learner_id", "evaluation_no", "arm_no", "weight_micro")
+_KEY: Final = "layer_no, execution_no, run_no, arm_no, rater, model, rubric"
+_OF_KEY: Final = (
+    "learner_id = ? AND layer_no = ? AND execution_no = ? AND run_no = ? AND arm_no = ? AND rater = ? AND model = ?"
+    " AND rubric = ? AND (execution_no <> 0 OR run_no <> 0)"
+)
+
+Key = tuple[int, int, int, int, str, str, str]
+"""Layer, execution, run and arm by number (0 = none), rater, model, rubric ('' = none)."""
+
+
+class Judgement(NamedTuple):
+    """An evaluation to be. Numbers are 0 for none; a name is None where it was not given, which "" is not."""
+
+    layer_no: int
+    execution_no: int
+    run_no: int
+    arm_no: int
+    rater: str | None
+    model: str | None
+    rubric: str | None
+    outcome: EvaluationOutcome
+    score: float | None
+    feedback: str | None
+    mover: Graders
+    credit: Mapping[int, int]
+    """Arm → weight in millionths, before raters share it."""
+    actor: str
+    at_ms: int
+    uid: str = ""
+
+    @property
+    def key(self) -> Key:
+        return (
+            *self[:4],
+            self.rater or "",
+            self.model or "",
+            self.rubric or "",
+        )
+
+    @property
+    def blank(self) -> int:
+        """Which of the names were given, and empty."""
+        return sum(1 << place for place, name in enumerate(self[4:7]) if name == "")
+
+    @property
+    def is_revisable(self) -> bool:
+        return bool(self.execution_no or self.run_no)
+
+
+def add_evaluations(
+    txn: Transaction, judgements: Sequence[Judgement], *, import_no: int = 0
+) -> list[tuple[int, int]]:
+    """Append evaluations; (number, number of the one it supersedes or 0) of each. What follows from them follows."""
+    txn.note_news()
+    first = txn.number("evaluation", len(judgements))
+    numbers = range(first, first + len(judgements))
+    counting: dict[Key, int] = {}
+    replaced: list[int] = []
+    superseded: list[int] = []
+    for number, one in zip(numbers, judgements, strict=True):
+        before = 0
+        if one.is_revisable:
+            before = counting[one.key] if one.key in counting else _counting(txn, one.key)
+            counting[one.key] = number
+        superseded.append(before)
+        if before:
+            replaced.append(before)
+    gone = set(replaced)
+    _stop_counting(txn, [number for number in replaced if number < first])
+    txn.connection.many(
+        _ADD,
+        [
+            _row(txn, number, one, before, counts=number not in gone, import_no=import_no)
+            for number, one, before in zip(numbers, judgements, superseded, strict=True)
+        ],
+    )
+    txn.connection.many(
+        _CREDIT,
+        [
+            (txn.learner_id, number, arm_no, weight)
+            for number, one in zip(numbers, judgements, strict=True)
+            for arm_no, weight in sorted(one.credit.items())
+        ],
+    )
+    _follow(txn, numbers, judgements, superseded)
+    return list(zip(numbers, superseded, strict=True))
+
+
+def _counting(txn: Transaction, key: Key) -> int:
+    """The evaluation of a key that counts, 0 = none."""
+    row = txn.connection.row(
+        f"SELECT evaluation_no FROM evaluation WHERE {_OF_KEY} AND counts = 1", [txn.learner_id, *key]
+    )
+    return 0 if row is None else int(row[0])
+
+
+def _stop_counting(txn: Transaction, numbers: Sequence[int]) -> None:
+    txn.connection.many(
+        "UPDATE evaluation SET counts = 0 WHERE learner_id = ? AND evaluation_no = ?",
+        [(txn.learner_id, number) for number in numbers],
+    )
+
+
+def _row(
+    txn: Transaction, number: int, one: Judgement, before: int, *, counts: bool, import_no: int
+) -> tuple[object, ...]:
+    return (
+        txn.learner_id,
+        number,
+        one.uid,
+        *one.key,
+        one.blank,
+        one.outcome,
+        one.score,
+        one.feedback,
+        one.mover,
+        before,
+        int(counts),
+        one.actor,
+        one.at_ms,
+        import_no,
+        txn.revision,
+        1,
+        0,
+    )
+
+
+def _follow(
+    txn: Transaction, numbers: Sequence[int], judgements: Sequence[Judgement], superseded: Sequence[int]
+) -> None:
+    """What is only added to is added to; a layer whose evaluations took others' places is folded again."""
+    again = {
+        one.layer_no for one, before in zip(judgements, superseded, strict=True) if before and one.layer_no
+    }
+    fold_again(txn, sorted(again))
+    gain(
+        txn,
+        [
+            number
+            for number, one in zip(numbers, judgements, strict=True)
+            if one.layer_no and one.layer_no not in again
+        ],
+    )
+    credit_again(
+        txn,
+        sorted(
+            {
+                one.run_no
+                for one, before in zip(judgements, superseded, strict=True)
+                if one.run_no and (one.credit or before)
+            }
+        ),
+    )
+
+
+def settle_evaluations(txn: Transaction, numbers: Sequence[int]) -> None:
+    """After it changed whether some stand: of each key the latest that stands counts, and what follows follows."""
+    found = txn.connection.rows_in(
+        f"SELECT evaluation_no, standing, undone, counts, {_KEY} FROM evaluation"
+        " WHERE learner_id = ? AND evaluation_no IN ({})",
+        [txn.learner_id],
+        sorted(set(numbers)),
+    )
+    layers: set[int] = set()
+    runs: set[int] = set()
+    settled: set[Row] = set()
+    for number, standing, undone, counts, *key in found:
+        layers.add(key[0])
+        runs.add(key[2])
+        if not key[1] and not key[2]:
+            stands = int(bool(standing) and not undone)
+            if stands != counts:
+                _count(txn, number, stands)
+        elif tuple(key) not in settled:
+            settled.add(tuple(key))
+            _settle_key(txn, key)
+    fold_again(txn, sorted(layers - {0}))
+    credit_again(txn, sorted(runs - {0}))
+
+
+def _settle_key(txn: Transaction, key: Sequence[object]) -> None:
+    rows = txn.connection.rows(
+        "SELECT revision, evaluation_no, counts, CASE WHEN standing = 1 AND undone = 0 THEN 1 ELSE 0 END"
+        f" FROM evaluation WHERE {_OF_KEY} ORDER BY revision, evaluation_no",
+        [txn.learner_id, *key],
+    )
+    latest = next((number for _, number, _, stands in reversed(rows) if stands), 0)
+    for _, number, counts, _ in rows:
+        if counts and number != latest:
+            _count(txn, number, 0)
+    for _, number, counts, _ in rows:
+        if number == latest and not counts:
+            _count(txn, number, 1)
+
+
+def _count(txn: Transaction, number: int, counts: int) -> None:
+    txn.connection.run(
+        "UPDATE evaluation SET counts = ? WHERE learner_id = ? AND evaluation_no = ?",
+        [counts, txn.learner_id, number],
+    )
+
+
+def counting_evaluations(facts: Facts) -> dict[int, int]:
+    """Which evaluations count, as those that stand say; number → 0 or 1."""
+    latest: dict[Row, int] = {}
+    found: dict[int, int] = {}
+    for number, stands, *key in facts.connection.each(
+        f"SELECT evaluation_no, CASE WHEN standing = 1 AND undone = 0 THEN 1 ELSE 0 END, {_KEY} FROM evaluation"
+        " WHERE learner_id = ? ORDER BY revision, evaluation_no",
+        [facts.learner_id],
+    ):
+        found[number] = stands
+        if stands and (key[1] or key[2]):
+            before = latest.get(tuple(key))
+            if before is not None:
+                found[before] = 0
+            latest[tuple(key)] = number
+    return found
+
+
+# Rows → lines
+
+
+def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """Evaluations that stand or are undone, never before their run; with the keys they hold."""
+    for row in snapshot.connection.each(
+        "SELECT CASE WHEN r.revision > e.revision THEN r.revision ELSE e.revision END AS told, e.evaluation_no,"
+        " e.uid, l.uid, x.uid, r.uid, a.key, e.rater, e.model, e.rubric, e.blank, e.outcome, e.score, e.feedback,"
+        " e.mover, e.actor, e.at_ms, e.revision, e.undone, p.key"
+        " FROM evaluation e"
+        " LEFT JOIN layer l ON l.learner_id = e.learner_id AND l.layer_no = e.layer_no AND e.layer_no > 0"
+        " LEFT JOIN execution x ON x.learner_id = e.learner_id AND x.execution_no = e.execution_no"
+        " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no > 0"
+        " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no AND e.arm_no > 0"
+        " LEFT JOIN reply p ON p.learner_id = e.learner_id AND p.kind = 'evaluation' AND p.no = e.evaluation_no"
+        f" AND {HOLDS}"
+        " WHERE e.learner_id = ? AND e.standing = 1 AND coalesce(r.standing, 1) = 1"
+        " ORDER BY told, e.evaluation_no",
+        [snapshot.learner_id],
+    ):
+        yield row[0], _line(snapshot, row[1:])
+
+
+def _line(snapshot: Snapshot, row: Sequence[object]) -> EvaluationLine:
+    number, uid, layer, execution, run, arm, rater, model, rubric, blank, *rest = row
+    outcome, score, feedback, mover, actor, at_ms, revision, undone, key = rest
+    assert isinstance(number, int) and isinstance(blank, int)  # noqa: S101, PT018 - narrows for the type checker
+    return msgspec.convert(
+        {
+            "id": uid or f"{snapshot.origin}/evaluation-{number}",
+            "outcome": outcome,
+            "layer": layer,
+            "execution": execution,
+            "run": run,
+            "arm": arm,
+            "score": score,
+            "feedback": feedback,
+            **{
+                name: given_name(str(value), blank, place)
+                for place, (name, value) in enumerate(
+                    (("rater", rater), ("model", model), ("rubric", rubric))
+                )
+            },
+            "mover": mover,
+            "credit": _credit_of(snapshot, number),
+            "by": actor,
+            "at_ms": at_ms,
+            "revision": revision,
+            "undone": bool(undone),
+            "key": key,
+        },
+        EvaluationLine,
+    )
+
+
+def given_name(stored: str, blank: int, place: int) -> str | None:
+    """A name as it was given: None for none, which "" is not.
+
+    >>> given_name("", 2, 1), given_name("", 2, 0), given_name("mara", 0, 0)
+    ('', None, 'mara')
+    """
+    return stored if stored or blank >> place & 1 else None
+
+
+def _credit_of(snapshot: Snapshot, number: int) -> tuple[Credit, ...]:
+    rows = snapshot.connection.rows(
+        "SELECT a.key, c.weight_micro FROM credit c JOIN arm a ON a.learner_id = c.learner_id AND a.arm_no = c.arm_no"
+        " WHERE c.learner_id = ? AND c.evaluation_no = ? ORDER BY a.key",
+        [snapshot.learner_id, number],
+    )
+    return tuple(Credit(arm=key, weight_micro=weight) for key, weight in rows)
+
+
+# Lines → rows
+
+
+def read_evaluation(txn: Transaction, line: EvaluationLine, import_no: int) -> int:
+    """Append an evaluation that a file tells; its number."""
+    run_no = _run_no(txn, line)
+    arm_no = 0 if line.arm is None else txn.arm_no_of(line.arm)
+    if arm_no:
+        flags = outcome_of(txn, run_no, arm_no)
+        if flags is None or not flags & INCLUDED:
+            raise not_in_prompt(line.arm or "", run_no)
+    one = Judgement(
+        layer_no=0 if line.layer is None else name_subject(txn, "layer", line.layer, import_no),
+        execution_no=0
+        if line.execution is None
+        else name_subject(txn, "execution", line.execution, import_no),
+        run_no=run_no,
+        arm_no=arm_no,
+        rater=line.rater,
+        model=line.model,
+        rubric=line.rubric,
+        outcome=line.outcome,
+        score=line.score,
+        feedback=line.feedback,
+        mover=line.mover,
+        credit={txn.arm_no_of(credit.arm): credit.weight_micro for credit in line.credit},
+        actor=line.by or txn.actor.name,
+        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
+        uid=line.id,
+    )
+    return add_evaluations(txn, [one], import_no=import_no)[0][0]
+
+
+def _run_no(txn: Transaction, line: EvaluationLine) -> int:
+    if line.run is None:
+        return 0
+    run = run_of_uid(txn, line.run)
+    if run is None:
+        raise UnreadableSource(
+            f"Evaluation {line.id[:60]!r} names run {line.run[:60]!r}, which is not here.",
+            next_step="Import the runs first, or in the same file.",
+        )
+    return run.run_no
+
+
+# What its request is answered with
+
+
+def evaluation_request(line: EvaluationLine) -> int:
+    """Digest of the request that made an evaluation that a file tells."""
+    return evaluation_payload(_subject(line), line.order())
+
+
+def evaluation_reply(txn: Transaction, line: EvaluationLine, number: int) -> Reply:
+    """What that request is answered with here."""
+    answer = answer_of(txn, number)
+    return reply_to("evaluation", number, evaluation_request(line), answer)
+
+
+def _subject(line: EvaluationLine) -> Subject:
+    return Subject(
+        layer=(line.layer or "").lower(),
+        execution=(line.execution or "").lower(),
+        run=line.run or "",
+        arm=line.arm or "",
+    )
+
+
+def answer_of(facts: Facts, number: int, warnings: tuple[str, ...] = ()) -> EvaluationAnswer:
+    """What an evaluation that is stored is answered with, by the thresholds in force."""
+    row = facts.connection.row(
+        "SELECT l.uid, x.uid, r.uid, a.key, e.outcome, e.score, e.rater, e.model, e.rubric, e.supersedes, e.at_ms"
+        " FROM evaluation e"
+        " LEFT JOIN layer l ON l.learner_id = e.learner_id AND l.layer_no = e.layer_no"
+        " LEFT JOIN execution x ON x.learner_id = e.learner_id AND x.execution_no = e.execution_no"
+        " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
+        " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no"
+        " WHERE e.learner_id = ? AND e.evaluation_no = ?",
+        [facts.learner_id, number],
+    )
+    assert row is not None  # noqa: S101 - it was just written
+    layer, execution, run, arm, outcome, score, rater, model, rubric, supersedes, at_ms = row
+    subject = Subject(layer=layer or "", execution=execution or "", run=run or "", arm=arm or "")
+    thresholds = facts.settings.thresholds
+    given = grade(outcome, score, rater=rater, model=model, rubric=rubric, thresholds=thresholds)
+    moved = facts.connection.rows(
+        "SELECT observation_no FROM observation WHERE learner_id = ? AND run_no = ? AND run_no <> 0"
+        " AND evaluation_no = ? AND standing = 1 ORDER BY observation_no",
+        [facts.learner_id, 0 if run is None else _number_of_run(facts, run), number],
+    )
+    return EvaluationAnswer(
+        id=f"evaluation-{number}",
+        uri=subject.uri,
+        outcome=outcome,
+        score=score,
+        signed_score=given.signed_score,
+        quality_bonus=given.quality_bonus,
+        grader_kind=given.grader_kind,
+        label=given.label,
+        exportable_for_sft=given.exportable_for_sft,
+        exportable_for_preference=given.exportable_for_preference,
+        sft_blockers=given.sft_blockers,
+        preference_blockers=given.preference_blockers,
+        supersedes=f"evaluation-{supersedes}" if supersedes else None,
+        observation=f"reward-{moved[0][0]}" if moved else None,
+        arms=len(moved),
+        rated_at=iso(at_ms) or "",
+        warnings=warnings,
+    )
+
+
+def _number_of_run(facts: Facts, uid: str) -> int:
+    run = run_of_uid(facts, uid)
+    return 0 if run is None else run.run_no

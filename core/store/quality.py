@@ -1,0 +1,243 @@
+"""Quality: evaluations of layers that count → what they make of each layer and of its adapter's head.
+
+What is new is only added to. After anything else (a revision, an undo, a description that moves a layer to another
+adapter) the layer is folded again, in the order of revisions, and of the other layers only its head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from core.quality import gained, histories, step, updates
+from core.records.quality import ModelHistory, Quality, Rated, Update
+from core.store.engine import Row
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Transaction
+
+_QUALITY: Final = (
+    insert_into(
+        "layer_quality", "learner_id", "layer_no", "retrievals", "successes", "failures", "bonus", "last_no"
+    )
+    + " ON CONFLICT (learner_id, layer_no) DO UPDATE SET retrievals = excluded.retrievals,"
+    " successes = excluded.successes, failures = excluded.failures, bonus = excluded.bonus,"
+    " last_no = excluded.last_no"
+)
+_HISTORY: Final = (
+    insert_into("model_history", "learner_id", "layer_no", "model", "rank", "attempts", "successes")
+    + " ON CONFLICT (learner_id, layer_no, model) DO UPDATE SET rank = excluded.rank,"
+    " attempts = excluded.attempts, successes = excluded.successes"
+)
+_RATED: Final = (
+    "e.evaluation_no, e.revision, e.layer_no, e.outcome, e.score, e.rater, e.model, e.blank, e.at_ms"
+)
+
+
+class Sums(NamedTuple):
+    """A row of ``layer_quality`` without its layer; ``last_no`` says when, by whom and of what it was rated last."""
+
+    retrievals: int
+    successes: int
+    failures: int
+    bonus: float
+    last_no: int
+
+
+class Placed(NamedTuple):
+    """An evaluation of a layer, and its place among all."""
+
+    revision: int
+    number: int
+    layer_no: int
+    rated: Rated
+
+
+def gain(txn: Transaction, numbers: Sequence[int]) -> None:
+    """Add new evaluations, each later than all before, to their layers and heads."""
+    if not numbers:
+        return
+    placed = sorted(
+        _placed(row)
+        for row in txn.connection.rows_in(
+            f"SELECT {_RATED} FROM evaluation e WHERE e.learner_id = ? AND e.evaluation_no IN ({{}})"
+            " AND e.counts = 1",
+            [txn.learner_id],
+            numbers,
+        )
+    )
+    layer_nos = sorted({one.layer_no for one in placed})
+    heads = heads_of(txn, layer_nos)
+    sums = _stored(txn, sorted({*layer_nos, *heads.values()}))
+    known = stored_histories(txn, layer_nos)
+    for one in placed:
+        of_layer = known.setdefault(one.layer_no, {})
+        update = step(of_layer.values(), one.rated)
+        of_layer[update.rater] = update.history
+        for layer_no in {one.layer_no, heads.get(one.layer_no, one.layer_no)}:
+            sums[layer_no] = _plus(sums.get(layer_no), update, one.number)
+    _write(txn, sums)
+    _write_histories(txn, {layer_no: list(known[layer_no].values()) for layer_no in layer_nos})
+
+
+def fold_again(txn: Transaction, layer_nos: Sequence[int]) -> None:
+    """Fold layers anew, and of the other layers their heads."""
+    if not layer_nos:
+        return
+    concerned = sorted({*layer_nos, *heads_of(txn, layer_nos).values()})
+    of_layers = {layer_no: list(_counting(txn, layer_no)) for layer_no in layer_nos}
+    found = {layer_no: folded(txn, layer_no) for layer_no in concerned}
+    txn.connection.run_in(
+        "DELETE FROM layer_quality WHERE learner_id = ? AND layer_no IN ({})", [txn.learner_id], concerned
+    )
+    txn.connection.run_in(
+        "DELETE FROM model_history WHERE learner_id = ? AND layer_no IN ({})", [txn.learner_id], layer_nos
+    )
+    _write(txn, {layer_no: sums for layer_no, sums in found.items() if sums is not None})
+    _write_histories(
+        txn,
+        {layer_no: histories(updates(one.rated for one in placed)) for layer_no, placed in of_layers.items()},
+    )
+
+
+def folded(facts: Facts, layer_no: int) -> Sums | None:
+    """A layer's row as the evaluations say: its own and, where it is the head, those of its adapter's other layers;
+    None = it has none.
+    """
+    layers = [layer_no, *_below(facts, layer_no)]
+    made: list[tuple[int, int, Update]] = []
+    for one in layers:
+        placed = list(_counting(facts, one))
+        for each, update in zip(placed, updates(each.rated for each in placed), strict=True):
+            made.append((each.revision, each.number, update))
+    sums: Sums | None = None
+    for _, number, update in sorted(made, key=lambda each: each[:2]):
+        sums = _plus(sums, update, number)
+    return sums
+
+
+def stored_quality(facts: Facts) -> dict[int, Sums]:
+    """All rows, by layer."""
+    rows = facts.connection.rows(
+        "SELECT layer_no, retrievals, successes, failures, bonus, last_no FROM layer_quality WHERE learner_id = ?",
+        [facts.learner_id],
+    )
+    return {row[0]: Sums._make(row[1:]) for row in rows}
+
+
+def folded_histories(facts: Facts, layer_no: int) -> dict[str, ModelHistory]:
+    """How each model has done at a layer, as its evaluations say."""
+    made = updates(one.rated for one in _counting(facts, layer_no))
+    return {history.model: history for history in histories(made)}
+
+
+def rated_layers(facts: Facts) -> list[int]:
+    """Layers that have evaluations that count, and the heads of their adapters."""
+    rows = facts.connection.rows(
+        "SELECT DISTINCT layer_no FROM evaluation WHERE learner_id = ? AND counts = 1 AND layer_no <> 0"
+        " ORDER BY layer_no",
+        [facts.learner_id],
+    )
+    layer_nos = [layer_no for (layer_no,) in rows]
+    return sorted({*layer_nos, *heads_of(facts, layer_nos).values()})
+
+
+def heads_of(facts: Facts, layer_nos: Sequence[int]) -> dict[int, int]:
+    """The head of the adapter of each of the layers that has one: its standing layer of index 1, the first made."""
+    found: dict[int, int] = {}
+    for layer_no, head_no in facts.connection.rows_in(
+        "SELECT l.layer_no, min(h.layer_no) FROM layer l JOIN layer h ON h.learner_id = l.learner_id"
+        " AND h.adapter_no = l.adapter_no AND h.layer_index = 1 AND h.standing = 1"
+        " WHERE l.learner_id = ? AND l.adapter_no <> 0 AND l.layer_no IN ({}) GROUP BY l.layer_no",
+        [facts.learner_id],
+        layer_nos,
+    ):
+        found[layer_no] = head_no
+    return found
+
+
+def _below(facts: Facts, layer_no: int) -> list[int]:
+    """The other layers of the adapter that a layer is the head of."""
+    if heads_of(facts, [layer_no]).get(layer_no) != layer_no:
+        return []
+    rows = facts.connection.rows(
+        "SELECT o.layer_no FROM layer l JOIN layer o ON o.learner_id = l.learner_id AND o.adapter_no = l.adapter_no"
+        " WHERE l.learner_id = ? AND l.layer_no = ? AND o.layer_no <> l.layer_no ORDER BY o.layer_no",
+        [facts.learner_id, layer_no],
+    )
+    return [other for (other,) in rows]
+
+
+def _counting(facts: Facts, layer_no: int) -> Iterator[Placed]:
+    rows = facts.connection.rows(
+        f"SELECT {_RATED} FROM evaluation e WHERE e.learner_id = ? AND e.layer_no = ? AND e.counts = 1"
+        " ORDER BY e.revision, e.evaluation_no",
+        [facts.learner_id, layer_no],
+    )
+    return map(_placed, rows)
+
+
+def _placed(row: Row) -> Placed:
+    number, revision, layer_no, outcome, score, rater, model, blank, at_ms = row
+    return Placed(
+        revision,
+        number,
+        layer_no,
+        Rated(
+            outcome=outcome,
+            score=score,
+            rater=rater or ("" if blank & 1 else None),
+            model=model or ("" if blank & 2 else None),
+            at_ms=at_ms,
+        ),
+    )
+
+
+def _plus(sums: Sums | None, update: Update, number: int) -> Sums:
+    before = (
+        Quality()
+        if sums is None
+        else Quality(
+            retrievals=sums.retrievals, successes=sums.successes, failures=sums.failures, bonus=sums.bonus
+        )
+    )
+    after = gained(before, update)
+    return Sums(after.retrievals, after.successes, after.failures, after.bonus, number)
+
+
+def _stored(facts: Facts, layer_nos: Sequence[int]) -> dict[int, Sums]:
+    rows = facts.connection.rows_in(
+        "SELECT layer_no, retrievals, successes, failures, bonus, last_no FROM layer_quality"
+        " WHERE learner_id = ? AND layer_no IN ({})",
+        [facts.learner_id],
+        layer_nos,
+    )
+    return {row[0]: Sums._make(row[1:]) for row in rows}
+
+
+def stored_histories(facts: Facts, layer_nos: Sequence[int]) -> dict[int, dict[str, ModelHistory]]:
+    """How each model has done at some layers, as it is kept."""
+    found: dict[int, dict[str, ModelHistory]] = {}
+    for layer_no, model, rank, attempts, successes in facts.connection.rows_in(
+        "SELECT layer_no, model, rank, attempts, successes FROM model_history"
+        " WHERE learner_id = ? AND layer_no IN ({})",
+        [facts.learner_id],
+        layer_nos,
+    ):
+        history = ModelHistory(model=model, rank=rank, attempts=attempts, successes=successes)
+        found.setdefault(layer_no, {})[model] = history
+    return found
+
+
+def _write(txn: Transaction, sums: dict[int, Sums]) -> None:
+    txn.connection.many(_QUALITY, [(txn.learner_id, layer_no, *sums[layer_no]) for layer_no in sorted(sums)])
+
+
+def _write_histories(txn: Transaction, known: dict[int, list[ModelHistory]]) -> None:
+    txn.connection.many(
+        _HISTORY,
+        [
+            (txn.learner_id, layer_no, one.model, one.rank, one.attempts, one.successes)
+            for layer_no in sorted(known)
+            for one in known[layer_no]
+        ],
+    )

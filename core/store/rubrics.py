@@ -1,0 +1,90 @@
+"""Rubrics: versions by which people judge, append-only; as rows, and as the lines of an export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from core.errors import Conflict
+from core.records.evaluation_lines import RubricLine
+from core.records.ledger_lines import PlacedLine
+from core.records.rubric import Rubric
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Snapshot, Transaction
+
+_ADD: Final = insert_into(
+    "rubric",
+    "learner_id",
+    "rubric_no",
+    "uid",
+    "version",
+    "content",
+    "actor",
+    "at_ms",
+    "import_no",
+    "revision",
+    "standing",
+    "undone",
+)
+
+
+def add_rubric(
+    txn: Transaction, rubric: Rubric, *, actor: str, at_ms: int, uid: str = "", import_no: int = 0
+) -> int:
+    """Append a version; its number. Raises `Conflict` where that version stands with other content."""
+    known = rubric_of(txn, rubric.version)
+    if known is not None and known[1] != rubric:
+        raise Conflict(
+            f"Rubric {rubric.version!r} stands already, with other content (rubric-{known[0]}).",
+            next_step="A version never changes, so that what was judged by it can be read: give the new one another.",
+        )
+    txn.note_news()
+    number = txn.number("rubric")
+    content = msgspec.json.encode(rubric).decode()
+    txn.connection.run(
+        _ADD,
+        [txn.learner_id, number, uid, rubric.version, content, actor, at_ms, import_no, txn.revision, 1, 0],
+    )
+    return number
+
+
+def rubric_of(facts: Facts, version: str) -> tuple[int, Rubric] | None:
+    """Number and content of a version that stands."""
+    row = facts.connection.row(
+        "SELECT rubric_no, content FROM rubric WHERE learner_id = ? AND version = ? AND standing = 1"
+        " AND undone = 0 ORDER BY rubric_no LIMIT 1",
+        [facts.learner_id, version],
+    )
+    return None if row is None else (row[0], msgspec.json.decode(row[1], type=Rubric))
+
+
+def rubric_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """Versions that stand or are undone."""
+    for number, uid, content, actor, at_ms, revision, undone in snapshot.connection.rows(
+        "SELECT rubric_no, uid, content, actor, at_ms, revision, undone FROM rubric"
+        " WHERE learner_id = ? AND standing = 1 ORDER BY revision, rubric_no",
+        [snapshot.learner_id],
+    ):
+        line = RubricLine(
+            id=uid or f"{snapshot.origin}/rubric-{number}",
+            rubric=msgspec.json.decode(content, type=Rubric),
+            by=actor,
+            at_ms=at_ms,
+            revision=revision,
+            undone=bool(undone),
+        )
+        yield revision, line
+
+
+def read_rubric(txn: Transaction, line: RubricLine, import_no: int) -> int:
+    """Append a version that a file tells; its number."""
+    return add_rubric(
+        txn,
+        line.rubric,
+        actor=line.by or txn.actor.name,
+        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
+        uid=line.id,
+        import_no=import_no,
+    )

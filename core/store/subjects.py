@@ -1,0 +1,412 @@
+"""Subjects: what is judged besides runs and arms: layers of adapters, and executions of them; as rows, and as lines.
+
+Who said what of them is in ``provenance`` from the first time on, as with arms: a layer or execution stands while
+anybody who named it does, and is bare (1) where nobody who stands said more than its name. Of several descriptions of
+a layer the last stands; an execution is described once, and another description of it is refused.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Final, Literal, NamedTuple, get_args
+
+import msgspec
+
+from core.errors import UnreadableSource
+from core.records.evaluation_lines import ExecutionLine, LayerLine, PairLine
+from core.records.ledger_lines import PlacedLine
+from core.store.provenance import undone_imports
+from core.store.quality import fold_again, heads_of
+from core.store.reads import run_of_uid
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Snapshot, Transaction
+
+Kind = Literal["layer", "execution"]
+SUBJECTS: Final[tuple[Kind, ...]] = get_args(Kind)
+_DIGEST_BYTES: Final = 16
+_DESCRIBED: Final = "described"
+_ADAPTER: Final = insert_into("adapter", "learner_id", "adapter_no", "uri", "name", "version")
+_LAYER: Final = insert_into(
+    "layer", "learner_id", "layer_no", "uid", "adapter_no", "layer_index", "tags", "bare", "standing"
+)
+_EXECUTION: Final = insert_into(
+    "execution", "learner_id", "execution_no", "uid", "adapter_no", "run_no", "bare", "standing"
+)
+_PAIR: Final = (
+    insert_into(
+        "training_pair",
+        "learner_id",
+        "execution_no",
+        "layer_no",
+        "layer_index",
+        "digest",
+        "instruction",
+        "response",
+    )
+    + " ON CONFLICT (learner_id, execution_no, layer_no) DO UPDATE SET digest = excluded.digest,"
+    " instruction = excluded.instruction, response = excluded.response"
+)
+_NOTE: Final = (
+    insert_into("provenance", "learner_id", "kind", "no", "import_no", "revision", "said")
+    + " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE SET revision = excluded.revision,"
+    " said = excluded.said WHERE provenance.said IS NULL"
+)
+
+
+class Said(NamedTuple):
+    """What one import (0: nobody's) said of a layer or execution; None = its name only."""
+
+    revision: int
+    import_no: int
+    said: str | None
+
+
+def subject_no(facts: Facts, kind: Kind, uid: str) -> int | None:
+    """The number of a layer or execution; None where nobody who stands has named it."""
+    row = facts.connection.row(
+        f"SELECT {kind}_no FROM {kind} WHERE learner_id = ? AND uid = ? AND standing = 1",
+        [facts.learner_id, uid.lower()],
+    )
+    return None if row is None else int(row[0])
+
+
+def name_subject(txn: Transaction, kind: Kind, uid: str, import_no: int = 0) -> int:
+    """The number of a layer or execution that is named here; it is made, bare, if need be."""
+    row = txn.connection.row(
+        f"SELECT {kind}_no, standing FROM {kind} WHERE learner_id = ? AND uid = ?",
+        [txn.learner_id, uid.lower()],
+    )
+    if row is not None and row[1] and not import_no:
+        return int(row[0])
+    number = _make(txn, kind, uid) if row is None else int(row[0])
+    _note(txn, kind, number, import_no, None)
+    if row is not None and not row[1]:
+        recompute_subjects(txn, kind, [number])
+    return number
+
+
+def _make(txn: Transaction, kind: Kind, uid: str) -> int:
+    txn.note_news()
+    number = txn.number(kind)
+    if kind == "layer":
+        txn.connection.run(_LAYER, [txn.learner_id, number, uid.lower(), 0, 0, "[]", 1, 1])
+    else:
+        txn.connection.run(_EXECUTION, [txn.learner_id, number, uid.lower(), 0, 0, 1, 1])
+    return number
+
+
+def _note(txn: Transaction, kind: Kind, number: int, import_no: int, said: str | None) -> None:
+    txn.connection.run(_NOTE, [txn.learner_id, kind, number, import_no, txn.revision, said])
+
+
+def _adapter_no(txn: Transaction, uri: str, name: str | None = None, version: str | None = None) -> int:
+    """The number of an adapter, made if need be; 0 for none."""
+    if not uri:
+        return 0
+    row = txn.connection.row(
+        "SELECT adapter_no FROM adapter WHERE learner_id = ? AND uri = ?", [txn.learner_id, uri]
+    )
+    if row is None:
+        number = txn.number("adapter")
+        txn.connection.run(_ADAPTER, [txn.learner_id, number, uri, name, version])
+        return number
+    if name is not None or version is not None:
+        txn.connection.run(
+            "UPDATE adapter SET name = coalesce(?, name), version = coalesce(?, version)"
+            " WHERE learner_id = ? AND adapter_no = ?",
+            [name, version, txn.learner_id, row[0]],
+        )
+    return int(row[0])
+
+
+# Layers
+
+
+def describe_layer(txn: Transaction, line: LayerLine, import_no: int = 0) -> int:
+    """Take what somebody says of a layer; its number."""
+    number = name_subject(txn, "layer", line.uid, import_no)
+    if not line.is_bare:
+        told = msgspec.structs.replace(line, uid=line.uid.lower())
+        known = _sources(txn, "layer", [number])[number]
+        said = msgspec.json.encode(told).decode()
+        if all(one.said != said for one in known):
+            txn.note_news()
+        _note(txn, "layer", number, import_no, said)
+        recompute_subjects(txn, "layer", [number])
+    return number
+
+
+def _restate_layer(txn: Transaction, number: int, sources: Sequence[Said]) -> None:
+    before = heads_of(txn, [number])
+    _write_layer(txn, number, sources)
+    after = heads_of(txn, [number])
+    if before != after or number in after.values():
+        fold_again(txn, sorted({number, *before.values(), *after.values()}))
+
+
+def _write_layer(txn: Transaction, number: int, sources: Sequence[Said]) -> None:
+    said = [one for one in sources if one.said is not None]
+    line = LayerLine(uid="-")
+    if said:
+        line = msgspec.json.decode(max(said)[2] or "", type=LayerLine)
+    txn.connection.run(
+        "UPDATE layer SET adapter_no = ?, layer_index = ?, label = ?, task = ?, type = ?, domain = ?, tags = ?,"
+        " bare = ?, standing = ? WHERE learner_id = ? AND layer_no = ?",
+        [
+            _adapter_no(txn, line.adapter, line.adapter_name, line.adapter_version),
+            line.index,
+            line.label,
+            line.task,
+            line.type,
+            line.domain,
+            msgspec.json.encode(line.tags).decode(),
+            *_state(sources),
+            txn.learner_id,
+            number,
+        ],
+    )
+
+
+def layer_lines(snapshot: Snapshot) -> Iterator[LayerLine]:
+    """Layers of which more than the name is known, sorted by uid."""
+    for uid, uri, name, version, index, label, task, kind, domain, tags in snapshot.connection.each(
+        "SELECT l.uid, a.uri, a.name, a.version, l.layer_index, l.label, l.task, l.type, l.domain, l.tags"
+        " FROM layer l LEFT JOIN adapter a ON a.learner_id = l.learner_id AND a.adapter_no = l.adapter_no"
+        " WHERE l.learner_id = ? AND l.standing = 1 AND l.bare = 0 ORDER BY l.uid",
+        [snapshot.learner_id],
+    ):
+        yield LayerLine(
+            uid=uid,
+            adapter=uri or "",
+            adapter_name=name,
+            adapter_version=version,
+            index=index,
+            label=label,
+            task=task,
+            type=kind,
+            domain=domain,
+            tags=tuple(msgspec.json.decode(tags, type=list[str])),
+        )
+
+
+# Executions
+
+
+def describe_execution(
+    txn: Transaction, line: ExecutionLine, import_no: int = 0, *, keep_texts: bool = False
+) -> int:
+    """Take what somebody says of an execution; its number. Texts are kept only where ``keep_texts`` says so.
+
+    Raises `UnreadableSource` where it is known with other content, or is of a run that is not here.
+    """
+    number = name_subject(txn, "execution", line.uid, import_no)
+    if line.is_bare:
+        return number
+    if _is_described(txn, number):
+        _refuse_other(txn, number, line)
+    else:
+        txn.note_news()
+        txn.connection.run(  # what an import said that is undone
+            "DELETE FROM training_pair WHERE learner_id = ? AND execution_no = ?", [txn.learner_id, number]
+        )
+        txn.connection.run(
+            "UPDATE execution SET adapter_no = ?, run_no = ?, session = ?, at_ms = ?"
+            " WHERE learner_id = ? AND execution_no = ?",
+            [
+                _adapter_no(txn, line.adapter),
+                _run_no(txn, line),
+                line.session,
+                line.at_ms,
+                txn.learner_id,
+                number,
+            ],
+        )
+    _note(txn, "execution", number, import_no, _DESCRIBED)
+    _put_pairs(txn, number, line, import_no, keep_texts=keep_texts)
+    recompute_subjects(txn, "execution", [number])
+    return number
+
+
+def _is_described(txn: Transaction, number: int) -> bool:
+    return any(one.said is not None for one in _sources(txn, "execution", [number])[number])
+
+
+def _run_no(txn: Transaction, line: ExecutionLine) -> int:
+    if line.run is None:
+        return 0
+    run = run_of_uid(txn, line.run)
+    if run is None:
+        raise UnreadableSource(
+            f"Execution {line.uid[:60]!r} names run {line.run[:60]!r}, which is not here.",
+            next_step="Import the runs first, or in the same file.",
+        )
+    return run.run_no
+
+
+def _refuse_other(txn: Transaction, number: int, line: ExecutionLine) -> None:
+    known = {
+        layer: (index, instruction, response)
+        for layer, index, instruction, response in txn.connection.rows(
+            "SELECT l.uid, p.layer_index, p.instruction, p.response FROM training_pair p"
+            " JOIN layer l ON l.learner_id = p.learner_id AND l.layer_no = p.layer_no"
+            " WHERE p.learner_id = ? AND p.execution_no = ?",
+            [txn.learner_id, number],
+        )
+    }
+    told = {pair.layer.lower(): (pair.index, pair.instruction, pair.response) for pair in line.pairs}
+    if known.keys() != told.keys() or any(not _agree(known[uid], told[uid]) for uid in known):
+        raise UnreadableSource(
+            f"Execution {line.uid[:60]!r} is known already, with other content.",
+            next_step="Undo the import that brought it, then import this one.",
+        )
+
+
+def _agree(known: tuple[int, str | None, str | None], told: tuple[int, str | None, str | None]) -> bool:
+    """Whether two tellings of a pair are the same, as far as both have texts."""
+    return known[0] == told[0] and all(
+        None in (mine, theirs) or mine == theirs for mine, theirs in zip(known[1:], told[1:], strict=True)
+    )
+
+
+def _put_pairs(
+    txn: Transaction, number: int, line: ExecutionLine, import_no: int, *, keep_texts: bool
+) -> None:
+    for pair in line.pairs:
+        layer_no = name_subject(txn, "layer", pair.layer, import_no)
+        instruction, response = (pair.instruction, pair.response) if keep_texts else (None, None)
+        if instruction is None and response is None and _has_pair(txn, number, layer_no):
+            continue
+        txn.connection.run(
+            _PAIR,
+            [
+                txn.learner_id,
+                number,
+                layer_no,
+                pair.index,
+                instruction_digest(instruction),
+                instruction,
+                response,
+            ],
+        )
+
+
+def _has_pair(txn: Transaction, number: int, layer_no: int) -> bool:
+    row = txn.connection.row(
+        "SELECT 1 FROM training_pair WHERE learner_id = ? AND execution_no = ? AND layer_no = ?",
+        [txn.learner_id, number, layer_no],
+    )
+    return row is not None
+
+
+def instruction_digest(instruction: str | None) -> str:
+    """By what answers to the same instruction are found: equal for equal JSON, however it is written.
+
+    >>> instruction_digest('{"b": 1, "a": 2}') == instruction_digest('{"a":2,"b":1.0}')
+    True
+    >>> instruction_digest(None)
+    ''
+    """
+    if instruction is None:
+        return ""
+    plain = msgspec.json.decode(instruction)
+    canonical = msgspec.json.encode(_whole(plain), order="deterministic")
+    return blake2b(canonical, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _whole(value: object) -> object:
+    """Numbers that are whole as whole numbers: JSON tells 1 and 1.0 no other way than JavaScript does."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _whole(held) for name, held in value.items()}
+    return [_whole(held) for held in value] if isinstance(value, list) else value
+
+
+def execution_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """Executions of which more than the name is known, never before their run; with the texts that were kept."""
+    for number, uid, uri, run, session, at_ms, told in snapshot.connection.each(
+        "SELECT e.execution_no, e.uid, a.uri, r.uid, e.session, e.at_ms, coalesce(r.revision, 0) AS told"
+        " FROM execution e"
+        " LEFT JOIN adapter a ON a.learner_id = e.learner_id AND a.adapter_no = e.adapter_no"
+        " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no > 0"
+        " WHERE e.learner_id = ? AND e.standing = 1 AND e.bare = 0 AND coalesce(r.standing, 1) = 1"
+        " ORDER BY told, e.execution_no",
+        [snapshot.learner_id],
+    ):
+        yield (
+            told,
+            ExecutionLine(
+                uid=uid,
+                adapter=uri or "",
+                run=run,
+                session=session,
+                at_ms=at_ms,
+                pairs=_pairs(snapshot, number),
+            ),
+        )
+
+
+def _pairs(snapshot: Snapshot, number: int) -> tuple[PairLine, ...]:
+    rows = snapshot.connection.rows(
+        "SELECT l.uid, p.layer_index, p.instruction, p.response FROM training_pair p"
+        " JOIN layer l ON l.learner_id = p.learner_id AND l.layer_no = p.layer_no"
+        " WHERE p.learner_id = ? AND p.execution_no = ? ORDER BY p.layer_index, l.uid",
+        [snapshot.learner_id, number],
+    )
+    return tuple(
+        PairLine(
+            layer=uid,
+            index=index,
+            instruction=instruction,
+            response=response,
+        )
+        for uid, index, instruction, response in rows
+    )
+
+
+# Who said it
+
+
+def recompute_subjects(txn: Transaction, kind: Kind, numbers: Sequence[int]) -> None:
+    """Let layers or executions stand, and say, what those say of them whose imports are not undone."""
+    for number, sources in _sources(txn, kind, numbers).items():
+        if kind == "layer":
+            _restate_layer(txn, number, sources)
+        else:
+            txn.connection.run(
+                "UPDATE execution SET bare = ?, standing = ? WHERE learner_id = ? AND execution_no = ?",
+                [*_state(sources), txn.learner_id, number],
+            )
+
+
+def subject_states(facts: Facts, kind: Kind, numbers: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Whether layers or executions are bare, and stand, as those who name them say."""
+    return {number: _state(sources) for number, sources in _sources(facts, kind, numbers).items()}
+
+
+def _state(sources: Sequence[Said]) -> tuple[int, int]:
+    return int(all(one.said is None for one in sources)), int(bool(sources))
+
+
+def _sources(facts: Facts, kind: Kind, numbers: Sequence[int]) -> dict[int, list[Said]]:
+    undone = undone_imports(facts)
+    found: dict[int, list[Said]] = defaultdict(list, {number: [] for number in numbers})
+    for number, import_no, revision, said in facts.connection.rows_in(
+        "SELECT no, import_no, revision, said FROM provenance WHERE learner_id = ? AND kind = ? AND no IN ({})",
+        [facts.learner_id, kind],
+        numbers,
+    ):
+        if import_no not in undone:
+            found[number].append(Said(revision, import_no, said))
+    return dict(found)
+
+
+def subjects_said_by(facts: Facts, kind: Kind, import_no: int) -> list[int]:
+    """Layers or executions that an import names."""
+    rows = facts.connection.rows(
+        "SELECT no FROM provenance WHERE learner_id = ? AND kind = ? AND import_no = ? ORDER BY no",
+        [facts.learner_id, kind, import_no],
+    )
+    return [number for (number,) in rows]
