@@ -160,6 +160,9 @@ def judge(folder: Path) -> None:
     other = {**executed, "pairs": [{**pair, "response": '{"say": "z"}'}]}
     with pytest.raises(UnreadableSource, match="known already"):
         import_files(context, [lines_file(folder / "other.jsonl", other)])
+    change(context, "keep_texts", False)
+    import_files(context, [lines_file(folder / "again.jsonl", executed, run_line("beside it"))])
+    change(context, "keep_texts", True)
     uri = f"kairos://layer/{LAYER}?execution_id={FIRST}"
     for outcome in ("success", "failure"):
         evaluate(context, uri, outcome, score=0.5)
