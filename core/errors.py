@@ -77,7 +77,13 @@ class InvalidSetting(InvalidInput):
 
 
 class InvalidEvaluation(InvalidInput):
+    """``fields`` names the members of the input that are wrong, sorted; empty where it isn't about members."""
+
     code = "invalid_evaluation"
+
+    def __init__(self, problem: str, *, next_step: str, fields: tuple[str, ...] = ()) -> None:
+        super().__init__(problem, next_step=next_step)
+        self.fields = fields
 
 
 class NotFound(ArmscopeError, LookupError):

@@ -20,6 +20,7 @@ from typing import Final, Literal
 
 from core.evaluate import grade
 from core.records.evaluation import EvaluationOutcome
+from core.records.javascript import index_first
 from core.records.layer import Layer
 from core.records.quality import (
     ImplementationBonus,
@@ -37,7 +38,6 @@ from core.records.quality import (
 NOBODY: Final = "reward"
 """Who rated, where nobody is named."""
 _Z: Final = 1.96
-_MAX_INDEX: Final = 2**32 - 2
 _BASIC: Final[Mapping[EvaluationOutcome, float]] = {"success": 1.0, "failure": -0.2}
 _BASE: Final[Mapping[StepOutcome, int]] = {"success": 5, "partial": 2, "failure": 0}
 
@@ -217,12 +217,9 @@ def _attempted(known: Sequence[ModelHistory], model: str, outcome: StepOutcome) 
     )
 
 
-def _order(history: ModelHistory) -> tuple[bool, int]:
-    """The order in which rates are added up: JavaScript lists what reads as an index first, by size."""
-    name = history.model
-    is_digits = name.isascii() and name.isdigit() and len(name) <= len(str(_MAX_INDEX))
-    is_index = is_digits and str(int(name)) == name and int(name) <= _MAX_INDEX
-    return (False, int(name)) if is_index else (True, history.rank)
+def _order(history: ModelHistory) -> tuple[tuple[bool, int], int]:
+    """The order in which rates are added up: that of the members of a JavaScript object."""
+    return index_first(history.model), history.rank
 
 
 def _comparative(mine: float, others: Sequence[float]) -> float:

@@ -7,9 +7,12 @@ writing numbers is not Python's.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
+
+import msgspec
 
 WHITE_SPACE: Final = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -17,6 +20,12 @@ WHITE_SPACE: Final = (
 )
 """What ``trim`` takes away: ECMA-262's WhiteSpace and LineTerminator. Python's ``strip`` also takes U+001C to U+001F
 and U+0085, and leaves U+FEFF.
+"""
+_MAX_INDEX: Final = 2**32 - 2
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_WRITTEN_OTHERWISE: Final = re.compile(rb'[0-9][.eE]|[0-9]{16}|"[0-9]+":')
+"""Where msgspec may write a value in another way: fractions, large numbers, indexes. What looks like one within a
+text only costs the longer way.
 """
 _SHORT_ESCAPES: Final = frozenset('"\\\b\f\n\r\t')
 
@@ -71,6 +80,65 @@ def number(value: float) -> str:
     _, digits, exponent = Decimal(repr(abs(exact))).normalize().as_tuple()
     sign = "-" if exact < 0 else ""
     return sign + _placed("".join(map(str, digits)), len(digits) + int(exponent))
+
+
+def quoted(text: str) -> str:
+    r"""A text as ``JSON.stringify`` writes it: nothing but halves of pairs is escaped that need not be.
+
+    >>> quoted("é🎯\x1f"), quoted("\ud83c")
+    ('"é🎯\\u001f"', '"\\ud83c"')
+    """
+    try:
+        return msgspec.json.encode(text).decode()
+    except UnicodeEncodeError:
+        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        parts = [msgspec.json.encode(part).decode()[1:-1] for part in _SURROGATE.split(whole)]
+        halves = [f"\\u{ord(half):04x}" for half in _SURROGATE.findall(whole)]
+        return f'"{parts[0]}{"".join(map("".join, zip(halves, parts[1:], strict=True)))}"'
+
+
+def stringify(value: object) -> str:
+    """A value read from JSON as ``JSON.stringify`` writes it; names that are indexes come first, by size.
+
+    >>> stringify({"b": 1.0, "10": [None, True, 1e21], "2": -0.0})
+    '{"2":0,"10":[null,true,1e+21],"b":1}'
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, (int, float)):
+        return number(value)
+    if isinstance(value, Mapping):
+        members = sorted(value.items(), key=lambda member: index_first(member[0]))
+        return f"{{{','.join([f'{quoted(name)}:{stringify(held)}' for name, held in members])}}}"
+    assert isinstance(value, Sequence)  # noqa: S101 - JSON holds nothing else
+    return f"[{','.join(map(stringify, value))}]"
+
+
+def index_first(name: str) -> tuple[bool, int]:
+    """By what JavaScript sorts an object's members: indexes by size, then the others as they came.
+
+    >>> sorted(["b", "10", "a", "2", "02"], key=index_first)
+    ['2', '10', 'b', 'a', '02']
+    """
+    is_digits = name.isascii() and name.isdigit() and len(name) <= len(str(_MAX_INDEX))
+    is_index = is_digits and str(int(name)) == name and int(name) <= _MAX_INDEX
+    return (False, int(name)) if is_index else (True, 0)
+
+
+def rewritten(raw: bytes | str) -> str:
+    """JSON as JavaScript writes it once it has read it. Raises `msgspec.DecodeError` if it is none, and for halves
+    of pairs and numbers beyond a double's range.
+
+    >>> rewritten('{ "n": 1.0, "a": [1e2, "é"] }')
+    '{"n":1,"a":[100,"é"]}'
+    """
+    value = msgspec.json.decode(raw)
+    plain = msgspec.json.encode(value)
+    return plain.decode() if _WRITTEN_OTHERWISE.search(plain) is None else stringify(value)
 
 
 def json_units(value: object) -> int:

@@ -77,3 +77,5 @@ HISTORY_KEPT: Final = (
 GATE: Final = (
     "Leaving the reward out of a row never opens the gate: only what is eligible becomes training data."
 )
+CASELESS: Final = "KAIROS's ids compare in lower case and are answered as they were sent."
+AS_GIVEN: Final = "A score is kept as it was given, one that was not given is left out."

@@ -79,7 +79,7 @@ def test_a_rate_is_adjusted_as_kairos_does(vector: Vector) -> None:
 
 @pytest.mark.parametrize("vector", load("kairos_stats", "calculateHealerBonus"))
 def test_a_healer_earns_what_kairos_gives(vector: Vector) -> None:
-    healed = vector.input["qualityMetrics"].get("healer_contributions")
+    healed = (vector.input.get("qualityMetrics") or {}).get("healer_contributions")
     healer = None if healed is None else healed["healer_models"].get(vector.input["model"])
     improvements = None if healer is None else healer["improvements_made"]
     n_healers = 0 if healed is None else healed["total_healers"]

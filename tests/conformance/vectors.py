@@ -31,13 +31,15 @@ ABSENT: Final = Absent()
 
 @dataclass(frozen=True)
 class Vector:
-    """One recorded call; ``error`` names the exception where there was one."""
+    """One recorded call; ``error`` names the exception where there was one, ``code`` and ``status`` what it told."""
 
     id: str
     function: str
     input: Any
     output: Any
     error: str | None
+    code: str | None = None
+    status: int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,8 @@ def _vector(entry: Mapping[str, Any]) -> Vector:
         input=_plain(entry["input"]),
         output=_plain(entry.get("output", ABSENT)),
         error=None if error is None else error["name"],
+        code=None if error is None else error.get("code"),
+        status=None if error is None else error.get("statusCode"),
     )
 
 

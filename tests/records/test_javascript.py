@@ -5,11 +5,21 @@ from __future__ import annotations
 import json
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.records.javascript import first_units, json_units, number, units
+from core.records.javascript import (
+    first_units,
+    json_units,
+    number,
+    quoted,
+    rewritten,
+    stringify,
+    trimmed,
+    units,
+)
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
 
@@ -64,6 +74,17 @@ PLAIN_JSON = st.recursive(
 )
 
 
+ANY_JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
 @given(PLAIN_JSON)
 def test_json_is_as_long_as_javascript_makes_it(value: object) -> None:
     written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -72,3 +93,51 @@ def test_json_is_as_long_as_javascript_makes_it(value: object) -> None:
 
 def test_a_lone_surrogate_is_written_out() -> None:
     assert json_units("\ud83c") == len('"\\ud83c"')
+
+
+@given(ANY_TEXT)
+def test_a_quoted_text_is_read_back(text: str) -> None:
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    assert json.loads(quoted(text)) == whole
+    quoted(text).encode()  # halves of pairs are escaped
+
+
+@given(ANY_JSON)
+def test_what_is_rewritten_is_as_stringify_writes_it(value: object) -> None:
+    written = rewritten(json.dumps(value))
+    assert written == stringify(json.loads(json.dumps(value)))
+    assert rewritten(written) == written
+    assert json.loads(written, parse_int=float) == value  # digits beyond a double's are zeros
+
+
+@pytest.mark.parametrize(
+    ("raw", "written"),
+    [
+        ('{"b": 1, "2": 2, "1": 3, "01": 4, "-1": 5}', '{"1":3,"2":2,"b":1,"01":4,"-1":5}'),
+        ('{"4294967295": 1, "4294967294": 2}', '{"4294967294":2,"4294967295":1}'),
+        ('{"a": 1, "a": 2}', '{"a":2}'),
+        ("[1.0, -0.0, -0, 1e2, 1e21, 1e-7, 0.1e1]", "[1,0,0,100,1e+21,1e-7,1]"),
+        ("12345678901234567890", "12345678901234567000"),
+        ('"\\u00e9\\u2028\\/\\u007f\\u001F\\b"', '"é\u2028/\x7f\\u001f\\b"'),
+        ('"\\ud83c\\udfaf"', '"🎯"'),
+    ],
+)
+def test_json_is_rewritten_as_javascript_would(raw: str, written: str) -> None:
+    assert rewritten(raw) == written
+
+
+@pytest.mark.parametrize("raw", ["", "{", '"\\ud83c"', "1e400", "NaN", "[1,]"])
+def test_what_is_no_json_is_not_rewritten(raw: str) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        rewritten(raw)
+
+
+@pytest.mark.parametrize("char", [chr(point) for point in range(0x3100) if chr(point).isspace()])
+def test_white_space_is_javascripts(char: str) -> None:
+    only_pythons = {"\x1c", "\x1d", "\x1e", "\x1f", "\x85"}
+    assert (trimmed(f"{char}a{char}") == "a") == (char not in only_pythons)
+
+
+def test_a_byte_order_mark_is_white_space_and_a_joiner_is_not() -> None:
+    assert trimmed("\ufeffa\ufeff") == "a"
+    assert trimmed("\u200ba\u180e") == "\u200ba\u180e"

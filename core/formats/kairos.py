@@ -1,0 +1,648 @@
+"""KAIROS: its ``reward`` call and its training exports, bytes ↔ evaluations.
+
+``reward_jsonl`` has every rewarded pair, ``sft_jsonl`` those good enough to fine-tune on, ``preference_jsonl`` a
+chosen and a rejected answer, ``trace_jsonl`` the pairs as they are. Each is a function from rows to lines, without
+ends of lines, written byte for byte as JavaScript writes JSON, members in KAIROS's order.
+
+What follows from a reward (signed score, label, grader, flags, blockers) is computed from its record and the
+thresholds in force whenever it is written, and not looked at where it is read. Scores are written as they were given:
+one that was not given is null, or left out where KAIROS leaves out what is undefined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Final, Literal
+
+import msgspec
+
+from core.errors import ArmscopeError, Conflict, Denied, InvalidEvaluation, InvalidInput, NotFound
+from core.evaluate import grade
+from core.formats.moments import moment
+from core.formats.strict import UNDECODABLE, check, reason
+from core.records.evaluation import EVALUATION_OUTCOMES, Blocker, EvaluationOutcome, Grade, Thresholds
+from core.records.javascript import number, quoted, rewritten
+from core.records.layer import LayerUri, parse_uri
+from core.records.limits import Count, Share, kept, shown
+from core.records.times import iso
+
+Pairing = Literal["prompt", "layer"]
+ROOT: Final = "(root)"
+"""What the input as a whole is called among the fields that are wrong."""
+MAX_DEPTH: Final = 100
+_THRESHOLDS: Final = Thresholds()
+_NEXT: Final = "Correct what is named and send it again; nothing was recorded."
+_TEXTS: Final = ("rater", "rubric_version", "llm_model_id")
+
+# The reward call
+
+
+class RewardInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A ``reward`` call as it was sent; None = left out, which is not "".
+
+    >>> read_reward(b'{"uri": "kairos://layer/aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "outcome": "failure"}').score
+    """
+
+    layer: LayerUri
+    outcome: EvaluationOutcome
+    score: float | None = None
+    feedback: str | None = None
+    rater: str | None = None
+    rubric_version: str | None = None
+    llm_model_id: str | None = None
+
+
+def read_reward(body: bytes) -> RewardInput:
+    """The ``reward`` call in a body of JSON; see `reward_input`.
+
+    >>> read_reward(b"[]")
+    Traceback (most recent call last):
+    core.errors.InvalidEvaluation: A reward must be an object with uri and outcome, got []. Correct what is named \
+and send it again; nothing was recorded.
+    """
+    try:
+        check(body, MAX_DEPTH)
+        value = msgspec.json.decode(body)
+    except UNDECODABLE as error:
+        raise InvalidEvaluation(
+            f"A reward must be one object in JSON, got a body that {reason(error, body)}.",
+            next_step=_NEXT,
+            fields=(ROOT,),
+        ) from None
+    return reward_input(value)
+
+
+def reward_input(value: object) -> RewardInput:
+    """The ``reward`` call in a value read from JSON, checked as KAIROS's input schema checks it.
+
+    Members it does not know are left alone. Raises `InvalidEvaluation` whose ``fields`` name all that is wrong.
+
+    >>> try:
+    ...     reward_input({"uri": "kairos://adapter/a", "outcome": "Success", "score": 1.2})
+    ... except InvalidEvaluation as error:
+    ...     print(error.fields)
+    ('outcome', 'score', 'uri')
+    """
+    if not isinstance(value, Mapping):
+        raise InvalidEvaluation(
+            f"A reward must be an object with uri and outcome, got {shown(value)}.",
+            next_step=_NEXT,
+            fields=(ROOT,),
+        )
+    layer = _layer(value.get("uri"))
+    wrong = sorted(_wrong(value, layer))
+    if layer is None or wrong:
+        said = ", ".join(f"{name} {_allowed(name)}, got {_got(value, name)}" for name in wrong)
+        raise InvalidEvaluation(f"{said}.", next_step=_NEXT, fields=tuple(wrong))
+    return RewardInput(
+        layer=layer,
+        outcome=value["outcome"],
+        score=value.get("score"),
+        feedback=value.get("feedback"),
+        **{name: value.get(name) for name in _TEXTS},
+    )
+
+
+def _layer(uri: object) -> LayerUri | None:
+    """The layer a call may name: without white space around it, and not in the older way."""
+    if not isinstance(uri, str):
+        return None
+    try:
+        found = parse_uri(uri)
+    except InvalidEvaluation:
+        return None
+    is_older = uri.startswith("kairos://mem/")
+    return found if isinstance(found, LayerUri) and found.raw == uri and not is_older else None
+
+
+def _wrong(value: Mapping[str, object], layer: LayerUri | None) -> Iterator[str]:
+    if layer is None:
+        yield "uri"
+    outcome, score, feedback = value.get("outcome"), value.get("score"), value.get("feedback")
+    if not isinstance(outcome, str) or outcome not in EVALUATION_OUTCOMES:
+        yield "outcome"
+    if "score" in value and (
+        isinstance(score, bool) or not isinstance(score, (int, float)) or not 0 <= score <= 1
+    ):
+        yield "score"
+    if "feedback" in value and (not isinstance(feedback, str) or not feedback):
+        yield "feedback"
+    for name in _TEXTS:
+        if name in value and not isinstance(value[name], str):
+            yield name
+
+
+def _allowed(name: str) -> str:
+    """What a member must be, for the message."""
+    if name == "uri":
+        return "must be kairos://layer/{uuid}, or that with ?execution_id={uuid}"
+    if name == "outcome":
+        return f"must be one of {', '.join(EVALUATION_OUTCOMES)}"
+    if name == "score":
+        return "must be a number from 0 to 1, or left out"
+    return f"must be {'a text that is not empty' if name == 'feedback' else 'a text'}, or left out"
+
+
+def _got(value: Mapping[str, object], name: str) -> str:
+    return shown(value[name]) if name in value else "none"
+
+
+def reward_output(given: RewardInput, graded: Grade, at_ms: int) -> bytes:
+    """The answer to a ``reward`` call that was recorded at ``at_ms`` (UTC milliseconds).
+
+    >>> given = RewardInput(layer=LayerUri.parse("kairos://mem/" + 36 * "a"), outcome="success")
+    >>> answer = reward_output(given, grade("success", None, rater=None, model=None, rubric=None), 0)
+    >>> answer[-57:]
+    b'00Z"}],"total_rated":1,"total_failed":0,"next_call":null}'
+    """
+    row = _object(
+        uri=quoted(given.layer.raw),
+        outcome=quoted(given.outcome),
+        score=_score(graded.normalized_score),
+        feedback=_or_null(given.feedback),
+        rater=_or_null(given.rater),
+        rubric_version=_or_null(given.rubric_version),
+        llm_model_id=_or_null(given.llm_model_id),
+        grader_kind=quoted(graded.grader_kind),
+        evaluation_label=quoted(graded.label),
+        exportable_for_sft=_flag(graded.exportable_for_sft),
+        exportable_for_preference=_flag(graded.exportable_for_preference),
+        sft_blockers=_listed(graded.sft_blockers),
+        preference_blockers=_listed(graded.preference_blockers),
+        rated_at=_or_null(iso(at_ms)),
+    )
+    return f'{{"results":[{row}],"total_rated":1,"total_failed":0,"next_call":null}}'.encode()
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a ``reward`` call was not recorded, as KAIROS tells it: an HTTP status, a code, a message."""
+
+    status: int
+    code: Literal["INVALID_INPUT", "INVALID_URI", "DENIED", "REWARD_FAILED"]
+    message: str
+
+    def body(self) -> bytes:
+        """The body of the answer.
+
+        >>> Refusal(status=400, code="INVALID_URI", message="reward requires a layer URI").body()
+        b'{"error":"INVALID_URI","message":"reward requires a layer URI"}'
+        """
+        return _object(error=quoted(self.code), message=quoted(self.message)).encode()
+
+
+def refusal(error: ArmscopeError) -> Refusal:
+    """What KAIROS's callers are told of an error: of input that is wrong, a URI that names no layer, or a store that
+    could not record it.
+
+    >>> try:
+    ...     LayerUri.parse("kairos://artifact/abc")
+    ... except InvalidEvaluation as error:
+    ...     print(refusal(error).code)
+    INVALID_URI
+    """
+    if isinstance(error, InvalidEvaluation) and not error.fields:
+        return Refusal(status=400, code="INVALID_URI", message=str(error))
+    if isinstance(error, (InvalidInput, NotFound, Conflict)):
+        return Refusal(status=400, code="INVALID_INPUT", message=str(error))
+    if isinstance(error, Denied):
+        return Refusal(status=403, code="DENIED", message=str(error))
+    return Refusal(status=503, code="REWARD_FAILED", message=str(error))
+
+
+# Training rows
+
+
+class Reward(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An evaluation as training rows carry it: what was said, and nothing of what follows from it.
+
+    ``score`` is from 0 to 1, None = not given; ``rated_at_ms`` in UTC milliseconds, None = unknown.
+    """
+
+    outcome: EvaluationOutcome
+    score: float | None = None
+    feedback: str | None = None
+    rater: str | None = None
+    rubric_version: str | None = None
+    llm_model_id: str | None = None
+    rated_at_ms: int | None = None
+
+    def graded(self, thresholds: Thresholds = _THRESHOLDS) -> Grade:
+        """What follows from it.
+
+        >>> Reward(outcome="success", score=0.9).graded().label
+        'gold'
+        """
+        return grade(
+            self.outcome,
+            self.score,
+            rater=self.rater,
+            model=self.llm_model_id,
+            rubric=self.rubric_version,
+            thresholds=thresholds,
+        )
+
+
+class TrainingRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A pair of instruction and response with its reward, None = it has none.
+
+    ``execution`` is the execution's id, URIs are as they were sent, ``at_ms`` is when the response came (UTC
+    milliseconds, None = unknown). ``instruction`` and ``response`` are JSON texts, each of an object, written as
+    JavaScript writes them: `core.records.javascript.rewritten` makes any JSON so.
+    """
+
+    execution: str
+    adapter_uri: str
+    layer_uri: str
+    layer_index: int
+    at_ms: int | None
+    instruction: str
+    response: str
+    reward: Reward | None = None
+
+
+class _Instruction(msgspec.Struct, gc=False):
+    activation_query: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    tensor_in: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    layer_instructions: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Response(msgspec.Struct, gc=False):
+    tensor_out: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    trace: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    raw_solution: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_INSTRUCTION: Final = msgspec.json.Decoder(_Instruction)
+_RESPONSE: Final = msgspec.json.Decoder(_Response)
+
+
+def reward_jsonl(rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOLDS) -> Iterator[bytes]:
+    """A line for every row with a reward.
+
+    >>> row = TrainingRow(
+    ...     execution="e1", adapter_uri="kairos://adapter/a", layer_uri="l", layer_index=1, at_ms=0,
+    ...     instruction='{"tensor_in":{}}', response="{}", reward=Reward(outcome="success"))
+    >>> next(reward_jsonl([row]))[:52]
+    b'{"instruction":{"activation_query":null,"tensor_in":'
+    """
+    for row in rows:
+        if row.reward is not None:
+            yield _object(
+                instruction=_instruction(row, "null"),
+                response=_response(row, "null"),
+                reward=_reward_item(row.reward, row.reward.graded(thresholds)),
+                metadata=_object(
+                    execution_id=quoted(row.execution),
+                    adapter_uri=quoted(row.adapter_uri),
+                    layer_uri=quoted(canonical_uri(row.layer_uri)),
+                    layer_index=str(row.layer_index),
+                    timestamp=_or_null(iso(row.at_ms)),
+                ),
+            ).encode()
+
+
+def sft_jsonl(
+    rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOLDS, *, include_reward: bool = True
+) -> Iterator[bytes]:
+    r"""A line for every row that is good enough to fine-tune on; without ``include_reward`` the same lines, without
+    their rewards.
+
+    >>> row = TrainingRow(
+    ...     execution="e1", adapter_uri="kairos://adapter/a", layer_uri="l", layer_index=1, at_ms=0,
+    ...     instruction='{"tensor_in":{}}', response="{}",
+    ...     reward=Reward(outcome="success", score=0.9, rater="mara", rubric_version="v1"))
+    >>> next(sft_jsonl([row]))[:71]
+    b'{"messages":[{"role":"user","content":"{\\"tensor_in\\":{}}"},{"role":"as'
+    >>> list(sft_jsonl([msgspec.structs.replace(row, reward=None)], include_reward=False))
+    []
+    """
+    for row in rows:
+        graded = None if row.reward is None else row.reward.graded(thresholds)
+        if row.reward is None or graded is None or not graded.exportable_for_sft:
+            continue
+        yield _object(
+            messages=f'[{{"role":"user","content":{quoted(_instruction(row, None))}}},'
+            f'{{"role":"assistant","content":{quoted(_response(row, None))}}}]',
+            metadata=_object(
+                adapter_uri=quoted(row.adapter_uri),
+                layer_uri=quoted(row.layer_uri),
+                layer_index=str(row.layer_index),
+                reward=_record(row.reward, graded) if include_reward else None,
+            ),
+        ).encode()
+
+
+def preference_jsonl(
+    rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOLDS, *, pairing: Pairing = "prompt"
+) -> Iterator[bytes]:
+    r"""A line for each group of rows that has an eligible success and an eligible failure: of each the one with the
+    highest score, of equals the first. A score that was not given is below any other.
+
+    Parameters
+    ----------
+    rows
+        Read once; two of each group are kept.
+    pairing
+        What makes a group: ``"prompt"`` the same instruction (equal but for the order of members), ``"layer"`` the
+        same layer and index. Groups come in the order of their first rows.
+
+    Examples
+    --------
+    >>> rows = [
+    ...     TrainingRow(
+    ...         execution="e1", adapter_uri="a", layer_uri="l", layer_index=1, at_ms=0,
+    ...         instruction='{"tensor_in":{}}', response=response,
+    ...         reward=Reward(outcome=outcome, score=0.9, rater="mara", rubric_version="v1"))
+    ...     for outcome, response in (("success", '{"trace":"yes"}'), ("failure", '{"trace":"no"}'))]
+    >>> [line[:41] for line in preference_jsonl(rows)]
+    [b'{"prompt":"{\\"tensor_in\\":{}}","chosen":"']
+    """
+    best: dict[bytes, dict[EvaluationOutcome, TrainingRow]] = {}
+    for row in rows:
+        group = best.setdefault(_group(row, pairing), {})
+        if row.reward is None or not row.reward.graded(thresholds).exportable_for_preference:
+            continue
+        known = group.get(row.reward.outcome)
+        if known is None or _stated(row) > _stated(known):
+            group[row.reward.outcome] = row
+    for group in best.values():
+        if len(group) == len(EVALUATION_OUTCOMES):
+            yield _preference(group["success"], group["failure"])
+
+
+def trace_jsonl(
+    rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOLDS, *, include_reward: bool = True
+) -> Iterator[bytes]:
+    """A line for every row, as it is.
+
+    >>> row = TrainingRow(
+    ...     execution="e1", adapter_uri="kairos://adapter/a", layer_uri="l", layer_index=1, at_ms=0,
+    ...     instruction='{"tensor_in":{}}', response="{}")
+    >>> next(trace_jsonl([row]))[:40]
+    b'{"id":"e1:1","execution_id":"e1","adapte'
+    """
+    for row in rows:
+        is_rewarded = include_reward and row.reward is not None
+        yield _object(
+            id=quoted(f"{row.execution}:{row.layer_index}"),
+            execution_id=quoted(row.execution),
+            adapter_uri=quoted(row.adapter_uri),
+            layer_uri=quoted(row.layer_uri),
+            layer_index=str(row.layer_index),
+            timestamp=_or_null(iso(row.at_ms)),
+            instruction=row.instruction,
+            response=row.response,
+            reward=_record(row.reward, row.reward.graded(thresholds))
+            if is_rewarded and row.reward is not None
+            else None,
+        ).encode()
+
+
+@lru_cache(maxsize=4096)
+def canonical_uri(uri: str) -> str:
+    """A layer's URI without its execution, its id as it was sent; any other text as it is.
+
+    >>> canonical_uri("KAIROS://layer/" + 36 * "A" + "?execution_id=" + 36 * "b") == "kairos://layer/" + 36 * "A"
+    True
+    >>> canonical_uri("not a URI")
+    'not a URI'
+    """
+    try:
+        found = parse_uri(uri)
+    except InvalidEvaluation:
+        return uri
+    return found.uri if isinstance(found, LayerUri) else uri
+
+
+def _group(row: TrainingRow, pairing: Pairing) -> bytes:
+    """What a row's group is told by, as a digest: instructions are long, and two of a group are kept as it is."""
+    if pairing == "layer":
+        said = f"{canonical_uri(row.layer_uri).lower()}:{row.layer_index}".encode()
+    else:
+        said = msgspec.json.encode(msgspec.json.decode(row.instruction), order="sorted")
+    return blake2b(said, digest_size=16).digest()
+
+
+def _stated(row: TrainingRow) -> float:
+    score = None if row.reward is None else row.reward.score
+    return 0.0 if score is None else score
+
+
+def _preference(chosen: TrainingRow, rejected: TrainingRow) -> bytes:
+    return _object(
+        prompt=quoted(chosen.instruction),
+        chosen=quoted(chosen.response),
+        rejected=quoted(rejected.response),
+        metadata=_object(
+            adapter_uri=quoted(chosen.adapter_uri),
+            layer_uri=quoted(canonical_uri(chosen.layer_uri)),
+            layer_index=str(chosen.layer_index),
+        ),
+    ).encode()
+
+
+def _instruction(row: TrainingRow, absent: str | None) -> str:
+    """KAIROS's members of the instruction; ``absent`` stands for a query that isn't there, None leaves it out."""
+    held = _INSTRUCTION.decode(row.instruction)
+    return _object(
+        activation_query=_raw(held.activation_query, absent),
+        tensor_in=_raw(held.tensor_in, None),
+        layer_instructions=_raw(held.layer_instructions, None),
+    )
+
+
+def _response(row: TrainingRow, absent: str | None) -> str:
+    held = _RESPONSE.decode(row.response)
+    return _object(
+        tensor_out=_raw(held.tensor_out, absent),
+        trace=_raw(held.trace, absent),
+        raw_solution=_raw(held.raw_solution, absent),
+    )
+
+
+def _raw(value: msgspec.Raw | msgspec.UnsetType, absent: str | None) -> str | None:
+    return absent if isinstance(value, msgspec.UnsetType) else bytes(value).decode()
+
+
+def _reward_item(reward: Reward, graded: Grade) -> str:
+    """A reward in ``reward_jsonl``: every member is there."""
+    return _object(
+        outcome=quoted(reward.outcome),
+        score="null" if reward.score is None else _score(reward.score),
+        signed_score=_score(graded.signed_score),
+        quality_bonus=_score(graded.quality_bonus),
+        feedback=_or_null(reward.feedback),
+        rater=_or_null(reward.rater),
+        llm_model_id=_or_null(reward.llm_model_id),
+        rubric_version=_or_null(reward.rubric_version),
+        **_consequences(graded),
+        rated_at=_or_null(iso(reward.rated_at_ms)),
+    )
+
+
+def _record(reward: Reward, graded: Grade) -> str:
+    """A reward as KAIROS stores it with an execution: what was not said is left out."""
+    return _object(
+        outcome=quoted(reward.outcome),
+        score=None if reward.score is None else _score(reward.score),
+        signed_score=_score(graded.signed_score),
+        quality_bonus=_score(graded.quality_bonus),
+        feedback=_or_none(reward.feedback),
+        rater=_or_none(reward.rater),
+        rubric_version=_or_none(reward.rubric_version),
+        llm_model_id=_or_none(reward.llm_model_id),
+        **_consequences(graded),
+        rated_at=_or_none(iso(reward.rated_at_ms)),
+    )
+
+
+def _consequences(graded: Grade) -> dict[str, str]:
+    return {
+        "grader_kind": quoted(graded.grader_kind),
+        "evaluation_label": quoted(graded.label),
+        "exportable_for_sft": _flag(graded.exportable_for_sft),
+        "exportable_for_preference": _flag(graded.exportable_for_preference),
+        "sft_blockers": _listed(graded.sft_blockers),
+        "preference_blockers": _listed(graded.preference_blockers),
+    }
+
+
+def _object(**members: str | None) -> str:
+    """An object of members that are written already, without those that are None."""
+    written = [f'"{name}":{value}' for name, value in members.items() if value is not None]
+    return f"{{{','.join(written)}}}"
+
+
+@lru_cache(maxsize=4096)
+def _score(value: float) -> str:
+    return number(value)
+
+
+@lru_cache(maxsize=64)
+def _listed(blockers: tuple[Blocker, ...]) -> str:
+    return f"[{','.join(map(quoted, blockers))}]"
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _or_null(text: str | None) -> str:
+    return "null" if text is None else quoted(text)
+
+
+def _or_none(text: str | None) -> str | None:
+    return None if text is None else quoted(text)
+
+
+# Reading training rows back
+
+
+class _RewardRead(msgspec.Struct, gc=False):
+    outcome: EvaluationOutcome
+    score: Share | None = None
+    feedback: str | None = None
+    rater: str | None = None
+    rubric_version: str | None = None
+    llm_model_id: str | None = None
+    rated_at: str | None = None
+
+
+class _Place(msgspec.Struct, gc=False):
+    execution_id: str
+    adapter_uri: str
+    layer_uri: str
+    layer_index: Count
+    timestamp: str | None = None
+
+
+class _TraceLine(_Place, gc=False, kw_only=True):
+    instruction: dict[str, msgspec.Raw]
+    response: dict[str, msgspec.Raw]
+    reward: _RewardRead | None = None
+
+
+class _RewardLine(msgspec.Struct, gc=False):
+    instruction: dict[str, msgspec.Raw]
+    response: dict[str, msgspec.Raw]
+    reward: _RewardRead
+    metadata: _Place
+
+
+_TRACE_LINE: Final = msgspec.json.Decoder(_TraceLine)
+_REWARD_LINE: Final = msgspec.json.Decoder(_RewardLine)
+_NULLABLE: Final = frozenset({"activation_query", "tensor_out", "trace", "raw_solution"})
+"""Members for which ``reward_jsonl`` writes null where they aren't there."""
+
+
+def read_trace(line: bytes) -> TrainingRow:
+    """The row of a line of `trace_jsonl`. Raises one of `core.formats.strict.UNDECODABLE` if it is none; whether its
+    URIs name a layer and an adapter is not looked at.
+
+    >>> row = TrainingRow(
+    ...     execution="e1", adapter_uri="kairos://adapter/a", layer_uri="l", layer_index=1, at_ms=0,
+    ...     instruction='{"tensor_in":{}}', response="{}", reward=Reward(outcome="failure", score=0.0))
+    >>> read_trace(next(trace_jsonl([row]))) == row
+    True
+    """
+    check(line, MAX_DEPTH)
+    found = _TRACE_LINE.decode(line)
+    instruction, response = _rejoined(found.instruction), _rejoined(found.response)
+    return _row(found, instruction, response, found.reward)
+
+
+def read_rewarded(line: bytes) -> TrainingRow:
+    """The row of a line of `reward_jsonl`; raises as `read_trace` does. Its layer is without its execution, and what
+    is null in it is not there.
+
+    >>> row = TrainingRow(
+    ...     execution="e1", adapter_uri="kairos://adapter/a", layer_uri="l", layer_index=1, at_ms=0,
+    ...     instruction='{"tensor_in":{}}', response="{}", reward=Reward(outcome="failure", score=0.0))
+    >>> read_rewarded(next(reward_jsonl([row]))) == row
+    True
+    """
+    check(line, MAX_DEPTH)
+    found = _REWARD_LINE.decode(line)
+    instruction, response = _rejoined(_there(found.instruction)), _rejoined(_there(found.response))
+    return _row(found.metadata, instruction, response, found.reward)
+
+
+def _row(place: _Place, instruction: str, response: str, reward: _RewardRead | None) -> TrainingRow:
+    return TrainingRow(
+        execution=kept("execution_id", place.execution_id),
+        adapter_uri=kept("adapter_uri", place.adapter_uri),
+        layer_uri=kept("layer_uri", place.layer_uri),
+        layer_index=place.layer_index,
+        at_ms=moment(place.timestamp)[0],
+        instruction=instruction,
+        response=response,
+        reward=None if reward is None else _reward(reward),
+    )
+
+
+def _reward(read: _RewardRead) -> Reward:
+    for name in ("feedback", *_TEXTS):
+        value = getattr(read, name)
+        if value is not None:
+            kept(name, value)
+    return Reward(
+        outcome=read.outcome,
+        score=None if read.score is None else abs(read.score),  # a negative zero is a zero
+        feedback=read.feedback,
+        rater=read.rater,
+        rubric_version=read.rubric_version,
+        llm_model_id=read.llm_model_id,
+        rated_at_ms=moment(read.rated_at)[0],
+    )
+
+
+def _there(members: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    return {
+        name: value for name, value in members.items() if name not in _NULLABLE or bytes(value) != b"null"
+    }
+
+
+def _rejoined(members: Mapping[str, msgspec.Raw]) -> str:
+    return rewritten(msgspec.json.encode(members))
