@@ -22,11 +22,19 @@ from core.errors import ArmscopeError, Conflict, Denied, InvalidEvaluation, Inva
 from core.evaluate import grade
 from core.formats.moments import moment
 from core.formats.strict import UNDECODABLE, check, reason
-from core.records.evaluation import EVALUATION_OUTCOMES, Blocker, EvaluationOutcome, Grade, Thresholds
-from core.records.javascript import number, quoted, rewritten
+from core.records.evaluation import (
+    EVALUATION_OUTCOMES,
+    Blocker,
+    EvaluationOutcome,
+    Grade,
+    GraderKind,
+    Label,
+    Thresholds,
+)
+from core.records.javascript import rewritten
 from core.records.layer import LayerUri, parse_uri
 from core.records.limits import Count, Share, kept, shown
-from core.records.times import iso
+from core.records.times import MINUTE_MS, instant
 
 Pairing = Literal["prompt", "layer"]
 ROOT: Final = "(root)"
@@ -149,6 +157,30 @@ def _got(value: Mapping[str, object], name: str) -> str:
     return shown(value[name]) if name in value else "none"
 
 
+class _Row(msgspec.Struct, gc=False):
+    uri: str
+    outcome: EvaluationOutcome
+    score: float
+    feedback: str | None
+    rater: str | None
+    rubric_version: str | None
+    llm_model_id: str | None
+    grader_kind: GraderKind
+    evaluation_label: Label
+    exportable_for_sft: bool
+    exportable_for_preference: bool
+    sft_blockers: tuple[Blocker, ...]
+    preference_blockers: tuple[Blocker, ...]
+    rated_at: str | None
+
+
+class _Answer(msgspec.Struct, gc=False):
+    results: tuple[_Row, ...]
+    total_rated: int = 1
+    total_failed: int = 0
+    next_call: None = None
+
+
 def reward_output(given: RewardInput, graded: Grade, at_ms: int) -> bytes:
     """The answer to a ``reward`` call that was recorded at ``at_ms`` (UTC milliseconds).
 
@@ -157,23 +189,23 @@ def reward_output(given: RewardInput, graded: Grade, at_ms: int) -> bytes:
     >>> answer[-57:]
     b'00Z"}],"total_rated":1,"total_failed":0,"next_call":null}'
     """
-    row = _object(
-        uri=quoted(given.layer.raw),
-        outcome=quoted(given.outcome),
-        score=_score(graded.normalized_score),
-        feedback=_or_null(given.feedback),
-        rater=_or_null(given.rater),
-        rubric_version=_or_null(given.rubric_version),
-        llm_model_id=_or_null(given.llm_model_id),
-        grader_kind=quoted(graded.grader_kind),
-        evaluation_label=quoted(graded.label),
-        exportable_for_sft=_flag(graded.exportable_for_sft),
-        exportable_for_preference=_flag(graded.exportable_for_preference),
-        sft_blockers=_listed(graded.sft_blockers),
-        preference_blockers=_listed(graded.preference_blockers),
-        rated_at=_or_null(iso(at_ms)),
+    row = _Row(
+        given.layer.raw,
+        given.outcome,
+        _plain(graded.normalized_score),
+        given.feedback,
+        given.rater,
+        given.rubric_version,
+        given.llm_model_id,
+        graded.grader_kind,
+        graded.label,
+        graded.exportable_for_sft,
+        graded.exportable_for_preference,
+        graded.sft_blockers,
+        graded.preference_blockers,
+        _time(at_ms),
     )
-    return f'{{"results":[{row}],"total_rated":1,"total_failed":0,"next_call":null}}'.encode()
+    return _encode(_Answer((row,)))
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,7 +221,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
         >>> Refusal(status=400, code="INVALID_URI", message="reward requires a layer URI").body()
         b'{"error":"INVALID_URI","message":"reward requires a layer URI"}'
         """
-        return _object(error=quoted(self.code), message=quoted(self.message)).encode()
+        return _encode({"error": self.code, "message": self.message})
 
 
 def refusal(error: ArmscopeError) -> Refusal:
@@ -262,20 +294,131 @@ class TrainingRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reward: Reward | None = None
 
 
+_NULL: Final = msgspec.Raw(b"null")
+_Written = msgspec.Raw | msgspec.UnsetType
+"""A member that is written already; what is unset is left out."""
+
+
 class _Instruction(msgspec.Struct, gc=False):
-    activation_query: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    tensor_in: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    layer_instructions: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    activation_query: _Written = msgspec.UNSET
+    tensor_in: _Written = msgspec.UNSET
+    layer_instructions: _Written = msgspec.UNSET
 
 
 class _Response(msgspec.Struct, gc=False):
-    tensor_out: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    trace: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    raw_solution: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    tensor_out: _Written = msgspec.UNSET
+    trace: _Written = msgspec.UNSET
+    raw_solution: _Written = msgspec.UNSET
 
 
+class _FilledInstruction(msgspec.Struct, gc=False):
+    activation_query: msgspec.Raw = _NULL
+    tensor_in: _Written = msgspec.UNSET
+    layer_instructions: _Written = msgspec.UNSET
+
+
+class _FilledResponse(msgspec.Struct, gc=False):
+    tensor_out: msgspec.Raw = _NULL
+    trace: msgspec.Raw = _NULL
+    raw_solution: msgspec.Raw = _NULL
+
+
+class _Record(msgspec.Struct, gc=False):
+    """A reward as KAIROS stores it with an execution: what was not said is left out."""
+
+    outcome: EvaluationOutcome
+    score: float | msgspec.UnsetType
+    signed_score: float
+    quality_bonus: float
+    feedback: str | msgspec.UnsetType
+    rater: str | msgspec.UnsetType
+    rubric_version: str | msgspec.UnsetType
+    llm_model_id: str | msgspec.UnsetType
+    grader_kind: GraderKind
+    evaluation_label: Label
+    exportable_for_sft: bool
+    exportable_for_preference: bool
+    sft_blockers: tuple[Blocker, ...]
+    preference_blockers: tuple[Blocker, ...]
+    rated_at: str | msgspec.UnsetType
+
+
+class _Item(msgspec.Struct, gc=False):
+    """A reward in ``reward_jsonl``: every member is there."""
+
+    outcome: EvaluationOutcome
+    score: float | None
+    signed_score: float
+    quality_bonus: float
+    feedback: str | None
+    rater: str | None
+    llm_model_id: str | None
+    rubric_version: str | None
+    grader_kind: GraderKind
+    evaluation_label: Label
+    exportable_for_sft: bool
+    exportable_for_preference: bool
+    sft_blockers: tuple[Blocker, ...]
+    preference_blockers: tuple[Blocker, ...]
+    rated_at: str | None
+
+
+class _Origin(msgspec.Struct, gc=False):
+    execution_id: str
+    adapter_uri: str
+    layer_uri: str
+    layer_index: int
+    timestamp: str | None
+
+
+class _Rewarded(msgspec.Struct, gc=False):
+    instruction: _FilledInstruction
+    response: _FilledResponse
+    reward: _Item
+    metadata: _Origin
+
+
+class _Message(msgspec.Struct, gc=False):
+    role: Literal["user", "assistant"]
+    content: str
+
+
+class _Source(msgspec.Struct, gc=False):
+    adapter_uri: str
+    layer_uri: str
+    layer_index: int
+    reward: _Record | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Sample(msgspec.Struct, gc=False):
+    messages: tuple[_Message, _Message]
+    metadata: _Source
+
+
+class _Preference(msgspec.Struct, gc=False):
+    prompt: str
+    chosen: str
+    rejected: str
+    metadata: _Source
+
+
+class _Trace(msgspec.Struct, gc=False):
+    id: str
+    execution_id: str
+    adapter_uri: str
+    layer_uri: str
+    layer_index: int
+    timestamp: str | None
+    instruction: msgspec.Raw
+    response: msgspec.Raw
+    reward: _Record | msgspec.UnsetType
+
+
+_encode: Final = msgspec.json.Encoder().encode
 _INSTRUCTION: Final = msgspec.json.Decoder(_Instruction)
 _RESPONSE: Final = msgspec.json.Decoder(_Response)
+_FILLED_INSTRUCTION: Final = msgspec.json.Decoder(_FilledInstruction)
+_FILLED_RESPONSE: Final = msgspec.json.Decoder(_FilledResponse)
 
 
 def reward_jsonl(rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOLDS) -> Iterator[bytes]:
@@ -289,18 +432,20 @@ def reward_jsonl(rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOL
     """
     for row in rows:
         if row.reward is not None:
-            yield _object(
-                instruction=_instruction(row, "null"),
-                response=_response(row, "null"),
-                reward=_reward_item(row.reward, row.reward.graded(thresholds)),
-                metadata=_object(
-                    execution_id=quoted(row.execution),
-                    adapter_uri=quoted(row.adapter_uri),
-                    layer_uri=quoted(canonical_uri(row.layer_uri)),
-                    layer_index=str(row.layer_index),
-                    timestamp=_or_null(iso(row.at_ms)),
-                ),
-            ).encode()
+            yield _encode(
+                _Rewarded(
+                    _FILLED_INSTRUCTION.decode(row.instruction),
+                    _FILLED_RESPONSE.decode(row.response),
+                    _item(row.reward, row.reward.graded(thresholds)),
+                    _Origin(
+                        row.execution,
+                        row.adapter_uri,
+                        canonical_uri(row.layer_uri),
+                        row.layer_index,
+                        _time(row.at_ms),
+                    ),
+                )
+            )
 
 
 def sft_jsonl(
@@ -319,19 +464,20 @@ def sft_jsonl(
     []
     """
     for row in rows:
-        graded = None if row.reward is None else row.reward.graded(thresholds)
-        if row.reward is None or graded is None or not graded.exportable_for_sft:
+        if row.reward is None:
             continue
-        yield _object(
-            messages=f'[{{"role":"user","content":{quoted(_instruction(row, None))}}},'
-            f'{{"role":"assistant","content":{quoted(_response(row, None))}}}]',
-            metadata=_object(
-                adapter_uri=quoted(row.adapter_uri),
-                layer_uri=quoted(row.layer_uri),
-                layer_index=str(row.layer_index),
-                reward=_record(row.reward, graded) if include_reward else None,
-            ),
-        ).encode()
+        graded = row.reward.graded(thresholds)
+        if not graded.exportable_for_sft:
+            continue
+        asked = _encode(_INSTRUCTION.decode(row.instruction)).decode()
+        answered = _encode(_RESPONSE.decode(row.response)).decode()
+        reward = _record(row.reward, graded) if include_reward else msgspec.UNSET
+        yield _encode(
+            _Sample(
+                (_Message("user", asked), _Message("assistant", answered)),
+                _Source(row.adapter_uri, row.layer_uri, row.layer_index, reward),
+            )
+        )
 
 
 def preference_jsonl(
@@ -384,20 +530,20 @@ def trace_jsonl(
     b'{"id":"e1:1","execution_id":"e1","adapte'
     """
     for row in rows:
-        is_rewarded = include_reward and row.reward is not None
-        yield _object(
-            id=quoted(f"{row.execution}:{row.layer_index}"),
-            execution_id=quoted(row.execution),
-            adapter_uri=quoted(row.adapter_uri),
-            layer_uri=quoted(row.layer_uri),
-            layer_index=str(row.layer_index),
-            timestamp=_or_null(iso(row.at_ms)),
-            instruction=row.instruction,
-            response=row.response,
-            reward=_record(row.reward, row.reward.graded(thresholds))
-            if is_rewarded and row.reward is not None
-            else None,
-        ).encode()
+        reward = row.reward if include_reward else None
+        yield _encode(
+            _Trace(
+                f"{row.execution}:{row.layer_index}",
+                row.execution,
+                row.adapter_uri,
+                row.layer_uri,
+                row.layer_index,
+                _time(row.at_ms),
+                msgspec.Raw(row.instruction),
+                msgspec.Raw(row.response),
+                msgspec.UNSET if reward is None else _record(reward, reward.graded(thresholds)),
+            )
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -431,110 +577,73 @@ def _stated(row: TrainingRow) -> float:
 
 
 def _preference(chosen: TrainingRow, rejected: TrainingRow) -> bytes:
-    return _object(
-        prompt=quoted(chosen.instruction),
-        chosen=quoted(chosen.response),
-        rejected=quoted(rejected.response),
-        metadata=_object(
-            adapter_uri=quoted(chosen.adapter_uri),
-            layer_uri=quoted(canonical_uri(chosen.layer_uri)),
-            layer_index=str(chosen.layer_index),
-        ),
-    ).encode()
+    source = _Source(chosen.adapter_uri, canonical_uri(chosen.layer_uri), chosen.layer_index)
+    return _encode(_Preference(chosen.instruction, chosen.response, rejected.response, source))
 
 
-def _instruction(row: TrainingRow, absent: str | None) -> str:
-    """KAIROS's members of the instruction; ``absent`` stands for a query that isn't there, None leaves it out."""
-    held = _INSTRUCTION.decode(row.instruction)
-    return _object(
-        activation_query=_raw(held.activation_query, absent),
-        tensor_in=_raw(held.tensor_in, None),
-        layer_instructions=_raw(held.layer_instructions, None),
+def _item(reward: Reward, graded: Grade) -> _Item:
+    return _Item(
+        reward.outcome,
+        None if reward.score is None else _plain(reward.score),
+        _plain(graded.signed_score),
+        _plain(graded.quality_bonus),
+        reward.feedback,
+        reward.rater,
+        reward.llm_model_id,
+        reward.rubric_version,
+        graded.grader_kind,
+        graded.label,
+        graded.exportable_for_sft,
+        graded.exportable_for_preference,
+        graded.sft_blockers,
+        graded.preference_blockers,
+        _time(reward.rated_at_ms),
     )
 
 
-def _response(row: TrainingRow, absent: str | None) -> str:
-    held = _RESPONSE.decode(row.response)
-    return _object(
-        tensor_out=_raw(held.tensor_out, absent),
-        trace=_raw(held.trace, absent),
-        raw_solution=_raw(held.raw_solution, absent),
+def _record(reward: Reward, graded: Grade) -> _Record:
+    return _Record(
+        reward.outcome,
+        msgspec.UNSET if reward.score is None else _plain(reward.score),
+        _plain(graded.signed_score),
+        _plain(graded.quality_bonus),
+        _or_unset(reward.feedback),
+        _or_unset(reward.rater),
+        _or_unset(reward.rubric_version),
+        _or_unset(reward.llm_model_id),
+        graded.grader_kind,
+        graded.label,
+        graded.exportable_for_sft,
+        graded.exportable_for_preference,
+        graded.sft_blockers,
+        graded.preference_blockers,
+        _or_unset(_time(reward.rated_at_ms)),
     )
 
 
-def _raw(value: msgspec.Raw | msgspec.UnsetType, absent: str | None) -> str | None:
-    return absent if isinstance(value, msgspec.UnsetType) else bytes(value).decode()
+def _plain(score: float) -> float:
+    """A score that msgspec writes as JavaScript does: a whole one without its fraction, zero without its sign. The
+    others of -1 to 1 are written alike.
+    """
+    return int(score) if score in {-1, 0, 1} else score
 
 
-def _reward_item(reward: Reward, graded: Grade) -> str:
-    """A reward in ``reward_jsonl``: every member is there."""
-    return _object(
-        outcome=quoted(reward.outcome),
-        score="null" if reward.score is None else _score(reward.score),
-        signed_score=_score(graded.signed_score),
-        quality_bonus=_score(graded.quality_bonus),
-        feedback=_or_null(reward.feedback),
-        rater=_or_null(reward.rater),
-        llm_model_id=_or_null(reward.llm_model_id),
-        rubric_version=_or_null(reward.rubric_version),
-        **_consequences(graded),
-        rated_at=_or_null(iso(reward.rated_at_ms)),
-    )
+def _or_unset(text: str | None) -> str | msgspec.UnsetType:
+    return msgspec.UNSET if text is None else text
 
 
-def _record(reward: Reward, graded: Grade) -> str:
-    """A reward as KAIROS stores it with an execution: what was not said is left out."""
-    return _object(
-        outcome=quoted(reward.outcome),
-        score=None if reward.score is None else _score(reward.score),
-        signed_score=_score(graded.signed_score),
-        quality_bonus=_score(graded.quality_bonus),
-        feedback=_or_none(reward.feedback),
-        rater=_or_none(reward.rater),
-        rubric_version=_or_none(reward.rubric_version),
-        llm_model_id=_or_none(reward.llm_model_id),
-        **_consequences(graded),
-        rated_at=_or_none(iso(reward.rated_at_ms)),
-    )
-
-
-def _consequences(graded: Grade) -> dict[str, str]:
-    return {
-        "grader_kind": quoted(graded.grader_kind),
-        "evaluation_label": quoted(graded.label),
-        "exportable_for_sft": _flag(graded.exportable_for_sft),
-        "exportable_for_preference": _flag(graded.exportable_for_preference),
-        "sft_blockers": _listed(graded.sft_blockers),
-        "preference_blockers": _listed(graded.preference_blockers),
-    }
-
-
-def _object(**members: str | None) -> str:
-    """An object of members that are written already, without those that are None."""
-    written = [f'"{name}":{value}' for name, value in members.items() if value is not None]
-    return f"{{{','.join(written)}}}"
+def _time(at_ms: int | None) -> str | None:
+    """As `core.records.times.iso` writes it, faster for times of one minute."""
+    if at_ms is None or at_ms < 0:
+        return None
+    minute, rest = divmod(at_ms, MINUTE_MS)
+    seconds, millis = divmod(rest, 1000)
+    return f"{_minute(minute)}:{seconds:02d}.{millis:03d}Z"
 
 
 @lru_cache(maxsize=4096)
-def _score(value: float) -> str:
-    return number(value)
-
-
-@lru_cache(maxsize=64)
-def _listed(blockers: tuple[Blocker, ...]) -> str:
-    return f"[{','.join(map(quoted, blockers))}]"
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _or_null(text: str | None) -> str:
-    return "null" if text is None else quoted(text)
-
-
-def _or_none(text: str | None) -> str | None:
-    return None if text is None else quoted(text)
+def _minute(minute: int) -> str:
+    return instant(minute * MINUTE_MS).isoformat()[:16]
 
 
 # Reading training rows back

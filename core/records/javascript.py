@@ -77,7 +77,10 @@ def number(value: float) -> str:
         return "null"
     if exact == 0:
         return "0"
-    _, digits, exponent = Decimal(repr(abs(exact))).normalize().as_tuple()
+    shortest = repr(exact)
+    if "e" not in shortest:
+        return shortest.removesuffix(".0")
+    _, digits, exponent = Decimal(shortest.removeprefix("-")).normalize().as_tuple()
     sign = "-" if exact < 0 else ""
     return sign + _placed("".join(map(str, digits)), len(digits) + int(exponent))
 
