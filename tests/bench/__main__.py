@@ -31,6 +31,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "summary": numbers.summary,
     "selection": numbers.selection,
     "inclusion": numbers.inclusion,
+    "agreement": numbers.agreements,
     "data": pages.data,
     "disk": ingest.disk,
     "reruns": served.reruns,

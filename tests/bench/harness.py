@@ -70,6 +70,7 @@ class Scale:
     n_number_pairs: int
     n_inclusion_arms: int
     n_inclusion_pairs: int
+    n_judged_items: int
     n_page_runs: int
     n_page_pairs: int
     n_screen_arms: int
@@ -97,6 +98,7 @@ TINY: Final = Scale(
     n_number_pairs=1,
     n_inclusion_arms=40,
     n_inclusion_pairs=1,
+    n_judged_items=300,
     n_page_runs=60,
     n_page_pairs=1,
     n_screen_arms=40,
@@ -123,6 +125,7 @@ QUICK: Final = Scale(
     n_number_pairs=15,
     n_inclusion_arms=1_000,
     n_inclusion_pairs=3,
+    n_judged_items=10_000,
     n_page_runs=20_000,
     n_page_pairs=200,
     n_screen_arms=10_000,
@@ -149,6 +152,7 @@ FULL: Final = Scale(
     n_number_pairs=51,
     n_inclusion_arms=1_000,
     n_inclusion_pairs=5,
+    n_judged_items=10_000,
     n_page_runs=1_000_000,
     n_page_pairs=200,
     n_screen_arms=10_000,

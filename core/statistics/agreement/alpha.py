@@ -1,0 +1,423 @@
+"""Judgements in long format → Krippendorff's alpha: one minus the disagreement seen by that expected by chance.
+
+A judgement is a row: which item, which value. Nothing loops over items or raters: levels (outcomes, labels) come to a
+coincidence matrix by counting, scores to four sums an item, because the matrix of thousands of different scores
+would be larger than the data.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from core.columns import Floats, Ints
+from core.errors import InvalidInput
+
+Metric = Literal["nominal", "ordinal", "interval"]
+"""How far two values lie apart: different or not (outcomes), by the ranks between them (labels), by the square of
+their difference (scores).
+"""
+
+NoAgreement = Literal["no_pairs", "no_variation", "few_items"]
+"""Why there is no alpha: no item has two judgements, all that are paired say the same; or no interval of it."""
+
+MOST_LEVELS: Final = 32
+"""Different levels of a nominal or ordinal value: a rubric has nine."""
+
+_FLAT: Final = 1e-12
+"""Expected disagreement of a value, on a scale of 0 to 1, that is nothing but rounding."""
+
+
+class Alpha(NamedTuple):
+    """Krippendorff's alpha, at most 1, 0 by chance; None with the reason where it is not defined."""
+
+    value: float | None
+    missing: NoAgreement | None
+
+
+def alpha(item: Ints, value: Ints | Floats, metric: Metric) -> Alpha:
+    """Krippendorff's alpha of judgements in long format, one row a judgement.
+
+    ``alpha = 1 - D_o / D_e``: how far the values of one item lie apart, by how far any two values do. Items with
+    one judgement say nothing of agreement and are left out of both.
+
+    Parameters
+    ----------
+    item : array of int, shape (n_rows,)
+        What was judged, 0 or more; numbers may be missing.
+    value : array of int or float, shape (n_rows,)
+        Levels 0 to 31 with -1 for absent (nominal, ordinal), or finite scores with NaN for absent (interval).
+    metric : Metric
+        How far two values lie apart.
+
+    Returns
+    -------
+    Alpha
+        At most 1; 1 where all agree, 0 as by chance, below where raters part systematically. None with
+        ``no_pairs`` or ``no_variation``.
+
+    Raises
+    ------
+    InvalidInput
+        Where rows are not aligned, an item is below 0, a level outside -1 to 31, or a score infinite.
+
+    References
+    ----------
+    K. Krippendorff, *Computing Krippendorff's Alpha-Reliability*, 2011
+    (https://repository.upenn.edu/asc_papers/43).
+
+    Examples
+    --------
+    >>> item = np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    >>> round(alpha(item, np.array([1, 1, 0, 0, 1, 0, 1, 1]), "nominal").value, 4)
+    0.5333
+    >>> alpha(item, np.ones(8, dtype=np.int64), "nominal")
+    Alpha(value=None, missing='no_variation')
+    """
+    if metric == "interval":
+        return alpha_of(scored(item, value).sum(axis=0), metric)
+    return alpha_of(coincidences(item, levels_of(value)).ravel(), metric)
+
+
+def coincidences(item: Ints, level: Ints) -> Floats:
+    """Coincidence matrix: how often each two levels meet in one item, every judgement counting once.
+
+    Parameters
+    ----------
+    item : array of int, shape (n_rows,)
+        What was judged, 0 or more.
+    level : array of int, shape (n_rows,)
+        Levels 0 to 31, -1 where absent.
+
+    Returns
+    -------
+    array of float, shape (n_levels, n_levels)
+        Symmetric; its sum is the number of judgements of items that have two or more. ``n_levels`` is one more than
+        the highest level.
+
+    Raises
+    ------
+    InvalidInput
+        Where rows are not aligned, an item is below 0, or a level outside -1 to 31.
+
+    References
+    ----------
+    K. Krippendorff, *Computing Krippendorff's Alpha-Reliability*, 2011
+    (https://repository.upenn.edu/asc_papers/43).
+
+    Examples
+    --------
+    >>> coincidences(np.array([0, 0, 1, 1, 2]), np.array([0, 0, 0, 1, 1])).tolist()
+    [[2.0, 1.0], [1.0, 0.0]]
+    """
+    counts = level_counts(item, level)
+    n = counts.sum(axis=1)
+    weighed = counts / np.maximum(n - 1, 1)[:, None]
+    if (n == 1).any():
+        weighed[n == 1] = 0.0
+    matrix = weighed.T @ counts
+    matrix[np.diag_indices(len(matrix))] -= weighed.sum(axis=0)
+    return np.asarray(matrix)
+
+
+def level_counts(item: Ints, level: Ints) -> Floats:
+    """How often each item was given each level.
+
+    Parameters
+    ----------
+    item : array of int, shape (n_rows,)
+        What was judged, 0 or more.
+    level : array of int, shape (n_rows,)
+        Levels 0 to 31, -1 where absent.
+
+    Returns
+    -------
+    array of float, shape (n_items, n_levels)
+        Counts; ``n_items`` and ``n_levels`` are one more than the highest there are.
+
+    Raises
+    ------
+    InvalidInput
+        Where rows are not aligned, an item is below 0, or a level outside -1 to 31.
+
+    Examples
+    --------
+    >>> level_counts(np.array([0, 0, 2]), np.array([1, 1, 0])).tolist()
+    [[0.0, 2.0], [0.0, 0.0], [1.0, 0.0]]
+    """
+    check_rows(item, level)
+    if not len(level):
+        return np.zeros((0, 0))
+    least, most = int(level.min()), int(level.max())
+    if least < -1 or most >= MOST_LEVELS:
+        raise InvalidInput(
+            f"level must be 0 to {MOST_LEVELS - 1}, or -1 where absent, got {least if least < -1 else most}.",
+            next_step="Number the levels from 0, or compare scores with the metric interval.",
+        )
+    if least < 0:
+        item, level = item[level >= 0], level[level >= 0]
+    n_items = int(item.max(initial=-1)) + 1
+    counts = np.bincount(item * (most + 1) + level, minlength=n_items * (most + 1))
+    return counts.reshape(n_items, most + 1).astype(np.float64)
+
+
+def scored(item: Ints, score: Ints | Floats) -> Floats:
+    """What alpha takes from the scores of each item: sums over the ordered pairs within it.
+
+    Scores are moved and scaled so that those which are paired reach from 0 to 1; alpha stays what it is.
+
+    Parameters
+    ----------
+    item : array of int, shape (n_rows,)
+        What was judged, 0 or more.
+    score : array of int or float, shape (n_rows,)
+        Finite scores, NaN where absent.
+
+    Returns
+    -------
+    array of float, shape (n_paired_items, 4)
+        Of each item with two or more scores: their number, sum, sum of squares, and the sum of squared differences
+        of its ordered pairs, by their number less one.
+
+    Raises
+    ------
+    InvalidInput
+        Where rows are not aligned, an item is below 0, or a score is infinite.
+
+    Examples
+    --------
+    >>> scored(np.array([0, 0, 1]), np.array([0.2, 0.8, 0.5])).tolist()
+    [[2.0, 1.0, 1.0, 2.0]]
+    """
+    item, scale, n = paired_scores(item, score)
+    total = np.bincount(item, scale, minlength=len(n))
+    squares = np.bincount(item, scale * scale, minlength=len(n))
+    held = n >= 2
+    n, total, squares = n[held], total[held], squares[held]
+    apart = 2 * np.maximum(n * squares - total**2, 0) / (n - 1)
+    return np.column_stack((n, total, squares, apart))
+
+
+def paired_scores(item: Ints, score: Ints | Floats) -> tuple[Ints, Floats, Ints]:
+    """Scores of items that have two or more, scaled to reach from 0 to 1.
+
+    Parameters
+    ----------
+    item : array of int, shape (n_rows,)
+        What was judged, 0 or more.
+    score : array of int or float, shape (n_rows,)
+        Finite scores, NaN where absent.
+
+    Returns
+    -------
+    item : array of int, shape (n_paired_rows,)
+        What was judged.
+    scale : array of float, shape (n_paired_rows,)
+        In [0, 1]; all 0 where nothing varies.
+    n : array of int, shape (n_items,)
+        Scores of each item; 0 or 1 where it is not paired.
+
+    Raises
+    ------
+    InvalidInput
+        Where rows are not aligned, an item is below 0, or a score is infinite.
+
+    Examples
+    --------
+    >>> item, scale, n = paired_scores(np.array([0, 0, 1]), np.array([0.2, 0.8, 0.9]))
+    >>> item.tolist(), scale.tolist(), n.tolist()
+    ([0, 0], [0.0, 1.0], [2, 1])
+    """
+    check_rows(item, score)
+    plain = np.asarray(score, dtype=np.float64)
+    if np.isinf(plain).any():
+        raise InvalidInput(
+            "score must be a finite number, or NaN where absent, got an infinite one.",
+            next_step="Leave the score out.",
+        )
+    absent = np.isnan(plain)
+    if absent.any():
+        item, plain = item[~absent], plain[~absent]
+    n = np.bincount(item)
+    if (n == 1).any():
+        paired = n[item] >= 2
+        item, plain = item[paired], plain[paired]
+    if not len(item):
+        return item, plain, n
+    least, most = float(plain.min()), float(plain.max())
+    # Halves keep the width of scores near the largest floats finite.
+    width = most / 2 - least / 2
+    return item, (plain / 2 - least / 2) / (width or 1.0), n
+
+
+def alpha_of(sums: Floats, metric: Metric) -> Alpha:
+    """Alpha of the sums over all items.
+
+    Parameters
+    ----------
+    sums : array of float, shape (n_levels * n_levels,) or (4,)
+        A flat coincidence matrix (nominal, ordinal) or the sums of `scored` (interval).
+    metric : Metric
+        How far two values lie apart.
+
+    Returns
+    -------
+    Alpha
+        None with the reason where nothing is paired, or nothing varies.
+
+    Examples
+    --------
+    >>> alpha_of(np.array([2.0, 1.0, 1.0, 0.0]), "nominal").value
+    0.0
+    >>> alpha_of(np.zeros(4), "interval").missing
+    'no_pairs'
+    """
+    n = sums[0] if metric == "interval" else sums.sum()
+    if n == 0:
+        return Alpha(None, "no_pairs")
+    found = float(alphas_of(sums[None], metric)[0])
+    return Alpha(None, "no_variation") if np.isnan(found) else Alpha(found, None)
+
+
+def alphas_of(sums: Floats, metric: Metric) -> Floats:
+    """Alpha of many such sums at once; NaN where nothing varies.
+
+    Parameters
+    ----------
+    sums : array of float, shape (n_sums, n_levels * n_levels) or (n_sums, 4)
+        Flat coincidence matrices (nominal, ordinal) or sums of `scored` (interval).
+    metric : Metric
+        How far two values lie apart.
+
+    Returns
+    -------
+    array of float, shape (n_sums,)
+        At most 1, or NaN.
+
+    Examples
+    --------
+    >>> alphas_of(np.array([[2.0, 0.0, 0.0, 2.0], [4.0, 0.0, 0.0, 0.0]]), "nominal").tolist()
+    [1.0, nan]
+    """
+    seen, expected = _scores_apart(sums) if metric == "interval" else _levels_apart(sums, metric)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(expected > _FLAT, 1 - seen / expected, np.nan)
+
+
+def distances(margin: Floats, metric: Metric) -> Floats:
+    """How far levels lie apart among values that occur so often.
+
+    Parameters
+    ----------
+    margin : array of float, shape (..., n_levels)
+        How often each level occurs, 0 or more.
+    metric : Metric
+        Nominal or ordinal.
+
+    Returns
+    -------
+    array of float, shape (..., n_levels, n_levels)
+        Nominal 0 or 1; ordinal the square of the share of all values that lies between the middles of two levels.
+
+    Examples
+    --------
+    >>> distances(np.array([2.0, 1.0, 1.0]), "ordinal").round(4).tolist()
+    [[0.0, 0.1406, 0.3906], [0.1406, 0.0, 0.0625], [0.3906, 0.0625, 0.0]]
+    """
+    if metric == "nominal":
+        return np.broadcast_to(1 - np.eye(margin.shape[-1]), (*margin.shape, margin.shape[-1]))
+    n = np.maximum(margin.sum(axis=-1, keepdims=True), 1)
+    middle = (np.cumsum(margin, axis=-1) - margin / 2) / n
+    return np.asarray((middle[..., :, None] - middle[..., None, :]) ** 2)
+
+
+def levels_of(value: Ints | Floats) -> Ints:
+    """Values as levels, -1 where absent.
+
+    Parameters
+    ----------
+    value : array of int or float, shape (n_rows,)
+        Whole numbers, -1 or NaN where absent.
+
+    Returns
+    -------
+    array of int, shape (n_rows,)
+        The same as integers.
+
+    Raises
+    ------
+    InvalidInput
+        Where a value is no whole number.
+
+    Examples
+    --------
+    >>> levels_of(np.array([1.0, np.nan])).tolist()
+    [1, -1]
+    """
+    if np.issubdtype(value.dtype, np.integer):
+        return np.asarray(value, dtype=np.int64)
+    plain = np.where(np.isnan(value), -1.0, value)
+    broken = plain[~(np.isfinite(plain) & (plain == np.floor(plain)))]
+    if len(broken):
+        raise InvalidInput(
+            f"level must be a whole number, got {broken[0]}.",
+            next_step="Number the levels from 0, or compare scores with the metric interval.",
+        )
+    return plain.astype(np.int64)
+
+
+def check_rows(item: Ints, *aligned: Ints | Floats) -> None:
+    """Refuse rows that are not aligned, and items below 0.
+
+    Parameters
+    ----------
+    item : array of int, shape (n_rows,)
+        What was judged.
+    aligned : array of int or float, shape (n_rows,)
+        What stands beside it.
+
+    Returns
+    -------
+    None
+        Nothing.
+
+    Raises
+    ------
+    InvalidInput
+        Where they are not one-dimensional and equally long, or an item is below 0.
+
+    Examples
+    --------
+    >>> check_rows(np.array([0, 1]), np.array([0.5]))
+    Traceback (most recent call last):
+    core.errors.InvalidInput: columns must be equally long, got shapes (2,) and (1,). Give one row a judgement.
+    """
+    shapes = [one.shape for one in (item, *aligned)]
+    if len(item.shape) != 1 or len(set(shapes)) > 1:
+        raise InvalidInput(
+            f"columns must be equally long, got shapes {' and '.join(map(str, shapes))}.",
+            next_step="Give one row a judgement.",
+        )
+    if len(item) and int(item.min()) < 0:
+        raise InvalidInput(
+            f"item must be 0 or more, got {int(item.min())}.", next_step="Number the items from 0."
+        )
+
+
+def _levels_apart(sums: Floats, metric: Metric) -> tuple[Floats, Floats]:
+    """Disagreement seen and expected, each a judgement."""
+    n_levels = round(sums.shape[-1] ** 0.5)
+    matrix = sums.reshape(-1, n_levels, n_levels)
+    margin = matrix.sum(axis=-1)
+    n = np.maximum(margin.sum(axis=-1), 1)
+    apart = distances(margin, metric)
+    seen = np.einsum("bck,bck->b", matrix, apart) / n
+    expected = np.einsum("bc,bk,bck->b", margin, margin, apart) / (n * np.maximum(n - 1, 1))
+    return seen, expected
+
+
+def _scores_apart(sums: Floats) -> tuple[Floats, Floats]:
+    n, total, squares, apart = sums.T
+    many = np.maximum(n, 2)
+    return apart / many, 2 * (many * squares - total**2) / (many * (many - 1))

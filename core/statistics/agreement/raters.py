@@ -1,0 +1,406 @@
+"""Judgements by rater → each two beside each other, model graders beside people, each rater beside all others.
+
+A rater judges an item once: an earlier judgement that was revised doesn't count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+
+from core.columns import Bools, Floats, Ints
+from core.errors import InvalidInput
+from core.statistics.agreement.alpha import Metric, check_rows, level_counts, levels_of, paired_scores
+from core.statistics.agreement.interval import (
+    N_RESAMPLES,
+    Agreement,
+    ItemSums,
+    agreement,
+    agreement_of,
+    prob_differ,
+)
+from core.statistics.savings.estimate import Estimate
+from core.statistics.savings.shares import share
+
+SUCCESS: Final = 1
+FAILURE: Final = 0
+ABSENT: Final = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairAgreement:
+    """How far two raters agree on the items that both judged."""
+
+    rater: int
+    other: int
+    agreement: Agreement
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraderAgreement:
+    """A model grader beside what most people said of the same items.
+
+    ``counts[said][judged]`` are items that people held to be ``said`` and the grader judged ``judged`` (0 failure,
+    1 success). On ``n_ties`` more items people were divided evenly, on ``n_alone`` nobody else judged: both are
+    left out. ``hits`` is the share of items on which it says what people say.
+    """
+
+    rater: int
+    agreement: Agreement
+    hits: Estimate
+    counts: tuple[tuple[int, int], tuple[int, int]]
+    n_ties: int
+    n_alone: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterAgreement:
+    """One rater beside all others on the items that it shares with any of them."""
+
+    rater: int
+    agreement: Agreement
+
+    @property
+    def weight(self) -> float | None:
+        """What a judgement of this rater may weigh: alpha where its interval lies above 0, else 0.
+
+        A value that is reliable to the degree r tells of the truth r times what it says (T. L. Kelley,
+        *Interpretation of Educational Measurements*, 1927, 177-179: the best guess of a true score is r times the
+        observed one and 1 - r times the mean); alpha is such an r. Agreement at chance, which includes the rater who
+        gives all the same, tells nothing, and what may be chance is taken for it. None where too few items are shared
+        (or nothing varies) to say either: a rater is not silenced for being new.
+        """
+        found, lower = self.agreement.alpha, self.agreement.lower
+        if found is None or lower is None:
+            return None
+        return min(max(found, 0.0), 1.0) if lower > 0 else 0.0
+
+
+def pairwise(
+    item: Ints,
+    rater: Ints,
+    value: Ints | Floats,
+    metric: Metric,
+    *,
+    seed: int,
+    prob: float = 0.95,
+    n_resamples: int = N_RESAMPLES,
+) -> tuple[PairAgreement, ...]:
+    """Agreement of each two raters who judged an item in common.
+
+    Parameters
+    ----------
+    item : array of int, shape (n_rows,)
+        What was judged, 0 or more.
+    rater : array of int, shape (n_rows,)
+        By whom, 0 or more; each item once.
+    value : array of int or float, shape (n_rows,)
+        Levels 0 to 31 with -1 for absent (nominal, ordinal), or finite scores with NaN for absent (interval).
+    metric : Metric
+        How far two values lie apart.
+    seed : int
+        Of the resampling, 0 or more; each pair has numbers of its own.
+    prob : float, optional
+        Probability that each interval holds, in (0, 1).
+    n_resamples : int, optional
+        Resamples, 1 or more.
+
+    Returns
+    -------
+    tuple of PairAgreement
+        By the raters' numbers; pairs without a common item are missing.
+
+    Raises
+    ------
+    InvalidInput
+        Where rows are not aligned, a number or value is not allowed, or a rater judged an item twice.
+
+    References
+    ----------
+    K. Krippendorff, *Content Analysis*, 4th ed., 2019, ch. 12 (doi:10.4135/9781071878781).
+
+    Examples
+    --------
+    >>> item, rater = np.tile(np.arange(20), 3), np.repeat([0, 1, 2], 20)
+    >>> good = np.tile([0, 1], 10)
+    >>> found = pairwise(item, rater, np.concatenate((good, good, 1 - good)), "nominal", seed=1)
+    >>> [(pair.rater, pair.other, round(pair.agreement.alpha, 3)) for pair in found]
+    [(0, 1, 1.0), (0, 2, -0.95), (1, 2, -0.95)]
+    """
+    item, rater, value = _present(item, rater, value, metric)
+    rows = {one: np.flatnonzero(rater == one) for one in np.unique(rater).tolist()}
+    found = []
+    for one, other in combinations(rows, 2):
+        both = np.concatenate((rows[one], rows[other]))
+        if np.bincount(item[both]).max() > 1:
+            of_pair = agreement(
+                item[both],
+                value[both],
+                metric,
+                seed=(seed, one, other),
+                prob=prob,
+                n_resamples=n_resamples,
+            )
+            found.append(PairAgreement(rater=one, other=other, agreement=of_pair))
+    return tuple(found)
+
+
+def graders_against_humans(
+    item: Ints,
+    rater: Ints,
+    outcome: Ints,
+    *,
+    is_human: Bools,
+    is_model: Bools,
+    seed: int,
+    prob: float = 0.95,
+    n_resamples: int = N_RESAMPLES,
+) -> tuple[GraderAgreement, ...]:
+    """Each model grader beside the outcome that most people gave to the same items.
+
+    Parameters
+    ----------
+    item : array of int, shape (n_rows,)
+        What was judged, 0 or more.
+    rater : array of int, shape (n_rows,)
+        By whom, 0 to ``n_raters - 1``; each item once.
+    outcome : array of int, shape (n_rows,)
+        1 success, 0 failure, -1 absent.
+    is_human : array of bool, shape (n_raters,)
+        Raters who are people.
+    is_model : array of bool, shape (n_raters,)
+        Raters who are model graders; who is neither takes no part.
+    seed : int
+        Of the resampling, 0 or more; each grader has numbers of its own.
+    prob : float, optional
+        Probability that each interval holds, in (0, 1).
+    n_resamples : int, optional
+        Resamples, 1 or more.
+
+    Returns
+    -------
+    tuple of GraderAgreement
+        By the graders' numbers; those that judged nothing are missing.
+
+    Raises
+    ------
+    InvalidInput
+        Where rows are not aligned, a number or outcome is not allowed, or a rater judged an item twice.
+
+    References
+    ----------
+    * K. Krippendorff, *Content Analysis*, 4th ed., 2019, ch. 12 (doi:10.4135/9781071878781): alpha.
+    * E. B. Wilson, *J. Am. Stat. Assoc.* 22, 1927, 209 (doi:10.1080/01621459.1927.10502953): the interval of hits.
+
+    Examples
+    --------
+    >>> item, rater = np.array([0, 0, 0, 1, 1, 1, 2]), np.array([0, 1, 2, 0, 1, 2, 2])
+    >>> human, model = np.array([True, True, False]), np.array([False, False, True])
+    >>> outcome = np.array([1, 1, 1, 1, 0, 0, 1])
+    >>> found = graders_against_humans(item, rater, outcome, is_human=human, is_model=model, seed=1)
+    >>> found[0].counts, found[0].n_ties, found[0].n_alone
+    (((0, 0), (0, 1)), 1, 1)
+    """
+    item, rater, said = _present(item, rater, outcome, "nominal")
+    said = said.astype(np.int64)
+    if len(rater) and int(rater.max()) >= min(len(is_human), len(is_model)):
+        raise InvalidInput(
+            f"rater must be below {min(len(is_human), len(is_model))}, got {int(rater.max())}.",
+            next_step="Say of every rater whether it is a person or a model.",
+        )
+    if len(said) and int(said.max()) > SUCCESS:
+        raise InvalidInput(
+            f"outcome must be 1 (success), 0 (failure) or -1 (absent), got {int(said.max())}.",
+            next_step="Give outcomes, not labels.",
+        )
+    margin = _margin(item, said, is_human[rater])
+    found = []
+    for one in np.unique(rater[is_model[rater]]).tolist():
+        mine = rater == one
+        found.append(
+            _beside_people(
+                one,
+                said[mine],
+                margin[:, item[mine]],
+                seed=(seed, one),
+                prob=prob,
+                n_resamples=n_resamples,
+            )
+        )
+    return tuple(found)
+
+
+def against_rest(
+    item: Ints,
+    rater: Ints,
+    value: Ints | Floats,
+    metric: Metric,
+    *,
+    seed: int,
+    prob: float = 0.95,
+    n_resamples: int = N_RESAMPLES,
+) -> tuple[RaterAgreement, ...]:
+    """Agreement of each rater with the others, all others of an item together weighing as much as the rater.
+
+    Alpha of two sides: the rater's value, and those of the others, each with its share of 1. Pairs among the others
+    don't enter, so one careless rater doesn't spoil what is said of the careful; with one other it is the
+    agreement of the two.
+
+    Parameters
+    ----------
+    item : array of int, shape (n_rows,)
+        What was judged, 0 or more.
+    rater : array of int, shape (n_rows,)
+        By whom, 0 or more; each item once.
+    value : array of int or float, shape (n_rows,)
+        Levels 0 to 31 with -1 for absent (nominal, ordinal), or finite scores with NaN for absent (interval).
+    metric : Metric
+        How far two values lie apart.
+    seed : int
+        Of the resampling, 0 or more; each rater has numbers of its own.
+    prob : float, optional
+        Probability that each interval holds, in (0, 1).
+    n_resamples : int, optional
+        Resamples, 1 or more.
+
+    Returns
+    -------
+    tuple of RaterAgreement
+        By the raters' numbers, with the weight that each one's agreement suggests.
+
+    Raises
+    ------
+    InvalidInput
+        Where rows are not aligned, a number or value is not allowed, or a rater judged an item twice.
+
+    References
+    ----------
+    * K. Krippendorff, *Content Analysis*, 4th ed., 2019, ch. 12 (doi:10.4135/9781071878781): alpha.
+    * T. L. Kelley, *Interpretation of Educational Measurements*, 1927, 177-179: the weight.
+
+    Examples
+    --------
+    >>> item, rater = np.tile(np.arange(40), 3), np.repeat([0, 1, 2], 40)
+    >>> good = np.tile([0, 1], 20)
+    >>> careless = np.ones(40, dtype=np.int64)
+    >>> found = against_rest(item, rater, np.concatenate((good, good, careless)), "nominal", seed=1)
+    >>> [one.weight for one in found][2], found[0].weight > 0.3
+    (0.0, True)
+    """
+    item, rater, value = _present(item, rater, value, metric)
+    shared = np.bincount(item)[item] >= 2
+    item, rater, value = item[shared], rater[shared], value[shared]
+    n_others = np.bincount(item)[item] - 1
+    n_equal = _n_equal(item, value)
+    rows = _rows_beside(item, value, metric)
+    found = []
+    for one in np.unique(rater).tolist():
+        mine = rater == one
+        others = np.isin(item, item[mine]) & ~mine
+        weight = np.where(mine, 1.0, others / n_others)
+        margin = np.bincount(np.unique(value, return_inverse=True)[1], weight)
+        of_rater = agreement_of(
+            ItemSums(rows[mine], metric, prob_differ(margin)),
+            float(n_equal[mine].sum() / n_others[mine].sum()),
+            int(n_others[mine].sum()),
+            rng=np.random.default_rng((seed, one)),
+            prob=prob,
+            n_resamples=n_resamples,
+        )
+        found.append(RaterAgreement(rater=one, agreement=of_rater))
+    return tuple(found)
+
+
+def _present(
+    item: Ints, rater: Ints, value: Ints | Floats, metric: Metric
+) -> tuple[Ints, Ints, Ints | Floats]:
+    """Rows that have a value, checked."""
+    check_rows(item, rater, value)
+    check_rows(rater)
+    if metric != "interval":
+        value = levels_of(value)
+    held = ~np.isnan(value) if metric == "interval" else value != ABSENT
+    item, rater, value = item[held], rater[held], value[held]
+    twice = _twice(item, rater)
+    if twice is not None:
+        raise InvalidInput(
+            f"a rater must judge an item once, got item {twice[0]} of rater {twice[1]} again.",
+            next_step="Leave out judgements that were revised.",
+        )
+    return item, rater, value
+
+
+def _twice(item: Ints, rater: Ints) -> tuple[int, int] | None:
+    """An item and a rater that occur together more than once."""
+    order = np.lexsort((rater, item))
+    again = order[1:][(np.diff(item[order]) == 0) & (np.diff(rater[order]) == 0)]
+    return (int(item[again[0]]), int(rater[again[0]])) if len(again) else None
+
+
+def _n_equal(item: Ints, value: Ints | Floats) -> Ints:
+    """How many other judgements of the same item say just the same as each one."""
+    code = np.unique(value, return_inverse=True)[1]
+    _, place, count = np.unique(item * (len(value) + 1) + code, return_inverse=True, return_counts=True)
+    return np.asarray(count[place] - 1)
+
+
+def _rows_beside(item: Ints, value: Ints | Floats, metric: Metric) -> Floats:
+    if metric == "interval":
+        return _scores_beside(item, np.asarray(value, dtype=np.float64))
+    return _levels_beside(item, levels_of(value))
+
+
+def _levels_beside(item: Ints, level: Ints) -> Floats:
+    """Of each judgement the coincidences of its level with those of the others, which share a weight of 1."""
+    counts = level_counts(item, level)
+    own = np.eye(counts.shape[1])[level]
+    others = counts[item] - own
+    others /= others.sum(axis=1, keepdims=True)
+    both = own[:, :, None] * others[:, None, :]
+    return np.asarray((both + both.transpose(0, 2, 1)).reshape(len(own), counts.shape[1] ** 2))
+
+
+def _scores_beside(item: Ints, score: Floats) -> Floats:
+    """Of each judgement what `scored` has of an item: its own score, and the others', which share a weight of 1."""
+    _, own, n = paired_scores(item, score)
+    n_others = n[item] - 1
+    mean = (np.bincount(item, own)[item] - own) / n_others
+    square = (np.bincount(item, own**2)[item] - own**2) / n_others
+    apart = 2 * np.maximum(own**2 - 2 * own * mean + square, 0)
+    return np.column_stack((np.full(len(own), 2.0), own + mean, own**2 + square, apart))
+
+
+def _margin(item: Ints, said: Ints, counted: Bools) -> Ints:
+    """Of every item how many of the counted rows said failure, and success."""
+    n_items = int(item.max(initial=-1)) + 1
+    failures, successes = (
+        np.bincount(item[counted & (said == value)], minlength=n_items) for value in (FAILURE, SUCCESS)
+    )
+    return np.array([failures, successes])
+
+
+def _beside_people(
+    rater: int, said: Ints, people: Ints, *, seed: Sequence[int], prob: float, n_resamples: int
+) -> GraderAgreement:
+    """One grader; ``people`` counts failures and successes that people gave to the same items."""
+    clear = people[FAILURE] != people[SUCCESS]
+    alone = people.sum(axis=0) == 0
+    mine = said[clear]
+    theirs = (people[SUCCESS] > people[FAILURE])[clear].astype(np.int64)
+    table = np.bincount(2 * theirs + mine, minlength=4).tolist()
+    pairs = np.tile(np.arange(len(mine)), 2)
+    of_both = agreement(
+        pairs, np.concatenate((mine, theirs)), "nominal", seed=seed, prob=prob, n_resamples=n_resamples
+    )
+    return GraderAgreement(
+        rater=rater,
+        agreement=of_both,
+        hits=share(table[0] + table[3], len(mine), prob=prob),
+        counts=((table[0], table[1]), (table[2], table[3])),
+        n_ties=int((~clear & ~alone).sum()),
+        n_alone=int(alone.sum()),
+    )
