@@ -86,8 +86,9 @@ def test_a_careless_rater_weighs_nothing_and_spoils_nobody(metric: Metric) -> No
     *careful, careless = against_rest(rows.item, rows.rater, rows.value, metric, seed=1)
     assert careless.weight == 0
     for one in careful:
-        assert one.weight is not None
-        assert one.weight == one.agreement.alpha > 0.4
+        assert one.agreement.alpha is not None
+        assert one.agreement.alpha > 0.4
+        assert one.weight == one.agreement.alpha
     always = np.concatenate((table[:3], np.ones((1, 150))))
     rows = in_rows(always)
     assert against_rest(rows.item, rows.rater, rows.value, metric, seed=1)[3].weight == 0
