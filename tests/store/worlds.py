@@ -85,6 +85,44 @@ def _ledger_lines(name: str, *, undone: bool) -> list[dict[str, object]]:
     ]
 
 
+def tell_parts(context: Context, folder: Path) -> None:
+    """Observations of weight below 1: three that are one pull, of a run, in an epoch that a reset closed, taken back;
+    and such a correction, whose pull is the automatic observation's.
+    """
+    arm, other = "tool:other:b", "tool:other:c"
+    lines = [
+        *(part_line(f"third {place}", arm, weight) for place, weight in enumerate(THIRDS)),
+        part_line("of a run", arm, 500_000, run="run-1"),
+        part_line("correction", other, 400_000, run="run-2", observation="correction"),
+        part_line("taken back", arm, 250_000, undone=True),
+        part_line("before", other, 900_000),
+        {"kind": "reset", "id": "reset of parts", "arms": [other], "target": "prior", "at_ms": START_MS},
+        part_line("after", other, 1),
+        part_line("newest", other, 700_000, at_ms=START_MS + 9 * HOUR_MS),
+    ]
+    import_files(context, [lines_file(folder / "parts of pulls.jsonl", *lines)])
+
+
+THIRDS = (333_334, 333_333, 333_333)
+
+
+def part_line(
+    uid: str, arm: str, weight_micro: int, run: str | None = None, **fields: object
+) -> dict[str, object]:
+    """A reward of this weight, as a file tells it."""
+    return {
+        "kind": "reward",
+        "id": uid,
+        "arm": arm,
+        "observation": "evaluation",
+        "reward": 0.75,
+        "weight_micro": weight_micro,
+        "at_ms": START_MS,
+        "context": {"reason": "dealt", "run": run},
+        **fields,
+    }
+
+
 def _record(context: Context) -> None:
     for number in range(4):
         record(context, run_of(f"run-{number}", calls="ab"[: number % 3], at_ms=START_MS + number * HOUR_MS))

@@ -17,18 +17,19 @@ from core.records.arm import Arm
 from core.records.run import Inventory
 from core.store.schema import HEAD
 from tests.flows.world import run_of
-from tests.store.worlds import choose_in_sessions, lines_file, lively_context, tell_twice
+from tests.store.worlds import choose_in_sessions, lines_file, lively_context, tell_parts, tell_twice
 
 FOLDER = Path(__file__).parent
 
 
 def make(target: Path) -> None:
     """A learner that has seen everything; arms with costs and labels, said directly, by imports, and taken
-    back; runs chosen in sessions at two baseline rates."""
+    back; runs chosen in sessions at two baseline rates; observations of weight below 1."""
     with TemporaryDirectory() as place:
         folder = Path(place)
         context = lively_context(folder)
         tell_twice(context, folder)
+        tell_parts(context, folder)
         cost = Arm(key="tool:other:priced", token_cost=70)
         record(
             context, run_of("priced", inventory=Inventory(kind="declared", arms=(cost,)), calls=["priced"])
