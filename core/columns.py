@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from core.records.arm import ArmType
+from core.records.arm import MICRO, ArmType
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -30,7 +30,8 @@ class ArmColumns:
     """Every arm of a learner with what is counted of it in its present epoch, sorted by id.
 
     ``prior_*`` is the arm's own prior, ``base_*`` the prior its epoch began with; both, like ``success`` and
-    ``failure``, in millionths. ``token_cost`` and ``last_at_ms`` are -1 where unknown.
+    ``failure``, in millionths. ``pulls`` are whole; ``part_micro`` is what observations of weight below 1 add beyond
+    them, 0 to 999,999 millionths of a pull. ``token_cost`` and ``last_at_ms`` are -1 where unknown.
     """
 
     keys: tuple[str, ...]
@@ -42,6 +43,7 @@ class ArmColumns:
     success_micro: Ints
     failure_micro: Ints
     pulls: Ints
+    part_micro: Ints
     inclusions: Ints
     token_cost: Ints
     epoch: Ints
@@ -58,6 +60,22 @@ class ArmColumns:
     def places(self) -> Mapping[str, int]:
         """Where each arm stands; made once, for whoever looks arms up by id."""
         return {key: place for place, key in enumerate(self.keys)}
+
+    @property
+    def pulls_micro(self) -> Ints:
+        """The exact sum of each arm's pulls, in millionths."""
+        return self.pulls * MICRO + self.part_micro
+
+    @property
+    def n_pulls(self) -> int:
+        """Pulls of all the arms together: the whole part of their exact sum."""
+        return int(self.pulls_micro.sum()) // MICRO
+
+    def exact_pulls(self, place: int) -> float | None:
+        """The exact sum of an arm's pulls, None where it is whole."""
+        if not self.part_micro[place]:
+            return None
+        return (int(self.pulls[place]) * MICRO + int(self.part_micro[place])) / MICRO
 
     @property
     def alpha(self) -> Floats:
@@ -169,7 +187,8 @@ class SessionRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmDays:
-    """What one arm gathered by day, ordered by epoch and day; amounts in millionths.
+    """What one arm gathered by day, ordered by epoch and day; amounts in millionths, ``part_micro`` those of
+    observations of weight below 1, which are no whole ``pulls``.
 
     ``day`` counts days since 1970 UTC, -1 = unknown, which comes first in its epoch. ``success_micro`` and
     ``failure_micro`` of a day may be negative where a correction took away what an earlier day had given.
@@ -179,23 +198,36 @@ class ArmDays:
     day: Ints
     inclusions: Ints
     pulls: Ints
+    part_micro: Ints
     success_micro: Ints
     failure_micro: Ints
+
+    @property
+    def pulls_micro(self) -> Ints:
+        """The exact sum of the pulls of each entry, in millionths."""
+        return self.pulls * MICRO + self.part_micro
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecentDays:
     """What arms gathered lately in their present epochs, one entry an arm and day, in any order.
 
-    ``place`` is the arm's in its columns, amounts are in millionths. ``day`` counts days since 1970 UTC; -1,
+    ``place`` is the arm's in its columns, amounts are in millionths, ``part_micro`` those of observations of weight
+    below 1, which are no whole ``pulls``. ``day`` counts days since 1970 UTC; -1,
     unknown, stands for all observations without a time.
     """
 
     place: Ints
     day: Ints
     pulls: Ints
+    part_micro: Ints
     success_micro: Ints
     failure_micro: Ints
+
+    @property
+    def pulls_micro(self) -> Ints:
+        """The exact sum of the pulls of each entry, in millionths."""
+        return self.pulls * MICRO + self.part_micro
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,10 +288,13 @@ class ArmHours:
 
 @dataclass(frozen=True, kw_only=True)
 class DayCounts:
-    """Pulls recorded on each day (days since 1970 UTC, ascending, no repeats), and how many arms were in a prompt."""
+    """Pulls recorded on each day (days since 1970 UTC, ascending, no repeats), and how many arms were in a prompt.
+
+    ``pulls_micro`` is their exact sum in millionths, observations of weight below 1 included.
+    """
 
     day: Ints
-    pulls: Ints
+    pulls_micro: Ints
     arms_in_use: Ints
 
     def where(self, wanted: Bools) -> DayCounts:

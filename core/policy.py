@@ -249,7 +249,7 @@ def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revisio
     >>> arms = ArmColumns(
     ...     keys=("file:workspace:a.md", "tool:fs:Read"), types=("file", "tool"),
     ...     prior_alpha_micro=one, prior_beta_micro=one, base_alpha_micro=one, base_beta_micro=one,
-    ...     success_micro=one, failure_micro=one, pulls=many, inclusions=many,
+    ...     success_micro=one, failure_micro=one, pulls=many, part_micro=0 * many, inclusions=many,
     ...     token_cost=np.array([500, UNKNOWN]), epoch=one * 0, last_at_ms=many)
     >>> chosen = select(arms, LearnerSettings(baseline_rate=0.0, budget_tokens=400), seed=0)
     >>> [(decision.arm, decision.reason) for decision in chosen.decisions]

@@ -38,6 +38,7 @@ def arms(
         success_micro=np.round(good * MICRO).astype(np.int64),
         failure_micro=np.round(bad * MICRO).astype(np.int64),
         pulls=n_pulls,
+        part_micro=0 * n_pulls,
         inclusions=n_pulls if inclusions is None else np.array(inclusions, dtype=np.int64),
         token_cost=np.full(n_arms, UNKNOWN) if costs is None else np.array(costs, dtype=np.int64),
         epoch=np.zeros(n_arms, dtype=np.int64),

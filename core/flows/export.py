@@ -36,6 +36,7 @@ from core.formats.openclaw_shape import (
     trace_of,
 )
 from core.permissions import authorise
+from core.records.arm import MICRO
 from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
 from core.records.times import iso
 from core.store.export_rows import arm_lines, run_lines
@@ -228,12 +229,12 @@ class View:
 
     def _metrics(self) -> Metrics:
         columns = arm_columns(self._snapshot)
-        pulls, reward = int(columns.pulls.sum()), int(columns.success_micro.sum()) / 1e6
+        pulls_micro, reward_micro = int(columns.pulls_micro.sum()), int(columns.success_micro.sum())
         return Metrics(
             learner=self._snapshot.name,
-            total_pulls=pulls,
-            total_reward=reward,
-            accuracy=reward / pulls if pulls else 0.0,
+            total_pulls=columns.n_pulls,
+            total_reward=reward_micro / MICRO,
+            accuracy=reward_micro / pulls_micro if pulls_micro else 0.0,
             arm_count=len(columns),
             explore_ratio=self._snapshot.settings.baseline_rate,
         )

@@ -127,7 +127,6 @@ def entry_of(txn: Transaction, order: RewardOrder, arm_nos: dict[str, int]) -> E
         run_no=0 if run is None else run.run_no,
         success_micro=amount.success_micro,
         failure_micro=amount.failure_micro,
-        pulls=1,
         reason=order.reason or "",
         actor=txn.actor.name,
         at_ms=txn.now_ms,

@@ -78,6 +78,7 @@ def _at_prior(arms: Sequence[Arm], settings: LearnerSettings) -> ArmColumns:
         success_micro=nothing,
         failure_micro=nothing,
         pulls=nothing,
+        part_micro=nothing,
         inclusions=nothing,
         token_cost=nothing + UNKNOWN,
         epoch=nothing,

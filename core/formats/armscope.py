@@ -62,7 +62,7 @@ of the ledger.
 ``arm`` *          the arm
 ``observation`` *  feedback, correction, evaluation, episode, carried
 ``reward`` *       0 to 1; a carried belief has ``success_micro``, ``failure_micro`` and ``pulls`` instead
-``weight_micro``   millionths, 1000000 if left out
+``weight_micro``   millionths, 1000000 if left out; below that it adds its weight to the pulls instead of one
 ``at_ms``          when it was submitted
 ``key``            the caller's idempotency key, up to 200 characters: the same request under it counts once
 ``reply``          what that request was answered with: ``{"asked", "alpha", "beta", "mean", "pulls", "run",

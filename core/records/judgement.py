@@ -71,8 +71,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     ``mean`` and ``interval`` are of its whole epoch: the highest-density interval where the mean is near 0 or 1,
     since equal tails leave out what is likeliest there. ``prior_weight`` is its prior's in pulls, ``missing_pulls``
     are needed until it is judged by its worth. ``recent`` is there where it changed, ``others`` are the arms poisoned
-    with it or the rivals that took its work. ``chance`` of inclusion stands with its standard error, ``break_even``
-    where it has one.
+    with it or the rivals that took its work. ``pulls_exact`` is the sum of its pulls where that isn't whole.
+    ``chance`` of inclusion stands with its standard error, ``break_even`` where it has one.
     """
 
     arm: str
@@ -86,6 +86,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     recent: Stretch | None = None
     others: tuple[str, ...] = ()
     last_at_ms: int | None = None
+    pulls_exact: float | None = None
     chance: float | None = None
     chance_error: float | None = None
     break_even: float | None = None

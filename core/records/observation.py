@@ -49,6 +49,27 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
         return cls(success_micro=success, failure_micro=weight_micro - success, rounded=exact != success)
 
 
+def whole_pulls(kind: Kind, weight_micro: int) -> int:
+    """Pulls that an observation adds: 1, or 0 where its weight (millionths) is below 1, which adds `part_micro`.
+
+    A correction has one whatever its weight, that of the observation in whose place it counts. A carried belief
+    states its own.
+
+    >>> whole_pulls("feedback", 1_000_000), whole_pulls("evaluation", 333_333), whole_pulls("correction", 333_333)
+    (1, 0, 1)
+    """
+    return int(kind == "correction" or weight_micro >= MICRO)
+
+
+def part_micro(kind: Kind, pulls: int, weight_micro: int) -> int:
+    """Part of a pull, in millionths, that an observation adds: its weight, where that is below 1.
+
+    >>> part_micro("evaluation", 0, 333_333), part_micro("feedback", 1, 1_000_000), part_micro("carried", 0, 5)
+    (333333, 0, 0)
+    """
+    return 0 if pulls or kind == "carried" else weight_micro
+
+
 class Replacement(msgspec.Struct, frozen=True, kw_only=True):
     """The correction that counts in the place of an earlier one."""
 

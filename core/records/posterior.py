@@ -33,7 +33,9 @@ class BetaPair(msgspec.Struct, frozen=True, kw_only=True):
 
 class Posterior(msgspec.Struct, frozen=True, kw_only=True):
     """One arm's belief; ``alpha`` and ``beta`` include the prior, ``epoch`` is the revision of the reset it
-    began with (0 = the first), ``last_updated`` the time of its newest counted observation (ISO 8601, UTC).
+    began with (0 = the first), ``last_updated`` the time of its newest counted observation (ISO 8601, UTC). One of
+    weight below 1 adds its weight to the pulls: ``pulls`` are whole, ``pulls_exact`` is their sum, None where it is
+    whole too.
     """
 
     arm: str
@@ -43,6 +45,7 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
     mean: float
     variance: float
     pulls: int
+    pulls_exact: float | None
     inclusions: int
     confidence: Band
     interval: Interval

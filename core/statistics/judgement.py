@@ -157,6 +157,7 @@ def judge(
                 recent=None if shift is None else _stretch(shift),
                 others=_others(key, shift, beside),
                 last_at_ms=None if last == UNKNOWN else last,
+                pulls_exact=columns.exact_pulls(place),
                 chance=chance.chance,
                 chance_error=chance.standard_error,
                 break_even=chance.break_even_mean,

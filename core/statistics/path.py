@@ -30,7 +30,7 @@ class Boundary:
 class Path:
     """Belief at the end of each day, aligned arrays; ``day`` counts days since 1970 UTC and leaves none out.
 
-    ``pulls`` and ``inclusions`` are those of the epoch up to that day. An arm without any day known has none.
+    ``pulls`` (whole) and ``inclusions`` are those of the epoch up to that day. An arm without any day known has none.
     """
 
     day: Ints
@@ -93,15 +93,26 @@ def path(
     """
     days = np.arange(first_day, max(last_day, first_day - 1) + 1, dtype=np.int64)
     standing, base_alpha, base_beta = _standing(days, boundaries)
-    totals = np.zeros((4, len(days)), dtype=np.int64)
-    amounts = np.stack([gathered.inclusions, gathered.pulls, gathered.success_micro, gathered.failure_micro])
+    amounts = np.stack(
+        [
+            gathered.inclusions,
+            gathered.pulls,
+            gathered.part_micro,
+            gathered.success_micro,
+            gathered.failure_micro,
+        ]
+    )
+    totals = np.zeros((len(amounts), len(days)), dtype=np.int64)
     for wanted in np.unique(standing):
         within, own = standing == wanted, gathered.epoch == wanted
         sums = np.concatenate(
-            [np.zeros((4, 1), dtype=np.int64), np.cumsum(amounts[:, own], axis=1)], axis=1, dtype=np.int64
+            [np.zeros((len(amounts), 1), dtype=np.int64), np.cumsum(amounts[:, own], axis=1)],
+            axis=1,
+            dtype=np.int64,
         )
         totals[:, within] = sums[:, np.searchsorted(gathered.day[own], days[within], side="right")]
-    alpha_micro, beta_micro = base_alpha + totals[2], base_beta + totals[3]
+    inclusions, pulls, part, success, failure = totals
+    alpha_micro, beta_micro = base_alpha + success, base_beta + failure
     alpha, beta = alpha_micro / MICRO, beta_micro / MICRO
     lower, upper = interval(alpha, beta, prob)
     return Path(
@@ -112,8 +123,8 @@ def path(
         mean=alpha_micro / (alpha_micro + beta_micro),
         lower=lower,
         upper=upper,
-        pulls=totals[1],
-        inclusions=totals[0],
+        pulls=pulls + part // MICRO,
+        inclusions=inclusions,
         prob=prob,
     )
 

@@ -98,10 +98,10 @@ def _add_outcome(rollup: Rollup, arm_no: int, epoch: int, at_ms: int | None, fla
     place = (hour_of(at_ms), arm_no, epoch)
     if flags & OBSERVED:
         success = MICRO if flags & REFERENCED else 0
-        rollup.add(place, 1, 1, success, MICRO - success)
+        rollup.add(place, 1, 1, 0, success, MICRO - success)
         rollup.saw(arm_no, epoch, at_ms)
     else:
-        rollup.add(place, 1, 0, 0, 0)
+        rollup.add(place, 1, 0, 0, 0, 0)
 
 
 def _rollup_ledger(
@@ -131,19 +131,20 @@ def _rollup_ledger(
 
 
 def _add_observation(rollup: Rollup, row: Row, epoch: int) -> None:
-    _, arm_no, _, success, failure, pulls, at_ms, _ = row
-    rollup.add_observation((hour_of(at_ms), arm_no, epoch), pulls, success, failure, at_ms)
+    _, arm_no, kind, success, failure, pulls, at_ms, _ = row
+    rollup.add_observation((hour_of(at_ms), arm_no, epoch), kind, pulls, (success, failure), at_ms)
 
 
 def _add_correction(rollup: Rollup, row: Row, epoch: int, automatic: int) -> None:
     """A correction adds its difference to the automatic observation, at the hour it was submitted; no pull."""
     _, arm_no, _, success, failure, _, at_ms, _ = row
-    rollup.add((hour_of(at_ms), arm_no, epoch), 0, 0, success - automatic, failure - (MICRO - automatic))
+    place = (hour_of(at_ms), arm_no, epoch)
+    rollup.add(place, 0, 0, 0, success - automatic, failure - (MICRO - automatic))
 
 
 # Writing
 
-ARM_SUMS: Final = ("inclusions", "pulls", "success_micro", "failure_micro")
+ARM_SUMS: Final = ("inclusions", "pulls", "part_micro", "success_micro", "failure_micro")
 HOUR_KEY: Final = ("hour", "arm_no", "epoch")
 DAY_KEY: Final = ("arm_no", "epoch", "day")
 
@@ -219,26 +220,68 @@ def _dropping(table: str, key: tuple[str, ...], sums: tuple[str, ...]) -> str:
 
 
 def apply_posteriors(txn: Transaction, rollup: Rollup) -> None:
-    """Present epochs move; ``seen`` counts all epochs. UPDATE, because an upsert's CHECK reads the difference."""
+    """Present epochs move; ``seen`` counts all epochs."""
     arm_nos = sorted({arm_no for _, arm_no, _ in rollup.arms})
-    epochs = dict(zip(arm_nos, txn.current_epochs(arm_nos), strict=True))
-    sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
-    for (_, arm_no, epoch), (inclusions, pulls, success, failure) in rollup.arms.items():
+    _apply_posteriors(txn, rollup, dict(zip(arm_nos, txn.current_epochs(arm_nos), strict=True)))
+
+
+def _apply_posteriors(facts: Facts, rollup: Rollup, epochs: Mapping[int, int]) -> None:
+    """UPDATE, because an upsert's CHECK reads the difference."""
+    sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
+    for (_, arm_no, epoch), (inclusions, pulls, part, success, failure) in rollup.arms.items():
         moved = sums[arm_no]
-        moved[4] += inclusions + pulls
+        moved[5] += seen(inclusions, pulls, part)
         if epoch == epochs[arm_no]:
-            for index, amount in enumerate((inclusions, pulls, success, failure)):
-                moved[index] += amount
+            moved[0] += inclusions
+            moved[1] += pulls
+            moved[2] += part
+            moved[3] += success
+            moved[4] += failure
     rows = [
-        (*moved, rollup.last.get((arm_no, epochs[arm_no]), UNKNOWN), txn.learner_id, arm_no)
+        (*moved, rollup.last.get((arm_no, epochs[arm_no]), UNKNOWN), facts.learner_id, arm_no)
         for arm_no, moved in sorted(sums.items())
     ]
-    txn.connection.many(
-        "UPDATE posterior SET inclusions = inclusions + ?, pulls = pulls + ?, success_micro = success_micro + ?,"
-        f" failure_micro = failure_micro + ?, seen = seen + ?, last_at_ms = {GREATEST}(last_at_ms, ?)"
-        " WHERE learner_id = ? AND arm_no = ?",
+    facts.connection.many(
+        "UPDATE posterior SET inclusions = inclusions + ?, pulls = pulls + ?, part_micro = part_micro + ?,"
+        " success_micro = success_micro + ?, failure_micro = failure_micro + ?, seen = seen + ?,"
+        f" last_at_ms = {GREATEST}(last_at_ms, ?) WHERE learner_id = ? AND arm_no = ?",
         rows,
     )
+
+
+def seen(inclusions: int, pulls: int, part: int) -> int:
+    """What an arm's ``seen`` grows by: only whether it is 0 says something, and none of the three falls below."""
+    return inclusions + pulls + part
+
+
+def weigh(facts: Facts) -> None:
+    """Give observations of weight below 1 the part of a pull that they are, where a whole one was counted.
+
+    Up to schema 0007 each counted as one; the caches move by the difference.
+    """
+    rows = facts.connection.rows(
+        f"SELECT observation_no, run_no, arm_no FROM observation WHERE learner_id = ? AND {OVERWEIGHT}",
+        [facts.learner_id],
+    )
+    if not rows:
+        return
+    run_nos = sorted({run_no for _, run_no, _ in rows if run_no})
+    loose = [number for number, run_no, _ in rows if not run_no]
+    before = rollup_facts(facts, run_nos, loose)
+    facts.connection.run(
+        f"UPDATE observation SET pulls = 0 WHERE learner_id = ? AND {OVERWEIGHT}", [facts.learner_id]
+    )
+    change = rollup_facts(facts, run_nos, loose).minus(before)
+    arm_nos = sorted({arm_no for _, _, arm_no in rows})
+    facts.epochs.load(arm_nos)
+    _apply_rollups(facts, "arm", change)
+    _apply_posteriors(facts, change, {arm_no: facts.epochs.current(arm_no) for arm_no in arm_nos})
+
+
+OVERWEIGHT: Final = (
+    f"pulls <> 0 AND kind NOT IN ('carried', 'correction') AND success_micro + failure_micro < {MICRO}"
+)
+"""Whether an observation counts as more pulls than it weighs."""
 
 
 USAGE_KIND: Final = ("class", "model", "channel", "status", "outcome", "prob_micro", "bucket")
@@ -270,19 +313,19 @@ def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
     sums: dict[tuple[int, int], Row] = {
         (arm_no, epoch): tuple(amounts)
         for arm_no, epoch, *amounts in txn.connection.rows_in(
-            "SELECT arm_no, epoch, sum(inclusions), sum(pulls), sum(success_micro), sum(failure_micro)"
-            " FROM arm_day WHERE learner_id = ? AND arm_no IN ({}) GROUP BY arm_no, epoch",
+            "SELECT arm_no, epoch, sum(inclusions), sum(pulls), sum(part_micro), sum(success_micro),"
+            " sum(failure_micro) FROM arm_day WHERE learner_id = ? AND arm_no IN ({}) GROUP BY arm_no, epoch",
             [txn.learner_id],
             sorted(arm_nos),
         )
     }
     rows = [
-        (epoch, *sums.get((arm_no, epoch), (0, 0, 0, 0)), txn.learner_id, arm_no)
+        (epoch, *sums.get((arm_no, epoch), (0, 0, 0, 0, 0)), txn.learner_id, arm_no)
         for arm_no, epoch in epochs.items()
     ]
     txn.connection.many(
-        "UPDATE posterior SET epoch = ?, inclusions = ?, pulls = ?, success_micro = ?, failure_micro = ?"
-        " WHERE learner_id = ? AND arm_no = ?",
+        "UPDATE posterior SET epoch = ?, inclusions = ?, pulls = ?, part_micro = ?, success_micro = ?,"
+        " failure_micro = ? WHERE learner_id = ? AND arm_no = ?",
         rows,
     )
     rebase(txn, list(arm_nos))
@@ -321,17 +364,20 @@ def newest_observations(facts: Facts, arm_nos: Sequence[int]) -> dict[int, int]:
 
 
 def _newest_hours(facts: Facts, arm_nos: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """(arm, newest hour with a pull in its present epoch): the days are kept by arm, and lead to the hours."""
+    """(arm, newest hour with a pull, or part of one, in its present epoch).
+
+    The days are kept by arm, and lead to the hours.
+    """
     for arm_no, epoch, day in facts.connection.rows_in(
         "SELECT arm_no, epoch, max(day) FROM arm_day WHERE learner_id = ? AND arm_no IN ({})"
-        " AND pulls > 0 AND day >= 0 GROUP BY arm_no, epoch",
+        " AND pulls + part_micro > 0 AND day >= 0 GROUP BY arm_no, epoch",
         [facts.learner_id],
         arm_nos,
     ):
         if epoch == facts.epochs.current(arm_no):
             (row,) = facts.connection.rows(
                 f"SELECT max(+hour) FROM arm_hour WHERE learner_id = ? AND hour IN ({_HOURS_OF_DAY})"
-                " AND arm_no = ? AND epoch = ? AND pulls > 0",
+                " AND arm_no = ? AND epoch = ? AND pulls + part_micro > 0",
                 [facts.learner_id, *range(day * DAY_HOURS, (day + 1) * DAY_HOURS), arm_no, epoch],
             )
             if row[0] is not None:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Final, TypeVar
 
+from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED
 from core.store.arms import descriptions
-from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts
+from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen
 from core.store.crediting import credited_observations, due
 from core.store.damage import Difference, damage, glance, guarded, size_of
 from core.store.evaluations import counting_evaluations
@@ -47,6 +48,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("learner", _settings(snapshot)),
         ("undone", _acts(snapshot)),
         ("outcome", _flags(snapshot)),
+        ("observation", _weighed(snapshot)),
         ("run", _in_sessions(snapshot)),
         ("run", _attributed(snapshot, taken)),
         *((fact.table, _told(snapshot, fact)) for fact in EXCHANGED.values()),
@@ -112,7 +114,7 @@ def _shown(value: object) -> str:
 
 def _stored_arm_hours(snapshot: Snapshot) -> dict[ArmHour, list[int]]:
     rows = snapshot.connection.rows(
-        "SELECT hour, arm_no, epoch, inclusions, pulls, success_micro, failure_micro FROM arm_hour"
+        "SELECT hour, arm_no, epoch, inclusions, pulls, part_micro, success_micro, failure_micro FROM arm_hour"
         " WHERE learner_id = ?",
         [snapshot.learner_id],
     )
@@ -121,7 +123,7 @@ def _stored_arm_hours(snapshot: Snapshot) -> dict[ArmHour, list[int]]:
 
 def _stored_arm_days(snapshot: Snapshot) -> dict[ArmDay, list[int]]:
     rows = snapshot.connection.rows(
-        "SELECT arm_no, epoch, day, inclusions, pulls, success_micro, failure_micro FROM arm_day"
+        "SELECT arm_no, epoch, day, inclusions, pulls, part_micro, success_micro, failure_micro FROM arm_day"
         " WHERE learner_id = ?",
         [snapshot.learner_id],
     )
@@ -138,8 +140,8 @@ def _stored_usage(snapshot: Snapshot, place: str) -> dict[UsageHour, list[int]]:
 
 def _stored_posteriors(snapshot: Snapshot) -> dict[object, object]:
     rows = snapshot.connection.rows(
-        "SELECT arm_no, base_alpha_micro, base_beta_micro, epoch, inclusions, pulls, success_micro, failure_micro,"
-        " seen, last_at_ms FROM posterior WHERE learner_id = ?",
+        "SELECT arm_no, base_alpha_micro, base_beta_micro, epoch, inclusions, pulls, part_micro,"
+        " success_micro, failure_micro, seen, last_at_ms FROM posterior WHERE learner_id = ?",
         [snapshot.learner_id],
     )
     return {row[0]: row[1:] for row in rows}
@@ -157,10 +159,10 @@ def _posteriors(snapshot: Snapshot, rollup: Rollup) -> dict[object, object]:
         )
     )
     snapshot.epochs.load(row[0] for row in arms)
-    sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    seen: dict[int, int] = defaultdict(int)
+    sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+    ever: dict[int, int] = defaultdict(int)
     for (_, arm_no, epoch), amounts in rollup.arms.items():
-        seen[arm_no] += amounts[0] + amounts[1]
+        ever[arm_no] += seen(*amounts[:3])
         for index, amount in enumerate(amounts):
             sums[arm_no, epoch][index] += amount
     newest = newest_observations(snapshot, [row[0] for row in arms])
@@ -173,7 +175,7 @@ def _posteriors(snapshot: Snapshot, rollup: Rollup) -> dict[object, object]:
             base.beta_micro,
             epoch,
             *sums[arm_no, epoch],
-            seen[arm_no],
+            ever[arm_no],
             newest.get(arm_no, -1),
         )
     return found
@@ -210,6 +212,22 @@ def _flags(snapshot: Snapshot) -> Iterator[Difference]:
         yield Difference(
             "outcome", f"run {run_no}, arm {arm_no}", f"flags {flags}", f"a run that is {outcome}"
         )
+
+
+def _weighed(snapshot: Snapshot) -> Iterator[Difference]:
+    """Observations of weight below 1 are no whole pull, all others are; a carried belief says how many it is."""
+    for number, pulls, said in snapshot.connection.rows(
+        f"SELECT observation_no, pulls, {_WHOLE_PULLS} FROM observation WHERE learner_id = ?"
+        f" AND kind <> 'carried' AND pulls <> {_WHOLE_PULLS}",
+        [snapshot.learner_id],
+    ):
+        yield Difference("observation", str(number), f"pulls {pulls}", f"pulls {said}")
+
+
+_WHOLE_PULLS: Final = (
+    f"CASE WHEN kind = 'correction' OR success_micro + failure_micro >= {MICRO} THEN 1 ELSE 0 END"
+)
+"""`whole_pulls`, where the store counts them."""
 
 
 def _in_sessions(snapshot: Snapshot) -> Iterator[Difference]:

@@ -20,7 +20,7 @@ from core.records.ledger_lines import (
     digest_of,
     digest_text,
 )
-from core.records.observation import Amount, Kind, reward_of
+from core.records.observation import Amount, Kind, reward_of, whole_pulls
 from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
 from core.store.caches import apply, shifting
 from core.store.engine import Row
@@ -38,18 +38,28 @@ _INSERT: Final = (
 
 
 class Entry(NamedTuple):
-    """A ledger row to be; ``run_no`` 0 = about no run, ``uid`` '' = made here."""
+    """A ledger row to be; ``run_no`` 0 = about no run, ``uid`` '' = made here.
+
+    ``pulls`` are those that a carried belief states; those of all others follow from their weight.
+    """
 
     kind: Kind
     arm_no: int
     run_no: int
     success_micro: int
     failure_micro: int
-    pulls: int
     reason: str
     actor: str
     at_ms: int
     uid: str = ""
+    pulls: int = 0
+
+    @property
+    def counted_pulls(self) -> int:
+        """Whole pulls that it adds."""
+        if self.kind == "carried":
+            return self.pulls
+        return whole_pulls(self.kind, self.success_micro + self.failure_micro)
 
 
 def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: int = 0) -> range:
@@ -73,7 +83,8 @@ def _rollup_new(txn: Transaction, entries: Sequence[Entry]) -> Rollup:
     epochs = txn.current_epochs([entry.arm_no for entry in entries])
     for entry, epoch in zip(entries, epochs, strict=True):
         place = (hour_of(entry.at_ms), entry.arm_no, epoch)
-        rollup.add_observation(place, entry.pulls, entry.success_micro, entry.failure_micro, entry.at_ms)
+        amounts = (entry.success_micro, entry.failure_micro)
+        rollup.add_observation(place, entry.kind, entry.counted_pulls, amounts, entry.at_ms)
     return rollup
 
 
@@ -100,7 +111,7 @@ def _row(txn: Transaction, number: int, entry: Entry, import_no: int) -> tuple[i
         entry.run_no,
         entry.success_micro,
         entry.failure_micro,
-        entry.pulls,
+        entry.counted_pulls,
         entry.actor,
         entry.reason,
         entry.at_ms,
@@ -198,7 +209,7 @@ def _entry(txn: Transaction, line: RewardLine) -> Entry:
         run_no=_run_no(txn, line, arm_no),
         success_micro=success,
         failure_micro=failure,
-        pulls=1 if line.pulls is None else line.pulls,
+        pulls=line.pulls or 0,
         reason=line.context.reason or "",
         actor=line.context.by or txn.actor.name,
         at_ms=txn.now_ms if line.at_ms is None else line.at_ms,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.store.caches import CHUNK, apply_usage, rollup_usage
+from core.store.caches import CHUNK, apply_usage, rollup_usage, weigh
 from core.store.engine import Connection
 from core.store.reads import numbered_runs
 from core.store.transaction import Snapshot
@@ -12,7 +12,10 @@ from core.store.version import session_key
 
 
 def refold(connection: Connection) -> None:
-    """Fold the rollups of usage from the runs, and give each its session key, of every learner."""
+    """Fold the rollups of usage from the runs, and give each its session key; count observations by their weight.
+
+    Of every learner.
+    """
     for (name,) in connection.rows("SELECT name FROM learner ORDER BY learner_id"):
         snapshot = Snapshot(connection, name)
         for table in ("usage_hour", "usage_day"):
@@ -20,6 +23,7 @@ def refold(connection: Connection) -> None:
         for run_nos in numbered_runs(snapshot, CHUNK):
             _give_keys(snapshot, run_nos)
             apply_usage(snapshot, rollup_usage(snapshot, run_nos))
+        weigh(snapshot)
 
 
 def _give_keys(snapshot: Snapshot, run_nos: Sequence[int]) -> None:

@@ -44,8 +44,8 @@ def add_reset(
         [(txn.learner_id, number, arm_no) for arm_no in sorted(arm_nos)],
     )
     txn.connection.run(
-        "UPDATE posterior SET epoch = ?, success_micro = 0, failure_micro = 0, pulls = 0, inclusions = 0,"
-        " last_at_ms = -1 WHERE learner_id = ? AND arm_no IN"
+        "UPDATE posterior SET epoch = ?, success_micro = 0, failure_micro = 0, pulls = 0, part_micro = 0,"
+        " inclusions = 0, last_at_ms = -1 WHERE learner_id = ? AND arm_no IN"
         " (SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?)",
         [txn.revision, txn.learner_id, txn.learner_id, number],
     )

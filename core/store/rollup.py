@@ -15,6 +15,7 @@ import numpy as np
 from core.columns import UNKNOWN, Floats, Ints, log_micro, token_bucket
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.observation import Kind, part_micro
 from core.records.times import DAY_HOURS, HOUR_MS
 
 _PART_BITS: Final = 32
@@ -67,7 +68,7 @@ class RunFacts(NamedTuple):
 class Rollup:
     """Sums by arm, epoch and hour, and by hour and kind of run.
 
-    ``arms`` values are [inclusions, pulls, success, failure]; ``usage`` values follow the columns of
+    ``arms`` values are [inclusions, pulls, part of a pull, success, failure]; ``usage`` values follow the columns of
     ``usage_hour``; ``last`` holds the time of the newest counted observation of an arm in an epoch.
     """
 
@@ -77,13 +78,17 @@ class Rollup:
         self.last: dict[tuple[int, int], int] = {}
 
     def add(self, place: ArmHour, *amounts: int) -> None:
-        """Add [inclusions, pulls, success, failure] at one place."""
+        """Add [inclusions, pulls, part of a pull, success, failure] at one place."""
         sums = self.arms.get(place)
         if sums is None:
             self.arms[place] = list(amounts)
             return
-        for index, amount in enumerate(amounts):
-            sums[index] += amount
+        inclusions, pulls, part, success, failure = amounts
+        sums[0] += inclusions
+        sums[1] += pulls
+        sums[2] += part
+        sums[3] += success
+        sums[4] += failure
 
     def saw(self, arm_no: int, epoch: int, at_ms: int | None) -> None:
         """Note that an observation of this time counts."""
@@ -91,11 +96,12 @@ class Rollup:
             self.last[arm_no, epoch] = at_ms
 
     def add_observation(
-        self, place: ArmHour, pulls: int, success_micro: int, failure_micro: int, at_ms: int
+        self, place: ArmHour, kind: Kind, pulls: int, amounts: tuple[int, int], at_ms: int
     ) -> None:
-        """Add one row of the ledger."""
-        self.add(place, 0, pulls, success_micro, failure_micro)
-        if pulls:  # a carried belief may be all seed and no pull
+        """Add one row of the ledger; its amounts are success and failure."""
+        part = part_micro(kind, pulls, sum(amounts))
+        self.add(place, 0, pulls, part, *amounts)
+        if pulls or part:  # a carried belief may be all seed and no pull
             self.saw(place[1], place[2], at_ms)
 
     def add_outcomes(
@@ -112,7 +118,7 @@ class Rollup:
         """
         for arm_no, epoch, (n_in, n_seen, n_used) in zip(arm_nos, epochs, _counted(flags), strict=True):
             if n_in:
-                self.add((hour, arm_no, epoch), n_in, n_seen, n_used * MICRO, (n_seen - n_used) * MICRO)
+                self.add((hour, arm_no, epoch), n_in, n_seen, 0, n_used * MICRO, (n_seen - n_used) * MICRO)
             if n_seen:
                 self.saw(arm_no, epoch, last_at_ms)
 
@@ -153,12 +159,13 @@ class Rollup:
     def arm_days(self) -> dict[ArmDay, list[int]]:
         """``arms`` by day instead of hour; days whose hours cancel out vanish."""
         days: dict[ArmDay, list[int]] = {}
-        for (hour, arm_no, epoch), (inclusions, pulls, success, failure) in self.arms.items():
-            sums = days.setdefault((arm_no, epoch, hour // DAY_HOURS), [0, 0, 0, 0])
+        for (hour, arm_no, epoch), (inclusions, pulls, part, success, failure) in self.arms.items():
+            sums = days.setdefault((arm_no, epoch, hour // DAY_HOURS), [0, 0, 0, 0, 0])
             sums[0] += inclusions
             sums[1] += pulls
-            sums[2] += success
-            sums[3] += failure
+            sums[2] += part
+            sums[3] += success
+            sums[4] += failure
         return {place: sums for place, sums in days.items() if any(sums)}
 
     def usage_days(self) -> dict[UsageHour, list[int]]:

@@ -412,7 +412,7 @@ class Standing:
         txn.connection.run(_ADD_HOURS, place)
         txn.connection.run(_ADD_DAYS, place)
         rows = txn.connection.rows(
-            "SELECT arm_no, sum(inclusions), sum(pulls), sum(success_micro), sum(failure_micro)"
+            "SELECT arm_no, sum(inclusions), sum(pulls), sum(part_micro), sum(success_micro), sum(failure_micro)"
             " FROM staged_day WHERE learner_id = ? AND epoch = ? GROUP BY arm_no",
             place,
         )

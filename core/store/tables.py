@@ -90,6 +90,11 @@ def _int(name: str, *, default: int | None = None) -> Column[int]:
     return Column(name, BigInteger, nullable=False, server_default=server)
 
 
+def _part() -> Column[int]:
+    """Weight of observations of weight below 1, in millionths: with the whole pulls the exact sum of them."""
+    return _int("part_micro", default=0)
+
+
 def _text(name: str) -> Column[str]:
     return Column(name, Text, nullable=False)
 
@@ -573,14 +578,16 @@ posterior = _clustered(
     _int("failure_micro", default=0),
     _int("pulls", default=0),
     _int("inclusions", default=0),
-    _int("seen", default=0),  # inclusions and pulls of all epochs: 0 hides an arm nobody declared
+    _int("seen", default=0),  # inclusions, pulls and parts of all epochs: 0 hides an arm nobody declared
     _int("epoch", default=0),
     _int("last_at_ms", default=-1),
+    _part(),
     CheckConstraint(
         "base_alpha_micro > 0 AND base_beta_micro > 0 AND success_micro >= 0 AND failure_micro >= 0 "
         "AND pulls >= 0 AND inclusions >= 0 AND seen >= 0",
         name="counts",
     ),
+    CheckConstraint("part_micro >= 0", name="part"),
 )
 
 arm_hour = _clustered(
@@ -593,6 +600,7 @@ arm_hour = _clustered(
     _int("pulls"),
     _int("success_micro"),  # of one hour; may be negative where a later correction took a success away
     _int("failure_micro"),
+    _part(),
 )
 
 arm_day = _clustered(
@@ -605,6 +613,7 @@ arm_day = _clustered(
     _int("pulls"),
     _int("success_micro"),
     _int("failure_micro"),
+    _part(),
 )
 
 
@@ -658,6 +667,7 @@ staged_hour = _clustered(
     _int("pulls"),
     _int("success_micro"),
     _int("failure_micro"),
+    _part(),
 )
 
 staged_day = _clustered(
@@ -670,6 +680,7 @@ staged_day = _clustered(
     _int("pulls"),
     _int("success_micro"),
     _int("failure_micro"),
+    _part(),
 )
 
 staged_usage = _usage("staged_usage", "hour")

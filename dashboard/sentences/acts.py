@@ -59,7 +59,7 @@ def reset(columns: ArmColumns, *, uniform: bool) -> Sentence:
     target = (
         "to Beta(1, 1)" if uniform else "to their own priors" if len(columns) != 1 else "to its own prior"
     )
-    pulls = int(columns.pulls.sum())
+    pulls = columns.n_pulls
     whose = "Its" if len(columns) == 1 else "Their"
     stay = f"{whose} {wording.things(pulls, 'pull')} stay{'s' if pulls == 1 else ''} readable"
     return ("Reset ", Phrase(scope_words(columns)), f" {target}. {stay}, and you can undo it.")

@@ -44,9 +44,15 @@ def arm_facts(one: Judgement, band: Band, seen: ArmPath, *, year_of_ms: int | No
     inclusion = f" Chance of inclusion{':' if one.chance is None else ''} {chance}."
     return (
         f"Mean {wording.mean(one.mean)}, 95% interval {low} to {high} ({METHOD_WORDS[one.interval.method]}), "
-        f"{wording.things(one.pulls, 'pull')} in {wording.things(one.inclusions, 'inclusion')} {since}. "
+        f"{_pulls(one)} in {wording.things(one.inclusions, 'inclusion')} {since}. "
         f"Confidence {wording.band(band)}.{inclusion}"
     )
+
+
+def _pulls(one: Judgement) -> str:
+    """Whole pulls, and their exact sum beside them where observations of weight below 1 make it another."""
+    whole = wording.things(one.pulls, "pull")
+    return whole if one.pulls_exact is None else f"{whole} (exactly {f'{one.pulls_exact:,.6f}'.rstrip('0')})"
 
 
 def marks_line(letters: Sequence[Lettered], n_more: int, *, year_of_ms: int) -> str:

@@ -39,7 +39,7 @@ _ARMS: Final = (
 )
 _USAGE: Final = "SELECT * FROM usage_day WHERE learner_id = 1 ORDER BY day"
 _DAYS: Final = (
-    "SELECT day, sum(pulls), count(DISTINCT CASE WHEN inclusions > 0 THEN arm_no END) FROM arm_day"
+    "SELECT day, sum(pulls), sum(part_micro), count(DISTINCT CASE WHEN inclusions > 0 THEN arm_no END) FROM arm_day"
     " WHERE learner_id = 1 GROUP BY day"
 )
 _TOTALS: Final = "SELECT outcome, sum(n), sum(tokens) FROM usage_day WHERE learner_id = 1 GROUP BY outcome"

@@ -154,6 +154,7 @@ def columns(n_arms: int, *, seed: int = 1, most_pulls: int = 60) -> ArmColumns:
         success_micro=successes * 1_000_000,
         failure_micro=(pulls - successes) * 1_000_000,
         pulls=pulls,
+        part_micro=nothing,
         inclusions=pulls,
         token_cost=rng.integers(50, 400, n_arms),
         epoch=nothing,

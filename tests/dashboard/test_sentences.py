@@ -9,9 +9,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from core.flows.queries import Inclusion, Unread, UnreadArm
+from core.columns import ArmDays
+from core.flows.queries import ArmPath, Inclusion, Unread, UnreadArm
 from core.statistics.inclusion import Chance
 from core.statistics.needed import UNREACHABLE
+from core.statistics.path import path
 from core.statistics.savings import Savings, savings
 from dashboard import sentences
 from dashboard.sentences import Phrase, Sentence
@@ -21,6 +23,24 @@ from tests.usage import Counted, group, sessions_of, usage_of
 
 def _said(parts: Sentence) -> str:
     return "".join(part.text if isinstance(part, Phrase) else part for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("exact", "words"), [(None, ", 1,356 pulls in "), (1356.25, ", 1,356 pulls (exactly 1,356.25) in ")]
+)
+def test_an_arms_pulls_stand_beside_their_exact_sum_where_that_is_not_whole(
+    exact: float | None, words: str
+) -> None:
+    no_days = np.array([], dtype=np.int64)
+    empty = path(
+        ArmDays(**dict.fromkeys(ArmDays.__dataclass_fields__, no_days)),
+        boundaries=(),
+        first_day=1,
+        last_day=0,
+    )
+    one = msgspec.structs.replace(JUDGED, pulls_exact=exact)
+    seen = ArmPath(path=empty, marks=(), since_ms=None, epoch_no=1)
+    assert words in sentences.arm_facts(one, "very_high", seen, year_of_ms=None)
 
 
 def _saved(baseline: Sequence[int], selected: Sequence[int]) -> Savings:

@@ -144,6 +144,7 @@ def test_posteriors(filled: Shell) -> None:
         "mean",
         "variance",
         "pulls",
+        "pulls_exact",
         "inclusions",
         "confidence",
         "interval",

@@ -138,11 +138,7 @@ class History:
             self._mark(act, undone=False)
 
     def check(self) -> None:
-        expected = {
-            arm: (float(alpha), float(beta), pulls, inclusions)
-            for arm, (alpha, beta, pulls, inclusions) in self.model.posteriors().items()
-        }
-        assert said(self.context) == expected
+        assert said(self.context) == folded(self.model)
         assert described(self.context) == self.model.descriptions()
         verification = queries.verify(self.context)
         assert verification.clean, verification.found
@@ -209,8 +205,30 @@ def time_of(uid: str) -> int | None:
     return None if number % 4 == 0 else START_MS + number * 5_000_000
 
 
-def said(context: Context) -> dict[str, tuple[float, float, int, int]]:
-    return {one.arm: (one.alpha, one.beta, one.pulls, one.inclusions) for one in queries.posteriors(context)}
+Believed = dict[str, tuple[float, float, int, float, int]]
+"""Of each arm: alpha, beta, whole pulls, the exact sum of them, and inclusions."""
+
+
+def said(context: Context) -> Believed:
+    """What a learner believes."""
+    return {
+        one.arm: (
+            one.alpha,
+            one.beta,
+            one.pulls,
+            one.pulls if one.pulls_exact is None else one.pulls_exact,
+            one.inclusions,
+        )
+        for one in queries.posteriors(context)
+    }
+
+
+def folded(model: Model) -> Believed:
+    """The same of the model."""
+    return {
+        arm: (float(alpha), float(beta), int(pulls), float(pulls), inclusions)
+        for arm, (alpha, beta, pulls, inclusions) in model.posteriors().items()
+    }
 
 
 def described(context: Context) -> dict[str, tuple[int | None, str | None]]:

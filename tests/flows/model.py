@@ -30,12 +30,15 @@ class Telling:
 
 @dataclass
 class Reward:
+    """What somebody gave: ``reward`` of ``weight``, which only an import tells to be below 1."""
+
     arm: str
     run: str | None
     reward: Fraction
     correct: bool
     revision: int
     undone: bool = False
+    weight: Fraction = Fraction(1)
 
 
 @dataclass
@@ -101,8 +104,8 @@ class Model:
             default=0,
         )
 
-    def posteriors(self) -> dict[str, tuple[Fraction, Fraction, int, int]]:
-        """alpha, beta, pulls and inclusions of every arm that something stands for."""
+    def posteriors(self) -> dict[str, tuple[Fraction, Fraction, Fraction, int]]:
+        """alpha, beta, the exact sum of pulls, and inclusions of every arm that something stands for."""
         arms = {arm for uid in self.tellings for arm in self._included(uid)}
         arms |= {reward.arm for reward in self.rewards if self._counts(reward)}
         arms |= {said.arm for said in self._standing_sayings() if said.named}
@@ -119,10 +122,10 @@ class Model:
             return True
         return reward.arm in self._included(reward.run)
 
-    def _posterior(self, arm: str) -> tuple[Fraction, Fraction, int, int]:
+    def _posterior(self, arm: str) -> tuple[Fraction, Fraction, Fraction, int]:
         now = self.epoch(arm, 10**9)
         alpha, beta = self._base(now)
-        pulls = inclusions = 0
+        pulls, inclusions = Fraction(0), 0
         for uid in self.tellings:
             standing = self.standing(uid)
             if standing is None or arm not in standing[0].included or self.epoch(arm, standing[1]) != now:
@@ -135,7 +138,8 @@ class Model:
             if reward.arm == arm and not reward.correct and self._counts(reward):
                 since = reward.revision if reward.run is None else self._since(reward.run)
                 if self.epoch(arm, since) == now:
-                    alpha, beta, pulls = alpha + reward.reward, beta + 1 - reward.reward, pulls + 1
+                    alpha, beta = alpha + reward.reward, beta + reward.weight - reward.reward
+                    pulls += reward.weight
         return alpha, beta, pulls, inclusions
 
     def _since(self, uid: str) -> int:

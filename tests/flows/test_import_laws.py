@@ -35,6 +35,7 @@ from core.records.run import Inventory, Unit
 from tests.flows.history import described
 from tests.flows.world import START_MS, context_at, run_of
 from tests.formats.builders import Session, lines, reply, text, tool, trajectory, use, user
+from tests.store.worlds import part_line
 
 A = "tool:other:a"
 GONE = {"run": "gone"}
@@ -159,6 +160,10 @@ def synthetic() -> Iterator[Growing]:
             "undone": True,
         },
         {"kind": "reset", "id": "x6", "arms": ["skill:b:main"], "undone": True},
+        part_line("x7", "tool:other:a", 700_000),
+        part_line("x8", "tool:other:a", 400_000, run="r1"),
+        part_line("x9", "skill:c:main", 1, undone=True),
+        part_line("x10", "skill:c:main", 250_000),
     ]
     told = [ledger[0], *ours[:3], ledger[1], ours[3], ledger[2], ledger[3], ours[4], *ledger[4:]]
     yield Growing("armscope", tuple(lines(told[:n]) for n in range(1, len(told) + 1)))

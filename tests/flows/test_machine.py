@@ -7,6 +7,7 @@ clean. Unlike the random histories it shrinks what fails to a few steps that can
 from __future__ import annotations
 
 from copy import deepcopy
+from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -37,15 +38,17 @@ from core.flows.undo import redo, undo
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 from core.records.reset import Target
 from core.records.reward import RewardAnswer
-from tests.flows.history import ARMS, described, line_of, made_of, said, sayings_of, told_as, told_by
+from tests.flows.history import ARMS, described, folded, line_of, made_of, said, sayings_of, told_as, told_by
 from tests.flows.model import Model, Reset, Reward, Saying, Telling, Undos, in_millionths
 from tests.flows.world import context_at, memory_folder
+from tests.store.worlds import THIRDS, lines_file, part_line
 
 UIDS = st.sampled_from([f"run-{number}" for number in range(5)])
 RANKS = st.integers(0, 3)
 KEYS = st.none() | st.sampled_from(["k1", "k2", "k3"])
 VALUES = st.none() | st.sampled_from([0.0, 1.0, 0.5, 0.0000005, 0.0000015]) | st.floats(0, 1)
 OUTCOMES: st.SearchStrategy[RewardOutcome | None] = st.none() | st.sampled_from(sorted(OUTCOME_REWARDS))
+WEIGHTS = (*THIRDS, 1, 500_000, 999_999)
 TARGETS: st.SearchStrategy[Target] = st.sampled_from(["uniform", "prior"])
 
 Words = tuple[str, int | None, str | None]
@@ -140,7 +143,13 @@ class Machine(RuleBasedStateMachine):
         if queries.revision(self.context).revision == revision:
             assert act == (latest if goes_on else None), "what changes nothing makes no act"
             told_more = deepcopy(self.model)
-            tell(told_more, told, named, import_no=len(self.imports) + 1, revision=revision + 1)
+            tell(
+                told_more,
+                told,
+                named,
+                import_no=1 + max(self.imports.values(), default=0),
+                revision=revision + 1,
+            )
             assert told_more.posteriors() == self.model.posteriors()
             assert told_more.descriptions() == self.model.descriptions()
             return multiple()
@@ -177,6 +186,22 @@ class Machine(RuleBasedStateMachine):
     def reward_anything(self, arm: str, run: str, correct: bool) -> Made:
         """An arm and a run that may not be there, or have nothing to do with each other."""
         return self._reward(arm, 1.0, None, run, None, correct=correct)
+
+    @rule(target=acts, data=st.data(), value=VALUES, weight=st.sampled_from(WEIGHTS))
+    def be_told_a_part(self, data: st.DataObject, value: float | None, weight: int) -> Made:
+        """An observation of weight below 1, of a run or of none; it lists an arm that nobody knew."""
+        arm, run = data.draw(st.sampled_from([*((arm, None) for arm in ARMS), *self._said()]))
+        self.n_files += 1
+        reward = 1.0 if value is None else value
+        line = part_line(f"part {self.n_files}", arm, weight, run=run, reward=reward)
+        act = import_files(self.context, [lines_file(self.place / f"{self.n_files}.jsonl", line)]).id
+        assert act is not None
+        success = Fraction(round(Fraction(repr(reward)) * weight), 1_000_000)
+        revision = queries.revision(self.context).revision
+        told = Reward(arm, run, success, correct=False, revision=revision, weight=Fraction(weight, 1_000_000))
+        self.rewards[act] = told
+        self.model.rewards.append(told)
+        return act
 
     def _said(self) -> list[tuple[str, str]]:
         standing = {uid: self.model.standing(uid) for uid in self.model.tellings}
@@ -258,7 +283,7 @@ class Machine(RuleBasedStateMachine):
                 reset(self.context, target=to)
             return multiple()
         known = {arm for told in self.model.tellings.values() for one in told for arm in one.included}
-        known |= {said.arm for said in self.model.sayings}
+        known |= {said.arm for said in self.model.sayings} | {given.arm for given in self.model.rewards}
         return self._was_reset(reset(self.context, target=to).id, known, to)
 
     def _was_reset(self, act: str, arms: set[str], to: Target) -> str:
@@ -308,10 +333,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def every_posterior_is_what_the_rules_say(self) -> None:
-        assert said(self.context) == {
-            arm: (float(alpha), float(beta), pulls, inclusions)
-            for arm, (alpha, beta, pulls, inclusions) in self.model.posteriors().items()
-        }
+        assert said(self.context) == folded(self.model)
 
     @invariant()
     def every_arm_is_described_as_those_say_who_stand(self) -> None:

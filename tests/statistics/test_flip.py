@@ -33,6 +33,7 @@ def columns(alphas: list[int], pulls: list[int], costs: list[int]) -> ArmColumns
         success_micro=nothing,
         failure_micro=nothing,
         pulls=np.array(pulls, dtype=np.int64),
+        part_micro=nothing,
         inclusions=nothing,
         token_cost=np.array(costs, dtype=np.int64),
         epoch=nothing,

@@ -79,7 +79,11 @@ def test_days_without_runs_are_zero_and_unknown_is_not() -> None:
         Counted(hour=HOUR + 71, run_class="baseline", tokens=None),
         Counted(hour=UNKNOWN),
     ]
-    counts = DayCounts(day=np.array([DAY - 1, DAY + 2]), pulls=np.array([9, 4]), arms_in_use=np.array([3, 2]))
+    counts = DayCounts(
+        day=np.array([DAY - 1, DAY + 2]),
+        pulls_micro=np.array([9_000_000, 4_333_333]),
+        arms_in_use=np.array([3, 2]),
+    )
     page = seen(runs, pulls=counts)
     assert page.n_runs == 3
     assert page.series.day.tolist() == [DAY, DAY + 1, DAY + 2]
@@ -88,12 +92,13 @@ def test_days_without_runs_are_zero_and_unknown_is_not() -> None:
     assert page.series.baseline_runs.tolist() == [0, 0, 1]
     assert page.series.tokens_per_selected_run[0] == 1_000
     assert np.isnan(page.series.tokens_per_selected_run[1:]).all()
-    assert page.series.pulls is not None
-    assert page.series.pulls.tolist() == [0, 0, 4]
+    assert page.series.pulls_micro is not None
+    assert page.series.pulls_micro.tolist() == [0, 0, 4_333_333]
+    assert figure(page, "pulls").last_week == 4
     assert page.series.arms_in_use is not None
     assert page.series.arms_in_use.tolist() == [0, 0, 2]
     assert figure(page, "arms_in_use").last_week == 2
-    assert seen(runs).series.pulls is None
+    assert seen(runs).series.pulls_micro is None
 
 
 def test_weeks_are_compared_only_when_there_are_two() -> None:

@@ -31,6 +31,7 @@ def path_of(
             day=day,
             inclusions=2 * (good + bad),
             pulls=good + bad,
+            part_micro=0 * good,
             success_micro=good * MICRO,
             failure_micro=bad * MICRO,
         ),

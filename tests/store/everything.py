@@ -47,7 +47,14 @@ from tests.flows.test_authorisation import FLOWS
 from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
 from tests.formats.test_qortex_db import database as qortex
 from tests.formats.test_qortex_db import state
-from tests.store.worlds import choose_in_sessions, lines_file, lively_context, run_line, tell_twice
+from tests.store.worlds import (
+    choose_in_sessions,
+    lines_file,
+    lively_context,
+    run_line,
+    tell_parts,
+    tell_twice,
+)
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -57,6 +64,7 @@ def ask_everything(folder: Path) -> None:
     """What is done, told, told in parts, read and looked after."""
     context = lively_context(folder)
     tell_twice(context, folder)
+    tell_parts(context, folder)
     choose_in_sessions(context)
     do(context, folder)
     tell(context, folder)

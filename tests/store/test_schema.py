@@ -160,10 +160,28 @@ def test_an_old_database_is_upgraded_and_used(old: Path, tmp_path: Path) -> None
     elsewhere = {"sighting", "description", "provenance", "staged_claim"}
     anew = {"alembic_version", "usage_hour", "usage_day"}  # folded anew; verified below
     for name in before.keys() - anew - elsewhere:
-        both = zip(before[name], after[name], strict=True)
+        # That of 0007 holds observations of weight below 1, each of which was a pull.
+        recounted = {"pulls", "seen"} if old.name == "0007.db.gz" else set()
+        was = [{column: row[column] for column in row.keys() - recounted} for row in before[name]]
+        both = zip(was, after[name], strict=True)
         kept = [{column: later[column] for column in earlier} for earlier, later in both]
-        assert kept == before[name], f"what is remembered stays as it is ({name})"
+        assert kept == was, f"what is remembered stays as it is ({name})"
     _use(context_at(path), tmp_path)
+
+
+def test_observations_of_weight_below_one_are_no_pull_each_any_more(tmp_path: Path) -> None:
+    """Three thirds that were three pulls of b are one; two of c, of less than one together, are none."""
+    path = tmp_path / "old.db"
+    path.write_bytes(gzip.decompress((Path(__file__).parent / "schemas" / "0007.db.gz").read_bytes()))
+    before = {row["arm_no"]: row for row in _dump(path)["posterior"]}
+    maintenance.upgrade(path)
+    after = {row["arm_no"]: row for row in _dump(path)["posterior"]}
+    assert [(before[arm_no]["pulls"], after[arm_no]["pulls"]) for arm_no in (2, 3)] == [(6, 3), (2, 0)]
+    assert [after[arm_no]["part_micro"] for arm_no in (2, 3)] == [1_000_000, 700_001]
+    context = context_at(path)
+    found = {one.arm[-1]: (one.pulls, one.pulls_exact) for one in queries.posteriors(context)}
+    assert (found["b"], found["c"]) == ((4, None), (0, 0.700001))
+    assert queries.verify(context).clean
 
 
 def _said(dump: Mapping[str, Sequence[Mapping[str, object]]]) -> set[tuple[object, ...]]:

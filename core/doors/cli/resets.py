@@ -59,6 +59,6 @@ def _confirm(context: Context, arms: Sequence[str], types: tuple[ArmType, ...], 
     preview = queries.preview_reset(context, arms=arms, types=types, target=target)
     say(
         f"Reset {len(preview.columns):,} arms ({preview.scope}) to {preview.target}. "
-        f"Their {int(preview.columns.pulls.sum()):,} pulls stay readable, and you can undo it."
+        f"Their {preview.columns.n_pulls:,} pulls stay readable, and you can undo it."
     )
     typer.confirm("Go on?", abort=True)

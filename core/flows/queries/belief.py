@@ -57,6 +57,7 @@ def _posterior(columns: ArmColumns, summary: Summary, place: int) -> Posterior:
         mean=at(summary.mean),
         variance=at(summary.variance),
         pulls=int(columns.pulls[place]),
+        pulls_exact=columns.exact_pulls(place),
         inclusions=int(columns.inclusions[place]),
         confidence=BANDS[summary.band[place]],
         interval=Interval(lower=at(summary.lower), upper=at(summary.upper), prob=summary.prob),

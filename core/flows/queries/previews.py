@@ -201,5 +201,6 @@ def _after_reset(columns: ArmColumns, wanted: Bools, target: Target) -> ArmColum
         success_micro=np.where(wanted, nothing, columns.success_micro),
         failure_micro=np.where(wanted, nothing, columns.failure_micro),
         pulls=np.where(wanted, nothing, columns.pulls),
+        part_micro=np.where(wanted, nothing, columns.part_micro),
         inclusions=np.where(wanted, nothing, columns.inclusions),
     )

@@ -86,7 +86,7 @@ def status(context: Context) -> Status:
         skipped=totals.skipped,
         empty=totals.empty,
         arms=len(columns),
-        pulls=int(columns.pulls.sum()),
+        pulls=columns.n_pulls,
         need_a_look=need_a_look,
         tokens=totals.tokens,
         baseline=_baseline(saved),

@@ -61,7 +61,7 @@ def preview_undo(context: Context, act_id: str, *, again: bool = False) -> UndoP
         again=again,
         n_runs=(before.n_runs, after.n_runs),
         n_arms=(len(before.columns), len(after.columns)),
-        n_pulls=(int(before.columns.pulls.sum()), int(after.columns.pulls.sum())),
+        n_pulls=(before.columns.n_pulls, after.columns.n_pulls),
         settings=tuple(
             name
             for name in LearnerSettings.__struct_fields__
@@ -83,7 +83,7 @@ def _state(txn: Transaction) -> _State:
 
 
 def _moved(before: ArmColumns, after: ArmColumns) -> list[MovedArm]:
-    """Arms whose pulls or mean differ, those with the most pulls gained or lost first."""
+    """Arms whose pulls, a part of one included, or mean differ, those with the most pulls gained or lost first."""
     known, later = _states(before), _states(after)
     nothing = (None, None)
     found = [
@@ -98,6 +98,7 @@ def _moved(before: ArmColumns, after: ArmColumns) -> list[MovedArm]:
     return sorted(found, key=lambda arm: -abs((arm.pulls[1] or 0) - (arm.pulls[0] or 0)))
 
 
-def _states(columns: ArmColumns) -> dict[str, tuple[int, float]]:
+def _states(columns: ArmColumns) -> dict[str, tuple[int, float, int]]:
     means = np.asarray(columns.alpha / (columns.alpha + columns.beta), dtype=np.float64)
-    return dict(zip(columns.keys, zip(columns.pulls.tolist(), means.tolist(), strict=True), strict=True))
+    numbers = zip(columns.pulls.tolist(), means.tolist(), columns.part_micro.tolist(), strict=True)
+    return dict(zip(columns.keys, numbers, strict=True))

@@ -51,7 +51,7 @@ def unread(context: Context) -> Unread:
     """Observations that no posterior reads."""
     with context.reading() as snapshot:
         rewards = reads.rewards_read(snapshot)
-        present = {row.arm: row.pulls for row in rewards if row.reader == "present"}
+        present = {row.arm: row.pulls_micro for row in rewards if row.reader == "present"}
         held = reads.pulls_held(snapshot, present)
     counts = dict.fromkeys(("present", "earlier", "replaced"), 0)
     arms: list[UnreadArm] = []

@@ -45,9 +45,9 @@ def shifts(columns: ArmColumns, found: Splits, sessions: ArmSessions) -> tuple[S
     ...     return np.array(values, dtype=np.int64)
     >>> arm = ArmColumns(keys=("tool:fs:Read",), types=("tool",), prior_alpha_micro=ints(3_000_000),
     ...     prior_beta_micro=ints(1_000_000), base_alpha_micro=ints(3_000_000), base_beta_micro=ints(1_000_000),
-    ...     success_micro=ints(80_000_000), failure_micro=ints(50_000_000), pulls=ints(130),
+    ...     success_micro=ints(80_000_000), failure_micro=ints(50_000_000), pulls=ints(130), part_micro=ints(0),
     ...     inclusions=ints(130), token_cost=ints(300), epoch=ints(0), last_at_ms=ints(0))
-    >>> sums = RecentDays(place=ints(0), day=ints(20_000), pulls=ints(30), success_micro=ints(0),
+    >>> sums = RecentDays(place=ints(0), day=ints(20_000), pulls=ints(30), part_micro=ints(0), success_micro=ints(0),
     ...     failure_micro=ints(30_000_000))
     >>> one_run_each = ArmSessions(place=np.zeros(130, dtype=np.int64),
     ...     day=np.repeat(ints(19_990, 20_000), [100, 30]), since_day=None,

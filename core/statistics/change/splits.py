@@ -115,11 +115,11 @@ def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
         np.add.at(undated, sums.place[~dated], amount[~dated])
         return np.asarray((total - undated)[place][:, None] - after, dtype=np.int64)
 
-    good, bad, pulls = since(sums.success_micro), since(sums.failure_micro), since(sums.pulls)
+    good, bad, pulls_micro = since(sums.success_micro), since(sums.failure_micro), since(sums.pulls_micro)
     success_before = before(columns.success_micro, sums.success_micro, good)
     failure_before = before(columns.failure_micro, sums.failure_micro, bad)
     observed = np.zeros((len(place), WINDOW_DAYS), dtype=np.bool_)
-    observed[row, column] = sums.pulls[recent] > 0
+    observed[row, column] = sums.pulls_micro[recent] > 0
     n_after, n_before = (good + bad) / MICRO, (success_before + failure_before) / MICRO
     good_after = np.clip(good / MICRO, 0, np.maximum(n_after, 0))
     good_before = np.clip(success_before / MICRO, 0, np.maximum(n_before, 0))
@@ -136,8 +136,8 @@ def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
         good_after=good_after,
         n_before=n_before,
         good_before=good_before,
-        pulls_after=pulls,
-        pulls_before=before(columns.pulls, sums.pulls, pulls),
+        pulls_after=pulls_micro // MICRO,
+        pulls_before=before(columns.pulls_micro, sums.pulls_micro, pulls_micro) // MICRO,
         tested=tested,
         ratio=ratio,
         prob=prob,

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, Ints, UsageColumns
+from core.records.arm import MICRO
 from core.records.times import DAY_HOURS
 from core.statistics.overview.series import DaySeries
 from core.statistics.savings import Savings, saved_percent_of
@@ -90,9 +91,9 @@ def key_figures(
         ),
         KeyFigure(
             name="pulls",
-            value=float(columns.pulls.sum()),
-            last_week=_sum_in(series.day, series.pulls, last),
-            week_before=_sum_in(series.day, series.pulls, before),
+            value=float(columns.n_pulls),
+            last_week=_whole(_sum_in(series.day, series.pulls_micro, last)),
+            week_before=_whole(_sum_in(series.day, series.pulls_micro, before)),
         ),
         *(
             _of_choosing(usage, saved, (last, before))
@@ -142,6 +143,11 @@ def _sum_in(day: Ints, amount: Ints | None, week: Week | None) -> float | None:
     if week is None or amount is None:
         return None
     return float(amount[(day >= week[0]) & (day <= week[1])].sum())
+
+
+def _whole(pulls_micro: float | None) -> float | None:
+    """Whole pulls of a sum in millionths."""
+    return None if pulls_micro is None else pulls_micro // MICRO
 
 
 def _mean_in(day: Ints, amount: Ints | None, week: Week | None) -> float | None:

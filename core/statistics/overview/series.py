@@ -17,7 +17,8 @@ class DaySeries:
 
     Counts are of that day and 0 where nothing happened; ``tokens_per_selected_run`` and ``tokens_per_run`` (of any
     class) are that day's means over completed runs with known usage (NaN where none); ``saved_percent`` is
-    cumulative (NaN where none). ``pulls`` and ``arms_in_use`` are None where the daily counts were not supplied.
+    cumulative (NaN where none). ``pulls_micro``, in millionths, and ``arms_in_use`` are None where the daily counts
+    were not supplied.
     """
 
     day: Ints
@@ -27,7 +28,7 @@ class DaySeries:
     tokens_per_selected_run: Floats
     tokens_per_run: Floats
     saved_percent: Floats
-    pulls: Ints | None
+    pulls_micro: Ints | None
     arms_in_use: Ints | None
 
 
@@ -72,7 +73,9 @@ def day_series(usage: UsageColumns, saved: SavingsOverTime, counts_by_day: DayCo
         tokens_per_selected_run=mean_tokens(selected),
         tokens_per_run=mean_tokens(np.ones(len(days), dtype=np.bool_)),
         saved_percent=_latest(day, saved.day, saved.saved_percent),
-        pulls=None if counts_by_day is None else _spread(day, counts_by_day.day, counts_by_day.pulls),
+        pulls_micro=None
+        if counts_by_day is None
+        else _spread(day, counts_by_day.day, counts_by_day.pulls_micro),
         arms_in_use=None
         if counts_by_day is None
         else _spread(day, counts_by_day.day, counts_by_day.arms_in_use),

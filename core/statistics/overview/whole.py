@@ -93,7 +93,7 @@ def overview(
     return Overview(
         n_runs=int(usage.n.sum()),
         n_arms=len(columns),
-        n_pulls=int(columns.pulls.sum()),
+        n_pulls=columns.n_pulls,
         tokens_per_selected_run=saved.overall.selected.mean_tokens,
         savings=saved.overall,
         figures=key_figures(columns, usage, saved, by_day, calls_per_run=calls_per_run),

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, ArmDays, Ints
-from core.records.arm import ARM_TYPES, ArmType
+from core.records.arm import ARM_TYPES, MICRO, ArmType
 from core.records.times import HOUR_MS
 from core.store.engine import Row
 from core.store.reads.arrays import ints
@@ -18,8 +18,8 @@ from core.store.transaction import Facts, Snapshot, base_of
 
 _ARMS: Final = (
     "SELECT a.key, a.type, a.prior_alpha_micro, a.prior_beta_micro, coalesce(a.token_cost, -1), p.base_alpha_micro,"
-    " p.base_beta_micro, p.success_micro, p.failure_micro, p.pulls, p.inclusions, p.epoch, p.last_at_ms"
-    " FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+    " p.base_beta_micro, p.success_micro, p.failure_micro, p.pulls, p.part_micro, p.inclusions, p.epoch,"
+    " p.last_at_ms FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
     f" WHERE a.learner_id = ? AND {LISTED}{{of_type}} ORDER BY a.key"
 )
 
@@ -49,27 +49,31 @@ def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmT
         if (types and of not in types) or not (declared or seen):
             continue
         base = base_of(snapshot.settings, key, alpha, beta, targets.get(epoch))
-        inclusions, pulls, success, failure, last_hour = hours.get((arm_no, epoch), (0, 0, 0, 0, UNKNOWN))
+        inclusions, pulls, part, success, failure, last_hour = hours.get(
+            (arm_no, epoch), (0, 0, 0, 0, 0, UNKNOWN)
+        )
         last = UNKNOWN if last_hour is None or last_hour < 0 else (last_hour + 1) * HOUR_MS - 1
-        amounts = (base.alpha_micro, base.beta_micro, success, failure, pulls, inclusions, epoch, last)
+        amounts = (base.alpha_micro, base.beta_micro, success, failure, pulls, part, inclusions, epoch, last)
         rows.append((key, of, alpha, beta, cost, *amounts))
-    return _columns(snapshot, list(zip(*rows, strict=True)) or [()] * 13)
+    return _columns(snapshot, list(zip(*rows, strict=True)) or [()] * 14)
 
 
 def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
     """One arm, by number or id, day by day in every epoch; nothing for an arm that nobody knows."""
     arm_no = arm_number(snapshot, arm) if isinstance(arm, str) else arm
     rows = snapshot.connection.rows(
-        "SELECT epoch, day, inclusions, pulls, success_micro, failure_micro FROM arm_day"
+        "SELECT epoch, day, inclusions, pulls, part_micro, success_micro, failure_micro FROM arm_day"
         " WHERE learner_id = ? AND arm_no = ? ORDER BY epoch, day",
         [snapshot.learner_id, arm_no],
     )
-    epoch, day, inclusions, pulls, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 6)
+    columns = zip(*rows, strict=True) if rows else [()] * 7
+    epoch, day, inclusions, pulls, part, success, failure = map(ints, columns)
     return ArmDays(
         epoch=epoch,
         day=day,
         inclusions=inclusions,
         pulls=pulls,
+        part_micro=part,
         success_micro=success,
         failure_micro=failure,
     )
@@ -96,8 +100,8 @@ def arm_counts(snapshot: Snapshot) -> dict[ArmType, int]:
 
 def _sums_until(snapshot: Snapshot, until_ms: int) -> list[Row]:
     return snapshot.connection.rows(
-        "SELECT arm_no, epoch, sum(inclusions), sum(pulls), sum(success_micro), sum(failure_micro),"
-        " max(CASE WHEN pulls > 0 THEN hour END) FROM arm_hour"
+        "SELECT arm_no, epoch, sum(inclusions), sum(pulls), sum(part_micro), sum(success_micro),"
+        " sum(failure_micro), max(CASE WHEN pulls + part_micro > 0 THEN hour END) FROM arm_hour"
         " WHERE learner_id = ? AND hour < ? GROUP BY arm_no, epoch",
         [snapshot.learner_id, until_ms // HOUR_MS],
     )
@@ -119,7 +123,7 @@ def _boundaries_until(snapshot: Snapshot, until_ms: int) -> tuple[dict[int, int]
 def _columns(facts: Facts, columns: Sequence[Sequence[Any]]) -> ArmColumns:
     """Columns in the order of ``_ARMS``."""
     keys, types, own_alpha, own_beta, *numbers = columns
-    cost, base_alpha, base_beta, success, failure, pulls, inclusions, epoch, last = map(ints, numbers)
+    cost, base_alpha, base_beta, success, failure, pulls, part, inclusions, epoch, last = map(ints, numbers)
     priors = {of: facts.settings.priors.of(of) for of in set(types)}
     return ArmColumns(
         keys=tuple(keys),
@@ -134,7 +138,8 @@ def _columns(facts: Facts, columns: Sequence[Sequence[Any]]) -> ArmColumns:
         base_beta_micro=base_beta,
         success_micro=success,
         failure_micro=failure,
-        pulls=pulls,
+        pulls=pulls + part // MICRO,
+        part_micro=part % MICRO,
         inclusions=inclusions,
         token_cost=cost,
         epoch=epoch,
@@ -164,8 +169,9 @@ def near_keys(facts: Facts, key: str, limit: int = 3) -> list[str]:
 def arm_row(facts: Facts, arm_no: int) -> tuple[int, int, int] | None:
     """Alpha and beta in millionths, prior included, and pulls of a listed arm; None where it is hidden."""
     row = facts.connection.row(
-        "SELECT p.base_alpha_micro + p.success_micro, p.base_beta_micro + p.failure_micro, p.pulls"
-        " FROM posterior p JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no"
+        "SELECT p.base_alpha_micro + p.success_micro, p.base_beta_micro + p.failure_micro,"
+        f" p.pulls + p.part_micro / {MICRO} FROM posterior p"
+        " JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no"
         f" WHERE p.learner_id = ? AND p.arm_no = ? AND {LISTED}",
         [facts.learner_id, arm_no],
     )

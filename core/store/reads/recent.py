@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, ArmHours, Ints, RecentDays
+from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine import Row
 from core.store.reads.arms import places_by_number
@@ -15,13 +16,14 @@ from core.store.reads.arrays import ints
 from core.store.transaction import Snapshot
 
 _DAYS: Final = (  # arms first: the days of each are one seek
-    "SELECT d.arm_no, d.epoch, d.day, d.pulls, d.success_micro, d.failure_micro"
+    "SELECT d.arm_no, d.epoch, d.day, d.pulls, d.part_micro, d.success_micro, d.failure_micro"
     " FROM posterior p CROSS JOIN arm_day d WHERE d.learner_id = p.learner_id AND d.arm_no = p.arm_no"
-    " AND d.epoch = p.epoch AND d.{days} AND p.learner_id = ? AND p.pulls >= ?"
+    " AND d.epoch = p.epoch AND d.{days} AND p.learner_id = ?"
+    f" AND p.pulls + p.part_micro / {MICRO} >= ?"
 )
 _UNTIL: Final = (
-    "SELECT arm_no, epoch, hour / ?, sum(pulls), sum(success_micro), sum(failure_micro) FROM arm_hour"
-    " WHERE learner_id = ? AND {hours} GROUP BY 1, 2, 3"
+    "SELECT arm_no, epoch, hour / ?, sum(pulls), sum(part_micro), sum(success_micro), sum(failure_micro)"
+    " FROM arm_hour WHERE learner_id = ? AND {hours} GROUP BY 1, 2, 3"
 )
 
 
@@ -47,9 +49,14 @@ def recent_days(
     place = at[arm_no] if len(arm_no) else arm_no
     wanted = place != UNKNOWN
     wanted[wanted] = columns.epoch[place[wanted]] == epoch[wanted]
-    pulls, success, failure = (amount[wanted] for amount in amounts)
+    pulls, part, success, failure = (amount[wanted] for amount in amounts)
     return RecentDays(
-        place=place[wanted], day=day[wanted], pulls=pulls, success_micro=success, failure_micro=failure
+        place=place[wanted],
+        day=day[wanted],
+        pulls=pulls,
+        part_micro=part,
+        success_micro=success,
+        failure_micro=failure,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
+from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED
 from core.store.engine.words import BY_RUN
 from core.store.tables import LISTED
@@ -17,12 +18,12 @@ observation it corrects isn't there.
 
 
 class RewardsRead(NamedTuple):
-    """Standing rewards of one arm that are read in one way, and the pulls they bring."""
+    """Standing rewards of one arm that are read in one way, and the pulls they bring, in millionths."""
 
     arm: str
     reader: Reader
     n: int
-    pulls: int
+    pulls_micro: int
 
 
 class PullsHeld(NamedTuple):
@@ -31,7 +32,7 @@ class PullsHeld(NamedTuple):
     listed: int
     hidden: int
     short: tuple[tuple[str, int], ...]
-    """Arms whose present rewards alone bring more pulls than their posterior holds, and how many more."""
+    """Arms whose present rewards alone bring more pulls than their posterior holds, and how many more, rounded up."""
 
 
 REWARDS_READ: Final = (
@@ -44,7 +45,8 @@ REWARDS_READ: Final = (
     " AND c.undone = 0 AND c.standing = 1 AND c.observation_no > b.observation_no) THEN 'replaced'\n"
     f" WHEN b.kind = 'correction' AND coalesce(o.flags, 0) & {OBSERVED} = 0 THEN 'no_observation'\n"
     " WHEN coalesce(r.revision, b.revision) > p.epoch THEN 'present' ELSE 'earlier' END AS reader,\n"
-    " count(*), sum(b.pulls)\n"
+    f" count(*), sum(CASE WHEN b.pulls > 0 OR b.kind = 'carried' THEN b.pulls * {MICRO}"
+    " ELSE b.success_micro + b.failure_micro END)\n"
     "FROM observation b\n"
     "LEFT JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no\n"
     "LEFT JOIN posterior p ON p.learner_id = b.learner_id AND p.arm_no = b.arm_no\n"
@@ -56,7 +58,7 @@ REWARDS_READ: Final = (
 """An epoch is the revision of the reset that began it, so a fact of a later revision is in the present one."""
 
 _PULLS: Final = (
-    f"SELECT {LISTED}, sum(p.pulls) FROM posterior p"
+    f"SELECT {LISTED}, sum(p.pulls) + sum(p.part_micro) / {MICRO} FROM posterior p"
     " JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no WHERE p.learner_id = ? GROUP BY 1"
 )
 
@@ -66,14 +68,16 @@ def rewards_read(snapshot: Snapshot) -> tuple[RewardsRead, ...]:
     return tuple(RewardsRead(*row) for row in snapshot.connection.rows(REWARDS_READ, [snapshot.learner_id]))
 
 
-def pulls_held(snapshot: Snapshot, present: dict[str, int]) -> PullsHeld:
+def pulls_held(snapshot: Snapshot, present_micro: dict[str, int]) -> PullsHeld:
     """Pulls in the posteriors, beside the pulls that each arm's present rewards alone bring."""
-    held = {bool(listed): pulls for listed, pulls in snapshot.connection.rows(_PULLS, [snapshot.learner_id])}
+    whole = {bool(listed): pulls for listed, pulls in snapshot.connection.rows(_PULLS, [snapshot.learner_id])}
     rows = snapshot.connection.rows_in(
-        "SELECT a.key, p.pulls FROM arm a JOIN posterior p ON p.learner_id = a.learner_id"
+        f"SELECT a.key, p.pulls * {MICRO} + p.part_micro FROM arm a JOIN posterior p ON p.learner_id = a.learner_id"
         " AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND a.key IN ({})",
         [snapshot.learner_id],
-        sorted(present),
+        sorted(present_micro),
     )
-    short = [(key, present[key] - pulls) for key, pulls in rows if present[key] > pulls]
-    return PullsHeld(listed=held.get(True, 0), hidden=held.get(False, 0), short=tuple(sorted(short)))
+    short = [
+        (key, -((held - present_micro[key]) // MICRO)) for key, held in rows if present_micro[key] > held
+    ]
+    return PullsHeld(listed=whole.get(True, 0), hidden=whole.get(False, 0), short=tuple(sorted(short)))

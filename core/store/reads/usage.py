@@ -148,12 +148,14 @@ def strata(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def counts_by_day(snapshot: Snapshot) -> DayCounts:
     """Days since 1970 on which arms were in a prompt or pulled, in any epoch: how many were in, and the pulls."""
     columns = snapshot.connection.columns(
-        "SELECT day, sum(pulls), count(DISTINCT CASE WHEN inclusions > 0 THEN arm_no END) FROM arm_day"
-        " WHERE learner_id = ? AND day >= 0 GROUP BY day HAVING sum(pulls) > 0 OR sum(inclusions) > 0 ORDER BY day",
+        f"SELECT day, sum(pulls) * {MICRO} + sum(part_micro),"
+        " count(DISTINCT CASE WHEN inclusions > 0 THEN arm_no END) FROM arm_day"
+        " WHERE learner_id = ? AND day >= 0"
+        " GROUP BY day HAVING sum(pulls) + sum(part_micro) > 0 OR sum(inclusions) > 0 ORDER BY day",
         [snapshot.learner_id],
     )
-    day, pulls, in_use = map(ints, columns)
-    return DayCounts(day=day, pulls=pulls, arms_in_use=in_use)
+    day, pulls_micro, in_use = map(ints, columns)
+    return DayCounts(day=day, pulls_micro=pulls_micro, arms_in_use=in_use)
 
 
 def inclusions_between(snapshot: Snapshot, since_ms: int, until_ms: int) -> dict[str, int]:

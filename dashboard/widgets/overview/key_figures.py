@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import streamlit as st
 
+from core.records.arm import MICRO
 from core.statistics.overview import FigureName, Overview
 from dashboard import sentences
 from dashboard.figures.spark import spark
@@ -37,10 +38,11 @@ def row(seen: Overview) -> None:
 
 def _line(seen: Overview, name: FigureName) -> None:
     """The values by day behind a figure; nothing where there are none to draw."""
+    pulls_micro = seen.series.pulls_micro
     series = {
         "runs": seen.series.runs,
         "arms_in_use": seen.series.arms_in_use,
-        "pulls": seen.series.pulls,
+        "pulls": None if pulls_micro is None else pulls_micro / MICRO,
         "tokens_per_selected_run": seen.series.tokens_per_selected_run,
         "tokens_per_run": seen.series.tokens_per_run,
         "saved_percent": seen.series.saved_percent,

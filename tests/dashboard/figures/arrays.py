@@ -25,6 +25,7 @@ def columns_of(keys: tuple[str, ...], pulls: list[int], successes: list[int]) ->
         success_micro=success,
         failure_micro=n_pulls * MICRO - success,
         pulls=n_pulls,
+        part_micro=0 * n_pulls,
         inclusions=n_pulls,
         token_cost=np.full(len(keys), 100, dtype=np.int64),
         epoch=np.zeros(len(keys), dtype=np.int64),

@@ -41,6 +41,7 @@ def seen(*marks: Mark, n_days: int = 20, reset_day: int | None = None) -> ArmPat
             day=day,
             inclusions=2 * ones,
             pulls=ones,
+            part_micro=0 * ones,
             success_micro=good,
             failure_micro=MICRO - good,
         ),

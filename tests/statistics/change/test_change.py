@@ -36,6 +36,7 @@ def looked_at(pulls: Ints, good: Ints, *, day: int = DAY) -> tuple[Shift, ...]:
         place=place[recent],
         day=day + at[recent],
         pulls=pulls[place, at][recent],
+        part_micro=0 * place[recent],
         success_micro=good[place, at][recent] * MICRO,
         failure_micro=(pulls - good)[place, at][recent] * MICRO,
     )
@@ -105,6 +106,7 @@ def test_the_chance_is_that_of_all_orders_counted() -> None:
         place=np.array([0, 0]),
         day=np.array([DAY, DAY + 1]),
         pulls=pulls[0],
+        part_micro=0 * pulls[0],
         success_micro=good[0] * MICRO,
         failure_micro=(pulls - good)[0] * MICRO,
     )
@@ -147,6 +149,7 @@ def test_a_few_long_sessions_prove_nothing_however_many_runs_they_hold() -> None
         place=np.array([0, 0]),
         day=np.array([DAY - 5, DAY]),
         pulls=np.array([100, 60]),
+        part_micro=np.zeros(2, dtype=np.int64),
         success_micro=np.array([100, 0]) * MICRO,
         failure_micro=np.array([0, 60]) * MICRO,
     )
@@ -178,6 +181,7 @@ def test_sessions_too_many_to_read_lend_their_variance() -> None:
         place=np.zeros(n_days, dtype=np.int64),
         day=DAY + np.arange(n_days),
         pulls=np.full(n_days, 1_000),
+        part_micro=np.zeros(n_days, dtype=np.int64),
         success_micro=good * MICRO,
         failure_micro=(1_000 - good) * MICRO,
     )
@@ -208,6 +212,7 @@ def test_observations_without_a_time_are_neither_before_nor_after() -> None:
         place=np.array([0, 0]),
         day=np.array([UNKNOWN, DAY]),
         pulls=np.array([100, 30]),
+        part_micro=np.zeros(2, dtype=np.int64),
         success_micro=np.array([100 * MICRO, 0]),
         failure_micro=np.array([0, 30 * MICRO]),
     )
@@ -215,7 +220,9 @@ def test_observations_without_a_time_are_neither_before_nor_after() -> None:
 
 
 def test_nothing_is_found_in_nothing() -> None:
-    sums = RecentDays(place=NONE, day=NONE, pulls=NONE, success_micro=NONE, failure_micro=NONE)
+    sums = RecentDays(
+        place=NONE, day=NONE, pulls=NONE, part_micro=NONE, success_micro=NONE, failure_micro=NONE
+    )
     assert shifts(arms([]), splits(arms([]), sums), NO_SESSIONS) == ()
 
 

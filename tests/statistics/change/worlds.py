@@ -114,6 +114,7 @@ def days_of(world: World) -> RecentDays:
         place=place,
         day=FIRST_DAY + day,
         pulls=n,
+        part_micro=0 * n,
         success_micro=good * MICRO,
         failure_micro=(n - good) * MICRO,
     )

@@ -37,8 +37,8 @@ def test_the_last_point_of_a_path_is_the_arm_as_it_is(lively: Snapshot) -> None:
 def test_all_paths_together_are_the_days(lively: Snapshot) -> None:
     by_day = reads.counts_by_day(lively)
     paths = [reads.arm_path(lively, key) for key in reads.arm_columns(lively).keys]
-    for day, pulls, in_use in zip(by_day.day, by_day.pulls, by_day.arms_in_use, strict=True):
-        assert sum(path.pulls[path.day == day].sum() for path in paths) == pulls
+    for day, pulls_micro, in_use in zip(by_day.day, by_day.pulls_micro, by_day.arms_in_use, strict=True):
+        assert sum(path.pulls_micro[path.day == day].sum() for path in paths) == pulls_micro
         assert sum(path.inclusions[path.day == day].sum() > 0 for path in paths) == in_use
 
 
@@ -64,5 +64,5 @@ def test_a_path_is_ordered_by_epoch_and_day_and_knows_what_has_no_time(tmp_path:
 
 def test_an_arm_that_nobody_knows_has_no_path(lively: Snapshot) -> None:
     path = reads.arm_path(lively, "tool:other:nobody")
-    assert [len(column) for column in vars(path).values()] == [0] * 6
+    assert [len(column) for column in vars(path).values()] == [0] * 7
     assert path.day.dtype == np.int64
