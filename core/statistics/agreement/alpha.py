@@ -30,7 +30,7 @@ _FLAT: Final = 1e-12
 
 
 class Alpha(NamedTuple):
-    """Krippendorff's alpha, at most 1, 0 by chance; None with the reason where it is not defined."""
+    """Krippendorff's alpha in [-1, 1], 0 by chance; None with the reason where it is not defined."""
 
     value: float | None
     missing: NoAgreement | None
@@ -54,7 +54,7 @@ def alpha(item: Ints, value: Ints | Floats, metric: Metric) -> Alpha:
     Returns
     -------
     Alpha
-        At most 1; 1 where all agree, 0 as by chance, below where raters part systematically. None with
+        In [-1, 1]; 1 where all agree, 0 as by chance, below where raters part systematically. None with
         ``no_pairs`` or ``no_variation``.
 
     Raises
@@ -293,7 +293,7 @@ def alphas_of(sums: Floats, metric: Metric) -> Floats:
     Returns
     -------
     array of float, shape (n_sums,)
-        At most 1, or NaN.
+        In [-1, 1], or NaN.
 
     Examples
     --------

@@ -43,6 +43,9 @@ TENTATIVE: Final = 0.667
 MIN_ITEMS: Final = 10
 """Fewer items that are paired give no interval."""
 
+LEAST: Final = -1.0
+"""No alpha is lower: (x - y)² is at most 2 (x - m)² + 2 (y - m)² for any middle m."""
+
 N_RESAMPLES: Final = 1_000
 _BLOCK: Final = 256
 """Resamples held at once, so that memory stays bounded."""
@@ -122,7 +125,7 @@ class ItemSums:
         lower = 1 - (apart * n + _PAIR * n_more / self.prob_differ) / (n + _PAIR * n_more)
         upper = _or_one(alphas_of(sums + n_more[:, None] * self.agreeing, self.metric))
         tail = (1 - prob) / 2
-        return float(np.quantile(lower, tail)), float(np.quantile(upper, 1 - tail))
+        return max(float(np.quantile(lower, tail)), LEAST), float(np.quantile(upper, 1 - tail))
 
     def _resampled(self, rng: np.random.Generator, n_resamples: int) -> tuple[Floats, Ints]:
         """Sums over the items of each resample, and how often the item more is among them.
@@ -173,7 +176,7 @@ def agreement(
     Returns
     -------
     Agreement
-        Alpha in (-inf, 1] or why there is none, its interval, raw agreement in [0, 1], items and pairs.
+        Alpha in [-1, 1] or why there is none, its interval, raw agreement in [0, 1], items and pairs.
 
     Raises
     ------

@@ -124,6 +124,13 @@ def test_scores_may_be_moved_and_scaled_and_labels_spread(number: int) -> None:
         assert spread.value == pytest.approx(alpha(rows.item, rows.value, "ordinal").value, abs=1e-12)
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_none_is_below_minus_one(metric: Metric) -> None:
+    item = np.repeat(np.arange(50), 2)
+    found = alpha(item, np.tile([0, 3], 50), metric).value
+    assert found == pytest.approx(-1 + 2 / 100)
+
+
 def test_two_outcomes_are_the_same_by_every_metric() -> None:
     rows = in_rows((random_table(3) > 2).astype(np.float64))
     first, *others = (alpha(rows.item, rows.value, metric).value for metric in METRICS)

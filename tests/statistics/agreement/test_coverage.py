@@ -26,7 +26,7 @@ def missed(truth: float, panels: list[Panel], metric: str) -> tuple[int, int, in
         )
         if found.lower is not None and found.upper is not None:
             assert found.alpha is not None
-            assert found.lower <= found.alpha <= found.upper <= 1
+            assert -1 <= found.lower <= found.alpha <= found.upper <= 1
             n += 1
             below += truth < found.lower
             above += truth > found.upper
