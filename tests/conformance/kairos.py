@@ -83,13 +83,16 @@ def written(value: Any) -> Any:  # noqa: ANN401 - any JSON
 
 def told(line: str, pair: Mapping[str, Any]) -> str:
     """A line of KAIROS's ``reward_jsonl`` with all that follows from the pair's reward in its place."""
-    item = json.loads(line)
-    said = {name: _number(value) for name, value in consequences(pair["reward"]).items()}
-    item["reward"] = {name: said.get(name, value) for name, value in item["reward"].items()}
-    return json.dumps(item, ensure_ascii=False, separators=(",", ":"))
+    theirs = json.loads(line)["reward"]
+    for name, value in consequences(pair["reward"]).items():
+        if theirs[name] != value:
+            said = json.dumps(_whole(value), separators=(",", ":"))
+            line, n_places = re.subn(rf'"{name}":("\w*"|\[[^]]*\]|[^,]*)', f'"{name}":{said}', line)
+            assert n_places == 1
+    return line
 
 
-def _number(value: object) -> object:
+def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value == int(value) else value
 
 
@@ -174,7 +177,9 @@ def _earned(attempts: Mapping[str, list[int]], name: str) -> int:
 
 def layer_alone(uri: str) -> str:
     """A layer's URI without its execution; any other as it is."""
-    found = re.fullmatch(r"kairos://layer/([0-9a-f-]{36})(\?execution_id=[0-9a-f-]{36})?", uri, re.IGNORECASE)
-    older = re.fullmatch(r"kairos://mem/([0-9a-fA-F-]{36})([/?].*)?", uri)
+    found = re.fullmatch(
+        r"\s*kairos://layer/([0-9a-f-]{36})(\?execution_id=[0-9a-f-]{36})?\s*", uri, re.IGNORECASE
+    )
+    older = re.fullmatch(r"kairos://mem/([0-9a-fA-F-]{36})([/?].*)?", uri, re.DOTALL)
     match = found or older
     return uri if match is None else f"kairos://layer/{match[1]}"

@@ -115,14 +115,20 @@ def _part(case: Case) -> tuple[int, str, str]:
     return int(place), part, member
 
 
-def _differs(case: Case, ours: Mapping[str, bool], theirs: Mapping[str, bool]) -> bool:
-    """Whether two sets of rules part in this member of a quality."""
+def _parts_by(case: Case) -> str | None:
+    """The rule by which this member of a quality is another with us; None = it is the same, or none of a quality."""
     place, part, member = _part(case)
     if part not in {"quality", "head"}:
-        return False
-    calls = case.vector.input["calls"]
-    found = (kairos.qualities(calls, **given)[place][member] for given in (ours, theirs))
-    return not exactly(*found)
+        return None
+    theirs, revised, ours = (
+        kairos.qualities(case.vector.input["calls"], is_revised=is_revised, is_remembered=is_remembered)[
+            place
+        ]
+        for is_revised, is_remembered in ((False, False), (True, False), (True, True))
+    )
+    if exactly(theirs[member], ours[member]):
+        return None
+    return rules.HISTORY_KEPT if exactly(theirs[member], revised[member]) else rules.REVISION
 
 
 def _is_score_not_given(case: Case) -> bool:
@@ -135,20 +141,12 @@ DEVIATIONS: Final = (
     Deviation(
         rules.REVISION,
         "The same was judged of this execution by the same before.",
-        lambda case: _differs(
-            case,
-            {"is_revised": True, "is_remembered": False},
-            {"is_revised": False, "is_remembered": False},
-        ),
+        lambda case: _parts_by(case) == rules.REVISION,
     ),
     Deviation(
         rules.HISTORY_KEPT,
         "The layer was rated before, and a later success earns by that.",
-        lambda case: _differs(
-            case,
-            {"is_revised": True, "is_remembered": True},
-            {"is_revised": True, "is_remembered": False},
-        ),
+        lambda case: _parts_by(case) == rules.HISTORY_KEPT,
     ),
     Deviation(rules.AS_GIVEN, "The call had no score.", _is_score_not_given),
 )

@@ -181,22 +181,27 @@ def _chosen(vector: Vector, *, is_believed: bool, is_cased: bool) -> list[Json]:
     ]
 
 
+def _chosen_by(case: Case) -> str | None:
+    """The rule by which we choose otherwise; None = we don't."""
+    theirs, recomputed, ours = (
+        _chosen(case.vector, is_believed=is_believed, is_cased=is_cased)
+        for is_believed, is_cased in ((True, True), (False, True), (False, False))
+    )
+    if theirs == ours:
+        return None
+    return rules.CASELESS if theirs == recomputed else rules.RECOMPUTED
+
+
 _PREFERRED: Final = (
     Deviation(
         rules.RECOMPUTED,
         "A flag in a record is not asked, and another pair is the best, or none.",
-        lambda case: (
-            _chosen(case.vector, is_believed=True, is_cased=True)
-            != _chosen(case.vector, is_believed=False, is_cased=True)
-        ),
+        lambda case: _chosen_by(case) == rules.RECOMPUTED,
     ),
     Deviation(
         rules.CASELESS,
         "A layer was named in two ways.",
-        lambda case: (
-            _chosen(case.vector, is_believed=False, is_cased=True)
-            != _chosen(case.vector, is_believed=False, is_cased=False)
-        ),
+        lambda case: _chosen_by(case) == rules.CASELESS,
     ),
 )
 
