@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import force_setattr
 
-from core.errors import InvalidEvaluation
+from core.errors import InvalidEvaluation, InvalidInput
 from core.records.javascript import trimmed
 from core.records.limits import (
     LAST_MS,
@@ -209,7 +209,7 @@ class TrainingPair(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("instruction", "response"):
             value = getattr(self, name)
             if value is not None:
-                kept(f"pair.{name}", text(f"pair.{name}", value))
+                force_setattr(self, name, _object_text(f"pair.{name}", value))
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,6 +238,17 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> str:
         """What it compares by."""
         return self.uid.lower()
+
+
+def _object_text(name: str, value: object) -> str:
+    """A text that may be JSON of an object; whether it is shows when it is written into an export."""
+    found = kept(name, text(name, value))
+    if not found.startswith("{") or not found.endswith("}"):
+        raise InvalidInput(
+            f"{name} must be the JSON text of an object, got {shown(found)}.",
+            next_step="Put the text into a member of an object, such as trace.",
+        )
+    return found
 
 
 def _check_labels(record: msgspec.Struct, where: str, names: tuple[str, ...]) -> None:

@@ -15,7 +15,18 @@ from typing import Final
 
 import msgspec
 
-from tests.bench import commands, durable, ingest, neighbours, numbers, pages, served, whole, writers
+from tests.bench import (
+    commands,
+    durable,
+    ingest,
+    neighbours,
+    numbers,
+    pages,
+    served,
+    training,
+    whole,
+    writers,
+)
 from tests.bench.harness import FULL, QUICK, Benchmark, Row, Scale, machine
 
 BENCHMARKS: Final[dict[str, Benchmark]] = {
@@ -32,6 +43,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "selection": numbers.selection,
     "inclusion": numbers.inclusion,
     "agreement": numbers.agreements,
+    "samples": training.samples,
     "data": pages.data,
     "disk": ingest.disk,
     "reruns": served.reruns,

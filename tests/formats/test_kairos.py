@@ -31,6 +31,8 @@ from core.formats.strict import UNDECODABLE
 from core.records.evaluation import Thresholds
 from core.records.javascript import rewritten, stringify
 from core.records.layer import LayerUri
+from core.records.limits import LAST_MS
+from core.records.times import iso
 
 LAYER = "kairos://layer/aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 OTHER = "kairos://layer/99999999-bbbb-cccc-dddd-eeeeeeeeeeee"
@@ -191,6 +193,12 @@ def test_what_is_not_there_is_null_in_one_format_and_left_out_in_the_other() -> 
     assert item["response"] == {"tensor_out": None, "trace": None, "raw_solution": None}
     sample = json.loads(next(sft_jsonl([given])))
     assert [message["content"] for message in sample["messages"]] == ['{"tensor_in":{"n":1}}', "{}"]
+
+
+@given(st.integers(0, LAST_MS))
+def test_times_are_written_as_everywhere(at_ms: int) -> None:
+    line = json.loads(next(trace_jsonl([row(reward(rated_at_ms=at_ms), at_ms=at_ms)])))
+    assert line["timestamp"] == line["reward"]["rated_at"] == iso(at_ms)
 
 
 def test_rows_are_read_as_they_are_asked_for() -> None:

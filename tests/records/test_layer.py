@@ -86,6 +86,7 @@ def test_what_follows_an_older_layers_id_is_not_looked_at(tail: str) -> None:
         (Execution, {"uid": EXECUTION, "pairs": [1]}),
         (TrainingPair, {"layer_uri": "x", "index": 1, "instruction": "\0"}),
         (TrainingPair, {"layer_uri": "x", "index": 1, "response": b"{}"}),
+        (TrainingPair, {"layer_uri": "x", "index": 1, "response": "an answer"}),
     ],
 )
 def test_a_record_refuses_what_could_not_be_kept(make: Callable[..., object], fields: dict[str, Any]) -> None:
