@@ -17,7 +17,8 @@ def instant(at_ms: int) -> datetime:
     >>> instant(DAY_MS).isoformat()
     '1970-01-02T00:00:00+00:00'
     """
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
+    seconds, millis = divmod(int(at_ms), 1000)  # by division a double loses a millisecond in far years
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=1000 * millis)
 
 
 def iso(at_ms: int | None) -> str | None:
