@@ -18,6 +18,7 @@ import msgspec
 
 from core.records.cells import csv_line
 from core.records.ledger_lines import RewardContext, RewardLine, RunLine
+from core.records.observation import whole_pulls
 from core.records.run import Run
 
 _POSTERIOR_HEADS: Final = ("armId", "alpha", "beta", "mean", "pulls", "lastUpdated")
@@ -60,7 +61,10 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One observation that counts; ``timestamp`` in milliseconds since 1970 UTC."""
+    """One observation that counts; ``timestamp`` in milliseconds since 1970 UTC.
+
+    One of ``weight`` below 1 is no whole pull: it adds its weight.
+    """
 
     arm_id: str
     kind: str
@@ -140,7 +144,7 @@ def lagged(line: RewardLine) -> Observed:
         kind=line.observation,
         reward=reward,
         weight=weight_micro / 1e6,
-        pulls=1 if line.pulls is None else line.pulls,
+        pulls=whole_pulls(line.observation, weight_micro) if line.pulls is None else line.pulls,
         timestamp=line.at_ms,
         context=line.context,
     )

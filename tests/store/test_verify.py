@@ -13,7 +13,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.store.rollup import USAGE_SUMS
 from tests.flows.world import context_at
-from tests.store.worlds import lively_context, tell_twice
+from tests.store.worlds import lively_context, tell_parts, tell_twice
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +22,7 @@ def lively(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lively")
     context = lively_context(folder)
     tell_twice(context, folder)
+    tell_parts(context, folder)
     assert queries.verify(context).clean
     context.store.close()
     assert not Path(f"{context.store.path}-wal").exists()
@@ -108,6 +109,9 @@ FACTS = {
     "an outcome": "DELETE FROM outcome WHERE run_no = 2 AND arm_no = 1",
     "a reward": "UPDATE observation SET success_micro = success_micro + 1 WHERE observation_no = 1",
     "a reward's pulls": "UPDATE observation SET pulls = 2 WHERE observation_no = 1",
+    "a part's weight": "UPDATE observation SET failure_micro = failure_micro + 1 WHERE uid = 'third 0'",
+    "the pulls of an undone part": "UPDATE observation SET pulls = 1 WHERE uid = 'taken back'",
+    "the pulls of a correction": "UPDATE observation SET pulls = 0 WHERE kind = 'correction'",
     "a reward's arm": "UPDATE observation SET arm_no = 2 WHERE observation_no = 1",
     "a reward that stands no more": "UPDATE observation SET standing = 0 WHERE observation_no = 1",
     "an undone reward": "UPDATE observation SET undone = 0 WHERE undone = 1",
