@@ -7,7 +7,8 @@
     │   ├── InvalidReward         "invalid_reward"
     │   ├── InvalidArm            "invalid_arm"
     │   ├── InvalidSetting        "invalid_setting"
-    │   └── InvalidEvaluation     "invalid_evaluation"
+    │   ├── InvalidEvaluation     "invalid_evaluation"
+    │   └── InvalidBatch          "invalid_batch"      some of its lines; ``lines`` says of each what is wrong
     ├── NotFound                  "not_found"
     │   ├── UnknownArm            "unknown_arm"
     │   ├── UnknownRun            "unknown_run"
@@ -35,6 +36,7 @@ Each message says what is wrong, the value received and what is allowed; ``next`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -84,6 +86,26 @@ class InvalidEvaluation(InvalidInput):
     def __init__(self, problem: str, *, next_step: str, fields: tuple[str, ...] = ()) -> None:
         super().__init__(problem, next_step=next_step)
         self.fields = fields
+
+
+class InvalidBatch(InvalidInput):
+    """``lines`` says of each bad line, by number, what is wrong with it; none of the others was done either."""
+
+    code = "invalid_batch"
+
+    def __init__(
+        self, problem: str, *, next_step: str, lines: Mapping[int, ArmscopeError] | None = None
+    ) -> None:
+        super().__init__(problem, next_step=next_step)
+        self.lines = dict(sorted((lines or {}).items()))
+
+    def as_answer(self) -> dict[str, object]:
+        """The one shape; where lines are known, each in its own words beside it."""
+        known = [
+            {"line": number, "error": bad.problem, "code": bad.code, "next": bad.next_step}
+            for number, bad in self.lines.items()
+        ]
+        return super().as_answer() | ({"lines": known} if known else {})
 
 
 class NotFound(ArmscopeError, LookupError):

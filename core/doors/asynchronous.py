@@ -108,6 +108,8 @@ class AsyncLearner:
     export = _threaded(Learner.export)
     backup = _threaded(Learner.backup)
     reward = _threaded(Learner.reward)
+    reward_batch = _threaded(Learner.reward_batch)
+    reward_run = _threaded(Learner.reward_run)
     note = _threaded(Learner.note)
     reset = _threaded(Learner.reset)
     undo = _threaded(Learner.undo)

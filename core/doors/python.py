@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
@@ -11,8 +11,10 @@ from types import TracebackType
 from typing import Final, Self, TypedDict, TypeVar, Unpack, overload
 
 from core.doors.running import RunUnderWay
+from core.doors.verbs import verb
 from core.errors import Closed, Conflict, InvalidInput
 from core.flows import learn, maintenance, queries
+from core.flows.batch import reward_run
 from core.flows.context import Context, open_context
 from core.flows.export import ExportAnswer, ExportFormat, export_file
 from core.flows.importing import ImportAnswer, import_files
@@ -29,6 +31,7 @@ from core.flows.settings import SettingAnswer, change, in_force
 from core.flows.undo import UndoAnswer, redo, undo
 from core.formats import Limits
 from core.records.arm import Arm, ArmType
+from core.records.batch import BatchAnswer, BatchLine
 from core.records.candidate import tool_candidate
 from core.records.judgement import Judgement
 from core.records.learner import LearnerSettings
@@ -348,6 +351,49 @@ class Learner:
             key=key,
             create=create,
         )
+
+    def reward_batch(
+        self, rewards: Iterable[BatchLine | Mapping[str, object]], *, key: str | None = None
+    ) -> BatchAnswer:
+        """Give many lagged rewards as one act: all of them or none, and one id takes all of it back.
+
+        A line has an ``arm``, a ``value`` from 0 to 1 or an ``outcome``, and if need be ``run``, ``reason`` and
+        ``kind``; without a kind it corrects what its run observed of the arm, else it is feedback. Raises
+        `InvalidBatch`, whose ``lines`` say of each bad line, by number from 1 on, what is wrong.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     told = learner.record("r1", arms=["tool:fs:Read", "tool:web:search"], calls=["Read"])
+        ...     given = learner.reward_batch([{"arm": "tool:fs:Read", "outcome": "partial", "run": "r1"}])
+        ...     taken = learner.undo(given.id)
+        ...     given.id, given.rewards[0].kind, taken.id
+        ('rewards-1', 'correction', 'undos-1')
+        """
+        given = {"rewards": list(rewards), "key": key}
+        found: BatchAnswer = verb("reward_batch").call(self.context, verb("reward_batch").decode(given))
+        return found
+
+    def reward_run(
+        self,
+        run: str,
+        value: float | None = None,
+        *,
+        outcome: RewardOutcome | None = None,
+        reason: str | None = None,
+        key: str | None = None,
+    ) -> BatchAnswer:
+        """Give every arm that was in a run's prompt the same reward from 0 to 1, as one act with one undo.
+
+        What the run observed is corrected, the other arms get feedback; neither value nor outcome means accepted.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     told = learner.record("r1", arms=["tool:fs:Read", "tool:web:search"], calls=["Read"])
+        ...     given = learner.reward_run("r1", 0.5, reason="half an answer")
+        ...     [(one.arm, one.mean) for one in given.rewards]
+        [('tool:fs:Read', 0.7), ('tool:web:search', 0.7)]
+        """
+        return reward_run(self.context, run, value, outcome=outcome, reason=reason, key=key)
 
     def note(self, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
         """Write a note about an arm; it moves no number, and the same ``key`` again writes it once."""

@@ -23,6 +23,7 @@ from msgspec import Meta
 from core.errors import ArmscopeError, InvalidInput
 from core.permissions import Action, authorise
 from core.records.arm import Arm, ArmType
+from core.records.batch import BatchLine
 from core.records.observation import RewardOutcome
 from core.records.reset import Target
 from core.records.run import Run, Unit
@@ -162,8 +163,7 @@ class ChangeInput(Input, frozen=True, kw_only=True):
     value: Annotated[Any, Meta(description="Its value.")]
 
 
-class RewardInput(Input, frozen=True, kw_only=True):
-    arm: Annotated[str, Meta(description="The arm's id, type:category:name.")]
+class RewardOptions(Input, frozen=True, kw_only=True):
     value: Annotated[float | None, Meta(description="0 to 1; wins over the outcome.")] = None
     outcome: Annotated[RewardOutcome | None, Meta(description="1, 0.5 or 0.")] = None
     reason: Annotated[str | None, Meta(description="Why.")] = None
@@ -174,6 +174,27 @@ class RewardInput(Input, frozen=True, kw_only=True):
     )
     create: Annotated[bool, Meta(description="Make the arm if there is none.")] = False
     seen: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class RewardInput(RewardOptions, frozen=True, kw_only=True):
+    arm: Annotated[str, Meta(description="The arm's id, type:category:name.")]
+
+
+class RewardBatchInput(Input, frozen=True, kw_only=True):
+    rewards: Annotated[Sequence[BatchLine], Meta(description="One for each line, up to 10,000.")]
+    key: Annotated[
+        str | None, Meta(description="Idempotency key: the same batch sent again counts once.")
+    ] = None
+
+
+class RewardRunInput(Input, frozen=True, kw_only=True):
+    run: Annotated[str, Meta(description="The run whose arms are meant: uid or number.")]
+    value: Annotated[float | None, Meta(description="0 to 1; wins over the outcome.")] = None
+    outcome: Annotated[RewardOutcome | None, Meta(description="1, 0.5 or 0.")] = None
+    reason: Annotated[str | None, Meta(description="Why.")] = None
+    key: Annotated[str | None, Meta(description="Idempotency key: the same act sent again counts once.")] = (
+        None
+    )
 
 
 class NoteInput(Input, frozen=True, kw_only=True):
@@ -193,7 +214,8 @@ class ResetInput(Input, frozen=True, kw_only=True):
 
 class UndoInput(Input, frozen=True, kw_only=True):
     act_id: Annotated[
-        str | None, Meta(description="Its id, like reward-12, reset-3, import-1, setting-2, note-1.")
+        str | None,
+        Meta(description="Its id, like reward-12, rewards-12 (all of its batch), reset-3, import-1, note-1."),
     ]
 
 
@@ -333,6 +355,29 @@ VERBS: Final = (
         input=RewardInput,
         words="Give a lagged reward by hand.",
         example={"arm": "tool:web:search", "outcome": "partial", "reason": "half an answer"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="reward_batch",
+        action="reward",
+        flow="core.flows.batch:reward_batch",
+        input=RewardBatchInput,
+        words="Give many rewards as one act: all of them or none.",
+        example={
+            "rewards": [
+                {"arm": "tool:web:search", "value": 0.5, "run": "request-1"},
+                {"arm": "tool:fs:Read", "outcome": "rejected", "reason": "wrong file"},
+            ]
+        },
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="reward_run",
+        action="reward",
+        flow="core.flows.batch:reward_run",
+        input=RewardRunInput,
+        words="Give every arm of a run's prompt the same reward, as one act.",
+        example={"run": "request-1", "value": 0.5},
         document="core.doors.documents:act",
     ),
     Verb(

@@ -57,10 +57,11 @@ def reward_all(context: Context, orders: Sequence[RewardOrder]) -> list[RewardAn
 
     A key that stands in the list twice is a repeat like any other.
     """
-    return context.write("reward", lambda txn: _reward_all(txn, orders))
+    return context.write("reward", lambda txn: record_in(txn, orders))
 
 
-def _reward_all(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
+def record_in(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
+    """The same inside a transaction that is open."""
     answers: dict[int, RewardAnswer] = {}
     rest = list(range(len(orders)))
     while rest:
@@ -119,7 +120,7 @@ def entry_of(txn: Transaction, order: RewardOrder, arm_nos: dict[str, int]) -> E
     run = None if order.run is None else standing_run(txn, order.run)
     if run is not None:
         admit(txn, order, run, arm_no)
-        _nothing_newer(txn, order, run, arm_no)
+        nothing_newer(txn, order, run, arm_no)
     amount = Amount.of(order.reward)
     return Entry(
         kind="correction" if order.correct else "feedback",
@@ -166,7 +167,7 @@ def admit(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) -> int:
     return flags
 
 
-def _nothing_newer(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) -> None:
+def nothing_newer(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) -> None:
     """Raise `Conflict` where a person said something of the arm in the run that the caller does not know of."""
     newest = None if order.seen is msgspec.UNSET else newest_about(txn, run.run_no, arm_no)
     if newest is None or f"reward-{newest[0]}" == order.seen:

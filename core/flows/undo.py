@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from core.flows.context import Context
 from core.permissions import authorise
 from core.records.actor import Actor
-from core.store.transaction import Transaction
-from core.store.undoing import Act, find_act, left_out, standing_undos
+from core.store.facts import FACTS
+from core.store.transaction import Detail, Transaction
+from core.store.undoing import (
+    Act,
+    Batch,
+    add_undos,
+    find_act,
+    find_batch,
+    left_out,
+    standing_undos,
+    undos_of,
+)
 from core.store.undoing import undo as undo_act
 
 
@@ -16,26 +28,32 @@ class UndoAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``id`` is the undo's own (undo it to redo), ``undone`` the act it took back, of this ``kind``.
 
     ``left_out`` counts the rewards and notes of an import that stands again without them: their keys were used anew
-    meanwhile, and what was asked for under one key counts once.
+    meanwhile, and what was asked for under one key counts once. ``count`` is how many acts it was, where a batch was
+    undone: ``undone`` is then an id like ``rewards-12``, ``id`` one like ``undos-3``.
     """
 
     id: str
     undone: str
     kind: str
     left_out: int = 0
+    count: int = 1
 
 
 def undo(context: Context, act_id: str | None) -> UndoAnswer:
     """Take an act back; undoing an undo redoes. A repeat answers as the first time and changes nothing.
 
     ``act_id`` None is what an import answers that told nothing new. Raises `UnknownAct`; reviewers may undo only
-    what they did themselves.
+    what they did themselves. The id of a batch of rewards, such as ``rewards-12``, takes all of it back: each reward
+    gets an undo of its own, and one id names those undos.
     """
     return context.write("undo_own", lambda txn: undo_in(txn, context.actor, act_id))
 
 
 def undo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
     """The same inside a transaction that is open."""
+    batch = find_batch(txn, act_id)
+    if batch is not None:
+        return _undo_batch(txn, actor, batch)
     act = find_act(txn, act_id)
     if act.actor != actor.name:
         authorise(actor, "undo")
@@ -55,6 +73,9 @@ def redo(context: Context, act_id: str | None) -> UndoAnswer:
 
 def redo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
     """The same inside a transaction that is open."""
+    batch = find_batch(txn, act_id)
+    if batch is not None:
+        return _redo_batch(txn, actor, batch)
     act = find_act(txn, act_id)
     answer = UndoAnswer(id=act.id, undone=act.id, kind=act.kind)
     for standing in standing_undos(txn, act):
@@ -64,6 +85,50 @@ def redo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
         txn.audit("undo", undo_id, {"undone": standing.id, "kind": "undo", "redone": act.id})
         answer = UndoAnswer(id=undo_id, undone=standing.id, kind="undo", left_out=_left_out(txn, standing))
     return answer
+
+
+def _undo_batch(txn: Transaction, actor: Actor, batch: Batch) -> UndoAnswer:
+    """Take back what of a batch still stands; the undo that is answered is the one that took back the last of it."""
+    _permit(actor, batch.acts)
+    standing = [act for act in batch.acts if not act.undone]
+    if standing:
+        numbers = add_undos(txn, FACTS[batch.kind], [act.number for act in standing])
+        details: list[Detail] = [{"undone": act.id, "kind": act.kind} for act in standing]
+        _audit(txn, numbers, details)
+    newest = next(iter(undos_of(txn, batch)))
+    return UndoAnswer(id=_batch_of(txn, newest), undone=batch.id, kind=batch.kind, count=len(batch.acts))
+
+
+def _redo_batch(txn: Transaction, actor: Actor, batch: Batch) -> UndoAnswer:
+    """Let all of a batch stand again."""
+    undos = undos_of(txn, batch)
+    if not undos:
+        return UndoAnswer(id=batch.id, undone=batch.id, kind=batch.kind, count=len(batch.acts))
+    _permit(actor, list(undos))
+    undone = _batch_of(txn, next(iter(undos)))
+    numbers = add_undos(txn, FACTS["undo"], [act.number for act in undos])
+    details: list[Detail] = [
+        {"undone": act.id, "kind": "undo", "redone": taken} for act, taken in undos.items()
+    ]
+    _audit(txn, numbers, details)
+    return UndoAnswer(id=f"undos-{numbers[0]}", undone=undone, kind="undo", count=len(undos))
+
+
+def _permit(actor: Actor, acts: Sequence[Act]) -> None:
+    if any(act.actor != actor.name for act in acts):
+        authorise(actor, "undo")
+
+
+def _audit(txn: Transaction, numbers: Sequence[int], details: Sequence[Detail]) -> None:
+    """Note each undo by itself."""
+    changes = [(f"undo-{number}", detail) for number, detail in zip(numbers, details, strict=True)]
+    txn.audit_all("undo", changes)
+
+
+def _batch_of(txn: Transaction, undo: Act) -> str:
+    """The id of the batch that an undo is of."""
+    batch = find_batch(txn, f"undos-{undo.number}")
+    return undo.id if batch is None else batch.id
 
 
 def _left_out(txn: Transaction, act: Act) -> int:

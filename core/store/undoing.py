@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from core.errors import NotApplicable, UnknownAct
+from core.records.batch import MAX_BATCH
 from core.store.arms import recompute_arms, recompute_descriptions
+from core.store.caches import shifting
 from core.store.facts import EXCHANGED, FACTS, Fact
 from core.store.provenance import (
     Numbered,
@@ -23,6 +27,7 @@ from core.store.tables import KEYED_ACTS
 from core.store.transaction import Transaction
 
 _ID: Final = re.compile(r"([a-z]+)-([1-9][0-9]{0,17})")
+_BATCH_ID: Final = re.compile(r"(reward|undo)s-([1-9][0-9]{0,17})")
 
 
 class Act(NamedTuple):
@@ -71,6 +76,55 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
     return Act(fact.name, int(match[2]), bool(row[0]), row[1])
 
 
+class Batch(NamedTuple):
+    """Acts of one kind that were done as one, by number: rewards of a table or a run, or the undos of such rewards.
+
+    No table holds batches: what was done in one write has one revision, and numbers that lie together.
+    """
+
+    kind: str
+    acts: tuple[Act, ...]
+
+    @property
+    def id(self) -> str:
+        """That of its first act, in the plural.
+
+        >>> Batch("reward", (Act("reward", 12, False, "mara"), Act("reward", 13, False, "mara"))).id
+        'rewards-12'
+        """
+        return f"{self.kind}s-{self.acts[0].number}"
+
+
+def find_batch(txn: Transaction, act_id: str | None) -> Batch | None:
+    """The batch that an id such as ``rewards-12`` names by any of its acts, None for what reads otherwise; raises
+    `UnknownAct` where there is no such act, or an import told it.
+    """
+    match = None if act_id is None else _BATCH_ID.fullmatch(act_id)
+    if match is None:
+        return None
+    kind, number = match[1], int(match[2])
+    acts = _done_together(txn, FACTS[kind], number)
+    if not acts:
+        raise UnknownAct(
+            f"Nothing by the id {act_id!r} was given in learner {txn.name!r}.",
+            next_step="Take it from the answer to the batch, or undo what an import told with the import.",
+        )
+    return Batch(kind, tuple(acts))
+
+
+def _done_together(txn: Transaction, fact: Fact, number: int) -> list[Act]:
+    """An act and those of its kind that were done in the same write, by number."""
+    own = " AND {}.import_no = 0" if fact.table == "observation" else ""
+    rows = txn.connection.rows(
+        f"SELECT b.{fact.column}, b.undone, b.actor FROM {fact.table} a JOIN {fact.table} b"
+        f" ON b.learner_id = a.learner_id AND b.revision = a.revision{own.format('b')}"
+        f" AND b.{fact.column} > a.{fact.column} - ? AND b.{fact.column} < a.{fact.column} + ?"
+        f" WHERE a.learner_id = ? AND a.{fact.column} = ?{own.format('a')} ORDER BY b.{fact.column}",
+        [MAX_BATCH, MAX_BATCH, txn.learner_id, number],
+    )
+    return [Act(fact.name, other, bool(undone), actor) for other, undone, actor in rows]
+
+
 def undo(txn: Transaction, act: Act) -> str:
     """Undo an act; the id of the undo that stands for it (an earlier one, where it is undone already)."""
     if act.undone:
@@ -80,14 +134,43 @@ def undo(txn: Transaction, act: Act) -> str:
 
 def add_undo(txn: Transaction, fact: Fact, number: int) -> int:
     """Take a fact back; the number of the undo. One that came undone already can so be redone here like any other."""
-    undo_no = txn.number("undo")
-    txn.connection.run(
-        "INSERT INTO undo (learner_id, undo_no, kind, no, actor, at_ms, revision, undone)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
-        [txn.learner_id, undo_no, fact.name, number, txn.actor.name, txn.now_ms, txn.revision],
-    )
+    (undo_no,) = _note_undos(txn, fact, [number])
     _mark(txn, fact, number, undone=True)
     return undo_no
+
+
+def add_undos(txn: Transaction, fact: Fact, numbers: Sequence[int]) -> range:
+    """Take several facts of a kind back, each by an undo of its own; the numbers of the undos, in the same order."""
+    undo_nos = _note_undos(txn, fact, numbers)
+    _mark_all(txn, fact, numbers, undone=True)
+    return undo_nos
+
+
+def _note_undos(txn: Transaction, fact: Fact, numbers: Sequence[int]) -> range:
+    first = txn.number("undo", len(numbers))
+    undo_nos = range(first, first + len(numbers))
+    txn.connection.many(
+        "INSERT INTO undo (learner_id, undo_no, kind, no, actor, at_ms, revision, undone)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
+        [
+            (txn.learner_id, undo_no, fact.name, number, txn.actor.name, txn.now_ms, txn.revision)
+            for undo_no, number in zip(undo_nos, numbers, strict=True)
+        ],
+    )
+    return undo_nos
+
+
+def undos_of(txn: Transaction, batch: Batch) -> dict[Act, str]:
+    """The undos that keep acts of a batch undone, newest first, each with the id of what it took back."""
+    rows = txn.connection.rows_in(
+        "SELECT undo_no, actor, no FROM undo WHERE learner_id = ? AND kind = ? AND no IN ({}) AND undone = 0",
+        [txn.learner_id, batch.kind],
+        [act.number for act in batch.acts],
+    )
+    return {
+        Act("undo", number, False, actor): f"{batch.kind}-{taken}"
+        for number, actor, taken in sorted(rows, reverse=True)
+    }
 
 
 def standing_undos(txn: Transaction, act: Act) -> list[Act]:
@@ -116,6 +199,57 @@ def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
         _mark_again(txn, number)
     elif fact is FACTS["import"]:
         _recompute_said(txn, number)
+
+
+def _mark_all(txn: Transaction, fact: Fact, numbers: Sequence[int], *, undone: bool) -> None:
+    """The same for several facts of a kind: what follows from all of them follows once."""
+    if fact is FACTS["reward"]:
+        with shifting(txn, *_about(txn, numbers)):
+            _set_undone(txn, fact, numbers, undone=undone)
+    elif fact is FACTS["undo"]:
+        _set_undone(txn, fact, numbers, undone=undone)
+        _mark_all_again(txn, numbers)
+    else:
+        for number in numbers:
+            _mark(txn, fact, number, undone=undone)
+
+
+def _set_undone(txn: Transaction, fact: Fact, numbers: Sequence[int], *, undone: bool) -> None:
+    txn.connection.many(
+        f"UPDATE {fact.table} SET undone = ? WHERE learner_id = ? AND {fact.column} = ?",
+        [(int(undone), txn.learner_id, number) for number in numbers],
+    )
+
+
+def _about(txn: Transaction, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The runs that rewards are about, and of the rewards those that are about none."""
+    rows = txn.connection.rows_in(
+        "SELECT observation_no, run_no FROM observation WHERE learner_id = ? AND observation_no IN ({})",
+        [txn.learner_id],
+        sorted(numbers),
+    )
+    return sorted({run_no for _, run_no in rows if run_no}), [number for number, run_no in rows if not run_no]
+
+
+def _mark_all_again(txn: Transaction, undo_nos: Sequence[int]) -> None:
+    """What several undos took back is undone while any undo of it stands."""
+    targets: dict[str, set[int]] = defaultdict(set)
+    for kind, number in txn.connection.rows_in(
+        "SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no IN ({})",
+        [txn.learner_id],
+        sorted(undo_nos),
+    ):
+        targets[kind].add(number)
+    for kind, numbers in sorted(targets.items()):
+        rows = txn.connection.rows_in(
+            "SELECT no FROM undo WHERE learner_id = ? AND kind = ? AND no IN ({}) AND undone = 0",
+            [txn.learner_id, kind],
+            sorted(numbers),
+        )
+        others = {number for (number,) in rows}
+        for still, undone in ((numbers & others, True), (numbers - others, False)):
+            if still:
+                _mark_all(txn, FACTS[kind], sorted(still), undone=undone)
 
 
 def recompute(txn: Transaction, fact: Fact, number: int) -> None:

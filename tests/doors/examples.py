@@ -17,6 +17,7 @@ from tests.formats.builders import lines
 ARM = "tool:web:search"
 RUN = "request-1"
 FILE = "runs.jsonl"
+TABLE = "rewards.csv"
 
 
 def example_world(folder: Path) -> Context:
@@ -27,6 +28,9 @@ def example_world(folder: Path) -> Context:
     reward(context, ARM, 0.5)
     undo(context, reward(context, ARM, 0.5).id)
     (folder / FILE).write_bytes(lines([{"kind": "run", "uid": "q", "arms": [ARM], "calls": ["search"]}]))
+    (folder / TABLE).write_text(
+        f"arm,value,run,reason\n{ARM},0.5,{RUN},\ntool:fs:Read,rejected,,wrong file\n"
+    )
     return context
 
 

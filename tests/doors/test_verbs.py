@@ -22,7 +22,7 @@ from core.flows.context import Context, open_context
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.settings import Settings
-from tests.doors.examples import ARM, example_world
+from tests.doors.examples import ARM, RUN, TABLE, example_world
 from tests.flows.world import START_MS
 
 SEED = 3
@@ -38,6 +38,8 @@ LINES: Mapping[str, Sequence[str]] = {
     "posteriors": ["posteriors", "--type", "tool"],
     "export_bundle": ["export", "handover.zip", "--manifest"],
     "select": ["select", "--budget", "8000", "--seed", str(SEED)],
+    "reward_batch": ["reward", "--file", TABLE],
+    "reward_run": ["reward", "--run", RUN, "--all", "0.5"],
     "change": ["settings", "set", "baseline_rate", "0.1"],
     "reset": ["reset", "--type", "tool", "--to", "prior", "--reason", "detector repaired", "--yes"],
 }

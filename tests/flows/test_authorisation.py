@@ -27,6 +27,7 @@ from core.flows.upload import Uploaded, import_uploaded
 from core.flows.watch import watch
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor, Role
+from core.records.batch import BatchLine
 from core.records.judging import EvaluationOrder
 from core.records.reward import RewardOrder
 from tests.doors.examples import ARM, FILE, RUN, arguments, example_world
@@ -84,6 +85,10 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.preview_settings": ("settings", lambda context, _: queries.preview_settings(context, {"k": 3})),
     "queries.preview_undo": ("undo", lambda context, _: queries.preview_undo(context, "reward-1")),
     "queries.preview_reward": ("read", lambda context, _: queries.preview_reward(context, A, 0.5)),
+    "queries.preview_batch": (
+        "read",
+        lambda context, _: queries.preview_batch(context, [BatchLine(arm=A, value=0.5)]),
+    ),
     "queries.preview_reset": ("read", lambda context, _: queries.preview_reset(context)),
     "queries.pulls_needed": ("read", lambda context, _: queries.pulls_needed(context, width=0.2)),
     "queries.unread": ("read", lambda context, _: queries.unread(context)),

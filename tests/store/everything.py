@@ -20,6 +20,7 @@ from core.errors import (
     UnreadableSource,
 )
 from core.flows import maintenance, queries
+from core.flows.batch import reward_batch, reward_run
 from core.flows.context import Context
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
@@ -35,6 +36,7 @@ from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.formats import open_sources
 from core.formats.armscope import write
+from core.records.batch import BatchLine
 from core.records.reward import RewardOrder
 from core.records.run_page import Cursor, Direction
 from core.records.view import RunFilter, View
@@ -82,6 +84,11 @@ def do(context: Context, folder: Path) -> None:
     orders = [RewardOrder(arm=A, key=f"key {number}", value=0.5) for number in range(3)]
     assert reward_all(context, orders) == reward_all(context, orders)
     reward(context, A, 0.5, run="r", correct=True)
+    undo_and_redo(context, reward_run(context, "r", 0.5).id)
+    table = [BatchLine(arm=A, value=0.5), BatchLine(arm=A, value=0, run="r")]
+    assert reward_batch(context, table, key="table") == reward_batch(context, table, key="table")
+    undo(context, redo(context, undo(context, reward_batch(context, table).id).undone).id)
+    assert queries.preview_batch(context, table).bad == {}
     with pytest.raises(Conflict):
         reward(context, A, 0.5, run="r", seen="reward-1")
     assert note(context, A, "asked once", key="asked") == note(context, A, "asked once", key="asked")

@@ -1,17 +1,25 @@
-"""Rewards: what a person knows about an arm, given by hand."""
+"""Rewards: what a person knows about an arm, a whole table of them, or a run, given by hand."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from core.doors.cli.program.app import command, context_of, written
-from core.doors.cli.program.arguments import ARM, KEY, REASON
+from core.doors.cli.program.arguments import KEY, REASON
+from core.doors.cli.program.completion import arm_ids
+from core.doors.cli.program.spelling import words
 from core.doors.terminal import said_mean
-from core.doors.verbs import RewardInput, verb
+from core.doors.verbs import RewardBatchInput, RewardInput, RewardOptions, RewardRunInput, verb
+from core.errors import InvalidReward
 
 if TYPE_CHECKING:
+    from core.flows.context import Context
+    from core.formats.reward_table import RewardTable
+    from core.records.batch import BatchAnswer
     from core.records.reward import RewardAnswer
 
 
@@ -27,21 +35,112 @@ def plain_number(text: str) -> float:
     examples=[
         "reward tool:web:search 1",
         'reward tool:web:search --outcome rejected --reason "wrong page" --run request-1 --correct',
+        "reward --file rewards.csv",
+        "reward --run request-1 --all 0.5",
     ],
     options={
-        "arm": ARM,
         "value": typer.Argument(metavar="VALUE", help="0 to 1; wins over --outcome.", parser=plain_number),
         "reason": REASON,
         "run": typer.Option("--run", metavar="ID"),
         "key": KEY,
     },
 )
-def reward(line: typer.Context, given: RewardInput) -> None:
+def reward(
+    line: typer.Context,
+    *,
+    arm: Annotated[str | None, typer.Argument(help=words(RewardInput, "arm"), autocompletion=arm_ids)] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="FILE",
+            help="A CSV table or JSON lines with arm, value or outcome, run, reason and kind, - for standard input: "
+            "one act, all of it or nothing.",
+        ),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            "--all",
+            metavar="VALUE",
+            help="0 to 1 or an outcome, for every arm in the prompt of --run, as one act.",
+        ),
+    ] = None,
+    given: RewardOptions,
+) -> None:
+    """Rewards of --file and --all that name a run correct what it observed; of other arms they are feedback."""
+    if file is not None:
+        _only(arm, given, "--file", {"key"}, also=every)
+        _table(line, file, given.key)
+    elif every is not None:
+        _only(arm, given, "--all", {"key", "run", "reason"})
+        _whole_run(line, given, every)
+    elif arm is None:
+        raise typer.BadParameter("name an ARM, or a table with --file, or a run with --run and --all")
+    else:
+        _one(line, RewardInput(arm=arm, **msgspec.structs.asdict(given)))
+
+
+def _one(line: typer.Context, given: RewardInput) -> None:
     context = context_of(line, create=given.create)
     found: RewardAnswer = verb("reward").call(context, given)
     rounded = ", rounded to millionths" if found.rounded else ""
-    words = (
+    told = (
         f"{found.arm} rewarded {found.reward:g} ({found.kind}{rounded}); its mean is now "
         f"{said_mean(found.mean)} after {found.pulls:,} pulls."
     )
-    written(line, context, found, words, act=found.id)
+    written(line, context, found, told, act=found.id)
+
+
+def _only(
+    arm: str | None, given: RewardOptions, option: str, takes: set[str], *, also: str | None = None
+) -> None:
+    """Refuse what an option doesn't go with."""
+    plain = RewardOptions()
+    others = {name: getattr(given, name) != getattr(plain, name) for name in given.__struct_fields__}
+    wrong = [f"--{name}" for name, said in others.items() if said and name not in takes]
+    wrong += ["ARM"] if arm is not None else []
+    wrong += ["--all"] if also is not None else []
+    if wrong:
+        takes_words = " and ".join(f"--{name}" for name in sorted(takes))
+        raise typer.BadParameter(f"{option} goes with {takes_words} only, got {', '.join(wrong)}")
+
+
+def _table(line: typer.Context, file: Path, key: str | None) -> None:
+    """Every bad line is named, those that can't be read with those that can't be done."""
+    from core.flows.queries import preview_batch
+    from core.formats.reward_table import MAX_TABLE_BYTES, read_table, table_text
+    from core.given import read_given
+    from core.records.batch import refused
+
+    table: RewardTable = read_table(table_text(read_given(file, "--file", max_bytes=MAX_TABLE_BYTES)))
+    context = context_of(line)
+    if table.bad:
+        raise refused({**preview_batch(context, table.lines).bad, **table.bad}, table.n_lines)
+    given = RewardBatchInput(rewards=table.lines, key=key)
+    _told(line, context, verb("reward_batch").call(context, given))
+
+
+def _whole_run(line: typer.Context, given: RewardOptions, every: str) -> None:
+    from core.formats.reward_table import judged
+
+    if given.run is None:
+        raise typer.BadParameter("--all needs the run that it is about: --run ID")
+    try:
+        value, outcome = judged(every)
+    except InvalidReward as problem:
+        raise typer.BadParameter(f"--all: {problem.problem}") from None
+    context = context_of(line)
+    asked = RewardRunInput(run=given.run, value=value, outcome=outcome, reason=given.reason, key=given.key)
+    _told(line, context, verb("reward_run").call(context, asked))
+
+
+def _told(line: typer.Context, context: Context, found: BatchAnswer) -> None:
+    n_corrections = sum(one.kind == "correction" for one in found.rewards)
+    n_rounded = sum(one.rounded for one in found.rewards)
+    rounded = f"; {n_rounded:,} rounded to millionths" if n_rounded else ""
+    told = (
+        f"{found.count:,} rewards recorded as one act ({n_corrections:,} corrections, "
+        f"{found.count - n_corrections:,} feedback{rounded})."
+    )
+    written(line, context, found, told, act=found.id)

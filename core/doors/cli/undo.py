@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from core.flows.undo import UndoAnswer
 
 
-@command(examples=["undo reward-12", "undo import-1"])
+@command(examples=["undo reward-12", "undo rewards-12", "undo import-1"])
 def undo(
     line: typer.Context,
     act: Annotated[str, typer.Argument(help=words(UndoInput, "act_id"))],
 ) -> None:
     context = context_of(line)
     found: UndoAnswer = verb("undo").call(context, UndoInput(act_id=act))
-    told = f"{found.undone} is undone; nothing was deleted."
+    all_of_it = f", all {found.count:,} acts of it" if found.count > 1 else ""
+    told = f"{found.undone} is undone{all_of_it}; nothing was deleted."
     if found.left_out:
         told += (
             f" {found.left_out:,} rewards and notes don't stand again: their keys were used anew meanwhile, and what "

@@ -89,7 +89,7 @@ def preview_reward(
     with context.reading() as snapshot:
         columns = reads.arm_columns(snapshot)
         candidates = reads.candidates(snapshot, columns)
-        success, failure, pulls, is_present = _effect(snapshot, order)
+        success, failure, pulls, is_present = effect_of(snapshot, order)
         settings = snapshot.settings
     place = columns.keys.index(arm)
     if is_present:
@@ -168,7 +168,7 @@ def _arm_belief(columns: ArmColumns, summary: Summary, chances: Chances, place: 
     )
 
 
-def _effect(snapshot: Snapshot, order: RewardOrder) -> tuple[int, int, int, bool]:
+def effect_of(snapshot: Snapshot, order: RewardOrder) -> tuple[int, int, int, bool]:
     """Success, failure and pulls a reward would add, and whether to the present epoch."""
     arm_no = reads.listed_arm(snapshot, order.arm)
     if arm_no is None:

@@ -26,6 +26,7 @@ from core.store.reads.recent import arm_hours, recent_days
 from core.store.reads.runs import (
     FoundRun,
     find_run,
+    included_arms,
     numbered_runs,
     outcome_of,
     run_count,

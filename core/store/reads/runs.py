@@ -63,6 +63,16 @@ def outcome_of(facts: Facts, run_no: int, arm_no: int) -> int | None:
     return None if row is None else int(row[0])
 
 
+def included_arms(facts: Facts, run_no: int) -> tuple[str, ...]:
+    """Ids of the arms that were in the prompt of a run, by number."""
+    rows = facts.connection.rows(
+        "SELECT a.key FROM outcome o JOIN arm a ON a.learner_id = o.learner_id AND a.arm_no = o.arm_no"
+        f" WHERE o.learner_id = ? AND o.run_no = ? AND o.flags & {INCLUDED} <> 0 ORDER BY o.arm_no",
+        [facts.learner_id, run_no],
+    )
+    return tuple(key for (key,) in rows)
+
+
 _ROWS: Final = (
     "SELECT r.run_no, r.uid, r.at_ms, r.model, r.channel, r.class, r.status, r.outcome, r.tokens,"
     " (SELECT count(*) FROM outcome o WHERE o.learner_id = r.learner_id AND o.run_no = r.run_no"

@@ -1,0 +1,232 @@
+"""Batch: what people know about many arms → one act: all of it is recorded, or nothing, and one id takes it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm
+from core.flows.context import Context
+from core.flows.requests import USE_A_LISTED_ARM, repeated, unknown_arm
+from core.flows.reward import admit, nothing_newer, record_in, standing_run
+from core.records.batch import (
+    BatchAnswer,
+    BatchLine,
+    RewardKind,
+    check_batch_key,
+    check_size,
+    key_of_line,
+    refused,
+)
+from core.records.judged import OBSERVED
+from core.records.observation import RewardOutcome, reward_of
+from core.records.reward import RewardAnswer, RewardOrder
+from core.store.reads import FoundRun, included_arms, listed_arm
+from core.store.replies import reply_of
+from core.store.transaction import Facts, Transaction
+
+_MEANT: Final = 20
+"""Unknown arms for which near matches are looked up: each is compared with every arm there is."""
+
+
+def reward_batch(context: Context, rewards: Sequence[BatchLine], *, key: str | None = None) -> BatchAnswer:
+    """Record many manual rewards as one act, on disk when this returns; `undo` of its id takes all of it back.
+
+    A line without a kind is what its run says: a correction where the run observed the arm, else feedback. Sent again
+    with the same ``key`` it changes nothing, and is answered as the first time.
+
+    Raises
+    ------
+    InvalidBatch
+        Some lines can't be done: ``lines`` says of each, by number, what is wrong. Nothing was recorded.
+    InvalidInput
+        There are none, or more than 10,000.
+    Conflict
+        The key stands for something else.
+    """
+    check_size(len(rewards))
+    check_batch_key(key)
+    return context.write("reward", lambda txn: _record(txn, rewards, key))
+
+
+def reward_run(
+    context: Context,
+    run: str,
+    value: float | None = None,
+    *,
+    outcome: RewardOutcome | None = None,
+    reason: str | None = None,
+    key: str | None = None,
+) -> BatchAnswer:
+    """Give every arm that was in a run's prompt the same reward, as one act.
+
+    Arms that the run observed are corrected, the others get feedback. An explicit ``value`` wins over the
+    ``outcome``; neither means accepted. Raises `UnknownRun`, `NotApplicable` for a run without arms, and what
+    `reward_batch` raises.
+    """
+    reward = reward_of(value, outcome)
+    check_batch_key(key)
+
+    def work(txn: Transaction) -> BatchAnswer:
+        found = standing_run(txn, run)
+        arms = included_arms(txn, found.run_no)
+        if not arms:
+            raise NotApplicable(
+                f"Run {found.run_no} had no arm in its prompt, so there is nothing to reward.",
+                next_step="Choose another run, or reward an arm by itself.",
+            )
+        check_size(len(arms))
+        return _record(txn, [BatchLine(arm=arm, value=reward, run=run, reason=reason) for arm in arms], key)
+
+    return context.write("reward", work)
+
+
+def _record(txn: Transaction, lines: Sequence[BatchLine], key: str | None) -> BatchAnswer:
+    known = None if key is None else _first_answer(txn, lines, key)
+    if known is not None:
+        return known
+    checked = check_lines(txn, lines, key=key)
+    if checked.bad:
+        raise refused(checked.bad, len(lines))
+    return _answer(record_in(txn, list(checked.orders.values())))
+
+
+def _answer(rewards: Sequence[RewardAnswer]) -> BatchAnswer:
+    first = rewards[0].id.rpartition("-")[2]
+    return BatchAnswer(id=f"rewards-{first}", count=len(rewards), rewards=tuple(rewards))
+
+
+def _first_answer(txn: Transaction, lines: Sequence[BatchLine], key: str) -> BatchAnswer | None:
+    """What the same batch was answered with before, under its key, whatever happened to its runs since.
+
+    Raises `Conflict` where the key stands for another batch, be it a shorter or a longer one.
+    """
+    kept = [reply_of(txn, str(key_of_line(key, place))) for place in (1, len(lines), len(lines) + 1)]
+    if kept[0] is None:
+        return None
+    if kept[1] is None or kept[2] is not None:
+        raise Conflict(
+            f"The idempotency key {key!r} already stands for a batch of other length than {len(lines):,}.",
+            next_step="Use a new key for a new batch; nothing was recorded.",
+        )
+    return _answer([_repeated(txn, line, str(key_of_line(key, at))) for at, line in enumerate(lines, 1)])
+
+
+def _repeated(txn: Transaction, line: BatchLine, key: str) -> RewardAnswer:
+    """The first answer to a line; what it was then, feedback or a correction, its answer says."""
+    kept = reply_of(txn, key)
+    first = None if kept is None else msgspec.json.decode(kept.answer)
+    kind = line.kind or (first or {}).get("kind", "feedback")
+    answer = repeated(txn, key, _order_of(line, kind, key).payload(), RewardAnswer)
+    if answer is None:
+        raise Conflict(
+            f"The idempotency key {key!r} stands for nothing, though others of its batch do.",
+            next_step="Use a new key for a new batch; nothing was recorded.",
+        )
+    return answer
+
+
+# Looking a batch over
+
+
+@dataclass(kw_only=True)
+class CheckedLines:
+    """A batch as the record admits it: what each line asks for, by number, and what is wrong with the others."""
+
+    orders: dict[int, RewardOrder] = field(default_factory=dict)
+    bad: dict[int, ArmscopeError] = field(default_factory=dict)
+
+
+def check_lines(facts: Facts, lines: Sequence[BatchLine], *, key: str | None = None) -> CheckedLines:
+    """Ask of every line whether it can be done; nothing is written."""
+    checked, records = CheckedLines(), _Records(facts)
+    corrected: dict[tuple[int, int], int] = {}
+    for place, line in enumerate(lines, 1):
+        number = line.line or place
+        try:
+            checked.orders[number] = _order(records, line, number, key_of_line(key, place), corrected)
+        except ArmscopeError as problem:
+            checked.bad[number] = problem
+    return checked
+
+
+class _Records:
+    """What is recorded of arms and runs that lines name, each looked up once."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._arms: dict[str, int | None] = {}
+        self._runs: dict[str, FoundRun | ArmscopeError] = {}
+        self._n_unknown = 0
+
+    def arm_no(self, arm: str) -> int:
+        if arm not in self._arms:
+            self._arms[arm] = listed_arm(self.facts, arm)
+        found = self._arms[arm]
+        if found is None:
+            raise self._unknown(arm)
+        return found
+
+    def run(self, name: str) -> FoundRun:
+        if name not in self._runs:
+            try:
+                self._runs[name] = standing_run(self.facts, name)
+            except ArmscopeError as problem:
+                self._runs[name] = problem
+        found = self._runs[name]
+        if isinstance(found, ArmscopeError):
+            raise found
+        return found
+
+    def _unknown(self, arm: str) -> UnknownArm:
+        self._n_unknown += 1
+        if self._n_unknown <= _MEANT:
+            return unknown_arm(self.facts, arm)
+        return UnknownArm(
+            f"There is no arm {arm[:80]!r} in learner {self.facts.name!r}.", next_step=USE_A_LISTED_ARM
+        )
+
+
+def _order(
+    records: _Records, line: BatchLine, number: int, key: str | None, corrected: dict[tuple[int, int], int]
+) -> RewardOrder:
+    """What a line asks for, once the record admits it; ``corrected`` holds the lines before it that correct."""
+    asked = _order_of(line, line.kind or "feedback", key)
+    arm_no = records.arm_no(line.arm)
+    if line.run is None:
+        return asked
+    run = records.run(line.run)
+    flags = admit(records.facts, asked, run, arm_no)
+    nothing_newer(records.facts, asked, run, arm_no)
+    is_correction = asked.correct or (line.kind is None and bool(flags & OBSERVED))
+    if not is_correction:
+        return asked
+    first = corrected.setdefault((run.run_no, arm_no), number)
+    if first != number:
+        raise Conflict(
+            f"{line.arm} in run {run.run_no} is corrected by line {first} already.",
+            next_step="Leave one of the two out: of one outcome the later correction would replace the earlier.",
+        )
+    return asked if asked.correct else _order_of(line, "correction", key)
+
+
+def _order_of(line: BatchLine, kind: RewardKind, key: str | None) -> RewardOrder:
+    """A line as a reward of its own; raises what that raises, and `InvalidReward` where it says no reward."""
+    if line.value is None and line.outcome is None:
+        raise InvalidReward(
+            "A reward must be a number from 0 to 1 or an outcome, got neither.",
+            next_step="Give a value, or accepted, partial or rejected.",
+        )
+    return RewardOrder(
+        arm=line.arm,
+        value=line.value,
+        outcome=line.outcome,
+        reason=line.reason or None,
+        run=line.run or None,
+        correct=kind == "correction",
+        key=key,
+        seen=line.seen,
+    )

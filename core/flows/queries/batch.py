@@ -1,0 +1,93 @@
+"""Batch: what many rewards would change, and which of them can't be given; nothing is written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from core.errors import ArmscopeError
+from core.flows.batch import check_lines
+from core.flows.context import Context
+from core.flows.queries.previews import effect_of
+from core.records.arm import MICRO
+from core.records.batch import BatchLine, RewardKind
+from core.records.reward import RewardOrder
+from core.store.reads import arm_row, listed_arm
+from core.store.transaction import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineEffect:
+    """What one line would do. ``in_present_epoch`` False: it would join an epoch that a reset has ended."""
+
+    line: int
+    arm: str
+    kind: RewardKind
+    reward: float
+    run: str | None
+    in_present_epoch: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmEffect:
+    """Where one arm's belief is and where all lines about it would bring it: mean in 0..1, and pulls."""
+
+    arm: str
+    mean: tuple[float, float]
+    pulls: tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPreview:
+    """``lines`` are those that can be done, ``bad`` says of the others, by number, why not; ``arms`` are as if the
+    batch had no bad lines.
+    """
+
+    lines: tuple[LineEffect, ...]
+    bad: Mapping[int, ArmscopeError]
+    arms: Mapping[str, ArmEffect]
+
+    @property
+    def n_corrections(self) -> int:
+        return sum(line.kind == "correction" for line in self.lines)
+
+
+def preview_batch(context: Context, rewards: Sequence[BatchLine]) -> BatchPreview:
+    """What `reward_batch` would change; bad lines are named and not raised, and nothing is recorded."""
+    with context.reading() as snapshot:
+        checked = check_lines(snapshot, rewards)
+        lines: list[LineEffect] = []
+        moved: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+        for number, order in checked.orders.items():
+            success, failure, pulls, is_present = effect_of(snapshot, order)
+            lines.append(_line(number, order, is_present=is_present))
+            sums = moved[order.arm]
+            for place, amount in enumerate((success, failure, pulls)):
+                sums[place] += amount if is_present else 0
+        arms = {arm: _arm(snapshot, arm, sums) for arm, sums in moved.items()}
+    return BatchPreview(lines=tuple(lines), bad=checked.bad, arms=arms)
+
+
+def _line(number: int, order: RewardOrder, *, is_present: bool) -> LineEffect:
+    return LineEffect(
+        line=number,
+        arm=order.arm,
+        kind="correction" if order.correct else "feedback",
+        reward=order.reward,
+        run=order.run,
+        in_present_epoch=is_present,
+    )
+
+
+def _arm(snapshot: Snapshot, arm: str, sums: Sequence[int]) -> ArmEffect:
+    arm_no = listed_arm(snapshot, arm)
+    row = None if arm_no is None else arm_row(snapshot, arm_no)
+    alpha, beta, pulls = row or (
+        MICRO,
+        MICRO,
+        0,
+    )  # a line about an arm that isn't listed is bad, and not here
+    success, failure, more = sums
+    after = (alpha + success) / (alpha + success + beta + failure)
+    return ArmEffect(arm=arm, mean=(alpha / (alpha + beta), after), pulls=(pulls, pulls + more))

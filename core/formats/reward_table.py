@@ -1,0 +1,273 @@
+r"""Reward table: text that somebody pasted, a CSV file or JSON lines → the lines of a batch.
+
+What cells are parted by is seen from the first line: a tab (what spreadsheets copy), a semicolon or a comma. A first
+line that names columns is the head; without one they are the arm, the value or outcome, the run, the reason and the
+kind. Cells are text and nothing else: what looks like a formula stays what it is. A line that can't be read is named
+by the number it has in the text, and does not keep the others from being read.
+
+>>> read_table("arm\tvalue\ntool:fs:Read\t0.5\n").lines[0].value
+0.5
+>>> read_table('{"arm": "tool:fs:Read", "outcome": "rejected"}').lines[0].outcome
+'rejected'
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, get_args
+
+import msgspec
+
+from core.errors import ArmscopeError, InvalidInput, InvalidReward
+from core.records.batch import MAX_BATCH, BatchLine, RewardKind
+from core.records.observation import OUTCOME_REWARDS, RewardOutcome
+
+MAX_TABLE_BYTES: Final = 32 << 20
+"""More than ten thousand lines with the longest of reasons in any script hold."""
+COLUMNS: Final[Mapping[str, str]] = {
+    "arm": "arm",
+    "value": "value",
+    "reward": "value",
+    "outcome": "outcome",
+    "value or outcome": "value",
+    "run": "run",
+    "reason": "reason",
+    "why": "reason",
+    "kind": "kind",
+}
+"""How a head may call the columns, whatever the case."""
+_PLAIN: Final = ("arm", "value", "run", "reason", "kind")
+"""What the columns are without a head."""
+_PARTED_BY: Final = ("\t", ";", ",")
+_KINDS: Final[tuple[RewardKind, ...]] = get_args(RewardKind)
+_SHOWN_CHARS: Final = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardTable:
+    """The lines that can be read, in their order, and what is wrong with the others, by number."""
+
+    lines: tuple[BatchLine, ...]
+    bad: Mapping[int, ArmscopeError]
+
+    @property
+    def n_lines(self) -> int:
+        """Both together, head and empty lines left out."""
+        return len(self.lines) + len(self.bad)
+
+
+def read_table(text: str) -> RewardTable:
+    """Read a table; raises `InvalidInput` for one that is empty, too long or has a head without arms."""
+    _check_size(len(text.encode(errors="surrogatepass")))
+    plain = text.removeprefix("\ufeff")
+    read = _json_lines(plain) if plain.lstrip().startswith("{") else _rows(plain)
+    lines: list[BatchLine] = []
+    bad: dict[int, ArmscopeError] = {}
+    for number, found in read:
+        if len(lines) + len(bad) == MAX_BATCH:
+            raise _too_long()
+        if isinstance(found, BatchLine):
+            lines.append(found)
+        else:
+            bad[number] = found
+    if not lines and not bad:
+        raise InvalidInput(
+            "A table must have a line for each reward, got none.",
+            next_step="Write an arm and its value or outcome on each line.",
+        )
+    return RewardTable(lines=tuple(lines), bad=bad)
+
+
+def table_text(content: bytes) -> str:
+    r"""The text of a file; raises `InvalidInput` where it is too large or not UTF-8, as spreadsheets' "CSV UTF-8" is.
+
+    >>> table_text("arm;value\n".encode("utf-16"))
+    'arm;value\n'
+    """
+    _check_size(len(content))
+    encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as problem:
+        raise InvalidInput(
+            f"A table must be text in UTF-8, got {content[problem.start : problem.start + 1]!r} at byte "
+            f"{problem.start:,}.",
+            next_step='Save it again as "CSV UTF-8"; nothing was recorded.',
+        ) from None
+
+
+def _check_size(n_bytes: int) -> None:
+    if n_bytes > MAX_TABLE_BYTES:
+        raise InvalidInput(
+            f"A table must have at most {MAX_TABLE_BYTES >> 20} MiB, got {n_bytes:,} bytes.",
+            next_step="Send it in parts; nothing was recorded.",
+        )
+
+
+def _too_long() -> InvalidInput:
+    return InvalidInput(
+        f"A table must have at most {MAX_BATCH:,} rewards, got more.",
+        next_step="Send it in parts; nothing was recorded.",
+    )
+
+
+Read = tuple[int, BatchLine | ArmscopeError]
+
+
+# JSON lines
+
+
+def _json_lines(text: str) -> Iterator[Read]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield number, _json_line(number, line)
+
+
+def _json_line(number: int, line: str) -> BatchLine | ArmscopeError:
+    try:
+        said = msgspec.json.decode(line.strip().encode(errors="replace"), type=dict[str, Any])
+        if said.get("value") is None and said.get("outcome") is None:
+            return _nothing("")
+        return msgspec.convert({**said, "line": number}, BatchLine)
+    except msgspec.MsgspecError as problem:
+        fields = "arm, value, outcome, run, reason, kind"
+        return InvalidInput(
+            f"A line must be a JSON object of {fields}, got one of which this is wrong: {problem}.",
+            next_step='Write it like {"arm": "tool:web:search", "value": 0.5}.',
+        )
+
+
+# Rows
+
+
+def _rows(text: str) -> Iterator[Read]:
+    """Rows of cells, each with the number of its first line: a quoted cell may go over several."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
+    columns: Sequence[str] | None = None
+    while True:
+        number = reader.line_num + 1
+        try:
+            row = [cell.strip() for cell in next(reader)]
+        except StopIteration:
+            return
+        except csv.Error as problem:
+            yield number, _unreadable(problem)
+            continue
+        if not any(row):
+            continue
+        if columns is None:
+            columns = _head(row) or _PLAIN
+            if _head(row):
+                continue
+        yield number, _row(number, columns, row)
+
+
+def _delimiter(text: str) -> str:
+    """What cells are parted by: the first of these that the first line with anything in it has."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return next((mark for mark in _PARTED_BY if mark in first), ",")
+
+
+def _unreadable(problem: csv.Error) -> InvalidInput:
+    return InvalidInput(
+        f"A line must have cells with every quotation mark closed, got one of which this is wrong: {problem}.",
+        next_step="Double the marks inside a quoted cell, or leave them out.",
+    )
+
+
+def _head(row: Sequence[str]) -> Sequence[str] | None:
+    """The columns that a first line names; None where it is a reward itself."""
+    names = [cell.casefold() for cell in row]
+    if "arm" not in names:
+        return None
+    unknown = [cell for cell, name in zip(row, names, strict=True) if name and name not in COLUMNS]
+    columns = [COLUMNS.get(name, "") for name in names]
+    doubled = sorted({name for name in columns if name and columns.count(name) > 1})
+    if unknown or doubled or not {"value", "outcome"} & {*columns}:
+        raise InvalidInput(
+            "A head must name each column once, out of arm, value, outcome, run, reason and kind, with the arm and a "
+            f"value or outcome among them, got {', '.join(row)[:200]!r}.",
+            next_step="Rename or remove the others; nothing was recorded.",
+        )
+    return columns
+
+
+def _row(number: int, columns: Sequence[str], row: Sequence[str]) -> BatchLine | ArmscopeError:
+    """A row as a line of the batch, or what is wrong with it."""
+    if any(row[len(columns) :]):
+        return InvalidInput(
+            f"A line must have at most {len(columns)} cells, got {len(row)}.",
+            next_step="Put a cell that holds what parts the others into quotation marks.",
+        )
+    cells = {name: cell for name, cell in zip(columns, row, strict=False) if name and cell}
+    try:
+        value, outcome = _judged(cells.get("value", ""), cells.get("outcome", ""))
+        return BatchLine(
+            arm=cells.get("arm", ""),
+            value=value,
+            outcome=outcome,
+            run=_run(cells.get("run", "")),
+            reason=cells.get("reason"),
+            kind=_kind(cells.get("kind", "")),
+            line=number,
+        )
+    except ArmscopeError as problem:
+        return problem
+
+
+def _judged(value: str, outcome: str) -> tuple[float | None, RewardOutcome | None]:
+    """A value and an outcome; either may stand in the column of the other."""
+    cells = [cell for cell in (value, outcome) if cell]
+    if not cells:
+        raise _nothing("")
+    found = [judged(cell) for cell in cells]
+    numbers = [number for number, _ in found if number is not None]
+    words = [word for _, word in found if word is not None]
+    return (numbers[0] if numbers else None), (words[0] if words else None)
+
+
+def judged(text: str) -> tuple[float | None, RewardOutcome | None]:
+    """A number from 0 to 1, or an outcome by its name, as people write them; raises `InvalidReward` for any other.
+
+    >>> judged("0.25"), judged("Rejected"), judged("0")
+    ((0.25, None), (None, 'rejected'), (0.0, None))
+    """
+    word = next((name for name in OUTCOME_REWARDS if name == text.strip().casefold()), None)
+    if word is not None:
+        return None, word
+    try:
+        number = float(text if "_" not in text else "")  # Python would read 1_0 as 10
+    except ValueError:
+        raise _nothing(text) from None
+    if not 0 <= number <= 1:  # neither is NaN
+        raise _nothing(text)
+    return abs(number), None
+
+
+def _nothing(text: str) -> InvalidReward:
+    got = f"{text[:_SHOWN_CHARS]!r}" if text else "nothing"
+    return InvalidReward(
+        f"A reward must be a number from 0 to 1, or {', '.join(OUTCOME_REWARDS)}, got {got}.",
+        next_step="Write one of those; a decimal has a point.",
+    )
+
+
+def _run(text: str) -> str | None:
+    """A run's uid or number; numbers may carry the commas that pages show them with."""
+    bare = text.replace(",", "")
+    return (bare if bare.isdecimal() else text) or None
+
+
+def _kind(text: str) -> RewardKind | None:
+    if not text:
+        return None
+    found = next((name for name in _KINDS if name == text.casefold()), None)
+    if found is None:
+        raise InvalidInput(
+            f"A kind must be one of {', '.join(_KINDS)}, or nothing, got {text[:_SHOWN_CHARS]!r}.",
+            next_step="Leave it out, and the run decides.",
+        )
+    return found

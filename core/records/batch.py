@@ -1,0 +1,101 @@
+"""Batch: many rewards that somebody asks for as one act, and what they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from core.errors import ArmscopeError, InvalidBatch, InvalidInput
+from core.records.observation import MAX_REQUEST_KEY_CHARS, RewardOutcome, check_request_key
+from core.records.reward import RewardAnswer
+
+MAX_BATCH: Final = 10_000
+"""Rewards in one act."""
+_MAX_KEY_CHARS: Final = MAX_REQUEST_KEY_CHARS - len(f"/{MAX_BATCH}")
+
+_SHOWN: Final = 10
+"""Bad lines that a message names; the answer for programs has all of them."""
+
+RewardKind = Literal["feedback", "correction"]
+
+
+class BatchLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One reward of a batch, checked with the others when they are given.
+
+    An explicit ``value`` (0 to 1) wins over the ``outcome``; one of them is needed. ``kind`` None: what the run says,
+    a correction where it observed the arm, else feedback; ``seen`` is the newest reward by hand about the arm in that
+    run that the caller knows of ("" = none). ``line`` is where it stands in its file, 0 = at its place in the batch.
+
+    >>> BatchLine(arm="tool:fs:Read", value=0.0, run="request-1").kind is None
+    True
+    """
+
+    arm: Annotated[str, Meta(description="The arm's id, type:category:name.")]
+    value: float | None = None
+    outcome: RewardOutcome | None = None
+    run: str | None = None
+    reason: str | None = None
+    kind: RewardKind | None = None
+    seen: str | msgspec.UnsetType = msgspec.UNSET
+    line: int = 0
+
+
+class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """``id`` takes all of it back at once; each of the ``rewards`` has its own, too, in the order of the lines."""
+
+    id: str
+    count: int
+    rewards: tuple[RewardAnswer, ...]
+
+
+def refused(bad: Mapping[int, ArmscopeError], n_lines: int) -> InvalidBatch:
+    """The error for a batch of ``n_lines`` of which some, by number, can't be done: it names each of the first ten.
+
+    >>> refused({7: InvalidInput("An id must be short.", next_step="Shorten it.")}, 30).problem
+    "1 of 30 lines can't be recorded: line 7: An id must be short."
+    """
+    shown = [f"line {number}: {bad[number].problem.rstrip('.')}" for number in sorted(bad)]
+    more = [f"and {len(shown) - _SHOWN:,} more"] if len(shown) > _SHOWN else []
+    return InvalidBatch(
+        f"{len(bad):,} of {n_lines:,} lines can't be recorded: {'; '.join([*shown[:_SHOWN], *more])}.",
+        next_step="Correct them and send all of it again; nothing was recorded.",
+        lines=bad,
+    )
+
+
+def check_size(n_lines: int) -> None:
+    """Refuse a batch that is empty or too long.
+
+    >>> check_size(10_000)
+    """
+    if not 1 <= n_lines <= MAX_BATCH:
+        raise InvalidInput(
+            f"A batch must have 1 to {MAX_BATCH:,} rewards, got {n_lines:,}.",
+            next_step="Send some rewards." if n_lines == 0 else "Send it in parts; nothing was recorded.",
+        )
+
+
+def check_batch_key(key: str | None) -> str | None:
+    """Return the key of a batch if its rewards can have keys made of it; None = none was given.
+
+    >>> check_batch_key("table-7")
+    'table-7'
+    """
+    if key is not None and len(key) > _MAX_KEY_CHARS:
+        raise InvalidInput(
+            f"The idempotency key of a batch must have 1 to {_MAX_KEY_CHARS} characters, got {len(key):,}.",
+            next_step="Use a short unique text such as a UUID, or leave it out.",
+        )
+    return check_request_key(key)
+
+
+def key_of_line(key: str | None, place: int) -> str | None:
+    """The key under which the reward at a place of the batch, from 1 on, counts once.
+
+    >>> key_of_line("table-7", 3), key_of_line(None, 3)
+    ('table-7/3', None)
+    """
+    return None if key is None else f"{key}/{place}"

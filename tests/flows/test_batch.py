@@ -1,0 +1,346 @@
+"""Many rewards as one act: all of them or none, one id that takes all of it back, and the laws of single ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.errors import (
+    Conflict,
+    Denied,
+    InvalidBatch,
+    InvalidInput,
+    NotApplicable,
+    UnknownAct,
+    UnknownRun,
+)
+from core.flows import queries
+from core.flows.batch import reward_batch, reward_run
+from core.flows.context import Context
+from core.flows.export import export_file
+from core.flows.importing import import_files
+from core.flows.learn import record
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.undo import redo, undo
+from core.records.actor import Actor
+from core.records.batch import MAX_BATCH, BatchLine
+from tests.flows.world import context_at, run_of
+
+A, B, C = (f"tool:other:{name}" for name in "abc")
+TABLE = (
+    BatchLine(arm=A, value=0.0, run="run-1"),
+    BatchLine(arm=B, outcome="partial", run="talk", reason="=1+1"),
+    BatchLine(arm=B, value=1.0),
+    BatchLine(arm=A, value=0.25),
+)
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    """One observed run, in which a was used, b and c were not; and one that was skipped."""
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("run-1"))
+    record(context, run_of("talk", calls=()))
+    return context
+
+
+def beliefs(context: Context) -> list[tuple[str, float, float, int]]:
+    assert queries.verify(context).clean
+    return [(one.arm, one.alpha, one.beta, one.pulls) for one in queries.posteriors(context)]
+
+
+def everything(context: Context) -> bytes:
+    return msgspec.json.encode(
+        (queries.posteriors(context), queries.rewards(context, limit=99), queries.changes(context, 99))
+    )
+
+
+def acting(context: Context, name: str, role: str = "reviewer") -> Context:
+    return replace(context, actor=Actor(name=name, role=role))  # type: ignore[arg-type]
+
+
+# Giving
+
+
+def test_a_batch_is_what_its_rewards_are_one_by_one(context: Context, tmp_path: Path) -> None:
+    other = context_at(tmp_path / "b.db")
+    record(other, run_of("run-1"))
+    record(other, run_of("talk", calls=()))
+    answer = reward_batch(context, TABLE)
+    reward(other, A, 0.0, run="run-1", correct=True)
+    reward(other, B, outcome="partial", run="talk")
+    reward(other, B, 1.0)
+    reward(other, A, 0.25)
+    assert beliefs(context) == beliefs(other)
+    assert (answer.id, answer.count) == ("rewards-1", 4)
+    assert [one.kind for one in answer.rewards] == ["correction", "feedback", "feedback", "feedback"]
+    assert [one.id for one in answer.rewards] == [f"reward-{number}" for number in (1, 2, 3, 4)]
+    assert queries.rewards(context, limit=99)[2].reason == "=1+1"
+
+
+def test_a_kind_that_is_said_is_not_decided(context: Context) -> None:
+    answer = reward_batch(context, [BatchLine(arm=A, value=0.0, run="run-1", kind="feedback")])
+    assert answer.rewards[0].kind == "feedback"
+    with pytest.raises(InvalidBatch) as refused:
+        reward_batch(context, [BatchLine(arm=A, value=0.0, run="talk", kind="correction")])
+    assert isinstance(refused.value.lines[1], NotApplicable)
+
+
+def test_a_preview_says_what_the_act_then_does(context: Context) -> None:
+    reset(context, arms=[B])
+    before = everything(context)
+    preview = queries.preview_batch(context, TABLE)
+    assert everything(context) == before
+    then = {one.arm: (one.mean, one.pulls) for one in queries.posteriors(context)}
+    answer = reward_batch(context, TABLE)
+    now = {one.arm: (one.mean, one.pulls) for one in queries.posteriors(context)}
+    for arm in (A, B):
+        effect = preview.arms[arm]
+        assert (effect.mean[0], effect.pulls[0]) == pytest.approx(then[arm])
+        assert (effect.mean[1], effect.pulls[1]) == pytest.approx(now[arm])
+    assert [line.kind for line in preview.lines] == [one.kind for one in answer.rewards]
+    assert [line.in_present_epoch for line in preview.lines] == [True, False, True, True]
+    assert preview.n_corrections == 1
+
+
+def test_one_bad_line_keeps_the_others_out_and_every_one_is_named(context: Context) -> None:
+    before = everything(context)
+    lines = [
+        TABLE[0],
+        BatchLine(arm="tool:other:aa", value=1.0),
+        BatchLine(arm=A, value=1.5),
+        BatchLine(arm=A),
+        BatchLine(arm=A, value=1.0, run="nowhere"),
+        BatchLine(arm=A, value=1.0, reason="x" * 2_001),
+        BatchLine(arm="no id", value=1.0),
+        BatchLine(arm=A, value=1.0, run="run-1"),
+        BatchLine(arm=A, value=1.0, kind="correction"),
+    ]
+    with pytest.raises(InvalidBatch) as refused:
+        reward_batch(context, lines)
+    assert everything(context) == before
+    codes = {number: bad.code for number, bad in refused.value.lines.items()}
+    assert codes == {
+        2: "unknown_arm",
+        3: "invalid_reward",
+        4: "invalid_reward",
+        5: "unknown_run",
+        6: "invalid_input",
+        7: "invalid_arm",
+        8: "conflict",
+        9: "invalid_input",
+    }
+    assert "8 of 9 lines" in refused.value.problem
+    assert "line 8: tool:other:a in run 1 is corrected by line 1 already" in refused.value.problem
+    told = refused.value.as_answer()["lines"]
+    assert isinstance(told, list)
+    assert [one["line"] for one in told] == sorted(codes)
+    assert queries.preview_batch(context, lines).bad.keys() == codes.keys()
+
+
+def test_numbers_of_a_file_are_those_that_are_named(context: Context) -> None:
+    with pytest.raises(InvalidBatch) as refused:
+        reward_batch(
+            context, [BatchLine(arm=A, value=1.0, line=4), BatchLine(arm="tool:x:y", value=1, line=9)]
+        )
+    assert list(refused.value.lines) == [9]
+
+
+@pytest.mark.parametrize("n_lines", [0, MAX_BATCH + 1])
+def test_a_batch_that_is_empty_or_too_long_is_refused(context: Context, n_lines: int) -> None:
+    with pytest.raises(InvalidInput, match="10,000"):
+        reward_batch(context, [BatchLine(arm=A, value=1.0)] * n_lines)
+
+
+def test_ten_thousand_are_one_act_and_one_undo(context: Context) -> None:
+    before = beliefs(context)
+    lines = [BatchLine(arm=(A, B, C)[place % 3], value=place % 5 / 4) for place in range(MAX_BATCH)]
+    answer = reward_batch(context, lines)
+    assert sum(one[3] for one in beliefs(context)) == sum(one[3] for one in before) + MAX_BATCH
+    assert undo(context, f"rewards-{MAX_BATCH}").undone == answer.id
+    assert beliefs(context) == before
+
+
+def test_what_somebody_said_meanwhile_is_told_of_each_line(context: Context) -> None:
+    first = reward(acting(context, "priya"), A, 0.5, run="run-1", correct=True)
+    lines = [
+        BatchLine(arm=A, value=1.0, run="run-1", seen=""),
+        BatchLine(arm=B, value=1.0, run="run-1", seen=""),
+    ]
+    with pytest.raises(InvalidBatch, match=r"corrected to 0\.5 by priya meanwhile") as refused:
+        reward_batch(context, lines)
+    assert {number: bad.code for number, bad in refused.value.lines.items()} == {1: "conflict"}
+    assert queries.preview_batch(context, lines).bad.keys() == {1}
+    reward_batch(context, [msgspec.structs.replace(lines[0], seen=first.id), lines[1]])
+
+
+# A run as a whole
+
+
+def test_a_run_is_rewarded_in_all_its_arms(context: Context) -> None:
+    answer = reward_run(context, "run-1", 0.5, reason="half")
+    assert [(one.arm, one.kind, one.reward) for one in answer.rewards] == [
+        (arm, "correction", 0.5) for arm in (A, B, C)
+    ]
+    assert {one.kind for one in reward_run(context, "talk", outcome="rejected").rewards} == {"feedback"}
+    assert {one.reward for one in reward_run(context, "talk").rewards} == {1.0}
+    undo(context, answer.id)
+    assert all(row.undone for row in queries.rewards(context, limit=99)[-3:])
+
+
+def test_a_run_that_is_not_there_or_empty_is_refused(context: Context) -> None:
+    record(context, run_of("bare", arms=()))
+    before = everything(context)
+    with pytest.raises(UnknownRun):
+        reward_run(context, "nowhere", 1.0)
+    with pytest.raises(NotApplicable):
+        reward_run(context, "bare", 1.0)
+    with pytest.raises(InvalidInput):
+        reward_run(context, "run-1", float("nan"))
+    assert everything(context) == before
+
+
+# Once
+
+
+def test_under_a_key_it_counts_once_whatever_happened_since(context: Context) -> None:
+    first = reward_batch(context, TABLE, key="k")
+    before = everything(context)
+    assert reward_batch(context, TABLE, key="k") == first
+    assert everything(context) == before
+    record(context, run_of("talk", calls=("a",), rank=1))  # observed now: what was feedback stays it
+    undo(context, first.id)
+    assert reward_batch(context, TABLE, key="k") == first
+    run = reward_run(context, "run-1", 1.0, key="whole")
+    assert reward_run(context, "run-1", 1.0, key="whole") == run
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        TABLE[:2],
+        (*TABLE, BatchLine(arm=C, value=1.0)),
+        (*TABLE[:3], BatchLine(arm=A, value=0.5)),
+        (*TABLE[:3], BatchLine(arm=C, value=0.25)),
+    ],
+    ids=["shorter", "longer", "other value", "other arm"],
+)
+def test_a_key_stands_for_one_batch(context: Context, other: Sequence[BatchLine]) -> None:
+    reward_batch(context, TABLE, key="k")
+    before = everything(context)
+    with pytest.raises(Conflict):
+        reward_batch(context, other, key="k")
+    assert everything(context) == before
+
+
+def test_a_key_must_leave_room_for_the_lines(context: Context) -> None:
+    reward_batch(context, TABLE, key="k" * 194)
+    with pytest.raises(InvalidInput, match="194"):
+        reward_batch(context, TABLE, key="k" * 195)
+
+
+def test_keys_travel_and_the_batch_counts_once_elsewhere_too(context: Context, tmp_path: Path) -> None:
+    first = reward_batch(context, TABLE, key="k")
+    export_file(context, tmp_path / "all.jsonl")
+    other = context_at(tmp_path / "b.db")
+    import_files(other, [tmp_path / "all.jsonl"])
+    before = beliefs(other)
+    assert reward_batch(other, TABLE, key="k").rewards == first.rewards
+    assert beliefs(other) == before == beliefs(context)
+    export_file(other, tmp_path / "again.jsonl")
+    assert b"rewards-" not in (tmp_path / "again.jsonl").read_bytes()
+
+
+# Taking back
+
+
+def test_one_id_takes_all_of_it_back_and_forth(context: Context) -> None:
+    before = beliefs(context)
+    reward(context, A, 1.0)
+    alone = beliefs(context)
+    answer = reward_batch(context, TABLE)
+    given = beliefs(context)
+    reward(context, C, 0.0)
+    taken = undo(context, answer.id)
+    assert (taken.id, taken.undone, taken.kind, taken.count) == ("undos-1", "rewards-2", "reward", 4)
+    assert undo(context, answer.id) == taken
+    assert [row.undone for row in queries.rewards(context, limit=99)] == [
+        False,
+        True,
+        True,
+        True,
+        True,
+        False,
+    ]
+    again = undo(context, taken.id)
+    assert (again.id, again.undone, again.kind) == ("undos-5", "undos-1", "undo")
+    undo(context, "reward-6")
+    assert beliefs(context) == given
+    assert undo(context, again.id).kind == "undo"
+    assert beliefs(context) == alone
+    assert redo(context, answer.id).count == 4
+    assert beliefs(context) == given
+    assert redo(context, answer.id).id == answer.id
+    undo(context, answer.id)
+    undo(context, "reward-1")
+    assert beliefs(context) == before
+
+
+def test_any_of_its_rewards_names_the_batch(context: Context) -> None:
+    answer = reward_batch(context, TABLE)
+    assert undo(context, "rewards-3").undone == answer.id
+
+
+def test_a_reward_of_it_can_be_taken_back_alone_first(context: Context) -> None:
+    answer = reward_batch(context, TABLE)
+    given = beliefs(context)
+    alone = undo(context, "reward-2")
+    taken = undo(context, answer.id)
+    assert undo(context, answer.id) == taken
+    assert undo(context, "reward-2").id == alone.id
+    redo(context, taken.undone)
+    assert beliefs(context) == given
+
+
+def test_taking_back_is_foretold(context: Context) -> None:
+    answer = reward_batch(context, TABLE)
+    before = everything(context)
+    preview = queries.preview_undo(context, answer.id)
+    assert everything(context) == before
+    assert preview.n_pulls[0] - preview.n_pulls[1] == 3
+    assert {arm.key for arm in preview.moved} == {A, B}
+
+
+def test_reviewers_take_back_their_own_batches_only(context: Context) -> None:
+    answer = reward_batch(acting(context, "mo"), TABLE)
+    with pytest.raises(Denied):
+        undo(acting(context, "priya"), answer.id)
+    taken = undo(acting(context, "mo"), answer.id)
+    with pytest.raises(Denied):
+        redo(acting(context, "priya"), answer.id)
+    with pytest.raises(Denied):
+        undo(acting(context, "priya"), taken.id)
+    redo(acting(context, "mo"), answer.id)
+    with pytest.raises(Denied):
+        reward_batch(acting(context, "vi", "viewer"), TABLE)
+
+
+@pytest.mark.parametrize("act", ["rewards-9", "undos-1", "rewards-0", "resets-1", "rewards-1..4", "rewards-"])
+def test_an_id_that_names_no_batch_is_refused(context: Context, act: str) -> None:
+    reward(context, A, 1.0)
+    with pytest.raises(UnknownAct):
+        undo(context, act)
+
+
+def test_what_an_import_told_is_no_batch(context: Context, tmp_path: Path) -> None:
+    reward_batch(context, TABLE)
+    export_file(context, tmp_path / "all.jsonl")
+    other = context_at(tmp_path / "b.db")
+    import_files(other, [tmp_path / "all.jsonl"])
+    with pytest.raises(UnknownAct, match="rewards-1"):
+        undo(other, "rewards-1")
