@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ import streamlit as st
 
 from core.errors import ArmscopeError, InvalidInput
 from core.flows import maintenance
+from core.flows.batch import reward_batch
 from core.flows.learners import create_learner
 from core.flows.note import note
 from core.flows.queries import verify as verified
@@ -25,6 +26,7 @@ from core.flows.reward import reward
 from core.flows.settings import change_all
 from core.flows.undo import redo, undo
 from core.records.arm import ArmType
+from core.records.batch import BatchLine
 from core.records.learner import LearnerSettings
 from core.records.reset import Target
 from dashboard import wording
@@ -132,6 +134,25 @@ def send_reward(
         )
 
     tried("The reward was not sent.", act, told=told)
+
+
+def send_batch(
+    lines: Sequence[BatchLine],
+    key: str,
+    after: Callable[[str, str], None],
+    *,
+    told: Callable[[ArmscopeError], bool] = lambda _: False,
+) -> None:
+    """Send many rewards as one act; ``key`` belongs to the form. ``after`` gets the ids of the act and of the last of
+    its rewards, and empties the form once they stand.
+    """
+
+    def act() -> Flash:
+        answer = reward_batch(reading().context, lines, key=key)
+        after(answer.id, answer.rewards[-1].id)
+        return Flash(text=f"{wording.things(answer.count, 'reward')} sent as one act.", act=answer.id)
+
+    tried("Nothing was sent.", act, told=told)
 
 
 def send_note(arm: str, text: str, key: str, after: Callable[[], None]) -> None:

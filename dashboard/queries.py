@@ -20,6 +20,7 @@ from core.flows.context import Context
 from core.flows.settings import changed
 from core.records.arm import ArmType
 from core.records.audit import AuditEntry
+from core.records.batch import BatchLine
 from core.records.judgement import Judgement
 from core.records.note import Note
 from core.records.observation import Observation
@@ -259,6 +260,13 @@ def preview_reward(arm: str, value: float, *, run: str | None, correct: bool) ->
     return asked(
         question, None, lambda: queries.preview_reward(here.context, arm, value, run=run, correct=correct)
     )
+
+
+def preview_batch(rewards: Sequence[BatchLine]) -> queries.BatchPreview:
+    """What many rewards would change, and which of them can't be given; nothing is written."""
+    here = reading()
+    question = ("preview batch", tuple(rewards))
+    return asked(question, None, lambda: queries.preview_batch(here.context, rewards))
 
 
 def preview_reset(

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import streamlit as st
 
 from dashboard.reading import reading
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
-from dashboard.widgets.rewards import form, history
+from dashboard.widgets.rewards import form, history, many
 from dashboard.widgets.rewards.effect import effect
 from dashboard.widgets.words import section, sentence
+
+_SENTENCES: Final[Mapping[many.How, str]] = {
+    "one": "A reward given by hand counts once, is marked as lagged, and can be undone.",
+    "table": "A table of rewards is one act: all of it counts or nothing, and one undo takes it back.",
+}
 
 
 def page() -> None:
@@ -17,13 +25,19 @@ def page() -> None:
     if here.frame.n_arms == 0:
         no_arms("The reward form")
         return
-    sentence(("A reward given by hand counts once, is marked as lagged, and can be undone.",), here.tokens)
-    st.space("xsmall")
+    sentence((_SENTENCES[many.chosen()],), here.tokens)
+    how = many.how()
     left, right = st.columns([5, 7], gap="large")
-    with left, panel("Give a reward"):
-        filled = form.fields()
-    with right, panel("What it would change", still="the form still works"):
-        effect(filled)
+    if how == "one":
+        with left, panel("Give a reward"):
+            filled = form.fields()
+        with right, panel("What it would change", still="the form still works"):
+            effect(filled)
+    else:
+        with left, panel("Give many rewards"):
+            given, preview = many.fields()
+        with right, panel("What it would change", still="the table can still be sent"):
+            many.effect(given, preview)
     st.space("small")
     with panel("Last rewards", still="the form still works"):
         section("Last rewards", "undo keeps the record and takes the effect away")

@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard import sentences
 from dashboard.reading import reading
 from dashboard.widgets.panel import panel
-from dashboard.widgets.run import decisions, story
+from dashboard.widgets.run import decisions, judging, story
 from dashboard.widgets.words import muted, section, sentence
 
 
@@ -30,6 +30,9 @@ def page() -> None:
             decisions.table(told)
         else:
             muted("No arm was put to the test.")
+    if judging.may_judge(told):
+        with panel("Judge"):
+            judging.panel_of(told)
     with panel("What people said"):
         story.by_hand(told)
     with panel("Where they were recognised"):

@@ -4,7 +4,15 @@ A sentence is a tuple of parts; a `Phrase` is one of its one or two key phrases,
 part is Markdown already: foreign text has passed `wording.literal`.
 """
 
-from dashboard.sentences.acts import consequence, effect, effect_table, reset, said_by_hand
+from dashboard.sentences.acts import (
+    batch,
+    consequence,
+    effect,
+    effect_table,
+    replaced_reward,
+    reset,
+    said_by_hand,
+)
 from dashboard.sentences.arm import (
     arm_facts,
     in_or_out,

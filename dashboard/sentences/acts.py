@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.columns import ArmColumns
 from core.explained import NOT_OFFERED, chance_words
+from core.flows.queries import BatchPreview
 from core.records.learner import LearnerSettings
 from core.records.observation import Observation
 from dashboard import wording
@@ -20,6 +21,35 @@ def said_by_hand(row: Observation, now_ms: int) -> str:
     """
     did = "corrected this to" if row.kind == "correction" else "gave this"
     return f"{wording.literal(row.actor)} {did} {row.reward:g} {wording.ago(row.at_ms, now_ms)}"
+
+
+def batch(preview: BatchPreview) -> str:
+    """How many rewards a batch is, and of what kind, in Markdown.
+
+    >>> batch(BatchPreview(lines=(), bad={}, arms={}))
+    '**0 rewards** about 0 arms'
+    """
+    n_lines, n_corrections = len(preview.lines), preview.n_corrections
+    parts = [
+        wording.things(number, *words)
+        for number, words in (
+            (n_corrections, ("correction",)),
+            (n_lines - n_corrections, ("piece of feedback", "pieces of feedback")),
+        )
+        if number
+    ]
+    kinds = f": {' and '.join(parts)}." if parts else ""
+    return f"**{wording.things(n_lines, 'reward')}** about {wording.things(len(preview.arms), 'arm')}{kinds}"
+
+
+def replaced_reward(automatic: float | None, reward: float) -> str:
+    """A reward beside the automatic one that it would replace, if there is one.
+
+    >>> replaced_reward(1.0, 0.5), replaced_reward(None, 0.0)
+    ('1.0 → 0.5', '0.0')
+    """
+    given = wording.reward(reward)
+    return given if automatic is None else f"{wording.reward(automatic)} → {given}"
 
 
 def effect(before_mean: float, after_mean: float, ranks: tuple[int, int], *, sent: bool = False) -> str:

@@ -11,11 +11,13 @@ from dashboard.widgets.words import muted, small_table
 KEYS: Final = "K"
 UNDO: Final = "U"
 SEND: Final = "Ctrl+Enter"
+NEXT: Final = "N"
 
 _ROWS: Final = (
     (KEYS, "every page", "this list"),
     (UNDO, "every page", "undo your last act"),
-    (SEND, "Rewards", "send the reward, from any field"),
+    (SEND, "Rewards, a run", "send what is filled in or marked, from any field"),
+    (NEXT, "a run", "go on to the next run"),
     ("1 to 4", "Rewards", "choose the outcome, while no field has the focus"),
     ("Tab, Shift + Tab", "every page", "next or previous control; Enter or Space presses it"),
     ("Arrow keys", "tables, choices", "move inside; in a table ↓ and ↑ choose a row, → opens it"),

@@ -14,10 +14,9 @@ from typing import Final, get_args
 import streamlit as st
 
 from dashboard import queries
-from dashboard.reading import reading
 from dashboard.widgets import address
-from dashboard.widgets.browser import browser
-from dashboard.widgets.rewards.drafts import DRAFTS, Draft, Fields, Kind, Outcome, Place
+from dashboard.widgets.drafts import Draft, here
+from dashboard.widgets.rewards.drafts import DRAFTS, Fields, Kind, Outcome
 
 ARM: Final = address.REWARDS_ARM
 RUN: Final = address.REWARDS_RUN
@@ -47,7 +46,7 @@ def arrive() -> None:
     st.session_state[_ARRIVAL] = address.arrival()
     asked, named = _asked()
     draft = DRAFTS.newest(
-        _place(), lambda fields: all(getattr(fields, name) == getattr(asked, name) for name in named)
+        here(), lambda fields: all(getattr(fields, name) == getattr(asked, name) for name in named)
     )
     if draft is not None:
         begin(draft.fields, key=draft.key)
@@ -157,7 +156,7 @@ def keep() -> None:
     fields, plain = now(), Fields()
     if is_draft():
         st.session_state[_BEGUN] = None  # it stays one, also where it is changed back
-        DRAFTS.keep(_place(), Draft(key=form_key(), fields=fields))
+        DRAFTS.keep(here(), Draft(key=form_key(), fields=fields))
     number = None if fields.outcome != "number" or fields.number is None else f"{fields.number:g}"
     address.say(
         {
@@ -172,16 +171,11 @@ def keep() -> None:
 
 def begin_again() -> None:
     """After it was sent: a new form without a reason; arm, run and outcome stay as they were."""
-    DRAFTS.drop(_place(), form_key())
+    DRAFTS.drop(here(), form_key())
     begin(replace(now(), why=""))
 
 
 def discard() -> None:
     """Forget the draft; the run it is about stays."""
-    DRAFTS.drop(_place(), form_key())
+    DRAFTS.drop(here(), form_key())
     begin(Fields(run=now().run))
-
-
-def _place() -> Place:
-    context = reading().context
-    return Place(str(context.store.path), context.learner, browser())

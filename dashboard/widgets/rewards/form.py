@@ -26,14 +26,13 @@ from dashboard.widgets.keys import SEND
 from dashboard.widgets.picker import options_of
 from dashboard.widgets.rewards import filled
 from dashboard.widgets.rewards.drafts import Fields
+from dashboard.widgets.sending import SEND_HERE
 from dashboard.widgets.words import gray, paragraphs, section, small
 
 Field = Literal["arm", "outcome", "run", "kind"]
 
 START_HERE: Final = "start here"
 """Key of what holds the field in which somebody who arrives begins; the browser puts the focus there."""
-SEND_HERE: Final = "send here"
-"""Key of what holds the button that Ctrl + Enter presses from wherever the focus is."""
 _KEEPS: Final = (
     "Ctrl + Enter sends, from any field. What is begun is a draft, which this server keeps for this browser until it "
     "is sent or discarded."

@@ -1,0 +1,78 @@
+"""Drafts: forms that somebody has begun and not sent, kept in this server's memory for their browser.
+
+Not in the address, which is no place for what people write about people; not in the database, where nothing is that
+nobody sent. They end when they are sent or discarded, when the server stops, or when newer ones need their room.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Generic, TypeVar
+
+from dashboard.reading import reading
+from dashboard.widgets.browser import browser
+
+Fields = TypeVar("Fields")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft(Generic[Fields]):
+    """A form that was begun; ``key`` is its own, under which it is sent once."""
+
+    key: str
+    fields: Fields
+
+
+@dataclass(frozen=True)
+class Place:
+    """Whose drafts: of which learner, begun in which browser."""
+
+    database: str
+    learner: str
+    browser: str
+
+
+class Drafts(Generic[Fields]):
+    """Drafts by place, the oldest dropped beyond a bound; safe for several sessions at once.
+
+    >>> here, drafts = Place("a.db", "default", "x"), Drafts[str](bound=2)
+    >>> for key in ("1", "2", "3"):
+    ...     drafts.keep(here, Draft(key=key, fields=f"of run {key}"))
+    >>> [drafts.newest(here, lambda fields: fields[-1] == run) is not None for run in ("1", "2", "3")]
+    [False, True, True]
+    """
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._drafts: OrderedDict[tuple[Place, str], Fields] = OrderedDict()
+        self._lock = Lock()
+
+    def keep(self, place: Place, draft: Draft[Fields]) -> None:
+        """Keep a draft as it is now, as the newest."""
+        with self._lock:
+            self._drafts[place, draft.key] = draft.fields
+            self._drafts.move_to_end((place, draft.key))
+            while len(self._drafts) > self._bound:
+                self._drafts.popitem(last=False)
+
+    def drop(self, place: Place, key: str) -> None:
+        """Forget a draft, if it is there."""
+        with self._lock:
+            self._drafts.pop((place, key), None)
+
+    def newest(self, place: Place, fits: Callable[[Fields], bool]) -> Draft[Fields] | None:
+        """The newest of a place's drafts that fits."""
+        with self._lock:
+            for (whose, key), fields in reversed(self._drafts.items()):
+                if whose == place and fits(fields):
+                    return Draft(key=key, fields=fields)
+        return None
+
+
+def here() -> Place:
+    """The place of this browser and this page's learner."""
+    context = reading().context
+    return Place(str(context.store.path), context.learner, browser())

@@ -1,0 +1,294 @@
+"""Many rewards: a table that is pasted or dropped, what each of its lines would do, one act and one way back."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+import streamlit as st
+
+from core.errors import ArmscopeError
+from core.flows.queries import BatchPreview
+from core.formats.reward_table import MAX_TABLE_BYTES, RewardTable, read_table, table_text
+from core.records.batch import MAX_BATCH, BatchLine
+from dashboard import actions, queries, sentences, wording
+from dashboard.reading import reading
+from dashboard.widgets.empty import command
+from dashboard.widgets.keys import SEND
+from dashboard.widgets.rewards.form import START_HERE
+from dashboard.widgets.sending import SEND_HERE
+from dashboard.widgets.tables import ALL_AT_ONCE, ROW_PX, columns, height, type_cells, type_column
+from dashboard.widgets.way_back import way_back
+from dashboard.widgets.words import as_table, both_ends, gray, muted, section, small, small_table
+
+HOW: Final = "rewards_as"
+How = Literal["one", "table"]
+_HOWS: Final[Mapping[How, str]] = {"one": "One", "table": "A table"}
+_TEXT: Final = "rewards pasted"
+_KEPT: Final = "rewards pasted, kept"
+_ROUND: Final = "rewards dropped"
+_KEY: Final = "rewards table key"
+_SENT: Final = "rewards table sent"
+_TALL_PX: Final = 560
+_BAD_IN_FULL: Final = 12
+_EXAMPLE: Final = """arm, value or outcome, run, reason
+tool:web:search, 0.5, request-1, half an answer
+skill:code-review:main, rejected"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What was pasted or dropped: the table, or why it is none; both None where there is nothing yet."""
+
+    table: RewardTable | None = None
+    problem: ArmscopeError | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sent:
+    """A table that was sent: its act, the last of its rewards, and the effect it was shown to have."""
+
+    act: str
+    last: str
+    preview: BatchPreview
+
+
+def chosen() -> How:
+    """What is chosen, before its field is drawn."""
+    known: How = st.session_state.get(HOW) or (
+        "table" if st.query_params.get(HOW) == _HOWS["table"] else "one"
+    )
+    return known
+
+
+def how() -> How:
+    """One reward, or a table of them."""
+    return st.segmented_control(
+        "One reward or many",
+        list(_HOWS),
+        default="one",
+        required=True,
+        format_func=_HOWS.__getitem__,
+        key=HOW,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+
+
+# What is given
+
+
+def fields() -> tuple[Given, BatchPreview | None]:
+    """Where a table is pasted or dropped, and the button; with what it says and what it would do."""
+    section("Give many rewards", f"up to {wording.count(MAX_BATCH)}, as one act")
+    with st.container(border=True):
+        given = _given()
+        preview = None if given.table is None else queries.preview_batch(given.table.lines)
+        _send(given, preview)
+        _how_to()
+    return given, preview
+
+
+def _how_to() -> None:
+    st.markdown(
+        small(
+            "The arm, a number from 0 to 1 or accepted, partial or rejected; then, where there are any, the run and "
+            "the reason. With a run, an arm that it observed is corrected; any other line is feedback. In a terminal:"
+        )
+    )
+    st.code(command("reward --file FILE"), language=None, wrap_lines=True)
+
+
+def _given() -> Given:
+    if _TEXT not in st.session_state:
+        st.session_state[_TEXT] = st.session_state.get(_KEPT, "")
+    dropped_key = f"{_ROUND} {st.session_state.get(_ROUND, 0)}"
+    with st.container(key=START_HERE):
+        text = st.text_area(
+            "Paste a table, a reward on each line",
+            key=_TEXT,
+            height=190,
+            placeholder=_EXAMPLE,
+            on_change=_changed,
+            disabled=st.session_state.get(dropped_key) is not None,
+        )
+    file = st.file_uploader(
+        "Or drop a CSV file or JSON lines",
+        key=dropped_key,
+        on_change=_changed,
+        max_upload_size=MAX_TABLE_BYTES >> 20,
+    )
+    try:
+        if file is not None:
+            return Given(table=read_table(table_text(file.getvalue())))
+        return Given(table=read_table(text)) if text.strip() else Given()
+    except ArmscopeError as problem:
+        return Given(problem=problem)
+
+
+def _changed() -> None:
+    """Another table: it is sent under a key of its own, and what the last one did is history."""
+    st.session_state[_KEPT] = st.session_state.get(_TEXT, "")
+    st.session_state[_KEY] = uuid.uuid4().hex
+    st.session_state.pop(_SENT, None)
+
+
+def _send(given: Given, preview: BatchPreview | None) -> None:
+    table = given.table
+    n_bad = 0 if table is None or preview is None else len({**table.bad, **preview.bad})
+    n_lines = 0 if table is None else table.n_lines
+    key = str(st.session_state.setdefault(_KEY, uuid.uuid4().hex))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=SEND_HERE):
+        st.button(
+            f"Send {wording.things(n_lines, 'reward')}" if n_lines else "Send",
+            type="primary",
+            shortcut=SEND,
+            key=f"send table {key}",
+            disabled=table is None or n_bad > 0 or not reading().may("reward"),
+            on_click=None if table is None or preview is None else _tried,
+            args=() if table is None or preview is None else (table.lines, preview, key),
+        )
+        st.button(
+            "Clear",
+            type="tertiary",
+            key="clear table",
+            disabled=not n_lines and given.problem is None,
+            on_click=_clear,
+        )
+    if n_bad:
+        st.markdown(
+            f":red[:material/error: {wording.things(n_bad, 'line')} can’t be recorded.] "
+            "Nothing is sent while one is bad."
+        )
+
+
+def _clear() -> None:
+    _changed()
+    st.session_state[_TEXT] = st.session_state[_KEPT] = ""
+    st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
+
+
+def _tried(lines: Sequence[BatchLine], preview: BatchPreview, key: str) -> None:
+    """Send the table as it was drawn, unless it was sent: then this is a second click on one that is gone."""
+    if key != st.session_state.get(_KEY):
+        return
+
+    def after(act: str, last: str) -> None:
+        _clear()
+        st.session_state[_SENT] = _Sent(act=act, last=last, preview=preview)
+
+    actions.send_batch(lines, key, after)
+
+
+# What it would do
+
+
+def effect(given: Given, preview: BatchPreview | None) -> None:
+    """Each line with what it would do or what is wrong with it; after sending, what it did and the way back."""
+    done: _Sent | None = st.session_state.get(_SENT)
+    if given.problem is not None:
+        section("What it would change", "nothing is sent yet")
+        st.markdown(f":red[:material/error: {wording.literal(str(given.problem))}]")
+    elif given.table is not None and preview is not None:
+        section("What it would change", "nothing is sent yet")
+        bad = {**preview.bad, **given.table.bad}
+        if bad:
+            _bad(bad)
+        st.markdown(sentences.batch(preview) if preview.lines else gray("No line can be recorded yet."))
+        if preview.lines:
+            _table(preview)
+    elif done is not None:
+        _what_it_changed(done)
+    else:
+        section("What it would change", "nothing is sent yet")
+        muted("Paste a table, and what each of its lines would do appears here.")
+
+
+def _what_it_changed(done: _Sent) -> None:
+    given = next((one for one in queries.rewards(everyone=False) if one.id == done.last), None)
+    is_undone = given is not None and given.undone
+    with both_ends():
+        state = "undone: its effect is gone" if is_undone else "sent"
+        st.header(f"What it changed {small(state)}", anchor=False, width="content")
+        back = None if given is None else way_back(given)
+        if back is not None:
+            st.button(
+                f"{back} all",
+                icon=":material/undo:" if back == "Undo" else ":material/redo:",
+                key=f"take back sent {done.act}",
+                on_click=actions.take_back,
+                args=(done.act,),
+                kwargs={"again": is_undone},
+            )
+    st.markdown(f"{sentences.batch(done.preview)} {small(f'armscope undo {done.act}')}")
+    _table(done.preview)
+
+
+def _bad(bad: Mapping[int, ArmscopeError]) -> None:
+    """Lines that can't be recorded, by number; of many the first are read in full, and all are in a table."""
+    first = sorted(bad)[:_BAD_IN_FULL]
+    small_table(
+        {
+            "line": [wording.count(number) for number in first],
+            "what is wrong": [wording.literal(bad[number].problem) for number in first],
+        },
+        alt="Lines that can't be recorded, and why",
+    )
+    if len(bad) > len(first):
+        cells = {
+            "line": [wording.count(number) for number in sorted(bad)],
+            "what is wrong": [wording.plain(bad[number].problem) for number in sorted(bad)],
+        }
+        with st.popover(f"All {wording.things(len(bad), 'bad line')}", type="tertiary"):
+            as_table(cells, alt="Every line that can't be recorded, and why")
+
+
+def _table(preview: BatchPreview) -> None:
+    """What each line would do; every cell is text."""
+    lines = preview.lines
+    means = [wording.means(*preview.arms[line.arm].mean) for line in lines]
+    frame = pa.table(
+        {
+            "line": [wording.count(line.line) for line in lines],
+            "type": pa.array(type_cells([line.arm for line in lines]), type=pa.list_(pa.string())),
+            "arm": [wording.plain(wording.full_name(line.arm)) for line in lines],
+            "reward": [wording.reward(line.reward) for line in lines],
+            "run": [wording.MISSING if line.run is None else wording.plain(line.run) for line in lines],
+            "counts as": [line.kind for line in lines],
+            "mean": [
+                f"{before} → {after}" if line.in_present_epoch else "stays: reset since"
+                for line, (before, after) in zip(lines, means, strict=True)
+            ],
+        }
+    )
+    more: dict[str, Any] = {"lazy": True} if len(lines) > ALL_AT_ONCE else {}
+    st.dataframe(
+        frame,
+        hide_index=True,
+        placeholder=wording.MISSING,
+        row_height=ROW_PX,
+        height=height(len(lines), at_most_px=_TALL_PX),
+        **columns(frame.column_names, _config(), _PHONE),
+        key="table of rewards",
+        alt="Each line of the table, and what it would do",
+        **more,
+    )
+
+
+_PHONE: Final = {"line": 44, "type": 40, "arm": 110, "reward": 62, "mean": 110}
+
+
+def _config() -> dict[str, Any]:
+    text = st.column_config.TextColumn
+    return {
+        "line": text("line", width=48, alignment="right"),
+        "type": type_column(),
+        "arm": text("arm", width=132),
+        "reward": text("reward", width=66),
+        "run": text("run", width=78),
+        "counts as": text("counts as", width=84),
+        "mean": text("mean", width=118, help="Of the arm, now and after all lines about it."),
+    }

@@ -1,0 +1,338 @@
+"""Judging: arms of a run accepted, partial or rejected beside the record of each; several at once, as one act."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import streamlit as st
+
+from core import explained
+from core.errors import ArmscopeError, Conflict, InvalidBatch
+from core.flows.queries import BatchPreview, LineEffect, RunArm, RunStory
+from core.records.batch import MAX_BATCH
+from core.records.observation import MAX_REASON_CHARS, Observation, RewardOutcome
+from dashboard import actions, queries, sentences, wording
+from dashboard.reading import reading
+from dashboard.widgets import address
+from dashboard.widgets.drafts import Draft
+from dashboard.widgets.keys import NEXT, SEND
+from dashboard.widgets.run import marks as marked
+from dashboard.widgets.run.marks import Marks
+from dashboard.widgets.sending import SEND_HERE
+from dashboard.widgets.way_back import way_back
+from dashboard.widgets.words import both_ends, chipped, coloured, gray, muted, section, small, small_table
+
+_WORDS: Final[Mapping[RewardOutcome, str]] = {
+    "accepted": "Accepted",
+    "partial": "Partial",
+    "rejected": "Rejected",
+}
+_AT_ONCE: Final = 50
+"""Rows that are drawn; each costs every rerun, and what is typed above finds the others."""
+_SEARCHED_FROM: Final = 20
+_SCROLLED_FROM: Final = 7
+_LIST_PX: Final = 440
+_EFFECTS: Final = 12
+_FIND: Final = "find an arm of the run"
+_SENT: Final = "judgements sent"
+_REFUSED: Final = "judgements refused"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sent:
+    """What was sent last about a run, with the effect that it was shown to have."""
+
+    run: str
+    act: str
+    last: str
+    preview: BatchPreview
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Refused:
+    """What somebody else said meanwhile, by arm; it holds for the draft that was refused."""
+
+    key: str
+    arms: frozenset[str]
+
+
+def may_judge(story: RunStory) -> bool:
+    """Whether this person is offered to judge the run, and whether there is anything to judge."""
+    return reading().may("reward") and story.facts.standing and 0 < story.n_in <= MAX_BATCH
+
+
+def panel_of(story: RunStory) -> None:
+    """Every arm of the prompt with its outcomes at the left, what it comes to at the right."""
+    draft = marked.marks_of(story)
+    section("Judge", "several arms at once; an arm that was observed is corrected, any other gets feedback")
+    left, right = st.columns([7, 5], gap="large")
+    with left:
+        _arms(story, draft.fields)
+    with right:
+        _outcome(story, draft)
+
+
+# The arms
+
+
+def _arms(story: RunStory, marks: Marks) -> None:
+    arms = marked.judged(story)
+    _for_all(story, arms, marks)
+    found = _found(arms)
+    shown = found[:_AT_ONCE]
+    is_long = len(shown) >= _SCROLLED_FROM
+    gap: Literal["medium", "xsmall"] = "medium" if reading().compact else "xsmall"
+    with st.container(border=True, height=_LIST_PX if is_long else "content", gap=gap):
+        for arm in shown:
+            _row(story, arm, marks)
+        if not shown:
+            muted("No arm of this run is called so.")
+    if len(found) > len(shown):
+        muted(f"{wording.count(len(found) - len(shown))} more; type a part of a name to find them.")
+
+
+def _found(arms: Sequence[RunArm]) -> list[RunArm]:
+    if len(arms) < _SEARCHED_FROM:
+        return list(arms)
+    wanted = st.text_input("Find an arm", key=_FIND, placeholder="Find an arm", label_visibility="collapsed")
+    words = wanted.casefold().split()
+    return [arm for arm in arms if all(word in arm.arm.casefold() for word in words)]
+
+
+def _for_all(story: RunStory, arms: Sequence[RunArm], marks: Marks) -> None:
+    """One outcome for all of them, or none."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(gray(f"All {wording.things(len(arms), 'arm')}:"), width="content")
+        for outcome, word in _WORDS.items():
+            st.button(
+                word,
+                key=f"judge all {outcome}",
+                type="tertiary",
+                on_click=_mark,
+                args=(story, {arm.arm: outcome for arm in arms}),
+            )
+        st.button(
+            "Clear",
+            key="judge none",
+            type="tertiary",
+            disabled=not marks.outcomes,
+            on_click=_mark,
+            args=(story, dict.fromkeys(marks.outcomes)),
+        )
+
+
+def _row(story: RunStory, arm: RunArm, marks: Marks) -> None:
+    """An arm with its record, and its outcomes; a mark is taken back by choosing it again."""
+    key = _key(story, arm.arm)
+    if st.session_state.get(key) != marks.outcomes.get(arm.arm):
+        st.session_state[key] = marks.outcomes.get(arm.arm)
+    with st.container(horizontal=not reading().compact, vertical_alignment="center", gap="small"):
+        st.markdown(f"{chipped(arm.arm)}  \n{_record(story, arm, marks)}", width="stretch")
+        st.segmented_control(
+            f"Judge {wording.plain(arm.arm)}",
+            list(_WORDS),
+            key=key,
+            format_func=_WORDS.__getitem__,
+            label_visibility="collapsed",
+            width="content",
+            on_change=_chosen,
+            args=(story, arm.arm, key),
+        )
+
+
+def _key(story: RunStory, arm: str) -> str:
+    return f"judge {story.facts.run_no} {arm}"
+
+
+def _record(story: RunStory, arm: RunArm, marks: Marks) -> str:
+    """What is recorded, and what a person said last; marked where the one who judges may not know of it."""
+    said = wording.literal(explained.recorded(arm, story).partition(";")[0])
+    row = marked.newest(story, arm.arm)
+    if row is None:
+        return small(said)
+    by_hand = sentences.said_by_hand(row, reading().context.clock())
+    if arm.arm in marks.outcomes and marks.seen.get(arm.arm) != row.id:
+        return f"{small(said)}  \n:small[:orange[:material/warning: {by_hand}]]"
+    return small(f"{said}; {by_hand}")
+
+
+def _chosen(story: RunStory, arm: str, key: str) -> None:
+    _mark(story, {arm: st.session_state[key]})
+
+
+def _mark(story: RunStory, outcomes: Mapping[str, RewardOutcome | None]) -> None:
+    st.session_state.pop(_SENT, None)
+    marked.mark(story, outcomes)
+
+
+# What it comes to
+
+
+def _outcome(story: RunStory, draft: Draft[Marks]) -> None:
+    marks = draft.fields
+    preview = queries.preview_batch(marked.lines_of(story, marks, checked=False)) if marks.outcomes else None
+    done = _sent(story)
+    if preview is not None:
+        _what_it_would_change(story, preview)
+    elif done is not None:
+        _what_it_changed(story, done)
+    else:
+        muted("Choose an outcome for one arm or several; what that would change appears here.")
+    _why(story, draft)
+    _send(story, draft, preview)
+
+
+def _what_it_would_change(story: RunStory, preview: BatchPreview) -> None:
+    st.markdown(f"{sentences.batch(preview)} {gray('Nothing is sent yet.')}")
+    _effects(story, preview)
+    for bad in list(preview.bad.values())[:_EFFECTS]:
+        st.markdown(f":red[:material/error: {wording.literal(bad.problem)}]")
+
+
+def _effects(story: RunStory, preview: BatchPreview) -> None:
+    """Each arm with what is said of it, and its mean before and after."""
+    lines = preview.lines[:_EFFECTS]
+    stands = {arm.arm: _stands(arm) for arm in story.arms}
+    means = [wording.means(*preview.arms[line.arm].mean) for line in lines]
+    small_table(
+        {
+            "arm": [chipped(line.arm) for line in lines],
+            "reward": [_said(line, stands[line.arm]) for line in lines],
+            "mean": [
+                f"{before} → {after}" if line.in_present_epoch else "stays: a reset came after this run"
+                for line, (before, after) in zip(lines, means, strict=True)
+            ],
+        },
+        alt="What is said of each arm, and its mean before and after",
+    )
+    if len(preview.lines) > len(lines):
+        muted(f"And {wording.things(len(preview.lines) - len(lines), 'more arm', 'more arms')}.")
+
+
+def _stands(arm: RunArm) -> float | None:
+    """The reward that counts for the arm in the run, without feedback: the automatic one, or its correction."""
+    corrections = [row.reward for row in arm.by_hand if row.kind == "correction" and row.counts]
+    return corrections[0] if corrections else arm.reward
+
+
+def _said(line: LineEffect, stands: float | None) -> str:
+    return sentences.replaced_reward(stands if line.kind == "correction" else None, line.reward)
+
+
+def _what_it_changed(story: RunStory, done: _Sent) -> None:
+    """The effect of what was sent, with its way back."""
+    given = _given(story, done)
+    is_undone = given is not None and given.undone
+    with both_ends():
+        state = "Undone: the record stays, its effect is gone." if is_undone else "Sent."
+        st.markdown(f"{sentences.batch(done.preview)} {gray(state)}", width="content")
+        back = None if given is None else way_back(given)
+        if back is not None:
+            st.button(
+                back,
+                icon=":material/undo:" if back == "Undo" else ":material/redo:",
+                key=f"take back sent {done.act}",
+                on_click=actions.take_back,
+                args=(done.act,),
+                kwargs={"again": is_undone},
+            )
+    _effects(story, done.preview)
+
+
+def _sent(story: RunStory) -> _Sent | None:
+    done: _Sent | None = st.session_state.get(_SENT)
+    return done if done is not None and done.run == story.facts.uid else None
+
+
+def _given(story: RunStory, done: _Sent) -> Observation | None:
+    """The last of the rewards that were sent, as it stands now."""
+    return next((row for _, row in story.by_hand if row.id == done.last), None)
+
+
+# Sending
+
+
+def _why(story: RunStory, draft: Draft[Marks]) -> None:
+    key = _why_key(story)
+    if key not in st.session_state:  # never under the hand of somebody who types
+        st.session_state[key] = draft.fields.why
+    st.text_area(
+        "Why",
+        key=key,
+        height=68,
+        max_chars=MAX_REASON_CHARS,
+        placeholder="optional, holds for all of them",
+        on_change=lambda: marked.write_why(story, st.session_state[key] or ""),
+    )
+
+
+def _why_key(story: RunStory) -> str:
+    return f"judge why {story.facts.run_no}"
+
+
+def _send(story: RunStory, draft: Draft[Marks], preview: BatchPreview | None) -> None:
+    n_marked = len(draft.fields.outcomes)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=SEND_HERE):
+        st.button(
+            f"Send {wording.things(n_marked, 'judgement')}" if n_marked else "Send",
+            type="primary",
+            shortcut=SEND,
+            key=f"send judgements {draft.key}",
+            disabled=preview is None or bool(preview.bad),
+            on_click=_tried,
+            args=(story, draft.key),
+        )
+        st.button(
+            "Next run",
+            icon=":material/chevron_right:",
+            shortcut=NEXT,
+            key="judge the next run",
+            disabled=story.newer is None,
+            on_click=st.query_params.update,
+            args=({address.RUN: story.newer or ""},),
+        )
+    said = _meanwhile(story, draft)
+    st.markdown(said or small("Ctrl + Enter sends, N goes on. Marks are a draft until they are sent."))
+
+
+def _tried(story: RunStory, key: str) -> None:
+    """Send what is marked, unless it was sent: then this is a second click on a draft that is gone."""
+    draft = marked.marks_of(story)
+    if not key or draft.key != key or not draft.fields.outcomes:
+        return
+    lines = marked.lines_of(story, draft.fields, checked=True)
+    preview = queries.preview_batch(marked.lines_of(story, draft.fields, checked=False))
+
+    def after(act: str, last: str) -> None:
+        marked.drop(key)
+        st.session_state[_why_key(story)] = ""
+        st.session_state[_SENT] = _Sent(run=story.facts.uid, act=act, last=last, preview=preview)
+
+    def told(problem: ArmscopeError) -> bool:
+        if not isinstance(problem, InvalidBatch):
+            return False
+        others = {line.arm for at, line in enumerate(lines, 1) if type(problem.lines.get(at)) is Conflict}
+        if others:
+            st.session_state[_REFUSED] = _Refused(key=key, arms=frozenset(others))
+        return len(others) == len(problem.lines)
+
+    actions.send_batch(lines, key, after, told=told)
+
+
+def _meanwhile(story: RunStory, draft: Draft[Marks]) -> str:
+    """Who was quicker, and that it takes one more press; from then on the person knows."""
+    refused: _Refused | None = st.session_state.get(_REFUSED)
+    if refused is None or refused.key != draft.key:
+        return ""
+    marked.see(story, refused.arms)
+    arms = [arm for arm in refused.arms if arm in draft.fields.outcomes]
+    if not arms:
+        return ""
+    rows = [marked.newest(story, arm) for arm in sorted(arms)]
+    now_ms = reading().context.clock()
+    said = [f"{chipped(row.arm)}: {sentences.said_by_hand(row, now_ms)}" for row in rows if row is not None]
+    more = f" and {wording.count(len(said) - 3)} more" if len(said) > 3 else ""
+    words = coloured("Not sent", reading().tokens)
+    return f"**{words}**: {'; '.join(said[:3])}{more}. Send again, and yours counts too."

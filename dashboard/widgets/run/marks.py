@@ -1,0 +1,117 @@
+"""Marks: what somebody has begun to say of a run's arms, and not sent: a draft, as the form of rewards has them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import msgspec
+
+from core.flows.queries import RunArm, RunStory
+from core.records.batch import BatchLine
+from core.records.observation import Observation, RewardOutcome
+from dashboard.widgets.drafts import Draft, Drafts, here
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """Outcomes by arm; ``seen`` is the newest reward by hand there was about each of them when it was marked ("" =
+    none), or what the person was told of since. ``why`` holds for all of them.
+    """
+
+    run: str
+    outcomes: Mapping[str, RewardOutcome] = field(default_factory=dict)
+    seen: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
+
+
+_DRAFTS: Final = Drafts[Marks](bound=500)
+
+
+def marks_of(story: RunStory) -> Draft[Marks]:
+    """What is marked in a run, of the arms that still are in its prompt; an empty draft has no key."""
+    uid = story.facts.uid
+    draft = _DRAFTS.newest(here(), lambda marks: marks.run == uid)
+    if draft is None:
+        return Draft(key="", fields=Marks(run=uid))
+    known = {arm.arm for arm in judged(story)}
+    kept = {arm: outcome for arm, outcome in draft.fields.outcomes.items() if arm in known}
+    return replace(draft, fields=replace(draft.fields, outcomes=kept))
+
+
+def mark(story: RunStory, outcomes: Mapping[str, RewardOutcome | None]) -> None:
+    """Mark some arms, or (None) take their marks back."""
+    draft = marks_of(story)
+    known = draft.fields
+    said = {**known.outcomes, **outcomes}
+    seen = {**{arm: newest_id(story, arm) for arm in outcomes}, **known.seen}
+    _keep(
+        draft,
+        replace(
+            known,
+            outcomes={arm: outcome for arm, outcome in said.items() if outcome is not None},
+            seen={arm: seen[arm] for arm, outcome in said.items() if outcome is not None},
+        ),
+    )
+
+
+def write_why(story: RunStory, why: str) -> None:
+    """Keep the reason as far as it is typed."""
+    draft = marks_of(story)
+    _keep(draft, replace(draft.fields, why=why))
+
+
+def see(story: RunStory, arms: Iterable[str]) -> None:
+    """The person is told of the newest there is about some arms."""
+    draft = marks_of(story)
+    newest = {arm: newest_id(story, arm) for arm in arms}
+    _keep(draft, replace(draft.fields, seen={**draft.fields.seen, **newest}))
+
+
+def drop(key: str) -> None:
+    """Forget a draft, if it is there."""
+    _DRAFTS.drop(here(), key)
+
+
+def lines_of(story: RunStory, marks: Marks, *, checked: bool) -> tuple[BatchLine, ...]:
+    """Marks as lines of a batch, in the order of the run's arms; ``checked``: against what the person has seen."""
+    lines = [
+        BatchLine(
+            arm=arm.arm,
+            outcome=marks.outcomes[arm.arm],
+            run=story.facts.uid,
+            reason=marks.why.strip() or None,
+            kind="feedback" if arm.reward is None else "correction",
+        )
+        for arm in judged(story)
+        if arm.arm in marks.outcomes
+    ]
+    if not checked:
+        return tuple(lines)
+    return tuple(msgspec.structs.replace(line, seen=marks.seen.get(line.arm, "")) for line in lines)
+
+
+def judged(story: RunStory) -> list[RunArm]:
+    """The arms that can be judged, those that were referenced first."""
+    return sorted((arm for arm in story.arms if arm.in_prompt), key=lambda arm: not arm.referenced)
+
+
+def newest(story: RunStory, arm: str) -> Observation | None:
+    """What a person said last of an arm in the run, of what was not taken back."""
+    rows = next((one.by_hand for one in story.arms if one.arm == arm), ())
+    return next((row for row in rows if not row.undone), None)
+
+
+def newest_id(story: RunStory, arm: str) -> str:
+    """Its id, "" where nobody said anything."""
+    row = newest(story, arm)
+    return "" if row is None else row.id
+
+
+def _keep(draft: Draft[Marks], marks: Marks) -> None:
+    if marks.outcomes or marks.why:
+        _DRAFTS.keep(here(), Draft(key=draft.key or uuid.uuid4().hex, fields=marks))
+    else:
+        drop(draft.key)
