@@ -8,7 +8,7 @@ and with it new keys.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -198,6 +198,36 @@ def changes(limit: int = 5) -> tuple[AuditEntry, ...]:
     """The last entries of the audit log."""
     here = reading()
     return asked(("changes", limit), None, lambda: queries.changes(here.context, limit=limit))
+
+
+class Batch(NamedTuple):
+    """Rewards that were given as one act: the id that takes all of them back, and how many they are; ``or_more``: the
+    last changes, which tell, may not go back to the first of them.
+    """
+
+    id: str
+    n_rewards: int
+    or_more: bool
+
+
+def batches() -> dict[str, Batch]:
+    """The batches that rewards belong to, by the id of each reward, as far as the last changes tell."""
+    here = reading()
+    return asked("batches", None, lambda: _batches(queries.changes(here.context, limit=_UNDOS_READ)))
+
+
+def _batches(entries: Sequence[AuditEntry]) -> dict[str, Batch]:
+    together: dict[int, list[str]] = {}
+    for entry in entries:
+        if entry.action == "reward" and entry.act is not None:
+            together.setdefault(entry.revision, []).append(entry.act)
+    last = entries[-1].revision if len(entries) == _UNDOS_READ else None
+    return {
+        act: Batch(acts[-1].replace("reward-", "rewards-"), len(acts), or_more=revision == last)
+        for revision, acts in together.items()
+        if len(acts) > 1
+        for act in acts
+    }
 
 
 def undoers() -> dict[str, frozenset[str]]:

@@ -46,7 +46,7 @@ def replaced_reward(automatic: float | None, reward: float) -> str:
     """A reward beside the automatic one that it would replace, if there is one.
 
     >>> replaced_reward(1.0, 0.5), replaced_reward(None, 0.0)
-    ('1.0 → 0.5', '0.0')
+    ('● 1.0 → ◆ 0.5', '× 0.0')
     """
     given = wording.reward(reward)
     return given if automatic is None else f"{wording.reward(automatic)} → {given}"

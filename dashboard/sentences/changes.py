@@ -35,8 +35,8 @@ def _group(entry: AuditEntry) -> tuple[str, ActionName, int]:
     return entry.actor, entry.action, entry.at_ms // DAY_MS
 
 
-def many_changes(entries: Sequence[AuditEntry]) -> str:
-    """What somebody did many times, in Markdown.
+def many_changes(entries: Sequence[AuditEntry], *, or_more: bool = False) -> str:
+    """What somebody did many times, in Markdown; ``or_more``: there may be entries that were not read.
 
     >>> one = AuditEntry(at_ms=0, actor="Mara", action="reward", act="reward-1", detail={}, revision=1)
     >>> many_changes([one] * 30)
@@ -46,7 +46,8 @@ def many_changes(entries: Sequence[AuditEntry]) -> str:
     n_undone = sum(entry.undone for entry in entries)
     verb, one, many = _MANY[action]
     undone = f"; {wording.count(n_undone)} undone" if n_undone else ""
-    return f"{verb} **{wording.things(n_acts, one, many)}**{undone}"
+    more = " or more" if or_more else ""
+    return f"{verb} **{wording.count(n_acts)}{more} {one if n_acts == 1 else many}**{undone}"
 
 
 _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {

@@ -9,11 +9,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
+from core.flows.batch import reward_batch
 from core.flows.context import Context
 from core.flows.learn import record_all
 from core.flows.reward import reward
+from core.flows.undo import undo
 from core.records.arm import Arm
-from core.records.batch import MAX_BATCH
+from core.records.batch import MAX_BATCH, BatchLine
 from core.records.run import Call, Inventory, Run
 from dashboard import actions
 from dashboard.widgets.run import judging
@@ -206,6 +208,27 @@ def test_a_table_is_previewed_sent_and_taken_back_whole(pasted: AppTest, context
     later(page)
     press(page, "Redo all")
     assert not any(undone for *_, undone in given(context))
+
+
+def test_a_batch_is_one_line_of_the_last_rewards_and_of_what_changed(
+    open_page: Open, context: Context
+) -> None:
+    reward(context, REVIEW, 1.0)
+    batch = reward_batch(context, [BatchLine(arm=READ, value=0.5), BatchLine(arm=EDIT, value=0.5)])
+    (table,) = [one.value for one in open_page("rewards").dataframe if "mean moved" in one.value.columns]
+    assert list(table["arm"]) == ["2 rewards as one act", "review"]
+    assert list(table["reward"]) == ["◆ 0.5", "● 1.0"]
+    assert list(table["act"]) == ["Undo", "Undo"]
+    undo(context, batch.id)
+    (table,) = [one.value for one in open_page("rewards").dataframe if "mean moved" in one.value.columns]
+    assert list(table["kind"]) == ["undone", "feedback"]
+    assert list(table["act"]) == ["Redo", "Undo"]
+
+
+def test_a_batch_is_taken_back_whole_where_changes_are_listed(open_page: Open, context: Context) -> None:
+    reward_batch(context, [BatchLine(arm=READ, value=place / 10) for place in range(10)])
+    press(open_page(), "Undo all")
+    assert all(undone for *_, undone in given(context))
 
 
 def test_while_a_line_is_bad_nothing_is_sent_and_each_is_named(pasted: AppTest, context: Context) -> None:

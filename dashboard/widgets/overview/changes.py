@@ -81,11 +81,39 @@ def _many(entries: Sequence[AuditEntry]) -> None:
     first, last = entries[-1], entries[0]
     day = wording.day(last.at_ms, year_of_ms=reading().frame.last_at_ms)
     times = [wording.moment(entry.at_ms).rsplit(" ", 1)[-1] for entry in (first, last)]
-    _said(f"{day} {'–'.join(dict.fromkeys(times))}", last.actor, sentences.many_changes(entries))
+    _said(
+        f"{day} {'–'.join(dict.fromkeys(times))}",
+        last.actor,
+        sentences.many_changes(entries, or_more=_is_cut(entries)),
+    )
+    _whole(entries)
     each = lazy_popover("Each", key=f"each {first.revision}")
     if each is not None:
         with each, st.container(width=_ALL_PX):
             _table(entries, key=f"table of each {first.revision}")
+
+
+def _is_cut(entries: Sequence[AuditEntry]) -> bool:
+    """Whether there may be more of them than were read."""
+    read = queries.changes(_READ)
+    return len(read) == _READ and entries[-1] is read[-1]
+
+
+def _whole(entries: Sequence[AuditEntry]) -> None:
+    """The way back from rewards that are one act."""
+    first = next((entry for entry in entries if not entry.undone), entries[0])
+    batch = None if first.act is None else queries.batches().get(first.act)
+    back = _way_back(first)
+    if batch is None or back is None or len({entry.revision for entry in entries}) > 1:
+        return
+    st.button(
+        f"{back} all",
+        type="tertiary",
+        key=f"take back {batch.id}",
+        on_click=actions.take_back,
+        args=(batch.id,),
+        kwargs={"again": first.undone},
+    )
 
 
 def _said(when: str, actor: str, what: str) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import streamlit as st
 
 from core import explained
 from core.records.observation import Observation
-from dashboard import queries, wording
+from dashboard import actions, queries, wording
+from dashboard.queries import Batch
 from dashboard.reading import reading
 from dashboard.widgets.tables import ACT_PX, act_table, type_cells
-from dashboard.widgets.way_back import acts_column, taking_back
+from dashboard.widgets.way_back import way_back
 
 SHOWN: Final = 20
+_READ: Final = 400
+"""Rewards that are read: those of one act are one line."""
 WHOSE: Final = "rewards_of"
 Whose = Literal["mine", "everyone"]
 _WHOSE: Final[tuple[Whose, ...]] = ("mine", "everyone")
@@ -45,30 +49,88 @@ def whose() -> Whose:
     )
 
 
+@dataclass(frozen=True)
+class _Act:
+    """What one line tells: a reward, or rewards that were given as one act (those of them that were read)."""
+
+    rewards: tuple[Observation, ...]
+    batch: Batch | None
+
+    @property
+    def first(self) -> Observation:
+        """The newest of them that stands, if any does: what can be done about it holds for all."""
+        return next((one for one in self.rewards if not one.undone), self.rewards[0])
+
+    @property
+    def id(self) -> str:
+        return self.first.id if self.batch is None else self.batch.id
+
+
+def _acts(given: Sequence[Observation]) -> list[_Act]:
+    """Rewards by act, newest first; those of a batch are one line, and each of them stands in its arm's ledger."""
+    known = queries.batches()
+    together: dict[str, list[Observation]] = {}
+    for one in given:
+        together.setdefault(known[one.id].id if one.id in known else one.id, []).append(one)
+    acts = [_Act(tuple(rewards), known.get(rewards[0].id)) for rewards in together.values()]
+    return acts[:SHOWN]
+
+
 def table(chosen: Whose) -> None:
     """When, by whom, arm, reward, kind, why, how far the mean moved, and Undo or Redo."""
-    given = queries.rewards(SHOWN, everyone=chosen == "everyone")
+    given = _acts(queries.rewards(_READ, everyone=chosen == "everyone"))
     if not given:
         st.markdown(":gray[None yet. The first one you send appears here, with its undo.]")
         return
-    newest = given[0].at_ms
+    newest = given[0].first.at_ms
+    backs = [way_back(act.first) or "" for act in given]
     cells: dict[str, Sequence[object]] = {
-        "when, UTC": [wording.moment(one.at_ms, year_of_ms=newest) for one in given],
-        "by": [wording.plain(one.actor) for one in given],
-        "type": type_cells([one.arm for one in given]),
-        "arm": [wording.plain(wording.full_name(one.arm)) for one in given],
-        "reward": [wording.reward(one.reward) for one in given],
-        "run": [wording.MISSING if one.run_no is None else wording.count(one.run_no) for one in given],
-        "kind": [_kind(one) for one in given],
-        "why": [wording.plain(_why(one)) for one in given],
-        "mean moved": [_moved(one) for one in given],
-        **acts_column(given),
+        "when, UTC": [wording.moment(act.first.at_ms, year_of_ms=newest) for act in given],
+        "by": [wording.plain(act.first.actor) for act in given],
+        "type": [[] if act.batch is not None else type_cells([act.first.arm])[0] for act in given],
+        "arm": [_arm(act) for act in given],
+        "reward": [_same([wording.reward(one.reward) for one in act.rewards]) for act in given],
+        "run": [_same([_run(one) for one in act.rewards]) for act in given],
+        "kind": [_same([_kind(one) for one in act.rewards], otherwise="both") for act in given],
+        "why": [wording.plain(_same([_why(one) for one in act.rewards])) for act in given],
+        "mean moved": [wording.MISSING if act.batch is not None else _moved(act.first) for act in given],
+        **({"act": backs} if any(backs) else {}),
     }
     if chosen == "mine":
         del cells["by"]
     act_table(
-        cells, _WIDTHS, key="last rewards", alt="Last rewards", phone=_PHONE, on_click=taking_back(given)
+        cells, _WIDTHS, key="last rewards", alt="Last rewards", phone=_PHONE, on_click=_taking_back(given)
     )
+
+
+def _taking_back(given: Sequence[_Act]) -> Callable[[int], None]:
+    """What a click on a row's way back does: of a batch all of it."""
+
+    def clicked(row: int) -> None:
+        if row < len(given) and way_back(given[row].first) is not None:
+            actions.take_back(given[row].id, again=given[row].first.undone)
+
+    return clicked
+
+
+def _arm(act: _Act) -> str:
+    if act.batch is None:
+        return wording.plain(wording.full_name(act.first.arm))
+    or_more = " or more" if act.batch.or_more else ""
+    return f"{wording.count(act.batch.n_rewards)}{or_more} rewards as one act"
+
+
+def _run(one: Observation) -> str:
+    return wording.MISSING if one.run_no is None else wording.count(one.run_no)
+
+
+def _same(cells: Sequence[str], *, otherwise: str = wording.MISSING) -> str:
+    """What all of them say; else that they differ.
+
+    >>> _same(["1.0", "1.0"]), _same(["a", "b"], otherwise="both")
+    ('1.0', 'both')
+    """
+    return cells[0] if len(set(cells)) == 1 else otherwise
 
 
 def _kind(one: Observation) -> str:
