@@ -42,12 +42,13 @@ _REFUSED: Final = "judgements refused"
 
 @dataclass(frozen=True, kw_only=True)
 class _Sent:
-    """What was sent last about a run, with the effect that it was shown to have."""
+    """What was sent last about a run, with the effect that it was shown to have, and what counted before it."""
 
     run: str
     act: str
     last: str
     preview: BatchPreview
+    stood: Mapping[str, float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +155,7 @@ def _record(story: RunStory, arm: RunArm, marks: Marks) -> str:
         return small(said)
     by_hand = sentences.said_by_hand(row, reading().context.clock())
     if arm.arm in marks.outcomes and marks.seen.get(arm.arm) != row.id:
-        return f"{small(said)}  \n:small[:orange[:material/warning: {by_hand}]]"
+        return f"{small(said)}  \n:small[:yellow[:material/warning: {by_hand}]]"
     return small(f"{said}; {by_hand}")
 
 
@@ -186,15 +187,14 @@ def _outcome(story: RunStory, draft: Draft[Marks]) -> None:
 
 def _what_it_would_change(story: RunStory, preview: BatchPreview) -> None:
     st.markdown(f"{sentences.batch(preview)} {gray('Nothing is sent yet.')}")
-    _effects(story, preview)
+    _effects(preview, _stand(story))
     for bad in list(preview.bad.values())[:_EFFECTS]:
         st.markdown(f":red[:material/error: {wording.literal(bad.problem)}]")
 
 
-def _effects(story: RunStory, preview: BatchPreview) -> None:
+def _effects(preview: BatchPreview, stands: Mapping[str, float | None]) -> None:
     """Each arm with what is said of it, and its mean before and after."""
     lines = preview.lines[:_EFFECTS]
-    stands = {arm.arm: _stands(arm) for arm in story.arms}
     means = [wording.means(*preview.arms[line.arm].mean) for line in lines]
     small_table(
         {
@@ -211,10 +211,12 @@ def _effects(story: RunStory, preview: BatchPreview) -> None:
         muted(f"And {wording.things(len(preview.lines) - len(lines), 'more arm', 'more arms')}.")
 
 
-def _stands(arm: RunArm) -> float | None:
-    """The reward that counts for the arm in the run, without feedback: the automatic one, or its correction."""
-    corrections = [row.reward for row in arm.by_hand if row.kind == "correction" and row.counts]
-    return corrections[0] if corrections else arm.reward
+def _stand(story: RunStory) -> dict[str, float | None]:
+    """The reward that counts for each arm in the run, without feedback: the automatic one, or its correction."""
+    corrected = {
+        arm: row.reward for arm, row in reversed(story.by_hand) if row.kind == "correction" and row.counts
+    }
+    return {arm.arm: corrected.get(arm.arm, arm.reward) for arm in story.arms}
 
 
 def _said(line: LineEffect, stands: float | None) -> str:
@@ -238,7 +240,7 @@ def _what_it_changed(story: RunStory, done: _Sent) -> None:
                 args=(done.act,),
                 kwargs={"again": is_undone},
             )
-    _effects(story, done.preview)
+    _effects(done.preview, done.stood)
 
 
 def _sent(story: RunStory) -> _Sent | None:
@@ -304,11 +306,12 @@ def _tried(story: RunStory, key: str) -> None:
         return
     lines = marked.lines_of(story, draft.fields, checked=True)
     preview = queries.preview_batch(marked.lines_of(story, draft.fields, checked=False))
+    stood = _stand(story)
 
     def after(act: str, last: str) -> None:
         marked.drop(key)
         st.session_state[_why_key(story)] = ""
-        st.session_state[_SENT] = _Sent(run=story.facts.uid, act=act, last=last, preview=preview)
+        st.session_state[_SENT] = _Sent(run=story.facts.uid, act=act, last=last, preview=preview, stood=stood)
 
     def told(problem: ArmscopeError) -> bool:
         if not isinstance(problem, InvalidBatch):
@@ -335,4 +338,4 @@ def _meanwhile(story: RunStory, draft: Draft[Marks]) -> str:
     said = [f"{chipped(row.arm)}: {sentences.said_by_hand(row, now_ms)}" for row in rows if row is not None]
     more = f" and {wording.count(len(said) - 3)} more" if len(said) > 3 else ""
     words = coloured("Not sent", reading().tokens)
-    return f"**{words}**: {'; '.join(said[:3])}{more}. Send again, and yours counts too."
+    return f"**{words}**: {'; '.join(said[:3])}{more}. Send again if yours is still to count."
