@@ -114,7 +114,7 @@ def find_batch(txn: Transaction, act_id: str | None) -> Batch | None:
 
 def _done_together(txn: Transaction, fact: Fact, number: int) -> list[Act]:
     """An act and those of its kind that were done in the same write, by number."""
-    own = " AND {}.import_no = 0" if fact.table == "observation" else ""
+    own = " AND {0}.import_no = 0 AND {0}.evaluation_no = 0" if fact.table == "observation" else ""
     rows = txn.connection.rows(
         f"SELECT b.{fact.column}, b.undone, b.actor FROM {fact.table} a JOIN {fact.table} b"
         f" ON b.learner_id = a.learner_id AND b.revision = a.revision{own.format('b')}"
