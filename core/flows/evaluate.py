@@ -278,7 +278,7 @@ def _judgement(txn: Transaction, order: EvaluationOrder, about: _Placed) -> Judg
         score=order.score,
         feedback=order.feedback,
         mover=txn.settings.graders,
-        credit=_credit(txn, about),
+        credit=_weighed(txn, order, _credit(txn, about)),
         actor=txn.actor.name,
         at_ms=txn.now_ms,
     )
@@ -295,6 +295,15 @@ def _credit(txn: Transaction, about: _Placed) -> dict[int, int]:
     included = [arm_no for arm_no, flag in flags if flag & INCLUDED]
     referenced = [arm_no for arm_no, flag in flags if flag & INCLUDED and flag & REFERENCED]
     return credited(crediting, included, referenced)
+
+
+def _weighed(txn: Transaction, order: EvaluationOrder, credit: dict[int, int]) -> dict[int, int]:
+    """What is left of it, where the setting lets whoever judged weigh less than 1."""
+    who = order.model or order.rater or ""
+    weight = txn.settings.weight_by_agreement.get(who, 1.0)
+    if weight == 1:
+        return credit
+    return {arm_no: kept for arm_no, whole in credit.items() if (kept := round(whole * weight))}
 
 
 def _warnings(txn: Transaction, order: EvaluationOrder) -> tuple[str, ...]:

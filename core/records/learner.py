@@ -11,7 +11,7 @@ import msgspec
 from core.errors import InvalidSetting
 from core.records.arm import CURATED, UNIFORM, ArmType, Prior, check_key
 from core.records.evaluation import Thresholds
-from core.records.judging import Crediting, Graders
+from core.records.judging import MAX_NAME_CHARS, Crediting, Graders
 from core.records.run import Phase
 
 Mode = Literal["standard", "openclaw"]
@@ -46,6 +46,7 @@ class Priors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 MAX_PRICES: Final = 1_000
+MAX_WEIGHTS: Final = 1_000
 MAX_PRICE: Final = 1e9
 _MAX_MODEL_CHARS: Final = 200
 
@@ -56,10 +57,11 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ``budget_tokens`` and ``k`` 0 = unlimited; ``baseline_rate`` is a probability; ``meta_tools`` are called
     without being real tool use. Where nobody set ``seed_arms``, a learner takes those of its ``mode`` from
     `SEEDS`. An evaluation is good enough for training from ``thresholds`` on. ``graders`` are those whose
-    evaluations move an arm, and ``evaluation_credit`` names the arms that share one of a whole run: both hold for
-    what comes from then on, as does ``keep_texts``, without which what was asked and answered is not kept.
-    ``prices`` say what a million tokens of a model cost, in whatever currency the operator reckons; selection does
-    not heed them.
+    evaluations move an arm, ``evaluation_credit`` names the arms that share one of a whole run, and
+    ``weight_by_agreement`` says what of a rater's or model's judgement an arm gets, 0 to 1, where that is not all
+    of it: they hold for what comes from then on, as does ``keep_texts``, without which what was asked and answered
+    is not kept. ``prices`` say what a million tokens of a model cost, in whatever currency the operator reckons;
+    selection does not heed them.
 
     >>> LearnerSettings().baseline_rate
     0.1
@@ -78,6 +80,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     thresholds: Thresholds = Thresholds()
     graders: Graders = "all"
     evaluation_credit: Crediting = "none"
+    weight_by_agreement: dict[str, float] = {}
     keep_texts: bool = False
 
     def __post_init__(self) -> None:
@@ -96,6 +99,27 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         for key in self.seed_arms:
             check_key(key)
         _check_prices(self.prices)
+        _check_weights(self.weight_by_agreement)
+
+
+def _check_weights(weights: Mapping[str, float]) -> None:
+    """Refuse weights nobody could mean: of a rater without a name, or outside 0 to 1."""
+    if len(weights) > MAX_WEIGHTS:
+        raise InvalidSetting(
+            f"weight_by_agreement must name at most {MAX_WEIGHTS:,} raters, got {len(weights):,}.",
+            next_step="Name those who are to weigh less than 1.",
+        )
+    for rater, weight in weights.items():
+        if not 0 < len(rater) <= MAX_NAME_CHARS or "\0" in rater:
+            raise InvalidSetting(
+                f"A rater in weight_by_agreement must have 1 to {MAX_NAME_CHARS} characters, got {rater[:60]!r}.",
+                next_step="Write the rater, or the model, as evaluations name them.",
+            )
+        if not 0 <= weight <= 1:
+            raise InvalidSetting(
+                f"The weight of {rater[:60]!r} must be within 0 to 1, got {weight:g}.",
+                next_step="For example: armscope settings set weight_by_agreement '{\"bob\": 0}'.",
+            )
 
 
 def _check_prices(prices: Mapping[str, float]) -> None:

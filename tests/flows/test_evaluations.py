@@ -10,6 +10,7 @@ import pytest
 from core.errors import (
     Conflict,
     InvalidEvaluation,
+    InvalidSetting,
     NotApplicable,
     UnknownArm,
     UnknownExecution,
@@ -143,6 +144,22 @@ def test_a_run_judged_as_a_whole_moves_the_arms_that_the_setting_names(
     reset(context, arms=[A])
     undo(context, given.id)
     redo(context, given.id)
+    assert sound(context)
+
+
+def test_a_rater_may_weigh_less_from_then_on(context: Context) -> None:
+    before = beliefs(context)
+    evaluate(context, "r1", "success", arm=A, rater="bob")
+    change(context, "weight_by_agreement", {"bob": 0, "judge-1": 0.5})
+    assert moved(before, beliefs(context)) == {A: (1.0, 0.0)}  # what came before keeps its weight
+    assert evaluate(context, "r1", "failure", arm=B, rater="bob").arms == 0
+    evaluate(context, "r1", "failure", arm=C, rater="bob", model="judge-1")
+    assert moved(before, beliefs(context)) == {A: (1.0, 0.0), C: (0.0, 0.5)}
+    evaluate(context, "r1", "success", arm=C, rater="mara")
+    assert moved(before, beliefs(context))[C] == (0.5, 0.25)
+    for wrong in ({"bob": 1.5}, {"": 0.5}, {"bob": float("nan")}):
+        with pytest.raises(InvalidSetting):
+            change(context, "weight_by_agreement", wrong)
     assert sound(context)
 
 
