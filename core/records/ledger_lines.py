@@ -20,6 +20,7 @@ from core.records.limits import MAX_COUNT, Count, Label, Millis, Tokens
 from core.records.line_checks import check_id, check_kept, check_number
 from core.records.note import check_text
 from core.records.observation import Kind, check_reason, check_request_key, check_reward
+from core.records.queue_lines import AsideLine, QueueLine
 from core.records.reset import Target
 from core.records.run import Phase, Run
 from core.records.verdict import Outcome
@@ -279,7 +280,9 @@ def carried_prefix(arm: str) -> str:
     return f"carried/{hashlib.sha256(arm.encode()).hexdigest()[:16]}/"
 
 
-FactLine = RewardLine | ResetLine | NoteLine | RubricLine | EvaluationLine | ChoiceLine
+FactLine = (
+    RewardLine | ResetLine | NoteLine | RubricLine | EvaluationLine | ChoiceLine | QueueLine | AsideLine
+)
 """Lines of what people did, one for each kind of fact that goes from one learner to another; each has an ``id`` and
 says whether it is ``undone``.
 """

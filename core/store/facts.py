@@ -15,6 +15,7 @@ from typing import Any, Final
 from core.records.evaluation_lines import ChoiceLine, EvaluationLine, RubricLine
 from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, ResetLine, RewardLine
 from core.records.note import note_payload
+from core.records.queue_lines import AsideLine, ItemLine, QueueLine
 from core.records.rubric import Rubric
 from core.store import tables
 from core.store.choices import choice_lines, read_choice
@@ -27,6 +28,7 @@ from core.store.evaluations import (
 )
 from core.store.ledger import moving_reward, read_reward, reward_lines, reward_payload, reward_reply
 from core.store.notes import note_lines, note_reply, read_note
+from core.store.queues import aside_lines, queue_lines, read_aside, read_queue
 from core.store.replies import Reply
 from core.store.resets import moving_boundary, read_reset, reset_lines
 from core.store.rubrics import read_rubric, rubric_lines
@@ -161,6 +163,22 @@ _ALL: Final = (
         ),
         lines=choice_lines,
         read=read_choice,
+    ),
+    Exchanged(
+        table="review_queue",
+        example="queue-1",
+        line=QueueLine(
+            id="elsewhere/queue-1", name="Week 12", items=(ItemLine(no=1, layer=_LAYER, execution=_FIRST),)
+        ),
+        lines=queue_lines,
+        read=read_queue,
+    ),
+    Exchanged(
+        table="review_aside",
+        example="aside-1",
+        line=AsideLine(id="elsewhere/aside-1", queue="elsewhere/queue-1", item=1, reason="cut off"),
+        lines=aside_lines,
+        read=read_aside,
     ),
     Fact(table="undo", example="undo-4"),
 )

@@ -43,6 +43,8 @@ NUMBERED: Final = (
     "rubric",
     "evaluation",
     "choice",
+    "review_queue",
+    "review_aside",
 )
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
@@ -474,6 +476,97 @@ model_history = _clustered(
     _int("rank"),  # among those that rated the layer, by who came first
     _int("attempts"),
     _int("successes"),
+)
+
+review_queue = _acts(
+    "review_queue",  # what is to be judged, by how many, and how
+    _text("uid"),
+    _text("name"),
+    _text("asks"),  # JSON: what it was made from
+    _int("n_reviewers"),
+    _int("blind"),
+    _text("rubric"),
+    _int("control_micro"),  # how often a control item is given instead, in millionths
+    _maybe_int("due_ms"),
+    _text("actor"),
+    _int("at_ms"),
+    _int("import_no"),
+    _int("revision"),
+    _int("standing"),
+    act="queue",
+)
+
+review_item = _clustered(
+    "review_item",  # numbered in the order they are given out; what state they are in, evaluations say
+    _bulk_learner(),
+    _key("review_queue_no"),
+    _key("item_no"),
+    _int("layer_no"),
+    _int("execution_no"),
+    _int("run_no"),
+    _int("arm_no"),
+    _text("why"),
+    _text("control"),  # '': none; else the outcome that is known
+    _text("assigned_to"),  # '': whoever comes
+    Index("ix_review_item_subject", "learner_id", "execution_no", "run_no", "arm_no"),
+)
+
+review_aside = _acts(
+    "review_aside",  # what somebody said can't be judged
+    _text("uid"),
+    _text("queue"),  # its id in lines: it may be told before its queue, or without it
+    _int("item_no"),
+    _text("reason"),
+    _int("final"),  # 1: by an operator
+    _text("actor"),
+    _int("at_ms"),
+    _int("import_no"),
+    _int("revision"),
+    _int("standing"),
+    Index("ix_review_aside_queue", "learner_id", "queue", "item_no"),
+    act="aside",
+)
+
+# What people do on the way to a judgement. It is no fact: no export has it, and verify asks nothing of it.
+
+review_hold = _clustered(
+    "review_hold",  # an item that is open to somebody
+    _bulk_learner(),
+    _key("review_queue_no"),
+    _key("item_no"),
+    Column("actor", Text, primary_key=True, nullable=False),
+    _int("until_ms"),  # nobody else's from then on, though it is still open
+    _int("repeats"),  # 0; else the evaluation of theirs that they are to repeat, unseen
+)
+
+review_skip = _clustered(
+    "review_skip",  # an item that somebody was given and passed over
+    _bulk_learner(),
+    _key("review_queue_no"),
+    _key("item_no"),
+    Column("actor", Text, primary_key=True, nullable=False),
+    _int("later"),  # 1: it comes again, after all others
+    _int("at_ms"),
+)
+
+review_draft = _clustered(
+    "review_draft",  # what somebody has typed and not sent
+    _bulk_learner(),
+    _key("review_queue_no"),
+    _key("item_no"),
+    Column("actor", Text, primary_key=True, nullable=False),
+    _text("fields"),  # JSON
+    _int("until_ms"),
+)
+
+review_repeat = _clustered(
+    "review_repeat",  # two judgements of one item by one person, the second without knowing it
+    _bulk_learner(),
+    _key("review_queue_no"),
+    _key("item_no"),
+    Column("actor", Text, primary_key=True, nullable=False),
+    _int("first_no"),
+    _int("second_no"),
 )
 
 erased = _clustered(

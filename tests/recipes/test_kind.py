@@ -215,8 +215,8 @@ def test_a_kind_is_a_line_a_table_and_a_record(tmp_path: Path) -> None:
     )
     lines, tables, facts = "core/records/ledger_lines.py", "core/store/tables.py", "core/store/facts.py"
     copy.insert(lines, _LINE, after=_OF_NOTES)
-    copy.insert(lines, "FlagLine | ", after="FactLine = ")
-    copy.insert(tables, '    "flag",\n', after='    "choice",\n')
+    copy.insert(lines, "FlagLine | ", after="FactLine = (\n    ")
+    copy.insert(tables, '    "flag",\n', after='    "review_aside",\n')
     copy.insert(tables, _TABLE, after="undo = _acts(" + _rest_of("core/store/tables.py", "undo = _acts("))
     imported = "from core.store.flags import flag_lines, read_flag\n"
     copy.insert(facts, imported, after="from core.store import tables\n")

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from core.flows import maintenance, queries
+from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.undo import undo
@@ -24,7 +25,7 @@ FOLDER = Path(__file__).parent
 
 def make(target: Path) -> None:
     """A learner that has seen everything; arms with costs and labels, said directly, by imports, and taken
-    back; runs chosen in sessions at two baseline rates; observations of weight below 1."""
+    back; runs chosen in sessions at two baseline rates; observations of weight below 1; evaluations, one undone."""
     with TemporaryDirectory() as place:
         folder = Path(place)
         context = lively_context(folder)
@@ -39,6 +40,9 @@ def make(target: Path) -> None:
         left = {"kind": "arm", "key": "tool:other:left", "label": "Left", "token_cost": 20}
         undo(context, import_files(context, [lines_file(folder / "left.jsonl", left)], format="armscope").id)
         choose_in_sessions(context)
+        evaluate(context, "priced", "success", score=0.7, rater="mara", rubric="v1")
+        evaluate(context, "priced", "failure", rater="kim", arm=cost.key)
+        undo(context, evaluate(context, "priced", "failure", score=0.9, rater="mara", rubric="v1").id)
         assert queries.verify(context).clean
         maintenance.backup(context, folder / "copy.db")
         context.store.close()

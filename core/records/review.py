@@ -1,0 +1,342 @@
+"""Review: what a queue is made from, what is known of its items, and what reviewers are told."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from core.errors import InvalidInput
+from core.records.evaluation import EvaluationOutcome
+from core.records.judging import EvaluationAnswer, Subject, check_feedback, check_score
+from core.records.limits import MAX_LABEL_CHARS, number, shown, text, whole
+from core.records.rubric import MOST_LEVELS, Level, Rubric
+from core.records.view import RunFilter, View
+
+Source = Literal["unjudged", "low", "disagree", "filter", "runs"]
+"""Where items come from: what no person has judged, what got little, what raters judge differently, whatever passes a
+filter, runs picked by hand."""
+About = Literal["run", "arm", "execution", "layer"]
+"""What an item is; an arm is one in a run, a layer one in an execution."""
+Order = Literal["oldest", "lowest", "disagreement", "information"]
+"""In which order items are given out; by information: what a label could change most comes first."""
+ItemState = Literal["needs_review", "needs_another", "done", "set_aside"]
+
+SOURCES: Final[tuple[Source, ...]] = get_args(Source)
+ABOUTS: Final[tuple[About, ...]] = get_args(About)
+ORDERS: Final[tuple[Order, ...]] = get_args(Order)
+STATE_WORDS: Final[dict[ItemState, str]] = {
+    "needs_review": "needs a review",
+    "needs_another": "needs another review",
+    "done": "done",
+    "set_aside": "set aside",
+}
+MAX_ITEMS: Final = 10_000
+MAX_REVIEWERS: Final = 20
+MAX_NAME_CHARS: Final = 120
+MAX_REASON_CHARS: Final = 500
+ASIDE_RATERS: Final = 2
+"""How many people must have set an item aside before it is done with; one operator is enough."""
+HOLD_MS: Final = 10 * 60_000
+DRAFT_MS: Final = 7 * 24 * 3_600_000
+
+
+class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a queue, or a batch, is made from; checked when made.
+
+    ``wanted`` and ``view`` choose among the runs of every source but ``runs``, which names them by uid or number.
+    ``below`` is the highest reward or mean score that is ``low``, from 0 to 1. At most ``limit`` items.
+
+    >>> QueueAsks(source="low", below=0.2).about
+    'run'
+    """
+
+    source: Source = "unjudged"
+    about: About = "run"
+    order: Order = "oldest"
+    wanted: RunFilter = RunFilter()
+    view: View = View()
+    runs: tuple[str, ...] = ()
+    below: float = 0.5
+    limit: int = 100
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("source", SOURCES), ("about", ABOUTS), ("order", ORDERS)):
+            if getattr(self, name) not in allowed:
+                raise InvalidInput(
+                    f"{name} must be one of {', '.join(allowed)}, got {shown(getattr(self, name))}.",
+                    next_step="Choose one of those.",
+                )
+        whole("limit", self.limit, MAX_ITEMS, lowest=1)
+        number("below", self.below, lowest=0, highest=1)
+        if (self.source == "runs") != bool(self.runs):
+            raise InvalidInput(
+                f"runs must be named for the source runs, and for no other, got {len(self.runs):,} for {self.source}.",
+                next_step="Name runs by uid or number, or choose another source.",
+            )
+        if len(self.runs) > MAX_ITEMS:
+            raise InvalidInput(
+                f"runs must be at most {MAX_ITEMS:,}, got {len(self.runs):,}.", next_step="Make several queues."
+            )
+        for run in self.runs:
+            text("A run", run, MAX_LABEL_CHARS, lowest=1)
+        if self.order == "information" and self.about not in {"run", "arm"}:
+            raise InvalidInput(
+                f"Items must be runs or arms to be ordered by information, got {self.about}.",
+                next_step="Choose another order: what a label of a layer changes is no arm's chance.",
+            )
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An item whose right answer is known: ``subject`` as `evaluate` takes it, and the ``arm`` where it is one's.
+
+    >>> Control(subject="request-1", outcome="failure").arm
+    """
+
+    subject: str
+    outcome: EvaluationOutcome
+    arm: str | None = None
+
+    def __post_init__(self) -> None:
+        text("A control's subject", self.subject, MAX_LABEL_CHARS, lowest=1)
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What somebody has typed and not sent; None = nothing yet.
+
+    >>> Draft(level=3).feedback
+    """
+
+    level: int | None = None
+    outcome: EvaluationOutcome | None = None
+    score: float | None = None
+    feedback: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.level is not None:
+            whole("level", self.level, MOST_LEVELS, lowest=1)
+        if self.score is not None:
+            check_score(self.score)
+        check_feedback(self.feedback or None)
+
+
+class ItemText(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked of a layer and what came of it, as JSON in text; None = it was not kept."""
+
+    layer: str
+    index: int
+    instruction: str | None
+    response: str | None
+
+
+class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One item as its reviewer is shown it. Nothing tells a control item or a repeat from any other.
+
+    ``n_judged`` counts the people who have judged it since the queue was made, None where that is hidden (blind);
+    ``seen`` goes back to `submit`, which says what others did since. ``hold_until_ms`` 0: it is not held by whoever
+    asks. ``rubric`` None: nobody has defined the queue's, and ``levels`` are those of a rubric that names none.
+    ``mine`` is one's own evaluation that counts here.
+    """
+
+    queue: str
+    item: int
+    subject: Subject
+    uri: str
+    run_no: int | None
+    at_ms: int | None
+    why: str
+    state: ItemState
+    n_reviewers: int
+    blind: bool
+    n_judged: int | None
+    assigned_to: str | None
+    hold_until_ms: int
+    seen: str
+    rubric: Rubric | None
+    rubric_version: str
+    levels: tuple[Level, ...]
+    draft: Draft | None
+    texts: tuple[ItemText, ...]
+    mine: str | None
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who has which item open, and until when it is theirs."""
+
+    actor: str
+    item: int
+    until_ms: int
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a queue is, for all and for whoever asks; control items count nowhere.
+
+    ``total`` is ``done + set_aside + open``; ``seconds_each`` the median time between judgements of whoever asks,
+    None below three.
+    """
+
+    queue: str
+    name: str
+    total: int
+    done: int
+    set_aside: int
+    open: int
+    held_by_others: int
+    holders: tuple[Holder, ...]
+    judged_by_me: int
+    left_for_me: int
+    skipped_by_me: int
+    assigned_to_me: int
+    seconds_each: float | None
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """The item that somebody is given; None where nothing is left for them."""
+
+    item: ReviewItem | None
+    progress: Progress
+
+
+class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model grader made of the same subject; ``difference`` is its score less one's own, signed, None where
+    either has none.
+    """
+
+    model: str
+    outcome: EvaluationOutcome
+    score: float | None
+    agrees: bool
+    difference: float | None
+
+
+class SubmitAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was recorded, what a model grader had said, and the next item.
+
+    ``hold_ran_out``: it had, and nobody had taken the place, so it was recorded all the same.
+    """
+
+    evaluation: EvaluationAnswer
+    hold_ran_out: bool
+    suggestion: Suggestion | None
+    next: Given
+
+
+class MyJudgement(msgspec.Struct, frozen=True, kw_only=True):
+    """One of one's own evaluations; ``id`` is what undo takes. ``queue`` None: it was in none that stands."""
+
+    id: str
+    queue: str | None
+    item: int | None
+    uri: str
+    outcome: EvaluationOutcome
+    score: float | None
+    rubric: str | None
+    at_ms: int
+    undone: bool
+
+
+class RaterChecks(msgspec.Struct, frozen=True, kw_only=True):
+    """How one rater did on known answers, and how often they judged alike what they were given twice."""
+
+    rater: str
+    n_known: int
+    n_hits: int
+    n_repeated: int
+    n_same: int
+
+
+class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue; ``overdue``: items are open past ``due_ms`` (None: at no time)."""
+
+    progress: Progress
+    asks: QueueAsks
+    n_reviewers: int
+    blind: bool
+    rubric: str
+    by: str
+    at_ms: int
+    due_ms: int | None
+    overdue: bool
+    undone: bool
+
+
+class QueueProposal(msgspec.Struct, frozen=True, kw_only=True):
+    """What a queue or batch would hold at this moment; ``token`` digests all of it, ``first`` are at most 20."""
+
+    n: int
+    token: str
+    first: tuple[Subject, ...]
+
+
+class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue that was made; ``id`` is what undo takes."""
+
+    id: str
+    name: str
+    n_items: int
+    n_controls: int
+
+
+class ItemAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done with an item besides judging it; ``id`` is what undo takes."""
+
+    id: str
+    queue: str
+    item: int
+    state: ItemState
+    next: Given
+
+
+class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Evaluations of one batch, by their ids."""
+
+    n: int
+    acts: tuple[str, ...]
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """Two answers to one instruction, in the order that was drawn; texts are JSON, None where they were not kept."""
+
+    layer: str
+    first: str
+    second: str
+    instruction: str | None
+    first_response: str | None
+    second_response: str | None
+    n_left: int
+
+
+class ChoiceAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of two answers was preferred; ``id`` is what undo takes."""
+
+    id: str
+    layer: str
+    first: str
+    second: str
+    chosen: Literal["first", "second", "equal"]
+
+
+class RubricAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A version that was defined; ``id`` is what undo takes."""
+
+    id: str
+    version: str
+
+
+class RubricRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One version that stands, and how many evaluations that count were made by it."""
+
+    id: str
+    rubric: Rubric
+    by: str
+    at_ms: int
+    n_judged: int
+
+
+def check_aside(reason: str) -> str:
+    """Return why an item can't be judged, if it has 1 to 500 characters.
+
+    >>> check_aside("the answer is in a language I don't read")
+    "the answer is in a language I don't read"
+    """
+    return text("reason", reason, MAX_REASON_CHARS, lowest=1)

@@ -1,0 +1,322 @@
+"""Queues: what is to be judged, with its items, and what was set aside, append-only; as rows, and as lines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from core.errors import NotFound, UnreadableSource
+from core.records.ledger_lines import PlacedLine
+from core.records.queue_lines import AsideLine, ItemLine, QueueLine
+from core.records.review import QueueAsks
+from core.store.engine import Row
+from core.store.reads import run_of_uid
+from core.store.subjects import name_subject
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Snapshot, Transaction
+
+_ADD: Final = insert_into(
+    "review_queue",
+    "learner_id",
+    "review_queue_no",
+    "uid",
+    "name",
+    "asks",
+    "n_reviewers",
+    "blind",
+    "rubric",
+    "control_micro",
+    "due_ms",
+    "actor",
+    "at_ms",
+    "import_no",
+    "revision",
+    "standing",
+    "undone",
+)
+_ADD_ITEM: Final = insert_into(
+    "review_item",
+    "learner_id",
+    "review_queue_no",
+    "item_no",
+    "layer_no",
+    "execution_no",
+    "run_no",
+    "arm_no",
+    "why",
+    "control",
+    "assigned_to",
+)
+_ADD_ASIDE: Final = insert_into(
+    "review_aside",
+    "learner_id",
+    "review_aside_no",
+    "uid",
+    "queue",
+    "item_no",
+    "reason",
+    "final",
+    "actor",
+    "at_ms",
+    "import_no",
+    "revision",
+    "standing",
+    "undone",
+)
+_HEADS: Final = (
+    "review_queue_no, uid, name, asks, n_reviewers, blind, rubric, control_micro, due_ms, actor, at_ms, import_no,"
+    " revision, undone"
+)
+
+
+class Placed(NamedTuple):
+    """What an item is about, by number; 0 for none."""
+
+    layer_no: int
+    execution_no: int
+    run_no: int
+    arm_no: int
+
+
+class Item(NamedTuple):
+    """An item to be, or one that is stored; '' stands for no known outcome, and for whoever comes."""
+
+    item_no: int
+    about: Placed
+    why: str
+    control: str = ""
+    assigned_to: str = ""
+
+
+class Queue(NamedTuple):
+    """One queue as it is stored; ``uid`` is its id in lines."""
+
+    queue_no: int
+    uid: str
+    name: str
+    asks: QueueAsks
+    n_reviewers: int
+    blind: bool
+    rubric: str
+    control_micro: int
+    due_ms: int | None
+    actor: str
+    at_ms: int
+    import_no: int
+    revision: int
+    undone: bool
+
+    @property
+    def id(self) -> str:
+        return f"queue-{self.queue_no}"
+
+
+def add_queue(
+    txn: Transaction, line: QueueLine, items: Sequence[Item], *, uid: str = "", import_no: int = 0
+) -> int:
+    """Append a queue, as a line says it, with these items; its number."""
+    txn.note_news()
+    number = txn.number("review_queue")
+    said = [line.name, msgspec.json.encode(line.asks).decode(), line.n_reviewers, int(line.blind), line.rubric]
+    at_ms = txn.now_ms if line.at_ms is None else line.at_ms
+    about = [line.control_micro, line.due_ms, line.by or txn.actor.name, at_ms, import_no, txn.revision, 1, 0]
+    txn.connection.run(_ADD, [txn.learner_id, number, uid, *said, *about])
+    txn.connection.many(
+        _ADD_ITEM,
+        [
+            (txn.learner_id, number, one.item_no, *one.about, one.why, one.control, one.assigned_to)
+            for one in items
+        ],
+    )
+    return number
+
+
+def find_queue(facts: Facts, name: str) -> Queue:
+    """The queue that an id such as ``queue-3``, or a name that only one has, names; raises `NotFound`."""
+    known = standing_queues(facts)
+    found = [one for one in known if one.id == name] or [one for one in known if one.name == name]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(one.id for one in (found or known)[:5]) or "none"
+    what = f"There are {len(found)} queues" if found else "There is no queue"
+    raise NotFound(
+        f"{what} {name[:80]!r} in learner {facts.name!r}, got it for {listed}.",
+        next_step="Name one by an id that armscope queue list lists.",
+    )
+
+
+def standing_queues(facts: Facts, *, undone: bool = False) -> list[Queue]:
+    """Queues that stand, by number; with ``undone`` those too that were taken back."""
+    rows = facts.connection.rows(
+        f"SELECT {_HEADS} FROM review_queue WHERE learner_id = ? AND standing = 1 AND undone <= ?"
+        " ORDER BY review_queue_no",
+        [facts.learner_id, int(undone)],
+    )
+    return [_queue(facts, row) for row in rows]
+
+
+def _queue(facts: Facts, row: Row) -> Queue:
+    number, uid, name, asks, n_reviewers, blind, *rest, undone = row
+    return Queue(
+        number,
+        uid or f"{facts.origin}/queue-{number}",
+        name,
+        msgspec.json.decode(asks, type=QueueAsks),
+        n_reviewers,
+        bool(blind),
+        *rest,
+        bool(undone),
+    )
+
+
+def items_of(facts: Facts, queue_no: int) -> list[Item]:
+    """Items of a queue in the order they are given out."""
+    rows = facts.connection.rows(
+        "SELECT item_no, layer_no, execution_no, run_no, arm_no, why, control, assigned_to FROM review_item"
+        " WHERE learner_id = ? AND review_queue_no = ? ORDER BY item_no",
+        [facts.learner_id, queue_no],
+    )
+    return [Item(row[0], Placed(*row[1:5]), *row[5:]) for row in rows]
+
+
+def assign_items(txn: Transaction, queue_no: int, numbers: Sequence[int], to: str) -> int:
+    """Say whose some items are ('' = whoever comes); how many changed."""
+    return txn.connection.many(
+        "UPDATE review_item SET assigned_to = ? WHERE learner_id = ? AND review_queue_no = ? AND item_no = ?"
+        " AND assigned_to <> ?",
+        [(to, txn.learner_id, queue_no, number, to) for number in numbers],
+    )
+
+
+# Queues ↔ lines
+
+
+def queue_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """Queues that stand or are undone, never before a run of theirs."""
+    told = [_queue_line(snapshot, queue) for queue in standing_queues(snapshot, undone=True)]
+    yield from sorted(told, key=lambda one: one[0])
+
+
+def _queue_line(snapshot: Snapshot, queue: Queue) -> PlacedLine:
+    rows = snapshot.connection.rows(
+        "SELECT i.item_no, l.uid, x.uid, r.uid, a.key, i.why, i.control, i.assigned_to, coalesce(r.revision, 0)"
+        " FROM review_item i"
+        " LEFT JOIN layer l ON l.learner_id = i.learner_id AND l.layer_no = i.layer_no"
+        " LEFT JOIN execution x ON x.learner_id = i.learner_id AND x.execution_no = i.execution_no"
+        " LEFT JOIN run r ON r.learner_id = i.learner_id AND r.run_no = i.run_no"
+        " LEFT JOIN arm a ON a.learner_id = i.learner_id AND a.arm_no = i.arm_no"
+        " WHERE i.learner_id = ? AND i.review_queue_no = ? AND coalesce(r.standing, 1) = 1"
+        " AND coalesce(x.standing, 1) = 1 ORDER BY i.item_no",
+        [snapshot.learner_id, queue.queue_no],
+    )
+    line = QueueLine(
+        id=queue.uid,
+        name=queue.name,
+        asks=queue.asks,
+        n_reviewers=queue.n_reviewers,
+        blind=queue.blind,
+        rubric=queue.rubric,
+        control_micro=queue.control_micro,
+        due_ms=queue.due_ms,
+        items=tuple(_item_line(row) for row in rows),
+        by=queue.actor,
+        at_ms=queue.at_ms,
+        revision=queue.revision,
+        undone=queue.undone,
+    )
+    return max([queue.revision, *(row[-1] for row in rows)]), line
+
+
+def _item_line(row: Row) -> ItemLine:
+    number, layer, execution, run, arm, why, control, assigned_to, _ = row
+    return ItemLine(
+        no=number,
+        layer=layer,
+        execution=execution,
+        run=run,
+        arm=arm,
+        why=why,
+        control=control or None,
+        assigned_to=assigned_to or None,
+    )
+
+
+def read_queue(txn: Transaction, line: QueueLine, import_no: int) -> int:
+    """Append a queue that a file tells; its number."""
+    items = [
+        Item(one.no, _placed(txn, line, one, import_no), one.why, one.control or "", one.assigned_to or "")
+        for one in line.items
+    ]
+    return add_queue(txn, line, items, uid=line.id, import_no=import_no)
+
+
+def _placed(txn: Transaction, line: QueueLine, item: ItemLine, import_no: int) -> Placed:
+    run_no = 0
+    if item.run is not None:
+        run = run_of_uid(txn, item.run)
+        if run is None:
+            raise UnreadableSource(
+                f"Item {item.no} of queue {line.name[:60]!r} names run {item.run[:60]!r}, which is not here.",
+                next_step="Import the runs first, or in the same file.",
+            )
+        run_no = run.run_no
+    return Placed(
+        0 if item.layer is None else name_subject(txn, "layer", item.layer, import_no),
+        0 if item.execution is None else name_subject(txn, "execution", item.execution, import_no),
+        run_no,
+        0 if item.arm is None else txn.arm_no_of(item.arm),
+    )
+
+
+# What was set aside
+
+
+def add_aside(txn: Transaction, line: AsideLine, *, uid: str = "", import_no: int = 0) -> int:
+    """Append that an item was set aside, as a line says it; its number."""
+    txn.note_news()
+    number = txn.number("review_aside")
+    at_ms = txn.now_ms if line.at_ms is None else line.at_ms
+    said = [line.queue, line.item, line.reason, int(line.final), line.by or txn.actor.name, at_ms]
+    txn.connection.run(_ADD_ASIDE, [txn.learner_id, number, uid, *said, import_no, txn.revision, 1, 0])
+    return number
+
+
+def asides_of(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, bool, str]]]:
+    """By item who set it aside, whether as an operator, and why; as far as it stands."""
+    found: dict[int, list[tuple[str, bool, str]]] = defaultdict(list)
+    for item_no, actor, final, reason in facts.connection.rows(
+        "SELECT item_no, actor, final, reason FROM review_aside WHERE learner_id = ? AND queue = ?"
+        " AND standing = 1 AND undone = 0 ORDER BY review_aside_no",
+        [facts.learner_id, queue.uid],
+    ):
+        found[item_no].append((actor, bool(final), reason))
+    return found
+
+
+def aside_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """What was set aside, standing or undone."""
+    for number, uid, queue, item_no, reason, final, actor, at_ms, revision, undone in snapshot.connection.rows(
+        "SELECT review_aside_no, uid, queue, item_no, reason, final, actor, at_ms, revision, undone"
+        " FROM review_aside WHERE learner_id = ? AND standing = 1 ORDER BY revision, review_aside_no",
+        [snapshot.learner_id],
+    ):
+        line = AsideLine(
+            id=uid or f"{snapshot.origin}/aside-{number}",
+            queue=queue,
+            item=item_no,
+            reason=reason,
+            final=bool(final),
+            by=actor,
+            at_ms=at_ms,
+            revision=revision,
+            undone=bool(undone),
+        )
+        yield revision, line
+
+
+def read_aside(txn: Transaction, line: AsideLine, import_no: int) -> int:
+    """Append what a file tells was set aside; its number."""
+    return add_aside(txn, line, uid=line.id, import_no=import_no)
