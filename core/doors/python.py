@@ -61,6 +61,7 @@ class RunOptions(TypedDict, total=False):
     session: str | None
     model: str | None
     channel: str | None
+    keep: bool
 
 
 def open_learner(
@@ -208,6 +209,8 @@ class Learner:
                 session=options.get("session"),
                 model=options.get("model"),
                 channel=options.get("channel"),
+                prompt=run.prompt,
+                keep=options.get("keep", True),
             )
 
         return RunUnderWay(arms, uid=options.get("uid"), begin=begin, end=end)
@@ -244,13 +247,17 @@ class Learner:
         session: str | None = None,
         model: str | None = None,
         channel: str | None = None,
+        prompt: str | None = None,
+        keep: bool = True,
     ) -> RecordAnswer:
         """Record what came of one request. Give the ``selection`` it ran with, or the ``arms`` in its prompt.
 
         What was said of arms when they were offered (content, label, prior) is remembered from the latest
         selections of this object; a program that selects in one process and records in another gives these
         ``arms`` with the ``selection``, else a memory's content can't be recognised in the run's texts.
-        ``calls`` are the tools called, ``texts`` what the agent wrote: read by the detectors, not stored.
+        ``calls`` are the tools called, ``texts`` what the agent wrote: read by the detectors. ``prompt`` is what was
+        asked; it and the last of the ``texts`` are kept for judging and training, up to 100,000 characters each,
+        where the setting ``keep_texts`` is on and ``keep`` doesn't say no; else neither is stored.
         ``ended_at`` is an aware time; left out, it is when the run was first recorded. Sent again with the same
         ``uid`` it changes nothing, with other content it is a `Conflict`.
         """
@@ -269,6 +276,8 @@ class Learner:
             session=session,
             model=model,
             channel=channel,
+            prompt=prompt if keep else None,
+            reply=None if keep else "",
         )
         try:
             return learn.record(self.context, run, ended_now=ended_at is None)

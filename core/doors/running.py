@@ -44,6 +44,7 @@ class RunUnderWay(Generic[_T]):
         self.uid = str(uuid.uuid4()) if uid is None else uid
         self.calls: list[Call] = []
         self.texts: list[str] = []
+        self.prompt: str | None = None
         self.usage: Usage | None = None
         self.answer: RecordAnswer | None = None
         self._offered = None if offered is None else list(offered)
@@ -98,8 +99,20 @@ class RunUnderWay(Generic[_T]):
         said = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
         self.calls.append(Call(name=name, metadata=said[:METADATA_CHARS]))
 
+    def asked(self, text: str) -> None:
+        """The person asked this; it is kept, up to 100,000 characters, only where the setting ``keep_texts`` is on.
+
+        >>> run = RunUnderWay(None, uid="r", begin=lambda _: None, end=lambda *_: None)
+        >>> run.asked("Sum it up")
+        >>> run.prompt
+        'Sum it up'
+        """
+        self.prompt = text
+
     def said(self, text: str) -> None:
-        """The agent wrote something; it is read for skills, files and memories, and not stored."""
+        """The agent wrote something; it is read for skills, files and memories. What it wrote last is kept as its
+        answer, up to 100,000 characters, only where the setting ``keep_texts`` is on.
+        """
         self.texts.append(text)
 
     def used(self, usage: object = None, **parts: int) -> None:

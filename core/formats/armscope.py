@@ -48,6 +48,9 @@ left out.
 ``format``, ``unit``, ``source``, ``rank``
                      where it was first read: of two versions of a uid the higher rank stands
 ``empty``            true = nothing answered
+``prompt``, ``reply``
+                     what was asked, and what was said last (else the last of ``texts``): kept, as a pair for
+                     training, only where the setting ``keep_texts`` is on
 ``selection``        how its arms were chosen: decisions with draw, rank, reason, cost; seed; settings hash;
                      ``k`` and ``min_pulls`` as they were in force, left out where that is not known
 ``outcome``          the verdict that stood: observed, conversational, aborted, error, passive, empty. Only
@@ -158,6 +161,8 @@ class _Run(
     source: Label | None = None
     rank: Count = 0
     empty: bool = False
+    prompt: str | None = None
+    reply: str | None = None
     selection: Selection | None = None
     outcome: Outcome | None = None
     phase: Phase = "active"
@@ -314,6 +319,8 @@ def _run(line: _Run, inventory: Inventory) -> Run:
         not_offered=line.not_offered,
         empty=line.empty,
         selection=line.selection,
+        prompt=line.prompt,
+        reply=line.reply,
     )
 
 
@@ -391,6 +398,8 @@ def _written_run(run: Run) -> _Run:
         rank=run.rank,
         empty=run.empty,
         selection=run.selection,
+        prompt=run.prompt,
+        reply=run.reply,
     )
 
 

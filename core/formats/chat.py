@@ -171,8 +171,9 @@ class Record:
 
 @dataclass
 class Segment:
-    """A stretch of a conversation, still growing."""
+    """A stretch of a conversation, still growing; ``asked`` is what the user said that it began with."""
 
+    asked: str | None = None
     n_replies: int = 0
     n_foreign: int = 0
     calls: list[Call] = field(default_factory=list)
@@ -212,17 +213,19 @@ def turns(messages: Sequence[Message], unknown: Unknown) -> tuple[Segment, list[
         if message.role == "assistant":
             current.add(message, unknown)
         elif message.opens_turn:
-            current = Segment()
+            current = Segment(asked=message.text)
             opened.append(current)
     return before, opened
 
 
 def episode(messages: Sequence[Message], unknown: Unknown) -> Segment:
-    """All replies as one stretch."""
+    """All replies as one stretch; it began with what the user said first."""
     whole = Segment()
     for message in messages:
         if message.role == "assistant":
             whole.add(message, unknown)
+        elif whole.asked is None and message.opens_turn:
+            whole.asked = message.text
     return whole
 
 
@@ -347,6 +350,8 @@ class _Found:
             calls=tuple(segment.calls),
             texts=tuple(segment.texts),
             empty=segment.n_replies == 0,
+            prompt=segment.asked,
+            reply=segment.texts[-1] if segment.texts else None,
         )
 
 

@@ -344,7 +344,8 @@ class _Session(Session[_Prompt, _Line]):
         if "tool_result" in [block.type for block in blocks]:
             self._touch(line)
         elif not (line.is_meta or line.is_compact_summary or text.startswith(_NOT_PROMPTS)) and text.strip():
-            self._begin(_identity(line, raw)).last_time = line.timestamp
+            opened = self._begin(_identity(line, raw))
+            opened.last_time, opened.asked = line.timestamp, text
 
     def _add_reply(self, line: _Line, raw: bytes) -> None:
         message = line.message or _NO_MESSAGE

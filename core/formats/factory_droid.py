@@ -173,8 +173,8 @@ class _Session(Session[_Prompt, _Line]):
             self.unknown.line(f"message of {message.role}")
         elif any(block.type == "tool_result" for block in blocks):
             self._touch(line)
-        elif _REMINDER.sub("", "\n".join(block.text or "" for block in blocks)).strip():
-            self.prompts.append(_Prompt(entry, last_time=line.timestamp))
+        elif asked := _REMINDER.sub("", "\n".join(block.text or "" for block in blocks)).strip():
+            self.prompts.append(_Prompt(entry, asked=asked, last_time=line.timestamp))
 
     def _add_reply(self, line: _Line, blocks: list[_Block], entry: str) -> None:
         """A reply before the first prompt makes a run of its own."""

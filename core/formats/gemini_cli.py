@@ -233,7 +233,7 @@ class _Session(Session[_Prompt, _Piece]):
         self.n_facts += 1
         if message.type == "user":
             if message.text.strip():
-                self.prompts.append(_Prompt(identity, last_time=message.timestamp))
+                self.prompts.append(_Prompt(identity, asked=message.text, last_time=message.timestamp))
         elif message.type == "gemini":
             self._add_reply(identity, message)
         elif message.type == "error":

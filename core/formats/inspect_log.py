@@ -208,10 +208,14 @@ def _attached(sample: _Sample) -> list[Message]:
     attachments = sample.attachments or {}
 
     for message in sample.messages:
-        if message.role == "assistant" and _ATTACHED in message.text:
+        if message.role in {"assistant", "user"} and _ATTACHED in message.text:
             parts = message.content if isinstance(message.content, list) else [Part(text=message.text)]
-            message.content = [Part(text=_kept(part.text or "", attachments)) for part in parts]
+            message.content = [_whole(part, attachments) for part in parts]
     return sample.messages
+
+
+def _whole(part: Part, attachments: dict[str, msgspec.Raw]) -> Part:
+    return part if part.text is None else Part(text=_kept(part.text, attachments))
 
 
 def _kept(text: str, attachments: dict[str, msgspec.Raw]) -> str:

@@ -30,7 +30,7 @@ from core.formats.entries import Entry, Progress, Rejected
 from core.formats.identity import plain
 from core.formats.moments import moment
 from core.formats.reading import Format, Head, Reading
-from core.formats.spans import Span, attributes_of, offered, texts, tool_called
+from core.formats.spans import Span, asked_for, attributes_of, offered, texts, tool_called
 from core.formats.strict import UNDECODABLE, Flaw
 from core.formats.tools import inferred, inventory_of
 from core.records.limits import Label
@@ -168,7 +168,14 @@ class _Told:
             calls=tuple(calls),
             texts=tuple(text for one in self._replies() for text in texts(one.span)),
             empty=not calls and not self._replies(),
+            prompt=self._prompt(),
+            reply=next((text for one in reversed(self._replies()) for text in texts(one.span)), None),
         )
+
+    def _prompt(self) -> str | None:
+        """What the user said last before the first reply: what came before is history."""
+        asked = (asked_for(one.span) for one in self._replies())
+        return next((text for text in asked if text is not None), None)
 
     def offered(self) -> Inventory | None:
         """Every tool that any part of the trace lists; with its schema, if one of them has it."""

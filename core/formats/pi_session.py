@@ -200,6 +200,12 @@ class _Prompt(Prompt):
     n_cache_read: int = 0
     n_cache_write: int = 0
     n_total: int = 0
+    said: str | None = None
+
+    @property
+    def reply(self) -> str | None:
+        """What the agent said last, though other texts are not held where nobody looks for anything in them."""
+        return self.said
 
     def add_usage(self, usage: _Usage) -> None:
         parts = (usage.input or 0, usage.output or 0, usage.cache_read or 0, usage.cache_write or 0)
@@ -298,7 +304,8 @@ class _Session(Session[_Prompt, _Line]):
         elif message.role == "toolResult":
             self._touch(line)
         elif message.text.strip():
-            self._open(line, message).last_time = line.timestamp
+            opened = self._open(line, message)
+            opened.last_time, opened.asked = line.timestamp, message.text
 
     def _stood_before(self, line: _Line, raw: bytes) -> bool:
         entry = f"{line.timestamp}\n{line.id}".encode() + (b"" if line.id else raw.strip())
@@ -321,6 +328,7 @@ class _Session(Session[_Prompt, _Line]):
         self._touch(line)
         if message.usage is not None:
             run.add_usage(message.usage)
+        run.said = message.text or run.said
         for block in message.blocks:
             if block.type == "toolCall" and block.name:
                 run.calls.append(self._call(block.name, bytes(block.arguments)))

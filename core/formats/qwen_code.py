@@ -221,7 +221,8 @@ class _Session(Session[_Prompt, _Line]):
     def _add_prompt(self, line: _Line, message: _Message, raw: bytes) -> None:
         said = [part.said for part in message.parts if not part.said.startswith(_HOOK_CONTEXT)]
         if "".join(said).strip():
-            self.prompts.append(_Prompt(_identity(line, raw), last_time=line.timestamp))
+            asked = "\n".join(part for part in said if part)
+            self.prompts.append(_Prompt(_identity(line, raw), asked=asked, last_time=line.timestamp))
 
     def _add_reply(self, line: _Line, message: _Message, raw: bytes) -> None:
         """A reply before the first prompt makes a run of its own."""

@@ -28,9 +28,12 @@ _LINES_HELD: Final = 50_000
 
 @dataclass(slots=True)
 class Prompt(ABC):
-    """A run whose lines are still being read; ``n_foreign`` are calls of a kind that is not understood."""
+    """A run whose lines are still being read; ``n_foreign`` are calls of a kind that is not understood, ``asked`` is
+    what the person wrote.
+    """
 
     identity: str
+    asked: str | None = None
     status: Status = "completed"
     provider: str | None = None
     model: str | None = None
@@ -40,6 +43,11 @@ class Prompt(ABC):
     duration_ms: int | None = None
     calls: list[Call] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+
+    @property
+    def reply(self) -> str | None:
+        """What the agent said last."""
+        return self.texts[-1] if self.texts else None
 
     @property
     @abstractmethod
@@ -133,6 +141,8 @@ class Session(Order, ABC, Generic[P, L]):
             calls=tuple(prompt.calls),
             texts=tuple(prompt.texts),
             empty=prompt.n_replies == 0,
+            prompt=prompt.asked,
+            reply=prompt.reply,
         )
 
 

@@ -42,6 +42,11 @@ _FLAT_TEXT: Final = re.compile(
     r"llm\.output_messages\.\d+\.message\.(content|contents\.\d+\.message_content\.text)"
     r"|gen_ai\.completion\.\d+\.content"
 )
+_FLAT_INPUT: Final = re.compile(
+    r"(?:llm\.input_messages|gen_ai\.prompt)\.(?P<place>\d{1,9})\."
+    r"(?P<field>(?:message\.)?(?:role|content)|message\.contents\.0\.message_content\.text)"
+)
+_USERS: Final = frozenset(("user", "human"))
 _NAMING: Final = ("name", "function", "tool.name", "tool.json_schema", "json_schema", "toolSpec")
 _REPLIES: Final = frozenset(("chat", "generate_content", "text_completion"))
 _NOT_REPLIES: Final = frozenset(("user", "human", "system", "developer", "tool", "function"))
@@ -185,6 +190,40 @@ def texts(span: Span) -> Iterator[str]:
     flat = [value for name, value in span.attributes.items() if _FLAT_TEXT.fullmatch(name)]
     words = [value for value in flat if isinstance(value, str) and value]
     yield from words or _words_in(opened(span.output), _MAX_LEVELS)
+
+
+def asked_for(span: Span) -> str | None:
+    """What the user said last of what a reply answers, None where its input tells no user's words."""
+    messages = _flat_messages(span.attributes)
+    if not messages:
+        told = opened(_either(span.attributes, "gen_ai.input.messages", "gen_ai.prompt")) or opened(
+            span.input
+        )
+        messages = _either(told, "messages") or told
+    if isinstance(messages, str):
+        return messages or None
+    for message in reversed(messages) if isinstance(messages, list) else ():
+        if _either(message, "role") in _USERS:
+            words = "\n".join(_words_of(message))
+            if words.strip():
+                return words
+    return None
+
+
+def _flat_messages(attributes: dict[str, object]) -> object:
+    """Messages that are told an attribute a field, in their order; an empty list where there are none."""
+    found: dict[int, dict[str, object]] = {}
+    for key, value in attributes.items():
+        part = _FLAT_INPUT.fullmatch(key)
+        if part is not None:
+            name = "role" if part["field"].endswith("role") else "content"
+            found.setdefault(int(part["place"]), {})[name] = value
+    return [message for _, message in sorted(found.items())]
+
+
+def _words_of(message: object) -> Iterator[str]:
+    for key in ("content", "parts", "text"):
+        yield from _words_in(opened(_either(message, key)), _MAX_LEVELS)
 
 
 # --- tools ------------------------------------------------------------------------------------------------

@@ -129,6 +129,17 @@ class ExecutionLine(
         return self == ExecutionLine(uid=self.uid)
 
 
+def without_texts(line: ExecutionLine) -> ExecutionLine:
+    """The line, of which nobody learns what was asked and answered.
+
+    >>> line = ExecutionLine(uid="e", pairs=(PairLine(layer="l", instruction='{"ask": 1}'),))
+    >>> without_texts(line).pairs[0].instruction is None
+    True
+    """
+    pairs = tuple(PairLine(layer=pair.layer, index=pair.index) for pair in line.pairs)
+    return msgspec.structs.replace(line, pairs=pairs)
+
+
 class RubricLine(
     msgspec.Struct,
     frozen=True,

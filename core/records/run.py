@@ -1,7 +1,7 @@
 """Run: one request to the agent, with the arms put in and what came out.
 
 A `Run` is what a format or a caller hands in. Its texts and call metadata are read by the detectors and
-not stored; everything else is.
+not stored; its prompt and last reply only where the learner keeps texts, beside the run; everything else is.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     benchmark record), ``rank`` how long that source was: of two versions of a run the higher rank stands.
     Times are milliseconds since 1970 UTC. ``reward`` is the environment's own, on its own scale.
     ``referenced`` None = run the detectors; else the ids its source found referenced.
-    ``empty`` marks a prompt that nothing answered.
+    ``empty`` marks a prompt that nothing answered. ``prompt`` and ``reply`` are what was asked and what was said last
+    (None = the last of ``texts``, "" = it is not to be kept); two tellings that differ in nothing else are the same.
 
     >>> run = Run(uid="r1", inventory=Inventory(kind="declared", arms=(Arm(key="tool:fs:Read"),)))
     >>> run.unit, run.status, run.tokens is None
@@ -166,6 +167,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     not_offered: tuple[Label, ...] = ()
     empty: bool = False
     selection: Selection | None = None
+    prompt: str | None = None
+    reply: str | None = None
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -210,6 +213,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             value = getattr(self, name)
             if type(value) is not kind and not (value is None and name != "inventory"):
                 one(name, value, kind, where=self._where)
+        for name in ("prompt", "reply"):
+            value = getattr(self, name)
+            if value is not None and type(value) is not str:
+                force_setattr(self, name, text(name, value, where=self._where))
         if self.calls != ():
             self._check_calls()
         for name, highest in _TEXTS:

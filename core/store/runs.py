@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Final, Literal
 
 from core.errors import Conflict
 from core.records.judged import OBSERVED, Judged
-from core.records.run import Inventory
+from core.records.kept_texts import KeptTexts, pair_of
+from core.records.run import Inventory, Run
 from core.store.caches import apply, run_facts
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
 from core.store.rollup import Rollup, hour_of
 from core.store.staging import KnownRun, Part, attribute_aside, deferred, set_aside
 from core.store.tables import insert_into
+from core.store.texts import fill_texts, note_texts
 from core.store.transaction import Transaction
 from core.store.version import COLUMNS, Version, session_key, session_of, version_of, write_parts
 
@@ -77,7 +79,23 @@ def _add_distinct(
         again = {index: known[batch[index].run.uid] for index in indexes if batch[index].run.uid in known}
         told |= _again(txn, batch, versions, again, import_no)
     attribute_aside(txn, aside)
+    if txn.settings.keep_texts:
+        _note_texts(
+            txn,
+            [uid for uid, index in zip(uids, indexes, strict=True) if versions[index].texts],
+            known,
+            import_no,
+        )
     return told
+
+
+def _note_texts(txn: Transaction, uids: Sequence[str], known: Mapping[str, KnownRun], import_no: int) -> None:
+    """Note who told runs with texts; in a part of an import, to be done when it stands."""
+    if isinstance(txn, Part):
+        txn.stage.has_texts |= bool(uids)
+        txn.stage.told_again += [known[uid].run_no for uid in uids if uid in known]
+    elif uids:
+        note_texts(txn, [run.run_no for run in _known(txn, uids).values()], import_no)
 
 
 def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, KnownRun]:
@@ -86,7 +104,15 @@ def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, KnownRun]:
 
 def _version(txn: Transaction, judged: Judged, import_no: int) -> Version:
     arm_nos, costs = txn.inventory(judged.run.inventory, import_no)
-    return version_of(judged, arm_nos, costs, _others(txn, judged))
+    return version_of(judged, arm_nos, costs, _others(txn, judged), texts=_texts(txn, judged.run))
+
+
+def _texts(txn: Transaction, run: Run) -> KeptTexts | None:
+    """What is to be kept of what was asked and said."""
+    if not txn.settings.keep_texts:
+        return None
+    reply = run.texts[-1] if run.reply is None and run.texts else run.reply
+    return pair_of(run.prompt, reply)
 
 
 def _others(txn: Transaction, judged: Judged) -> dict[str, int]:
@@ -158,11 +184,14 @@ def _again(
 ) -> dict[int, Recorded]:
     """Runs that are known: note who told them, and let the longest telling stand."""
     told: dict[int, Recorded] = {}
+    texts: list[tuple[int, KeptTexts]] = []
     attributions = []
     noted = attributed(txn, [run.run_no for run in again.values()])
     for index, (run_no, rank, trace, digest, first_import, revision, standing) in again.items():
         own_trace, own_digest = versions[index].digests()
-        run = batch[index].run
+        run, kept = batch[index].run, versions[index].texts
+        if kept is not None and own_digest == digest:
+            texts.append((run_no, kept))
         told[index] = "duplicate"
         is_first_teller = import_no == first_import and run_no not in noted
         if standing and is_first_teller and own_trace == trace and run.rank <= rank:
@@ -184,6 +213,10 @@ def _again(
         attributions = deferred(txn, attributions, {run.run_no: run for run in again.values()})
     attribute_runs(txn, attributions)
     changed = recompute_runs(txn, [one.run_no for one in attributions])
+    if texts:
+        is_filled = fill_texts(txn, texts)
+        if isinstance(txn, Part):
+            txn.stage.is_filled |= is_filled
     for index, (run_no, *_, standing) in again.items():
         if run_no in changed:
             told[index] = "updated" if standing else "new"

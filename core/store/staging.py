@@ -40,17 +40,19 @@ from core.store.engine.words import BY_RUN
 from core.store.imports import reopen_import
 from core.store.provenance import Attribution, attribute_runs, recompute_runs
 from core.store.rollup import USAGE_SUMS, Rollup
+from core.store.texts import forget_texts, note_staged_texts, note_texts, sweep_texts
 from core.store.transaction import (
     BEGUN,
     ROOM,
     SEEN,
+    TAKEN,
     Epochs,
     Known,
     Snapshot,
     Staged,
     Transaction,
 )
-from core.store.version import Version, kept, put, read_version, shelve
+from core.store.version import Version, kept, put, shelve, whole_version
 
 Counted = Literal["new", "duplicate", "updated"]
 """As what a run is counted in the answer of an import."""
@@ -74,7 +76,9 @@ class Spoiled(Exception):
 class Stage:
     """What an importer remembers from part to part. ``continuing`` names the import that it goes on with.
 
-    ``inventories`` go by the id of an object that is kept beside it, as in `Transaction.inventory`.
+    ``inventories`` go by the id of an object that is kept beside it, as in `Transaction.inventory`. ``has_texts``:
+    some run was told with texts that are kept; ``told_again`` are runs, by number, that were known and told so,
+    of which some (``is_filled``) had none.
 
     Each part leaves another one, and the one before as it was: a part that comes to nothing is told again from there.
     """
@@ -87,6 +91,9 @@ class Stage:
     said: dict[int, tuple[Arm, int]] = field(default_factory=dict)
     inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
     newest: dict[tuple[int, int], int] = field(default_factory=dict)
+    has_texts: bool = False
+    is_filled: bool = False
+    told_again: list[int] = field(default_factory=list)
 
     def copy(self) -> Stage:
         """The same, to be gone on with."""
@@ -97,6 +104,7 @@ class Stage:
             said=self.said.copy(),
             inventories=self.inventories.copy(),
             newest=self.newest.copy(),
+            told_again=self.told_again.copy(),
         )
 
 
@@ -149,17 +157,9 @@ class Part(Transaction):
         """Write back what the next part is to know."""
         import_no, revision, parts = self.staged
         self.connection.run(
-            "UPDATE learner SET staged_import_no = ?, staged_revision = ?, staged_parts = ?, next_import_no = ?,"
-            " next_run_no = ?, next_arm_no = ? WHERE learner_id = ?",
-            [
-                import_no,
-                revision,
-                parts,
-                self._next["import"],
-                self._next["run"],
-                self._next["arm"],
-                self.learner_id,
-            ],
+            "UPDATE learner SET staged_import_no = ?, staged_revision = ?, staged_parts = ?,"
+            f" {', '.join(f'next_{name}_no = ?' for name in TAKEN)} WHERE learner_id = ?",
+            [import_no, revision, parts, *(self._next[name] for name in TAKEN), self.learner_id],
         )
         self.stage.parts += 1
 
@@ -276,7 +276,7 @@ def set_aside(txn: Transaction, known: Mapping[str, KnownRun]) -> list[SetAside]
     stage(txn, Rollup().minus(rollup_facts(beyond, run_nos)))
     aside = []
     for uid, run in known.items():
-        version = read_version(txn, run.run_no)
+        version = whole_version(txn, run.run_no)
         stretch = beyond.epochs.of(0, run.revision)
         aside.append(SetAside(uid, stretch, run.rank, run.trace, run.digest, version))
     _take_back(beyond, run_nos)
@@ -401,6 +401,11 @@ class Standing:
         """Nothing is staged any more."""
         if self.n_aside:
             refresh_last(self._txn, self._arm_nos)
+        if self._stage.is_filled:
+            self._txn.note_news()
+        if self._stage.has_texts:
+            note_staged_texts(self._txn, self._staged.import_no, self._staged.revision)
+            note_texts(self._txn, self._stage.told_again, self._staged.import_no)
         self._txn.connection.run(
             "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0 WHERE learner_id = ?",
             [self._txn.learner_id],
@@ -563,6 +568,7 @@ def _take_back(beyond: _Beyond, run_nos: Sequence[int]) -> None:
         run_nos,
     )
     fresh = [run_no for run_no, import_no, _ in rows if import_no == beyond.staged.import_no]
+    forget_texts(beyond, fresh)
     for table in ("run", "outcome", "evidence", "decision", "version"):
         _delete(beyond, table, "run_no", fresh)
     for run_no, import_no, digest in rows:
@@ -633,11 +639,18 @@ def _clear(database: Database, table: str, key: str, learner_id: int) -> None:
 
 def _give_numbers_back(connection: Connection, *, learner_id: int) -> None:
     """Numbers nobody has; a learner that was only to be made is none."""
+    sweep_texts(connection, learner_id)
     numbers = ", ".join(
         f'next_{name}_no = (SELECT coalesce(max({name}_no), 0) + 1 FROM "{name}" t'
         " WHERE t.learner_id = learner.learner_id)"
-        for name in ("run", "import", "arm")
+        for name in TAKEN
     )
+    for table in ("layer", "adapter"):  # what only its texts had made
+        connection.run(
+            f"DELETE FROM {table} WHERE learner_id = ? AND EXISTS (SELECT 1 FROM learner l"
+            f" WHERE l.learner_id = {table}.learner_id AND l.revision = 0)",
+            [learner_id],
+        )
     connection.run(
         "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0,"
         f" {numbers} WHERE learner_id = ?",

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
 from typing import Final, Literal, NamedTuple, get_args
 
 import msgspec
 
 from core.errors import UnreadableSource
 from core.records.evaluation_lines import ExecutionLine, LayerLine, PairLine
+from core.records.kept_texts import execution_uid
 from core.records.ledger_lines import PlacedLine
 from core.store.provenance import undone_imports
 from core.store.quality import fold_again, heads_of
 from core.store.reads import run_of_uid
 from core.store.tables import insert_into
+from core.store.texts import instruction_digest, read_texts
 from core.store.transaction import Facts, Snapshot, Transaction
 
 Kind = Literal["layer", "execution"]
 SUBJECTS: Final[tuple[Kind, ...]] = get_args(Kind)
-_DIGEST_BYTES: Final = 16
 _DESCRIBED: Final = "described"
 _ADAPTER: Final = insert_into("adapter", "learner_id", "adapter_no", "uri", "name", "version")
 _LAYER: Final = insert_into(
@@ -64,9 +64,14 @@ class Said(NamedTuple):
 
 
 def subject_no(facts: Facts, kind: Kind, uid: str) -> int | None:
-    """The number of a layer or execution; None where nobody who stands has named it."""
+    """The number of a layer or execution; None where nobody who stands has named it, or its run doesn't stand."""
+    of_run = (
+        " AND (run_no = 0 OR EXISTS (SELECT 1 FROM run r WHERE r.learner_id = execution.learner_id"
+        " AND r.run_no = execution.run_no AND r.standing = 1))"
+    )
     row = facts.connection.row(
-        f"SELECT {kind}_no FROM {kind} WHERE learner_id = ? AND uid = ? AND standing = 1",
+        f"SELECT {kind}_no FROM {kind} WHERE learner_id = ? AND uid = ? AND standing = 1"
+        f"{of_run if kind == 'execution' else ''}",
         [facts.learner_id, uid.lower()],
     )
     return None if row is None else int(row[0])
@@ -204,7 +209,9 @@ def describe_execution(
     number = name_subject(txn, "execution", line.uid, import_no)
     if line.is_bare:
         return number
-    if _is_described(txn, number):
+    if line.run is not None and line.uid.lower() == execution_uid(line.run) and _has_texts(txn, line):
+        line = msgspec.structs.replace(line, pairs=())  # the run's own, whose texts go with its versions
+    elif _is_described(txn, number):
         _refuse_other(txn, number, line)
     else:
         txn.note_news()
@@ -227,6 +234,11 @@ def describe_execution(
     _put_pairs(txn, number, line, import_no, keep_texts=keep_texts)
     recompute_subjects(txn, "execution", [number])
     return number
+
+
+def _has_texts(txn: Transaction, line: ExecutionLine) -> bool:
+    run_no = _run_no(txn, line)
+    return run_no > 0 and read_texts(txn, run_no) is not None
 
 
 def _is_described(txn: Transaction, number: int) -> bool:
@@ -298,30 +310,6 @@ def _has_pair(txn: Transaction, number: int, layer_no: int) -> bool:
         [txn.learner_id, number, layer_no],
     )
     return row is not None
-
-
-def instruction_digest(instruction: str | None) -> str:
-    """By what answers to the same instruction are found: equal for equal JSON, however it is written.
-
-    >>> instruction_digest('{"b": 1, "a": 2}') == instruction_digest('{"a":2,"b":1.0}')
-    True
-    >>> instruction_digest(None)
-    ''
-    """
-    if instruction is None:
-        return ""
-    plain = msgspec.json.decode(instruction)
-    canonical = msgspec.json.encode(_whole(plain), order="deterministic")
-    return blake2b(canonical, digest_size=_DIGEST_BYTES).hexdigest()
-
-
-def _whole(value: object) -> object:
-    """Numbers that are whole as whole numbers: JSON tells 1 and 1.0 no other way than JavaScript does."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {name: _whole(held) for name, held in value.items()}
-    return [_whole(held) for held in value] if isinstance(value, list) else value
 
 
 def execution_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:

@@ -27,7 +27,7 @@ from core.store.tables import LISTED, NUMBERED, insert_into
 
 Detail = dict[str, str | int | float | bool | None]
 """What an audit entry says of a change."""
-_TAKEN: Final = ("arm", "run", "import")
+TAKEN: Final = ("arm", "run", "import", "adapter", "layer", "execution")
 """Of which an import takes numbers before it stands."""
 SEEN: Final = 0
 DECLARED: Final = 1
@@ -275,7 +275,7 @@ class Transaction:
     @cached_property
     def was_empty(self) -> bool:
         """Whether nothing had been recorded of the learner before, though somebody may have made it."""
-        uncounted = {"audit", *(_TAKEN if self._was_staged else ())}
+        uncounted = {"audit", *(TAKEN if self._was_staged else ())}
         return all(first == 1 for name, first in self._first_next.items() if name not in uncounted) and not (
             self._was_staged and self._has_taken()
         )
@@ -285,8 +285,10 @@ class Transaction:
         row = self.connection.row(
             "SELECT 1 FROM arm WHERE learner_id = ?"
             " UNION ALL SELECT 1 FROM import WHERE learner_id = ? AND revision < ?"
-            " UNION ALL SELECT 1 FROM run WHERE learner_id = ? AND revision < ? LIMIT 1",
-            [self.learner_id, *[self.learner_id, self._first_revision] * 2],
+            " UNION ALL SELECT 1 FROM run WHERE learner_id = ? AND revision < ?"
+            " UNION ALL SELECT 1 FROM provenance WHERE learner_id = ? AND kind IN ('layer', 'execution')"
+            " AND revision < ? LIMIT 1",
+            [self.learner_id, *[self.learner_id, self._first_revision] * 3],
         )
         return row is not None
 

@@ -18,8 +18,10 @@ import msgspec
 from core.columns import UNKNOWN
 from core.errors import StoreUnusable
 from core.records.judged import OBSERVED, Judged
+from core.records.kept_texts import KeptTexts
 from core.records.selection import Selection
 from core.store.tables import insert_into
+from core.store.texts import drop_texts, read_texts, write_texts
 from core.store.transaction import Facts, Transaction
 
 COLUMNS: Final = (
@@ -81,7 +83,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One version of a run: its columns in the order of `COLUMNS`, and its rows in the tables beside it.
 
     ``evidence`` holds (arm number, place, excerpt), ``decisions`` (arm number, reason, rank, token cost,
-    draw, budget left).
+    draw, budget left); ``texts`` are in no digest, as they are kept only where somebody wants them.
     """
 
     columns: tuple[str | int | float | None, ...]
@@ -90,6 +92,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     costs: tuple[int, ...]
     evidence: tuple[tuple[int, str, str | None], ...] = ()
     decisions: tuple[tuple[int, str, int, int, float | None, int | None], ...] = ()
+    texts: KeptTexts | None = None
 
     def digests(self) -> tuple[int, int]:
         """Digest of what the source says whatever the settings, and of everything."""
@@ -116,9 +119,14 @@ _DECODER: Final = msgspec.msgpack.Decoder(Version)
 
 
 def version_of(
-    judged: Judged, arm_nos: tuple[int, ...], costs: tuple[int, ...], others: dict[str, int]
+    judged: Judged,
+    arm_nos: tuple[int, ...],
+    costs: tuple[int, ...],
+    others: dict[str, int],
+    *,
+    texts: KeptTexts | None = None,
 ) -> Version:
-    """Judged run → Version; ``others`` numbers the arms it names outside its inventory.
+    """Judged run → Version; ``others`` numbers the arms it names outside its inventory, ``texts`` are to be kept.
 
     A prompt that nothing answered keeps its columns only: it put no arm to the test.
     """
@@ -141,6 +149,7 @@ def version_of(
         costs=rows[2],
         evidence=tuple(sorted((numbers[ref.arm], ref.where, ref.excerpt) for ref in references)),
         decisions=() if selection is None else _decisions(selection, others | numbers),
+        texts=texts,
     )
 
 
@@ -303,6 +312,9 @@ def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
     decisions = [(learner, run_no, *row) for run_no, version in versions for row in version.decisions]
     if decisions:
         txn.connection.many(_DECISION, decisions)
+    texts = [(run_no, version.texts) for run_no, version in versions if version.texts is not None]
+    if texts:
+        write_texts(txn, texts)
 
 
 def shelve(txn: Facts, versions: Sequence[tuple[int, int, Version]]) -> None:
@@ -315,7 +327,7 @@ def shelve(txn: Facts, versions: Sequence[tuple[int, int, Version]]) -> None:
 
 def keep(txn: Transaction, run_no: int, digest: int) -> None:
     """Keep the version that the rows hold at present."""
-    shelve(txn, [(run_no, digest, read_version(txn, run_no))])
+    shelve(txn, [(run_no, digest, whole_version(txn, run_no))])
 
 
 def kept(txn: Facts, run_no: int, digest: int) -> Version:
@@ -337,6 +349,7 @@ def put(txn: Facts, run_no: int, version: Version) -> None:
     place = [txn.learner_id, run_no]
     for table in _BESIDE:
         txn.connection.run(f"DELETE FROM {table} WHERE learner_id = ? AND run_no = ?", place)
+    drop_texts(txn, [run_no])
     assignments = ", ".join(f"{name} = ?" for name in (*COLUMNS, "session_key"))
     txn.connection.run(
         f"UPDATE run SET {assignments} WHERE learner_id = ? AND run_no = ?",
@@ -346,7 +359,7 @@ def put(txn: Facts, run_no: int, version: Version) -> None:
 
 
 def read_version(facts: Facts, run_no: int) -> Version:
-    """The version of a run that its rows hold."""
+    """The version of a run that its rows hold; without its texts, which `whole_version` has."""
     place = [facts.learner_id, run_no]
     where = "WHERE learner_id = ? AND run_no = ?"
     columns = facts.connection.rows(f"SELECT {', '.join(COLUMNS)} FROM run {where}", place)[0]
@@ -366,3 +379,8 @@ def read_version(facts: Facts, run_no: int) -> Version:
         ),
         Version,
     )
+
+
+def whole_version(facts: Facts, run_no: int) -> Version:
+    """The same with its texts, as it is kept where another takes its place."""
+    return msgspec.structs.replace(read_version(facts, run_no), texts=read_texts(facts, run_no))

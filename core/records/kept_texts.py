@@ -1,0 +1,104 @@
+"""Kept texts: what a run was asked and what it answered last, as the one pair of an execution of its own.
+
+They are kept only where the setting ``keep_texts`` was on as they came. The pair has KAIROS's shape: the prompt is
+its ``activation_query``, the answer its ``raw_solution`` (vectors ``kairos_exports``).
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Final, NamedTuple
+
+import msgspec
+
+from core.records.layer import MAX_SLUG_CHARS
+
+MAX_TEXT_CHARS: Final = 100_000
+"""Characters of a prompt or a reply that are kept: some thirty times what people read of one, and 97,000 runs of it
+still fit a disk. A longer one is cut, with a mark at its end: refusing it would refuse the run, which is what counts.
+"""
+_ROOM_FOR_MARK: Final = 60
+_NAMESPACE: Final = uuid.UUID("7c1a3f0e-5b1d-5c39-9a53-0e0f4b6a2d11")
+_NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
+
+
+class KeptTexts(NamedTuple):
+    """The pair of a run, as JSON texts; None = its source says none."""
+
+    instruction: str | None
+    response: str | None
+
+
+def pair_of(prompt: str | None, reply: str | None) -> KeptTexts | None:
+    """The pair of a run, None where there is neither.
+
+    Parameters
+    ----------
+    prompt, reply
+        What the person asked, and what the agent said last; longer than 100,000 characters they are cut.
+
+    >>> pair_of("Sum it up", None)
+    KeptTexts(instruction='{"tensor_in":{},"layer_instructions":"","activation_query":"Sum it up"}', response=None)
+    >>> pair_of(None, " ") is None
+    True
+    """
+    asked, said = _told(prompt), _told(reply)
+    if asked is None and said is None:
+        return None
+    return KeptTexts(
+        None
+        if asked is None
+        else _json({"tensor_in": {}, "layer_instructions": "", "activation_query": asked}),
+        None if said is None else _json({"raw_solution": said}),
+    )
+
+
+def cut(text: str) -> str:
+    """A text as it is kept: the whole of it, or its beginning and a mark that says how much is not there.
+
+    >>> cut("short")
+    'short'
+    >>> len(cut("x" * 200_000)) <= MAX_TEXT_CHARS, cut("x" * 200_000)[-36:]
+    (True, 'x [… cut: 100,060 more characters …]')
+    """
+    if len(text) <= MAX_TEXT_CHARS:
+        return text
+    n_kept = MAX_TEXT_CHARS - _ROOM_FOR_MARK
+    return f"{text[:n_kept]} [… cut: {len(text) - n_kept:,} more characters …]"
+
+
+def execution_uid(run: str) -> str:
+    """The uid of a run's own execution: the same wherever the run is told (UUID version 5, RFC 9562, 5.5).
+
+    >>> execution_uid("request-1") == execution_uid("request-1") != execution_uid("request-2")
+    True
+    """
+    return str(uuid.uuid5(_NAMESPACE, f"run/{run}"))
+
+
+def adapter_uri(learner: str) -> str:
+    """The adapter that a learner's own executions follow: the learner.
+
+    >>> adapter_uri("Support (EU)"), adapter_uri("обзор")
+    ('kairos://adapter/support-eu', 'kairos://adapter/learner')
+    """
+    slug = _NO_SLUG.sub("-", learner.lower())[:MAX_SLUG_CHARS].strip("-")
+    return f"kairos://adapter/{slug or 'learner'}"
+
+
+def layer_uid(adapter: str) -> str:
+    """The uid of the one layer of such an adapter.
+
+    >>> len(layer_uid("kairos://adapter/default"))
+    36
+    """
+    return str(uuid.uuid5(_NAMESPACE, f"layer/{adapter}"))
+
+
+def _told(text: str | None) -> str | None:
+    return None if text is None or not text.strip() else cut(text)
+
+
+def _json(said: dict[str, object]) -> str:
+    return msgspec.json.encode(said).decode()

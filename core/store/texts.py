@@ -1,0 +1,341 @@
+"""Texts of runs: what was asked and answered, as the one pair of an execution that each run with texts has.
+
+They belong to the version of the run that tells them: where another stands, its texts do. Who told the execution is
+in ``provenance`` as with any other: undo the imports that told it with texts, and it stands no more. What an import
+tells in parts is there, and doesn't stand, until the import does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import msgspec
+
+from core.records.evaluation_lines import LayerLine
+from core.records.kept_texts import KeptTexts, adapter_uri, execution_uid, layer_uid
+from core.store.engine import Connection
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Transaction
+
+_DIGEST_BYTES: Final = 16
+_DESCRIBED: Final = "described"
+_HEAD: Final = 1
+"""The only layer is the adapter's head."""
+_ADAPTER: Final = insert_into("adapter", "learner_id", "adapter_no", "uri", "name")
+_LAYER: Final = insert_into(
+    "layer",
+    "learner_id",
+    "layer_no",
+    "uid",
+    "adapter_no",
+    "layer_index",
+    "label",
+    "tags",
+    "bare",
+    "standing",
+)
+_EXECUTION: Final = insert_into(
+    "execution",
+    "learner_id",
+    "execution_no",
+    "uid",
+    "adapter_no",
+    "run_no",
+    "session",
+    "at_ms",
+    "bare",
+    "standing",
+)
+_PAIR: Final = (
+    insert_into(
+        "training_pair",
+        "learner_id",
+        "execution_no",
+        "layer_no",
+        "layer_index",
+        "digest",
+        "instruction",
+        "response",
+    )
+    + " ON CONFLICT (learner_id, execution_no, layer_no) DO UPDATE SET digest = excluded.digest,"
+    " instruction = excluded.instruction, response = excluded.response"
+)
+_SAID: Final = (
+    insert_into("provenance", "learner_id", "kind", "no", "import_no", "revision", "said")
+    + " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE SET said = excluded.said"
+    " WHERE provenance.said IS NULL"
+)
+
+
+def instruction_digest(instruction: str | None) -> str:
+    """By what answers to the same instruction are found: equal for equal JSON, however it is written.
+
+    >>> instruction_digest('{"b": 1, "a": 2}') == instruction_digest('{"a":2,"b":1.0}')
+    True
+    >>> instruction_digest(None)
+    ''
+    """
+    if instruction is None:
+        return ""
+    plain = msgspec.json.decode(instruction)
+    canonical = msgspec.json.encode(_whole(plain), order="deterministic")
+    return blake2b(canonical, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _whole(value: object) -> object:
+    """Numbers that are whole as whole numbers: JSON tells 1 and 1.0 no other way than JavaScript does."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _whole(held) for name, held in value.items()}
+    return [_whole(held) for held in value] if isinstance(value, list) else value
+
+
+# What is kept of the version of a run that stands
+
+
+class _Own(NamedTuple):
+    """A run's own execution: its uid, and its number where there is one (else 0)."""
+
+    run_no: int
+    uid: str
+    session: str | None
+    at_ms: int | None
+    number: int
+
+
+def read_texts(facts: Facts, run_no: int) -> KeptTexts | None:
+    """The texts of a run."""
+    return _kept(facts, _own(facts, [run_no])).get(run_no)
+
+
+def _kept(facts: Facts, own: Sequence[_Own]) -> dict[int, KeptTexts]:
+    run_of = {one.number: one.run_no for one in own if one.number}
+    rows = facts.connection.rows_in(
+        "SELECT execution_no, instruction, response FROM training_pair"
+        " WHERE learner_id = ? AND coalesce(instruction, response) IS NOT NULL AND execution_no IN ({})",
+        [facts.learner_id],
+        list(run_of),
+    )
+    return {run_of[number]: KeptTexts(*texts) for number, *texts in rows}
+
+
+def _own(facts: Facts, run_nos: Sequence[int]) -> list[_Own]:
+    runs = {
+        execution_uid(uid): (run_no, session, at_ms)
+        for run_no, uid, session, at_ms in facts.connection.rows_in(
+            "SELECT run_no, uid, session, at_ms FROM run WHERE learner_id = ? AND run_no IN ({})",
+            [facts.learner_id],
+            run_nos,
+        )
+    }
+    numbers: dict[str, int] = dict(
+        facts.connection.rows_in(
+            "SELECT uid, execution_no FROM execution WHERE learner_id = ? AND uid IN ({})",
+            [facts.learner_id],
+            list(runs),
+        )
+    )
+    return [
+        _Own(run_no, uid, session, at_ms, numbers.get(uid, 0))
+        for uid, (run_no, session, at_ms) in runs.items()
+    ]
+
+
+def write_texts(facts: Facts, told: Sequence[tuple[int, KeptTexts]]) -> None:
+    """Let runs have these texts, in the place of any that they have."""
+    texts = dict(told)
+    own = _own(facts, list(texts))
+    if isinstance(facts, Transaction):
+        own = _made(facts, own)
+    here = {one.number: one.run_no for one in own if one.number}
+    facts.connection.many(
+        "UPDATE execution SET run_no = ?, session = ?, at_ms = ? WHERE learner_id = ? AND execution_no = ?",
+        [(one.run_no, one.session, one.at_ms, facts.learner_id, one.number) for one in own if one.number],
+    )
+    layers: dict[int, int] = dict(
+        facts.connection.rows_in(
+            "SELECT execution_no, min(layer_no) FROM training_pair WHERE learner_id = ? AND execution_no IN ({})"
+            " GROUP BY execution_no",
+            [facts.learner_id],
+            list(here),
+        )
+    )
+    if isinstance(facts, Transaction) and len(layers) < len(here):
+        layer_no = _layer_no(facts)
+        layers |= {number: layer_no for number in here if number not in layers}
+    facts.connection.many(
+        _PAIR,
+        [
+            (
+                facts.learner_id,
+                number,
+                layer_no,
+                _HEAD,
+                instruction_digest(texts[here[number]].instruction),
+                *texts[here[number]],
+            )
+            for number, layer_no in layers.items()
+        ],
+    )
+
+
+def _made(txn: Transaction, own: Sequence[_Own]) -> list[_Own]:
+    """The same, each with an execution: where there was none it is made, and doesn't stand yet."""
+    missing = [one for one in own if not one.number]
+    if not missing:
+        return list(own)
+    adapter_no = _adapter_no(txn)
+    first = txn.number("execution", len(missing))
+    made = [one._replace(number=number) for number, one in enumerate(missing, first)]
+    txn.connection.many(
+        _EXECUTION,
+        [
+            (txn.learner_id, one.number, one.uid, adapter_no, one.run_no, one.session, one.at_ms, 1, 0)
+            for one in made
+        ],
+    )
+    return [*(one for one in own if one.number), *made]
+
+
+def drop_texts(facts: Facts, run_nos: Sequence[int]) -> None:
+    """Let runs have no texts."""
+    numbers = [one.number for one in _own(facts, run_nos) if one.number]
+    facts.connection.run_in(
+        "UPDATE training_pair SET digest = '', instruction = NULL, response = NULL"
+        " WHERE learner_id = ? AND execution_no IN ({})",
+        [facts.learner_id],
+        numbers,
+    )
+
+
+def fill_texts(txn: Transaction, told: Sequence[tuple[int, KeptTexts]]) -> bool:
+    """Let runs that have no texts have these, and say whether any had none: told again, what was not kept before can
+    be.
+    """
+    known = _standing(txn, _kept(txn, _own(txn, [run_no for run_no, _ in told])))
+    fresh = [(run_no, texts) for run_no, texts in told if run_no not in known]
+    if fresh:
+        txn.note_news()
+        write_texts(txn, fresh)
+    return bool(fresh)
+
+
+def _standing(facts: Facts, run_nos: Iterable[int]) -> set[int]:
+    """Those of the runs that an execution which stands is of."""
+    rows = facts.connection.rows_in(
+        "SELECT run_no FROM execution WHERE learner_id = ? AND run_no <> 0 AND standing = 1 AND run_no IN ({})",
+        [facts.learner_id],
+        list(run_nos),
+    )
+    return {run_no for (run_no,) in rows}
+
+
+# Who told it
+
+
+def note_texts(txn: Transaction, run_nos: Sequence[int], import_no: int) -> None:
+    """Note that an import (0: nobody's) told runs with texts: their executions stand while any that did does."""
+    _note_all(txn, [one.number for one in _made(txn, _own(txn, run_nos))], import_no)
+
+
+def note_staged_texts(txn: Transaction, import_no: int, revision: int) -> None:
+    """Let the executions stand of the runs that an import has told in parts, from a revision on."""
+    rows = txn.connection.rows(
+        "SELECT e.execution_no FROM execution e JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
+        " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.bare = 1 AND r.import_no = ? AND r.revision >= ?",
+        [txn.learner_id, import_no, revision],
+    )
+    _note_all(txn, [number for (number,) in rows], import_no)
+
+
+def _note_all(txn: Transaction, numbers: Sequence[int], import_no: int) -> None:
+    if not numbers:
+        return
+    _name_layer(txn)
+    txn.connection.many(
+        _SAID,
+        [(txn.learner_id, "execution", number, import_no, txn.revision, _DESCRIBED) for number in numbers],
+    )
+    txn.connection.run_in(
+        "UPDATE execution SET bare = 0, standing = 1 WHERE learner_id = ? AND execution_no IN ({})",
+        [txn.learner_id],
+        numbers,
+    )
+
+
+def forget_texts(facts: Facts, run_nos: Sequence[int]) -> None:
+    """Remove the executions of runs that are removed themselves."""
+    numbers = [one.number for one in _own(facts, run_nos) if one.number]
+    for table in ("training_pair", "execution"):
+        facts.connection.run_in(
+            f"DELETE FROM {table} WHERE learner_id = ? AND execution_no IN ({{}})",
+            [facts.learner_id],
+            numbers,
+        )
+
+
+_UNTOLD: Final = (
+    "learner_id = ? AND execution_no IN (SELECT e.execution_no FROM execution e WHERE e.learner_id = ?"
+    " AND e.run_no <> 0 AND e.bare = 1 AND e.standing = 0 AND NOT EXISTS (SELECT 1 FROM provenance s"
+    " WHERE s.learner_id = e.learner_id AND s.kind = 'execution' AND s.no = e.execution_no))"
+)
+
+
+def sweep_texts(connection: Connection, learner_id: int) -> None:
+    """Remove what an import that never came to stand told of runs that are known."""
+    for table in ("training_pair", "execution"):
+        connection.run(f"DELETE FROM {table} WHERE {_UNTOLD}", [learner_id, learner_id])
+
+
+# The learner as an adapter
+
+
+def _adapter_no(txn: Transaction) -> int:
+    uri = adapter_uri(txn.name)
+    row = txn.connection.row(
+        "SELECT adapter_no FROM adapter WHERE learner_id = ? AND uri = ?", [txn.learner_id, uri]
+    )
+    if row is not None:
+        return int(row[0])
+    number = txn.number("adapter")
+    txn.connection.run(_ADAPTER, [txn.learner_id, number, uri, txn.name])
+    return number
+
+
+def _layer_no(txn: Transaction) -> int:
+    """The number of the one layer; it is made if need be, and stands as soon as an execution of it does."""
+    line = _layer_line(txn)
+    row = txn.connection.row(
+        "SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ?", [txn.learner_id, line.uid]
+    )
+    if row is not None:
+        return int(row[0])
+    number = txn.number("layer")
+    place = [txn.learner_id, number, line.uid, _adapter_no(txn)]
+    txn.connection.run(_LAYER, [*place, line.index, line.label, "[]", 1, 0])
+    return number
+
+
+def _layer_line(txn: Transaction) -> LayerLine:
+    uri = adapter_uri(txn.name)
+    return LayerLine(
+        uid=layer_uid(uri),
+        adapter=uri,
+        adapter_name=txn.name,
+        index=_HEAD,
+        label="what the learner was asked",
+    )
+
+
+def _name_layer(txn: Transaction) -> None:
+    """Say of the layer what it is, in the learner's own name: it outlives the imports that told its executions."""
+    said = msgspec.json.encode(_layer_line(txn)).decode()
+    number = _layer_no(txn)
+    txn.connection.run(_SAID, [txn.learner_id, "layer", number, 0, txn.revision, said])
+    txn.connection.run(
+        "UPDATE layer SET bare = 0, standing = 1 WHERE learner_id = ? AND layer_no = ?",
+        [txn.learner_id, number],
+    )
