@@ -81,11 +81,11 @@ def _replacing(facts: Facts, rows: Sequence[Row]) -> dict[int, Replacement]:
 
 
 def newest_about(facts: Facts, run_no: int, arm_no: int) -> tuple[int, str, float, str] | None:
-    """Number, kind, reward and author of what a person said last of an arm in a run, None where nobody did."""
+    """Number, kind, reward and author of what a person said last of an arm in a run by a reward, None where nobody did."""
     row = facts.connection.row(
         f"SELECT observation_no, kind, success_micro, failure_micro, actor FROM observation {BY_RUN}"
         " WHERE learner_id = ? AND run_no = ? AND run_no <> 0 AND arm_no = ? AND undone = 0 AND standing = 1"
-        " ORDER BY observation_no DESC LIMIT 1",
+        " AND evaluation_no = 0 ORDER BY observation_no DESC LIMIT 1",
         [facts.learner_id, run_no, arm_no],
     )
     if row is None:
