@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         skill_candidate,
         tool_candidate,
     )
+    from core.records.evaluation_page import Evaluation, EvaluationFilter
     from core.records.judgement import Judgement
     from core.records.posterior import Posterior
     from core.records.run import Call, Inventory, Run, Usage
@@ -42,6 +43,7 @@ else:
             "skill_candidate",
             "tool_candidate",
         ),
+        "core.records.evaluation_page": ("Evaluation", "EvaluationFilter"),
         "core.records.judgement": ("Judgement",),
         "core.records.posterior": ("Posterior",),
         "core.records.run": ("Call", "Inventory", "Run", "Usage"),
@@ -66,6 +68,8 @@ __all__ = [
     "ArmscopeError",
     "AsyncLearner",
     "Call",
+    "Evaluation",
+    "EvaluationFilter",
     "Inventory",
     "Judgement",
     "Learner",

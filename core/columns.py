@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.records.arm import MICRO, ArmType
+from core.records.evaluation_page import Grader
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -300,6 +301,36 @@ class DayCounts:
     def where(self, wanted: Bools) -> DayCounts:
         """The days that ``wanted`` (one flag a day) keeps."""
         return DayCounts(**_kept(self, wanted))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationColumns:
+    """Evaluations as they came, the earliest first.
+
+    ``item`` numbers what was judged from 0: a layer in an execution, an execution, a run, an arm in a run; -1 where
+    it was a layer as such, of which every judgement is one of its own. ``grader`` and ``rubric`` are places in
+    ``graders`` and ``rubrics``; ``score`` is in [0, 1], NaN where none was given. ``is_named`` says whether anybody,
+    and ``has_rubric`` whether a version, is named by more than white space.
+    """
+
+    number: Ints
+    item: Ints
+    grader: Ints
+    rubric: Ints
+    is_success: Bools
+    score: Floats
+    is_named: Bools
+    has_rubric: Bools
+    graders: tuple[Grader, ...]
+    rubrics: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @property
+    def signed_score(self) -> Floats:
+        """The score that was given, below 0 for a failure; NaN where none was."""
+        return np.where(self.is_success, self.score, -self.score)
 
 
 def _kept(columns: ArmColumns | UsageColumns | DayCounts, wanted: Bools) -> dict[str, Any]:

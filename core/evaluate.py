@@ -9,12 +9,86 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from core.records.evaluation import Blocker, EvaluationOutcome, Grade, GraderKind, Label, Thresholds
+import numpy as np
+
+from core.columns import Bools, Floats, Ints
+from core.records.evaluation import (
+    LABELS,
+    Blocker,
+    EvaluationOutcome,
+    Grade,
+    GraderKind,
+    Label,
+    Thresholds,
+)
 from core.records.javascript import trimmed
 
 _THRESHOLDS: Final = Thresholds()
+_SHARED: Final[tuple[Blocker, ...]] = ("missing_rubric_version", "missing_evaluator_identity")
+SFT_BLOCKERS: Final[tuple[Blocker, ...]] = (*_SHARED, "outcome_not_success", "score_below_sft_threshold")
+PREFERENCE_BLOCKERS: Final[tuple[Blocker, ...]] = (*_SHARED, "score_below_preference_threshold")
+"""What may hold an evaluation back from rows for fine-tuning, and from preference pairs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradeColumns:
+    """Grades of many evaluations: places of labels in `LABELS`, and a table of blockers a row an evaluation, a
+    column each of `SFT_BLOCKERS` and of `PREFERENCE_BLOCKERS`.
+    """
+
+    label: Ints
+    sft_blocked: Bools
+    preference_blocked: Bools
+
+
+def grade_all(
+    is_success: Bools,
+    score: Floats,
+    *,
+    is_named: Bools,
+    has_rubric: Bools,
+    thresholds: Thresholds = _THRESHOLDS,
+) -> GradeColumns:
+    """What follows from many evaluations: what `grade` says of each, which a test holds it to.
+
+    Parameters
+    ----------
+    is_success : array of bool, shape (n_rows,)
+        Outcome of each.
+    score : array of float, shape (n_rows,)
+        In [0, 1], NaN where none was given.
+    is_named : array of bool, shape (n_rows,)
+        Whether a rater or model is named by more than white space.
+    has_rubric : array of bool, shape (n_rows,)
+        Whether a version of a rubric is.
+    thresholds : Thresholds, optional
+        From which scores on an evaluation is exported, and gold.
+
+    Returns
+    -------
+    GradeColumns of n_rows
+        Labels and blockers.
+
+    Examples
+    --------
+    >>> yes, no = np.array([True]), np.array([False])
+    >>> found = grade_all(yes, np.array([0.6]), is_named=yes, has_rubric=no)
+    >>> LABELS[found.label[0]], found.sft_blocked.tolist()
+    ('bronze', [[True, False, False, True]])
+    """
+    normalized = np.where(np.isnan(score), is_success.astype(np.float64), score)
+    good = np.array([LABELS.index("bronze"), LABELS.index("silver"), LABELS.index("gold")])
+    place = np.where(normalized >= thresholds.sft, 1, 0)
+    place[normalized >= thresholds.gold] = 2
+    shared = (~has_rubric, ~is_named)
+    return GradeColumns(
+        label=np.where(is_success, good[place], LABELS.index("rejected")),
+        sft_blocked=np.column_stack((*shared, ~is_success, normalized < thresholds.sft)),
+        preference_blocked=np.column_stack((*shared, normalized < thresholds.preference)),
+    )
 
 
 def grade(

@@ -24,7 +24,8 @@ from tests.conftest import ROOT
 STAGES: list[set[str]] = [
     {"core.errors", "core.version"},
     {"core.records"},
-    {"core.settings", "core.permissions", "core.columns", "core.given", "core.evaluate"},
+    {"core.settings", "core.permissions", "core.columns", "core.given"},
+    {"core.evaluate"},
     {
         "core.posterior",
         "core.detect",

@@ -15,7 +15,9 @@ from core.records.times import iso
 if TYPE_CHECKING:
     from core.flows import queries
     from core.flows.context import Context
+    from core.records.evaluation_page import Evaluation, Grader
     from core.records.run_page import RunRow
+    from core.statistics.agreement import Agreement
 
 
 def plain(context: Context, answer: object) -> object:  # noqa: ARG001 - all documents are asked for alike
@@ -52,6 +54,86 @@ def runs(context: Context, answer: Sequence[RunRow]) -> list[dict[str, object]]:
         }
         for row in answer
     ]
+
+
+def evaluations(context: Context, answer: Sequence[Evaluation]) -> list[dict[str, object]]:  # noqa: ARG001
+    """Evaluations of a list, in the words in which `evaluate` answers."""
+    return [
+        {
+            "id": one.id,
+            "uri": one.subject.uri,
+            "state": one.state,
+            "outcome": one.outcome,
+            "score": one.score,
+            "signed_score": one.signed_score,
+            "grader_kind": one.grader.kind,
+            "rater": one.rater,
+            "model": one.model,
+            "rubric": one.rubric,
+            "feedback": one.feedback,
+            "label": one.label,
+            "exportable_for_sft": not one.sft_blockers,
+            "exportable_for_preference": not one.preference_blockers,
+            "sft_blockers": list(one.sft_blockers),
+            "preference_blockers": list(one.preference_blockers),
+            "supersedes": one.supersedes,
+            "arms": one.arms,
+            "by": one.actor,
+            "rated_at": iso(one.at_ms),
+        }
+        for one in answer
+    ]
+
+
+def agreement(context: Context, answer: queries.AgreementSeen) -> dict[str, object]:  # noqa: ARG001
+    """Agreement on outcome, label and score, each with its word; then grader by grader."""
+    return {
+        "evaluations": answer.n,
+        "compared": answer.n_panel,
+        "items": answer.n_items,
+        "graders": answer.n_graders,
+        "outcome": _agreed(answer.outcome),
+        "label": _agreed(answer.label),
+        "score": _agreed(answer.score),
+        "by_grader": [
+            {**_grader(one.grader), **_agreed(one.agreement), "weight": one.weight} for one in answer.graders
+        ],
+        "pairs": [
+            {"graders": [_grader(one.grader), _grader(one.other)], **_agreed(one.agreement)}
+            for one in answer.pairs
+        ],
+        "models_against_people": [
+            {
+                **_grader(one.grader),
+                **_agreed(one.found.agreement),
+                "hits": as_plain(one.found.hits),
+                "counts": as_plain(one.found.counts),
+                "ties": one.found.n_ties,
+                "judged_alone": one.found.n_alone,
+            }
+            for one in answer.models
+        ],
+    }
+
+
+def _grader(one: Grader) -> dict[str, object]:
+    return {"kind": one.kind, "grader": one.name}
+
+
+def _agreed(found: Agreement) -> dict[str, object]:
+    """An agreement as it is, and what may be said of it."""
+    return {
+        "metric": found.metric,
+        "alpha": found.alpha,
+        "lower": found.lower,
+        "upper": found.upper,
+        "prob": found.prob,
+        "word": found.word,
+        "missing": found.missing,
+        "raw_agreement": found.raw,
+        "items": found.n_items,
+        "pairs": found.n_pairs,
+    }
 
 
 def verification(context: Context, answer: queries.Verification) -> dict[str, object]:

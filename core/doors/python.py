@@ -16,6 +16,7 @@ from core.errors import Closed, Conflict, InvalidInput
 from core.flows import learn, maintenance, queries
 from core.flows.batch import reward_run
 from core.flows.context import Context, open_context
+from core.flows.evaluate import evaluate
 from core.flows.export import ExportAnswer, ExportFormat, export_file
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.learn import RecordAnswer
@@ -33,7 +34,10 @@ from core.formats import Limits
 from core.records.arm import Arm, ArmType
 from core.records.batch import BatchAnswer, BatchLine
 from core.records.candidate import tool_candidate
+from core.records.evaluation import EvaluationOutcome
+from core.records.evaluation_page import Evaluation, EvaluationFilter
 from core.records.judgement import Judgement
+from core.records.judging import EvaluationAnswer
 from core.records.learner import LearnerSettings
 from core.records.note import NoteAnswer
 from core.records.observation import Observation, RewardOutcome
@@ -404,6 +408,47 @@ class Learner:
         """
         return reward_run(self.context, run, value, outcome=outcome, reason=reason, key=key)
 
+    def evaluate(
+        self,
+        subject: str,
+        outcome: EvaluationOutcome,
+        *,
+        score: float | None = None,
+        feedback: str | None = None,
+        rater: str | None = None,
+        model: str | None = None,
+        rubric: str | None = None,
+        arm: str | None = None,
+        key: str | None = None,
+        create: bool = False,
+    ) -> EvaluationAnswer:
+        """Judge a layer (``kairos://layer/{uuid}``), an execution, a run, or one ``arm`` of a run.
+
+        ``score`` is from 0 to 1 (of a failure: how sure that is); left out, a success counts as 1. The same subject
+        judged again by the same rater, model and rubric takes the place of the earlier judgement, which stays
+        readable. ``create`` makes a layer or execution that nobody has named before.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     told = learner.record("r1", arms=["tool:web:search"], calls=["search"])
+        ...     given = learner.evaluate("r1", "success", score=0.9, rubric="v2", rater="mara")
+        ...     given.label, given.exportable_for_sft, [one.id for one in learner.evaluations()]
+        ('gold', True, ['evaluation-1'])
+        """
+        return evaluate(
+            self.context,
+            subject,
+            outcome,
+            score=score,
+            feedback=feedback,
+            rater=rater,
+            model=model,
+            rubric=rubric,
+            arm=arm,
+            key=key,
+            create=create,
+        )
+
     def note(self, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
         """Write a note about an arm; it moves no number, and the same ``key`` again writes it once."""
         return note(self.context, arm, text, key=key)
@@ -460,6 +505,21 @@ class Learner:
     def runs(self, limit: int = 50) -> tuple[RunRow, ...]:
         """The latest runs, newest first."""
         return queries.runs(self.context, limit)
+
+    def evaluations(
+        self,
+        wanted: EvaluationFilter = EvaluationFilter(),  # noqa: B008 - frozen
+        limit: int = 50,
+    ) -> tuple[Evaluation, ...]:
+        """The latest evaluations, the latest first, each with its grade by the thresholds in force."""
+        return queries.evaluations(self.context, wanted, limit=limit)
+
+    def agreement(
+        self,
+        wanted: EvaluationFilter = EvaluationFilter(),  # noqa: B008 - frozen
+    ) -> queries.AgreementSeen:
+        """How far those who judge agree on outcome, label and score: Krippendorff's alpha with intervals."""
+        return queries.agreement(self.context, wanted)
 
     def why(self, uid: str) -> queries.RunStory:
         """Why each arm was in a run's prompt or left out, and what came of it; raises `UnknownRun`."""

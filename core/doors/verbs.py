@@ -24,6 +24,8 @@ from core.errors import ArmscopeError, InvalidInput
 from core.permissions import Action, authorise
 from core.records.arm import Arm, ArmType
 from core.records.batch import BatchLine
+from core.records.evaluation import EvaluationOutcome
+from core.records.evaluation_page import EvaluationFilter
 from core.records.observation import RewardOutcome
 from core.records.reset import Target
 from core.records.run import Run, Unit
@@ -195,6 +197,37 @@ class RewardRunInput(Input, frozen=True, kw_only=True):
     key: Annotated[str | None, Meta(description="Idempotency key: the same act sent again counts once.")] = (
         None
     )
+
+
+class EvaluateInput(Input, frozen=True, kw_only=True):
+    subject: Annotated[
+        str,
+        Meta(
+            description="kairos://layer/UUID (?execution_id=UUID), the uid or number of a run, or an execution's uid."
+        ),
+    ]
+    outcome: Annotated[EvaluationOutcome, Meta(description="What it came to.")]
+    score: Annotated[float | None, Meta(description="0 to 1; of a failure, how sure that is.")] = None
+    feedback: Annotated[str | None, Meta(description="A remark, 1 to 5,000 characters.")] = None
+    rater: Annotated[str | None, Meta(description="Who judged; without a model, whoever asks.")] = None
+    model: Annotated[str | None, Meta(description="With which model.")] = None
+    rubric: Annotated[str | None, Meta(description="By which version of a rubric.")] = None
+    arm: Annotated[str | None, Meta(description="The arm's id, where one arm of the run is judged.")] = None
+    key: Annotated[str | None, Meta(description="Idempotency key: the same act sent again counts once.")] = (
+        None
+    )
+    create: Annotated[bool, Meta(description="Make a layer or execution that nobody has named before.")] = (
+        False
+    )
+
+
+class EvaluationsInput(Input, frozen=True, kw_only=True):
+    wanted: EvaluationFilter = EvaluationFilter()
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="How many, the latest first.")] = 50
+
+
+class AgreementInput(Input, frozen=True, kw_only=True):
+    wanted: EvaluationFilter = EvaluationFilter()
 
 
 class NoteInput(Input, frozen=True, kw_only=True):
@@ -379,6 +412,33 @@ VERBS: Final = (
         words="Give every arm of a run's prompt the same reward, as one act.",
         example={"run": "request-1", "value": 0.5},
         document="core.doors.documents:act",
+    ),
+    Verb(
+        name="evaluate",
+        action="evaluate",
+        flow="core.flows.evaluate:evaluate",
+        input=EvaluateInput,
+        words="Judge a layer, an execution, a run, or an arm in a run.",
+        example={"subject": "request-1", "outcome": "success", "score": 0.9, "rubric": "v2"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="evaluations",
+        action="read",
+        flow="core.flows.queries:evaluations",
+        input=EvaluationsInput,
+        words="The latest evaluations, with their grades and what blocks their export.",
+        example={"wanted": {"outcome": "success"}, "limit": 10},
+        document="core.doors.documents:evaluations",
+    ),
+    Verb(
+        name="agreement",
+        action="read",
+        flow="core.flows.queries:agreement",
+        input=AgreementInput,
+        words="How far those who judge agree, with intervals in words.",
+        example={"wanted": {"rubric": "v2"}},
+        document="core.doors.documents:agreement",
     ),
     Verb(
         name="note",

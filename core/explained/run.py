@@ -222,8 +222,8 @@ def replaced(row: Observation) -> str | None:
     """By what a correction was replaced, and what its undo would do; None of one that was not.
 
     >>> from core.records.observation import Replacement
-    >>> row = Observation(id="reward-1", arm="tool:fs:Read", kind="correction", reward=1.0, weight=1.0, run="a",
-    ...     run_no=1, reason=None, actor="Jon", at_ms=0, epoch=1, undone=False, counts=False,
+    >>> row = Observation(id="reward-1", row_no=1, arm="tool:fs:Read", kind="correction", reward=1.0, weight=1.0,
+    ...     run="a", run_no=1, reason=None, actor="Jon", at_ms=0, epoch=1, undone=False, counts=False,
     ...     replaced_by=Replacement(id="reward-2", reward=0.5, actor="Priya", at_ms=1))
     >>> replaced(row)
     'replaced by 0.5 of Priya (reward-2); its undo moves nothing while that stands'

@@ -88,23 +88,37 @@ def evaluate(
     Conflict
         The key was used for something else.
     """
-    order = _order(context, subject, outcome, score, feedback, rater, model, rubric, arm, key, create)
+    order = order_of(
+        context,
+        subject,
+        outcome,
+        score=score,
+        feedback=feedback,
+        rater=rater,
+        model=model,
+        rubric=rubric,
+        arm=arm,
+        key=key,
+        create=create,
+    )
     return evaluate_all(context, [order])[0]
 
 
-def _order(  # noqa: PLR0917 - one for each argument of the verb
+def order_of(
     context: Context,
     subject: str,
     outcome: EvaluationOutcome,
-    score: float | None,
-    feedback: str | None,
-    rater: str | None,
-    model: str | None,
-    rubric: str | None,
-    arm: str | None,
-    key: str | None,
-    create: bool,
+    *,
+    score: float | None = None,
+    feedback: str | None = None,
+    rater: str | None = None,
+    model: str | None = None,
+    rubric: str | None = None,
+    arm: str | None = None,
+    key: str | None = None,
+    create: bool = False,
 ) -> EvaluationOrder:
+    """What is asked for, once it is known what the subject names; raises what `evaluate` does of that."""
     layer, execution, run = _named(context, subject, is_run=arm is not None)
     return EvaluationOrder(
         outcome=outcome,

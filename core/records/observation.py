@@ -82,6 +82,9 @@ class Replacement(msgspec.Struct, frozen=True, kw_only=True):
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """A ledger row as it is read back; ``at_ms`` is when it was submitted, in UTC milliseconds.
 
+    ``id`` is the act that made it, which undo takes: an evaluation may have made several rows. ``row_no`` is the
+    row's own number.
+
     ``counts`` is False while it is undone, ``replaced_by`` a later correction, or its run does not stand. What was
     replaced counts nothing, so its undo moves nothing; it counts again once all that came after it are undone.
     """
@@ -99,6 +102,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     undone: bool
     counts: bool
+    row_no: int
     mean_moved: float | None = None
     replaced_by: Replacement | None = None
 

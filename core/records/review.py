@@ -76,7 +76,8 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             )
         if len(self.runs) > MAX_ITEMS:
             raise InvalidInput(
-                f"runs must be at most {MAX_ITEMS:,}, got {len(self.runs):,}.", next_step="Make several queues."
+                f"runs must be at most {MAX_ITEMS:,}, got {len(self.runs):,}.",
+                next_step="Make several queues.",
             )
         for run in self.runs:
             text("A run", run, MAX_LABEL_CHARS, lowest=1)

@@ -21,6 +21,7 @@ from scipy.stats import binom
 
 from core.columns import Bools, Floats, Ints
 from core.errors import InvalidInput
+from core.records.evaluation_page import Grader
 
 FALSE_ALARM: Final = 0.01
 """Chance that anybody of a panel of alike raters is named."""
@@ -53,6 +54,14 @@ class Parting:
     n_items: int
     prob: float
     divided: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartingGrader:
+    """The same, of a grader who has a name."""
+
+    grader: Grader
+    found: Parting
 
 
 @dataclass(frozen=True)

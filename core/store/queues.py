@@ -120,7 +120,13 @@ def add_queue(
     """Append a queue, as a line says it, with these items; its number."""
     txn.note_news()
     number = txn.number("review_queue")
-    said = [line.name, msgspec.json.encode(line.asks).decode(), line.n_reviewers, int(line.blind), line.rubric]
+    said = [
+        line.name,
+        msgspec.json.encode(line.asks).decode(),
+        line.n_reviewers,
+        int(line.blind),
+        line.rubric,
+    ]
     at_ms = txn.now_ms if line.at_ms is None else line.at_ms
     about = [line.control_micro, line.due_ms, line.by or txn.actor.name, at_ms, import_no, txn.revision, 1, 0]
     txn.connection.run(_ADD, [txn.learner_id, number, uid, *said, *about])
@@ -298,7 +304,18 @@ def asides_of(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, bool, 
 
 def aside_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """What was set aside, standing or undone."""
-    for number, uid, queue, item_no, reason, final, actor, at_ms, revision, undone in snapshot.connection.rows(
+    for (
+        number,
+        uid,
+        queue,
+        item_no,
+        reason,
+        final,
+        actor,
+        at_ms,
+        revision,
+        undone,
+    ) in snapshot.connection.rows(
         "SELECT review_aside_no, uid, queue, item_no, reason, final, actor, at_ms, revision, undone"
         " FROM review_aside WHERE learner_id = ? AND standing = 1 ORDER BY revision, review_aside_no",
         [snapshot.learner_id],

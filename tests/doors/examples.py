@@ -7,15 +7,18 @@ from pathlib import Path
 from core.doors.verbs import Verb
 from core.flows import learn
 from core.flows.context import Context
+from core.flows.evaluate import evaluate
 from core.flows.reward import reward
 from core.flows.undo import undo
 from core.records.arm import Arm
+from core.records.evaluation import EvaluationOutcome
 from core.records.run import Inventory
 from tests.flows.world import context_at, run_of
 from tests.formats.builders import lines
 
 ARM = "tool:web:search"
 RUN = "request-1"
+LAYER = "kairos://layer/aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 FILE = "runs.jsonl"
 TABLE = "rewards.csv"
 
@@ -27,11 +30,25 @@ def example_world(folder: Path) -> Context:
     learn.record(context, run_of(RUN, inventory=prompt, calls=["search"]))
     reward(context, ARM, 0.5)
     undo(context, reward(context, ARM, 0.5).id)
+    judge(context)
     (folder / FILE).write_bytes(lines([{"kind": "run", "uid": "q", "arms": [ARM], "calls": ["search"]}]))
     (folder / TABLE).write_text(
         f"arm,value,run,reason\n{ARM},0.5,{RUN},\ntool:fs:Read,rejected,,wrong file\n"
     )
     return context
+
+
+def judge(context: Context) -> None:
+    """Two people and a model, of the run, of the arm in it and of a layer; one of them again."""
+    said: tuple[tuple[str, EvaluationOutcome, float], ...] = (
+        ("mara", "success", 0.7),
+        ("kim", "failure", 1.0),
+        ("mara", "success", 0.8),
+    )
+    for rater, outcome, score in said:
+        evaluate(context, RUN, outcome, rater=rater, score=score, rubric="v2", feedback="to the point")
+    evaluate(context, RUN, "success", model="judge-1", arm=ARM)
+    evaluate(context, LAYER, "success", rater="mara", create=True)
 
 
 def arguments(one: Verb) -> dict[str, object]:

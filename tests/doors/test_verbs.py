@@ -40,6 +40,8 @@ LINES: Mapping[str, Sequence[str]] = {
     "select": ["select", "--budget", "8000", "--seed", str(SEED)],
     "reward_batch": ["reward", "--file", TABLE],
     "reward_run": ["reward", "--run", RUN, "--all", "0.5"],
+    "evaluations": ["evaluations", "--outcome", "success", "--limit", "10"],
+    "agreement": ["agreement", "--rubric", "v2"],
     "change": ["settings", "set", "baseline_rate", "0.1"],
     "reset": ["reset", "--type", "tool", "--to", "prior", "--reason", "detector repaired", "--yes"],
 }

@@ -18,7 +18,7 @@ from core.doors.verbs import VERBS, Verb
 from core.errors import Denied
 from core.flows import export, learn, maintenance, names, queries
 from core.flows.context import Context
-from core.flows.evaluate import evaluate, evaluate_all
+from core.flows.evaluate import evaluate_all, order_of
 from core.flows.reset import reset
 from core.flows.reward import reward, reward_all
 from core.flows.settings import change, change_all
@@ -28,9 +28,11 @@ from core.flows.watch import watch
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor, Role
 from core.records.batch import BatchLine
+from core.records.evaluation_page import EvaluationFilter
 from core.records.judging import EvaluationOrder
+from core.records.limits import LAST_MS
 from core.records.reward import RewardOrder
-from tests.doors.examples import ARM, FILE, RUN, arguments, example_world
+from tests.doors.examples import ARM, FILE, LAYER, RUN, arguments, example_world
 from tests.flows.world import run_of
 
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -55,6 +57,22 @@ TABLE: dict[Action, set[Role]] = {
 """Which roles include an action, written a second time by hand, so that a change of `core.permissions` is meant."""
 
 Flow = Callable[[Context, Path], object]
+
+EVERY = EvaluationFilter(
+    rater="mara",
+    kind="human",
+    rubric="v2",
+    outcome="success",
+    label="silver",
+    blocker="score_below_preference_threshold",
+    layer=LAYER,
+    run=RUN,
+    arm=A,
+    since_ms=0,
+    until_ms=LAST_MS,
+    counting=False,
+)
+"""Everything that can be wanted of evaluations."""
 
 
 def dropped(context: Context, file: Path) -> object:
@@ -105,7 +123,20 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.near_arms": ("read", lambda context, _: queries.near_arms(context, A)),
     "queries.notes": ("read", lambda context, _: queries.notes(context, A)),
     "reward.reward_all": ("reward", lambda context, _: reward_all(context, [RewardOrder(arm=A)])),
-    "evaluate.evaluate": ("evaluate", lambda context, _: evaluate(context, RUN, "success")),
+    "evaluate.order_of": (
+        "read",
+        lambda context, _: order_of(context, RUN, "success"),
+    ),
+    "queries.seen_evaluations": (
+        "read",
+        lambda context, _: queries.seen_evaluations(context, EVERY, before=9),
+    ),
+    "queries.bias_watch": ("read", lambda context, _: queries.bias_watch(context)),
+    "queries.layers": ("read", lambda context, _: queries.layers(context)),
+    "queries.preview_evaluation": (
+        "evaluate",
+        lambda context, _: queries.preview_evaluation(context, RUN, "success", arm=A),
+    ),
     "evaluate.evaluate_all": (
         "evaluate",
         lambda context, _: evaluate_all(context, [EvaluationOrder(run=RUN, outcome="success")]),

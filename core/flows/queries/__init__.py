@@ -1,5 +1,12 @@
 """Look: read one moment → statistics → one frozen result per page; one file per question. Nothing changes."""
 
+from core.flows.queries.agreement import (
+    AgreementSeen,
+    GraderBesideRest,
+    ModelBesidePeople,
+    TwoGraders,
+    agreement,
+)
 from core.flows.queries.arm import (
     ArmInRun,
     ArmLedger,
@@ -18,13 +25,31 @@ from core.flows.queries.batch import ArmEffect, BatchPreview, LineEffect, previe
 from core.flows.queries.belief import Belief, belief, posteriors
 from core.flows.queries.chances import Inclusion, inclusion
 from core.flows.queries.confidence import confidence, pulls_needed
+from core.flows.queries.evaluations import (
+    BiasWatch,
+    GraderSpread,
+    RubricSpread,
+    bias_watch,
+    evaluations,
+    seen_evaluations,
+)
 from core.flows.queries.frame import DEMO_ORIGIN, Frame, Revision, frame, moment, revision
 from core.flows.queries.imports import PastImport, imports
 from core.flows.queries.judgement import JudgedArm, judged_arms, judged_posteriors, judgements
 from core.flows.queries.ledger import changes, resets, rewards
 from core.flows.queries.notes import notes
 from core.flows.queries.overview import overview
-from core.flows.queries.previews import ArmBelief, ResetPreview, RewardPreview, preview_reset, preview_reward
+from core.flows.queries.previews import (
+    ArmBelief,
+    ArmEffect,
+    EvaluationPreview,
+    ResetPreview,
+    RewardPreview,
+    preview_evaluation,
+    preview_reset,
+    preview_reward,
+)
+from core.flows.queries.quality import LayersSeen, layers
 from core.flows.queries.run import ArmFlip, RunArm, RunStory, run
 from core.flows.queries.runs import RunsSeen, runs, seen_runs
 from core.flows.queries.savings import savings

@@ -8,6 +8,7 @@ from typing import Final, Literal, get_args
 
 from core.columns import UNKNOWN
 from core.flows.context import Context
+from core.flows.queries.blind import hidden_from
 from core.flows.queries.run import usual_place
 from core.flows.requests import unknown_arm
 from core.observe import reward_of_flag
@@ -166,7 +167,7 @@ def arm_ledger(
     with context.reading() as snapshot:
         arm_no = _arm_no(snapshot, arm)
         seen, is_more = _automatic(snapshot, arm, arm_no, after, limit)
-        given = _given(snapshot, arm_no, after, limit)
+        given = _given(snapshot, arm_no, after, limit, hidden_from(context, snapshot))
     rows = sorted([*seen, *given], key=_newest_first)[:limit]
     is_more = is_more or len(given) == limit or len(seen) + len(given) > limit
     return ArmLedger(rows=tuple(rows), onward=_onward(after, rows) if is_more else None)
@@ -315,9 +316,11 @@ def _moved(reward: float, now: tuple[int, int, int] | None) -> float:
     return alpha / (alpha + beta) - (alpha - success) / (alpha + beta - MICRO)
 
 
-def _given(snapshot: Snapshot, arm_no: int, after: LedgerPlace, limit: int) -> list[Learned]:
+def _given(
+    snapshot: Snapshot, arm_no: int, after: LedgerPlace, limit: int, hidden: frozenset[int]
+) -> list[Learned]:
     before = None if after.row_no is None or after.row_at_ms is None else (after.row_at_ms, after.row_no)
-    rows = reads.ledger_of_arm(snapshot, arm_no, before=before, limit=limit)
+    rows = reads.ledger_of_arm(snapshot, arm_no, before=before, limit=limit, hidden=hidden)
     return [
         Learned(
             at_ms=row.at_ms,
@@ -345,7 +348,7 @@ def _onward(after: LedgerPlace, rows: list[Learned]) -> LedgerPlace:
         run_at_ms=seen[-1].at_ms if seen else after.run_at_ms,
         run_no=seen[-1].run_no if seen else after.run_no,
         row_at_ms=given[-1].at_ms if given else after.row_at_ms,
-        row_no=int(given[-1].id.partition("-")[2]) if given else after.row_no,
+        row_no=given[-1].row_no if given else after.row_no,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.flows.context import Context
+from core.flows.queries.blind import hidden_from
 from core.records.audit import AuditEntry
 from core.records.observation import Observation
 from core.records.reset import Reset
@@ -12,7 +13,8 @@ from core.store import reads
 def rewards(context: Context, *, limit: int = 20, actor: str | None = None) -> tuple[Observation, ...]:
     """The latest ledger rows, newest first."""
     with context.reading() as snapshot:
-        return reads.observations(snapshot, limit=limit, actor=actor)
+        hidden = hidden_from(context, snapshot)
+        return reads.observations(snapshot, limit=limit, actor=actor, hidden=hidden)
 
 
 def resets(context: Context) -> tuple[Reset, ...]:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from core.columns import ArmColumns, Bools, Floats, Ints
 from core.flows.context import Context
+from core.flows.evaluate import evaluated, order_of
 from core.flows.queries.chances import simulated
 from core.flows.requests import unknown_arm
 from core.flows.reset import Scope
 from core.flows.reward import admit, standing_run
 from core.posterior.beta import interval
 from core.records.arm import MICRO, ArmType
+from core.records.evaluation import EvaluationOutcome
 from core.records.judged import REFERENCED
+from core.records.judging import EvaluationAnswer
 from core.records.observation import Amount
 from core.records.posterior import BANDS, Band
 from core.records.reset import Target
@@ -23,7 +27,9 @@ from core.records.reward import RewardOrder
 from core.statistics.inclusion import Chances
 from core.statistics.summary import Summary, summarise
 from core.store import reads
-from core.store.transaction import Snapshot
+from core.store.transaction import Snapshot, Transaction
+
+SHOWN_EFFECTS: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +63,27 @@ class RewardPreview:
     before: ArmBelief
     after: ArmBelief
     in_present_epoch: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmEffect:
+    """One arm that an act would move."""
+
+    arm: str
+    before: ArmBelief
+    after: ArmBelief
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationPreview:
+    """What an evaluation would be answered with, and which of ``n_arms`` arms it would move: those that move most
+    first, at most `SHOWN_EFFECTS`; ``n_moved`` in all.
+    """
+
+    answer: EvaluationAnswer
+    n_arms: int
+    n_moved: int
+    effects: tuple[ArmEffect, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +138,77 @@ def preview_reward(
         before=_arm_belief(columns, before, now, place),
         after=_arm_belief(moved, summarise(moved, earlier=before), then, place),
         in_present_epoch=is_present,
+    )
+
+
+def preview_evaluation(
+    context: Context,
+    subject: str,
+    outcome: EvaluationOutcome,
+    *,
+    score: float | None = None,
+    feedback: str | None = None,
+    rater: str | None = None,
+    model: str | None = None,
+    rubric: str | None = None,
+    arm: str | None = None,
+    create: bool = False,
+) -> EvaluationPreview:
+    """Grade, blockers and effect of an evaluation; raises what `evaluate` would raise, and records nothing.
+
+    It is done and taken back, so what it says is what `evaluate` would do: a revision gives way to it, raters of one
+    arm share. It costs what an evaluation costs, short of the disk, and two simulations where arms move.
+    """
+    order = order_of(
+        context,
+        subject,
+        outcome,
+        score=score,
+        feedback=feedback,
+        rater=rater,
+        model=model,
+        rubric=rubric,
+        arm=arm,
+        create=create,
+    )
+
+    def work(txn: Transaction) -> tuple[EvaluationAnswer, ArmColumns, ArmColumns]:
+        before = reads.arm_columns(txn)
+        (answer,) = evaluated(txn, [order])
+        return answer, before, reads.arm_columns(txn)
+
+    answer, before, after = context.rehearse("evaluate", work)
+    moved = _moved_places(before, after)
+    return EvaluationPreview(
+        answer=answer,
+        n_arms=len(after),
+        n_moved=len(moved),
+        effects=_effects(context, before, after, moved) if len(moved) else (),
+    )
+
+
+def _moved_places(before: ArmColumns, after: ArmColumns) -> Ints:
+    """Arms whose belief differs, the mean that moves most first; the arms are the same before and after."""
+    moved = (before.success_micro != after.success_micro) | (before.failure_micro != after.failure_micro)
+    shift = np.abs(after.alpha / (after.alpha + after.beta) - before.alpha / (before.alpha + before.beta))
+    places = np.flatnonzero(moved)
+    return np.asarray(places[np.argsort(-shift[places], kind="stable")], dtype=np.int64)
+
+
+def _effects(context: Context, before: ArmColumns, after: ArmColumns, moved: Ints) -> tuple[ArmEffect, ...]:
+    with context.reading() as snapshot:
+        candidates = reads.candidates(snapshot, before)
+        settings = snapshot.settings
+    was = summarise(before)
+    will = summarise(after, earlier=was)
+    now, then = (simulated(arms, settings, candidates) for arms in (before, after))
+    return tuple(
+        ArmEffect(
+            arm=before.keys[place],
+            before=_arm_belief(before, was, now, place),
+            after=_arm_belief(after, will, then, place),
+        )
+        for place in moved[:SHOWN_EFFECTS].tolist()
     )
 
 

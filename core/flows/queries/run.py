@@ -13,6 +13,7 @@ import numpy as np
 from core.columns import UNKNOWN
 from core.errors import UnknownRun
 from core.flows.context import Context
+from core.flows.queries.blind import hidden_from
 from core.guidance import guidance
 from core.observe import reward_of_flag
 from core.policy import settings_hash
@@ -131,16 +132,17 @@ def run(context: Context, name: str) -> RunStory:
                 f"There is no run {name[:80]!r} in learner {context.learner!r}.",
                 next_step="Use a uid or number that armscope runs lists.",
             )
-        return _story(snapshot, recorded_run(snapshot, run_no))
+        hidden = hidden_from(context, snapshot)
+        return _story(snapshot, recorded_run(snapshot, run_no), hidden)
 
 
-def _story(snapshot: Snapshot, told: RecordedRun) -> RunStory:
+def _story(snapshot: Snapshot, told: RecordedRun, hidden: frozenset[int]) -> RunStory:
     facts = told.facts
     chosen = told.selection
     k = None if chosen is None else _limit_in_force(snapshot, chosen)
     made = None if chosen is None else recorded(chosen, k=k)
     found = None if made is None else flips(made)
-    arms = _arms(snapshot, told, chosen, found)
+    arms = _arms(_seen(snapshot, told, hidden), chosen, found)
     return RunStory(
         facts=facts,
         arms=arms,
@@ -184,11 +186,8 @@ class _Seen(NamedTuple):
     by_hand: dict[str, list[Observation]]
 
 
-def _arms(
-    snapshot: Snapshot, told: RecordedRun, chosen: Selection | None, found: Flips | None
-) -> tuple[RunArm, ...]:
+def _arms(seen: _Seen, chosen: Selection | None, found: Flips | None) -> tuple[RunArm, ...]:
     """Every arm that had a part: by rank where there was a selection, else by type and id, those in first."""
-    seen = _seen(snapshot, told)
     decided = () if chosen is None else chosen.decisions
     first_drawn = next((at for at, row in enumerate(decided) if row.reason == "draw"), len(decided))
     ranked = [
@@ -200,9 +199,10 @@ def _arms(
     return (*ranked, *sorted(others, key=_by_part))
 
 
-def _seen(snapshot: Snapshot, told: RecordedRun) -> _Seen:
+def _seen(snapshot: Snapshot, told: RecordedRun, hidden: frozenset[int]) -> _Seen:
     by_hand: dict[str, list[Observation]] = {}
-    for row in observations(snapshot, limit=_LEDGER_ROWS, run_no=told.facts.run_no):
+    rows = observations(snapshot, limit=_LEDGER_ROWS, run_no=told.facts.run_no, hidden=hidden)
+    for row in rows:
         by_hand.setdefault(row.arm, []).append(row)
     return _Seen(
         parts={part.arm: part for part in told.parts},

@@ -79,10 +79,10 @@ def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
     )
 
 
-def arm_number(snapshot: Snapshot, key: str) -> int | None:
+def arm_number(facts: Facts, key: str) -> int | None:
     """The number of an arm, hidden ones too; None if nobody knows it."""
-    row = snapshot.connection.row(
-        "SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [snapshot.learner_id, key]
+    row = facts.connection.row(
+        "SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [facts.learner_id, key]
     )
     return None if row is None else int(row[0])
 

@@ -1,8 +1,12 @@
-"""Ledger: observations and resets, with what they move at present."""
+"""Ledger: observations and resets, with what they move at present.
+
+An observation that follows from an evaluation has the evaluation's id: that is the act, and what takes it back.
+``hidden`` are numbers of evaluations of which whoever asks may see nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from core.records.arm import MICRO
@@ -11,6 +15,7 @@ from core.records.observation import Observation, Replacement
 from core.records.reset import Reset
 from core.store.engine import Row
 from core.store.engine.words import BY_ARM, BY_RUN
+from core.store.reads.hidden import leaving_out
 from core.store.transaction import Facts, Snapshot
 
 _OBSERVATIONS: Final = (
@@ -18,11 +23,16 @@ _OBSERVATIONS: Final = (
     " b.actor, b.at_ms, b.undone, b.standing, b.revision, b.arm_no, r.revision, r.standing, o.flags,"
     f" (SELECT max(c.observation_no) FROM observation c {BY_RUN} WHERE c.learner_id = b.learner_id"
     "   AND c.run_no = b.run_no AND c.run_no <> 0 AND c.arm_no = b.arm_no AND c.kind = 'correction'"
-    "   AND c.undone = 0 AND c.standing = 1)"
+    "   AND c.undone = 0 AND c.standing = 1), b.evaluation_no, coalesce(v.undone, b.undone)"
     " FROM observation b {by} JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
     " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
     " LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
+    " LEFT JOIN evaluation v ON v.learner_id = b.learner_id AND v.evaluation_no = b.evaluation_no"
     " WHERE b.learner_id = ?"
+)
+_TAKEN_BACK: Final = (
+    "(observation.evaluation_no <> 0 AND EXISTS (SELECT 1 FROM evaluation v WHERE v.learner_id ="
+    " observation.learner_id AND v.evaluation_no = observation.evaluation_no AND v.undone = 1 AND v.standing = 1))"
 )
 
 
@@ -33,6 +43,7 @@ def observations(
     actor: str | None = None,
     arm: str | None = None,
     run_no: int | None = None,
+    hidden: Collection[int] = (),
 ) -> tuple[Observation, ...]:
     """The latest ledger rows, newest first, each with what it moves the mean at present."""
     sql, values = _observations_by("" if run_no is None else BY_RUN), [facts.learner_id]
@@ -43,7 +54,10 @@ def observations(
     if run_no is not None:
         sql += " AND b.run_no = ? AND b.run_no <> 0"
         values.append(run_no)
-    rows = facts.connection.rows(f"{sql} ORDER BY b.observation_no DESC LIMIT ?", [*values, limit])
+    unless, left_out = leaving_out("b.evaluation_no", hidden)
+    rows = facts.connection.rows(
+        f"{sql}{unless} ORDER BY b.observation_no DESC LIMIT ?", [*values, *left_out, limit]
+    )
     facts.epochs.load(row[13] for row in rows)
     return _told(facts, rows)
 
@@ -95,17 +109,24 @@ def newest_about(facts: Facts, run_no: int, arm_no: int) -> tuple[int, str, floa
 
 
 def ledger_of_arm(
-    snapshot: Snapshot, arm_no: int, *, before: tuple[int, int] | None = None, limit: int
+    snapshot: Snapshot,
+    arm_no: int,
+    *,
+    before: tuple[int, int] | None = None,
+    limit: int,
+    hidden: Collection[int] = (),
 ) -> tuple[Observation, ...]:
     """One arm's ledger rows, the latest in time first; ``before`` is the (time, number) to go on from.
 
-    What imports told that are undone is left out: it is as if it had never been read.
+    What imports told that are undone is left out: it is as if it had never been read; so are evaluations in whose
+    place a later one stands, but not those that somebody took back.
     """
     beyond, place = ("", []) if before is None else (" AND (at_ms, observation_no) < (?, ?)", [*before])
+    unless, left_out = leaving_out("evaluation_no", hidden)
     numbers = snapshot.connection.rows(
-        f"SELECT observation_no FROM observation {BY_ARM} WHERE learner_id = ? AND arm_no = ? AND standing = 1"
-        f"{beyond} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
-        [snapshot.learner_id, arm_no, *place, limit],
+        f"SELECT observation_no FROM observation {BY_ARM} WHERE learner_id = ? AND arm_no = ?"
+        f" AND (standing = 1 OR {_TAKEN_BACK}){beyond}{unless} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
+        [snapshot.learner_id, arm_no, *place, *left_out, limit],
     )
     rows = snapshot.connection.rows_in(
         f"{_observations_by('')} AND b.observation_no IN ({{}})",
@@ -134,8 +155,8 @@ def _posteriors(facts: Facts, arm_nos: Sequence[int]) -> dict[int, Row]:
 def _observation(
     facts: Facts, row: Row, posterior: Row, replaced_by: Replacement | None = None
 ) -> Observation:
-    number, key, kind, success, failure, uid, run_no, reason, actor, at_ms, undone, standing = row[:12]
-    revision, arm_no, run_revision, run_standing, flags, latest = row[12:]
+    number, key, kind, success, failure, uid, run_no, reason, actor, at_ms, _, standing = row[:12]
+    revision, arm_no, run_revision, run_standing, flags, latest, evaluation_no, undone = row[12:]
     epoch = facts.epochs.of(arm_no, revision if run_revision is None else run_revision)
     about = run_no == 0 or (bool(run_standing) and flags is not None and bool(flags & INCLUDED))
     if kind == "correction":
@@ -143,7 +164,8 @@ def _observation(
     counts = bool(standing) and not undone and about
     weight = success + failure
     return Observation(
-        id=f"reward-{number}",
+        id=f"evaluation-{evaluation_no}" if evaluation_no else f"reward-{number}",
+        row_no=number,
         arm=key,
         kind=kind,
         reward=success / weight if weight else 0.0,

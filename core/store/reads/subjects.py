@@ -5,6 +5,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Final, Literal
 
+from core.errors import InvalidEvaluation
+from core.records.layer import LayerUri, parse_uri
 from core.store.transaction import Facts
 
 _SEARCHED: Final = 5_000
@@ -18,6 +20,22 @@ def near_uids(facts: Facts, kind: Literal["layer", "execution"], uid: str) -> li
         [facts.learner_id],
     )
     return get_close_matches(uid.lower(), [found for (found,) in known], n=_NEAR, cutoff=0.7)
+
+
+def layer_number(facts: Facts, named: str) -> int | None:
+    """The number of a standing layer, by its uid or URI; None where nobody has named it."""
+    uid = named
+    if named.strip().lower().startswith("kairos:"):
+        try:
+            found = parse_uri(named)
+        except InvalidEvaluation:
+            return None
+        uid = found.key if isinstance(found, LayerUri) else named
+    row = facts.connection.row(
+        "SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ? AND standing = 1",
+        [facts.learner_id, uid.lower()],
+    )
+    return None if row is None else int(row[0])
 
 
 def run_of_execution(facts: Facts, execution_no: int) -> tuple[int, str]:

@@ -46,7 +46,9 @@ def upgrade() -> None:
         *_ABOUT,
         refers=True,
     )
-    _table("review_aside", "review_aside_no", "uid", "queue", "item_no", "reason", "final", *_ABOUT, refers=True)
+    _table(
+        "review_aside", "review_aside_no", "uid", "queue", "item_no", "reason", "final", *_ABOUT, refers=True
+    )
     op.create_index("ix_review_aside_queue", "review_aside", ["learner_id", "queue", "item_no"])
     item = "review_queue_no item_no"
     _table(

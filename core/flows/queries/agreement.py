@@ -1,0 +1,148 @@
+"""Agreement: how far those who judge say the same of the same things, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.columns import EvaluationColumns, Ints
+from core.evaluate import GradeColumns
+from core.flows.context import Context
+from core.flows.queries.blind import hidden_from
+from core.flows.queries.evaluations import grades_of, panel_of
+from core.records.evaluation_page import EvaluationFilter, Grader
+from core.statistics.agreement import (
+    Agreement,
+    GraderAgreement,
+    against_rest,
+    graders_against_humans,
+    pairwise,
+)
+from core.statistics.agreement import agreement as krippendorff
+from core.store.reads.evaluations import evaluation_columns
+
+MOST_GRADERS: Final = 12
+"""Graders that are named one by one, those who judged most: each two of them are 66 pairs."""
+_SEED: Final = 1
+"""Of the resampling: the same evaluations have the same intervals, whoever asks."""
+_ANY: Final = EvaluationFilter()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoGraders:
+    """How far two graders agree on the outcome of what both judged."""
+
+    grader: Grader
+    other: Grader
+    agreement: Agreement
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraderBesideRest:
+    """How far one grader agrees with all others on the outcome, and the weight that this suggests (None: unknown)."""
+
+    grader: Grader
+    agreement: Agreement
+    weight: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelBesidePeople:
+    """A model grader beside the outcome that most people gave to the same things."""
+
+    grader: Grader
+    found: GraderAgreement
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreementSeen:
+    """How far graders agree on ``n_items`` things of which two or more judged each.
+
+    ``outcome`` is by the nominal, ``label`` by the ordinal, ``score`` (that of a failure below 0) by the interval
+    metric. Each grader counts once for each thing, with the latest judgement. A layer judged as such is no thing
+    that somebody else can judge again, and who isn't named is no grader: ``n_panel`` of the ``n`` evaluations take
+    part. Of ``n_graders`` the `MOST_GRADERS` who judged most are named.
+    """
+
+    n: int
+    n_panel: int
+    n_items: int
+    n_graders: int
+    outcome: Agreement
+    label: Agreement
+    score: Agreement
+    graders: tuple[GraderBesideRest, ...]
+    pairs: tuple[TwoGraders, ...]
+    models: tuple[ModelBesidePeople, ...]
+
+
+def agreement(context: Context, wanted: EvaluationFilter = _ANY) -> AgreementSeen:
+    """How far graders agree on outcome, label and score, each two of them, and models beside people."""
+    with context.reading() as snapshot:
+        columns = evaluation_columns(snapshot, wanted, hidden=hidden_from(context, snapshot))
+        thresholds = snapshot.settings.thresholds
+    return agreement_in(columns, grades_of(columns, thresholds))
+
+
+def agreement_in(columns: EvaluationColumns, grades: GradeColumns) -> AgreementSeen:
+    """The same of columns that were read."""
+    rows = panel_of(columns)
+    item, outcome = columns.item[rows], columns.is_success[rows].astype(np.int64)
+    whole = krippendorff(item, outcome, "nominal", seed=_SEED)
+    return AgreementSeen(
+        n=len(columns),
+        n_panel=len(rows),
+        n_items=whole.n_items,
+        n_graders=len(np.unique(columns.grader[rows])),
+        outcome=whole,
+        label=krippendorff(item, grades.label[rows], "ordinal", seed=_SEED),
+        score=krippendorff(item, columns.signed_score[rows], "interval", seed=_SEED),
+        graders=_beside_rest(columns, rows),
+        pairs=_pairs(columns, rows),
+        models=_models(columns, rows),
+    )
+
+
+def _busiest(columns: EvaluationColumns, rows: Ints) -> Ints:
+    """The graders that are named."""
+    n_of = np.bincount(columns.grader[rows], minlength=len(columns.graders))
+    first = np.argsort(-n_of, kind="stable")[:MOST_GRADERS]
+    return np.asarray(first[n_of[first] > 0])
+
+
+def _beside_rest(columns: EvaluationColumns, rows: Ints) -> tuple[GraderBesideRest, ...]:
+    named = set(_busiest(columns, rows).tolist())
+    outcome = columns.is_success[rows].astype(np.int64)
+    found = against_rest(columns.item[rows], columns.grader[rows], outcome, "nominal", seed=_SEED)
+    return tuple(
+        GraderBesideRest(grader=columns.graders[one.rater], agreement=one.agreement, weight=one.weight)
+        for one in found
+        if one.rater in named
+    )
+
+
+def _pairs(columns: EvaluationColumns, rows: Ints) -> tuple[TwoGraders, ...]:
+    rows = rows[np.isin(columns.grader[rows], _busiest(columns, rows))]
+    outcome = columns.is_success[rows].astype(np.int64)
+    found = pairwise(columns.item[rows], columns.grader[rows], outcome, "nominal", seed=_SEED)
+    return tuple(
+        TwoGraders(
+            grader=columns.graders[one.rater], other=columns.graders[one.other], agreement=one.agreement
+        )
+        for one in found
+    )
+
+
+def _models(columns: EvaluationColumns, rows: Ints) -> tuple[ModelBesidePeople, ...]:
+    kinds = [one.kind for one in columns.graders]
+    found = graders_against_humans(
+        columns.item[rows],
+        columns.grader[rows],
+        columns.is_success[rows].astype(np.int64),
+        is_human=np.array([kind == "human" for kind in kinds], dtype=np.bool_),
+        is_model=np.array([kind == "model" for kind in kinds], dtype=np.bool_),
+        seed=_SEED,
+    )
+    return tuple(ModelBesidePeople(grader=columns.graders[one.rater], found=one) for one in found)

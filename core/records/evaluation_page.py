@@ -1,0 +1,124 @@
+"""Evaluation page: evaluations as they are read back, which of them are wanted, and where the list goes on."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple, get_args
+
+import msgspec
+
+from core.errors import InvalidInput
+from core.records.evaluation import (
+    BLOCKERS,
+    EVALUATION_OUTCOMES,
+    GRADER_KINDS,
+    LABELS,
+    Blocker,
+    EvaluationOutcome,
+    GraderKind,
+    Label,
+)
+from core.records.judging import Subject
+from core.records.limits import MAX_LABEL_CHARS, shown, text
+
+EvaluationState = Literal["counts", "superseded", "undone"]
+"""It counts; a later one of its key took its place; somebody took it back."""
+
+EVALUATION_STATES: Final[tuple[EvaluationState, ...]] = get_args(EvaluationState)
+_CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "kind": GRADER_KINDS,
+    "outcome": EVALUATION_OUTCOMES,
+    "label": LABELS,
+    "blocker": BLOCKERS,
+}
+_NAMES: Final = ("rater", "rubric", "layer", "run", "arm")
+
+
+class Grader(NamedTuple):
+    """Who judged: a model if one is named, else the rater; "" where nobody is."""
+
+    kind: GraderKind
+    name: str
+
+
+class EvaluationFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which evaluations are wanted; None = any. Checked when made.
+
+    ``rater`` is the name of a grader, person or model ("" = nobody is named), ``rubric`` a version ("" = none).
+    ``label`` and ``blocker`` are by the thresholds in force. ``layer`` is a uid or URI, ``run`` a uid or number;
+    with ``arm``, those of runs as a whole that credit it belong to it too. Times are UTC milliseconds, ``until_ms``
+    is exclusive. ``counting`` False: also those that were superseded or taken back.
+
+    >>> EvaluationFilter(rater="mara", outcome="success").counting
+    True
+    """
+
+    rater: str | None = None
+    kind: GraderKind | None = None
+    rubric: str | None = None
+    outcome: EvaluationOutcome | None = None
+    label: Label | None = None
+    blocker: Blocker | None = None
+    layer: str | None = None
+    run: str | None = None
+    arm: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    counting: bool = True
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if value is not None and value not in allowed:
+                raise InvalidInput(
+                    f"{name} must be one of {', '.join(allowed)}, got {shown(value)}.",
+                    next_step="Choose one of those, or leave it out.",
+                )
+        for name in _NAMES:
+            value = getattr(self, name)
+            if value is not None:
+                text(name, value, MAX_LABEL_CHARS)
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """One evaluation with its grade by the thresholds in force.
+
+    ``score`` is as it was given, 0 apart from None; ``feedback`` None = none, or not for whoever asks. Names are None
+    where they were not given. ``arms`` is how many arms it moves at present, ``actor`` whose act it was.
+    """
+
+    id: str
+    subject: Subject
+    run_no: int | None
+    outcome: EvaluationOutcome
+    score: float | None
+    feedback: str | None
+    rater: str | None
+    model: str | None
+    rubric: str | None
+    grader: Grader
+    signed_score: float
+    label: Label
+    sft_blockers: tuple[Blocker, ...]
+    preference_blockers: tuple[Blocker, ...]
+    supersedes: str | None
+    state: EvaluationState
+    arms: int
+    actor: str
+    at_ms: int
+
+    @property
+    def undone(self) -> bool:
+        """Whether somebody took it back."""
+        return self.state == "undone"
+
+    @property
+    def number(self) -> int:
+        """Its place among all, which is how lists go on."""
+        return int(self.id.rpartition("-")[2])
+
+
+class EvaluationPage(NamedTuple):
+    """Evaluations, the latest first. ``onward`` is the number that the next page comes before, None at the end."""
+
+    rows: tuple[Evaluation, ...]
+    onward: int | None

@@ -1,0 +1,297 @@
+"""Evaluations: read back one by one, the latest first, and as columns of all that are wanted.
+
+Which evaluations are wanted is said once, as SQL (`_conditions`); a test holds the grades in it to `core.evaluate`.
+``hidden`` are numbers of evaluations that whoever asks may not see: each read leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from core.columns import EvaluationColumns, Ints
+from core.evaluate import grade, grader_kind
+from core.records.evaluation import Blocker
+from core.records.evaluation_page import (
+    Evaluation,
+    EvaluationFilter,
+    EvaluationPage,
+    EvaluationState,
+    Grader,
+)
+from core.records.javascript import WHITE_SPACE, trimmed
+from core.records.judging import Subject
+from core.store.engine import Row
+from core.store.engine.words import BY_RUN
+from core.store.reads.arms import arm_number
+from core.store.reads.arrays import ints
+from core.store.reads.hidden import leaving_out
+from core.store.reads.runs import find_run
+from core.store.reads.subjects import layer_number
+from core.store.transaction import Facts
+
+Condition = tuple[str, list[Any]]
+"""SQL that begins with AND, and its values."""
+
+_STANDING: Final = " WHERE e.learner_id = ? AND e.standing = 1"
+_GRADER: Final = "CASE WHEN e.model <> '' THEN e.model ELSE e.rater END"
+_KIND: Final = "CASE WHEN e.model <> '' THEN 'model' WHEN e.rater <> '' THEN 'human' ELSE 'unknown' END"
+_SCORE: Final = "coalesce(e.score, CASE WHEN e.outcome = 'success' THEN 1.0 ELSE 0.0 END)"
+_LABEL: Final = (
+    f"CASE WHEN e.outcome = 'failure' THEN 'rejected' WHEN {_SCORE} >= ? THEN 'gold'"
+    f" WHEN {_SCORE} >= ? THEN 'silver' ELSE 'bronze' END"
+)
+_OF_ARM: Final = (
+    " AND (e.arm_no = ? OR (e.arm_no = 0 AND e.run_no <> 0 AND EXISTS (SELECT 1 FROM credit c"
+    " WHERE c.learner_id = e.learner_id AND c.evaluation_no = e.evaluation_no AND c.arm_no = ?)))"
+)
+_ROWS: Final = (
+    "SELECT e.evaluation_no, l.uid, x.uid, r.uid, r.run_no, a.key, e.rater, e.model, e.rubric, e.blank, e.outcome,"
+    " e.score, e.feedback, e.supersedes, e.counts, e.undone, e.actor, e.at_ms FROM evaluation e"
+    " LEFT JOIN layer l ON l.learner_id = e.learner_id AND l.layer_no = e.layer_no AND e.layer_no > 0"
+    " LEFT JOIN execution x ON x.learner_id = e.learner_id AND x.execution_no = e.execution_no"
+    " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no > 0"
+    " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no AND e.arm_no > 0"
+    f"{_STANDING}"
+)
+_COLUMNS: Final = (
+    "SELECT e.evaluation_no, e.layer_no, e.execution_no, e.run_no, e.arm_no, e.rater, e.model, e.rubric,"
+    f" CASE WHEN e.outcome = 'success' THEN 1 ELSE 0 END, e.score FROM evaluation e{_STANDING}"
+)
+
+
+def evaluation_page(
+    facts: Facts,
+    wanted: EvaluationFilter,
+    *,
+    before: int | None = None,
+    limit: int,
+    hidden: Collection[int] = (),
+) -> EvaluationPage:
+    """Evaluations that are wanted, the latest first, from below the number ``before`` on; with their feedback."""
+    found = _conditions(facts, wanted)
+    if found is None:
+        return EvaluationPage((), None)
+    fits, values = found
+    below, place = ("", []) if before is None else (" AND e.evaluation_no < ?", [before])
+    unless, left_out = leaving_out("e.evaluation_no", hidden)
+    rows = facts.connection.rows(
+        f"{_ROWS}{fits}{below}{unless} ORDER BY e.evaluation_no DESC LIMIT ?",
+        [facts.learner_id, *values, *place, *left_out, limit + 1],
+    )
+    page = rows[:limit]
+    n_arms = _arms_moved(facts, page)
+    return EvaluationPage(
+        tuple(_evaluation(facts, row, n_arms.get(row[0], 0)) for row in page),
+        page[-1][0] if len(rows) > limit else None,
+    )
+
+
+def evaluation_columns(
+    facts: Facts,
+    wanted: EvaluationFilter = EvaluationFilter(),  # noqa: B008 - frozen
+    *,
+    hidden: Collection[int] = (),
+) -> EvaluationColumns:
+    """All evaluations that are wanted, the earliest first."""
+    found = _conditions(facts, wanted)
+    values: list[list[Any]] = [[] for _ in range(10)]
+    if found is not None:
+        fits, more = found
+        unless, left_out = leaving_out("e.evaluation_no", hidden)
+        values = facts.connection.columns(
+            f"{_COLUMNS}{fits}{unless} ORDER BY e.evaluation_no", [facts.learner_id, *more, *left_out]
+        )
+    return _columns(*values)
+
+
+def evaluated_names(facts: Facts) -> tuple[tuple[Grader, ...], tuple[str, ...]]:
+    """Every grader and every version of a rubric by which anything that stands was judged, in order."""
+    rows = facts.connection.rows(
+        "SELECT DISTINCT rater, model, rubric FROM evaluation WHERE learner_id = ? AND standing = 1",
+        [facts.learner_id],
+    )
+    graders = {grader_of(rater, model) for rater, model, _ in rows}
+    return tuple(sorted(graders)), tuple(sorted({rubric for _, _, rubric in rows}))
+
+
+def grader_of(rater: str, model: str) -> Grader:
+    """Who judged, of the names that are stored.
+
+    >>> grader_of("mara", "judge-1"), grader_of("mara", "")
+    (Grader(kind='model', name='judge-1'), Grader(kind='human', name='mara'))
+    """
+    return Grader(grader_kind(rater, model), model or rater)
+
+
+# Which are wanted
+
+
+def _conditions(facts: Facts, wanted: EvaluationFilter) -> Condition | None:
+    """The filter as SQL and its values; None where it names what isn't there, so that nothing is."""
+    found = list(_named(facts, wanted))
+    if None in found:
+        return None
+    parts = [*[part for part in found if part is not None], *_said(facts, wanted)]
+    return "".join(sql for sql, _ in parts), [value for _, values in parts for value in values]
+
+
+def _named(facts: Facts, wanted: EvaluationFilter) -> Iterator[Condition | None]:
+    """What it is about, by number."""
+    if wanted.layer is not None:
+        layer_no = layer_number(facts, wanted.layer)
+        yield None if layer_no is None else (" AND e.layer_no = ?", [layer_no])
+    if wanted.run is not None:
+        run = find_run(facts, wanted.run)
+        yield None if run is None else (" AND e.run_no = ? AND e.run_no <> 0", [run.run_no])
+    if wanted.arm is not None:
+        arm_no = arm_number(facts, wanted.arm)
+        yield None if arm_no is None else (_OF_ARM, [arm_no, arm_no])
+
+
+def _said(facts: Facts, wanted: EvaluationFilter) -> Iterator[Condition]:
+    """Who said what of it, and when."""
+    thresholds = facts.settings.thresholds
+    if wanted.counting:
+        yield " AND e.counts = 1", []
+    for sql, value in (
+        (f" AND {_GRADER} = ?", wanted.rater),
+        (f" AND {_KIND} = ?", wanted.kind),
+        (" AND e.rubric = ?", wanted.rubric),
+        (" AND e.outcome = ?", wanted.outcome),
+        (" AND e.at_ms >= ?", wanted.since_ms),
+        (" AND e.at_ms < ?", wanted.until_ms),
+    ):
+        if value is not None:
+            yield sql, [value]
+    if wanted.label is not None:
+        yield f" AND {_LABEL} = ?", [thresholds.gold, thresholds.sft, wanted.label]
+    if wanted.blocker is not None:
+        below = {
+            "score_below_sft_threshold": thresholds.sft,
+            "score_below_preference_threshold": thresholds.preference,
+        }
+        threshold = below.get(wanted.blocker)
+        values = _white(wanted.blocker) if threshold is None else [threshold]
+        yield _BLOCKED[wanted.blocker], values
+
+
+_BLOCKED: Final[dict[Blocker, str]] = {
+    "missing_rubric_version": " AND trim(e.rubric, ?) = ''",
+    "missing_evaluator_identity": " AND trim(e.rater, ?) = '' AND trim(e.model, ?) = ''",
+    "outcome_not_success": " AND e.outcome <> 'success'",
+    "score_below_sft_threshold": f" AND {_SCORE} < ?",
+    "score_below_preference_threshold": f" AND {_SCORE} < ?",
+}
+
+
+def _white(blocker: Blocker) -> list[str]:
+    """White space, for each name that is trimmed of it."""
+    return [WHITE_SPACE] * _BLOCKED[blocker].count("?")
+
+
+# Rows → records
+
+
+def _arms_moved(facts: Facts, rows: Sequence[Row]) -> dict[int, int]:
+    """How many arms evaluations move at present."""
+    found: dict[int, int] = {}
+    for evaluation_no, n_arms in facts.connection.rows_in(
+        f"SELECT evaluation_no, count(*) FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0"
+        " AND run_no IN ({}) AND evaluation_no <> 0 AND standing = 1 GROUP BY evaluation_no",
+        [facts.learner_id],
+        sorted({row[4] for row in rows if row[4] is not None}),
+    ):
+        found[evaluation_no] = n_arms
+    return found
+
+
+def _evaluation(facts: Facts, row: Row, n_arms: int) -> Evaluation:
+    number, layer, execution, run, run_no, arm, rater, model, rubric, blank, *rest = row
+    outcome, score, feedback, supersedes, counts, undone, actor, at_ms = rest
+    rated = grade(
+        outcome, score, rater=rater, model=model, rubric=rubric, thresholds=facts.settings.thresholds
+    )
+    return Evaluation(
+        id=f"evaluation-{number}",
+        subject=Subject(layer=layer or "", execution=execution or "", run=run or "", arm=arm or ""),
+        run_no=run_no,
+        outcome=outcome,
+        score=score,
+        feedback=feedback,
+        rater=rater if rater or blank & 1 else None,
+        model=model if model or blank & 2 else None,
+        rubric=rubric if rubric or blank & 4 else None,
+        grader=grader_of(rater, model),
+        signed_score=rated.signed_score,
+        label=rated.label,
+        sft_blockers=rated.sft_blockers,
+        preference_blockers=rated.preference_blockers,
+        supersedes=f"evaluation-{supersedes}" if supersedes else None,
+        state=_state(counts=counts, undone=undone),
+        arms=n_arms,
+        actor=actor,
+        at_ms=at_ms,
+    )
+
+
+def _state(*, counts: int, undone: int) -> EvaluationState:
+    if undone:
+        return "undone"
+    return "counts" if counts else "superseded"
+
+
+# Rows → columns
+
+
+def _columns(  # noqa: PLR0917 - one for each column of the statement
+    number: list[int],
+    layer_no: list[int],
+    execution_no: list[int],
+    run_no: list[int],
+    arm_no: list[int],
+    rater: list[str],
+    model: list[str],
+    rubric: list[str],
+    is_success: list[int],
+    score: list[float | None],
+) -> EvaluationColumns:
+    named, who = _placed(list(zip(rater, model, strict=True)))
+    graders, of_pair = _placed([grader_of(*pair) for pair in named])
+    versions, version = _placed(rubric)
+    is_identity = np.array([bool(trimmed(one) or trimmed(other)) for one, other in named], dtype=np.bool_)
+    is_version = np.array([bool(trimmed(one)) for one in versions], dtype=np.bool_)
+    return EvaluationColumns(
+        number=ints(number),
+        item=_items(*map(ints, (layer_no, execution_no, run_no, arm_no))),
+        grader=of_pair[who],
+        rubric=version,
+        is_success=ints(is_success).astype(np.bool_),
+        score=np.array(score, dtype=np.float64),
+        is_named=is_identity[who],
+        has_rubric=is_version[version],
+        graders=tuple(graders),
+        rubrics=tuple(versions),
+    )
+
+
+def _placed(values: Sequence[Any]) -> tuple[list[Any], Ints]:
+    """Different values in the order in which they come, and the place of each among them."""
+    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    return list(places), np.fromiter(map(places.__getitem__, values), np.int64, len(values))
+
+
+def _items(layer_no: Ints, execution_no: Ints, run_no: Ints, arm_no: Ints) -> Ints:
+    """What was judged, numbered from 0; -1 for a layer as such."""
+    code = np.zeros(len(layer_no), dtype=np.int64)
+    for part in (layer_no, execution_no, run_no, arm_no):
+        room = int(part.max(initial=0)) + 1
+        if int(code.max(initial=0)) >= 2**62 // room:
+            code = np.unique(code, return_inverse=True)[1].astype(np.int64)
+        code = code * room + part
+    is_one = (execution_no != 0) | (run_no != 0)
+    item = np.full(len(code), -1, dtype=np.int64)
+    item[is_one] = np.unique(code[is_one], return_inverse=True)[1]
+    return item
