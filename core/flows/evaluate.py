@@ -34,7 +34,7 @@ _MISSING: Final[dict[Kind, type[UnknownLayer | UnknownExecution]]] = {
 }
 
 
-class _Placed(NamedTuple):
+class PlacedOrder(NamedTuple):
     """What an order is about, by number and by name."""
 
     layer_no: int
@@ -119,7 +119,7 @@ def order_of(
     create: bool = False,
 ) -> EvaluationOrder:
     """What is asked for, once it is known what the subject names; raises what `evaluate` does of that."""
-    layer, execution, run = _named(context, subject, is_run=arm is not None)
+    layer, execution, run = named_subject(context, subject, is_run=arm is not None)
     return EvaluationOrder(
         outcome=outcome,
         layer=layer,
@@ -136,7 +136,9 @@ def order_of(
     )
 
 
-def _named(context: Context, subject: str, *, is_run: bool) -> tuple[str | None, str | None, str | None]:
+def named_subject(
+    context: Context, subject: str, *, is_run: bool
+) -> tuple[str | None, str | None, str | None]:
     """Layer, execution and run that a subject names."""
     if ":" in subject and subject.strip().lower().startswith("kairos:"):
         uri = LayerUri.parse(subject)
@@ -192,7 +194,7 @@ def evaluated(txn: Transaction, orders: Sequence[EvaluationOrder]) -> list[Evalu
 
 def _answered(txn: Transaction, orders: dict[int, EvaluationOrder]) -> dict[int, EvaluationAnswer]:
     """Answers to orders of different keys: as the first time, or fresh."""
-    placed = {index: _place(txn, order) for index, order in orders.items()}
+    placed = {index: place_order(txn, order) for index, order in orders.items()}
     answers: dict[int, EvaluationAnswer] = {}
     fresh: list[int] = []
     for index, order in orders.items():
@@ -206,7 +208,7 @@ def _answered(txn: Transaction, orders: dict[int, EvaluationOrder]) -> dict[int,
 
 
 def _record(
-    txn: Transaction, wanted: dict[int, tuple[EvaluationOrder, _Placed]]
+    txn: Transaction, wanted: dict[int, tuple[EvaluationOrder, PlacedOrder]]
 ) -> dict[int, EvaluationAnswer]:
     if not wanted:
         return {}
@@ -227,7 +229,7 @@ def _record(
     return dict(zip(wanted, answers, strict=True))
 
 
-def _place(txn: Transaction, order: EvaluationOrder) -> _Placed:
+def place_order(txn: Transaction, order: EvaluationOrder) -> PlacedOrder:
     """Order → what it is about, after asking the record whether it is there."""
     layer_no = _subject_no(txn, "layer", order.layer, create=order.create)
     execution_no = _subject_no(txn, "execution", order.execution, create=order.create)
@@ -237,7 +239,7 @@ def _place(txn: Transaction, order: EvaluationOrder) -> _Placed:
         found = standing_run(txn, order.run)
         run_no, run = found.run_no, found.uid
     subject = Subject(layer=_uid(order.layer), execution=_uid(order.execution), run=run, arm=order.arm or "")
-    return _Placed(layer_no, execution_no, run_no, _arm_no(txn, order, run_no), subject)
+    return PlacedOrder(layer_no, execution_no, run_no, _arm_no(txn, order, run_no), subject)
 
 
 def _uid(named: str | None) -> str:
@@ -279,7 +281,7 @@ def _arm_no(txn: Transaction, order: EvaluationOrder, run_no: int) -> int:
     return arm_no
 
 
-def _judgement(txn: Transaction, order: EvaluationOrder, about: _Placed) -> Judgement:
+def _judgement(txn: Transaction, order: EvaluationOrder, about: PlacedOrder) -> Judgement:
     return Judgement(
         layer_no=about.layer_no,
         execution_no=about.execution_no,
@@ -298,7 +300,7 @@ def _judgement(txn: Transaction, order: EvaluationOrder, about: _Placed) -> Judg
     )
 
 
-def _credit(txn: Transaction, about: _Placed) -> dict[int, int]:
+def _credit(txn: Transaction, about: PlacedOrder) -> dict[int, int]:
     """What arms are to get: the arm that is judged all of it; of a whole run what the setting says."""
     if about.arm_no:
         return {about.arm_no: MICRO}

@@ -106,8 +106,8 @@ class AsideLine(
     tag_field="kind",
     tag="review_aside",
 ):
-    """That somebody said an item of a queue, which goes by the id of its line, can't be judged; ``final``: an operator
-    did, who needs no second.
+    """That somebody said an item of a queue, which goes by the id of its line, can't be judged; ``final``: an
+    operator did, who needs no second.
 
     >>> AsideLine(id="s1", queue="q1", item=1, reason="cut off").final
     False

@@ -71,7 +71,7 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         number("below", self.below, lowest=0, highest=1)
         if (self.source == "runs") != bool(self.runs):
             raise InvalidInput(
-                f"runs must be named for the source runs, and for no other, got {len(self.runs):,} for {self.source}.",
+                f"runs must be named for the source runs and no other, got {len(self.runs):,} for {self.source}.",
                 next_step="Name runs by uid or number, or choose another source.",
             )
         if len(self.runs) > MAX_ITEMS:
@@ -296,7 +296,10 @@ class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two answers to one instruction, in the order that was drawn; texts are JSON, None where they were not kept."""
+    """Two answers to one instruction, in the order that was drawn; texts are JSON, None where they were not kept.
+
+    ``n_left`` counts what is left with it, up to 1,000.
+    """
 
     layer: str
     first: str

@@ -165,24 +165,35 @@ def standing_queues(facts: Facts, *, undone: bool = False) -> list[Queue]:
 
 
 def _queue(facts: Facts, row: Row) -> Queue:
-    number, uid, name, asks, n_reviewers, blind, *rest, undone = row
+    number, uid, name, asks, n_reviewers, blind, *rest = row
+    rubric, control_micro, due_ms, actor, at_ms, import_no, revision, undone = rest
     return Queue(
-        number,
-        uid or f"{facts.origin}/queue-{number}",
-        name,
-        msgspec.json.decode(asks, type=QueueAsks),
-        n_reviewers,
-        bool(blind),
-        *rest,
-        bool(undone),
+        queue_no=number,
+        uid=uid or f"{facts.origin}/queue-{number}",
+        name=name,
+        asks=msgspec.json.decode(asks, type=QueueAsks),
+        n_reviewers=n_reviewers,
+        blind=bool(blind),
+        rubric=rubric,
+        control_micro=control_micro,
+        due_ms=due_ms,
+        actor=actor,
+        at_ms=at_ms,
+        import_no=import_no,
+        revision=revision,
+        undone=bool(undone),
     )
 
 
 def items_of(facts: Facts, queue_no: int) -> list[Item]:
-    """Items of a queue in the order they are given out."""
+    """Items of a queue in the order they are given out; without those of runs or executions that don't stand."""
     rows = facts.connection.rows(
-        "SELECT item_no, layer_no, execution_no, run_no, arm_no, why, control, assigned_to FROM review_item"
-        " WHERE learner_id = ? AND review_queue_no = ? ORDER BY item_no",
+        "SELECT i.item_no, i.layer_no, i.execution_no, i.run_no, i.arm_no, i.why, i.control, i.assigned_to"
+        " FROM review_item i"
+        " LEFT JOIN execution x ON x.learner_id = i.learner_id AND x.execution_no = i.execution_no"
+        " LEFT JOIN run r ON r.learner_id = i.learner_id AND r.run_no = i.run_no"
+        " WHERE i.learner_id = ? AND i.review_queue_no = ? AND coalesce(r.standing, 1) = 1"
+        " AND coalesce(x.standing, 1) = 1 ORDER BY i.item_no",
         [facts.learner_id, queue_no],
     )
     return [Item(row[0], Placed(*row[1:5]), *row[5:]) for row in rows]

@@ -77,6 +77,16 @@ def newest_runs(snapshot: Snapshot, wanted: RunFilter, *, limit: int) -> tuple[i
     return tuple(islice((run_no for _, run_no, fits in looked_at if fits), limit))
 
 
+def run_numbers(
+    snapshot: Snapshot, wanted: RunFilter, view: View, direction: Direction, *, at_most: int
+) -> Iterator[tuple[int, int | None]]:
+    """Number and time of the standing runs that pass, from the newest on (``older``) or from the oldest on, among
+    the ``at_most`` first looked at.
+    """
+    looked_at = islice(_candidates(snapshot, wanted, view, None, direction), at_most)
+    return ((run_no, at_ms) for at_ms, run_no, fits in looked_at if fits)
+
+
 def runs_counted(snapshot: Snapshot, wanted: RunFilter, view: View) -> int | None:
     """How many runs pass, from the rollups: whole days, and the hours before and after them.
 

@@ -1,0 +1,259 @@
+"""Queues: what is to be judged, frozen and counted, made, listed and assigned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from core.errors import InvalidInput
+from core.flows.context import Context
+from core.flows.evaluate import named_subject, place_order
+from core.flows.frozen import Frozen, check_token, frozen, proposed
+from core.records.arm import MICRO
+from core.records.judging import EvaluationOrder
+from core.records.limits import MAX_LABEL_CHARS, number, text, whole
+from core.records.queue_lines import QueueLine
+from core.records.review import (
+    MAX_ITEMS,
+    MAX_NAME_CHARS,
+    MAX_REVIEWERS,
+    Control,
+    Progress,
+    QueueAnswer,
+    QueueAsks,
+    QueueProposal,
+    QueueRow,
+    RaterChecks,
+)
+from core.store.queues import Item, Placed, Queue, assign_items, find_queue, standing_queues
+from core.store.queues import add_queue as store_queue
+from core.store.review import Board, board_of, repeats_of, skips_of
+from core.store.transaction import Facts, Transaction
+
+_DAY_MS: Final = 86_400_000
+_MOST_DAYS: Final = 3_650
+_NEW: Final = "new"
+
+
+def propose_queue(context: Context, asks: QueueAsks | None = None) -> QueueProposal:
+    """What a queue would hold at this moment, counted; `add_queue` with its token makes that and nothing else."""
+    return proposed(context, asks or QueueAsks(), "queue")
+
+
+def add_queue(
+    context: Context,
+    name: str,
+    asks: QueueAsks | None = None,
+    *,
+    n_reviewers: int = 1,
+    blind: bool = False,
+    rubric: str = "",
+    controls: Sequence[Control] = (),
+    control_share: float = 0.0,
+    due_days: int | None = 7,
+    token: str | None = None,
+) -> QueueAnswer:
+    """Make a queue of what is asked for at this moment; it is on disk when this returns, and `undo` takes it back.
+
+    Parameters
+    ----------
+    name, asks
+        1 to 120 characters, and where its items come from (None: the oldest runs that no person has judged).
+    n_reviewers
+        How many people judge each item, 1 to 20.
+    blind
+        While an item is open to somebody, nothing they read shows what others made of it.
+    rubric
+        The version that is judged by; '' = none.
+    controls, control_share
+        Items whose right answer is known, and how often one of them, or something that the reviewer has judged
+        before, is given instead of the next, from 0 to 1.
+    due_days
+        When it is overdue, 0 to 3,650 days from now; None = at no time.
+    token
+        What `propose_queue` answered.
+
+    Raises
+    ------
+    InvalidInput
+        Nothing passes, or a number or text outside its limits.
+    Conflict
+        What was counted has changed.
+    UnknownRun
+        A run that is named isn't there.
+    """
+    wanted = asks or QueueAsks()
+    if due_days is not None:
+        whole("due_days", due_days, _MOST_DAYS)
+    share = _share(controls, control_share)
+    found = frozen(context, wanted, "queue", blind=blind)
+    check_token(wanted, found, token)
+    known = [_control_order(context, one) for one in controls]
+    draft = QueueLine(  # checked before anything is written
+        id=_NEW,
+        name=text("A queue's name", name.strip(), MAX_NAME_CHARS, lowest=1),
+        asks=wanted,
+        n_reviewers=whole("n_reviewers", n_reviewers, MAX_REVIEWERS, lowest=1),
+        blind=bool(blind),
+        rubric=rubric.strip(),
+        control_micro=round(share * MICRO),
+        due_ms=None if due_days is None else due_days * _DAY_MS,  # from when it is made
+    )
+
+    seed = context.entropy()
+
+    def work(txn: Transaction) -> QueueAnswer:
+        return _add(txn, draft, found, known, seed)
+
+    return context.write("queue", work)
+
+
+def _share(controls: Sequence[Control], control_share: float) -> float:
+    share = number("control_share", control_share, lowest=0, highest=1)
+    if len(controls) > MAX_ITEMS:
+        raise InvalidInput(
+            f"controls must be at most {MAX_ITEMS:,}, got {len(controls):,}.",
+            next_step="A few dozen are enough.",
+        )
+    if controls and not share:
+        raise InvalidInput(
+            f"control_share must be above 0 where controls are named, got 0 for {len(controls):,}.",
+            next_step="0.1 gives one for ten items.",
+        )
+    return share
+
+
+def _control_order(context: Context, control: Control) -> EvaluationOrder:
+    """A known answer, as the evaluation that it would be."""
+    layer, execution, run = named_subject(context, control.subject, is_run=control.arm is not None)
+    return EvaluationOrder(
+        outcome=control.outcome, layer=layer, execution=execution, run=run, arm=control.arm
+    )
+
+
+def _add(
+    txn: Transaction,
+    line: QueueLine,
+    found: Sequence[Frozen],
+    known: Sequence[EvaluationOrder],
+    seed: int,
+) -> QueueAnswer:
+    controls = {_place(txn, order): order.outcome for order in known}
+    wanted = [one for one in found if one.about not in controls]
+    items = _numbered(wanted, controls, seed)
+    due_ms = None if line.due_ms is None else txn.now_ms + line.due_ms
+    queue_no = store_queue(txn, msgspec.structs.replace(line, due_ms=due_ms), items)
+    answer = QueueAnswer(
+        id=f"queue-{queue_no}", name=line.name, n_items=len(wanted), n_controls=len(controls)
+    )
+    txn.audit("queue", answer.id, {"name": line.name, "items": len(wanted), "source": line.asks.source})
+    return answer
+
+
+def _numbered(wanted: Sequence[Frozen], controls: Mapping[Placed, str], seed: int) -> list[Item]:
+    """Items in their order, with known answers anywhere among them, which nothing tells from the others."""
+    rng = np.random.default_rng(seed)
+    items = [Item(0, one.about, one.why) for one in wanted]
+    for about, outcome in controls.items():
+        why = wanted[int(rng.integers(len(wanted)))].why if wanted else ""
+        items.insert(int(rng.integers(len(items) + 1)), Item(0, about, why, control=outcome))
+    return [one._replace(item_no=number) for number, one in enumerate(items, 1)]
+
+
+def _place(txn: Transaction, order: EvaluationOrder) -> Placed:
+    placed = place_order(txn, order)
+    if not placed.execution_no and not placed.run_no:
+        raise InvalidInput(
+            f"A control must be a run, an arm in one, or an execution, got {placed.subject.uri}.",
+            next_step="Name the execution with ?execution_id={uuid}.",
+        )
+    return Placed(placed.layer_no, placed.execution_no, placed.run_no, placed.arm_no)
+
+
+def queues(context: Context, *, undone: bool = False) -> tuple[QueueRow, ...]:
+    """Every queue, newest first, with how far it is and whether it is overdue; ``undone``: those taken back too."""
+    now_ms = context.clock()
+    with context.reading() as snapshot:
+        found = standing_queues(snapshot, undone=undone)
+        return tuple(_row(snapshot, one, context.actor.name, now_ms) for one in reversed(found))
+
+
+def _row(facts: Facts, queue: Queue, actor: str, now_ms: int) -> QueueRow:
+    known = progress_of(facts, board_of(facts, queue, now_ms), actor)
+    return QueueRow(
+        progress=known,
+        asks=queue.asks,
+        n_reviewers=queue.n_reviewers,
+        blind=queue.blind,
+        rubric=queue.rubric,
+        by=queue.actor,
+        at_ms=queue.at_ms,
+        due_ms=queue.due_ms,
+        overdue=bool(known.open) and queue.due_ms is not None and queue.due_ms < now_ms,
+        undone=queue.undone,
+    )
+
+
+def progress(context: Context, queue: str) -> Progress:
+    """How far a queue is; raises `NotFound`."""
+    now_ms = context.clock()
+    with context.reading() as snapshot:
+        board = board_of(snapshot, find_queue(snapshot, queue), now_ms)
+        return progress_of(snapshot, board, context.actor.name)
+
+
+def progress_of(facts: Facts, board: Board, actor: str) -> Progress:
+    """The same of a board, for somebody."""
+    return board.progress(actor, skips_of(facts, board.queue.queue_no, actor))
+
+
+def assign(context: Context, queue: str, items: Sequence[int], to: str | None) -> int:
+    """Say whose some items are, who is given them first and who alone; None: whoever comes. How many changed.
+
+    Raises `NotFound` for a queue that isn't there, `InvalidInput` for an item that isn't in it.
+    """
+    whose = "" if to is None else text("The name of a reviewer", to.strip(), MAX_LABEL_CHARS, lowest=1)
+
+    def work(txn: Transaction) -> int:
+        found = find_queue(txn, queue)
+        known = board_of(txn, found, txn.now_ms).items
+        strange = [one for one in items if one not in known or known[one].control]
+        if strange:
+            raise InvalidInput(
+                f"Items must be in {found.id}, got {strange[0]}.",
+                next_step="Number them as the queue does, from 1 on.",
+            )
+        changed = assign_items(txn, found.queue_no, sorted(set(items)), whose)
+        if changed:
+            txn.audit("assign", None, {"queue": found.id, "items": changed, "to": to})
+        return changed
+
+    return context.write("queue", work)
+
+
+def rater_checks(context: Context, queue: str) -> tuple[RaterChecks, ...]:
+    """How raters did on known answers, and how often they judged alike what they were given twice; by name."""
+    now_ms = context.clock()
+    with context.reading("queue") as snapshot:
+        board = board_of(snapshot, find_queue(snapshot, queue), now_ms)
+        repeated = repeats_of(snapshot, board.queue.queue_no)
+    known = [
+        (rater, one.outcome == board.items[number].control)
+        for number, raters in board.judged.items()
+        if board.items[number].control
+        for rater, one in raters.items()
+    ]
+    raters = sorted({rater for rater, _ in known} | {one.rater for one in repeated})
+    return tuple(
+        RaterChecks(
+            rater=rater,
+            n_known=sum(name == rater for name, _ in known),
+            n_hits=sum(name == rater and hit for name, hit in known),
+            n_repeated=sum(one.rater == rater for one in repeated),
+            n_same=sum(one.rater == rater and one.same for one in repeated),
+        )
+        for rater in raters
+    )

@@ -1,0 +1,288 @@
+"""Reviewable: what there is to judge: runs, arms in them, executions and their layers, with what is known of each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from core.errors import UnknownRun
+from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.judging import Subject
+from core.records.review import ItemText, QueueAsks
+from core.records.run_page import Direction
+from core.records.view import RunFilter, View
+from core.store.engine import Row
+from core.store.queues import Placed
+from core.store.reads.arms import arm_number
+from core.store.reads.run_pages import run_numbers
+from core.store.reads.runs import find_run
+from core.store.transaction import Facts, Snapshot
+
+LOOKED_AT_MOST: Final = 20_000
+"""Runs or executions that are looked at for one queue."""
+_CHUNK: Final = 500
+_MOST_TEXTS: Final = 20
+_CORRECTIONS: Final = 10_000
+
+
+class Candidate(NamedTuple):
+    """Something that may be judged. ``score`` is the lowest that is known of it, from 0 to 1, None where nothing is;
+    ``n_people`` have judged it, and ``minority`` is the share of the judgements, those of models too, that differ
+    from most, from 0 to a half. ``type`` and ``place`` are an arm's, and where the detector saw it ('none': it did
+    not; '': it said nothing of the run).
+    """
+
+    about: Placed
+    at_ms: int | None
+    score: float | None = None
+    n_people: int = 0
+    n_judged: int = 0
+    minority: float = 0.0
+    type: str = ""
+    place: str = ""
+
+
+class _Sum:
+    """What was judged of one subject."""
+
+    def __init__(self) -> None:
+        self.people: set[str] = set()
+        self.n = self.n_successes = 0
+        self.worth = 0.0
+
+    def add(self, rater: str, model: str, outcome: str, score: float | None) -> None:
+        if not model:
+            self.people.add(rater)
+        self.n += 1
+        self.n_successes += outcome == "success"
+        self.worth += (1.0 if score is None else score) if outcome == "success" else 0.0
+
+
+def reviewable(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
+    """What may be judged of what is asked for, from the oldest on or from the newest on, as its order is.
+
+    Every source but ``runs`` and every order are left to the caller: what is known of a candidate tells them. Raises
+    `UnknownRun` for a run that is named and isn't there.
+    """
+    if asks.about in {"execution", "layer"}:
+        yield from _executed(snapshot, asks)
+        return
+    runs = _runs(snapshot, asks)
+    while times := dict(islice(runs, _CHUNK)):
+        yield from _of_runs(snapshot, times) if asks.about == "run" else _of_arms(snapshot, times, asks)
+
+
+def _runs(snapshot: Snapshot, asks: QueueAsks) -> Iterator[tuple[int, int | None]]:
+    if asks.source != "runs":
+        direction: Direction = "newer" if asks.order == "oldest" else "older"
+        return run_numbers(snapshot, asks.wanted, asks.view, direction, at_most=LOOKED_AT_MOST)
+    return iter(dict(_named(snapshot, name) for name in asks.runs).items())
+
+
+def _named(snapshot: Snapshot, name: str) -> tuple[int, int | None]:
+    run = find_run(snapshot, name)
+    if run is None or not run.standing:
+        raise UnknownRun(
+            f"There is no run {name[:80]!r} in learner {snapshot.name!r}.",
+            next_step="Use a uid or number that armscope runs lists.",
+        )
+    return run.run_no, run.at_ms
+
+
+def _of_runs(snapshot: Snapshot, times: Mapping[int, int | None]) -> Iterator[Candidate]:
+    judged = _judged(snapshot, list(times))
+    rewards = _rewards(snapshot, list(times))
+    for run_no, at_ms in times.items():
+        about = Placed(0, 0, run_no, 0)
+        yield _candidate(about, at_ms, judged.get(about), rewards.get(run_no))
+
+
+def _of_arms(snapshot: Snapshot, times: Mapping[int, int | None], asks: QueueAsks) -> Iterator[Candidate]:
+    """Arms that runs are said to have referenced; of a filter by arm that one, referenced or not."""
+    run_nos = list(times)
+    places = {run_no: place for place, run_no in enumerate(run_nos)}
+    judged, given = _judged(snapshot, run_nos), _given(snapshot, run_nos)
+    only = None if asks.wanted.arm is None else arm_number(snapshot, asks.wanted.arm)
+    part = REFERENCED if only is None else INCLUDED
+    seen = sorted(_seen_in(snapshot, run_nos, part), key=lambda row: (places[row[0]], row[1]))
+    for run_no, arm_no, kind, place, flags in seen:
+        if only in {None, arm_no}:
+            about = Placed(0, 0, run_no, arm_no)
+            found = _candidate(about, times[run_no], judged.get(about), given.get((run_no, arm_no)))
+            yield found._replace(type=kind, place=_place(place, flags))
+
+
+def arms_referenced(snapshot: Snapshot, run_nos: Sequence[int]) -> list[tuple[int, int, str, str]]:
+    """(run, arm, its type, where it was seen) of what runs are said to have referenced."""
+    return [
+        (run_no, arm_no, kind, _place(place, flags))
+        for run_no, arm_no, kind, place, flags in _seen_in(snapshot, run_nos, REFERENCED)
+    ]
+
+
+def _seen_in(snapshot: Snapshot, run_nos: Sequence[int], part: int) -> list[Row]:
+    return snapshot.connection.rows_in(
+        "SELECT o.run_no, o.arm_no, a.type, coalesce(v.place, 'call'), o.flags FROM outcome o"
+        " JOIN arm a ON a.learner_id = o.learner_id AND a.arm_no = o.arm_no"
+        " LEFT JOIN evidence v ON v.learner_id = o.learner_id AND v.run_no = o.run_no AND v.arm_no = o.arm_no"
+        f" WHERE o.learner_id = ? AND o.flags & {INCLUDED} <> 0 AND o.flags & {part} <> 0"
+        " AND o.run_no IN ({})",
+        [snapshot.learner_id],
+        run_nos,
+    )
+
+
+def _place(place: str, flags: int) -> str:
+    if not flags & OBSERVED:
+        return ""
+    return place if flags & REFERENCED else "none"
+
+
+def _executed(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
+    """Executions that stand, or layers in them; of certain runs where the runs are chosen."""
+    of_runs = None
+    if asks.source == "runs" or (asks.wanted, asks.view) != (RunFilter(), View()):
+        of_runs = dict(_runs(snapshot, asks))
+    way = "ASC" if asks.order == "oldest" else "DESC"
+    layer, pairs, within = "0", "", ""
+    if asks.about == "layer":
+        layer, within = "p.layer_no", ", p.layer_no"
+        pairs = " JOIN training_pair p ON p.learner_id = x.learner_id AND p.execution_no = x.execution_no"
+    rows = snapshot.connection.each(
+        f"SELECT {layer}, x.execution_no, x.run_no, coalesce(x.at_ms, r.at_ms) FROM execution x{pairs}"
+        " LEFT JOIN run r ON r.learner_id = x.learner_id AND r.run_no = x.run_no"
+        " WHERE x.learner_id = ? AND x.standing = 1 AND coalesce(r.standing, 1) = 1"
+        f" ORDER BY x.execution_no {way}{within}",
+        [snapshot.learner_id],
+    )
+    found = [row for row in islice(rows, LOOKED_AT_MOST) if of_runs is None or row[2] in of_runs]
+    judged = _judged_executions(snapshot)
+    rewards = _rewards(snapshot, sorted({row[2] for row in found} - {0}))
+    for layer_no, execution_no, run_no, at_ms in found:
+        given = rewards.get(run_no)
+        summed = judged.get((layer_no, execution_no))
+        yield _candidate(Placed(layer_no, execution_no, run_no, 0), at_ms, summed, given)
+
+
+def _candidate(about: Placed, at_ms: int | None, judged: _Sum | None, given: float | None) -> Candidate:
+    if judged is None:
+        return Candidate(about, at_ms, given)
+    scores = [judged.worth / judged.n, *([] if given is None else [given])]
+    minority = min(judged.n_successes, judged.n - judged.n_successes) / judged.n
+    return Candidate(about, at_ms, min(scores), len(judged.people), judged.n, minority)
+
+
+def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[Placed, _Sum]:
+    """What counts of what was judged of runs, and of arms in them."""
+    found: dict[Placed, _Sum] = defaultdict(_Sum)
+    for run_no, arm_no, *said in snapshot.connection.rows_in(
+        "SELECT run_no, arm_no, rater, model, outcome, score FROM evaluation WHERE learner_id = ?"
+        " AND counts = 1 AND layer_no = 0 AND execution_no = 0 AND run_no <> 0 AND run_no IN ({})",
+        [snapshot.learner_id],
+        run_nos,
+    ):
+        found[Placed(0, 0, run_no, arm_no)].add(*said)
+    return found
+
+
+def _judged_executions(snapshot: Snapshot) -> dict[tuple[int, int], _Sum]:
+    found: dict[tuple[int, int], _Sum] = defaultdict(_Sum)
+    for layer_no, execution_no, *said in snapshot.connection.each(
+        "SELECT layer_no, execution_no, rater, model, outcome, score FROM evaluation WHERE learner_id = ?"
+        " AND counts = 1 AND execution_no <> 0 AND arm_no = 0",
+        [snapshot.learner_id],
+    ):
+        found[layer_no, execution_no].add(*said)
+    return found
+
+
+def _rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, float]:
+    """The reward that runs came with."""
+    return dict(
+        snapshot.connection.rows_in(
+            "SELECT run_no, reward FROM run WHERE learner_id = ? AND reward IS NOT NULL AND run_no IN ({})",
+            [snapshot.learner_id],
+            run_nos,
+        )
+    )
+
+
+def _given(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], float]:
+    """The last reward by hand of an arm in a run."""
+    rows = snapshot.connection.rows_in(
+        "SELECT observation_no, run_no, arm_no, success_micro, failure_micro FROM observation"
+        " WHERE learner_id = ? AND run_no <> 0 AND undone = 0 AND standing = 1"
+        " AND kind IN ('feedback', 'correction') AND run_no IN ({})",
+        [snapshot.learner_id],
+        run_nos,
+    )
+    return {
+        (run_no, arm_no): success / (success + failure)
+        for _, run_no, arm_no, success, failure in sorted(rows)
+        if success + failure
+    }
+
+
+def corrections(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
+    """(type, place, whether it was wrong) of what the detector said and somebody looked at: the latest 10,000."""
+    rows = snapshot.connection.rows(
+        "SELECT a.type, coalesce(v.place, 'call'), o.flags, b.success_micro, b.failure_micro FROM observation b"
+        " JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
+        " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
+        " LEFT JOIN evidence v ON v.learner_id = b.learner_id AND v.run_no = b.run_no AND v.arm_no = b.arm_no"
+        " WHERE b.learner_id = ? AND b.run_no <> 0 AND b.undone = 0 AND b.standing = 1"
+        f" AND b.kind IN ('feedback', 'correction', 'evaluation') AND o.flags & {OBSERVED} <> 0"
+        f" ORDER BY b.observation_no DESC LIMIT {_CORRECTIONS}",
+        [snapshot.learner_id],
+    )
+    return [
+        (kind, _place(place, flags), success < failure if flags & REFERENCED else success > failure)
+        for kind, place, flags, success, failure in rows
+    ]
+
+
+class NamedItem(NamedTuple):
+    """What an item is about, by name."""
+
+    subject: Subject
+    at_ms: int | None
+
+
+def named_item(facts: Facts, about: Placed) -> NamedItem:
+    """The names of what an item is about, and when it happened."""
+    names: list[Row | None] = [
+        facts.connection.row(
+            f"SELECT {said} FROM {table} WHERE learner_id = ? AND {table}_no = ?", [facts.learner_id, number]
+        )
+        for table, said, number in (
+            ("layer", "uid", about.layer_no),
+            ("execution", "uid, at_ms", about.execution_no),
+            ("run", "uid, at_ms", about.run_no),
+            ("arm", "key", about.arm_no),
+        )
+    ]
+    layer, execution, run, arm = (row[0] if row else "" for row in names)
+    times = [row[1] for row in names[1:3] if row is not None and row[1] is not None]
+    return NamedItem(Subject(layer=layer, execution=execution, run=run, arm=arm), times[0] if times else None)
+
+
+def texts_of(facts: Facts, about: Placed) -> tuple[ItemText, ...]:
+    """What was asked and answered, where it was kept: of the layer, of the execution, or of those of the run."""
+    chosen, value = ("x.execution_no = ?", about.execution_no)
+    if not about.execution_no:
+        chosen, value = ("x.run_no = ? AND x.run_no <> 0", about.run_no)
+    rows = facts.connection.rows(
+        "SELECT l.uid, p.layer_index, p.instruction, p.response FROM execution x"
+        " JOIN training_pair p ON p.learner_id = x.learner_id AND p.execution_no = x.execution_no"
+        " JOIN layer l ON l.learner_id = p.learner_id AND l.layer_no = p.layer_no"
+        f" WHERE x.learner_id = ? AND {chosen} AND x.standing = 1 AND (? = 0 OR p.layer_no = ?)"
+        " AND (p.instruction IS NOT NULL OR p.response IS NOT NULL)"
+        f" ORDER BY x.execution_no, p.layer_index, p.layer_no LIMIT {_MOST_TEXTS}",
+        [facts.learner_id, value, about.layer_no, about.layer_no],
+    )
+    return tuple(
+        ItemText(layer=layer, index=index, instruction=instruction, response=response)
+        for layer, index, instruction, response in rows
+    )

@@ -1,0 +1,34 @@
+"""Rubrics: versions that stand, and how often they were judged by."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.records.review import RubricRow
+from core.records.rubric import Rubric
+from core.store.transaction import Facts
+
+
+def rubric_rows(facts: Facts) -> tuple[RubricRow, ...]:
+    """Every version that stands, newest first."""
+    used: dict[str, int] = dict(
+        facts.connection.rows(
+            "SELECT rubric, count(*) FROM evaluation WHERE learner_id = ? AND counts = 1 GROUP BY rubric",
+            [facts.learner_id],
+        )
+    )
+    rows = facts.connection.rows(
+        "SELECT rubric_no, version, content, actor, at_ms FROM rubric WHERE learner_id = ? AND standing = 1"
+        " AND undone = 0 ORDER BY rubric_no DESC",
+        [facts.learner_id],
+    )
+    return tuple(
+        RubricRow(
+            id=f"rubric-{number}",
+            rubric=msgspec.json.decode(content, type=Rubric),
+            by=actor,
+            at_ms=at_ms,
+            n_judged=used.get(version, 0),
+        )
+        for number, version, content, actor, at_ms in rows
+    )

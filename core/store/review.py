@@ -1,0 +1,354 @@
+"""Review: where each item of a queue stands, who has it open, and what may not be seen by whom meanwhile.
+
+No item has a state of its own: what is done follows from the evaluations that count (by distinct people, with the
+queue's rubric, since the queue was made) and from what was set aside, so that undoing either opens an item again.
+Holds, skips, drafts and repeats are what people do on the way to a judgement; they are no facts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Final, NamedTuple
+
+import msgspec
+
+from core.records.evaluation import EvaluationOutcome
+from core.records.review import ASIDE_RATERS, DRAFT_MS, HOLD_MS, Draft, Holder, ItemState, Progress
+from core.store.queues import Item, Placed, Queue, asides_of, items_of
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Transaction
+
+_COUNTING: Final = "e.counts = 1 AND (e.execution_no <> 0 OR e.run_no <> 0)"
+_SAME: Final = (
+    "e.learner_id = i.learner_id AND e.layer_no = i.layer_no AND e.execution_no = i.execution_no"
+    " AND e.arm_no = i.arm_no"
+)
+_SINCE: Final = (  # a clock that was set back changes nothing here; of what was told, only the times can be compared
+    "((e.import_no = 0 AND e.revision > ?) OR ((e.import_no <> 0 OR ? <> 0) AND e.at_ms >= ?))"
+)
+_JUDGED: Final = (
+    "SELECT i.item_no, e.rater, e.evaluation_no, e.outcome, e.score, e.at_ms FROM review_item i"
+    " JOIN evaluation e ON {same} WHERE i.learner_id = ? AND i.review_queue_no = ? AND {kind}"
+    f" AND {_COUNTING} AND e.model = '' AND e.rater <> '' AND e.rubric = ? AND {_SINCE}"
+)
+_ITEMS_JUDGED: Final = " UNION ALL ".join(
+    (
+        _JUDGED.format(same=f"{_SAME} AND e.run_no = i.run_no", kind="i.execution_no = 0"),
+        _JUDGED.format(same=_SAME, kind="i.execution_no <> 0"),  # it may have become a run's since
+    )
+)
+_OF_ITEM: Final = "learner_id = ? AND review_queue_no = ? AND item_no = ? AND actor = ?"
+_ITEM_KEY: Final = ("learner_id", "review_queue_no", "item_no", "actor")
+_ON_ITEM: Final = " ON CONFLICT (learner_id, review_queue_no, item_no, actor) DO UPDATE SET "
+_HOLD: Final = (
+    insert_into("review_hold", *_ITEM_KEY, "until_ms", "repeats")
+    + f"{_ON_ITEM}until_ms = excluded.until_ms, repeats = excluded.repeats"
+)
+_SKIP: Final = (
+    insert_into("review_skip", *_ITEM_KEY, "later", "at_ms")
+    + f"{_ON_ITEM}later = excluded.later, at_ms = excluded.at_ms"
+)
+_DRAFT: Final = (
+    insert_into("review_draft", *_ITEM_KEY, "fields", "until_ms")
+    + f"{_ON_ITEM}fields = excluded.fields, until_ms = excluded.until_ms"
+)
+_REPEAT: Final = (
+    insert_into("review_repeat", *_ITEM_KEY, "first_no", "second_no")
+    + f"{_ON_ITEM}first_no = excluded.first_no, second_no = excluded.second_no"
+)
+_FEWEST_GAPS: Final = 3
+
+
+class Judged(NamedTuple):
+    """One person's judgement of an item that counts."""
+
+    number: int
+    outcome: EvaluationOutcome
+    score: float | None
+    at_ms: int
+
+
+class Hold(NamedTuple):
+    """An item that is open to somebody; ``repeats`` is the judgement of theirs that they give again, 0 = none."""
+
+    until_ms: int
+    repeats: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board:
+    """A queue at one moment: its items, and by their numbers who has judged, set aside and holds them."""
+
+    queue: Queue
+    items: Mapping[int, Item]
+    judged: Mapping[int, Mapping[str, Judged]]
+    asides: Mapping[int, Sequence[tuple[str, bool, str]]]
+    holds: Mapping[int, Mapping[str, Hold]]
+    now_ms: int
+
+    def state(self, item_no: int) -> ItemState:
+        """Where an item stands."""
+        raters = self.judged.get(item_no, {})
+        if len(raters) >= self.queue.n_reviewers:
+            return "done"
+        by = self.asides.get(item_no, ())
+        if any(final for _, final, _ in by) or len({actor for actor, _, _ in by}) >= ASIDE_RATERS:
+            return "set_aside"
+        return "needs_another" if raters else "needs_review"
+
+    def is_open(self, item_no: int) -> bool:
+        """Whether anybody is still to judge it."""
+        return self.state(item_no) in {"needs_review", "needs_another"}
+
+    def has_place(self, item_no: int, actor: str) -> bool:
+        """Whether an item takes one judgement more than those it has and those that others are making."""
+        raters = self.judged.get(item_no, {})
+        others = {
+            name for name, hold in self.holds.get(item_no, {}).items() if hold.until_ms > self.now_ms
+        } - {actor, *raters}
+        return len(raters) + len(others) < self.queue.n_reviewers
+
+    def is_for(self, item: Item, actor: str) -> bool:
+        """Whether an item may be given to somebody, passed over or not."""
+        number = item.item_no
+        return (
+            not item.control
+            and item.assigned_to in {"", actor}
+            and self.is_open(number)
+            and actor not in self.judged.get(number, {})
+            and all(actor != name for name, _, _ in self.asides.get(number, ()))
+            and self.has_place(number, actor)
+        )
+
+    def held_by(self, actor: str) -> dict[int, Hold]:
+        """What is open to somebody, be it that their time is over."""
+        return {number: holds[actor] for number, holds in self.holds.items() if actor in holds}
+
+    def of(self, actor: str) -> list[tuple[int, Judged]]:
+        """What somebody has judged here, control items left out, oldest first."""
+        found = [
+            (number, raters[actor])
+            for number, raters in self.judged.items()
+            if actor in raters and not self.items[number].control
+        ]
+        return sorted(found, key=lambda one: one[1].number)
+
+    def progress(self, actor: str, skipped: Mapping[int, int]) -> Progress:
+        """How far it is; ``skipped`` are the items that whoever asks has passed over."""
+        counted = [one for one in self.items.values() if not one.control]
+        states = [self.state(one.item_no) for one in counted]
+        done, aside = states.count("done"), states.count("set_aside")
+        mine = self.of(actor)
+        left = [one.item_no for one in counted if self.is_for(one, actor)]
+        holders = self._holders(actor)
+        return Progress(
+            queue=self.queue.id,
+            name=self.queue.name,
+            total=len(counted),
+            done=done,
+            set_aside=aside,
+            open=len(counted) - done - aside,
+            held_by_others=len({one.item for one in holders}),
+            holders=holders,
+            judged_by_me=len(mine),
+            left_for_me=sum(skipped.get(number, 1) == 1 for number in left),
+            skipped_by_me=sum(skipped.get(number) == 0 for number in left),
+            assigned_to_me=sum(
+                one.assigned_to == actor and self.is_open(one.item_no) and one.item_no not in dict(mine)
+                for one in counted
+            ),
+            seconds_each=_pace([judged.at_ms for _, judged in mine]),
+        )
+
+    def _holders(self, actor: str) -> tuple[Holder, ...]:
+        return tuple(
+            Holder(actor=name, item=number, until_ms=hold.until_ms)
+            for number, holds in sorted(self.holds.items())
+            for name, hold in sorted(holds.items())
+            if name != actor
+            and hold.until_ms > self.now_ms
+            and not hold.repeats
+            and number in self.items
+            and not self.items[number].control
+        )
+
+
+def _pace(times: Sequence[int]) -> float | None:
+    """Median seconds from one judgement to the next, pauses longer than a hold left out; None for fewer than three.
+
+    >>> _pace([0, 9_000, 20_000, 30_000])
+    10.0
+    """
+    ordered = sorted(times)
+    gaps = [after - before for before, after in pairwise(ordered)]
+    gaps = [gap for gap in gaps if 0 < gap <= HOLD_MS]
+    return median(gaps) / 1000 if len(gaps) >= _FEWEST_GAPS else None
+
+
+def board_of(facts: Facts, queue: Queue, now_ms: int) -> Board:
+    """A queue as it is at this moment."""
+    about = [
+        *(facts.learner_id, queue.queue_no, queue.rubric),
+        *(queue.revision, queue.import_no, queue.at_ms),
+    ]
+    items = {one.item_no: one for one in items_of(facts, queue.queue_no)}
+    judged: dict[int, dict[str, Judged]] = defaultdict(dict)
+    for number, rater, *said in facts.connection.rows(_ITEMS_JUDGED, about * 2):
+        if number in items:
+            judged[number][rater] = Judged(*said)
+    holds: dict[int, dict[str, Hold]] = defaultdict(dict)
+    for number, actor, until_ms, repeats in facts.connection.rows(
+        "SELECT item_no, actor, until_ms, repeats FROM review_hold WHERE learner_id = ? AND review_queue_no = ?",
+        [facts.learner_id, queue.queue_no],
+    ):
+        holds[number][actor] = Hold(until_ms, repeats)
+    return Board(
+        queue=queue,
+        items=items,
+        judged=dict(judged),
+        asides=asides_of(facts, queue),
+        holds=dict(holds),
+        now_ms=now_ms,
+    )
+
+
+# Holds, skips, drafts, repeats
+
+
+def hold_item(txn: Transaction, queue_no: int, item_no: int, repeats: int = 0) -> int:
+    """Hold an item for whoever acts, for ten minutes from now; until when."""
+    until_ms = txn.now_ms + HOLD_MS
+    txn.connection.run(_HOLD, [txn.learner_id, queue_no, item_no, txn.actor.name, until_ms, repeats])
+    return until_ms
+
+
+def let_go(txn: Transaction, queue_no: int, item_no: int) -> None:
+    """Whoever acts has an item no longer open."""
+    txn.connection.run(
+        f"DELETE FROM review_hold WHERE {_OF_ITEM}", [txn.learner_id, queue_no, item_no, txn.actor.name]
+    )
+
+
+def let_go_of_others(txn: Transaction, queue_no: int, item_no: int) -> None:
+    """Whoever acts has no item of a queue open but this one."""
+    txn.connection.run(
+        "DELETE FROM review_hold WHERE learner_id = ? AND review_queue_no = ? AND item_no <> ? AND actor = ?",
+        [txn.learner_id, queue_no, item_no, txn.actor.name],
+    )
+
+
+def skip_item(txn: Transaction, queue_no: int, item_no: int, *, later: bool) -> None:
+    """Whoever acts passes an item over."""
+    place = [txn.learner_id, queue_no, item_no, txn.actor.name]
+    txn.connection.run(_SKIP, [*place, int(later), txn.now_ms])
+
+
+def unskip_items(txn: Transaction, queue_no: int, item_no: int | None) -> int:
+    """Whoever acts is given again what they passed over (None = all of it); how many."""
+    return txn.connection.run(
+        "DELETE FROM review_skip WHERE learner_id = ? AND review_queue_no = ? AND actor = ? AND item_no >= ?"
+        " AND item_no <= ?",
+        [txn.learner_id, queue_no, txn.actor.name, item_no or 0, item_no or 1 << 62],
+    )
+
+
+def skips_of(facts: Facts, queue_no: int, actor: str) -> dict[int, int]:
+    """What somebody passed over, in that order; 1 = until all others are judged, 0 = until they ask for it."""
+    return dict(
+        facts.connection.rows(
+            "SELECT item_no, later FROM review_skip WHERE learner_id = ? AND review_queue_no = ? AND actor = ?"
+            " ORDER BY at_ms, item_no",
+            [facts.learner_id, queue_no, actor],
+        )
+    )
+
+
+def write_draft(txn: Transaction, queue_no: int, item_no: int, draft: Draft | None) -> None:
+    """Keep what whoever acts has typed, or throw it away; what has expired goes too."""
+    place = [txn.learner_id, queue_no, item_no, txn.actor.name]
+    txn.connection.run(
+        "DELETE FROM review_draft WHERE learner_id = ? AND until_ms <= ?", [txn.learner_id, txn.now_ms]
+    )
+    if draft is None or draft == Draft():
+        txn.connection.run(f"DELETE FROM review_draft WHERE {_OF_ITEM}", place)
+    else:
+        fields = msgspec.json.encode(draft).decode()
+        txn.connection.run(_DRAFT, [*place, fields, txn.now_ms + DRAFT_MS])
+
+
+def draft_of(facts: Facts, queue_no: int, item_no: int, actor: str, now_ms: int) -> Draft | None:
+    """What somebody has typed and not sent."""
+    row = facts.connection.row(
+        f"SELECT fields FROM review_draft WHERE {_OF_ITEM} AND until_ms > ?",
+        [facts.learner_id, queue_no, item_no, actor, now_ms],
+    )
+    return None if row is None else msgspec.json.decode(row[0], type=Draft)
+
+
+def note_repeat(txn: Transaction, queue_no: int, item_no: int, first_no: int, second_no: int) -> None:
+    """Whoever acts has judged an item a second time without knowing it."""
+    place = [txn.learner_id, queue_no, item_no, txn.actor.name]
+    txn.connection.run(_REPEAT, [*place, first_no, second_no])
+
+
+class Repeated(NamedTuple):
+    """What somebody judged twice, and whether alike."""
+
+    item_no: int
+    rater: str
+    same: bool
+
+
+def repeats_of(facts: Facts, queue_no: int) -> list[Repeated]:
+    """Repeats of which both judgements stand."""
+    rows = facts.connection.rows(
+        "SELECT p.item_no, p.actor, CASE WHEN f.outcome = s.outcome THEN 1 ELSE 0 END FROM review_repeat p"
+        " JOIN evaluation f ON f.learner_id = p.learner_id AND f.evaluation_no = p.first_no"
+        " JOIN evaluation s ON s.learner_id = p.learner_id AND s.evaluation_no = p.second_no"
+        " WHERE p.learner_id = ? AND p.review_queue_no = ? AND f.standing = 1 AND f.undone = 0 AND s.standing = 1"
+        " AND s.undone = 0 ORDER BY p.item_no, p.actor",
+        [facts.learner_id, queue_no],
+    )
+    return [Repeated(item_no, rater, bool(same)) for item_no, rater, same in rows]
+
+
+# What may not be seen
+
+_OPEN_BLIND: Final = (
+    " FROM review_hold h JOIN review_queue q ON q.learner_id = h.learner_id"
+    " AND q.review_queue_no = h.review_queue_no AND q.blind = 1 AND q.standing = 1 AND q.undone = 0"
+    " JOIN review_item i ON i.learner_id = h.learner_id AND i.review_queue_no = h.review_queue_no"
+    " AND i.item_no = h.item_no"
+)
+
+
+def hidden_subjects(facts: Facts, actor: str) -> frozenset[Placed]:
+    """What is open to somebody in queues that are blind: no read of theirs shows what others make of it.
+
+    It is open from when it was given to them until they judge it, pass it over, or let it go; that their time is
+    over, while the page still stands there, changes nothing.
+    """
+    rows = facts.connection.rows(
+        "SELECT i.layer_no, i.execution_no, i.run_no, i.arm_no"
+        f"{_OPEN_BLIND} WHERE h.learner_id = ? AND h.actor = ?",
+        [facts.learner_id, actor],
+    )
+    return frozenset(Placed(*row) for row in rows)
+
+
+def hidden_evaluations(facts: Facts, actor: str) -> frozenset[int]:
+    """Evaluations, by number, that no read of somebody may show at this moment: those of others, whether they count
+    or not, of what is open to them in queues that are blind.
+    """
+    rows = facts.connection.rows(
+        f"SELECT e.evaluation_no{_OPEN_BLIND} JOIN evaluation e ON {_SAME} AND e.run_no = i.run_no AND e.run_no <> 0"
+        " WHERE h.learner_id = ? AND h.actor = ? AND e.rater <> h.actor"
+        f" UNION SELECT e.evaluation_no{_OPEN_BLIND} JOIN evaluation e ON {_SAME}"
+        " WHERE h.learner_id = ? AND h.actor = ? AND i.execution_no <> 0 AND e.rater <> h.actor",
+        [facts.learner_id, actor] * 2,
+    )
+    return frozenset(number for (number,) in rows)
