@@ -28,6 +28,8 @@ from core.records.evaluation import EvaluationOutcome
 from core.records.evaluation_page import EvaluationFilter
 from core.records.observation import RewardOutcome
 from core.records.reset import Target
+from core.records.review import Control, QueueAsks
+from core.records.rubric import Rubric
 from core.records.run import Run, Unit
 from core.records.view import View
 
@@ -245,6 +247,35 @@ class ResetInput(Input, frozen=True, kw_only=True):
     reason: Annotated[str | None, Meta(description="Why.")] = None
 
 
+class QueuesInput(Input, frozen=True, kw_only=True):
+    undone: Annotated[bool, Meta(description="Those too that were taken back.")] = False
+
+
+class AddQueueInput(Input, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(description="What it is called.")]
+    asks: Annotated[QueueAsks | None, Meta(description="Where its items come from.")] = None
+    n_reviewers: Annotated[int, Meta(description="How many people judge each item.")] = 1
+    blind: Annotated[
+        bool, Meta(description="Nobody sees what others made of an item that is open to them.")
+    ] = False
+    rubric: Annotated[str, Meta(description="The version of the rubric that is judged by.")] = ""
+    controls: Annotated[Sequence[Control], Meta(description="Items whose right answer is known.")] = ()
+    control_share: Annotated[
+        float,
+        Meta(description="How often one of those, or an own judgement again, is given instead; 0 to 1."),
+    ] = 0.0
+    due_days: Annotated[int | None, Meta(description="Days after which it is overdue.")] = 7
+    token: Annotated[str | None, Meta(description="What counting it answered.")] = None
+
+
+class NextItemInput(Input, frozen=True, kw_only=True):
+    queue: Annotated[str, Meta(description="The queue's id or name.")]
+
+
+class AddRubricInput(Input, frozen=True, kw_only=True):
+    rubric: Annotated[Rubric, Meta(description="Its version, title, criteria and levels.")]
+
+
 class UndoInput(Input, frozen=True, kw_only=True):
     act_id: Annotated[
         str | None,
@@ -456,6 +487,45 @@ VERBS: Final = (
         input=ResetInput,
         words="Start arms again; nothing is deleted.",
         example={"types": ["tool"], "target": "prior", "reason": "detector repaired"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="queues",
+        action="read",
+        flow="core.flows.queues:queues",
+        input=QueuesInput,
+        words="Queues of what is to be judged, and how far they are.",
+    ),
+    Verb(
+        name="add_queue",
+        action="queue",
+        flow="core.flows.queues:add_queue",
+        input=AddQueueInput,
+        words="Make a queue of what is to be judged.",
+        example={"name": "Week 13"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="next_item",
+        action="evaluate",
+        flow="core.flows.review:next_item",
+        input=NextItemInput,
+        words="Be given the next item of a queue, and hold it for ten minutes.",
+        example={"queue": "queue-1"},
+    ),
+    Verb(
+        name="rubrics",
+        action="read",
+        flow="core.flows.rubrics:rubrics",
+        words="Versions of the rubric that people judge by, with their levels.",
+    ),
+    Verb(
+        name="add_rubric",
+        action="queue",
+        flow="core.flows.rubrics:add_rubric",
+        input=AddRubricInput,
+        words="Define a version of the rubric; it never changes.",
+        example={"rubric": {"version": "v2", "title": "Answers"}},
         document="core.doors.documents:act",
     ),
     Verb(

@@ -14,7 +14,8 @@ from core.store.transaction import Transaction
 
 def propose_batch(context: Context, asks: QueueAsks) -> QueueProposal:
     """What a batch would judge at this moment, counted; `judge_batch` with its token judges that and nothing else."""
-    return proposed(context, asks, "evaluate")
+    with context.reading("evaluate") as snapshot:
+        return proposed(snapshot, asks)
 
 
 def judge_batch(
@@ -32,7 +33,8 @@ def judge_batch(
     ``token`` is what `propose_batch` answered. Raises `Conflict` where what was counted has changed, `InvalidInput`
     where nothing passes, and what `evaluate` does; then nothing was recorded.
     """
-    found = frozen(context, asks, "evaluate")
+    with context.reading("evaluate") as snapshot:
+        found = frozen(snapshot, asks)
     check_token(asks, found, token)
 
     def order(txn: Transaction, place: int) -> EvaluationOrder:

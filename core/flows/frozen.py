@@ -7,9 +7,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from core.errors import Conflict, InvalidInput
-from core.flows.context import Context
 from core.flows.worth import label_worth
-from core.permissions import Action
 from core.records.ledger_lines import digest_text
 from core.records.request import digest
 from core.records.review import QueueAsks, QueueProposal
@@ -28,17 +26,19 @@ class Frozen(NamedTuple):
     why: str
 
 
-def frozen(context: Context, asks: QueueAsks, action: Action, *, blind: bool = False) -> list[Frozen]:
+def frozen(snapshot: Snapshot, asks: QueueAsks, *, blind: bool = False) -> list[Frozen]:
     """What is asked for at this moment, in order; ``blind``: why it is tells nothing of others' judgements."""
-    with context.reading(action) as snapshot:
-        return _frozen(snapshot, asks, blind=blind)
+    wanted = (one for one in reviewable(snapshot, asks) if _is_wanted(one, asks))
+    if asks.order == "oldest":  # they come like that
+        found = list(islice(wanted, asks.limit))
+        return [Frozen(one.about, _why(one, asks, blind=blind)) for one in sorted(found, key=_age)]
+    return _ordered(snapshot, list(wanted), asks, blind=blind)
 
 
-def proposed(context: Context, asks: QueueAsks, action: Action) -> QueueProposal:
-    """The same counted, with the token that stands for all of it."""
-    with context.reading(action) as snapshot:
-        found = _frozen(snapshot, asks)
-        first = tuple(named_item(snapshot, one.about).subject for one in found[:_SHOWN])
+def proposed(snapshot: Snapshot, asks: QueueAsks) -> QueueProposal:
+    """What is asked for at this moment, counted, with the token that stands for all of it."""
+    found = frozen(snapshot, asks)
+    first = tuple(named_item(snapshot, one.about).subject for one in found[:_SHOWN])
     return QueueProposal(n=len(found), token=token_of(asks, found), first=first)
 
 
@@ -59,14 +59,6 @@ def check_token(asks: QueueAsks, found: Sequence[Frozen], token: str | None) -> 
             f"What was counted has changed since: it is {len(found):,} items now, and not all the same ones.",
             next_step="Look at them again, and confirm that.",
         )
-
-
-def _frozen(snapshot: Snapshot, asks: QueueAsks, *, blind: bool = False) -> list[Frozen]:
-    wanted = (one for one in reviewable(snapshot, asks) if _is_wanted(one, asks))
-    if asks.order == "oldest":  # they come like that
-        found = list(islice(wanted, asks.limit))
-        return [Frozen(one.about, _why(one, asks, blind=blind)) for one in sorted(found, key=_age)]
-    return _ordered(snapshot, list(wanted), asks, blind=blind)
 
 
 def _ordered(snapshot: Snapshot, found: list[Candidate], asks: QueueAsks, *, blind: bool) -> list[Frozen]:

@@ -40,7 +40,8 @@ _NEW: Final = "new"
 
 def propose_queue(context: Context, asks: QueueAsks | None = None) -> QueueProposal:
     """What a queue would hold at this moment, counted; `add_queue` with its token makes that and nothing else."""
-    return proposed(context, asks or QueueAsks(), "queue")
+    with context.reading("queue") as snapshot:
+        return proposed(snapshot, asks or QueueAsks())
 
 
 def add_queue(
@@ -89,7 +90,8 @@ def add_queue(
     if due_days is not None:
         whole("due_days", due_days, _MOST_DAYS)
     share = _share(controls, control_share)
-    found = frozen(context, wanted, "queue", blind=blind)
+    with context.reading("queue") as snapshot:
+        found = frozen(snapshot, wanted, blind=blind)
     check_token(wanted, found, token)
     known = [_control_order(context, one) for one in controls]
     draft = QueueLine(  # checked before anything is written

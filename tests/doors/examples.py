@@ -8,6 +8,7 @@ from core.doors.verbs import Verb
 from core.flows import learn
 from core.flows.context import Context
 from core.flows.evaluate import evaluate
+from core.flows.queues import add_queue
 from core.flows.reward import reward
 from core.flows.undo import undo
 from core.records.arm import Arm
@@ -24,12 +25,13 @@ TABLE = "rewards.csv"
 
 
 def example_world(folder: Path) -> Context:
-    """A run, a reward that stands, one that is undone, all by mara, and beside the database a file to import."""
+    """A run, a reward that stands, one that is undone, a queue, all by mara, and beside it a file to import."""
     context = context_at(folder / "a.db")
     prompt = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key="tool:fs:Read")))
     learn.record(context, run_of(RUN, inventory=prompt, calls=["search"]))
     reward(context, ARM, 0.5)
     undo(context, reward(context, ARM, 0.5).id)
+    add_queue(context, "Week 12")
     judge(context)
     (folder / FILE).write_bytes(lines([{"kind": "run", "uid": "q", "arms": [ARM], "calls": ["search"]}]))
     (folder / TABLE).write_text(

@@ -42,6 +42,11 @@ LINES: Mapping[str, Sequence[str]] = {
     "reward_run": ["reward", "--run", RUN, "--all", "0.5"],
     "evaluations": ["evaluations", "--outcome", "success", "--limit", "10"],
     "agreement": ["agreement", "--rubric", "v2"],
+    "queues": ["queue", "list"],
+    "add_queue": ["queue", "add", "Week 13"],
+    "next_item": ["queue", "next", "queue-1"],
+    "rubrics": ["rubric", "list"],
+    "add_rubric": ["rubric", "add", "v2", "--title", "Answers"],
     "change": ["settings", "set", "baseline_rate", "0.1"],
     "reset": ["reset", "--type", "tool", "--to", "prior", "--reason", "detector repaired", "--yes"],
 }
