@@ -106,6 +106,7 @@ class AsyncLearner:
     record_runs = _threaded(Learner.record_runs)
     import_files = _threaded(Learner.import_files)
     export = _threaded(Learner.export)
+    export_training = _threaded(Learner.export_training)
     backup = _threaded(Learner.backup)
     reward = _threaded(Learner.reward)
     reward_batch = _threaded(Learner.reward_batch)

@@ -29,6 +29,7 @@ from core.flows.restore import restore as restore_backup
 from core.flows.reward import reward
 from core.flows.select import select
 from core.flows.settings import SettingAnswer, change, in_force
+from core.flows.training import export_training
 from core.flows.undo import UndoAnswer, redo, undo
 from core.formats import Limits
 from core.records.arm import Arm, ArmType
@@ -47,6 +48,7 @@ from core.records.reward import RewardAnswer
 from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage
 from core.records.run_page import RunRow
 from core.records.selection import Selection
+from core.records.training import Pairing, TrainingAnswer, TrainingFormat
 from core.records.view import View
 from core.settings import DEFAULT_LEARNER, Settings
 from core.statistics.savings import Savings
@@ -66,6 +68,18 @@ class RunOptions(TypedDict, total=False):
     model: str | None
     channel: str | None
     keep: bool
+
+
+class TrainingOptions(TypedDict, total=False):
+    """Which rows of a training export are meant; nothing = all."""
+
+    adapters: tuple[str, ...]
+    layers: tuple[str, ...]
+    executions: tuple[str, ...]
+    raters: tuple[str, ...]
+    rubrics: tuple[str, ...]
+    since_ms: int | None
+    until_ms: int | None
 
 
 def open_learner(
@@ -335,6 +349,31 @@ class Learner:
     def export(self, file: str | Path, format: ExportFormat = "jsonl") -> ExportAnswer:
         """Write everything as lines of our own format, or a view of it for other programs."""
         return export_file(self.context, Path(file), format)
+
+    def export_training(
+        self,
+        file: str | Path,
+        format: TrainingFormat,
+        *,
+        pairing: Pairing = "prompt",
+        manifest: bool = True,
+        include_reward: bool = True,
+        with_secrets: bool = False,
+        **only: Unpack[TrainingOptions],
+    ) -> TrainingAnswer:
+        """Write what was judged into a new file to train on, and ``FILE.manifest.json`` beside it: only rows that may
+        be trained on by the thresholds in force, see `core.flows.training.export_training`.
+        """
+        return export_training(
+            self.context,
+            Path(file),
+            format,
+            pairing=pairing,
+            manifest=manifest,
+            include_reward=include_reward,
+            with_secrets=with_secrets,
+            **only,
+        )
 
     def backup(self, file: str | Path) -> maintenance.BackupAnswer:
         """Copy the whole database as it is at this moment into a new file, while it is in use."""

@@ -31,6 +31,7 @@ from core.records.reset import Target
 from core.records.review import Control, QueueAsks
 from core.records.rubric import Rubric
 from core.records.run import Run, Unit
+from core.records.training import Pairing, TrainingFormat
 from core.records.view import View
 
 if TYPE_CHECKING:
@@ -154,6 +155,24 @@ class ExportInput(Input, frozen=True, kw_only=True):
         Literal["jsonl", "json", "csv"],
         Meta(description="jsonl: our own lines; json, csv: OpenClaw's shape, for other programs."),
     ] = "jsonl"
+
+
+class TrainingInput(Input, frozen=True, kw_only=True):
+    target: Annotated[Path, Meta(description="A new file.")]
+    format: Annotated[TrainingFormat, Meta(description="What becomes a row.")]
+    pairing: Annotated[
+        Pairing, Meta(description="What a chosen and a rejected answer have in common: prompt or layer.")
+    ] = "prompt"
+    manifest: Annotated[bool, Meta(description="Write FILE.manifest.json beside it.")] = True
+    include_reward: Annotated[bool, Meta(description="Say in each row what was judged.")] = True
+    with_secrets: Annotated[bool, Meta(description="Write rows that seem to hold a secret, too.")] = False
+    adapters: tuple[str, ...] = ()
+    layers: tuple[str, ...] = ()
+    executions: tuple[str, ...] = ()
+    raters: tuple[str, ...] = ()
+    rubrics: tuple[str, ...] = ()
+    since_ms: int | None = None
+    until_ms: int | None = None
 
 
 class SelectInput(Input, frozen=True, kw_only=True):
@@ -388,6 +407,14 @@ VERBS: Final = (
         input=ExportInput,
         words="Write everything into a new zip: the export, and whose, when, how much, hashes, settings.",
         example={"target": "handover.zip"},
+    ),
+    Verb(
+        name="export_training",
+        action="export_training",
+        flow="core.flows.training:export_training",
+        input=TrainingInput,
+        words="Write what was judged into a new file to train on, and a manifest beside it.",
+        example={"target": "samples.jsonl", "format": "sft_jsonl"},
     ),
     Verb(
         name="select",

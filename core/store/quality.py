@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from core.quality import gained, histories, step, updates
+from core.quality import evaluator, gained, histories, step, updates
 from core.records.quality import ModelHistory, Quality, Rated, Update
 from core.store.engine import Row
 from core.store.tables import insert_into
@@ -122,6 +122,32 @@ def stored_quality(facts: Facts) -> dict[int, Sums]:
         [facts.learner_id],
     )
     return {row[0]: Sums._make(row[1:]) for row in rows}
+
+
+def quality_of(facts: Facts, layer_no: int) -> Quality:
+    """What a layer's evaluations have added up to, with those of its adapter's other layers where it is the head.
+
+    When, by whom and of what it was rated last is said by the evaluation that was added last.
+    """
+    row = facts.connection.row(
+        "SELECT q.retrievals, q.successes, q.failures, q.bonus, e.at_ms, e.rater, e.model, e.blank, e.outcome,"
+        " e.feedback FROM layer_quality q"
+        " JOIN evaluation e ON e.learner_id = q.learner_id AND e.evaluation_no = q.last_no"
+        " WHERE q.learner_id = ? AND q.layer_no = ?",
+        [facts.learner_id, layer_no],
+    )
+    if row is None:
+        return Quality()
+    retrievals, successes, failures, bonus, at_ms, rater, model, blank, outcome, feedback = row
+    return Quality(
+        retrievals=retrievals,
+        successes=successes,
+        failures=failures,
+        bonus=bonus,
+        last_rated_ms=at_ms,
+        last_rater=evaluator(rater or None, model or ("" if blank & 2 else None)),
+        usage_context=f"{outcome} reward" if feedback is None else feedback,
+    )
 
 
 def folded_histories(facts: Facts, layer_no: int) -> dict[str, ModelHistory]:

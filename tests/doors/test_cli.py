@@ -22,7 +22,14 @@ from tests.conftest import ROOT
 from tests.flows.world import empty_database
 from tests.formats.builders import lines
 
-OF_OTHER_COMMANDS = {"create_learner", "export_bundle", "change", "reward_batch", "reward_run"}
+OF_OTHER_COMMANDS = {
+    "create_learner",
+    "export_bundle",
+    "export_training",
+    "change",
+    "reward_batch",
+    "reward_run",
+}
 """Verbs that are an option or a word of a command: `learners --create`, `export --manifest`, `settings set`,
 `reward --file`, `reward --all`.
 """

@@ -37,6 +37,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "create_learner": ["learners", "--create", "support"],
     "posteriors": ["posteriors", "--type", "tool"],
     "export_bundle": ["export", "handover.zip", "--manifest"],
+    "export_training": ["export", "samples.jsonl", "--format", "sft_jsonl", "--manifest"],
     "select": ["select", "--budget", "8000", "--seed", str(SEED)],
     "reward_batch": ["reward", "--file", TABLE],
     "reward_run": ["reward", "--run", RUN, "--all", "0.5"],

@@ -19,12 +19,15 @@ from core.errors import Denied
 from core.flows import export, learn, maintenance, names, queries
 from core.flows.context import Context
 from core.flows.evaluate import evaluate_all, order_of
+from core.flows.kairos import export_call, reward_call, reward_given
 from core.flows.reset import reset
 from core.flows.reward import reward, reward_all
 from core.flows.settings import change, change_all
+from core.flows.training import training_into
 from core.flows.undo import redo, undo
 from core.flows.upload import Uploaded, import_uploaded
 from core.flows.watch import watch
+from core.formats.kairos import read_reward
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor, Role
 from core.records.batch import BatchLine
@@ -32,12 +35,15 @@ from core.records.evaluation_page import EvaluationFilter
 from core.records.judging import EvaluationOrder
 from core.records.limits import LAST_MS
 from core.records.reward import RewardOrder
+from core.records.training import TrainingQuery
 from tests.doors.examples import ARM, FILE, LAYER, RUN, arguments, example_world
 from tests.flows.world import run_of
 
 ROLES: tuple[Role, ...] = get_args(Role)
 ACTIONS: tuple[Action, ...] = get_args(Action)
 A = ARM
+CALLED = b'{"uri": "kairos://layer/aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "outcome": "success"}'
+EXPORTED = b'{"all_adapters": true, "format": "trace_jsonl"}'
 
 TABLE: dict[Action, set[Role]] = {
     "read": {"viewer", "reviewer", "operator", "read"},
@@ -140,6 +146,15 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "evaluate.evaluate_all": (
         "evaluate",
         lambda context, _: evaluate_all(context, [EvaluationOrder(run=RUN, outcome="success")]),
+    ),
+    "kairos.reward_call": ("evaluate", lambda context, _: reward_call(context, CALLED)),
+    "kairos.reward_given": ("evaluate", lambda context, _: reward_given(context, read_reward(CALLED))),
+    "kairos.export_call": ("export_training", lambda context, _: export_call(context, EXPORTED)),
+    "training.training_into": (
+        "export_training",
+        lambda context, _: training_into(
+            context, io.BytesIO(), "-", TrainingQuery(format="preference_jsonl", pairing="layer")
+        ),
     ),
     "settings.change_all": ("settings", lambda context, _: change_all(context, {"k": 3})),
 }

@@ -33,17 +33,21 @@ from core.flows.reset import reset
 from core.flows.restore import restore
 from core.flows.reward import reward, reward_all
 from core.flows.settings import change
+from core.flows.training import export_training
 from core.flows.undo import redo, undo
 from core.formats import open_sources
 from core.formats.armscope import write
 from core.records.batch import BatchLine
 from core.records.reward import RewardOrder
 from core.records.run_page import Cursor, Direction
+from core.records.training import TRAINING_FORMATS
 from core.records.view import RunFilter, View
 from core.store import reads
 from core.store.damage import glance
 from core.store.facts import EXCHANGED
+from core.store.quality import quality_of
 from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
+from core.store.reads.training import texts_of_pair
 from tests.doors.examples import example_world
 from tests.flows.test_authorisation import FLOWS
 from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
@@ -209,6 +213,7 @@ def judge(folder: Path) -> None:
         ),
     ):
         import_files(context, [one])
+    train_on(context, folder)
     export_file(context, folder / "judged.jsonl")
     assert queries.verify(context).clean
     empty = context_at(folder / "judged elsewhere.db")
@@ -216,6 +221,28 @@ def judge(folder: Path) -> None:
     assert queries.verify(empty).clean
     empty.store.close()
     context.store.close()
+
+
+def train_on(context: Context, folder: Path) -> None:
+    """Every format, of all and of some; what is added up of a layer."""
+    for format in TRAINING_FORMATS:
+        export_training(context, folder / f"all.{format}", format)
+        export_training(
+            context,
+            folder / f"some.{format}",
+            format,
+            pairing="layer",
+            adapters=("Review",),
+            layers=(LAYER,),
+            executions=(FIRST,),
+            raters=("mara",),
+            rubrics=("",),
+            since_ms=0,
+            until_ms=START_MS + 1000 * HOUR_MS,
+        )
+    with context.reading() as snapshot:
+        assert quality_of(snapshot, 1).retrievals
+        assert texts_of_pair(snapshot, 1, 1) != (None, None)
 
 
 def undo_and_redo(context: Context, act: str | None) -> None:

@@ -12,12 +12,14 @@ from core.doors.cli.program.app import asked, command, context_of, done, followi
 from core.doors.cli.program.spelling import words
 from core.doors.progress import counted
 from core.doors.terminal import say, say_table
-from core.doors.verbs import ExportInput, verb
+from core.doors.verbs import ExportInput, TrainingInput, verb
 from core.errors import InvalidInput
 from core.records.counts import number_of
+from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingQuery
 
 if TYPE_CHECKING:
     from core.flows.bundle import BundleAnswer
+    from core.flows.context import Context
     from core.flows.export import ExportAnswer
 
 
@@ -27,24 +29,52 @@ if TYPE_CHECKING:
         "export handover.zip --manifest",
         "export beliefs.csv --format csv",
         "export - | gzip > all.jsonl.gz",
+        "export samples.jsonl --format sft_jsonl --manifest",
+        "export pairs.jsonl --format preference_jsonl --pairing layer",
     ]
 )
 def export(
     line: typer.Context,
     file: Annotated[Path, typer.Argument(help="A new file, or - for standard output.")],
     format_name: Annotated[
-        Literal["jsonl", "json", "csv"],
-        typer.Option("--format", help=words(ExportInput, "format")),
+        Literal[
+            "jsonl",
+            "json",
+            "csv",
+            "reward_jsonl",
+            "sft_jsonl",
+            "preference_jsonl",
+            "trace_jsonl",
+            "reward_csv",
+        ],
+        typer.Option("--format", help=f"{words(ExportInput, 'format')} The others: to train on."),
     ] = "jsonl",
     with_manifest: Annotated[
         bool,
-        typer.Option("--manifest", help="One zip: the export, and whose, when, how much, hashes, settings."),
+        typer.Option(
+            "--manifest",
+            help="One zip: the export, and whose, when, how much, hashes, settings; to train on: FILE.manifest.json "
+            "beside it.",
+        ),
+    ] = False,
+    pairing: Annotated[
+        Literal["prompt", "layer"], typer.Option(help=words(TrainingInput, "pairing"))
+    ] = "prompt",
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help=words(TrainingInput, "with_secrets"))
     ] = False,
 ) -> None:
-    """As lines of armscope's own format it is loss-free; json and csv are views of it for other programs."""
+    """As lines of armscope's own format it is loss-free; json and csv are views of it for other programs.
+
+    What was judged can be trained on: sft_jsonl and preference_jsonl hold only what is good enough by the thresholds
+    in force, reward_jsonl (reward_csv as a table) all that was judged, trace_jsonl all that was asked and answered.
+    """
     from core.flows.export import export_into
 
     context = context_of(line)
+    if format_name != "jsonl" and format_name != "json" and format_name != "csv":  # noqa: PLR1714 - narrows the type
+        _export_training(line, context, file, format_name, pairing, with_manifest, with_secrets)
+        return
     if str(file) == "-":
         if asked(line).as_json:
             raise InvalidInput(
@@ -64,6 +94,57 @@ def export(
         given = ExportInput(target=file, format=format_name)
         found = asked_for.call(context, given, progress=counted(bar, "runs"))
     done(line, found, lambda: tell(found))
+
+
+def _export_training(
+    line: typer.Context,
+    context: Context,
+    file: Path,
+    format_name: TrainingFormat,
+    pairing: Pairing,
+    with_manifest: bool,
+    with_secrets: bool,
+) -> None:
+    from core.flows.training import training_into
+
+    if str(file) == "-":
+        if asked(line).as_json or with_manifest:
+            raise InvalidInput(
+                "Standard output can hold the rows alone, got --json or --manifest beside them.",
+                next_step="Name a file, for example samples.jsonl.",
+            )
+        query = TrainingQuery(format=format_name, pairing=pairing, with_secrets=with_secrets)
+        training_into(context, sys.stdout.buffer, "-", query)
+        return
+    given = TrainingInput(
+        target=file,
+        format=format_name,
+        pairing=pairing,
+        manifest=with_manifest,
+        with_secrets=with_secrets,
+    )
+    found = verb("export_training").call(context, given)
+    done(line, found, lambda: _say_training(found))
+
+
+def _say_training(found: TrainingAnswer) -> None:
+    manifest = found.manifest
+    say(
+        f"{number_of(found.rows, 'row')} of {number_of(manifest.evaluations, 'evaluation')} written to {found.file}: "
+        f"{manifest.split.train:,} to train on, {manifest.split.test:,} to test with."
+    )
+    left_out = {
+        name.replace("_", " "): count
+        for name in manifest.left_out.__struct_fields__
+        if (count := getattr(manifest.left_out, name))
+    }
+    if left_out:
+        say(f"Left out: {', '.join(f'{count:,} {name}' for name, count in left_out.items())}.")
+    if manifest.suspicions_count:
+        held = "written" if manifest.query.with_secrets else "held back; --with-secrets writes them"
+        say(f"{number_of(manifest.suspicions_count, 'row')} seem to hold a secret ({held}).")
+    if found.manifest_file is not None:
+        say(f"What is in it: {found.manifest_file}.")
 
 
 def _say_package(packed: BundleAnswer) -> None:

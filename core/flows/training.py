@@ -1,0 +1,216 @@
+"""Training exports: what was asked and answered, with what was judged of it → a file to train on, and its manifest.
+
+Whether a row may be trained on is computed from its record and the thresholds in force while it is written, whatever
+was held of it when it was judged. Rows are written as they are read, in the order in which they were judged: a file
+of any length takes no more memory than what the manifest counts by (some hundred bytes a row, of no text).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from core.flows.context import Context
+from core.flows.export import new_file
+from core.flows.training_counts import Counting, Kept
+from core.formats.kairos import preference_jsonl, reward_jsonl, sft_jsonl, trace_jsonl
+from core.formats.kairos_table import reward_csv
+from core.permissions import authorise
+from core.records.evaluation import Grade, Thresholds
+from core.records.layer import LayerUri
+from core.records.times import iso
+from core.records.training import (
+    Pairing,
+    TrainingAnswer,
+    TrainingFormat,
+    TrainingManifest,
+    TrainingQuery,
+)
+from core.store.reads.training import Told, TrainingFilter, all_pairs, judged_pairs, texts_of_pair
+from core.store.transaction import Snapshot
+from core.version import __version__
+
+MANIFEST_END: Final = ".manifest.json"
+
+
+def export_training(
+    context: Context,
+    target: Path,
+    format: TrainingFormat,
+    *,
+    pairing: Pairing = "prompt",
+    manifest: bool = True,
+    include_reward: bool = True,
+    with_secrets: bool = False,
+    adapters: tuple[str, ...] = (),
+    layers: tuple[str, ...] = (),
+    executions: tuple[str, ...] = (),
+    raters: tuple[str, ...] = (),
+    rubrics: tuple[str, ...] = (),
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+) -> TrainingAnswer:
+    """Write what was judged into a new file to train on, and what is to be said of it into ``NAME.manifest.json``.
+
+    Parameters
+    ----------
+    target
+        A new file.
+    format
+        ``reward_jsonl`` and ``reward_csv`` have a row for every evaluation of a pair, ``sft_jsonl`` one for each pair
+        that an eligible success is of, by the first of them, ``preference_jsonl`` one for each group with an eligible
+        success and an eligible failure, ``trace_jsonl`` a row for every evaluation and for each pair without one.
+    pairing
+        What makes a group: the same instruction (equal as JSON), or the same layer.
+    manifest
+        Whether the second file is written; what it would say is in the answer in any case.
+    include_reward
+        Without it the same rows, of ``sft_jsonl`` and ``trace_jsonl``, without their rewards.
+    with_secrets
+        Write rows that seem to hold a secret, too; else they are held back, and listed.
+    adapters, layers, executions, raters, rubrics, since_ms, until_ms
+        Only what is of one of these (adapters by URI or name, layers and executions by URI or uid), and what was
+        judged in this time (UTC milliseconds, the end excluded).
+
+    Returns
+    -------
+    TrainingAnswer
+        With the manifest.
+
+    Raises
+    ------
+    Denied
+        Who asks may not export for training.
+    InvalidInput
+        A file of one of the names exists.
+
+    Notes
+    -----
+    Of one rater's evaluations of a pair, its execution and its run the nearest counts. A tenth of all clusters of
+    sessions and instructions is set aside to be asked about (see `core.statistics.clusters`).
+    """
+    authorise(context.actor, "export_training")
+    query = TrainingQuery(
+        format=format,
+        pairing=pairing,
+        include_reward=include_reward,
+        with_secrets=with_secrets,
+        adapters=tuple(adapters),
+        layers=tuple(_uid(name) for name in layers),
+        executions=tuple(name.lower() for name in executions),
+        raters=tuple(raters),
+        rubrics=tuple(rubrics),
+        since_ms=since_ms,
+        until_ms=until_ms,
+    )
+    beside = target.with_name(target.name + MANIFEST_END) if manifest else None
+    with ExitStack() as files:
+        second = None if beside is None else files.enter_context(new_file(beside))
+        file = files.enter_context(new_file(target))
+        made = training_into(context, file, target.name, query)
+        if second is not None:
+            second.write(msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n")
+    name = None if beside is None else str(beside)
+    return TrainingAnswer(file=str(target), rows=made.rows, manifest_file=name, manifest=made)
+
+
+def training_into(context: Context, file: IO[bytes], name: str, query: TrainingQuery) -> TrainingManifest:
+    """The same into an open file, which is called ``name``, all of one moment; what its manifest says."""
+    with context.reading("export_training") as snapshot:
+        counting = Counting(query, snapshot.settings.thresholds)
+        told, size_bytes = sha256(), 0
+        for line in _lines(snapshot, query, counting):
+            ended = line + b"\n"
+            file.write(ended)
+            told.update(ended)
+            size_bytes += len(ended)
+        return TrainingManifest(
+            armscope=__version__,
+            file=name,
+            sha256=told.hexdigest(),
+            size_bytes=size_bytes,
+            made_at=iso(context.clock()),
+            made_by=context.actor.name,
+            learner=snapshot.name,
+            origin=snapshot.origin,
+            revision=snapshot.revision,
+            query=query,
+            thresholds=snapshot.settings.thresholds,
+            **counting.told(snapshot),
+        )
+
+
+def _uid(name: str) -> str:
+    """A layer by its URI or its uid, as it compares."""
+    return LayerUri.parse(name).key if name.lower().startswith("kairos:") else name.lower()
+
+
+def _wanted(query: TrainingQuery) -> TrainingFilter:
+    return TrainingFilter(
+        adapters=query.adapters,
+        layers=query.layers,
+        executions=query.executions,
+        raters=query.raters,
+        rubrics=query.rubrics,
+        since_ms=query.since_ms,
+        until_ms=query.until_ms,
+    )
+
+
+def _lines(snapshot: Snapshot, query: TrainingQuery, counting: Counting) -> Iterator[bytes]:
+    """The file's lines without their ends; every row that is kept becomes one."""
+    thresholds, judged = snapshot.settings.thresholds, judged_pairs(snapshot, _wanted(query))
+    if query.format == "preference_jsonl":
+        return _preferences(snapshot, query, counting, judged)
+    if query.format == "sft_jsonl":
+        rows = counting.rows(judged, _is_sample, once=True)
+        return sft_jsonl(rows, thresholds, include_reward=query.include_reward)
+    rows = counting.rows(judged, _is_any)
+    if query.format == "reward_jsonl":
+        return reward_jsonl(rows, thresholds)
+    if query.format == "reward_csv":
+        return reward_csv(rows, thresholds)
+    return trace_jsonl(
+        _and_unjudged(snapshot, query, counting, rows), thresholds, include_reward=query.include_reward
+    )
+
+
+def _is_any(graded: Grade) -> bool:  # noqa: ARG001 - one of the two questions
+    return True
+
+
+def _is_sample(graded: Grade) -> bool:
+    return graded.exportable_for_sft
+
+
+def _and_unjudged(
+    snapshot: Snapshot, query: TrainingQuery, counting: Counting, rows: Iterator[Kept]
+) -> Iterator[Kept]:
+    """Pairs that nobody has judged come last; who asks for what certain raters said doesn't ask for them."""
+    yield from rows
+    is_about_judges = (
+        query.raters or query.rubrics or query.since_ms is not None or query.until_ms is not None
+    )
+    if not is_about_judges:
+        yield from counting.unjudged(all_pairs(snapshot, _wanted(query)))
+
+
+def _preferences(
+    snapshot: Snapshot, query: TrainingQuery, counting: Counting, judged: Iterator[Told]
+) -> Iterator[bytes]:
+    """Read twice: first who is best in each group, by numbers alone, then the texts of those."""
+    thresholds: Thresholds = snapshot.settings.thresholds
+    texts: Callable[[Told], Told] = lambda told: _with_texts(snapshot, told)  # noqa: E731
+    for chosen, rejected in counting.best(judged, texts):
+        pair = [chosen, msgspec.structs.replace(rejected, instruction=chosen.instruction)]
+        yield from preference_jsonl(pair, thresholds, pairing=query.pairing)
+
+
+def _with_texts(snapshot: Snapshot, told: Told) -> Told:
+    instruction, response = texts_of_pair(snapshot, told.execution_no, told.layer_no)
+    return told._replace(instruction=instruction, response=response)

@@ -1,0 +1,92 @@
+"""Things that belong together by twos → whole clusters, and which of two heaps each falls into.
+
+For training data: what shares a session or an instruction is not to be learned from in one heap and asked about in
+the other.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.columns import Bools, Ints
+from core.errors import InvalidInput
+
+_GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
+_FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND: Final = np.uint64(0x94D049BB133111EB)
+
+
+def falls_aside(left: Ints, right: Ints, share: float) -> Bools:
+    """Which links fall into the smaller heap, whole clusters at a time.
+
+    A cluster is what links lead to from each other. Its least name, mixed, is a number drawn evenly; below ``share``
+    it falls aside. So the same links fall alike in any order, in any process, and a cluster that nothing joins stays
+    where it fell when others come.
+
+    Parameters
+    ----------
+    left, right : array of int, shape (n_links,)
+        What each link holds together, by names that are digests: 64 bits, the two sides apart from each other.
+    share : float
+        Of clusters that fall aside on average, in [0, 1].
+
+    Returns
+    -------
+    array of bool, shape (n_links,)
+
+    Raises
+    ------
+    InvalidInput
+        Where the sides are not aligned, or the share is none.
+
+    References
+    ----------
+    * Y. Shiloach and U. Vishkin, *J. Algorithms* 3, 1982, 57 (doi:10.1016/0196-6774(82)90008-6): the clusters.
+    * G. L. Steele, D. Lea and C. H. Flood, *OOPSLA* 2014, 453 (doi:10.1145/2660193.2660195): the mixing.
+
+    Examples
+    --------
+    >>> found = falls_aside(np.array([1, 2, 2, 3]), np.array([10, 10, 11, 12]), 0.5)
+    >>> len({bool(one) for one in found[:3]})
+    1
+    """
+    if left.shape != right.shape or not 0 <= share <= 1:
+        raise InvalidInput(
+            f"Two sides must be aligned and a share from 0 to 1, got {left.shape}, {right.shape} and {share}.",
+            next_step="Give both sides of every link.",
+        )
+    if not len(left):
+        return np.zeros(0, dtype=np.bool_)
+    names, place = np.unique(
+        np.concatenate((left, right)).astype(np.int64).view(np.uint64), return_inverse=True
+    )
+    one, other = place[: len(left)], place[len(left) :]
+    drawn = mixed(names[_least(one, other, len(names))[one]]).astype(np.float64) / 2.0**64
+    return np.asarray(drawn < share)
+
+
+def _least(one: Ints, other: Ints, n_nodes: int) -> Ints:
+    """The least member of each node's cluster: roots hang themselves on lesser ones, and all look up to the top."""
+    above = np.arange(n_nodes)
+    while True:
+        of_one, of_other = above[one], above[other]
+        if np.array_equal(of_one, of_other):
+            return above
+        np.minimum.at(above, np.maximum(of_one, of_other), np.minimum(of_one, of_other))
+        while not np.array_equal(above[above], above):
+            above = above[above]
+
+
+def mixed(names: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Numbers, each made into one that looks drawn evenly: SplitMix64's last step.
+
+    >>> mixed(np.array([0, 1], dtype=np.uint64)).tolist()
+    [16294208416658607535, 10451216379200822465]
+    """
+    found = names + _GOLDEN
+    found = (found ^ (found >> np.uint64(30))) * _FIRST
+    found = (found ^ (found >> np.uint64(27))) * _SECOND
+    return found ^ (found >> np.uint64(31))
