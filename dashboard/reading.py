@@ -110,9 +110,13 @@ def asked(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> A
 
 def asked_anew(context: Context, question: Hashable, ask: Callable[[], Answer]) -> Answer:
     """An answer of a context's present moment, which is looked up each time: what the frame itself is made of."""
-    return _answers.kept((str(context.store.path), context.learner, queries.moment(context), question), ask)
+    who = may(context.actor, "read_texts")
+    return _answers.kept(
+        (str(context.store.path), context.learner, who, queries.moment(context), question), ask
+    )
 
 
 def _key(question: Hashable, view: View | None) -> Hashable:
-    seen = reading().frame
-    return (seen.database, seen.learner, seen.moment, question, view)
+    here = reading()
+    seen, shows_texts = here.frame, may(here.context.actor, "read_texts")
+    return (seen.database, seen.learner, shows_texts, seen.moment, question, view)

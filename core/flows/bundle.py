@@ -43,6 +43,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What an export is. ``made_at``, ``first_run`` and ``last_run`` are ISO 8601 UTC, None = unknown.
 
     ``lines``, ``runs``, ``rewards`` and ``resets`` count what the files hold; imports that are undone are left out.
+    ``texts`` False: so are what people wrote, and excerpts.
     """
 
     armscope: str
@@ -63,6 +64,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     last_run: str | None
     settings: LearnerSettings
     files: tuple[PackedFile, ...]
+    texts: bool = True
 
 
 class BundleAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +156,7 @@ def _manifest(context: Context, snapshot: Snapshot, answer: ExportAnswer, packer
         last_run=iso(known.last_at_ms),
         settings=snapshot.settings,
         files=tuple(packer.files),
+        texts=answer.texts,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from core.errors import UnknownLearner
 from core.flows.pace import USUAL, Pace
-from core.permissions import Action, authorise
+from core.permissions import Action, authorise, may
 from core.records.actor import Actor
 from core.settings import DEFAULT_LEARNER, Settings
 from core.store import reads
@@ -106,7 +106,7 @@ class Context:
 
     @contextmanager
     def reading(self, action: Action = "read") -> Iterator[Snapshot]:
-        """Authorise, then one moment of the learner.
+        """Authorise, then one moment of the learner, without texts for who may not read them.
 
         Raises `UnknownLearner` for a name nothing was ever recorded under; the default learner may be empty.
         """
@@ -114,6 +114,7 @@ class Context:
         with self.store.reading(self.learner) as snapshot:
             if not snapshot.exists and self.learner != DEFAULT_LEARNER:
                 raise unknown_learner(snapshot)
+            snapshot.shows_texts = may(self.actor, "read_texts")
             yield snapshot
 
 

@@ -1,6 +1,7 @@
 """Export: everything a learner holds as lines of our own format, in the order of learning; loss-free.
 
-Read into an empty database it gives the same posteriors, runs, rewards, resets and epochs. Imports that are
+Read into an empty database it gives the same posteriors, runs, rewards, resets and epochs. For who may not read texts
+it is the same file with texts left out, which its first line says. Imports that are
 undone are left out; rewards and resets that are undone go along, marked.
 
 For other programs: JSON and CSV in the shape of OpenClaw's export, of what stands at present. CSV is two tables:
@@ -38,6 +39,7 @@ from core.formats.openclaw_shape import (
 from core.permissions import authorise
 from core.records.arm import MICRO
 from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
+from core.records.line_texts import line_without_texts
 from core.records.times import iso
 from core.store.export_rows import arm_lines, run_lines
 from core.store.files import opener, sync_names
@@ -53,6 +55,10 @@ EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 
 
 class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was written. ``texts`` False: without what people wrote and without excerpts, as who asked may not read
+    them; so it is not loss-free.
+    """
+
     file: str
     lines: int
     arms: int
@@ -61,6 +67,7 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     resets: int
     revision: int
     notes: int = 0
+    texts: bool = True
     format: ExportFormat = "jsonl"
     observations: int = 0
     observations_file: str | None = None
@@ -153,11 +160,19 @@ def write_into(
         resets=counts["ResetLine"],
         notes=counts["NoteLine"],
         revision=snapshot.revision,
+        texts=snapshot.shows_texts,
     )
 
 
 def lines(snapshot: Snapshot, progress: Progress | None = None) -> Iterator[LedgerLine]:
-    """Learner, arms, then runs, rewards, resets and notes by revision (a reward never before its run)."""
+    """Learner, arms, then runs, rewards, resets and notes by revision (a reward never before its run); without texts
+    where who asks may not read them.
+    """
+    told = _lines(snapshot, progress)
+    return told if snapshot.shows_texts else map(line_without_texts, told)
+
+
+def _lines(snapshot: Snapshot, progress: Progress | None) -> Iterator[LedgerLine]:
     yield LearnerLine(
         armscope=1, name=snapshot.name, origin=snapshot.origin or None, settings=snapshot.settings
     )
@@ -204,7 +219,8 @@ class View:
         """Automatic ones and the ledger's, by revision."""
         corrected = self._corrected()
         streams = (self._steps.each(run_lines(self._snapshot)), all_reward_lines(self._snapshot))
-        for _, line in heapq.merge(*streams, key=itemgetter(0)):
+        for _, told in heapq.merge(*streams, key=itemgetter(0)):
+            line = told if self._snapshot.shows_texts else line_without_texts(told)
             if isinstance(line, RunLine):
                 found: Iterable[Observed] = automatic(line, corrected.get(line.run.uid, frozenset()))
             else:
@@ -223,6 +239,7 @@ class View:
             rewards=self._counts["rewards"],
             resets=0,
             revision=self._snapshot.revision,
+            texts=self._snapshot.shows_texts,
             format=format,
             observations=self._counts["observations"],
         )

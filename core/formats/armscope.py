@@ -12,6 +12,7 @@ left out.
 ``name`` *      the learner
 ``origin``      what database and learner the lines come from
 ``settings``    its settings
+``texts``       false = what people wrote, and excerpts, are left out of the lines that follow
 ==============  =========================================================================================
 
 ``{"kind": "arm", "key": "tool:fs:Read", "token_cost": 120}`` - an arm.

@@ -34,12 +34,15 @@ Pseudocount = Annotated[float, msgspec.Meta(gt=0, le=MAX_COUNT)]
 class LearnerLine(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="learner"
 ):
-    """First line: whose data these are. ``origin`` identifies the database and learner they came from."""
+    """First line: whose data these are. ``origin`` identifies the database and learner they came from; ``texts``
+    False: what people wrote, and excerpts, are left out of what follows.
+    """
 
     armscope: Literal[1]
     name: str
     origin: str | None = None
     settings: LearnerSettings | None = None
+    texts: bool | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         check_kept(name=self.name, origin=self.origin)
@@ -214,7 +217,7 @@ class NoteLine(
     tag_field="kind",
     tag="note",
 ):
-    """What somebody wrote about an arm.
+    """What somebody wrote about an arm; ``text`` None = it was left out, or erased.
 
     >>> NoteLine(id="n1", arm="tool:fs:Read", text="slow on Mondays").undone
     False
@@ -222,7 +225,7 @@ class NoteLine(
 
     id: str
     arm: str
-    text: str
+    text: str | None
     by: str | None = None
     at_ms: Millis | None = None
     revision: Count | None = None
@@ -231,7 +234,8 @@ class NoteLine(
 
     def __post_init__(self) -> None:
         check_key(self.arm)
-        check_text(self.text)
+        if self.text is not None:
+            check_text(self.text)
         check_kept(by=self.by)
         check_id(self.id)
         check_request_key(self.key)

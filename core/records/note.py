@@ -14,7 +14,9 @@ MAX_NOTE_CHARS: Final = 2_000
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """A note as it is read back; ``at_ms`` is when it was written, in UTC milliseconds."""
+    """A note as it is read back; ``at_ms`` is when it was written, in UTC milliseconds. ``text`` "" = it is hidden
+    from who asked, or erased.
+    """
 
     id: str
     arm: str

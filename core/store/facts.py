@@ -27,7 +27,7 @@ from core.store.evaluations import (
     settle_evaluations,
 )
 from core.store.ledger import moving_reward, read_reward, reward_lines, reward_payload, reward_reply
-from core.store.notes import note_lines, note_reply, read_note
+from core.store.notes import note_lines, note_reply, read_note, said
 from core.store.queues import aside_lines, queue_lines, read_aside, read_queue
 from core.store.replies import Reply
 from core.store.resets import moving_boundary, read_reset, reset_lines
@@ -133,7 +133,7 @@ _ALL: Final = (
         lines=note_lines,
         read=read_note,
         request=Request(
-            payload=lambda line: note_payload(line.arm, line.text.strip()),
+            payload=lambda line: note_payload(line.arm, said(line)),
             reply=note_reply,
         ),
     ),

@@ -46,7 +46,7 @@ def note_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         line = NoteLine(
             id=uid or f"{snapshot.origin}/note-{number}",
             arm=arm,
-            text=text,
+            text=text or None,
             by=actor,
             at_ms=at_ms,
             revision=revision,
@@ -61,7 +61,7 @@ def read_note(txn: Transaction, line: NoteLine, import_no: int) -> int:
     return add_note(
         txn,
         txn.arm_no_of(line.arm),
-        line.text.strip(),
+        said(line),
         actor=line.by or txn.actor.name,
         at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
         uid=line.id,
@@ -69,9 +69,14 @@ def read_note(txn: Transaction, line: NoteLine, import_no: int) -> int:
     )
 
 
+def said(line: NoteLine) -> str:
+    """What a line says; "" where it was left out."""
+    return (line.text or "").strip()
+
+
 def note_reply(txn: Transaction, line: NoteLine, number: int) -> Reply:  # noqa: ARG001 - it says all there is
     """What the request that made a note which a file tells is answered with."""
-    return reply_to_note(number, line.arm, line.text.strip())
+    return reply_to_note(number, line.arm, said(line))
 
 
 def reply_to_note(number: int, arm: str, text: str) -> Reply:

@@ -259,6 +259,7 @@ class _Beyond(Snapshot):
         self.connection = connection
         self.learner_id = learner_id
         self.staged = staged
+        self.shows_texts = True
         self.revision = _EVER
         self.epochs = _Stretches(staged.revision)
 

@@ -16,6 +16,7 @@ import msgspec
 
 from core.columns import UNKNOWN
 from core.errors import UnknownLearner
+from core.permissions import may
 from core.records.actor import Actor
 from core.records.arm import Arm, Prior, arm_type
 from core.records.audit import ActionName
@@ -45,6 +46,8 @@ _END: Final = (
     f"UPDATE learner SET revision = ?, token = ?, {', '.join(f'next_{name}_no = ?' for name in NUMBERED)}"
     " WHERE learner_id = ?"
 )
+TEXTS_OF_DETAILS: Final = frozenset(("reason", "text", "feedback"))
+"""What of an audit entry is somebody's words."""
 _NOTE_CHANGE: Final = insert_into(
     "audit", "learner_id", "audit_no", "actor", "action", "act", "detail", "at_ms", "revision"
 )
@@ -199,6 +202,8 @@ class Snapshot:
         self.moment = Moment(self.origin, self.revision, token, connection.file)
         self.settings = _settings(settings)
         self.epochs = Epochs(connection, self.learner_id)
+        self.shows_texts = True
+        """Whether who reads may see what people wrote, and excerpts; `core.flows.context` says."""
 
     @property
     def exists(self) -> bool:
@@ -206,7 +211,9 @@ class Snapshot:
 
     def of(self, name: str) -> Snapshot:
         """Another learner at the same moment."""
-        return Snapshot(self.connection, name)
+        other = Snapshot(self.connection, name)
+        other.shows_texts = self.shows_texts
+        return other
 
 
 class Transaction:
@@ -240,6 +247,7 @@ class Transaction:
         self.connection = connection
         self.name = name
         self.actor = actor
+        self.shows_texts = may(actor, "read_texts")
         self.now_ms = now_ms
         row = None if memory is None else self._opened(memory.learner_id)
         if row is None:

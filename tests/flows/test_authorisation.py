@@ -276,4 +276,6 @@ def test_nobody_but_an_operator_takes_back_what_moves_everything(context: Contex
 def test_everybody_sees_who_did_what(context: Context) -> None:
     reward(acting(context, "reviewer"), A, 1.0, reason="good")
     newest = queries.changes(acting(context, "viewer"), 1)[0]
-    assert (newest.actor, newest.action, newest.detail["reason"]) == ("jo", "reward", "good")
+    assert (newest.actor, newest.action, newest.detail["reward"]) == ("jo", "reward", 1.0)
+    assert newest.detail["reason"] is None, "why is for those who may read texts"
+    assert queries.changes(acting(context, "reviewer"), 1)[0].detail["reason"] == "good"

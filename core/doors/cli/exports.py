@@ -152,7 +152,7 @@ def _say_package(packed: BundleAnswer) -> None:
     say(
         f"{packed.file}: {manifest.learner} at revision {manifest.revision:,}, {number_of(manifest.runs, 'run')}, "
         f"{number_of(manifest.arms, 'arm')}, {number_of(manifest.rewards, 'reward')}, "
-        f"{number_of(manifest.resets, 'reset')}."
+        f"{number_of(manifest.resets, 'reset')}.{_left_out(manifest.texts)}"
     )
     say_table(
         ("file", "bytes", "SHA-256"),
@@ -160,10 +160,17 @@ def _say_package(packed: BundleAnswer) -> None:
     )
 
 
+def _left_out(texts: bool) -> str:
+    """What is to be said of an export of somebody who may not read texts."""
+    return (
+        "" if texts else " Texts (notes, reasons, feedback, excerpts) are left out, so it is not loss-free."
+    )
+
+
 def _say_export(found: ExportAnswer) -> None:
     if found.format == "jsonl":
         held = f"{number_of(found.runs, 'run')}, {number_of(found.rewards, 'reward')}"
-        say(f"{held} and {number_of(found.resets, 'reset')} written to {found.file}.")
+        say(f"{held} and {number_of(found.resets, 'reset')} written to {found.file}.{_left_out(found.texts)}")
         return
     tables = found.file if found.observations_file is None else f"{found.file} and {found.observations_file}"
     say(f"{found.arms:,} posteriors and {found.observations:,} observations written to {tables}.")

@@ -70,7 +70,7 @@ def arm_resets(snapshot: Snapshot, arm_no: int) -> tuple[ArmReset, ...]:
                 at_ms,
                 target,
                 actor,
-                reason or None,
+                (reason or None) if snapshot.shows_texts else None,
                 bool(undone),
                 base.alpha_micro,
                 base.beta_micro,
@@ -111,7 +111,10 @@ def parts_of_arm(snapshot: Snapshot, arm_no: int, run_nos: Sequence[int]) -> dic
         [snapshot.learner_id, arm_no],
         run_nos,
     )
-    return {row[0]: ArmPart._make((*row[:12], bool(row[12]))) for row in rows}
+    return {
+        row[0]: ArmPart._make((*row[:11], row[11] if snapshot.shows_texts else None, bool(row[12])))
+        for row in rows
+    }
 
 
 def _arm(snapshot: Snapshot, arm_no: int) -> tuple[str, int | None, int | None]:

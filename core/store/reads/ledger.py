@@ -172,7 +172,7 @@ def _observation(
         weight=weight / MICRO,
         run=uid,
         run_no=run_no or None,
-        reason=reason or None,
+        reason=(reason or None) if facts.shows_texts else None,
         actor=actor,
         at_ms=at_ms,
         epoch=epoch,
@@ -210,7 +210,7 @@ def resets(snapshot: Snapshot) -> tuple[Reset, ...]:
             actor=actor,
             target=target,
             scope=scope,
-            reason=reason or None,
+            reason=(reason or None) if snapshot.shows_texts else None,
             n_arms=n_arms,
             undone=bool(undone) or not standing,
         )

@@ -8,7 +8,7 @@ import msgspec
 
 from core.records.audit import AuditEntry
 from core.store.tables import ACTS
-from core.store.transaction import Snapshot
+from core.store.transaction import TEXTS_OF_DETAILS, Detail, Snapshot
 
 
 def learners(snapshot: Snapshot) -> tuple[str, ...]:
@@ -31,12 +31,18 @@ def audit_entries(snapshot: Snapshot, limit: int) -> tuple[AuditEntry, ...]:
             actor=actor,
             action=action,
             act=act,
-            detail=msgspec.json.decode(detail),
+            detail=_shown(snapshot, msgspec.json.decode(detail)),
             revision=revision,
             undone=act in undone,
         )
         for at_ms, actor, action, act, detail, revision in rows
     )
+
+
+def _shown(snapshot: Snapshot, detail: Detail) -> Detail:
+    if snapshot.shows_texts:
+        return detail
+    return {name: None if name in TEXTS_OF_DETAILS else said for name, said in detail.items()}
 
 
 def _undone(snapshot: Snapshot, acts: Sequence[str]) -> set[str]:

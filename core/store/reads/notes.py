@@ -7,7 +7,9 @@ from core.store.transaction import Snapshot
 
 
 def notes(snapshot: Snapshot, arm: str, *, limit: int = 50) -> tuple[Note, ...]:
-    """The latest notes about an arm, undone ones too; those of imports that are undone are left out."""
+    """The latest notes about an arm, undone ones too; those of imports that are undone are left out. Who may not
+    read texts gets them without.
+    """
     rows = snapshot.connection.rows(
         "SELECT n.note_no, a.key, n.text, n.actor, n.at_ms, n.undone FROM note n"
         " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
@@ -17,6 +19,13 @@ def notes(snapshot: Snapshot, arm: str, *, limit: int = 50) -> tuple[Note, ...]:
         [snapshot.learner_id, snapshot.learner_id, arm, limit],
     )
     return tuple(
-        Note(id=f"note-{number}", arm=key, text=text, actor=actor, at_ms=at_ms, undone=bool(undone))
+        Note(
+            id=f"note-{number}",
+            arm=key,
+            text=text if snapshot.shows_texts else "",
+            actor=actor,
+            at_ms=at_ms,
+            undone=bool(undone),
+        )
         for number, key, text, actor, at_ms, undone in rows
     )

@@ -98,7 +98,14 @@ def recorded_run(snapshot: Snapshot, run_no: int) -> RecordedRun:
             Part(keys[arm_no], flags, None if cost == UNKNOWN else cost) for arm_no, flags, cost in parts
         ),
         references=tuple(
-            msgspec.convert({"arm": keys[arm_no], "where": where, "excerpt": excerpt}, Reference)
+            msgspec.convert(
+                {
+                    "arm": keys[arm_no],
+                    "where": where,
+                    "excerpt": excerpt if snapshot.shows_texts else None,
+                },
+                Reference,
+            )
             for arm_no, where, excerpt in version.evidence
         ),
         selection=recorded_selection(version, keys, chosen),

@@ -10,9 +10,11 @@ from typing import Final
 
 import streamlit as st
 
+from core.permissions import may
 from core.records.note import MAX_NOTE_CHARS
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
+from dashboard.sentences import texts
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import muted, section, small
@@ -68,7 +70,9 @@ def read(arm: str) -> None:
                 state = " · undone" if one.undone else ""
                 when = wording.moment(one.at_ms, year_of_ms=here.frame.last_at_ms)
                 st.markdown(small(f"{when} UTC · {wording.literal(one.actor)}{state}"))
-                if one.undone:
+                if not one.text:
+                    muted(texts.hidden(may_read=may(here.context.actor, "read_texts")))
+                elif one.undone:
                     muted(wording.literal(one.text))
                 else:
                     st.text(wording.plain(one.text))

@@ -1,0 +1,50 @@
+"""Texts in lines: what of an export is somebody's words, and the same line without it.
+
+Words are excerpts, notes, reasons of rewards and resets, feedback, instructions and responses. Names, times and every
+number stay, so a file without texts is read like any other.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from core.records.evaluation_lines import ChoiceLine, EvaluationLine, ExecutionLine, without_texts
+from core.records.evidence import Reference
+from core.records.ledger_lines import LearnerLine, LedgerLine, NoteLine, ResetLine, RewardLine, RunLine
+
+
+def line_without_texts(line: LedgerLine) -> LedgerLine:
+    """The line as it is told to who may not read texts.
+
+    A key goes with the words that its request held: nobody who has the rest could ask for the same again.
+
+    >>> line_without_texts(NoteLine(id="n1", arm="tool:fs:Read", text="slow")).text is None
+    True
+    """
+    found = line
+    match line:
+        case LearnerLine():
+            found = replace(line, texts=False)
+        case RunLine():
+            found = _run_without(line)
+        case RewardLine() if line.context.reason is not None:
+            found = replace(line, context=replace(line.context, reason=None))
+        case ResetLine():
+            found = replace(line, reason=None)
+        case NoteLine():
+            found = replace(line, text=None, key=None)
+        case EvaluationLine() if line.feedback is not None:
+            found = replace(line, feedback=None, key=None)
+        case ChoiceLine():
+            found = replace(line, feedback=None)
+        case ExecutionLine():
+            found = without_texts(line)
+    return found
+
+
+def _run_without(line: RunLine) -> RunLine:
+    run = line.run
+    if run.texts or run.prompt is not None or run.reply is not None:
+        run = replace(run, texts=(), prompt=None, reply=None)
+    references = tuple(Reference(arm=one.arm, where=one.where) for one in line.references)
+    return replace(line, run=run, references=references)

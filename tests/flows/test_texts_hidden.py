@@ -1,0 +1,203 @@
+"""Who may not read texts gets none: a word planted wherever somebody can write is in nothing that they are given."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.errors import Denied
+from core.flows import queries
+from core.flows.bundle import export_bundle
+from core.flows.context import Context
+from core.flows.evaluate import evaluate
+from core.flows.export import ExportFormat, export_file, export_into
+from core.flows.importing import import_files
+from core.flows.learn import record, record_all
+from core.flows.note import note
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.settings import change
+from core.formats.armscope import write
+from core.records.actor import Actor, Role
+from core.records.arm import Arm
+from core.records.evaluation_lines import ChoiceLine, ExecutionLine, PairLine
+from core.records.ledger_lines import LedgerLine
+from core.records.run import Inventory, Run
+from tests.doors.examples import ARM, RUN, example_world
+from tests.flows.test_authorisation import FLOWS, TABLE
+from tests.flows.world import context_at, run_of
+
+WORD = "PLANTED"
+SKILL = "skill:review:main"
+LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+EXECUTIONS = ("11111111-2222-4333-8444-555555555555", "22222222-3333-4444-8555-666666666666")
+READERS: tuple[Role, ...] = ("viewer", "read")
+PLACES = {
+    "note",
+    "reward",
+    "correction",
+    "reset",
+    "feedback",
+    "choice",
+    "instruction",
+    "response",
+    "prompt",
+    "reply",
+    "excerpt",
+    "key",
+}
+
+
+def planted(place: str) -> str:
+    assert place in PLACES
+    return f"{WORD} {place}"
+
+
+def plant(context: Context, folder: Path) -> None:
+    """A word wherever people, agents and files can say one."""
+    change(context, "keep_texts", True)
+    prompt = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key=SKILL)))
+    run = run_of("told", inventory=prompt, calls=["search"])
+    excerpt = f"as review says {planted('excerpt')}"
+    record_all(
+        context,
+        [msgspec.structs.replace(run, texts=(excerpt, planted("reply")), prompt=planted("prompt"))],
+    )
+    note(context, ARM, planted("note"), key="k-note")
+    reward(context, ARM, 0.5, reason=planted("reward"), key="k-reward")
+    reward(context, ARM, 0.5, run="told", correct=True, reason=planted("correction"))
+    evaluate(context, "told", "success", score=0.9, arm=ARM, feedback=planted("feedback"), key="k-evaluation")
+    reset(context, arms=[ARM], reason=planted("reset"))
+    asked, said = (
+        msgspec.json.encode({"said": planted(place)}).decode() for place in ("instruction", "response")
+    )
+    pairs = (PairLine(layer=LAYER, index=1, instruction=asked, response=said),)
+    choice = ChoiceLine(
+        id="c",
+        layer=LAYER,
+        first=EXECUTIONS[0],
+        second=EXECUTIONS[1],
+        chosen="first",
+        feedback=planted("choice"),
+    )
+    told: list[LedgerLine | Run] = [
+        *(ExecutionLine(uid=uid, adapter="kairos://adapter/a", pairs=pairs) for uid in EXECUTIONS),
+        choice,
+    ]
+    (folder / "planted.jsonl").write_bytes(b"".join(write(told)))
+    assert import_files(context, [folder / "planted.jsonl"]).rejected == ()
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+    monkeypatch.chdir(tmp_path)
+    made = example_world(tmp_path)
+    (tmp_path / "in").mkdir()
+    plant(made, tmp_path / "in")
+    return made
+
+
+def acting(context: Context, role: Role) -> Context:
+    return replace(context, actor=Actor(name="jo", role=role))
+
+
+def told(answer: object) -> str:
+    return repr(answer)
+
+
+def exported(context: Context, format: ExportFormat = "jsonl") -> str:
+    file = io.BytesIO()
+    export_into(context, file, "-", format)
+    return file.getvalue().decode()
+
+
+def unpacked(files: Iterator[Path]) -> str:
+    found = ""
+    for file in files:
+        if file.suffix == ".zip":
+            with zipfile.ZipFile(file) as zipped:
+                found += "".join(zipped.read(name).decode() for name in zipped.namelist())
+        elif file.is_file():
+            found += file.read_bytes().decode()
+    return found
+
+
+def test_the_word_is_everywhere_for_who_may_read_it(context: Context) -> None:
+    everything = exported(context)
+    assert {place for place in PLACES if planted(place) in everything} == PLACES - {"key"}
+
+
+@pytest.mark.parametrize("role", READERS)
+@pytest.mark.parametrize(
+    "name", [name for name, (action, _) in FLOWS.items() if TABLE[action].intersection(READERS)]
+)
+def test_no_flow_tells_it(context: Context, tmp_path: Path, name: str, role: Role) -> None:
+    flow = FLOWS[name][1]
+    before = set(tmp_path.iterdir())
+    with suppress(Denied):
+        assert WORD not in told(flow(acting(context, role), tmp_path))
+    written = sorted(set(tmp_path.iterdir()) - before)
+    assert WORD not in unpacked(file for file in written if file.suffix != ".lock")
+
+
+@pytest.mark.parametrize("role", READERS)
+def test_no_query_tells_it_of_what_it_was_planted_about(context: Context, role: Role) -> None:
+    here = acting(context, role)
+    of_arm = (queries.notes(here, ARM), queries.arm_ledger(here, ARM), queries.arm_path(here, ARM))
+    of_skill = (queries.arm_ledger(here, SKILL), queries.arm_runs(here, SKILL))
+    of_runs = (queries.run(here, "told"), queries.run(here, RUN), queries.seen_runs(here))
+    of_acts = (queries.changes(here, 100), queries.resets(here), queries.rewards(here), queries.imports(here))
+    assert WORD not in told((of_arm, of_skill, of_runs, of_acts))
+    assert [one.text for one in queries.notes(here, ARM)] == [""]
+    assert WORD in told(queries.run(context, "told"))
+    assert WORD in told(queries.changes(context, 100))
+
+
+@pytest.mark.parametrize("role", READERS)
+@pytest.mark.parametrize("format", ["jsonl", "json", "csv"])
+def test_no_export_tells_it(context: Context, tmp_path: Path, role: Role, format: ExportFormat) -> None:
+    here = acting(context, role)
+    assert WORD not in exported(here, format)
+    (tmp_path / "out").mkdir()
+    assert not export_file(here, tmp_path / "out" / f"a.{format}", format).texts
+    assert not export_bundle(here, tmp_path / "out" / "a.zip", format).manifest.texts
+    assert WORD not in unpacked((tmp_path / "out").iterdir())
+    assert export_file(context, tmp_path / f"b.{format}", format).texts
+
+
+def test_an_export_without_texts_is_the_same_without_them(context: Context, tmp_path: Path) -> None:
+    whole, without = exported(context).splitlines(), exported(acting(context, "viewer")).splitlines()
+    assert len(whole) == len(without)
+    assert msgspec.json.decode(without[0])["texts"] is False
+    assert "texts" not in msgspec.json.decode(whole[0])
+    (tmp_path / "without.jsonl").write_text("\n".join(without))
+    other = context_at(tmp_path / "other.db")
+    answer = import_files(other, [tmp_path / "without.jsonl"])
+    assert answer.rejected == ()
+    assert queries.verify(other).found == ()
+    assert [(one.arm, one.alpha, one.beta, one.pulls) for one in queries.posteriors(other)] == [
+        (one.arm, one.alpha, one.beta, one.pulls) for one in queries.posteriors(context)
+    ]
+    again = exported(acting(other, "viewer")).splitlines()
+    assert len(again) == len(without)
+    assert import_files(context, [tmp_path / "without.jsonl"]).rejected == ()
+    assert exported(context).splitlines()[1:] == whole[1:], "what is known keeps its texts"
+
+
+def test_a_reviewer_reads_them(context: Context) -> None:
+    assert WORD in exported(acting(context, "reviewer"))
+
+
+def test_a_run_that_is_told_is_kept_whoever_tells_it(context: Context) -> None:
+    """Who may not read texts may bring them."""
+    here = acting(context, "ingest")
+    run: Run = run_of("brought")
+    record(here, msgspec.structs.replace(run, prompt="ask", reply=planted("reply")))
+    assert exported(context).count(planted("reply")) == 2
