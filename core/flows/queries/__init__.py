@@ -21,7 +21,7 @@ from core.flows.queries.arm import (
     near_arms,
 )
 from core.flows.queries.arms import ArmSummary, arms
-from core.flows.queries.batch import ArmEffect, BatchPreview, LineEffect, preview_batch
+from core.flows.queries.batch import ArmMove, BatchPreview, LineEffect, preview_batch
 from core.flows.queries.belief import Belief, belief, posteriors
 from core.flows.queries.chances import Inclusion, inclusion
 from core.flows.queries.confidence import confidence, pulls_needed

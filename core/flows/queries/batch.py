@@ -30,7 +30,7 @@ class LineEffect:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmEffect:
+class ArmMove:
     """Where one arm's belief is and where all lines about it would bring it: mean in 0..1, and pulls."""
 
     arm: str
@@ -46,7 +46,7 @@ class BatchPreview:
 
     lines: tuple[LineEffect, ...]
     bad: Mapping[int, ArmscopeError]
-    arms: Mapping[str, ArmEffect]
+    arms: Mapping[str, ArmMove]
 
     @property
     def n_corrections(self) -> int:
@@ -80,7 +80,7 @@ def _line(number: int, order: RewardOrder, *, is_present: bool) -> LineEffect:
     )
 
 
-def _arm(snapshot: Snapshot, arm: str, sums: Sequence[int]) -> ArmEffect:
+def _arm(snapshot: Snapshot, arm: str, sums: Sequence[int]) -> ArmMove:
     arm_no = listed_arm(snapshot, arm)
     row = None if arm_no is None else arm_row(snapshot, arm_no)
     alpha, beta, pulls = row or (
@@ -90,4 +90,4 @@ def _arm(snapshot: Snapshot, arm: str, sums: Sequence[int]) -> ArmEffect:
     )  # a line about an arm that isn't listed is bad, and not here
     success, failure, more = sums
     after = (alpha + success) / (alpha + success + beta + failure)
-    return ArmEffect(arm=arm, mean=(alpha / (alpha + beta), after), pulls=(pulls, pulls + more))
+    return ArmMove(arm=arm, mean=(alpha / (alpha + beta), after), pulls=(pulls, pulls + more))
