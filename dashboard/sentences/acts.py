@@ -14,8 +14,8 @@ from dashboard.sentences.phrase import Belief, Phrase, Sentence
 def said_by_hand(row: Observation, now_ms: int) -> str:
     """Who said what of an arm in a run, and when, in Markdown.
 
-    >>> row = Observation(id="reward-1", row_no=1, arm="tool:fs:Read", kind="correction", reward=0.5, weight=1.0, run="a",
-    ...     run_no=1, reason=None, actor="Priya", at_ms=0, epoch=1, undone=False, counts=True)
+    >>> row = Observation(id="reward-1", row_no=1, arm="tool:fs:Read", kind="correction", reward=0.5, weight=1.0,
+    ...     run="a", run_no=1, reason=None, actor="Priya", at_ms=0, epoch=1, undone=False, counts=True)
     >>> said_by_hand(row, 61_000)
     'Priya corrected this to 0.5 a minute ago'
     """

@@ -95,7 +95,7 @@ def _replacing(facts: Facts, rows: Sequence[Row]) -> dict[int, Replacement]:
 
 
 def newest_about(facts: Facts, run_no: int, arm_no: int) -> tuple[int, str, float, str] | None:
-    """Number, kind, reward and author of what a person said last of an arm in a run by a reward, None where nobody did."""
+    """Number, kind, reward and author of the newest reward by hand of an arm in a run, None where there is none."""
     row = facts.connection.row(
         f"SELECT observation_no, kind, success_micro, failure_micro, actor FROM observation {BY_RUN}"
         " WHERE learner_id = ? AND run_no = ? AND run_no <> 0 AND arm_no = ? AND undone = 0 AND standing = 1"
