@@ -310,6 +310,13 @@ class BackupInput(Input, frozen=True, kw_only=True):
     target: Annotated[Path, Meta(description="A new file.")]
 
 
+class EraseInput(Input, frozen=True, kw_only=True):
+    run: Annotated[str | None, Meta(description="A run, by uid or number.")] = None
+    session: Annotated[str | None, Meta(description="All runs of a session, by its name.")] = None
+    execution: Annotated[str | None, Meta(description="An execution, by uid.")] = None
+    rater: Annotated[str | None, Meta(description="A person's name, which becomes a number.")] = None
+
+
 # The table, in the order of the command line's help
 
 VERBS: Final = (
@@ -571,6 +578,15 @@ VERBS: Final = (
         input=UndoInput,
         words="Let an undone act stand again.",
         example={"act_id": "reward-2"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="erase",
+        action="erase",
+        flow="core.flows.erase:erase",
+        input=EraseInput,
+        words="Erase what was written and said about a run, session or execution, or a person's name, for good.",
+        example={"run": "request-1"},
         document="core.doors.documents:act",
     ),
     Verb(

@@ -6,11 +6,17 @@ number stay, so a file without texts is read like any other.
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from core.records.evaluation_lines import ChoiceLine, EvaluationLine, ExecutionLine, without_texts
 from core.records.evidence import Reference
 from core.records.ledger_lines import LearnerLine, LedgerLine, NoteLine, ResetLine, RewardLine, RunLine
+from core.records.queue_lines import AsideLine
+
+LEFT_OUT: Final = "left out"
+"""In the place of words without which a line would say nothing."""
 
 
 def line_without_texts(line: LedgerLine) -> LedgerLine:
@@ -37,6 +43,8 @@ def line_without_texts(line: LedgerLine) -> LedgerLine:
             found = replace(line, feedback=None, key=None)
         case ChoiceLine():
             found = replace(line, feedback=None)
+        case AsideLine():
+            found = replace(line, reason=LEFT_OUT)
         case ExecutionLine():
             found = without_texts(line)
     return found

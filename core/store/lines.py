@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.records.ledger_lines import FactLine, PlacedLine
+from core.store.erased import redacted
 from core.store.facts import EXCHANGED, Exchanged, Fact
 from core.store.provenance import attribute
 from core.store.replies import keep_reply, known_by_request
@@ -34,12 +35,13 @@ def take_line(txn: Transaction, line: FactLine, import_no: int) -> bool:
 
 def _take(txn: Transaction, fact: Exchanged, line: FactLine, import_no: int) -> bool:
     known = _known(txn, fact, line, import_no)
-    number = fact.read(txn, line, import_no) if known is None else known
+    told = redacted(txn.erased, line)
+    number = fact.read(txn, told, import_no) if known is None else known
     key = _key(line)
     if fact.request is not None and key is not None:
-        reply = fact.request.reply(txn, line, number)
+        reply = fact.request.reply(txn, told, number)
         if reply is not None:
-            keep_reply(txn, key, reply)
+            keep_reply(txn, key, reply._replace(payload=fact.request.payload(line)))
     if known is None and line.undone:  # only now: its request was answered while it stood
         add_undo(txn, fact, number)
     return known is None

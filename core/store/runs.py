@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from core.errors import Conflict
 from core.records.judged import OBSERVED, Judged
@@ -18,7 +18,17 @@ from core.store.staging import KnownRun, Part, attribute_aside, deferred, set_as
 from core.store.tables import insert_into
 from core.store.texts import fill_texts, note_texts
 from core.store.transaction import Transaction
-from core.store.version import COLUMNS, Version, session_key, session_of, version_of, write_parts
+from core.store.version import (
+    COLUMNS,
+    Version,
+    read_version,
+    renamed,
+    session_key,
+    session_of,
+    stripped,
+    version_of,
+    write_parts,
+)
 
 Recorded = Literal["new", "duplicate", "updated"]
 
@@ -49,7 +59,7 @@ def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -
     run grew (its rank is higher).
     """
     told: dict[int, Recorded] = {}
-    versions = [_version(txn, judged, import_no) for judged in batch]
+    versions = [_telling(txn, judged, import_no) for judged in batch]
     rest = list(range(len(batch)))
     while rest:
         first: dict[str, int] = {}
@@ -62,7 +72,7 @@ def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -
 def _add_distinct(
     txn: Transaction,
     batch: Sequence[Judged],
-    versions: Sequence[Version],
+    versions: Sequence[_Telling],
     indexes: list[int],
     import_no: int,
 ) -> dict[int, Recorded]:
@@ -82,7 +92,7 @@ def _add_distinct(
     if txn.settings.keep_texts:
         _note_texts(
             txn,
-            [uid for uid, index in zip(uids, indexes, strict=True) if versions[index].texts],
+            [uid for uid, index in zip(uids, indexes, strict=True) if versions[index].version.texts],
             known,
             import_no,
         )
@@ -100,6 +110,29 @@ def _note_texts(txn: Transaction, uids: Sequence[str], known: Mapping[str, Known
 
 def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, KnownRun]:
     return {row[0]: KnownRun(*row[1:]) for row in txn.connection.rows_in(_FOUND, [txn.learner_id], uids)}
+
+
+class _Telling(NamedTuple):
+    """A version as it is to be kept, and the digests of what its source says. They differ where something was erased
+    (``is_stripped``): told again, what was erased is still known as the same.
+    """
+
+    version: Version
+    trace: int
+    digest: int
+    is_stripped: bool
+
+
+def _telling(txn: Transaction, judged: Judged, import_no: int) -> _Telling:
+    version = _version(txn, judged, import_no)
+    digests = version.digests()
+    if txn.erased:
+        run, erased = judged.run, txn.erased
+        kept = renamed(version, erased.session)
+        if erased.takes(run.uid, run.session):
+            kept = stripped(kept)
+        return _Telling(kept, *digests, kept != version or erased.takes(run.uid, run.session))
+    return _Telling(version, *digests, is_stripped=False)
 
 
 def _version(txn: Transaction, judged: Judged, import_no: int) -> Version:
@@ -122,20 +155,19 @@ def _others(txn: Transaction, judged: Judged) -> dict[str, int]:
     return txn.ensure_keys(keys) if keys else {}
 
 
-def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], import_no: int) -> None:
+def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _Telling]], import_no: int) -> None:
     if not fresh:
         return
     txn.note_news()
     first = txn.number("run", len(fresh))
     rows = []
-    for run_no, (judged, version) in enumerate(fresh, first):
-        trace, digest = version.digests()
+    for run_no, (judged, (version, trace, digest, _)) in enumerate(fresh, first):
         run = judged.run
         told = (txn.learner_id, run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1)
         rows.append((*told, session_key(run_no, *session_of(version.columns)), *version.columns))
     txn.connection.many(_INSERT, rows)
-    write_parts(txn, [(first + offset, version) for offset, (_, version) in enumerate(fresh)])
-    apply(txn, _rollup_new(txn, fresh))
+    write_parts(txn, [(first + offset, telling.version) for offset, (_, telling) in enumerate(fresh)])
+    apply(txn, _rollup_new(txn, [(judged, telling.version) for judged, telling in fresh]))
 
 
 def _rollup_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]]) -> Rollup:
@@ -178,7 +210,7 @@ _usage_row: Final = itemgetter(*(COLUMNS.index(name) for name in _USAGE))
 def _again(
     txn: Transaction,
     batch: Sequence[Judged],
-    versions: Sequence[Version],
+    versions: Sequence[_Telling],
     again: dict[int, KnownRun],
     import_no: int,
 ) -> dict[int, Recorded]:
@@ -188,8 +220,10 @@ def _again(
     attributions = []
     noted = attributed(txn, [run.run_no for run in again.values()])
     for index, (run_no, rank, trace, digest, first_import, revision, standing) in again.items():
-        own_trace, own_digest = versions[index].digests()
-        run, kept = batch[index].run, versions[index].texts
+        version, own_trace, own_digest, is_stripped = versions[index]
+        run, kept = batch[index].run, version.texts
+        if is_stripped and version == read_version(txn, run_no):
+            own_trace, own_digest = trace, digest
         if kept is not None and own_digest == digest:
             texts.append((run_no, kept))
         told[index] = "duplicate"
@@ -206,7 +240,7 @@ def _again(
                 trace=own_trace,
                 digest=own_digest,
                 origin=(first_import, revision, rank, trace, digest),
-                version=None if own_digest == digest else versions[index],
+                version=None if own_digest == digest else version,
             )
         )
     if isinstance(txn, Part):

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple, get_args
 import msgspec
 
 from core.errors import UnreadableSource
-from core.records.evaluation_lines import ExecutionLine, LayerLine, PairLine
+from core.records.evaluation_lines import ExecutionLine, LayerLine, PairLine, without_texts
 from core.records.kept_texts import execution_uid
 from core.records.ledger_lines import PlacedLine
 from core.store.provenance import undone_imports
@@ -209,6 +209,7 @@ def describe_execution(
     number = name_subject(txn, "execution", line.uid, import_no)
     if line.is_bare:
         return number
+    line = _admitted(txn, line)
     if line.run is not None and line.uid.lower() == execution_uid(line.run) and _has_texts(txn, line):
         line = msgspec.structs.replace(line, pairs=())  # the run's own, whose texts go with its versions
     elif _is_described(txn, number):
@@ -234,6 +235,17 @@ def describe_execution(
     _put_pairs(txn, number, line, import_no, keep_texts=keep_texts)
     recompute_subjects(txn, "execution", [number])
     return number
+
+
+def _admitted(txn: Transaction, line: ExecutionLine) -> ExecutionLine:
+    """The line without what was erased."""
+    erased = txn.erased
+    if not erased:
+        return line
+    is_gone = erased.has("execution", line.uid) or erased.takes(line.run or "", line.session)
+    return msgspec.structs.replace(
+        without_texts(line) if is_gone else line, session=erased.session(line.session)
+    )
 
 
 def _has_texts(txn: Transaction, line: ExecutionLine) -> bool:

@@ -24,6 +24,7 @@ from core.records.learner import LearnerSettings
 from core.records.run import Inventory
 from core.store.descriptions import Description, Descriptions
 from core.store.engine import Connection, Row
+from core.store.erased import Erased
 from core.store.tables import LISTED, NUMBERED, insert_into
 
 Detail = dict[str, str | int | float | bool | None]
@@ -279,6 +280,11 @@ class Transaction:
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
         self._has_news = False
         self._keep_before_what_is_staged()
+
+    @cached_property
+    def erased(self) -> Erased:
+        """What was erased, and may not come back."""
+        return Erased.of(self.connection, self.learner_id)
 
     @cached_property
     def was_empty(self) -> bool:

@@ -6,7 +6,7 @@ kept, so that undoing an import leaves what the other imports say.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, repeat
@@ -224,6 +224,25 @@ def _decisions(
         for decision in selection.decisions
     )
     return tuple(sorted(rows, key=itemgetter(0)))
+
+
+_SESSION: Final = COLUMNS.index("session")
+
+
+def stripped(version: Version) -> Version:
+    """The version without what anybody wrote: no excerpts, no prompt, no reply; every number stays."""
+    evidence = tuple((arm_no, place, None) for arm_no, place, _ in version.evidence)
+    return msgspec.structs.replace(version, evidence=evidence, texts=None)
+
+
+def renamed(version: Version, name: Callable[[str | None], str | None]) -> Version:
+    """The version with its session under another name."""
+    session = version.columns[_SESSION]
+    known = session if isinstance(session, str) else None
+    if name(known) == known:
+        return version
+    columns = (*version.columns[:_SESSION], name(known), *version.columns[_SESSION + 1 :])
+    return msgspec.structs.replace(version, columns=columns)
 
 
 def session_key(run_no: int, run_class: object, session: object) -> int | None:

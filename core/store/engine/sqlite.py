@@ -275,6 +275,20 @@ class Database(port.Database):
             self.remembered.clear()
             self._leave_note()
 
+    def scour(self) -> bool:
+        """Write the file anew without what was erased from it, and empty its log; False where somebody has been
+        reading for so long that the log could not be emptied.
+
+        SQLite leaves what is deleted where it lies, until other rows come to lie there.
+        """
+        with self.locked(), translated(self.path, "write"):
+            driver = self._write_driver_at_path()
+            driver.execute("VACUUM")
+            is_busy = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            self.remembered.clear()
+            self._leave_note()
+        return not is_busy
+
     def give_way(self, source: Path, kept: Path | None) -> None:
         """Put a file into the place of this one, of which nothing can be read; it goes on under another name, with
         what there is of its log. Whoever has it open sees that it lies there no more.

@@ -1,0 +1,57 @@
+"""Erase: what was written and said goes for good, after asking."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.doors.cli.program.app import command, context_of, written
+from core.doors.cli.program.spelling import words
+from core.doors.terminal import say, say_table
+from core.doors.verbs import EraseInput, verb
+from core.records.counts import number_of
+
+if TYPE_CHECKING:
+    from core.flows.context import Context
+    from core.flows.erase import EraseAnswer
+
+
+@command(examples=["erase --run request-1", "erase --session s-42 --yes", "erase --rater mara"])
+def erase(
+    line: typer.Context,
+    run: Annotated[str | None, typer.Option("--run", metavar="UID", help=words(EraseInput, "run"))] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="NAME", help=words(EraseInput, "session"))
+    ] = None,
+    execution: Annotated[
+        str | None, typer.Option("--execution", metavar="UID", help=words(EraseInput, "execution"))
+    ] = None,
+    rater: Annotated[
+        str | None, typer.Option("--rater", metavar="NAME", help=words(EraseInput, "rater"))
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> None:
+    """Texts go, numbers stay. It can't be undone, and no import brings back what was erased."""
+    context = context_of(line)
+    given = EraseInput(run=run, session=session, execution=execution, rater=rater)
+    if not yes:
+        _confirm(context, given)
+    found: EraseAnswer = verb("erase").call(context, given)
+    told = f"{number_of(found.texts, 'text')} erased. Not reached: {', '.join(found.not_reached)}."
+    written(line, context, found, told, act=None)
+
+
+def _confirm(context: Context, given: EraseInput) -> None:
+    from core.flows.erase import preview_erase
+
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("erasing without a terminal to ask on needs --yes; nothing was erased")
+    preview = preview_erase(
+        context, run=given.run, session=given.session, execution=given.execution, rater=given.rater
+    )
+    say_table(("where", "texts"), [(place, f"{count:,}") for place, count in preview.places.items()])
+    say("They are erased for good: this can't be undone. Numbers stay.")
+    say(f"Not reached: {', '.join(preview.not_reached)}.")
+    typer.confirm("Go on?", abort=True)

@@ -1,0 +1,147 @@
+"""Erase: what people wrote and agents said about a run, a session or an execution, or a person's name, is gone from
+the file for good; every number stays.
+
+It is noted in the history and can't be undone. No import brings back what was erased: it is remembered by a digest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from core.errors import InvalidInput, StoreBusy
+from core.flows.context import Context
+from core.store.erasing import (
+    erase_rater,
+    erase_words,
+    scope_of_execution,
+    scope_of_run,
+    scope_of_session,
+)
+from core.store.files import files_of
+from core.store.transaction import Transaction
+
+Erasable = Literal["run", "session", "execution", "rater"]
+_ELSEWHERE: Final = ("backups made before", "exports and reports made before")
+
+
+class EraseAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was erased, or would be.
+
+    ``places`` counts texts by where they stood (``table.column``; ``session`` runs whose session is a number now),
+    ``not_reached`` names what lies elsewhere: copies made before, and files of this database that were put aside.
+    """
+
+    of: Erasable
+    texts: int
+    places: dict[str, int]
+    not_reached: tuple[str, ...]
+    is_preview: bool = False
+
+
+def erase(
+    context: Context,
+    *,
+    run: str | None = None,
+    session: str | None = None,
+    execution: str | None = None,
+    rater: str | None = None,
+) -> EraseAnswer:
+    """Erase one of these, for good; when this returns, no byte of it is left in the database's files.
+
+    Parameters
+    ----------
+    run, session, execution
+        A run by uid or number (with its own execution), all runs of a session by its name, an execution by uid.
+        Erased are instruction and response, excerpts, feedback, drafts, and the notes and reasons that are about it
+        or name it; its session's name becomes a number, in all runs of it.
+    rater
+        A person's name, which becomes a number wherever it stands.
+
+    Raises
+    ------
+    InvalidInput
+        None of the four is named, or several.
+    UnknownRun, UnknownExecution, NotFound
+        There is none of that name.
+    StoreBusy
+        It is erased, and somebody has been reading for so long that the log could not be emptied: erase again.
+    """
+    of, name = _named(run, session, execution, rater)
+    found = context.write("erase", lambda txn: _erased(txn, of, name))
+    if not context.store.database.scour():
+        raise StoreBusy(
+            "It is erased, but somebody has been reading for so long that the file's log still holds it.",
+            next_step="Close what reads the database, and do it again.",
+        )
+    return _answer(context, of, found)
+
+
+def preview_erase(
+    context: Context,
+    *,
+    run: str | None = None,
+    session: str | None = None,
+    execution: str | None = None,
+    rater: str | None = None,
+) -> EraseAnswer:
+    """What `erase` would reach; nothing is changed."""
+    of, name = _named(run, session, execution, rater)
+    found = context.rehearse("erase", lambda txn: _erased(txn, of, name))
+    return msgspec.structs.replace(_answer(context, of, found), is_preview=True)
+
+
+def _named(
+    run: str | None, session: str | None, execution: str | None, rater: str | None
+) -> tuple[Erasable, str]:
+    given: list[tuple[Erasable, str | None]] = [
+        ("run", run),
+        ("session", session),
+        ("execution", execution),
+        ("rater", rater),
+    ]
+    named = [(of, name) for of, name in given if name]
+    if len(named) != 1:
+        raise InvalidInput(
+            f"One thing must be named to be erased, got {len(named)}.",
+            next_step="Name a run, a session, an execution or a rater; nothing was erased.",
+        )
+    return named[0]
+
+
+def _erased(txn: Transaction, of: Erasable, name: str) -> Counter[str]:
+    if of == "rater":
+        found = _renamed(txn, name)
+    else:
+        scopes = {"run": scope_of_run, "session": scope_of_session, "execution": scope_of_execution}
+        found = erase_words(txn, scopes[of](txn, name))
+        txn.audit("erase", None, {"of": of, "texts": found.total()})
+    return found
+
+
+def _renamed(txn: Transaction, name: str) -> Counter[str]:
+    """A person's name; it is noted first, for whoever erases their own name would be named by the note."""
+    txn.audit("erase", None, {"of": "rater"})
+    return erase_rater(txn, name)
+
+
+def _answer(context: Context, of: Erasable, found: Counter[str]) -> EraseAnswer:
+    return EraseAnswer(
+        of=of,
+        texts=found.total(),
+        places=dict(sorted(found.items())),
+        not_reached=(*_ELSEWHERE, *(str(path) for path in _put_aside(context.store.path))),
+    )
+
+
+def _put_aside(path: Path) -> list[Path]:
+    """Files beside the database that have its name in theirs: what a restored backup replaced, a log put aside."""
+    own = {*files_of(path), Path(f"{path}.import.lock"), Path(f"{path}.import.lock.turn")}
+    return sorted(
+        one
+        for one in path.parent.iterdir()
+        if one not in own and (one.name.startswith((f"{path.name}", f"{path.stem}.")) and one.is_file())
+    )

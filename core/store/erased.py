@@ -1,0 +1,142 @@
+"""Erased: what no import may bring back, remembered by a keyed digest that tells nothing of it.
+
+The key is drawn when a learner first erases something, and lies in its table beside the digests: whoever has the file
+can try whether a name was erased from it, and can't read it there. A session's name and a person's become one number
+each, taken from the digest, so that they stay apart from others however often they are told again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from hashlib import blake2b
+from typing import Final, Literal
+
+import msgspec
+
+from core.records.evaluation_lines import ChoiceLine, EvaluationLine
+from core.records.ledger_lines import FactLine, RewardLine
+from core.records.line_texts import line_without_texts
+from core.store.engine import Connection
+
+Remembered = Literal["run", "execution", "session", "name", "rater"]
+"""``session``: all that is told of it comes without texts, and its name as a number; ``name``: its name only."""
+_KEY: Final = "key"
+_KEY_BYTES: Final = 32
+_DIGEST_BYTES: Final = 16
+_NUMBER_DIGITS: Final = 12
+_WORDS: Final = {"session": "session", "name": "session", "rater": "rater"}
+_NAMES: Final = ("by", "rater")
+
+
+class Erased:
+    """What a learner has erased.
+
+    Parameters
+    ----------
+    key
+        Its key, None while it has erased nothing.
+    digests
+        What it remembers, as ``kind digest``.
+    """
+
+    def __init__(self, key: bytes | None = None, digests: frozenset[str] = frozenset()) -> None:
+        self.key = key
+        self._digests = digests
+        told = [one.partition(" ") for one in digests]
+        self._drawn = {self._number(kind, said) for kind, _, said in told}
+        self._whole = {self._number(kind, said) for kind, _, said in told if kind == "session"}
+
+    def __bool__(self) -> bool:
+        return bool(self._digests)
+
+    @classmethod
+    def of(cls, connection: Connection, learner_id: int) -> Erased:
+        """What is remembered of a learner."""
+        rows = [
+            one for (one,) in connection.rows("SELECT digest FROM erased WHERE learner_id = ?", [learner_id])
+        ]
+        key = next((one.partition(" ")[2] for one in rows if one.startswith(f"{_KEY} ")), None)
+        if key is None:
+            return cls()
+        return cls(bytes.fromhex(key), frozenset(one for one in rows if not one.startswith(f"{_KEY} ")))
+
+    def digest(self, kind: Remembered, name: str) -> str:
+        """What is remembered of a name."""
+        assert self.key is not None  # noqa: S101 - whoever remembers something has drawn one
+        said = name.lower() if kind == "execution" else name
+        # One for both kinds of a session, so that it has one number whichever way its name went.
+        of = "session" if kind == "name" else kind
+        told = blake2b(
+            f"{of}/{said}".encode("utf-8", "surrogatepass"), key=self.key, digest_size=_DIGEST_BYTES
+        )
+        return f"{kind} {told.hexdigest()}"
+
+    def has(self, kind: Remembered, name: str | None) -> bool:
+        """Whether a name was erased."""
+        return bool(self._digests) and name is not None and self.digest(kind, name) in self._digests
+
+    def drawn(self, kind: Remembered, name: str) -> str:
+        """What stands in the place of a name."""
+        return self._number(kind, self.digest(kind, name).partition(" ")[2])
+
+    def is_drawn(self, name: str) -> bool:
+        """Whether a name is a number that stands in the place of one."""
+        return name in self._drawn
+
+    def session(self, name: str | None) -> str | None:
+        """A session's name as it may be kept."""
+        if not name or self.is_drawn(name) or not (self.has("name", name) or self.has("session", name)):
+            return name
+        return self.drawn("name", name)
+
+    def rater(self, name: str | None) -> str | None:
+        """A person's name as it may be kept."""
+        return self.drawn("rater", name) if name and self.has("rater", name) else name
+
+    def takes(self, run: str, session: str | None) -> bool:
+        """Whether a run may come without texts only."""
+        if not self:
+            return False
+        known = self.session(session)
+        return (
+            self.has("run", run)
+            or self.has("session", session)
+            or self.has("session", known)
+            or known in self._whole
+        )
+
+    def _number(self, kind: str, digest: str) -> str:
+        return f"{_WORDS.get(kind, kind)}-{int(digest[:_NUMBER_DIGITS], 16)}"
+
+
+def new_key() -> str:
+    """A row that holds a key nobody can foretell."""
+    return f"{_KEY} {secrets.token_hex(_KEY_BYTES)}"
+
+
+def redacted(erased: Erased, line: FactLine) -> FactLine:
+    """A line as it may be taken: persons that were erased as numbers, and no words about what was."""
+    if not erased:
+        return line
+    names = {name: erased.rater(held) for name in _NAMES if (held := getattr(line, name, None)) is not None}
+    line = msgspec.structs.replace(line, **names)
+    if isinstance(line, RewardLine):
+        context = msgspec.structs.replace(line.context, by=erased.rater(line.context.by))
+        line = msgspec.structs.replace(line, context=context)
+    return _wordless(line) if _is_about(erased, line) else line
+
+
+def _is_about(erased: Erased, line: FactLine) -> bool:
+    if isinstance(line, RewardLine):
+        return erased.has("run", line.context.run)
+    if isinstance(line, EvaluationLine):
+        return erased.has("run", line.run) or erased.has("execution", line.execution)
+    return isinstance(line, ChoiceLine) and any(
+        erased.has("execution", one) for one in (line.first, line.second)
+    )
+
+
+def _wordless(line: FactLine) -> FactLine:
+    found = line_without_texts(line)
+    assert isinstance(found, type(line))  # noqa: S101 - narrows for the type checker
+    return found

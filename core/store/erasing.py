@@ -1,0 +1,609 @@
+"""Erasing: what people wrote and agents said goes, and every number stays. One table says of every text what becomes
+of it; a table that comes later has its texts named there, or a test says that they were forgotten.
+
+Rows stay where they are: what was judged, given or set aside goes on to count, without the words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from core.errors import NotFound, UnknownExecution, UnknownRun
+from core.records.kept_texts import execution_uid
+from core.records.line_texts import LEFT_OUT
+from core.store.erased import Erased, Remembered, new_key
+from core.store.quality import fold_again
+from core.store.reads.runs import named_run
+from core.store.staging import spoil
+from core.store.tables import insert_into
+from core.store.transaction import TEXTS_OF_DETAILS, Transaction
+from core.store.version import Version, renamed, session_key, stripped
+
+Reached = Literal["words", "said", "session", "name", "names in words", "JSON", "version", "harmless"]
+REACHED: Final[Mapping[str, Reached]] = {
+    # what people wrote: goes with what it is about, or that it names; a person's name in it becomes a number
+    "observation.reason": "words",
+    "reset.reason": "words",
+    "note.text": "words",
+    "evaluation.feedback": "words",
+    "choice.feedback": "words",
+    "review_aside.reason": "words",
+    "review_item.why": "words",
+    "review_queue.name": "names in words",
+    "rubric.content": "names in words",
+    # what agents were asked and said
+    "evidence.excerpt": "said",
+    "training_pair.instruction": "said",
+    "training_pair.response": "said",
+    "training_pair.digest": "said",
+    # versions that don't stand: both, packed
+    "version.payload": "version",
+    "run.session": "session",
+    "execution.session": "session",
+    # persons
+    "observation.actor": "name",
+    "reset.actor": "name",
+    "note.actor": "name",
+    "setting.actor": "name",
+    "import.actor": "name",
+    "undo.actor": "name",
+    "audit.actor": "name",
+    "rubric.actor": "name",
+    "evaluation.actor": "name",
+    "evaluation.rater": "name",
+    "choice.actor": "name",
+    "choice.rater": "name",
+    "review_queue.actor": "name",
+    "review_item.assigned_to": "name",
+    "review_aside.actor": "name",
+    "review_hold.actor": "name",
+    "review_skip.actor": "name",
+    "review_draft.actor": "name",
+    "review_repeat.actor": "name",
+    # answers and logs: the words in them go, persons become numbers
+    "reply.answer": "JSON",
+    "audit.detail": "JSON",
+    "import.summary": "JSON",
+    "review_draft.fields": "JSON",
+    "review_queue.asks": "JSON",
+    # ids, kinds, models, settings: nobody's words. A run's uid stays, or the run would come again beside itself.
+    **dict.fromkeys(
+        (
+            *("learner.name", "learner.origin", "learner.settings", "arm.key", "arm.type", "arm.label"),
+            *("run.uid", "run.format", "run.unit", "run.provider", "run.model", "run.channel", "run.class"),
+            *("run.phase", "run.status", "run.outcome", "run.inventory", "run.not_offered", "run.choice"),
+            *("decision.reason", "evidence.place", "provenance.kind", "provenance.said"),
+            *("observation.uid", "observation.kind", "adapter.uri", "adapter.name", "adapter.version"),
+            *("layer.uid", "layer.label", "layer.task", "layer.type", "layer.domain", "layer.tags"),
+            *("execution.uid", "rubric.uid", "rubric.version", "evaluation.uid", "evaluation.model"),
+            *("evaluation.rubric", "evaluation.outcome", "evaluation.mover", "choice.uid", "choice.chosen"),
+            *("choice.rubric", "model_history.model", "review_queue.uid", "review_queue.rubric"),
+            *("review_item.control", "review_aside.uid", "review_aside.queue", "erased.digest", "note.uid"),
+            *("reply.kind", "reply.key", "reset.uid", "reset.target", "reset.scope", "setting.name"),
+            *("setting.value", "setting.before", "undo.kind", "audit.action", "audit.act"),
+            *(f"usage_{place}.{name}" for place in ("hour", "day") for name in ("class", "model", "channel")),
+            *(f"usage_{place}.{name}" for place in ("hour", "day") for name in ("status", "outcome")),
+            *("staged_arm.key", "staged_provenance.counted"),
+            *(f"staged_usage.{name}" for name in ("class", "model", "channel", "status", "outcome")),
+        ),
+        "harmless",
+    ),
+}
+"""Every column of text or bytes, and how erasing reaches it: ``table.column`` → how."""
+
+_EMPTY: Final[Mapping[str, str | None]] = {
+    "evaluation.feedback": None,
+    "choice.feedback": None,
+    "review_aside.reason": LEFT_OUT,
+}
+"""What stands in the place of words; "" where nothing is said."""
+_WORDS: Final = [place for place, how in REACHED.items() if how == "words"]
+_NAMED_IN: Final = [place for place, how in REACHED.items() if how in {"words", "names in words"}]
+_KEYS: Final[Mapping[str, str]] = {
+    "observation": "observation_no",
+    "reset": "reset_no",
+    "note": "note_no",
+    "evaluation": "evaluation_no",
+    "choice": "choice_no",
+    "review_aside": "review_aside_no",
+    "review_queue": "review_queue_no",
+    "review_item": "review_queue_no, item_no",
+    "rubric": "rubric_no",
+    "audit": "audit_no",
+    "import": "import_no",
+    "reply": "kind, no",
+    "review_draft": "review_queue_no, item_no, actor",
+}
+_ACTS: Final[Mapping[str, str]] = {
+    "observation": "reward",
+    "reset": "reset",
+    "note": "note",
+    "evaluation": "evaluation",
+    "choice": "choice",
+    "review_aside": "aside",
+}
+"""How acts with words are called in replies and in the audit."""
+_TEXTS: Final = TEXTS_OF_DETAILS | {"excerpt", "instruction", "response"}
+_OF_FILES: Final[Mapping[str, object]] = {
+    "rejected": [],
+    "ignored": [],
+    "unread": [],
+    "notes": [],
+    "hint": None,
+}
+"""What an import's answer quotes of its files, without it."""
+_SHORTEST_NAME: Final = 3
+"""Shorter names would be found in words that mean something else."""
+_REMEMBER: Final = insert_into("erased", "learner_id", "digest", "at_ms") + " ON CONFLICT DO NOTHING"
+Rows = Sequence[tuple[Any, ...]]
+
+
+class Scope(NamedTuple):
+    """What is to be erased: runs and executions with their uids, by number, and sessions by name."""
+
+    runs: dict[int, str]
+    executions: dict[int, str]
+    sessions: tuple[str, ...]
+    is_whole_session: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.runs.values(), *self.executions.values(), *self.sessions)
+
+
+# What is meant
+
+
+def scope_of_run(txn: Transaction, name: str) -> Scope:
+    """A run, by uid or number, with its executions and its session's name; raises `UnknownRun`."""
+    row = named_run(txn, name, "run_no, uid, session")
+    if row is None:
+        raise UnknownRun(
+            f"There is no run {name[:80]!r} in learner {txn.name!r}.",
+            next_step="Use a uid or number that armscope runs lists; nothing was erased.",
+        )
+    run_no, uid, session = row
+    return Scope({run_no: uid}, _executions_of(txn, [run_no]), (session,) if session else (), False)
+
+
+def scope_of_execution(txn: Transaction, uid: str) -> Scope:
+    """An execution, with its run where it is the run's own; raises `UnknownExecution`."""
+    row = txn.connection.row(
+        "SELECT e.execution_no, e.uid, e.session, r.run_no, r.uid FROM execution e"
+        " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no <> 0"
+        " WHERE e.learner_id = ? AND e.uid = ?",
+        [txn.learner_id, uid.lower()],
+    )
+    if row is None:
+        raise UnknownExecution(
+            f"There is no execution {uid[:80]!r} in learner {txn.name!r}.",
+            next_step="Use the uid of one that armscope evaluations lists; nothing was erased.",
+        )
+    number, own, session, run_no, run = row
+    if run is not None and execution_uid(run) == own:
+        return scope_of_run(txn, run)
+    del run_no
+    return Scope({}, {number: own}, (session,) if session else (), False)
+
+
+def scope_of_session(txn: Transaction, name: str) -> Scope:
+    """All runs and executions of a session; raises `NotFound`."""
+    place = [txn.learner_id, name]
+    runs: dict[int, str] = dict(
+        txn.connection.rows("SELECT run_no, uid FROM run WHERE learner_id = ? AND session = ?", place)
+    )
+    executions: dict[int, str] = dict(
+        txn.connection.rows(
+            "SELECT execution_no, uid FROM execution WHERE learner_id = ? AND session = ?", place
+        )
+    )
+    if not (runs or executions):
+        raise NotFound(
+            f"There is no session {name[:80]!r} in learner {txn.name!r}.",
+            next_step="Use the name that a run's page shows; nothing was erased.",
+        )
+    return Scope(runs, _executions_of(txn, list(runs)) | executions, (name,), True)
+
+
+def _executions_of(txn: Transaction, run_nos: Sequence[int]) -> dict[int, str]:
+    return dict(
+        txn.connection.rows_in(
+            "SELECT execution_no, uid FROM execution WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({})",
+            [txn.learner_id],
+            run_nos,
+        )
+    )
+
+
+# Words
+
+
+def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
+    """Erase what was said and written about a scope; how many texts, by place."""
+    spoil(txn)
+    before = txn.erased
+    erased = _remember(txn, _kinds_of(scope, txn.erased))
+    found: Counter[str] = Counter()
+    concerned = _concerned(txn, scope)
+    for table, rows in concerned.items():
+        found[_place_of(table)] += len(rows)
+        _empty(txn, table, rows)
+    found["audit.detail"] += _unsay(txn, concerned)
+    found["evidence.excerpt"] += _drop_excerpts(txn, scope)
+    found["training_pair"] += _drop_pairs(txn, scope)
+    found["review_draft.fields"] += _drop_drafts(txn, scope)
+    found["import.summary"] += _drop_quotes(txn, scope)
+    sessions = {name: erased.drawn("name", name) for name in scope.sessions if not before.is_drawn(name)}
+    found["session"] += _rename_sessions(txn, scope, sessions)
+    return +found
+
+
+def _kinds_of(scope: Scope, erased: Erased) -> list[tuple[Remembered, str]]:
+    session: Remembered = "session" if scope.is_whole_session else "name"
+    return [
+        *(("run", uid) for uid in scope.runs.values()),
+        *(("execution", uid) for uid in scope.executions.values()),
+        *((session, name) for name in scope.sessions if scope.is_whole_session or not erased.is_drawn(name)),
+    ]
+
+
+def _remember(txn: Transaction, named: Iterable[tuple[Remembered, str]]) -> Erased:
+    if txn.erased.key is None:
+        txn.connection.run(_REMEMBER, [txn.learner_id, new_key(), txn.now_ms])
+        txn.erased = Erased.of(txn.connection, txn.learner_id)
+    rows = [(txn.learner_id, txn.erased.digest(kind, name), txn.now_ms) for kind, name in named]
+    txn.connection.many(_REMEMBER, rows)
+    txn.erased = Erased.of(txn.connection, txn.learner_id)
+    return txn.erased
+
+
+def _place_of(table: str) -> str:
+    return next(place for place in _WORDS if place.startswith(f"{table}."))
+
+
+_ABOUT: Final[Mapping[str, tuple[str | None, tuple[str, ...]]]] = {
+    "observation": ("run_no", ()),
+    "evaluation": ("run_no", ("execution_no",)),
+    "choice": (None, ("first_no", "second_no")),
+    "review_item": ("run_no", ("execution_no",)),
+}
+"""Tables with words about a run or execution: the columns of their numbers."""
+
+
+def _concerned(txn: Transaction, scope: Scope) -> dict[str, set[tuple[Any, ...]]]:
+    """Rows with words about the scope, or that name it, by table and key."""
+    found: dict[str, set[tuple[Any, ...]]] = {}
+    for place in _WORDS:
+        table, column = place.split(".")
+        found[table] = {*_that_name(txn, table, column, scope.names)}
+        run_no, executions = _ABOUT.get(table, (None, ()))
+        wanted = [(one, list(scope.executions)) for one in executions]
+        if run_no is not None:
+            wanted.append((run_no, list(scope.runs)))
+        for about, numbers in wanted:
+            found[table].update(
+                txn.connection.rows_in(
+                    f'SELECT {_KEYS[table]} FROM "{table}" WHERE learner_id = ? AND {about} <> 0'
+                    f" AND {column} <> '' AND {about} IN ({{}})",
+                    [txn.learner_id],
+                    numbers,
+                )
+            )
+    found["review_aside"].update(_asides_of(txn, scope))
+    return found
+
+
+def _that_name(txn: Transaction, table: str, column: str, names: Sequence[str]) -> set[tuple[Any, ...]]:
+    """Rows whose words hold one of these names, as a whole word of three letters or more."""
+    return {
+        tuple(key)
+        for name in names
+        if len(name) >= _SHORTEST_NAME
+        for *key, told in _holding(txn, table, column, name)
+        if _whole(name).search(told)
+    }
+
+
+def _holding(txn: Transaction, table: str, column: str, name: str) -> Rows:
+    """Keys and words of rows that hold a name somewhere, in capitals or not."""
+    escaped = name.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    return txn.connection.rows(
+        f"SELECT {_KEYS[table]}, {column} FROM \"{table}\" WHERE learner_id = ? AND {column} LIKE ? ESCAPE '!'",
+        [txn.learner_id, f"%{escaped}%"],
+    )
+
+
+def _whole(name: str) -> re.Pattern[str]:
+    """A name as a whole word."""
+    return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+
+
+def _asides_of(txn: Transaction, scope: Scope) -> Rows:
+    items = {
+        row
+        for column, numbers in (("run_no", scope.runs), ("execution_no", scope.executions))
+        for row in txn.connection.rows_in(
+            f"SELECT q.uid, q.review_queue_no, i.item_no FROM review_item i JOIN review_queue q"
+            " ON q.learner_id = i.learner_id AND q.review_queue_no = i.review_queue_no"
+            f" WHERE i.learner_id = ? AND i.{column} <> 0 AND i.{column} IN ({{}})",
+            [txn.learner_id],
+            list(numbers),
+        )
+    }
+    return [
+        row
+        for uid, number, item_no in items
+        for row in txn.connection.rows(
+            "SELECT review_aside_no FROM review_aside WHERE learner_id = ? AND queue = ? AND item_no = ?"
+            " AND reason <> ?",
+            [txn.learner_id, uid or f"{txn.origin}/queue-{number}", item_no, LEFT_OUT],
+        )
+    ]
+
+
+def _empty(txn: Transaction, table: str, rows: set[tuple[Any, ...]]) -> None:
+    """Take the words out of rows, and out of what their requests were answered with."""
+    place = _place_of(table)
+    column = place.split(".")[1]
+    where = " AND ".join(f"{key} = ?" for key in _KEYS[table].split(", "))
+    txn.connection.many(
+        f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {where}',
+        [(_EMPTY.get(place, ""), txn.learner_id, *key) for key in sorted(rows)],
+    )
+    act = _ACTS.get(table)
+    if act is not None:
+        _rewrite(
+            txn,
+            "reply",
+            "answer",
+            txn.connection.rows_in(
+                "SELECT kind, no, answer FROM reply WHERE learner_id = ? AND kind = ? AND no IN ({})",
+                [txn.learner_id, act],
+                [key[0] for key in sorted(rows)],
+            ),
+            _wordless,
+        )
+
+
+def _unsay(txn: Transaction, concerned: Mapping[str, set[tuple[Any, ...]]]) -> int:
+    """Take the words out of the audit of acts; of how many entries."""
+    acts = [f"{_ACTS[table]}-{key[0]}" for table, rows in concerned.items() if table in _ACTS for key in rows]
+    rows = txn.connection.rows_in(
+        "SELECT audit_no, detail FROM audit WHERE learner_id = ? AND act IN ({})", [txn.learner_id], acts
+    )
+    return _rewrite(txn, "audit", "detail", rows, _wordless)
+
+
+def _rewrite(txn: Transaction, table: str, column: str, rows: Rows, change: Callable[[Any], Any]) -> int:
+    """Put JSON that is changed into its place; how many texts did change. Each row ends with the text."""
+    where = " AND ".join(f"{key} = ?" for key in _KEYS[table].split(", "))
+    made = []
+    for *key, told in rows:
+        before = msgspec.json.decode(told)
+        after = change(before)
+        if after != before:
+            made.append((msgspec.json.encode(after).decode(), txn.learner_id, *key))
+    txn.connection.many(f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {where}', made)
+    return len(made)
+
+
+def _wordless(told: Any) -> Any:  # noqa: ANN401 - JSON
+    """JSON without what people wrote; texts stay texts, so that answers are still read."""
+    if isinstance(told, dict):
+        return {name: _blank(held) if name in _TEXTS else _wordless(held) for name, held in told.items()}
+    return [_wordless(one) for one in told] if isinstance(told, list) else told
+
+
+def _blank(held: object) -> object:
+    return "" if isinstance(held, str) else held
+
+
+# What agents said
+
+
+def _drop_excerpts(txn: Transaction, scope: Scope) -> int:
+    rows = txn.connection.rows_in(
+        "SELECT run_no, arm_no FROM evidence WHERE learner_id = ? AND excerpt IS NOT NULL AND run_no IN ({})",
+        [txn.learner_id],
+        list(scope.runs),
+    )
+    txn.connection.run_in(
+        "UPDATE evidence SET excerpt = NULL WHERE learner_id = ? AND run_no IN ({})",
+        [txn.learner_id],
+        list(scope.runs),
+    )
+    _rewrite_versions(txn, list(scope.runs), stripped)
+    return len(rows)
+
+
+def _rewrite_versions(txn: Transaction, run_nos: Sequence[int], change: Callable[[Version], Version]) -> None:
+    """Change versions of runs that don't stand, under the digests of what their sources say."""
+    rows = txn.connection.rows_in(
+        "SELECT run_no, digest, payload FROM version WHERE learner_id = ? AND run_no IN ({})",
+        [txn.learner_id],
+        run_nos,
+    )
+    decode = msgspec.msgpack.Decoder(Version).decode
+    txn.connection.many(
+        "UPDATE version SET payload = ? WHERE learner_id = ? AND run_no = ? AND digest = ?",
+        [
+            (change(decode(payload)).encode(), txn.learner_id, run_no, digest)
+            for run_no, digest, payload in rows
+        ],
+    )
+
+
+def _drop_pairs(txn: Transaction, scope: Scope) -> int:
+    numbers = list(scope.executions)
+    rows = txn.connection.rows_in(
+        "SELECT execution_no FROM training_pair WHERE learner_id = ?"
+        " AND coalesce(instruction, response) IS NOT NULL AND execution_no IN ({})",
+        [txn.learner_id],
+        numbers,
+    )
+    txn.connection.run_in(
+        "UPDATE training_pair SET digest = '', instruction = NULL, response = NULL"
+        " WHERE learner_id = ? AND execution_no IN ({})",
+        [txn.learner_id],
+        numbers,
+    )
+    return len(rows)
+
+
+def _drop_drafts(txn: Transaction, scope: Scope) -> int:
+    """Remove what somebody has typed about it and not sent."""
+    found = 0
+    for column, numbers in (("run_no", scope.runs), ("execution_no", scope.executions)):
+        rows = txn.connection.rows_in(
+            "SELECT d.review_queue_no, d.item_no, d.actor FROM review_draft d JOIN review_item i"
+            " ON i.learner_id = d.learner_id AND i.review_queue_no = d.review_queue_no AND i.item_no = d.item_no"
+            f" WHERE d.learner_id = ? AND i.{column} <> 0 AND i.{column} IN ({{}})",
+            [txn.learner_id],
+            list(numbers),
+        )
+        txn.connection.many(
+            "DELETE FROM review_draft WHERE learner_id = ? AND review_queue_no = ? AND item_no = ? AND actor = ?",
+            [(txn.learner_id, *row) for row in rows],
+        )
+        found += len(rows)
+    return found
+
+
+def _drop_quotes(txn: Transaction, scope: Scope) -> int:
+    """Take out of the answers of imports that told it what they quote of their files."""
+    run_nos = list(scope.runs)
+    told = {
+        number
+        for sql in (
+            "SELECT import_no FROM run WHERE learner_id = ? AND import_no > 0 AND run_no IN ({})",
+            "SELECT import_no FROM provenance WHERE learner_id = ? AND kind = 'run' AND import_no > 0 AND no IN ({})",
+        )
+        for (number,) in txn.connection.rows_in(sql, [txn.learner_id], run_nos)
+    } | {
+        number
+        for (number,) in txn.connection.rows_in(
+            "SELECT import_no FROM provenance WHERE learner_id = ? AND kind = 'execution' AND import_no > 0"
+            " AND no IN ({})",
+            [txn.learner_id],
+            list(scope.executions),
+        )
+    }
+    rows = txn.connection.rows_in(
+        "SELECT import_no, summary FROM import WHERE learner_id = ? AND import_no IN ({})",
+        [txn.learner_id],
+        sorted(told),
+    )
+    return _rewrite(txn, "import", "summary", rows, _unquoted)
+
+
+def _unquoted(summary: dict[str, object]) -> dict[str, object]:
+    return {name: _OF_FILES.get(name, held) for name, held in summary.items()}
+
+
+def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]) -> int:
+    """Let sessions have numbers for names, wherever they stand; clusters stay what they are."""
+    found = 0
+    for name, drawn in sessions.items():
+        runs = txn.connection.rows(
+            "SELECT run_no, class FROM run WHERE learner_id = ? AND session = ?", [txn.learner_id, name]
+        )
+        txn.connection.many(
+            "UPDATE run SET session = ?, session_key = ? WHERE learner_id = ? AND run_no = ?",
+            [
+                (drawn, session_key(run_no, run_class, drawn), txn.learner_id, run_no)
+                for run_no, run_class in runs
+            ],
+        )
+        txn.connection.run(
+            "UPDATE execution SET session = ? WHERE learner_id = ? AND session = ?",
+            [drawn, txn.learner_id, name],
+        )
+        found += len(runs)
+    kept = txn.connection.rows("SELECT DISTINCT run_no FROM version WHERE learner_id = ?", [txn.learner_id])
+    if sessions:
+        _rewrite_versions(
+            txn,
+            sorted({*scope.runs, *(run_no for (run_no,) in kept)}),
+            lambda version: renamed(version, lambda name: sessions.get(name or "", name)),
+        )
+    return found
+
+
+# Persons
+
+
+def erase_rater(txn: Transaction, name: str) -> Counter[str]:
+    """Let a person have a number for a name, wherever it stands; how often it stood, by place.
+
+    Raises `NotFound` where it stands nowhere.
+    """
+    spoil(txn)
+    places = [place.split(".") for place, how in REACHED.items() if how == "name"]
+    counts = Counter({f"{table}.{column}": _count(txn, table, column, name) for table, column in places})
+    if not any(counts.values()):
+        raise NotFound(
+            f"Nobody called {name[:80]!r} did anything in learner {txn.name!r}.",
+            next_step="Write the name as the history shows it; nothing was erased.",
+        )
+    drawn = _remember(txn, [("rater", name)]).drawn("rater", name)
+    for table, column in places:
+        txn.connection.run(
+            f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {column} = ?',
+            [drawn, txn.learner_id, name],
+        )
+    counts.update(_rename_in_words(txn, name, drawn))
+    _fold(txn, drawn)
+    return +counts
+
+
+def _count(txn: Transaction, table: str, column: str, name: str) -> int:
+    row = txn.connection.row(
+        f'SELECT count(*) FROM "{table}" WHERE learner_id = ? AND {column} = ?', [txn.learner_id, name]
+    )
+    return 0 if row is None else int(row[0])
+
+
+def _rename_in_words(txn: Transaction, name: str, drawn: str) -> Counter[str]:
+    """A person's name in what people wrote, as a whole word, and in answers and logs."""
+    whole = _whole(name)
+    found: Counter[str] = Counter()
+    for place in _NAMED_IN:
+        table, column = place.split(".")
+        where = " AND ".join(f"{key} = ?" for key in _KEYS[table].split(", "))
+        made = [
+            (after, txn.learner_id, *key)
+            for *key, told in _holding(txn, table, column, name)
+            if (after := whole.sub(drawn, told)) != told
+        ]
+        txn.connection.many(f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {where}', made)
+        found[place] += len(made)
+    for place in [place for place, how in REACHED.items() if how == "JSON"]:
+        table, column = place.split(".")
+        rows = txn.connection.rows(
+            f'SELECT {_KEYS[table]}, {column} FROM "{table}" WHERE learner_id = ?', [txn.learner_id]
+        )
+        found[place] += _rewrite(txn, table, column, rows, lambda told: _renamed(told, whole, drawn))
+    return found
+
+
+def _renamed(told: Any, whole: re.Pattern[str], drawn: str) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(told, str):
+        return whole.sub(drawn, told)
+    if isinstance(told, dict):
+        return {name: _renamed(held, whole, drawn) for name, held in told.items()}
+    return [_renamed(one, whole, drawn) for one in told] if isinstance(told, list) else told
+
+
+def _fold(txn: Transaction, rater: str) -> None:
+    """Fold the layers that somebody rated again: a history may go by who rated."""
+    rows = txn.connection.rows(
+        "SELECT DISTINCT layer_no FROM evaluation WHERE learner_id = ? AND layer_no <> 0 AND rater = ?"
+        " ORDER BY layer_no",
+        [txn.learner_id, rater],
+    )
+    fold_again(txn, [layer_no for (layer_no,) in rows])

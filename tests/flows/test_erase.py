@@ -1,0 +1,337 @@
+"""Erased is gone: out of every place a text can be, off the disk, out of what imports bring; every number stays."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from sqlalchemy import LargeBinary, Text
+
+from core.errors import Denied, InvalidInput, NotFound, UnknownExecution, UnknownRun
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.erase import erase, preview_erase
+from core.flows.evaluate import evaluate
+from core.flows.export import export_file
+from core.flows.importing import import_files
+from core.flows.learn import record, record_all
+from core.flows.note import note
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.settings import change
+from core.flows.undo import redo, undo
+from core.formats.armscope import write
+from core.records.actor import Actor
+from core.records.arm import Arm
+from core.records.evaluation_lines import ChoiceLine, ExecutionLine, PairLine
+from core.records.kept_texts import execution_uid
+from core.records.ledger_lines import LedgerLine
+from core.records.queue_lines import AsideLine, ItemLine, QueueLine
+from core.records.run import Inventory, Run
+from core.store import tables
+from core.store.erasing import REACHED
+from core.store.files import files_of
+from core.store.transaction import Transaction
+from tests.flows.world import context_at, run_of
+from tests.formats.builders import lines
+
+WORD, SESSION, PERSON = "PLANTED", "session-of-PLANTED", "Perdita"
+ARM, SKILL = "tool:other:a", "skill:review:main"
+LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+FIRST, SECOND = "11111111-2222-4333-8444-555555555555", "22222222-3333-4444-8555-666666666666"
+PROMPT = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key=SKILL)))
+
+
+def said(place: str) -> str:
+    return f"{WORD} {place}"
+
+
+def run(uid: str = "request-9", rank: int = 0) -> Run:
+    made = run_of(uid, calls=("a",) * (rank + 1), inventory=PROMPT, rank=rank)
+    texts = (f"as review says {said(f'excerpt {rank}')}", said(f"reply {rank}"))
+    return msgspec.structs.replace(made, session=SESSION, texts=texts, prompt=said(f"prompt {rank}"))
+
+
+def told_by_a_file() -> list[LedgerLine | Run]:
+    asked, answered = (
+        msgspec.json.encode({"said": said(one)}).decode() for one in ("instruction", "response")
+    )
+    pairs = (PairLine(layer=LAYER, index=1, instruction=asked, response=answered),)
+    choice = ChoiceLine(
+        id="c", layer=LAYER, first=FIRST, second=SECOND, chosen="first", rater=PERSON, feedback=said("choice")
+    )
+    item = ItemLine(no=1, run="request-9", why=said("why"), assigned_to=PERSON)
+    return [
+        *(
+            ExecutionLine(
+                uid=uid, adapter="kairos://adapter/a", session=SESSION, run="request-9", pairs=pairs
+            )
+            for uid in (FIRST, SECOND)
+        ),
+        choice,
+        QueueLine(id="q", name="Week 12", items=(item,), by=PERSON),
+        AsideLine(id="s", queue="q", item=1, reason=said("aside"), by=PERSON),
+    ]
+
+
+def draft(context: Context) -> None:
+    def work(txn: Transaction) -> None:
+        txn.connection.run(
+            "INSERT INTO review_draft (learner_id, review_queue_no, item_no, actor, fields, until_ms)"
+            " VALUES (?, 1, 1, ?, ?, 0)",
+            [txn.learner_id, PERSON, msgspec.json.encode({"feedback": said("draft")}).decode()],
+        )
+
+    context.write("evaluate", work)
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    """A word wherever somebody can say one of one run, by one person, and another run beside it."""
+    context = context_at(tmp_path / "a.db")
+    change(context, "keep_texts", True)
+    person = replace(context, actor=Actor(name=PERSON, role="operator"))
+    file = tmp_path / "runs.jsonl"
+    bad = {"kind": "run", "uid": said("rejected"), "arms": ["tool:other:a"], "status": said("rejected")}
+    file.write_bytes(b"".join(write([run(), run(rank=1)])) + lines([bad]))
+    import_files(person, [file])
+    record_all(person, [msgspec.structs.replace(run("request-10"), session="another", texts=(), prompt=None)])
+    other = replace(person, pace=context.pace)
+    reward(other, ARM, 0.5, run="request-9", correct=True, reason=said("reason"), key="k-reward")
+    evaluate(other, "request-9", "success", score=0.9, arm=ARM, feedback=said("feedback"), key="k-evaluation")
+    evaluate(other, execution_uid("request-9"), "failure", feedback=said("feedback too"), rubric="v1")
+    note(other, ARM, f"see request-9: {said('note')}", key="k-note")
+    undo(other, reset(other, arms=[SKILL], reason=f"after request-9 {said('reset')}").id)
+    planted = tmp_path / "planted.jsonl"
+    planted.write_bytes(b"".join(write(told_by_a_file())))
+    assert import_files(other, [planted]).rejected == ()
+    evaluate(other, FIRST, "success", score=1.0, feedback=said("of an execution"), rater=PERSON)
+    draft(other)
+    return context
+
+
+def bytes_of(context: Context) -> bytes:
+    return b"".join(file.read_bytes() for file in files_of(context.store.path))
+
+
+def numbers(context: Context) -> object:
+    """Everything that is counted, with no word in it."""
+    with context.store.reading(context.learner) as snapshot:
+        counted = [
+            (table.name, snapshot.connection.rows(f'SELECT count(*) FROM "{table.name}"'))
+            for table in tables.metadata.tables.values()
+            if table.name not in {"erased", "audit", "review_draft", "learner"}
+        ]
+        moved = snapshot.connection.rows("SELECT * FROM posterior ORDER BY arm_no")
+        kept = snapshot.connection.rows(
+            "SELECT run_no, rank, trace, digest, tokens, n_calls, revision, standing FROM run ORDER BY run_no"
+        )
+        judged = snapshot.connection.rows(
+            "SELECT evaluation_no, score, outcome, counts, supersedes, at_ms FROM evaluation ORDER BY evaluation_no"
+        )
+        quality = snapshot.connection.rows(
+            "SELECT layer_no, retrievals, bonus FROM layer_quality ORDER BY layer_no"
+        )
+    return counted, moved, kept, judged, quality
+
+
+def test_every_text_has_its_fate() -> None:
+    columns = {
+        f"{table.name}.{column.name}"
+        for table in tables.metadata.tables.values()
+        for column in table.columns
+        if isinstance(column.type, (Text, LargeBinary))
+    }
+    assert REACHED.keys() == columns, (
+        "a column of texts is reached by erasing, or said to hold nobody's words"
+    )
+
+
+def test_a_run_goes_out_of_every_place_and_every_number_stays(context: Context) -> None:
+    assert WORD.encode() in bytes_of(context)
+    before, preview = numbers(context), preview_erase(context, run="request-9")
+    assert numbers(context) == before
+    answer = erase(context, run="request-9")
+    assert (answer.places, answer.texts) == (preview.places, preview.texts)
+    assert WORD.encode() not in bytes_of(context)
+    assert numbers(context) == before
+    assert queries.verify(context).found == ()
+    newest = queries.changes(context, 1)[0]
+    assert (newest.action, newest.act, newest.detail["of"]) == ("erase", None, "run")
+    with closing(context.store):
+        pass
+    assert WORD.encode() not in bytes_of(context)
+
+
+def test_each_place_is_counted(context: Context) -> None:
+    found = erase(context, run="request-9").places
+    assert found.keys() >= {
+        "observation.reason",
+        "reset.reason",
+        "note.text",
+        "evaluation.feedback",
+        "choice.feedback",
+        "review_aside.reason",
+        "review_item.why",
+        "review_draft.fields",
+        "evidence.excerpt",
+        "training_pair",
+        "import.summary",
+        "audit.detail",
+        "session",
+    }
+
+
+@pytest.mark.parametrize("way", ["session", "execution"])
+def test_a_session_and_an_execution_go_likewise(context: Context, way: str) -> None:
+    before = numbers(context)
+    if way == "session":
+        erase(context, session=SESSION)
+    else:
+        erase(context, execution=execution_uid("request-9"))
+    assert WORD.encode() not in bytes_of(context)
+    assert numbers(context) == before
+    assert queries.verify(context).found == ()
+
+
+def test_an_execution_of_no_run_of_its_own_goes_alone(context: Context) -> None:
+    erase(context, execution=FIRST)
+    held = bytes_of(context)
+    assert said("of an execution").encode() not in held
+    assert said("choice").encode() not in held
+    assert said("reply 1").encode() in held, "the run's own texts are not the execution's"
+    assert queries.verify(context).found == ()
+
+
+def test_a_session_keeps_its_runs_together(context: Context) -> None:
+    record(context, msgspec.structs.replace(run("request-11"), session=SESSION))
+    erase(context, run="request-9")
+    names = {queries.run(context, uid).facts.session for uid in ("request-9", "request-11")}
+    assert len(names) == 1
+    assert names != {SESSION}
+    record(context, msgspec.structs.replace(run("request-12"), session=SESSION, texts=(), prompt=None))
+    assert queries.run(context, "request-12").facts.session in names, "told again it is the same number"
+    assert SESSION.encode() not in bytes_of(context)
+
+
+def test_a_session_that_has_a_number_can_go_whole(context: Context) -> None:
+    erase(context, run="request-9")
+    drawn = queries.run(context, "request-9").facts.session
+    assert drawn is not None
+    record(context, run("request-14"))
+    assert WORD.encode() in bytes_of(context), "only the other run was erased"
+    erase(context, session=drawn)
+    record(context, run("request-15"))
+    assert {queries.run(context, f"request-{uid}").facts.session for uid in (9, 14, 15)} == {drawn}
+    assert WORD.encode() not in bytes_of(context)
+    assert queries.verify(context).found == ()
+
+
+def test_no_import_brings_it_back(context: Context, tmp_path: Path) -> None:
+    export_file(context, tmp_path / "before.jsonl")
+    erase(context, run="request-9")
+    after = numbers(context)
+    for file in ("runs.jsonl", "planted.jsonl", "before.jsonl"):
+        import_files(context, [tmp_path / file])
+    assert WORD.encode() not in bytes_of(context)
+    assert numbers(context)[1] == after[1]  # type: ignore[index]
+    export_file(context, tmp_path / "after.jsonl")
+    assert WORD.encode() not in (tmp_path / "after.jsonl").read_bytes()
+    assert import_files(context, [tmp_path / "after.jsonl"]).rejected == ()
+    record(context, run(rank=2))  # and who tells more of it
+    assert WORD.encode() not in bytes_of(context)
+    assert queries.run(context, "request-9").facts.n_calls == 3
+    assert queries.verify(context).found == ()
+
+
+def test_undoing_what_told_it_brings_nothing_back(context: Context) -> None:
+    erase(context, run="request-9")
+    redo(context, undo(context, "import-1").undone)
+    assert WORD.encode() not in bytes_of(context)
+    assert queries.verify(context).found == ()
+
+
+def test_what_is_told_of_an_erased_session_later_comes_without_texts(context: Context) -> None:
+    erase(context, session=SESSION)
+    record(context, run("request-13"))
+    assert WORD.encode() not in bytes_of(context)
+    assert queries.run(context, "request-13").facts.n_calls == 1
+    assert queries.verify(context).found == ()
+
+
+def test_a_person_becomes_a_number_everywhere(context: Context, tmp_path: Path) -> None:
+    export_file(context, tmp_path / "before.jsonl")
+    note(context, ARM, f"{PERSON} said so, Perditas didn't")
+    before = numbers(context)
+    answer = erase(replace(context, actor=Actor(name=PERSON, role="operator")), rater=PERSON)
+    held = bytes_of(context).replace(b"Perditas", b"")
+    assert PERSON.encode() not in held
+    assert numbers(context) == before
+    assert queries.verify(context).found == ()
+    drawn = queries.changes(context, 1)[0].actor
+    assert drawn.startswith("rater-")
+    assert queries.notes(context, ARM)[0].text == f"{drawn} said so, Perditas didn't"
+    assert answer.places["evaluation.rater"] == 3
+    import_files(context, [tmp_path / "before.jsonl"])
+    import_files(context_at(context.store.path, learner="second"), [tmp_path / "before.jsonl"])
+    with context.store.reading(context.learner) as snapshot:
+        raters = snapshot.connection.rows(
+            "SELECT DISTINCT rater FROM evaluation WHERE learner_id = 1 ORDER BY 1"
+        )
+    assert raters == [(drawn,)]
+
+
+def test_keys_answer_as_the_first_time_without_the_words(context: Context) -> None:
+    erase(context, run="request-9")
+    again = note(context, ARM, f"see request-9: {said('note')}", key="k-note")
+    assert (again.id, again.text) == ("note-1", "")
+    assert (
+        reward(context, ARM, 0.5, run="request-9", correct=True, reason=said("reason"), key="k-reward").id
+        == "reward-1"
+    )
+    assert WORD.encode() not in bytes_of(context)
+
+
+def test_again_it_finds_nothing_and_does_no_harm(context: Context) -> None:
+    erase(context, run="request-9")
+    before = numbers(context)
+    assert erase(context, run="request-9").places == {}
+    assert numbers(context) == before
+    assert queries.verify(context).found == ()
+
+
+def test_what_lies_elsewhere_is_named(context: Context, tmp_path: Path) -> None:
+    aside = tmp_path / "a.db-wal.replaced-1"
+    aside.write_bytes(b"")
+    assert str(aside) in erase(context, run="request-9").not_reached
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ({}, InvalidInput),
+        ({"run": "request-9", "rater": PERSON}, InvalidInput),
+        ({"run": "nobody's"}, UnknownRun),
+        ({"execution": "nobody's"}, UnknownExecution),
+        ({"session": "nobody's"}, NotFound),
+        ({"rater": "nobody"}, NotFound),
+    ],
+)
+def test_what_is_not_there_erases_nothing(
+    context: Context, asked: dict[str, str], problem: type[Exception]
+) -> None:
+    before, revision = numbers(context), queries.revision(context)
+    with pytest.raises(problem, match=r"got|There is|Nobody"):
+        erase(context, **asked)
+    assert (numbers(context), queries.revision(context)) == (before, revision)
+    assert WORD.encode() in bytes_of(context)
+
+
+def test_only_an_operator_erases(context: Context) -> None:
+    for role in ("viewer", "reviewer", "ingest", "read"):
+        with pytest.raises(Denied):
+            erase(replace(context, actor=Actor(name="jo", role=role)), run="request-9")
+    assert WORD.encode() in bytes_of(context)
