@@ -7,7 +7,7 @@ from typing import Final
 
 from core.records.evaluation_lines import ChoiceLine
 from core.records.ledger_lines import PlacedLine
-from core.store.subjects import name_subject
+from core.store.subjects import name_again, name_subject
 from core.store.tables import insert_into
 from core.store.transaction import Snapshot, Transaction
 
@@ -90,3 +90,14 @@ def read_choice(txn: Transaction, line: ChoiceLine, import_no: int) -> int:
         uid=line.id,
         import_no=import_no,
     )
+
+
+def choice_again(txn: Transaction, number: int, import_no: int) -> None:
+    """An import tells a choice that is here, and with it names what it is about."""
+    row = txn.connection.row(
+        "SELECT layer_no, first_no, second_no FROM choice WHERE learner_id = ? AND choice_no = ?",
+        [txn.learner_id, number],
+    )
+    layer_no, *executions = row or (0, 0, 0)
+    name_again(txn, "layer", [layer_no], import_no)
+    name_again(txn, "execution", executions, import_no)

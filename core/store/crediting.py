@@ -91,16 +91,16 @@ def due(facts: Facts, run_nos: Sequence[int]) -> dict[Place, Due]:
     """What the evaluations of some runs that count give to arms."""
     claims: dict[Place, list[Claim]] = defaultdict(list)
     said: dict[int, tuple[str, float | None, str, int]] = {}
-    for run_no, number, arm_no, weight, rater, model, mover, outcome, score, actor, at_ms in sorted(
+    for run_no, _, number, arm_no, weight, rater, model, mover, outcome, score, actor, at_ms in sorted(
         facts.connection.rows_in(
-            "SELECT e.run_no, e.evaluation_no, c.arm_no, c.weight_micro, e.rater, e.model, e.mover, e.outcome,"
-            " e.score, e.actor, e.at_ms FROM evaluation e"
+            "SELECT e.run_no, e.revision, e.evaluation_no, c.arm_no, c.weight_micro, e.rater, e.model, e.mover,"
+            " e.outcome, e.score, e.actor, e.at_ms FROM evaluation e"
             " JOIN credit c ON c.learner_id = e.learner_id AND c.evaluation_no = e.evaluation_no"
             " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.run_no IN ({}) AND e.counts = 1",
             [facts.learner_id],
             run_nos,
         ),
-        key=lambda row: (row[0], row[1]),
+        key=lambda row: row[:3],  # as an export tells them: what was told anew comes after what stood
     ):
         claims[run_no, arm_no].append(Claim(number, grader_kind(rater, model), mover, weight))
         said[number] = (outcome, score, actor, at_ms)

@@ -26,7 +26,7 @@ from core.store.engine import Row
 from core.store.quality import fold_again, gain
 from core.store.reads import outcome_of, run_of_uid
 from core.store.replies import HOLDS, Reply, reply_to
-from core.store.subjects import name_subject
+from core.store.subjects import name_again, name_subject
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Snapshot, Transaction
 
@@ -141,6 +141,9 @@ def add_evaluations(
             for arm_no, weight in sorted(one.credit.items())
         ],
     )
+    if not import_no:  # an import has named what it tells
+        name_again(txn, "layer", (one.layer_no for one in judgements))
+        name_again(txn, "execution", (one.execution_no for one in judgements))
     _follow(txn, numbers, judgements, superseded)
     return list(zip(numbers, superseded, strict=True))
 
@@ -294,7 +297,7 @@ def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " LEFT JOIN reply p ON p.learner_id = e.learner_id AND p.kind = 'evaluation' AND p.no = e.evaluation_no"
         f" AND {HOLDS}"
         " WHERE e.learner_id = ? AND e.standing = 1 AND coalesce(r.standing, 1) = 1"
-        " ORDER BY told, e.evaluation_no",
+        " ORDER BY told, e.revision, e.evaluation_no",
         [snapshot.learner_id],
     ):
         yield row[0], _line(snapshot, row[1:])
@@ -381,6 +384,17 @@ def read_evaluation(txn: Transaction, line: EvaluationLine, import_no: int) -> i
         uid=line.id,
     )
     return add_evaluations(txn, [one], import_no=import_no)[0][0]
+
+
+def evaluation_again(txn: Transaction, number: int, import_no: int) -> None:
+    """An import tells an evaluation that is here, and with it names what it is about."""
+    row = txn.connection.row(
+        "SELECT layer_no, execution_no FROM evaluation WHERE learner_id = ? AND evaluation_no = ?",
+        [txn.learner_id, number],
+    )
+    layer_no, execution_no = row or (0, 0)
+    name_again(txn, "layer", [layer_no], import_no)
+    name_again(txn, "execution", [execution_no], import_no)
 
 
 def _run_no(txn: Transaction, line: EvaluationLine) -> int:

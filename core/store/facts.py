@@ -18,8 +18,9 @@ from core.records.note import note_payload
 from core.records.queue_lines import AsideLine, ItemLine, QueueLine
 from core.records.rubric import Rubric
 from core.store import tables
-from core.store.choices import choice_lines, read_choice
+from core.store.choices import choice_again, choice_lines, read_choice
 from core.store.evaluations import (
+    evaluation_again,
     evaluation_lines,
     evaluation_reply,
     evaluation_request,
@@ -37,6 +38,7 @@ from core.store.transaction import Snapshot, Transaction
 
 Moving = Callable[[Transaction, int, int], AbstractContextManager[None]]
 Settling = Callable[[Transaction, Sequence[int]], None]
+Retelling = Callable[[Transaction, int, int], None]
 
 
 def _nothing_moves(txn: Transaction, number: int, since: int) -> AbstractContextManager[None]:  # noqa: ARG001
@@ -45,6 +47,10 @@ def _nothing_moves(txn: Transaction, number: int, since: int) -> AbstractContext
 
 def _nothing_follows(txn: Transaction, numbers: Sequence[int]) -> None:
     """No more than what has moved."""
+
+
+def _nothing_is_named(txn: Transaction, number: int, import_no: int) -> None:
+    """No more than the fact itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +94,8 @@ class Fact:
 @dataclass(frozen=True, kw_only=True)
 class Exchanged(Fact):
     """A kind whose facts go from one learner to another: as lines like this ``line``, how rows become lines in the
-    order of their revisions, and how a line that is new becomes a row, of which it gives the number.
+    order of their revisions, and how a line that is new becomes a row, of which it gives the number. ``again`` is
+    called where an import tells a row that is here, for what that names besides.
 
     ``is_boundary``: what comes before it must keep another revision than what comes after.
     """
@@ -98,6 +105,7 @@ class Exchanged(Fact):
     read: Callable[[Transaction, Any, int], int]
     request: Request | None = None
     is_boundary: bool = False
+    again: Retelling = _nothing_is_named
 
 
 _ARM: Final = "tool:web:search"
@@ -153,6 +161,7 @@ _ALL: Final = (
         ),
         lines=evaluation_lines,
         read=read_evaluation,
+        again=evaluation_again,
         request=Request(payload=evaluation_request, reply=evaluation_reply),
     ),
     Exchanged(
@@ -163,6 +172,7 @@ _ALL: Final = (
         ),
         lines=choice_lines,
         read=read_choice,
+        again=choice_again,
     ),
     Exchanged(
         table="review_queue",

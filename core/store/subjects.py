@@ -8,7 +8,7 @@ a layer the last stands; an execution is described once, and another description
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, get_args
 
 import msgspec
@@ -54,6 +54,11 @@ _NOTE: Final = (
     " said = excluded.said WHERE provenance.said IS NULL"
 )
 
+_NAME: Final = (
+    insert_into("provenance", "learner_id", "kind", "no", "import_no", "revision", "said")
+    + " ON CONFLICT DO NOTHING"
+)
+
 
 class Said(NamedTuple):
     """What one import (0: nobody's) said of a layer or execution; None = its name only."""
@@ -84,12 +89,25 @@ def name_subject(txn: Transaction, kind: Kind, uid: str, import_no: int = 0) -> 
         [txn.learner_id, uid.lower()],
     )
     if row is not None and row[1] and not import_no:
+        name_again(txn, kind, [row[0]])
         return int(row[0])
     number = _make(txn, kind, uid) if row is None else int(row[0])
     _note(txn, kind, number, import_no, None)
     if row is not None and not row[1]:
         recompute_subjects(txn, kind, [number])
     return number
+
+
+def name_again(txn: Transaction, kind: Kind, numbers: Iterable[int], import_no: int = 0) -> None:
+    """Note that layers or executions, 0 for none, are named once more: they stand while this naming does, whatever
+    becomes of the import that brought them.
+    """
+    named = sorted({*numbers} - {0})
+    txn.connection.many(
+        _NAME, [(txn.learner_id, kind, number, import_no, txn.revision, None) for number in named]
+    )
+    if import_no:
+        recompute_subjects(txn, kind, named)
 
 
 def _make(txn: Transaction, kind: Kind, uid: str) -> int:

@@ -25,6 +25,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from core.errors import Conflict
 from core.flows import queries
 from core.flows.evaluate import evaluate_all
 from core.flows.export import export_file
@@ -59,6 +60,7 @@ SUBJECTS: st.SearchStrategy[Subject] = st.sampled_from(
 )
 NAMES = st.sampled_from([("mara", None), ("bob", None), (None, "judge-1"), ("mara", "judge-1"), (None, None)])
 OUTCOMES: st.SearchStrategy[EvaluationOutcome] = st.sampled_from(["success", "failure"])
+KEYS = st.none() | st.sampled_from(["k1", "k2"])
 SCORES = st.none() | st.sampled_from([0.0, 1.0, 0.5, 0.7, 1 / 3])
 
 
@@ -87,6 +89,7 @@ class Model:
     judged: dict[str, Judged] = field(default_factory=dict)
     undone: set[str] = field(default_factory=set)
     resets: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, tuple[EvaluationOrder, str]] = field(default_factory=dict)
 
     def stands(self, act: str) -> bool:
         told = self.judged[act].told
@@ -176,13 +179,14 @@ class Machine(RuleBasedStateMachine):
         for run, arms in ARMS.items():
             record(self.context, run_of(run, arms=arms, calls=USED[run]))
 
-    @rule(target=acts, subject=SUBJECTS, names=NAMES, outcome=OUTCOMES, score=SCORES)
+    @rule(target=acts, subject=SUBJECTS, names=NAMES, outcome=OUTCOMES, score=SCORES, key=KEYS)
     def judge(
         self,
         subject: Subject,
         names: tuple[str | None, str | None],
         outcome: EvaluationOutcome,
         score: float | None,
+        key: str | None,
     ) -> str:
         layer, execution, run, arm = subject
         order = EvaluationOrder(
@@ -194,9 +198,14 @@ class Machine(RuleBasedStateMachine):
             score=score,
             rater=names[0],
             model=names[1],
+            key=key,
             create=True,
         )
+        if key in self.model.keys:
+            return self.judge_under_a_known_key(order, *self.model.keys[key])
         (answer,) = evaluate_all(self.context, [order])
+        if key is not None:
+            self.model.keys[key] = order, answer.id
         in_force = self.settings()
         credit: dict[str, int] = {}
         if arm is not None:
@@ -206,6 +215,26 @@ class Machine(RuleBasedStateMachine):
             credit = dict(zip([f"tool:other:{name}" for name in named], shared(len(named)), strict=True))
         self.model.judged[answer.id] = Judged(subject, names, outcome, score, in_force[0], credit)
         return answer.id
+
+    def judge_under_a_known_key(self, order: EvaluationOrder, first: EvaluationOrder, act: str) -> str:
+        """The same request is answered as the first time, whether that is undone or not; another is refused, and
+        whatever is sent with it.
+        """
+        if order == first:
+            assert [one.id for one in evaluate_all(self.context, [order, order])] == [act, act]
+            return act
+        beside = EvaluationOrder(run="r1", outcome="success", rater="nobody")
+        with pytest.raises(Conflict, match=f"stands for {act}"):
+            evaluate_all(self.context, [beside, order])
+        return act
+
+    @rule(data=st.data())
+    def send_again(self, data: st.DataObject) -> None:
+        """All that was sent under keys, at once and in any order."""
+        sent = data.draw(st.permutations(list(self.model.keys.values())))
+        if sent:
+            answers = evaluate_all(self.context, [order for order, _ in sent])
+            assert [one.id for one in answers] == [act for _, act in sent]
 
     def settings(self) -> tuple[str, str]:
         with self.context.reading() as snapshot:

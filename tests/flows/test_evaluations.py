@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,13 @@ from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.records.judging import EvaluationOrder
 from core.store.quality import stored_quality
+from core.store.subjects import subject_no
 from tests.flows.world import context_at, run_of
+from tests.store.worlds import lines_file
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
-LAYER = "kairos://layer/aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+LAYER_UID = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+LAYER = f"kairos://layer/{LAYER_UID}"
 EXECUTED = f"{LAYER}?execution_id=11111111-2222-4333-8444-555555555555"
 
 
@@ -277,3 +281,70 @@ def test_an_export_brings_all_of_it_and_undoing_the_import_none(context: Context
     assert beliefs(empty) == beliefs(context)
     with context.reading() as mine, empty.reading() as theirs:
         assert stored_quality(mine) == stored_quality(theirs)
+
+
+def test_what_is_judged_here_outlives_the_import_that_brought_it(context: Context, tmp_path: Path) -> None:
+    """The layer stands while somebody names it: it goes back to being bare, and keeps its quality."""
+    brought = import_files(
+        context,
+        [lines_file(tmp_path / "layers.jsonl", {"kind": "layer", "uid": LAYER_UID, "label": "Draft"})],
+    )
+    evaluate(context, LAYER, "success")
+    undo(context, brought.id)
+    with context.reading() as snapshot:
+        number = subject_no(snapshot, "layer", LAYER_UID)
+        assert number is not None
+        assert stored_quality(snapshot)[number].retrievals == 1
+    assert queries.verify(context).clean
+
+
+def test_what_two_files_tell_stands_with_its_layer_while_one_of_them_does(
+    context: Context, tmp_path: Path
+) -> None:
+    said: dict[str, object] = {
+        "kind": "evaluation",
+        "id": "elsewhere/1",
+        "layer": LAYER_UID,
+        "outcome": "success",
+    }
+    files = [
+        lines_file(tmp_path / f"{name}.jsonl", {"kind": "arm", "key": f"tool:other:new-{name}"}, said)
+        for name in "ab"
+    ]
+    first, second = (import_files(context, [file]).id for file in files)
+    for gone, back in ((first, second), (second, first)):
+        undo(context, gone)
+        with context.reading() as snapshot:
+            assert subject_no(snapshot, "layer", LAYER_UID) is not None
+        assert queries.verify(context).clean
+        undo(context, back)
+        with context.reading() as snapshot:
+            assert subject_no(snapshot, "layer", LAYER_UID) is None
+        redo(context, gone)
+        redo(context, back)
+
+
+def test_what_is_told_anew_shares_a_weight_as_its_export_tells(context: Context, tmp_path: Path) -> None:
+    """Of three raters of one arm the first has the millionth that is over; one told anew comes after the others."""
+
+    def told(name: str, outcome: str) -> str | None:
+        arm = "tool:other:a"
+        said: dict[str, object] = {"kind": "evaluation", "id": f"elsewhere/{name}", "run": "r1", "arm": arm}
+        more = {"outcome": outcome, "rater": name, "credit": [{"arm": arm}]}
+        beside: dict[str, object] = {"kind": "arm", "key": f"tool:other:beside{next(numbers)}"}
+        return import_files(context, [lines_file(tmp_path / "told.jsonl", beside, {**said, **more})]).id
+
+    numbers = count()
+    first = told("mara", "success")
+    told("jon", "failure")
+    told("priya", "failure")
+    undo(context, first)
+    told("mara", "success")
+    export_file(context, tmp_path / "all.jsonl")
+    other = context_at(tmp_path / "other.db")
+    import_files(other, [tmp_path / "all.jsonl"])
+    here, there = (
+        next((one.alpha, one.beta) for one in queries.posteriors(each) if one.arm == "tool:other:a")
+        for each in (context, other)
+    )
+    assert here == there
