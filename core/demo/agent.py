@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from core.demo.answers import asked
 from core.demo.timeline import Request
 from core.demo.world import (
     FILES_POISONED_MS,
@@ -55,7 +56,7 @@ def run_id(number: int) -> str:
     """Uid of a world's run.
 
     >>> run_id(12)
-    'demo-1-00012'
+    'demo-2-00012'
     """
     return f"demo-{WORLD_VERSION}-{number:05d}"
 
@@ -88,6 +89,7 @@ def answer(
         prompt_chars=_CHARS_A_TOKEN * prompt_tokens,
         calls=calls,
         texts=_texts(used, request.at_ms, rng) if is_real else _small_talk(status, rng),
+        prompt=None if request.is_health_check or request.is_farewell else asked(request.number),
         excluded=() if selection is None else selection.excluded,
         selection=selection,
     )

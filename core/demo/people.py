@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -24,9 +24,15 @@ from core.demo.world import (
 )
 from core.records.actor import Actor
 from core.records.arm import ArmType, arm_type
+from core.records.evaluation import EvaluationOutcome
+from core.records.judging import EvaluationOrder
 from core.records.observation import RewardOutcome
 from core.records.reset import Target
+from core.records.review import QueueAsks
+from core.records.rubric import Rubric
 from core.records.times import DAY_MS, HOUR_MS, MINUTE_MS
+
+Chosen = Literal["first", "second", "equal"]
 
 AGENT: Final = Actor(name=LEARNER, role="ingest")
 MARA: Final = Actor(name="Mara", role="operator")
@@ -66,6 +72,65 @@ class Judge:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bring:
+    """Import a file."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Define:
+    """Define a version of a rubric."""
+
+    rubric: Rubric
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare:
+    """Choose between two answers to one instruction of a layer."""
+
+    layer: str
+    first: str
+    second: str
+    chosen: Chosen
+    rubric: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskFor:
+    """Make a queue of what is to be judged."""
+
+    name: str
+    asks: QueueAsks
+    n_reviewers: int
+    rubric: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class InRun:
+    """Judge an arm in the latest observed run that did (or didn't) use it, or that run as a whole."""
+
+    arm: str
+    outcome: EvaluationOutcome
+    score: float
+    was_used: bool = True
+    is_whole: bool = False
+    feedback: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Judge several things at once; in runs by a ``rubric``."""
+
+    orders: tuple[EvaluationOrder, ...] = ()
+    in_runs: tuple[InRun, ...] = ()
+    rubric: str | None = None
+    name: str | None = None
+    """For `TakeBack` to refer to, which takes back the last."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TakeBack:
     """Undo what was done under a name."""
 
@@ -78,7 +143,7 @@ class Act:
 
     at_ms: int
     actor: Actor
-    does: Change | StartAgain | Judge | TakeBack
+    does: Change | StartAgain | Judge | TakeBack | Bring | Define | Evaluate | Compare | AskFor
 
 
 _BOTCHED: Final = "half an answer"

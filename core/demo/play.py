@@ -8,13 +8,30 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from itertools import pairwise
 from typing import Final, assert_never
 
 import numpy as np
 
 from core.demo.agent import Told, answer
-from core.demo.people import AGENT, STORY, Act, Change, Judge, StartAgain, TakeBack, later_judgements
+from core.demo.people import (
+    AGENT,
+    STORY,
+    Act,
+    AskFor,
+    Bring,
+    Change,
+    Compare,
+    Define,
+    Evaluate,
+    InRun,
+    Judge,
+    StartAgain,
+    TakeBack,
+    later_judgements,
+)
+from core.demo.reviewing import review
 from core.demo.timeline import Request, requests
 from core.demo.world import (
     END_MS,
@@ -25,14 +42,20 @@ from core.demo.world import (
     Planted,
     planted,
 )
+from core.flows.choose import choose
 from core.flows.context import Context
+from core.flows.evaluate import evaluate_all
 from core.flows.learn import record_all
 from core.flows.queries import DEMO_ORIGIN
+from core.flows.queues import add_queue
 from core.flows.reset import reset
 from core.flows.reward import reward
+from core.flows.rubrics import add_rubric
 from core.flows.select import select
 from core.flows.settings import change
 from core.flows.undo import undo
+from core.flows.upload import Uploaded, import_uploaded
+from core.records.judging import EvaluationOrder
 from core.records.selection import Selection
 from core.records.times import HOUR_MS
 from core.store.store import Store
@@ -94,7 +117,8 @@ class _Player:
         self.plan = _Plan()
         self._arms = planted(seed)
         self._clock = _Clock()
-        selecting = np.random.Generator(np.random.PCG64([seed, 1]))
+        selecting, reviewing = (np.random.Generator(np.random.PCG64([seed, place])) for place in (1, 3))
+        self._entropy = lambda: int(reviewing.integers(1 << 63))
         self._context = Context(
             store=store,
             learner=LEARNER,
@@ -103,7 +127,7 @@ class _Player:
             entropy=lambda: int(selecting.integers(1 << 63)),
             identity=lambda: f"{DEMO_ORIGIN}{seed}",
         )
-        self._due = [(act.at_ms, place, act) for place, act in enumerate(STORY)]
+        self._due = [(act.at_ms, place, act) for place, act in enumerate([*STORY, *review(seed)])]
         heapq.heapify(self._due)
         self._n_acts = len(self._due)
         self._latest: dict[tuple[str, bool], str] = {}
@@ -132,7 +156,7 @@ class _Player:
         while self._due and self._due[0][0] <= at_ms:
             act = heapq.heappop(self._due)[2]
             self._clock.now_ms = act.at_ms
-            self._do(replace(self._context, actor=act.actor), act)
+            self._do(replace(self._context, actor=act.actor, entropy=self._entropy), act)
 
     def _told(self, request: Request) -> Told:
         offered = [
@@ -162,6 +186,24 @@ class _Player:
             self._judge(context, what)
         elif isinstance(what, TakeBack):
             undo(context, self._done[what.name])
+        elif isinstance(what, Bring):
+            file = Uploaded(name=what.name, size_bytes=len(what.content), content=BytesIO(what.content))
+            import_uploaded(context, [file], at_most_bytes=len(what.content))
+        elif isinstance(what, Define):
+            add_rubric(context, what.rubric)
+        elif isinstance(what, Evaluate):
+            self._evaluate(context, what)
+        elif isinstance(what, Compare):
+            choose(context, what.layer, what.first, what.second, what.chosen, rubric=what.rubric)
+        elif isinstance(what, AskFor):
+            add_queue(
+                context,
+                what.name,
+                what.asks,
+                n_reviewers=what.n_reviewers,
+                rubric=what.rubric,
+                due_days=None,  # whenever the demo is looked at, it would be overdue
+            )
         else:
             assert_never(what)
 
@@ -177,6 +219,29 @@ class _Player:
         )
         if judged.name is not None:
             self._done[judged.name] = given.id
+
+    def _evaluate(self, context: Context, judged: Evaluate) -> None:
+        """All of it as one act of sending; of runs, what this world has shown."""
+        orders = [*judged.orders]
+        for one in judged.in_runs:
+            run = self._latest.get((one.arm, one.was_used))
+            if run is not None:
+                orders.append(_order(run, one, rater=context.actor.name, rubric=judged.rubric))
+        given = evaluate_all(context, orders)
+        if judged.name is not None:
+            self._done[judged.name] = given[-1].id
+
+
+def _order(run: str, judged: InRun, *, rater: str, rubric: str | None) -> EvaluationOrder:
+    return EvaluationOrder(
+        run=run,
+        arm=None if judged.is_whole else judged.arm,
+        outcome=judged.outcome,
+        score=judged.score,
+        feedback=judged.feedback,
+        rater=rater,
+        rubric=rubric,
+    )
 
 
 @dataclass

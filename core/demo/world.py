@@ -16,8 +16,10 @@ import numpy as np
 from core.records.arm import Arm, ArmType, arm_type
 from core.records.times import DAY_MS
 
-WORLD_VERSION: Final = 1
+WORLD_VERSION: Final = 2
 """Goes up when the same seed gives another world; a database of an older one is built anew."""
+_TRUTH_VERSION: Final = 1
+"""Goes up when the same seed plants another truth."""
 
 LEARNER: Final = "support-agent"
 N_RUNS: Final = 3_012
@@ -134,7 +136,7 @@ def planted(seed: int) -> tuple[Planted, ...]:
     >>> len(planted(7)), planted(7) == planted(7), planted(7) == planted(8)
     (45, True, False)
     """
-    rng = np.random.Generator(np.random.PCG64([seed, WORLD_VERSION]))
+    rng = np.random.Generator(np.random.PCG64([seed, _TRUTH_VERSION]))
     shifts = np.round(rng.uniform(-_SHIFT, _SHIFT, size=len(ARMS)), 3).tolist()
     shifted = (
         arm if arm.drifts_to is not None or arm.prob == 1 else replace(arm, prob=round(arm.prob + shift, 3))
