@@ -67,8 +67,9 @@ def erase(
         None of the four is named, or several.
     UnknownRun, UnknownExecution, NotFound
         There is none of that name.
-    StoreBusy
-        It is erased, and somebody has been reading for so long that the log could not be emptied: erase again.
+    StoreBusy, StoreFull
+        It is erased, and somebody has been reading for so long that the log could not be emptied, or there is no room
+        to write the file anew: erase again.
     """
     of, name = _named(run, session, execution, rater)
     found = context.write("erase", lambda txn: _erased(txn, of, name))

@@ -192,8 +192,8 @@ def scope_of_execution(txn: Transaction, uid: str) -> Scope:
 
 
 def scope_of_session(txn: Transaction, name: str) -> Scope:
-    """All runs and executions of a session; raises `NotFound`."""
-    place = [txn.learner_id, name]
+    """All runs and executions of a session, by its name or by the number that took its place; raises `NotFound`."""
+    place = [txn.learner_id, txn.erased.session(name)]
     runs: dict[int, str] = dict(
         txn.connection.rows("SELECT run_no, uid FROM run WHERE learner_id = ? AND session = ?", place)
     )
@@ -207,7 +207,7 @@ def scope_of_session(txn: Transaction, name: str) -> Scope:
             f"There is no session {name[:80]!r} in learner {txn.name!r}.",
             next_step="Use the name that a run's page shows; nothing was erased.",
         )
-    return Scope(runs, _executions_of(txn, list(runs)) | executions, (name,), True)
+    return Scope(runs, _executions_of(txn, list(runs)) | executions, (str(place[1]),), True)
 
 
 def _executions_of(txn: Transaction, run_nos: Sequence[int]) -> dict[int, str]:
@@ -545,7 +545,7 @@ def erase_rater(txn: Transaction, name: str) -> Counter[str]:
     spoil(txn)
     places = [place.split(".") for place, how in REACHED.items() if how == "name"]
     counts = Counter({f"{table}.{column}": _count(txn, table, column, name) for table, column in places})
-    if not any(counts.values()):
+    if not any(counts.values()) and not txn.erased.has("rater", name):
         raise NotFound(
             f"Nobody called {name[:80]!r} did anything in learner {txn.name!r}.",
             next_step="Write the name as the history shows it; nothing was erased.",

@@ -49,6 +49,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "rubrics": ["rubric", "list"],
     "add_rubric": ["rubric", "add", "v2", "--title", "Answers"],
     "change": ["settings", "set", "baseline_rate", "0.1"],
+    "erase": ["erase", "--run", "request-1", "--yes"],
     "reset": ["reset", "--type", "tool", "--to", "prior", "--reason", "detector repaired", "--yes"],
 }
 """Command lines of verbs whose options have other names than their fields; any other's follows from its example."""

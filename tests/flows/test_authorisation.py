@@ -18,6 +18,7 @@ from core.doors.verbs import VERBS, Verb
 from core.errors import Denied
 from core.flows import export, learn, maintenance, names, queries
 from core.flows.context import Context
+from core.flows.erase import preview_erase
 from core.flows.evaluate import evaluate_all, order_of
 from core.flows.kairos import export_call, reward_call, reward_given
 from core.flows.reset import reset
@@ -156,6 +157,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
             context, io.BytesIO(), "-", TrainingQuery(format="preference_jsonl", pairing="layer")
         ),
     ),
+    "erase.preview_erase": ("erase", lambda context, _: preview_erase(context, run=RUN)),
     "settings.change_all": ("settings", lambda context, _: change_all(context, {"k": 3})),
 }
 """Flows that the table of verbs does not name: what pages and commands ask beside it."""

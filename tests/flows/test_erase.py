@@ -90,11 +90,15 @@ def draft(context: Context) -> None:
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
+    return planted_world(tmp_path)
+
+
+def planted_world(folder: Path) -> Context:
     """A word wherever somebody can say one of one run, by one person, and another run beside it."""
-    context = context_at(tmp_path / "a.db")
+    context = context_at(folder / "a.db")
     change(context, "keep_texts", True)
     person = replace(context, actor=Actor(name=PERSON, role="operator"))
-    file = tmp_path / "runs.jsonl"
+    file = folder / "runs.jsonl"
     bad = {"kind": "run", "uid": said("rejected"), "arms": ["tool:other:a"], "status": said("rejected")}
     file.write_bytes(b"".join(write([run(), run(rank=1)])) + lines([bad]))
     import_files(person, [file])
@@ -105,7 +109,7 @@ def context(tmp_path: Path) -> Context:
     evaluate(other, execution_uid("request-9"), "failure", feedback=said("feedback too"), rubric="v1")
     note(other, ARM, f"see request-9: {said('note')}", key="k-note")
     undo(other, reset(other, arms=[SKILL], reason=f"after request-9 {said('reset')}").id)
-    planted = tmp_path / "planted.jsonl"
+    planted = folder / "planted.jsonl"
     planted.write_bytes(b"".join(write(told_by_a_file())))
     assert import_files(other, [planted]).rejected == ()
     evaluate(other, FIRST, "success", score=1.0, feedback=said("of an execution"), rater=PERSON)
@@ -299,6 +303,23 @@ def test_again_it_finds_nothing_and_does_no_harm(context: Context) -> None:
     erase(context, run="request-9")
     before = numbers(context)
     assert erase(context, run="request-9").places == {}
+    assert numbers(context) == before
+    assert queries.verify(context).found == ()
+
+
+def test_whoever_reads_meanwhile_is_waited_for(context: Context) -> None:
+    with context.store.reading(context.learner) as snapshot:
+        assert snapshot.exists
+        assert not context.store.database.scour(wait_s=0)
+    assert context.store.database.scour(wait_s=0)
+    assert queries.verify(context).found == ()
+
+
+@pytest.mark.parametrize("named", [{"session": SESSION}, {"rater": PERSON}])
+def test_erased_by_name_it_can_be_erased_again(context: Context, named: dict[str, str]) -> None:
+    erase(context, **named)
+    before = numbers(context)
+    erase(context, **named)
     assert numbers(context) == before
     assert queries.verify(context).found == ()
 

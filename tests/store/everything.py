@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as replace_fields
 
 from core.errors import (
     Conflict,
@@ -22,6 +23,7 @@ from core.errors import (
 from core.flows import maintenance, queries
 from core.flows.batch import reward_batch, reward_run
 from core.flows.context import Context
+from core.flows.erase import erase
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
@@ -29,6 +31,7 @@ from core.flows.importing.files import import_in_steps
 from core.flows.learn import record, record_all
 from core.flows.learners import create_learner
 from core.flows.note import note
+from core.flows.pace import USUAL
 from core.flows.reset import reset
 from core.flows.restore import restore
 from core.flows.reward import reward, reward_all
@@ -50,6 +53,7 @@ from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
 from core.store.reads.training import texts_of_pair
 from tests.doors.examples import example_world
 from tests.flows.test_authorisation import FLOWS
+from tests.flows.test_erase import PERSON, SESSION, planted_world
 from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
 from tests.formats.test_qortex_db import database as qortex
 from tests.formats.test_qortex_db import state
@@ -67,7 +71,9 @@ SCHEMAS = Path(__file__).parent / "schemas"
 
 
 def ask_everything(folder: Path) -> None:
-    """What is done, told, told in parts, read and looked after."""
+    """What is done, told, told in parts, erased, read and looked after."""
+    keep_texts(folder)
+    erase_all(folder)
     context = lively_context(folder)
     tell_twice(context, folder)
     tell_parts(context, folder)
@@ -148,6 +154,41 @@ def tell(context: Context, folder: Path) -> None:
     other.store.close()
 
 
+def keep_texts(folder: Path) -> None:
+    """Texts of runs: told at once, in parts, again, longer, undone, and left behind by an import that died."""
+    file, longer = folder / "texts.jsonl", folder / "longer.jsonl"
+    for path, rank in ((file, 0), (longer, 1)):
+        told = [run_of(f"t{number}", rank=rank, calls=("a",) * (rank + 1)) for number in range(3)]
+        path.write_bytes(b"".join(write([replace_fields(run, prompt="Why?", reply="So.") for run in told])))
+    for pace in (USUAL, IN_PARTS):
+        context = replace(context_at(folder / f"texts {pace.at_once}.db"), pace=pace)
+        import_files(context, [file])
+        change(context, "keep_texts", True)
+        left = import_in_steps(replace(context, pace=IN_PARTS), open_sources([file]))
+        next(left)
+        left.close()
+        import_files(context, [file])
+        undo_and_redo(context, import_files(context, [longer]).id)
+        assert queries.verify(context).clean
+        context.store.close()
+
+
+def erase_all(folder: Path) -> None:
+    """What can be erased, each in a world of its own, and told again afterwards."""
+    for number, named in enumerate(
+        ({"run": RUN}, {"execution": FIRST}, {"session": SESSION}, {"rater": PERSON})
+    ):
+        place = folder / f"erased {number}"
+        place.mkdir()
+        context = planted_world(place)
+        erase(context, **named)
+        import_files(context, [place / "runs.jsonl"])
+        import_files(context, [place / "planted.jsonl"])
+        assert queries.verify(context).clean
+        context.store.close()
+
+
+RUN = "request-9"
 LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 FIRST, SECOND = "11111111-2222-4333-8444-555555555555", "22222222-3333-4444-8555-666666666666"
 

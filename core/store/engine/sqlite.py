@@ -275,16 +275,18 @@ class Database(port.Database):
             self.remembered.clear()
             self._leave_note()
 
-    def scour(self) -> bool:
+    def scour(self, *, wait_s: float = _BUSY_TIMEOUT_S) -> bool:
         """Write the file anew without what was erased from it, and empty its log; False where somebody has been
-        reading for so long that the log could not be emptied.
+        reading for longer than ``wait_s``, so that the log could not be emptied.
 
         SQLite leaves what is deleted where it lies, until other rows come to lie there.
         """
         with self.locked(), translated(self.path, "write"):
             driver = self._write_driver_at_path()
             driver.execute("VACUUM")
+            driver.execute(f"PRAGMA busy_timeout={round(wait_s * 1000)}")
             is_busy = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            driver.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_S * 1000}")
             self.remembered.clear()
             self._leave_note()
         return not is_busy
