@@ -115,6 +115,7 @@ class AsyncLearner:
     evaluations = _threaded(Learner.evaluations)
     agreement = _threaded(Learner.agreement)
     note = _threaded(Learner.note)
+    erase = _threaded(Learner.erase)
     reset = _threaded(Learner.reset)
     undo = _threaded(Learner.undo)
     redo = _threaded(Learner.redo)

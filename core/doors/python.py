@@ -16,6 +16,7 @@ from core.errors import Closed, Conflict, InvalidInput
 from core.flows import learn, maintenance, queries
 from core.flows.batch import reward_run
 from core.flows.context import Context, open_context
+from core.flows.erase import EraseAnswer, erase
 from core.flows.evaluate import evaluate
 from core.flows.export import ExportAnswer, ExportFormat, export_file
 from core.flows.importing import ImportAnswer, import_files
@@ -491,6 +492,29 @@ class Learner:
     def note(self, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
         """Write a note about an arm; it moves no number, and the same ``key`` again writes it once."""
         return note(self.context, arm, text, key=key)
+
+    def erase(
+        self,
+        *,
+        run: str | None = None,
+        session: str | None = None,
+        execution: str | None = None,
+        rater: str | None = None,
+    ) -> EraseAnswer:
+        """Erase what was written and said about a run, a session or an execution, or a person's name, for good.
+
+        Every number stays. It can't be undone, and no import brings back what was erased; the answer names what it
+        can't reach, such as backups made before.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     told = learner.record("r1", arms=["tool:fs:Read"], calls=["Read"])
+        ...     given = learner.reward("tool:fs:Read", 0.5, run="r1", reason="Mara said so")
+        ...     erased = learner.erase(run="r1")
+        ...     erased.places, learner.ledger()[0].reward, learner.ledger()[0].reason
+        ({'audit.detail': 1, 'observation.reason': 1}, 0.5, None)
+        """
+        return erase(self.context, run=run, session=session, execution=execution, rater=rater)
 
     def reset(
         self,
