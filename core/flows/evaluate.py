@@ -119,7 +119,7 @@ def order_of(
     create: bool = False,
 ) -> EvaluationOrder:
     """What is asked for, once it is known what the subject names; raises what `evaluate` does of that."""
-    layer, execution, run = named_subject(context, subject, is_run=arm is not None)
+    layer, execution, run = _named(context, subject, is_run=arm is not None)
     return EvaluationOrder(
         outcome=outcome,
         layer=layer,
@@ -136,9 +136,7 @@ def order_of(
     )
 
 
-def named_subject(
-    context: Context, subject: str, *, is_run: bool
-) -> tuple[str | None, str | None, str | None]:
+def _named(context: Context, subject: str, *, is_run: bool) -> tuple[str | None, str | None, str | None]:
     """Layer, execution and run that a subject names."""
     if ":" in subject and subject.strip().lower().startswith("kairos:"):
         uri = LayerUri.parse(subject)

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.errors import InvalidInput
 from core.flows.context import Context
-from core.flows.evaluate import named_subject, place_order
+from core.flows.evaluate import order_of, place_order
 from core.flows.frozen import Frozen, check_token, frozen, proposed
 from core.records.arm import MICRO
 from core.records.judging import EvaluationOrder
@@ -93,7 +93,7 @@ def add_queue(
     with context.reading("queue") as snapshot:
         found = frozen(snapshot, wanted, blind=blind)
     check_token(wanted, found, token)
-    known = [_control_order(context, one) for one in controls]
+    known = [order_of(context, one.subject, one.outcome, arm=one.arm) for one in controls]
     draft = QueueLine(  # checked before anything is written
         id=_NEW,
         name=text("A queue's name", name.strip(), MAX_NAME_CHARS, lowest=1),
@@ -126,14 +126,6 @@ def _share(controls: Sequence[Control], control_share: float) -> float:
             next_step="0.1 gives one for ten items.",
         )
     return share
-
-
-def _control_order(context: Context, control: Control) -> EvaluationOrder:
-    """A known answer, as the evaluation that it would be."""
-    layer, execution, run = named_subject(context, control.subject, is_run=control.arm is not None)
-    return EvaluationOrder(
-        outcome=control.outcome, layer=layer, execution=execution, run=run, arm=control.arm
-    )
 
 
 def _add(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from core.errors import Conflict, InvalidEvaluation, NotFound
@@ -25,6 +26,7 @@ from core.records.review import (
     Given,
     ItemAnswer,
     ItemState,
+    Meanwhile,
     MyJudgement,
     ReviewItem,
     SubmitAnswer,
@@ -127,7 +129,8 @@ def submit(
     feedback
         A remark of 1 to 5,000 characters.
     seen
-        What the item said: where others have judged it since, that is told and nothing is recorded.
+        What the item said: where others have judged it since, that is told; and nothing is recorded if it needs no
+        more than theirs.
     anyway
         Record it although others have the place, or have judged it since.
     key
@@ -153,7 +156,9 @@ def submit(
         is_repeat = key is not None and reply_of(txn, key) is not None
         if not (is_repeat or anyway):
             _admit(board, one, txn.actor.name, held, seen)
-        return _submitted(txn, board, one, _order(txn, board.queue, one, typed, key), seed)
+        order = _order(txn, board.queue, one, typed, key)
+        since = [] if seen is None or is_repeat else _since(board, item, txn.actor.name, seen)
+        return msgspec.structs.replace(_submitted(txn, board, one, order, seed), meanwhile=tuple(since))
 
     try:
         return context.write("evaluate", work)
@@ -371,15 +376,12 @@ def _number(item: int) -> int:
 def _admit(board: Board, one: Item, me: str, held: Hold | None, seen: str | None) -> None:
     """Raise `Conflict` where others did something that whoever sends this doesn't know of."""
     number = one.item_no
-    newest = _newest(board, number, me)
-    if seen is not None and not board.queue.blind and newest not in {seen, _NOBODY}:
-        name, said = max(
-            ((name, said) for name, said in board.judged[number].items() if name != me),
-            key=lambda one: one[1].number,
-        )
-        score = "" if said.score is None else f" ({said.score:g})"
+    since = [] if seen is None else _since(board, number, me, seen)
+    if since and not _needs(board, number, me):
+        latest = since[-1]
+        score = "" if latest.score is None else f" ({latest.score:g})"
         raise Conflict(
-            f"Item {number} of {board.queue.id} was judged {said.outcome}{score} by {name} meanwhile.",
+            f"Item {number} of {board.queue.id} was judged {latest.outcome}{score} by {latest.rater} meanwhile.",
             next_step=_LOOK,
         )
     is_mine = me in board.judged.get(number, {}) or one.control != ""
@@ -391,6 +393,24 @@ def _admit(board: Board, one: Item, me: str, held: Hold | None, seen: str | None
             f"{ended or f'Item {number} of {board.queue.id}'} is {_whose(board, number, me)}; nothing was sent.",
             next_step=f"What was typed is kept. {_LOOK}",
         )
+
+
+def _since(board: Board, item: int, me: str, seen: str) -> list[Meanwhile]:
+    """What others judged since an item was looked at, the latest last; of a blind queue nothing."""
+    if board.queue.blind:
+        return []
+    known = int(seen.rpartition("-")[2]) if seen.startswith("evaluation-") and seen[11:].isdecimal() else 0
+    newer = [
+        (said.number, name, said)
+        for name, said in board.judged.get(item, {}).items()
+        if name != me and said.number > known
+    ]
+    return [Meanwhile(rater=name, outcome=said.outcome, score=said.score) for _, name, said in sorted(newer)]
+
+
+def _needs(board: Board, item: int, me: str) -> bool:
+    """Whether an item needs one judgement more than those of others."""
+    return len(board.judged.get(item, {}).keys() - {me}) < board.queue.n_reviewers
 
 
 def _whose(board: Board, item: int, me: str) -> str:
@@ -457,6 +477,7 @@ def _submitted(
     return SubmitAnswer(
         evaluation=answer,
         hold_ran_out=held is not None and held.until_ms <= board.now_ms,
+        meanwhile=(),
         suggestion=suggestion_of(txn, one.about, order.outcome, order.score),
         next=_give(txn, queue, seed),
     )

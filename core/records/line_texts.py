@@ -1,7 +1,7 @@
 """Texts in lines: what of an export is somebody's words, and the same line without it.
 
-Words are excerpts, notes, reasons of rewards and resets, feedback, instructions and responses. Names, times and every
-number stay, so a file without texts is read like any other.
+Words are excerpts, notes, reasons (of rewards, of resets, of what was set aside), feedback, instructions and
+responses. Names, times and every number stay, so a file without texts is read like any other.
 """
 
 from __future__ import annotations

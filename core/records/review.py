@@ -210,14 +210,24 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
     difference: float | None
 
 
+class Meanwhile(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody else made of an item since it was looked at."""
+
+    rater: str
+    outcome: EvaluationOutcome
+    score: float | None
+
+
 class SubmitAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What was recorded, what a model grader had said, and the next item.
 
-    ``hold_ran_out``: it had, and nobody had taken the place, so it was recorded all the same.
+    ``hold_ran_out``: it had, and nobody had taken the place, so it was recorded all the same. ``meanwhile``: what
+    others judged since, where the item needed both; nothing of a queue that is blind.
     """
 
     evaluation: EvaluationAnswer
     hold_ran_out: bool
+    meanwhile: tuple[Meanwhile, ...]
     suggestion: Suggestion | None
     next: Given
 

@@ -15,8 +15,8 @@ import pytest
 
 import core.flows
 from core.doors.verbs import VERBS, Verb
-from core.errors import Denied
-from core.flows import export, learn, maintenance, names, queries
+from core.errors import Denied, UnknownExecution
+from core.flows import bulk, choose, export, learn, maintenance, names, queries, queues, review, rubrics
 from core.flows.context import Context
 from core.flows.erase import preview_erase
 from core.flows.evaluate import evaluate_all, order_of
@@ -35,6 +35,7 @@ from core.records.batch import BatchLine
 from core.records.evaluation_page import EvaluationFilter
 from core.records.judging import EvaluationOrder
 from core.records.limits import LAST_MS
+from core.records.review import Draft, QueueAsks
 from core.records.reward import RewardOrder
 from core.records.training import TrainingQuery
 from tests.doors.examples import ARM, FILE, LAYER, RUN, arguments, example_world
@@ -45,6 +46,7 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 A = ARM
 CALLED = b'{"uri": "kairos://layer/aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "outcome": "success"}'
 EXPORTED = b'{"all_adapters": true, "format": "trace_jsonl"}'
+QUEUE = "queue-1"
 
 TABLE: dict[Action, set[Role]] = {
     "read": {"viewer", "reviewer", "operator", "read"},
@@ -87,6 +89,19 @@ def dropped(context: Context, file: Path) -> object:
     content = file.read_bytes()
     one = Uploaded(name=file.name, size_bytes=len(content), content=io.BytesIO(content))
     return import_uploaded(context, [one], at_most_bytes=1_000_000)
+
+
+def judged_at_once(context: Context) -> object:
+    """All runs, alike."""
+    token = bulk.propose_batch(context, QueueAsks()).token
+    return bulk.judge_batch(context, QueueAsks(), token, outcome="success", score=0.7)
+
+
+def chosen(context: Context) -> object:
+    """Of two answers that nobody knows; who may choose is told that, and nobody else."""
+    with pytest.raises(UnknownExecution):
+        return choose.choose(context, "a", "b", "c", "first")
+    return None
 
 
 NO_VERBS: dict[str, tuple[Action, Flow]] = {
@@ -158,6 +173,29 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
         ),
     ),
     "erase.preview_erase": ("erase", lambda context, _: preview_erase(context, run=RUN)),
+    "queues.propose_queue": ("queue", lambda context, _: queues.propose_queue(context)),
+    "queues.progress": ("read", lambda context, _: queues.progress(context, QUEUE)),
+    "queues.assign": ("queue", lambda context, _: queues.assign(context, QUEUE, [1], "jo")),
+    "queues.rater_checks": ("queue", lambda context, _: queues.rater_checks(context, QUEUE)),
+    "review.look_at": ("evaluate", lambda context, _: review.look_at(context, QUEUE, 1)),
+    "review.hold": ("evaluate", lambda context, _: review.hold(context, QUEUE, 1)),
+    "review.release": ("evaluate", lambda context, _: review.release(context, QUEUE, 1)),
+    "review.submit": ("evaluate", lambda context, _: review.submit(context, QUEUE, 1, level=3)),
+    "review.skip": ("evaluate", lambda context, _: review.skip(context, QUEUE, 1)),
+    "review.requeue": ("evaluate", lambda context, _: review.requeue(context, QUEUE)),
+    "review.set_aside": ("evaluate", lambda context, _: review.set_aside(context, QUEUE, 1, "cut off")),
+    "review.keep_draft": (
+        "evaluate",
+        lambda context, _: review.keep_draft(context, QUEUE, 1, Draft(level=3)),
+    ),
+    "review.draft": ("evaluate", lambda context, _: review.draft(context, QUEUE, 1)),
+    "review.my_last": ("evaluate", lambda context, _: review.my_last(context)),
+    "review.take_back": ("undo_own", lambda context, _: review.take_back(owning(context), ["reward-1"])),
+    "bulk.propose_batch": ("evaluate", lambda context, _: bulk.propose_batch(context, QueueAsks())),
+    "bulk.judge_batch": ("evaluate", lambda context, _: judged_at_once(context)),
+    "choose.next_pair": ("evaluate", lambda context, _: choose.next_pair(context)),
+    "choose.choose": ("evaluate", lambda context, _: chosen(context)),
+    "rubrics.rubric_levels": ("read", lambda context, _: rubrics.rubric_levels(context, "v1")),
     "settings.change_all": ("settings", lambda context, _: change_all(context, {"k": 3})),
 }
 """Flows that the table of verbs does not name: what pages and commands ask beside it."""

@@ -26,4 +26,4 @@ def resets(context: Context) -> tuple[Reset, ...]:
 def changes(context: Context, limit: int = 20) -> tuple[AuditEntry, ...]:
     """Who changed what, newest first."""
     with context.reading() as snapshot:
-        return reads.audit_entries(snapshot, limit)
+        return reads.audit_entries(snapshot, limit, hidden=hidden_from(context, snapshot))

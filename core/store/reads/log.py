@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -17,12 +17,14 @@ def learners(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(name for (name,) in rows)
 
 
-def audit_entries(snapshot: Snapshot, limit: int) -> tuple[AuditEntry, ...]:
-    """The latest changes, newest first, each with whether it is undone by now."""
+def audit_entries(snapshot: Snapshot, limit: int, *, hidden: Collection[int] = ()) -> tuple[AuditEntry, ...]:
+    """The latest changes, newest first, each with whether it is undone by now; without ``hidden`` evaluations."""
+    acts = sorted(f"evaluation-{number}" for number in hidden)
+    unless = f" AND coalesce(act, '') NOT IN ({','.join('?' * len(acts))})" if acts else ""
     rows = snapshot.connection.rows(
-        "SELECT at_ms, actor, action, act, detail, revision FROM audit WHERE learner_id = ?"
+        f"SELECT at_ms, actor, action, act, detail, revision FROM audit WHERE learner_id = ?{unless}"
         " ORDER BY audit_no DESC LIMIT ?",
-        [snapshot.learner_id, limit],
+        [snapshot.learner_id, *acts, limit],
     )
     undone = _undone(snapshot, [act for *_, act, _, _ in rows if act is not None])
     return tuple(

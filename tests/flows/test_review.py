@@ -1,0 +1,532 @@
+"""Review: nothing is judged twice, nothing is lost, and what is hidden stays hidden."""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+from dataclasses import replace
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.errors import Conflict, Denied, InvalidEvaluation, InvalidInput, NotFound
+from core.flows import queries
+from core.flows.context import Context, utc_now_ms
+from core.flows.evaluate import evaluate
+from core.flows.export import export_file
+from core.flows.importing import import_files
+from core.flows.learn import record_all
+from core.flows.queues import add_queue, assign, progress, queues, rater_checks
+from core.flows.review import (
+    draft,
+    hold,
+    keep_draft,
+    look_at,
+    my_last,
+    next_item,
+    release,
+    requeue,
+    set_aside,
+    skip,
+    submit,
+    take_back,
+)
+from core.flows.rubrics import add_rubric
+from core.flows.undo import redo, undo
+from core.records.review import Control, Draft, Given, QueueAsks, ReviewItem
+from core.records.rubric import Level, Rubric
+from core.store.queues import Placed
+from core.store.review import hidden_evaluations, hidden_subjects
+from tests.flows.reviewers import QUEUE, Desk, desk_at, judge_all, n_done, thirty
+from tests.flows.world import START_MS, context_at, run_of
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return desk_at(tmp_path / "a.db")
+
+
+def item_of(given: Given) -> ReviewItem:
+    assert given.item is not None
+    return given.item
+
+
+def taken(context: Context, queue: str = QUEUE) -> ReviewItem:
+    return item_of(next_item(context, queue))
+
+
+# Several at once
+
+
+def _reviewer(path: Path, name: str, barrier: Barrier, told: multiprocessing.Queue[list[int]]) -> None:
+    context = replace(context_at(path, name=name, role="reviewer"), clock=utc_now_ms)
+    barrier.wait()
+    told.put(judge_all(context))
+    context.store.close()
+
+
+@pytest.mark.parametrize("n_reviewers", [1, 2])
+def test_processes_over_one_queue_judge_each_item_as_often_as_it_needs(
+    tmp_path: Path, n_reviewers: int
+) -> None:
+    path = tmp_path / "a.db"
+    desk = desk_at(path)
+    add_queue(desk.context, "W", n_reviewers=n_reviewers)
+    desk.context.store.close()
+    names = ["ann", "bob", "cay"][: n_reviewers + 1]
+    start = multiprocessing.get_context("spawn")
+    barrier, told = start.Barrier(len(names)), start.Queue()
+    processes = [start.Process(target=_reviewer, args=(path, name, barrier, told)) for name in names]
+    for one in processes:
+        one.start()
+    judged = [number for _ in names for number in told.get(timeout=120)]
+    for one in processes:
+        one.join()
+    assert sorted(judged) == sorted(list(range(1, 31)) * n_reviewers), "nothing twice by one, nothing lost"
+    after = context_at(path)
+    found = progress(after, QUEUE)
+    assert (found.done, found.open, found.holders) == (30, 0, ())
+    assert queries.verify(after).clean
+    after.store.close()
+
+
+def test_what_a_closed_window_held_is_given_to_others_when_its_time_is_over(desk: Desk) -> None:
+    add_queue(desk.context, "W")
+    gone, stays = desk.of("ann"), desk.of("bob")
+    assert taken(gone).item == 1
+    assert taken(stays).item == 2
+    known = progress(stays, QUEUE)
+    assert [(one.actor, one.item) for one in known.holders] == [("ann", 1)]
+    assert known.holders[0].until_ms == START_MS + 600_000
+    submit(stays, QUEUE, 2, level=4)
+    assert taken(stays).item == 3, "nobody waits"
+    desk.pass_minutes(10)
+    submit(stays, QUEUE, 3, level=4)
+    assert taken(stays).item == 1
+    assert sorted([2, 3, *judge_all(stays)]) == list(range(1, 31))
+    assert next_item(gone, QUEUE).item is None
+
+
+def test_the_same_item_comes_back_after_a_reload_and_is_held_longer(desk: Desk) -> None:
+    add_queue(desk.context, "W")
+    ann = desk.of("ann")
+    first = taken(ann)
+    desk.pass_minutes(4)
+    again = taken(ann)
+    assert (again.item, again.hold_until_ms - first.hold_until_ms) == (first.item, 240_000)
+    assert hold(ann, QUEUE, 1) == again.hold_until_ms
+    release(ann, QUEUE, 1)
+    assert taken(desk.of("bob")).item == 1
+    with pytest.raises(Conflict, match="somebody else's"):
+        hold(ann, QUEUE, 1)
+
+
+def test_an_item_for_two_is_open_to_two_and_to_no_third(desk: Desk) -> None:
+    add_queue(desk.context, "W", QueueAsks(limit=1), n_reviewers=2)
+    ann, bob, cay = (desk.of(name) for name in ("ann", "bob", "cay"))
+    assert taken(ann).state == taken(bob).state == "needs_review"
+    assert next_item(cay, QUEUE).item is None
+    submit(ann, QUEUE, 1, level=4)
+    assert look_at(bob, QUEUE, 1).state == "needs_another"
+    assert next_item(ann, QUEUE).item is None, "nobody is the second of themselves"
+    sent = submit(bob, QUEUE, 1, level=1, seen="none")
+    assert [(one.rater, one.outcome, one.score) for one in sent.meanwhile] == [("ann", "success", 1.0)]
+    assert look_at(cay, QUEUE, 1).state == "done"
+
+
+# While somebody is typing
+
+
+def test_a_hold_that_ran_out_is_told_and_what_was_typed_stays(desk: Desk) -> None:
+    add_queue(desk.context, "W")
+    ann, bob = desk.of("ann"), desk.of("bob")
+    taken(ann)
+    desk.pass_minutes(11)
+    assert submit(ann, QUEUE, 1, level=4).hold_ran_out, "nobody had taken the place"
+    assert taken(ann).item == 2
+    desk.pass_minutes(11)
+    assert taken(bob).item == 2
+    with pytest.raises(Conflict, match=r"hold ended at .* somebody else's now; nothing was sent"):
+        submit(ann, QUEUE, 2, outcome="failure", score=0.7, feedback="wrong sum")
+    assert draft(ann, QUEUE, 2) == Draft(outcome="failure", score=0.7, feedback="wrong sum")
+    assert n_done(ann) == 1
+    submit(bob, QUEUE, 2, level=4)
+    with pytest.raises(Conflict, match="done with"):
+        submit(ann, QUEUE, 2, level=1)
+    sent = submit(ann, QUEUE, 2, level=1, anyway=True)
+    assert sent.evaluation.outcome == "failure"
+    assert draft(ann, QUEUE, 2) is None
+
+
+def test_what_others_judged_meanwhile_is_said_before_anything_is_recorded(desk: Desk) -> None:
+    add_queue(desk.context, "W", rubric="v1")
+    ann = desk.of("ann")
+    item = taken(ann)
+    evaluate(desk.of("kim"), "r0", "success", score=0.5, rubric="v1")
+    with pytest.raises(Conflict, match=r"judged success \(0.5\) by kim meanwhile"):
+        submit(ann, QUEUE, 1, level=1, seen=item.seen)
+    assert draft(ann, QUEUE, 1) == Draft(level=1)
+    fresh = look_at(ann, QUEUE, 1)
+    assert fresh.draft == Draft(level=1)
+    sent = submit(ann, QUEUE, 1, level=1, seen=fresh.seen)
+    assert sent.evaluation.outcome == "failure"
+    assert queries.verify(desk.context).clean
+
+
+def test_the_same_key_again_records_nothing_twice(desk: Desk) -> None:
+    add_queue(desk.context, "W")
+    ann = desk.of("ann")
+    taken(ann)
+    first = submit(ann, QUEUE, 1, level=4, key="k")
+    again = submit(ann, QUEUE, 1, level=4, key="k")
+    assert again.evaluation == first.evaluation
+    assert item_of(again.next).item == item_of(first.next).item == 2
+    with pytest.raises(Conflict, match="'k' already stands"):
+        submit(ann, QUEUE, 2, level=1, key="k")
+    assert n_done(ann) == 1
+
+
+def test_a_draft_is_ones_own_expires_and_leaves_the_database_by_no_way(desk: Desk, tmp_path: Path) -> None:
+    add_queue(desk.context, "W")
+    ann = desk.of("ann")
+    keep_draft(ann, QUEUE, 1, Draft(feedback="half a thought"))
+    assert taken(ann).draft == Draft(feedback="half a thought")
+    assert look_at(desk.of("bob"), QUEUE, 1).draft is None
+    export_file(desk.context, tmp_path / "all.jsonl")
+    assert b"half a thought" not in (tmp_path / "all.jsonl").read_bytes()
+    desk.pass_minutes(7 * 24 * 60)
+    assert draft(ann, QUEUE, 1) is None
+    keep_draft(ann, QUEUE, 1, Draft(level=2))
+    keep_draft(ann, QUEUE, 1, None)
+    assert draft(ann, QUEUE, 1) is None
+    keep_draft(ann, QUEUE, 1, Draft(level=2))
+    submit(ann, QUEUE, 1, level=4)
+    assert draft(ann, QUEUE, 1) is None
+
+
+# One's own way through it
+
+
+def test_what_is_skipped_is_skipped_for_oneself_only(desk: Desk) -> None:
+    add_queue(desk.context, "W", QueueAsks(limit=3))
+    ann = desk.of("ann")
+    taken(ann)
+    assert item_of(skip(ann, QUEUE, 1)).item == 2
+    assert item_of(skip(ann, QUEUE, 2, later=True)).item == 3
+    assert taken(desk.of("bob")).item == 1
+    release(desk.of("bob"), QUEUE, 1)
+    rest = submit(ann, QUEUE, 3, level=4).next
+    assert item_of(rest).item == 2, "what was put off comes after all others"
+    ended = submit(ann, QUEUE, 2, level=4).next
+    assert (ended.item, ended.progress.skipped_by_me, ended.progress.left_for_me) == (None, 1, 0)
+    assert requeue(ann, QUEUE) == 1
+    assert taken(ann).item == 1
+
+
+def test_what_is_assigned_comes_first_and_to_nobody_else(desk: Desk) -> None:
+    add_queue(desk.context, "W", QueueAsks(limit=4))
+    assert assign(desk.context, QUEUE, [3, 4], "ann") == 2
+    assert assign(desk.context, QUEUE, [3, 4], "ann") == 0
+    assert [judge_all(desk.of(name)) for name in ("ann", "bob")] == [[3, 4, 1, 2], []]
+    add_queue(desk.context, "V", QueueAsks(source="filter", limit=2))
+    assign(desk.context, "queue-2", [1], "ann")
+    assert judge_all(desk.of("bob"), "queue-2") == [2]
+    assert progress(desk.of("ann"), "queue-2").assigned_to_me == 1
+    assign(desk.context, "queue-2", [1], None)
+    assert judge_all(desk.of("bob"), "queue-2") == [1]
+    with pytest.raises(InvalidInput, match="got 9"):
+        assign(desk.context, QUEUE, [9], "ann")
+
+
+def test_what_cannot_be_judged_is_done_with_after_two_people_or_an_operator(desk: Desk) -> None:
+    add_queue(desk.context, "W", QueueAsks(limit=2))
+    ann, bob = desk.of("ann"), desk.of("bob")
+    said = set_aside(ann, QUEUE, 1, " cut off ")
+    assert (said.id, said.state, item_of(said.next).item) == ("aside-1", "needs_review", 2)
+    with pytest.raises(Conflict, match="by you already"):
+        set_aside(ann, QUEUE, 1, "cut off")
+    assert taken(bob).item == 1
+    assert set_aside(bob, QUEUE, 1, "no text").state == "set_aside"
+    assert progress(ann, QUEUE).set_aside == 1
+    undo(bob, "aside-2")
+    assert progress(ann, QUEUE).set_aside == 0
+    assert set_aside(desk.context, QUEUE, 2, "a test run").state == "set_aside"
+    with pytest.raises(Denied):
+        undo(bob, "aside-3")
+    with pytest.raises(Conflict, match="set aside meanwhile"):
+        submit(ann, QUEUE, 2, level=3) if hold_is_over(desk) else None
+    assert queries.verify(desk.context).clean
+
+
+def hold_is_over(desk: Desk) -> bool:
+    desk.pass_minutes(11)
+    return True
+
+
+def test_undoing_a_judgement_opens_its_item_and_redoing_closes_it(desk: Desk) -> None:
+    add_queue(desk.context, "W")
+    ann = desk.of("ann")
+    judge_all(ann)
+    latest = my_last(ann)
+    assert len(latest) == 20
+    assert (latest[0].uri, latest[0].queue, latest[0].item) == ("run:r29", QUEUE, 30)
+    undo(ann, latest[0].id)
+    assert (n_done(ann), taken(ann).item) == (29, 30)
+    assert my_last(ann, 1)[0].undone
+    redo(ann, latest[0].id)
+    assert n_done(ann) == 30
+    assert next_item(ann, QUEUE).item is None
+    assert take_back(ann, [one.id for one in latest]) == 20
+    assert n_done(ann) == 10
+    with pytest.raises(Denied):
+        take_back(desk.of("bob"), ["evaluation-1"])
+    assert queries.verify(desk.context).clean
+
+
+def test_only_judgements_by_people_of_its_rubric_and_since_it_was_made_are_counted(desk: Desk) -> None:
+    evaluate(desk.of("kim"), "r0", "success", rubric="v1")
+    add_queue(desk.context, "W", QueueAsks(source="filter", limit=4), rubric="v1")
+    assert n_done(desk.context) == 0
+    evaluate(desk.of("kim"), "r1", "success", rubric="v2")
+    evaluate(desk.of("kim"), "r2", "success", model="judge-1", rubric="v1")
+    assert n_done(desk.context) == 0
+    evaluate(desk.of("kim"), "r3", "success", rubric="v1")
+    evaluate(desk.of("kim"), "r0", "failure", rubric="v1")
+    assert n_done(desk.context) == 2
+    desk.pass_minutes(-60)
+    evaluate(desk.of("kim"), "r1", "success", rubric="v1")
+    assert n_done(desk.context) == 3, "a clock that was set back loses nothing"
+
+
+# Blind
+
+
+def test_while_an_item_of_a_blind_queue_is_open_nobody_reads_what_others_made_of_it(desk: Desk) -> None:
+    add_queue(desk.context, "W", rubric="v1", n_reviewers=2, blind=True)
+    ann, bob = desk.of("ann"), desk.of("bob")
+    theirs = submit(ann, QUEUE, taken(ann).item, level=1).evaluation
+    evaluate(desk.of("kim"), "r0", "failure", model="judge-1")
+
+    def hidden(name: str) -> set[int]:
+        with desk.context.reading() as snapshot:
+            return set(hidden_evaluations(snapshot, name))
+
+    assert hidden("bob") == set()
+    item = taken(bob)
+    assert (item.subject.run, item.n_judged, item.seen, item.state) == ("r0", None, "", "needs_another")
+    assert hidden("bob") == {1, 2}
+    with desk.context.reading() as snapshot:
+        assert hidden_subjects(snapshot, "bob") == {Placed(0, 0, item.run_no or 0, 0)}
+    undo(ann, theirs.id)
+    redo(ann, theirs.id)
+    desk.pass_minutes(11)
+    assert hidden("bob") == {1, 2}, "the page still stands there"
+    seen_by = {
+        name: {entry.act for entry in queries.changes(desk.of(name), 50)} & {theirs.id, "evaluation-2"}
+        for name in ("ann", "bob")
+    }
+    assert seen_by == {"ann": {theirs.id, "evaluation-2"}, "bob": set()}, "the log tells no more than pages"
+    sent = submit(bob, QUEUE, item.item, level=1)
+    assert hidden("bob").isdisjoint({1, 2})
+    assert sent.suggestion is not None
+    assert (sent.suggestion.model, sent.suggestion.agrees) == ("judge-1", True)
+    third = taken(bob)
+    release(bob, QUEUE, third.item)
+    assert hidden("bob") == set()
+
+
+def test_why_an_item_is_in_a_blind_queue_tells_nothing_of_others(desk: Desk) -> None:
+    evaluate(desk.of("kim"), "r3", "success", score=0.1)
+    evaluate(desk.of("lee"), "r3", "failure", score=0.1)
+    for blind in (False, True):
+        add_queue(desk.context, f"blind {blind}", QueueAsks(source="disagree"), blind=blind)
+    assert look_at(desk.context, "queue-1", 1).why == "50% of 2 judgements differ"
+    assert look_at(desk.context, "queue-2", 1).why == "raters disagree"
+
+
+# Control items
+
+
+def test_known_answers_and_repeats_are_told_from_nothing_and_counted_for_each_rater(desk: Desk) -> None:
+    controls = [
+        Control(subject="r7", outcome="failure"),
+        Control(subject="r8", outcome="success"),
+        Control(subject="r9", arm="tool:other:a", outcome="success"),
+    ]
+    made = add_queue(desk.context, "W", controls=controls, control_share=0.5)
+    assert (made.n_items, made.n_controls) == (28, 3)
+    ann = desk.of("ann")
+    shown = []
+    given = next_item(ann, QUEUE)
+    seen: dict[str, int] = {}
+    while given.item is not None:
+        item = given.item
+        shown.append((item.state, item.why, item.mine, item.n_judged, item.seen))
+        again = seen.get(item.uri)
+        seen[item.uri] = item.item
+        given = submit(ann, QUEUE, item.item, level=1 if again else 4, seen=item.seen).next
+    assert set(shown) == {("needs_review", "no person has judged it", None, 0, "none")}
+    assert len(shown) > 31
+    assert given.progress.done == given.progress.total == 28
+    (checks,) = rater_checks(desk.context, QUEUE)
+    assert (checks.rater, checks.n_same) == ("ann", 0), "judged otherwise each time"
+    assert checks.n_repeated == len(shown) - 28 - checks.n_known > 0
+    assert (checks.n_known, checks.n_hits) == (3, 2)
+    assert queries.verify(desk.context).clean
+    undo(ann, my_last(ann, 1)[0].id)
+    with pytest.raises(InvalidInput, match="control_share"):
+        add_queue(desk.context, "V", controls=controls)
+
+
+# As facts
+
+
+def test_queues_travel_and_an_import_undone_is_as_if_never_read(desk: Desk, tmp_path: Path) -> None:
+    add_rubric(desk.context, Rubric(version="v1"))
+    made = add_queue(
+        desk.context,
+        "W",
+        QueueAsks(limit=5),
+        n_reviewers=2,
+        blind=True,
+        rubric="v1",
+        controls=[Control(subject="r20", outcome="success")],
+        control_share=0.1,
+    )
+    ann, bob = desk.of("ann"), desk.of("bob")
+    assign(desk.context, QUEUE, [2], "bob")
+    for item in (1, 3):
+        submit(ann, QUEUE, item, level=4, anyway=True)
+    submit(bob, QUEUE, 1, level=4, anyway=True)
+    set_aside(desk.context, QUEUE, 4, "cut off")
+    taken(bob)
+    record_all(desk.context, [run_of("r0", rank=3, calls=("b",), at_ms=START_MS)])  # its run goes on
+    export_file(desk.context, tmp_path / "all.jsonl")
+    there = context_at(tmp_path / "b.db")
+    act = import_files(there, [tmp_path / "all.jsonl"]).id
+    assert import_files(there, [tmp_path / "all.jsonl"]).id is None
+    mine, theirs = (
+        queues(one)[0] for one in (desk.of("nobody"), replace(there, actor=desk.of("nobody").actor))
+    )
+    assert replace_holds(mine) == replace_holds(theirs)
+    assert [look_at(there, QUEUE, number).state for number in range(1, 6)] == [
+        look_at(desk.context, QUEUE, number).state for number in range(1, 6)
+    ]
+    assert look_at(there, QUEUE, 2).assigned_to == look_at(desk.context, QUEUE, 2).assigned_to
+    export_file(there, tmp_path / "again.jsonl")
+    assert facts_in(tmp_path / "again.jsonl") == facts_in(tmp_path / "all.jsonl")
+    undo(there, act)
+    assert queues(there, undone=True) == ()
+    with pytest.raises(NotFound):
+        next_item(there, QUEUE)
+    redo(there, act)
+    assert queues(there)[0].progress.done == mine.progress.done
+    assert queries.verify(there).clean
+    undo(desk.context, made.id)
+    assert queues(desk.context) == ()
+    assert queues(desk.context, undone=True)[0].undone
+    there.store.close()
+
+
+def replace_holds(row: object) -> object:
+    """A row without who holds what, which is nobody's fact."""
+    told = msgspec.to_builtins(row)
+    del told["progress"]["holders"], told["progress"]["held_by_others"], told["progress"]["left_for_me"]
+    return told
+
+
+def facts_in(file: Path) -> list[bytes]:
+    """Lines of queues and what was set aside, without the revision they were written by."""
+    lines = [line for line in file.read_bytes().splitlines() if b'"kind":"review_' in line]
+    return [re.sub(rb',"revision":\d+', b"", line) for line in lines]
+
+
+def test_an_item_goes_with_its_run_and_comes_back_with_it(desk: Desk, tmp_path: Path) -> None:
+    there = desk_at(tmp_path / "b.db", thirty()[:2])
+    export_file(there.context, tmp_path / "two.jsonl")
+    here = Desk(context=context_at(tmp_path / "c.db"))
+    act = import_files(here.context, [tmp_path / "two.jsonl"]).id
+    add_queue(here.context, "W")
+    assert progress(here.context, QUEUE).total == 2
+    undo(here.context, act)
+    assert progress(here.context, QUEUE).total == 0
+    assert next_item(here.context, QUEUE).item is None
+    with pytest.raises(NotFound):
+        submit(here.context, QUEUE, 1, level=3)
+    redo(here.context, act)
+    assert len(judge_all(here.context)) == 2
+    assert queries.verify(here.context).clean
+
+
+# Levels
+
+
+def test_a_digit_is_an_outcome_with_its_score_and_none_is_absent(desk: Desk) -> None:
+    levels = (
+        Level(words="No", outcome="failure", score=0.9),
+        Level(words="Yes", outcome="success", score=0.8),
+    )
+    add_rubric(desk.context, Rubric(version="v1", title="Answers", levels=levels))
+    add_queue(desk.context, "W", rubric="v1")
+    ann = desk.of("ann")
+    item = taken(ann)
+    assert (item.levels, item.rubric_version) == (levels, "v1")
+    assert item.rubric is not None
+    first = submit(ann, QUEUE, 1, level=1).evaluation
+    assert (first.outcome, first.score) == ("failure", 0.9)
+    second = submit(ann, QUEUE, 2, outcome="success", score=0).evaluation
+    assert (second.outcome, second.score, second.warnings) == ("success", 0.0, ())
+    for wrong in (
+        {},
+        {"outcome": "success"},
+        {"score": 0.5},
+        {"level": 3},
+        {"level": 1, "outcome": "success", "score": 1.0},
+    ):
+        with pytest.raises(InvalidEvaluation, match="level"):
+            submit(ann, QUEUE, 3, **wrong)  # type: ignore[arg-type]
+    for bad in ({"level": 0}, {"level": 10}):
+        with pytest.raises(InvalidInput, match="level must be a whole number from 1 to 9"):
+            submit(ann, QUEUE, 3, **bad)
+    with pytest.raises(InvalidEvaluation, match=r"got 1\.2"):
+        submit(ann, QUEUE, 3, outcome="success", score=1.2)
+    assert n_done(ann) == 2
+
+
+def test_what_is_not_there_is_said(desk: Desk) -> None:
+    with pytest.raises(NotFound, match="There is no queue 'queue-9'"):
+        next_item(desk.context, "queue-9")
+    add_queue(desk.context, "W")
+    add_queue(desk.context, "W", QueueAsks(source="filter"))
+    with pytest.raises(NotFound, match="There are 2 queues 'W'"):
+        next_item(desk.context, "W")
+    with pytest.raises(NotFound, match="no item 31"):
+        look_at(desk.context, QUEUE, 31)
+    for reason in ("", "x" * 501):
+        with pytest.raises(InvalidInput, match="reason must have 1 to 500"):
+            set_aside(desk.context, QUEUE, 1, reason)
+
+
+def test_a_queue_is_overdue_when_items_are_open_past_its_day(desk: Desk) -> None:
+    add_queue(desk.context, "W", due_days=1)
+    add_queue(desk.context, "V", QueueAsks(source="filter"), due_days=None)
+    desk.pass_minutes(24 * 60)
+    assert [one.overdue for one in queues(desk.context)] == [False, False]
+    desk.pass_minutes(1)
+    assert [(one.progress.name, one.overdue) for one in queues(desk.context)] == [("V", False), ("W", True)]
+    judge_all(desk.of("ann"))
+    assert not any(one.overdue for one in queues(desk.context))
+    assert queues(desk.of("ann"))[1].progress.judged_by_me == 30
+
+
+def test_ones_pace_is_the_median_of_what_lies_between(desk: Desk) -> None:
+    add_queue(desk.context, "W")
+    ann = desk.of("ann")
+    given = next_item(ann, QUEUE)
+    for seconds in (9, 11, 10, 3_000):
+        assert given.progress.seconds_each is None
+        given = submit(ann, QUEUE, item_of(given).item, level=3).next
+        desk.now_ms += seconds * 1_000
+    assert progress(ann, QUEUE).seconds_each == 10.0
