@@ -536,7 +536,7 @@ VERBS: Final = (
         flow="core.flows.queues:add_queue",
         input=AddQueueInput,
         words="Make a queue of what is to be judged.",
-        example={"name": "Week 13"},
+        example={"name": "Week 13", "asks": {"source": "filter"}},
         document="core.doors.documents:act",
     ),
     Verb(

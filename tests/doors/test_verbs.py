@@ -44,7 +44,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "evaluations": ["evaluations", "--outcome", "success", "--limit", "10"],
     "agreement": ["agreement", "--rubric", "v2"],
     "queues": ["queue", "list"],
-    "add_queue": ["queue", "add", "Week 13"],
+    "add_queue": ["queue", "add", "Week 13", "--source", "filter"],
     "next_item": ["queue", "next", "queue-1"],
     "rubrics": ["rubric", "list"],
     "add_rubric": ["rubric", "add", "v2", "--title", "Answers"],
