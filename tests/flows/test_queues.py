@@ -1,0 +1,369 @@
+"""What goes into a queue and in which order; batches; two answers side by side; rubrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.errors import (
+    Conflict,
+    InvalidEvaluation,
+    InvalidInput,
+    NotApplicable,
+    UnknownExecution,
+    UnknownLayer,
+)
+from core.flows import queries
+from core.flows.bulk import judge_batch, propose_batch
+from core.flows.choose import choose, next_pair
+from core.flows.context import Context
+from core.flows.evaluate import evaluate, evaluate_all
+from core.flows.export import export_file
+from core.flows.importing import import_files
+from core.flows.learn import record_all
+from core.flows.queues import add_queue, propose_queue
+from core.flows.review import look_at, take_back
+from core.flows.reward import reward
+from core.flows.rubrics import add_rubric, rubric_levels, rubrics
+from core.flows.settings import change
+from core.flows.undo import redo, undo
+from core.records.arm import Arm
+from core.records.judging import EvaluationOrder
+from core.records.review import Control, Draft, QueueAsks
+from core.records.rubric import LEVELS, Criterion, Level, Rubric
+from core.records.run import Inventory, Run
+from core.records.view import RunFilter, View
+from tests.flows.reviewers import LAYER, MINUTE_MS, QUEUE, Desk, desk_at, executed, judge_all, n_done, thirty
+from tests.flows.world import START_MS, run_of
+
+A, B, C = (f"tool:other:{name}" for name in "abc")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return desk_at(tmp_path / "a.db")
+
+
+def uris(context: Context, asks: QueueAsks) -> list[str]:
+    """What a queue of this would hold, in the order it is given out."""
+    made = add_queue(context, "asked", asks)
+    found = [look_at(context, made.id, number).uri for number in range(1, made.n_items + 1)]
+    undo(context, made.id)
+    return found
+
+
+def asked(context: Context, asks: QueueAsks) -> int:
+    return propose_queue(context, asks).n
+
+
+# Sources
+
+
+def test_unjudged_is_what_no_person_has_judged_whatever_models_say(desk: Desk) -> None:
+    evaluate(desk.of("kim"), "r0", "success")
+    evaluate(desk.of("kim"), "r1", "success", model="judge-1")
+    taken_back = evaluate(desk.of("kim"), "r2", "success")
+    assert asked(desk.context, QueueAsks()) == 28
+    undo(desk.context, taken_back.id)
+    assert uris(desk.context, QueueAsks(limit=2)) == ["run:r1", "run:r2"]
+
+
+def test_low_is_what_got_little_from_whomever(desk: Desk) -> None:
+    record_all(desk.context, [paid("paid", 0.3), paid("more", 0.9)])
+    evaluate(desk.of("kim"), "r4", "success", score=0.2)
+    evaluate(desk.of("kim"), "r5", "failure", score=1.0)
+    evaluate(desk.of("kim"), "r6", "success")
+    low = QueueAsks(source="low", order="lowest", below=0.3)
+    assert uris(desk.context, low) == ["run:r5", "run:r4", "run:paid"]
+    reward(desk.context, A, 0.2, run="r7", correct=True)
+    evaluate(desk.of("kim"), "r8", "failure", arm=A)
+    arms = QueueAsks(source="low", about="arm", order="lowest")
+    assert uris(desk.context, arms) == [f"run:r8#{A}", f"run:r7#{A}"]
+
+
+def paid(uid: str, reward: float) -> Run:
+    return msgspec.structs.replace(run_of(uid), reward=reward)
+
+
+def test_raters_disagree_where_outcomes_differ_and_the_most_divided_comes_first(desk: Desk) -> None:
+    for run, outcomes in {"r1": "sssf", "r2": "sf", "r3": "ss", "r4": "f"}.items():
+        for rater, letter in zip("wxyz", outcomes, strict=False):
+            evaluate(desk.of(rater), run, "success" if letter == "s" else "failure")
+    asks = QueueAsks(source="disagree", order="disagreement")
+    assert uris(desk.context, asks) == ["run:r2", "run:r1"]
+
+
+def test_a_filter_chooses_among_the_runs_and_by_arm_that_arm_referenced_or_not(desk: Desk) -> None:
+    view = View(since_ms=START_MS, until_ms=START_MS + 60 * MINUTE_MS)
+    assert asked(desk.context, QueueAsks(source="filter", view=view)) == 30
+    assert asked(desk.context, QueueAsks(source="filter", wanted=RunFilter(classes=("baseline",)))) == 0
+    every = QueueAsks(source="filter", about="arm", limit=10_000)
+    assert asked(desk.context, every) == 30, "each run called one of its three"
+    of_b = QueueAsks(source="filter", about="arm", wanted=RunFilter(arm=B), limit=2)
+    assert uris(desk.context, of_b) == [f"run:r0#{B}", f"run:r1#{B}"]
+
+
+def test_runs_picked_by_hand_come_by_uid_or_number_once_each(desk: Desk) -> None:
+    assert uris(desk.context, QueueAsks(source="runs", runs=("r9", "3", "r9"))) == ["run:r2", "run:r9"]
+    with pytest.raises(LookupError, match="'nobody'"):
+        asked(desk.context, QueueAsks(source="runs", runs=("nobody",)))
+
+
+def test_executions_and_their_layers_are_judged_as_such(desk: Desk, tmp_path: Path) -> None:
+    first, second = executed(desk, tmp_path, "y", "z")
+    assert uris(desk.context, QueueAsks(about="execution")) == [f"execution:{first}", f"execution:{second}"]
+    layers = QueueAsks(about="layer")
+    assert uris(desk.context, layers) == [
+        f"kairos://layer/{LAYER}?execution_id={uid}" for uid in (first, second)
+    ]
+    add_queue(desk.context, "W", layers)
+    (text,) = look_at(desk.context, "W", 1).texts
+    assert (text.layer, text.instruction, text.response) == (LAYER, '{"ask": "x"}', '{"say": "y"}')
+    assert judge_all(desk.of("ann"), look_at(desk.context, "W", 1).queue) == [1, 2]
+    assert asked(desk.context, QueueAsks(source="filter", about="layer")) == 2
+    with pytest.raises(InvalidInput, match="nothing of the source unjudged"):
+        add_queue(desk.context, "V", layers)
+
+
+def test_an_execution_that_came_to_be_a_runs_is_still_the_item_it_was(desk: Desk, tmp_path: Path) -> None:
+    uid = "33333333-1111-4222-8333-444444444444"
+    evaluate(desk.of("kim"), f"kairos://layer/{LAYER}?execution_id={uid}", "success", create=True)
+    add_queue(desk.context, "W", QueueAsks(source="filter", about="execution"))
+    line = f'{{"kind": "execution", "uid": "{uid}", "run": "r3"}}\n'
+    (tmp_path / "told.jsonl").write_text(line)
+    import_files(desk.context, [tmp_path / "told.jsonl"])
+    assert judge_all(desk.of("ann")) == [1]
+    assert n_done(desk.context) == 1
+
+
+# Orders
+
+
+def test_the_oldest_comes_first_and_what_has_no_time_last(desk: Desk) -> None:
+    record_all(desk.context, [run_of("timeless", at_ms=None), run_of("old", at_ms=START_MS - 1)])
+    found = uris(desk.context, QueueAsks())
+    assert (found[0], found[1], found[-1]) == ("run:old", "run:r0", "run:timeless")
+
+
+def test_what_a_label_could_change_most_comes_first(desk: Desk) -> None:
+    """One of two arms that compete for a place before one that is in whatever is said of it."""
+    change(desk.context, "seed_arms", [])
+    change(desk.context, "baseline_rate", 0.0)
+    change(desk.context, "k", 2)
+    priced = Inventory(kind="declared", arms=tuple(Arm(key=key, token_cost=100) for key in (A, B, C)))
+    record_all(
+        desk.context,
+        [
+            run_of(f"more {number}", calls=("a", "b" if number % 2 else "c"), inventory=priced)
+            for number in range(30)
+        ],
+    )
+    order = QueueAsks(source="filter", about="arm", order="information", limit=10_000)
+    found = [uri.rpartition("#")[2] for uri in uris(desk.context, order)]
+    assert found == sorted(found, key=lambda arm: arm == A), "what competes comes first"
+    assert len(found) == 90
+    runs = uris(desk.context, QueueAsks(source="filter", order="information"))
+    assert runs[0].startswith("run:more"), "a run that referenced one of them before one that did not"
+    assert runs[-1].startswith("run:r")
+    assert propose_queue(desk.context, order) == propose_queue(desk.context, order)
+    before = tokens(desk.context, order)
+    assert before > 0
+    for number in (1, 3, 5):
+        reward(desk.context, B, 0.0, run=f"more {number}", correct=True)
+    assert tokens(desk.context, order) > before, "where the detector was wrong, labels are worth more"
+
+
+def tokens(context: Context, asks: QueueAsks) -> int:
+    """What a label of the first could change, as its item says."""
+    made = add_queue(context, "worth", asks)
+    said = look_at(context, made.id, 1).why
+    undo(context, made.id)
+    return int(said.partition("about ")[2].partition(" tokens of the next prompt")[0])
+
+
+# Frozen before it is confirmed
+
+
+def test_what_was_counted_is_made_or_nothing(desk: Desk) -> None:
+    counted = propose_queue(desk.context)
+    assert (counted.n, len(counted.first), counted.first[0].run) == (30, 20, "r0")
+    evaluate(desk.of("kim"), "r3", "success")
+    with pytest.raises(Conflict, match="29 items now"):
+        add_queue(desk.context, "W", token=counted.token)
+    assert add_queue(desk.context, "W", token=propose_queue(desk.context).token).n_items == 29
+
+
+def test_a_batch_is_judged_as_it_was_counted_and_taken_back_as_one(desk: Desk) -> None:
+    asks = QueueAsks(source="filter", about="arm", limit=10_000)
+    before = queries.posteriors(desk.context)
+    counted = propose_batch(desk.context, asks)
+    record_all(desk.context, [run_of("one more")])
+    with pytest.raises(Conflict, match="31 items now"):
+        judge_batch(desk.context, asks, counted.token, outcome="failure", score=1.0)
+    undo_runs = queries.posteriors(desk.context)
+    assert undo_runs != before
+    counted = propose_batch(desk.context, asks)
+    made = judge_batch(desk.context, asks, counted.token, outcome="failure", score=1.0, rubric="v1")
+    assert made.n == len(made.acts) == 31
+    assert queries.posteriors(desk.context) != undo_runs
+    assert take_back(desk.context, made.acts) == 31
+    assert queries.posteriors(desk.context) == undo_runs
+    assert queries.verify(desk.context).clean
+
+
+def test_a_batch_is_what_its_evaluations_would_be_one_by_one(desk: Desk, tmp_path: Path) -> None:
+    other = desk_at(tmp_path / "b.db")
+    token = propose_batch(desk.context, QueueAsks()).token
+    judge_batch(desk.context, QueueAsks(), token, outcome="success", score=0.7, rubric="v1")
+    orders = [
+        EvaluationOrder(run=f"r{number}", outcome="success", score=0.7, rubric="v1", rater="mara")
+        for number in range(30)
+    ]
+    evaluate_all(other.context, orders)
+    for one in (desk, other):
+        export_file(one.context, tmp_path / f"{one.context.store.path.stem}.jsonl")
+    told = [
+        [line.replace(b"test:a.db", b"test:b.db") for line in file.read_bytes().splitlines()]
+        for file in (tmp_path / "a.jsonl", tmp_path / "b.jsonl")
+    ]
+    assert told[0] == told[1]
+
+
+# Two answers side by side
+
+
+def test_two_answers_to_one_instruction_are_compared_once(desk: Desk, tmp_path: Path) -> None:
+    first, second, third = executed(desk, tmp_path, "y", "z", "y")
+    executed(desk, tmp_path, "elsewhere", ask="other", first=9)
+    ann = desk.of("ann")
+    pair = next_pair(ann)
+    assert pair is not None
+    assert ({pair.first, pair.second}, pair.n_left) == ({first, second}, 2), "equal answers are no pair"
+    assert pair.instruction == '{"ask": "x"}'
+    assert {pair.first_response, pair.second_response} == {'{"say": "y"}', '{"say": "z"}'}
+    made = choose(ann, pair.layer, pair.first, pair.second, "second", rubric="v1", feedback="shorter")
+    following = next_pair(ann, layer=f"kairos://layer/{LAYER}")
+    assert following is not None
+    assert ({following.first, following.second}, following.n_left) == ({second, third}, 1)
+    assert undo(ann, made.id).kind == "choice"
+    again = next_pair(ann)
+    assert again is not None
+    assert again.n_left == 2
+    redo(ann, made.id)
+    choose(ann, following.layer, following.first, following.second, "equal")
+    assert next_pair(ann) is None
+    assert next_pair(desk.of("bob")) is not None
+    orders = {(one.first, one.second) for one in (next_pair(desk.of("bob")) for _ in range(20)) if one}
+    assert orders == {(first, second), (second, first)}, "the order is drawn"
+    export_file(desk.context, tmp_path / "all.jsonl")
+    kept = [line for line in (tmp_path / "all.jsonl").read_text().splitlines() if '"kind":"choice"' in line]
+    assert f'"first":"{pair.first}","second":"{pair.second}","chosen":"second"' in kept[0]
+
+
+def test_what_does_not_answer_the_same_is_not_compared(desk: Desk, tmp_path: Path) -> None:
+    first, second = executed(desk, tmp_path, "y", "z")
+    (other,) = executed(desk, tmp_path, "y", ask="other", first=9)
+    with pytest.raises(NotApplicable, match="same instruction"):
+        choose(desk.context, LAYER, first, other, "first")
+    with pytest.raises(UnknownExecution):
+        choose(desk.context, LAYER, first, "nobody", "first")
+    with pytest.raises(UnknownLayer):
+        next_pair(desk.context, layer="nobody")
+    with pytest.raises(InvalidInput, match="twice"):
+        choose(desk.context, LAYER, first, first.upper(), "first")
+    with pytest.raises(InvalidInput, match="first, second or equal"):
+        choose(desk.context, LAYER, first, second, "both")  # type: ignore[arg-type]
+    with pytest.raises(InvalidEvaluation, match="feedback"):
+        choose(desk.context, LAYER, first, second, "first", feedback="")
+    assert queries.verify(desk.context).clean
+
+
+# Rubrics
+
+
+def test_a_version_is_defined_once_counted_and_taken_back(desk: Desk) -> None:
+    rubric = Rubric(
+        version="v2",
+        title="Answers",
+        criteria=(Criterion(name="Correct", words="It says what is so.", example="2 + 2 is 4"),),
+        levels=(
+            Level(words="No", outcome="failure", score=1),
+            Level(words="Yes", outcome="success", score=1),
+        ),
+    )
+    first = add_rubric(desk.context, rubric)
+    assert add_rubric(desk.context, rubric) == first
+    with pytest.raises(Conflict, match="never changes"):
+        add_rubric(desk.context, Rubric(version="v2"))
+    evaluate(desk.of("ann"), "r0", "success", rubric="v2")
+    (row,) = rubrics(desk.context)
+    assert (row.id, row.rubric, row.by, row.n_judged) == ("rubric-1", rubric, "mara", 1)
+    assert rubric_levels(desk.context, "v2") == rubric.levels
+    assert rubric_levels(desk.context, "v9") == LEVELS
+    undo(desk.context, first.id)
+    assert rubrics(desk.context) == ()
+    redo(desk.context, first.id)
+    assert len(rubrics(desk.context)) == 1
+
+
+# What can't be
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"source": "x"}, "source must be one of unjudged, low, disagree, filter, runs, got 'x'"),
+        ({"about": "session"}, "about must be one of"),
+        ({"order": "newest"}, "order must be one of"),
+        ({"limit": 0}, "limit must be a whole number from 1 to 10000, got 0"),
+        ({"limit": 10_001}, "got 10001"),
+        ({"below": 1.5}, "below must be a number from 0 to 1, got 1.5"),
+        ({"source": "runs"}, "runs must be named for the source runs"),
+        ({"runs": ("r1",)}, "runs must be named for the source runs"),
+        ({"about": "layer", "order": "information"}, "must be runs or arms to be ordered by information"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_said(said: dict[str, object], problem: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        QueueAsks(**said)  # type: ignore[arg-type]
+    assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"name": " "},
+        {"name": "x" * 121},
+        {"n_reviewers": 0},
+        {"n_reviewers": 21},
+        {"rubric": "x" * 201},
+        {"control_share": 1.5},
+        {"due_days": -1},
+        {"controls": [Control(subject="r1", outcome="success")]},
+        {"controls": [Control(subject=f"kairos://layer/{LAYER}", outcome="success")], "control_share": 0.1},
+    ],
+)
+def test_a_queue_that_cannot_be_is_not_made(desk: Desk, said: dict[str, object]) -> None:
+    evaluate(desk.context, f"kairos://layer/{LAYER}", "success", create=True)
+    before = queries.revision(desk.context)
+    with pytest.raises(InvalidInput):
+        add_queue(desk.context, **{"name": "W", **said})  # type: ignore[arg-type]
+    assert queries.revision(desk.context) == before
+
+
+def test_a_draft_holds_what_could_be_sent() -> None:
+    for wrong in ({"level": 0}, {"score": 1.2}, {"feedback": "x" * 5_001}):
+        with pytest.raises(InvalidInput):
+            Draft(**wrong)  # type: ignore[arg-type]
+    assert Draft(feedback="").feedback == ""
+
+
+def test_reviewers_of_another_learner_see_none_of_it(desk: Desk) -> None:
+    add_queue(desk.context, "W")
+    other = replace(desk.context, learner="second", is_named=True)
+    record_all(other, thirty()[:1])
+    with pytest.raises(LookupError):
+        look_at(other, QUEUE, 1)
