@@ -22,6 +22,7 @@ from core.errors import (
 )
 from core.flows import maintenance, queries
 from core.flows.batch import reward_batch, reward_run
+from core.flows.choose import choose, next_pair
 from core.flows.context import Context
 from core.flows.erase import erase
 from core.flows.evaluate import evaluate
@@ -32,16 +33,30 @@ from core.flows.learn import record, record_all
 from core.flows.learners import create_learner
 from core.flows.note import note
 from core.flows.pace import USUAL
+from core.flows.queues import add_queue, assign, propose_queue, rater_checks
 from core.flows.reset import reset
 from core.flows.restore import restore
+from core.flows.review import (
+    hold,
+    keep_draft,
+    my_last,
+    next_item,
+    release,
+    requeue,
+    set_aside,
+    skip,
+)
 from core.flows.reward import reward, reward_all
+from core.flows.rubrics import add_rubric, rubrics
 from core.flows.settings import change
 from core.flows.training import export_training
 from core.flows.undo import redo, undo
 from core.formats import open_sources
 from core.formats.armscope import write
 from core.records.batch import BatchLine
+from core.records.review import ABOUTS, ORDERS, Control, Draft, QueueAsks
 from core.records.reward import RewardOrder
+from core.records.rubric import Rubric
 from core.records.run_page import Cursor, Direction
 from core.records.training import TRAINING_FORMATS
 from core.records.view import RunFilter, View
@@ -51,7 +66,9 @@ from core.store.facts import EXCHANGED
 from core.store.quality import quality_of
 from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
 from core.store.reads.training import texts_of_pair
+from core.store.review import hidden_subjects
 from tests.doors.examples import example_world
+from tests.flows.reviewers import QUEUE, desk_at, executed, judge_all
 from tests.flows.test_authorisation import FLOWS
 from tests.flows.test_erase import PERSON, SESSION, planted_world
 from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
@@ -81,6 +98,7 @@ def ask_everything(folder: Path) -> None:
     do(context, folder)
     tell(context, folder)
     judge(folder)
+    review(folder)
     tell_in_parts(folder)
     read(context)
     flow_by_flow(folder / "flows")
@@ -284,6 +302,57 @@ def train_on(context: Context, folder: Path) -> None:
     with context.reading() as snapshot:
         assert quality_of(snapshot, 1).retrievals
         assert texts_of_pair(snapshot, 1, 1) != (None, None)
+
+
+def review(folder: Path) -> None:
+    """Queues of everything in every order, given out, judged, put off and set aside by two, and told elsewhere."""
+    desk = desk_at(folder / "review.db")
+    evaluate(desk.of("kim"), "r0", "failure", rubric="v1", score=0.1)
+    reward(desk.context, A, 0.0, run="r1", correct=True)
+    executed(desk, folder, "y", "z")
+    for about in ABOUTS:
+        for order in ORDERS[: 4 if about in {"run", "arm"} else 3]:
+            propose_queue(desk.context, QueueAsks(source="filter", about=about, order=order))
+    propose_queue(desk.context, QueueAsks(about="execution", wanted=RunFilter(arm=A)))
+    known = [Control(subject="r3", outcome="success")]
+    asks = QueueAsks(source="filter")
+    add_rubric(desk.context, Rubric(version="v1"))
+    add_queue(
+        desk.context, "W", asks, n_reviewers=2, blind=True, rubric="v1", controls=known, control_share=0.5
+    )
+    assign(desk.context, QUEUE, [2], "ann")
+    ann = desk.of("ann")
+    keep_draft(ann, QUEUE, 1, Draft(level=2))
+    skip(ann, QUEUE, 1, later=True)
+    requeue(ann, QUEUE)
+    set_aside(ann, QUEUE, 2, "cut off")
+    judge_all(ann)
+    review_item(ann)
+    rater_checks(desk.context, QUEUE)
+    add_queue(desk.context, "L", QueueAsks(about="layer"))
+    judge_all(ann, "queue-2")
+    rubrics(ann)
+    pair = next_pair(ann, layer=LAYER)
+    assert pair is not None
+    choose(ann, pair.layer, pair.first, pair.second, "equal")
+    export_file(desk.context, folder / "review.jsonl")
+    elsewhere = context_at(folder / "reviewed elsewhere.db")
+    undo_and_redo(elsewhere, import_files(elsewhere, [folder / "review.jsonl"]).id)
+    for one in (desk.context, elsewhere):
+        assert queries.verify(one).clean
+        one.store.close()
+
+
+def review_item(context: Context) -> None:
+    """What is hidden while an item is open, and what is told of one's own."""
+    undo(context, my_last(context, 1)[0].id)
+    given = next_item(context, QUEUE)
+    assert given.item is not None
+    hold(context, QUEUE, given.item.item)
+    queries.changes(context)
+    with context.reading() as snapshot:
+        hidden_subjects(snapshot, context.actor.name)
+    release(context, QUEUE, given.item.item)
 
 
 def undo_and_redo(context: Context, act: str | None) -> None:
