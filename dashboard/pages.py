@@ -48,6 +48,7 @@ PAGES: Final[tuple[Page, ...]] = (
     SAVINGS := Page(name="savings", title="Savings"),
     RUNS := Page(name="runs", title="Runs"),
     RUN := Page(name="run", title="Run", is_hidden=True, names={address.RUN: "run"}),
+    EVALUATIONS := Page(name="evaluations", title="Evaluations"),
     REWARDS := Page(
         name="rewards",
         title="Rewards",

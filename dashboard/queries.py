@@ -21,6 +21,7 @@ from core.flows.settings import changed
 from core.records.arm import ArmType
 from core.records.audit import AuditEntry
 from core.records.batch import BatchLine
+from core.records.evaluation_page import EvaluationFilter, EvaluationPage, Grader
 from core.records.judgement import Judgement
 from core.records.note import Note
 from core.records.observation import Observation
@@ -146,7 +147,8 @@ def arm_path(arm: str) -> queries.ArmPath:
 def arm_ledger(arm: str, after: queries.LedgerPlace) -> queries.ArmLedger:
     """A page of an arm's observations."""
     here = reading()
-    return asked(("arm ledger", arm, after), None, lambda: queries.arm_ledger(here.context, arm, after=after))
+    question = ("arm ledger", arm, after, here.context.actor)
+    return asked(question, None, lambda: queries.arm_ledger(here.context, arm, after=after))
 
 
 def arm_runs(arm: str, cursor: Cursor | None) -> queries.ArmRuns:
@@ -165,6 +167,47 @@ def near_arms(wanted: str) -> tuple[str, ...]:
     """Ids that a mistyped one may have meant."""
     here = reading()
     return asked(("near arms", wanted), None, lambda: queries.near_arms(here.context, wanted))
+
+
+# Evaluations
+
+
+def evaluations(wanted: EvaluationFilter, before: int | None = None) -> EvaluationPage:
+    """A page of evaluations; what it shows depends on who asks."""
+    here = reading()
+    return asked(
+        ("evaluations", wanted, before, here.context.actor),
+        None,
+        lambda: queries.seen_evaluations(here.context, wanted, before=before),
+    )
+
+
+def bias_watch(wanted: EvaluationFilter) -> queries.BiasWatch:
+    """Who judges, how, what blocks an export, and who parts from the others."""
+    here = reading()
+    return asked(
+        ("bias watch", wanted, here.context.actor), None, lambda: queries.bias_watch(here.context, wanted)
+    )
+
+
+def agreement(wanted: EvaluationFilter) -> queries.AgreementSeen:
+    """How far those who judge agree."""
+    here = reading()
+    return asked(
+        ("agreement", wanted, here.context.actor), None, lambda: queries.agreement(here.context, wanted)
+    )
+
+
+def evaluated_names() -> tuple[tuple[Grader, ...], tuple[str, ...]]:
+    """Every grader, and every version of a rubric, that anything was judged by."""
+    here = reading()
+    return asked("evaluated names", None, lambda: queries.evaluated(here.context))
+
+
+def layers() -> queries.LayersSeen:
+    """Layers by quality, and bare ones."""
+    here = reading()
+    return asked("layers", None, lambda: queries.layers(here.context))
 
 
 # Runs
@@ -188,7 +231,7 @@ def seen_runs(
 def run(name: str) -> queries.RunStory:
     """Everything there is to say about one run; raises `UnknownRun`."""
     here = reading()
-    return asked(("run", name), None, lambda: queries.run(here.context, name))
+    return asked(("run", name, here.context.actor), None, lambda: queries.run(here.context, name))
 
 
 # What was done
@@ -250,7 +293,9 @@ def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
     here = reading()
     actor = None if everyone else here.context.actor.name
     return asked(
-        ("rewards", limit, actor), None, lambda: queries.rewards(here.context, limit=limit, actor=actor)
+        ("rewards", limit, actor, here.context.actor),
+        None,
+        lambda: queries.rewards(here.context, limit=limit, actor=actor),
     )
 
 

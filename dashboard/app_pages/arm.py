@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard import queries, sentences
 from dashboard.figures.arms import rows
 from dashboard.reading import reading
-from dashboard.widgets.arm import belief, head, in_or_out, ledger, notes
+from dashboard.widgets.arm import belief, evaluations, head, in_or_out, ledger, notes
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
 
@@ -39,6 +39,8 @@ def page() -> None:
         belief.worth(judged, known, place)
     with right, panel("Notes"):
         notes.read(arm)
+    with panel("Evaluations"):
+        evaluations.of_arm(arm)
     with panel("Ledger"):
         ledger.ledger(arm)
 

@@ -35,6 +35,8 @@ def page() -> None:
             judging.panel_of(told)
     with panel("What people said"):
         story.by_hand(told)
+    with panel("Evaluations"):
+        story.evaluations(told)
     with panel("Where they were recognised"):
         story.excerpts(told)
     with panel("What the prompt said of tools left out"):

@@ -51,6 +51,7 @@ from dashboard.sentences.data import (
 from dashboard.sentences.gain import error_line, method, proof
 from dashboard.sentences.inclusion import chances_note, worth, worth_note
 from dashboard.sentences.judgement import arm, judgement, posteriors
+from dashboard.sentences.judging import evaluations, evaluations_numbers, parting_claim
 from dashboard.sentences.overview import (
     attention,
     bands,

@@ -11,6 +11,7 @@ from core.statistics.overview import ArmEvidence, Attention, FigureName, KeyFigu
 from core.statistics.savings import Comparison, Savings
 from dashboard import wording
 from dashboard.sentences.gain import gain
+from dashboard.sentences.judging import parting_claim
 from dashboard.sentences.phrase import Phrase, Sentence
 from dashboard.sentences.savings import limits, named
 
@@ -67,7 +68,7 @@ class Claim:
     label: str
 
 
-def attention(  # noqa: PLR0911 - one per kind
+def attention(  # noqa: PLR0911, PLR0912 - one per kind
     item: Attention, saved: Savings, *, min_pulls: int, year_of_ms: int | None = None
 ) -> Claim:
     """An attention row in words; one sentence per kind. Times leave out the year of ``year_of_ms``."""
@@ -100,6 +101,8 @@ def attention(  # noqa: PLR0911 - one per kind
             return Claim(
                 f"{lines} {was} rejected", "by imports that stand; each has its reason", "See imports"
             )
+        case "raters_part":
+            return Claim(*_parting(item), "See evaluations")
         case "stale_arms":
             verb = "is" if item.count == 1 else "are"
             why = "no observation for 14 days, still in the prompt"
@@ -123,6 +126,12 @@ def attention(  # noqa: PLR0911 - one per kind
             )
         case _:
             assert_never(item.kind)
+
+
+def _parting(item: Attention) -> tuple[str, str]:
+    if item.parting is None:
+        return f"{wording.capital(wording.number_word(item.count))} raters part from the others", ""
+    return parting_claim(item.parting, item.count)
 
 
 def changed(item: Attention, year_of_ms: int | None) -> Claim:

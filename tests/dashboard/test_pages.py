@@ -27,7 +27,9 @@ OF_RUNS: Final = tuple(name for name in EVERY if name not in {"data", "settings"
 @pytest.mark.parametrize("name", OF_RUNS)
 def test_an_empty_learner_gets_a_sentence_and_a_command(open_page: Open, name: str) -> None:
     page = open_page(name)
-    assert page.title[0].value.startswith(("Nothing is recorded yet", "No run was chosen", "No arm was"))
+    assert page.title[0].value.startswith(
+        ("Nothing is recorded yet", "Nothing was judged yet", "No run was chosen", "No arm was")
+    )
     assert page.code[0].value.startswith("armscope ")
 
 

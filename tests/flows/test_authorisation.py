@@ -155,6 +155,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
         lambda context, _: queries.seen_evaluations(context, EVERY, before=9),
     ),
     "queries.bias_watch": ("read", lambda context, _: queries.bias_watch(context)),
+    "queries.evaluated": ("read", lambda context, _: queries.evaluated(context)),
     "queries.layers": ("read", lambda context, _: queries.layers(context)),
     "queries.preview_evaluation": (
         "evaluate",

@@ -30,6 +30,7 @@ from core.flows.queries.evaluations import (
     GraderSpread,
     RubricSpread,
     bias_watch,
+    evaluated,
     evaluations,
     seen_evaluations,
 )

@@ -55,8 +55,7 @@ class BiasWatch:
     """What evaluations look like by those who made them.
 
     ``n`` of them pass the filter. ``kinds`` and ``by_kind`` are in the order of `GRADER_KINDS`; graders and rubrics
-    are sorted by how many evaluations they have. ``graders`` and ``rubrics`` are all that anything was judged by,
-    whatever the filter.
+    are sorted by how many evaluations they have.
     """
 
     n: int
@@ -66,8 +65,6 @@ class BiasWatch:
     by_rubric: tuple[RubricSpread, ...]
     readiness: Readiness
     parting: tuple[PartingGrader, ...]
-    graders: tuple[Grader, ...]
-    rubrics: tuple[str, ...]
 
 
 def evaluations(
@@ -100,7 +97,6 @@ def bias_watch(context: Context, wanted: EvaluationFilter = _ANY) -> BiasWatch:
     """Who judges, how each of them does, what blocks an export, and who parts from the others."""
     with context.reading() as snapshot:
         columns = evaluation_columns(snapshot, wanted, hidden=hidden_from(context, snapshot))
-        graders, rubrics = evaluated_names(snapshot)
         thresholds = snapshot.settings.thresholds
     grades = grades_of(columns, thresholds)
     kind = _kinds(columns)[columns.grader] if len(columns) else columns.grader
@@ -118,9 +114,13 @@ def bias_watch(context: Context, wanted: EvaluationFilter = _ANY) -> BiasWatch:
         ),
         readiness=ready(columns, grades),
         parting=parting_of(columns),
-        graders=graders,
-        rubrics=rubrics,
     )
+
+
+def evaluated(context: Context) -> tuple[tuple[Grader, ...], tuple[str, ...]]:
+    """Every grader, and every version of a rubric, that anything was judged by, in order."""
+    with context.reading() as snapshot:
+        return evaluated_names(snapshot)
 
 
 def grades_of(columns: EvaluationColumns, thresholds: Thresholds) -> GradeColumns:

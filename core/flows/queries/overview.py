@@ -9,14 +9,18 @@ import numpy as np
 from core.columns import Bools, Ints
 from core.flows.context import Context
 from core.flows.queries.belief import belief_in
+from core.flows.queries.blind import hidden_from
+from core.flows.queries.evaluations import parting_of
 from core.flows.queries.frame import DEMO_ORIGIN
 from core.flows.queries.imports import answer_of
 from core.flows.queries.judgement import Lately, lately_in
 from core.flows.queries.savings import savings_in, usage_in
+from core.records.evaluation_page import EvaluationFilter
 from core.records.times import DAY_MS
 from core.records.view import View
 from core.statistics import overview as overview_of
 from core.store import reads
+from core.store.reads.evaluations import evaluation_columns
 from core.store.transaction import Snapshot
 
 _IMPORTS: Final = 50
@@ -51,10 +55,12 @@ def overview(context: Context, view: View = View()) -> overview_of.Overview:  # 
 def _happened(context: Context, snapshot: Snapshot, lately: Lately, view: View) -> overview_of.Happened:
     answers = [answer_of(row.summary) for row in reads.import_rows(snapshot, _IMPORTS) if not row.undone]
     # Nobody waits for runs of a demo, whose clock stands still, nor as of an earlier time.
+    wanted = EvaluationFilter(since_ms=view.since_ms, until_ms=view.until_ms)
     is_awaited = view.until_ms is None and not snapshot.origin.startswith(DEMO_ORIGIN)
     return overview_of.Happened(
         changes=lately.changes,
         n_rejected=sum(answer.rejected_count for answer in answers),
+        parting=parting_of(evaluation_columns(snapshot, wanted, hidden=hidden_from(context, snapshot))),
         passive_since_ms=_passive_since(snapshot),
         end_ms=lately.end_ms,
         now_ms=context.clock() if is_awaited else None,

@@ -15,6 +15,7 @@ from core.records.learner import LearnerSettings
 from core.records.times import DAY_HOURS, DAY_MS, HOUR_MS
 from core.statistics.change import NOTHING_CHANGED, Changes, Shift
 from core.statistics.judgement import alarms, stale_arms
+from core.statistics.parting import PartingGrader
 from core.statistics.savings import Savings
 
 Severity = Literal["critical", "warning", "notice", "info"]
@@ -27,6 +28,7 @@ AttentionKind = Literal[
     "never_referenced",
     "silent",
     "rejected_lines",
+    "raters_part",
     "costs_more",
     "savings_not_proven",
     "no_baseline_runs",
@@ -54,8 +56,8 @@ class Attention:
     """Something that needs a look.
 
     ``count`` is of arms where ``arms`` names them (all that are concerned, most urgent first), else of runs
-    (compared ones, those of unknown usage, decided ones with a probability, passive ones), rejected lines or days
-    without a run.
+    (compared ones, those of unknown usage, decided ones with a probability, passive ones), rejected lines, graders
+    who part from the others (the surest of them as ``parting``) or days without a run.
     ``evidence`` is there where arms changed or were never referenced, ``since_ms`` where it began at a known time.
     """
 
@@ -65,6 +67,7 @@ class Attention:
     arms: tuple[str, ...] = ()
     evidence: ArmEvidence | None = None
     since_ms: int | None = None
+    parting: PartingGrader | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +94,14 @@ class ArmEvidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Happened:
-    """What only the store knows: arms that changed, lines that imports rejected, since when it is passive, where the
-    data of all runs end, and the time now (None where nobody waits for runs: as of an earlier time, in a demo).
+    """What only the store knows: arms that changed, lines that imports rejected, who parts from the other graders,
+    since when it is passive, where the data of all runs end, and the time now (None where nobody waits for runs: as
+    of an earlier time, in a demo).
     """
 
     changes: Changes = NOTHING_CHANGED
     n_rejected: int = 0
+    parting: tuple[PartingGrader, ...] = ()
     passive_since_ms: int | None = None
     end_ms: int | None = None
     now_ms: int | None = None
@@ -152,6 +157,7 @@ def attention(
         _about_under_explored(columns, settings.min_pulls),
         _about_never(columns, _places(columns, alarmed, "never_referenced")),
         _about_rejected(happened),
+        _about_graders(happened),
         _about_usage(saved),
         _about_phase(usage, settings, happened.passive_since_ms),
     ]
@@ -248,6 +254,13 @@ def _about_share(saved: Savings) -> Attention | None:
     if not saved.share.off:
         return None
     return Attention(kind="baseline_share_off", severity="warning", count=saved.share.n_runs)
+
+
+def _about_graders(happened: Happened) -> Attention | None:
+    if not happened.parting:
+        return None
+    first = happened.parting[0]
+    return Attention(kind="raters_part", severity="warning", count=len(happened.parting), parting=first)
 
 
 def _about_stale(columns: ArmColumns, stale: Ints) -> Attention | None:

@@ -40,6 +40,7 @@ SEEN_ON: Final[dict[AttentionKind, Page]] = {
     "never_referenced": pages.POSTERIORS,
     "silent": pages.DATA,
     "rejected_lines": pages.DATA,
+    "raters_part": pages.EVALUATIONS,
     "costs_more": pages.SAVINGS,
     "savings_not_proven": pages.SAVINGS,
     "no_baseline_runs": pages.SAVINGS,

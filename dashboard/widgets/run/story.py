@@ -9,10 +9,12 @@ import streamlit as st
 from core import explained
 from core.errors import UnknownRun
 from core.flows.queries import RunStory
+from core.records.evaluation_page import EvaluationFilter
 from dashboard import pages, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.empty import command, empty
+from dashboard.widgets.evaluations.table import listed
 from dashboard.widgets.navigation import link
 from dashboard.widgets.tables import arm_name
 from dashboard.widgets.words import as_table, both_ends, chipped, gray, section
@@ -116,6 +118,13 @@ def by_hand(story: RunStory) -> None:
             st.markdown(chipped(arm), width="content")
             st.text(wording.plain(explained.ledger_row(row)), width="content")
             link(pages.ARM, "Its ledger", **{address.ARM: arm})
+
+
+def evaluations(story: RunStory) -> None:
+    """What was judged of this run, as a whole and arm by arm."""
+    wanted = EvaluationFilter(run=story.facts.uid, counting=False)
+    if queries.evaluations(wanted).rows:
+        listed(wanted, name="run_evaluations", nothing="")
 
 
 def excerpts(story: RunStory) -> None:

@@ -1,0 +1,52 @@
+"""Evaluations: who judges and how, how far they agree, what blocks training, layers by quality, and every row."""
+
+from __future__ import annotations
+
+import msgspec
+import streamlit as st
+
+from dashboard import queries, sentences
+from dashboard.reading import reading
+from dashboard.widgets.evaluations import filters, table, watch
+from dashboard.widgets.panel import panel
+from dashboard.widgets.words import muted, sentence
+
+
+def page() -> None:
+    here = reading()
+    if not queries.evaluated_names()[0] and not queries.layers().n_bare:
+        watch.nothing_judged()
+        return
+    title = st.container(gap="small")
+    wanted = filters.evaluation_filter()
+    judging = msgspec.structs.replace(wanted, counting=True)
+    seen, agreed = queries.bias_watch(judging), queries.agreement(judging)
+    with title:
+        sentence(sentences.evaluations(seen, agreed), here.tokens)
+        muted(sentences.evaluations_numbers(seen, agreed) or "Widen the filters, or the span of time.")
+    st.space("xsmall")
+    if seen.n:
+        left, right = st.columns([5, 7], gap="large")
+        with left:
+            with panel("Do they agree?"):
+                watch.how_far(agreed)
+            with panel("What blocks training"):
+                watch.blockers(seen)
+        with right:
+            with panel("Who judges, and how"):
+                watch.by_rater(seen, agreed)
+            with panel("By rubric version"):
+                watch.by_rubric(seen)
+        with panel("Each beside the others"):
+            watch.beside(agreed)
+    with panel("The evaluations", still="the figures above still hold"):
+        table.listed(wanted, name="evaluations", title="The evaluations", nothing="None passes the filters.")
+    st.space("small")
+    left, right = st.columns([8, 4], gap="large")
+    with left, panel("Layers by quality"):
+        watch.layers()
+    with right, panel("Bare layers"):
+        watch.bare_layers()
+
+
+page()

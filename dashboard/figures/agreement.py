@@ -1,0 +1,222 @@
+"""Agreement → three interval bars: outcome, label and score, on one axis with Krippendorff's words under it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from core.flows.queries import AgreementSeen
+from core.statistics.agreement import Agreement
+from core.statistics.agreement.interval import RELIABLE, TENTATIVE
+from dashboard import wording
+from dashboard.figures import theme
+from dashboard.figures.chart import Chart, Trace, chart_of, joined, single
+from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX
+from dashboard.figures.theme import Tokens
+
+_STEP: Final = 0.25
+_ROOM_PX: Final = 10
+_ZONES: Final = (
+    (-1.0, TENTATIVE, "not reliable"),
+    (TENTATIVE, RELIABLE, "tentative"),
+    (RELIABLE, 1.0, "reliable"),
+)
+_WHY: Final = {"no_pairs": "nobody judged the same", "no_variation": "undefined: all say the same"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One row: what is agreed on, and how far."""
+
+    name: str
+    found: Agreement
+
+
+def bars(seen: AgreementSeen) -> tuple[Bar, ...]:
+    """The three, the coarsest first."""
+    return (
+        Bar(name="outcome", found=seen.outcome),
+        Bar(name="label", found=seen.label),
+        Bar(name="score", found=seen.score),
+    )
+
+
+def agreement(seen: AgreementSeen, look: Tokens, *, compact: bool = False) -> Chart:
+    """Alpha with its interval on outcome, label and score."""
+    shown = bars(seen)
+    low = _low(shown)
+    row_px = COMPACT_ROW_PX if compact else ROW_PX + 6
+    ticks = np.arange(low, 1 + _STEP / 2, _STEP).tolist()
+    layout = theme.layout(
+        look,
+        height=row_px * len(shown) + _ROOM_PX + 62,
+        margin=(8, 8, _ROOM_PX, 62) if compact else (64, 118, _ROOM_PX, 62),
+        xaxis=theme.axis(
+            look,
+            grid=True,
+            range=[low, 1],
+            tickmode="array",
+            tickvals=ticks,
+            ticktext=[figure(tick) for tick in ticks],
+        ),
+        yaxis=theme.axis(look, range=[len(shown) - 0.5, -0.5], showticklabels=False),
+        shapes=[_limit(limit, look) for limit in (0.0, TENTATIVE, RELIABLE) if limit > low],
+        annotations=[*_words(low, look), *_beside(shown, low, look, row_px, compact=compact)],
+    )
+    alt = f"Krippendorff's alpha with 95% interval: {'; '.join(f'{bar.name} {said(bar.found)}' for bar in shown)}."
+    shift = 0.2 if compact else 0.0
+    return chart_of(_traces(shown, look, shift), layout, alt=alt, table=_table(shown))
+
+
+def figure(value: float) -> str:
+    """An alpha, which may be below 0.
+
+    >>> figure(0.7), figure(-0.25)
+    ('0.70', '−0.25')
+    """
+    return wording.signed_minus(f"{value:.2f}")
+
+
+def span(found: Agreement) -> str:
+    """The limits of its interval, rounded outwards; – without one."""
+    if found.lower is None or found.upper is None:
+        return wording.MISSING
+    low, high = wording.outwards(found.lower, found.upper, 2)
+    return wording.signed_minus(f"{max(low, -1.0):.2f} to {min(high, 1.0):.2f}")
+
+
+def said(found: Agreement) -> str:
+    """An agreement in words: its figure, interval and word, or why there is none."""
+    if found.alpha is None:
+        return _WHY.get(found.missing or "no_pairs", "none")
+    if found.word is None:
+        return f"{figure(found.alpha)}, too few for an interval"
+    return f"{figure(found.alpha)}, {span(found)}, {found.word}"
+
+
+def _low(shown: Sequence[Bar]) -> float:
+    """Where the axis begins: 0, or the quarter below the lowest."""
+    known = [value for bar in shown for value in (bar.found.alpha, bar.found.lower) if value is not None]
+    return max(float(np.floor(min([0.0, *known]) / _STEP) * _STEP), -1.0)
+
+
+def _limit(at: float, look: Tokens) -> dict[str, Any]:
+    dash = "solid" if at == 0 else "dot"
+    line = {"color": look.guide, "width": 1, "dash": dash}
+    return {
+        "type": "line",
+        "yref": "paper",
+        "y0": 0,
+        "y1": 1,
+        "x0": at,
+        "x1": at,
+        "layer": "below",
+        "line": line,
+    }
+
+
+def _words(low: float, look: Tokens) -> list[dict[str, Any]]:
+    """The three words under the stretch of the axis that they are of."""
+    place: dict[str, Any] = {"yref": "paper", "y": 0, "yanchor": "top", "xanchor": "center"}
+    return [
+        theme.label(
+            look,
+            word,
+            x=(max(left, low) + right) / 2,
+            yshift=-40 if word == "tentative" else -24,  # its stretch is narrower than the word
+            color=look.muted,
+            size=theme.AXIS_PX,
+            **place,
+        )
+        for left, right, word in _ZONES
+    ]
+
+
+def _beside(
+    shown: Sequence[Bar], low: float, look: Tokens, row_px: int, *, compact: bool
+) -> list[dict[str, Any]]:
+    names = [bar.name for bar in shown]
+    numbers = ["" if bar.found.alpha is None else figure(bar.found.alpha) for bar in shown]
+    spans = ["" if bar.found.lower is None else span(bar.found) for bar in shown]
+    place: dict[str, Any] = {"yref": "y", "row_px": row_px}
+    missing = [
+        theme.label(
+            look,
+            said(bar.found),
+            x=low,
+            y=row + (0.2 if compact else 0),
+            xanchor="left",
+            xshift=6,
+            color=look.muted,
+        )
+        for row, bar in enumerate(shown)
+        if bar.found.alpha is None
+    ]
+    if compact:
+        place |= {"yshift": 19, "down": 0.2}
+        both = [f"{number}   {limits}" for number, limits in zip(numbers, spans, strict=True)]
+        return [
+            theme.column(look, names, x=0, xanchor="left", **place),
+            theme.column(look, both, x=1, xanchor="right", **place),
+            *missing,
+        ]
+    return [
+        theme.column(look, names, x=0, xanchor="right", xshift=-12, **place),
+        theme.column(look, numbers, x=1, xanchor="right", xshift=38, **place),
+        theme.column(look, spans, x=1, xanchor="right", xshift=116, color=look.muted, **place),
+        *missing,
+    ]
+
+
+def _traces(shown: Sequence[Bar], look: Tokens, shift: float) -> list[Trace]:
+    known = [(row, bar, bar.found.alpha) for row, bar in enumerate(shown) if bar.found.alpha is not None]
+    limits = [
+        (row, bar.found.lower, bar.found.upper)
+        for row, bar, _ in known
+        if bar.found.lower is not None and bar.found.upper is not None
+    ]
+    lines: Trace = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": joined([[lower, upper] for _, lower, upper in limits]),
+        "y": joined([[row + shift] * 2 for row, *_ in limits]),
+        "line": {"color": look.chart_accent, "width": theme.LADDER_LINE_PX},
+        "hoverinfo": "skip",
+    }
+    marks: Trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": single([value for *_, value in known]),
+        "y": single([row + shift for row, *_ in known]),
+        "marker": {
+            "symbol": "circle",
+            "size": 11,
+            "color": look.chart_accent,
+            "line": {"width": 1, "color": look.page},
+            "opacity": 1,
+        },
+        "hovertext": [
+            f"<b>{bar.name}</b><br>alpha {said(bar.found)}<br>{wording.things(bar.found.n_items, 'thing')} judged by "
+            "two or more"
+            for _, bar, _ in known
+        ],
+        "hoverinfo": "text",
+        "cliponaxis": False,
+    }
+    return [lines, marks]
+
+
+def _table(shown: Sequence[Bar]) -> dict[str, list[str | int | float]]:
+    return {
+        "on": [bar.name for bar in shown],
+        "alpha": [wording.MISSING if bar.found.alpha is None else figure(bar.found.alpha) for bar in shown],
+        "95% interval": [span(bar.found) for bar in shown],
+        "in words": [bar.found.word or said(bar.found) for bar in shown],
+        "exactly the same": [
+            wording.MISSING if bar.found.raw is None else wording.percent(bar.found.raw, 0) for bar in shown
+        ],
+        "judged by two or more": [bar.found.n_items for bar in shown],
+    }

@@ -1,0 +1,201 @@
+"""Spread of scores → a row for each rater or version: how many scores lie in each tenth, and their mean.
+
+A dot's area is the share of that row's scores; nothing is jittered, so that the same evaluations draw the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from core.records.evaluation import LABELS
+from core.statistics.bias import N_BINS, GroupSpread
+from dashboard import wording
+from dashboard.figures import theme
+from dashboard.figures.chart import Chart, Trace, chart_of, joined, single
+from dashboard.figures.ladder import COMPACT_ROW_PX
+from dashboard.figures.theme import Tokens
+
+MOST_ROWS: Final = 12
+_ROW_PX: Final = 32
+_DOT_PX: Final = 26
+_LEAST_PX: Final = 4
+_HEAD_PX: Final = 26
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpreadRow:
+    """A row: whose (foreign text), and how what they gave is spread."""
+
+    name: str
+    spread: GroupSpread
+
+
+def spreads(rows: Sequence[SpreadRow], look: Tokens, *, of: str, compact: bool = False) -> Chart:
+    """Scores by tenths with their mean; ``of`` says what a row is of, in the plural."""
+    shown = rows[:MOST_ROWS]
+    row_px = COMPACT_ROW_PX + 6 if compact else _ROW_PX
+    shift = 0.2 if compact else 0.0
+    layout = theme.layout(
+        look,
+        height=row_px * max(len(shown), 1) + _HEAD_PX + 44,
+        margin=(14, 14, _HEAD_PX, 44) if compact else (150, 132, _HEAD_PX, 44),
+        xaxis=theme.probability_axis(look, "score that was given"),
+        yaxis=theme.axis(look, range=[len(shown) - 0.5, -0.5], showticklabels=False),
+        annotations=_beside(shown, look, row_px, compact=compact),
+    )
+    alt = f"Scores of {wording.things(len(shown), of[:-1], of)}: {_spoken(shown)}."
+    traces = [_dots(shown, look, shift), _intervals(shown, look, shift), _means(shown, look, shift)]
+    return chart_of(traces, layout, alt=alt, table=_table(rows))
+
+
+def _dots(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
+    cells = [
+        (place, row, count / max(one.spread.n_scored, 1), count, one.name)
+        for row, one in enumerate(shown)
+        for place, count in enumerate(one.spread.bins)
+        if count
+    ]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": single([(place + 0.5) / N_BINS for place, *_ in cells]),
+        "y": single([row + shift for _, row, *_ in cells]),
+        "marker": {
+            "symbol": "circle",
+            "size": single([max(_DOT_PX * np.sqrt(share), _LEAST_PX) for _, _, share, *_ in cells]),
+            "color": look.other_arms,
+            "line": {"width": 0},
+            "opacity": 1,
+        },
+        "hovertext": [
+            f"<b>{wording.plot_literal(name)}</b><br>{_tenth(place)}: {wording.count(count)} of their scores"
+            for place, _, _, count, name in cells
+        ],
+        "hoverinfo": "text",
+        "cliponaxis": False,
+    }
+
+
+def _tenth(place: int) -> str:
+    """
+    >>> _tenth(0), _tenth(9)
+    ('0 to below 0.1', '0.9 to 1')
+    """
+    end = "1" if place == N_BINS - 1 else f"below {(place + 1) / N_BINS:g}"
+    return f"{place / N_BINS:g} to {end}"
+
+
+def _intervals(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
+    known = [
+        (row, one.spread.score.lower, one.spread.score.upper)
+        for row, one in enumerate(shown)
+        if one.spread.score.lower is not None and one.spread.score.upper is not None
+    ]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": joined([[lower, upper] for _, lower, upper in known]),
+        "y": joined([[row + shift] * 2 for row, *_ in known]),
+        "line": {"color": look.chart_accent, "width": theme.LADDER_LINE_PX},
+        "hoverinfo": "skip",
+    }
+
+
+def _means(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
+    known = [
+        (row, one, one.spread.score.value)
+        for row, one in enumerate(shown)
+        if one.spread.score.value is not None
+    ]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": single([value for *_, value in known]),
+        "y": single([row + shift for row, *_ in known]),
+        "marker": {
+            "symbol": "diamond",
+            "size": 10,
+            "color": look.chart_accent,
+            "line": {"width": 1, "color": look.page},
+            "opacity": 1,
+        },
+        "hovertext": [
+            f"<b>{wording.plot_literal(one.name)}</b><br>{mean(one.spread)}" for _, one, _ in known
+        ],
+        "hoverinfo": "text",
+        "cliponaxis": False,
+    }
+
+
+def mean(spread: GroupSpread) -> str:
+    """The mean score with its interval, in words."""
+    found = spread.score
+    if found.value is None:
+        return "no mean score"
+    if found.lower is None or found.upper is None:
+        return f"mean score {found.value:.2f}"
+    return f"mean score {found.value:.2f}, 95% interval {wording.interval(found.lower, found.upper)}"
+
+
+def success(spread: GroupSpread) -> str:
+    """The share of successes; – of too few."""
+    found = spread.success.value
+    return wording.MISSING if found is None else wording.percent(found, 0)
+
+
+def _beside(shown: Sequence[SpreadRow], look: Tokens, row_px: int, *, compact: bool) -> list[dict[str, Any]]:
+    if not shown:
+        return []
+    names = [wording.plot_literal(wording.cut_middle(wording.plain(one.name), 20)) for one in shown]
+    counts = [wording.count(one.spread.n) for one in shown]
+    shares = [success(one.spread) for one in shown]
+    place: dict[str, Any] = {"yref": "y", "row_px": row_px}
+    if compact:
+        place |= {"yshift": 21, "down": 0.2}
+        both = [f"{count}, {share} success" for count, share in zip(counts, shares, strict=True)]
+        return [
+            theme.column(look, names, x=0, xanchor="left", **place),
+            theme.column(look, both, x=1, xanchor="right", color=look.muted, **place),
+        ]
+    head: dict[str, Any] = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right"}
+    more: dict[str, Any] = {"yanchor": "bottom", "yshift": 3, "color": look.muted, "size": theme.AXIS_PX}
+    return [
+        theme.column(look, names, x=0, xanchor="right", xshift=-18, **place),
+        theme.column(look, counts, x=1, xanchor="right", xshift=60, **place),
+        theme.column(look, shares, x=1, xanchor="right", xshift=126, color=look.muted, **place),
+        theme.label(look, "judged", xshift=60, **head, **more),
+        theme.label(look, "success", xshift=126, **head, **more),
+    ]
+
+
+def _spoken(shown: Sequence[SpreadRow]) -> str:
+    return "; ".join(
+        f"{wording.plain(one.name)} {wording.count(one.spread.n)} judged, {success(one.spread)} success, "
+        f"{mean(one.spread)}"
+        for one in shown[:6]
+    )
+
+
+def _table(rows: Sequence[SpreadRow]) -> dict[str, list[str | int | float]]:
+    cells: dict[str, list[str | int | float]] = {
+        "by": [wording.plain(one.name) for one in rows],
+        "judged": [one.spread.n for one in rows],
+        "success": [success(one.spread) for one in rows],
+        "mean score": [
+            wording.MISSING if one.spread.score.value is None else f"{one.spread.score.value:.2f}"
+            for one in rows
+        ],
+        "95% interval": [
+            wording.MISSING
+            if one.spread.score.lower is None or one.spread.score.upper is None
+            else wording.interval(one.spread.score.lower, one.spread.score.upper)
+            for one in rows
+        ],
+    }
+    for place, label in enumerate(LABELS):
+        cells[label] = [one.spread.labels[place] for one in rows]
+    return cells

@@ -1,0 +1,268 @@
+"""Evaluations: how much was judged, how far those who judge agree, who parts, and what blocks an export, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from core.flows.queries import AgreementSeen, BiasWatch, LayersSeen
+from core.records.evaluation import GRADER_KINDS, Blocker, GraderKind
+from core.records.evaluation_page import Evaluation, EvaluationState, Grader
+from core.statistics.agreement import Agreement
+from core.statistics.parting import Parting, PartingGrader
+from dashboard import wording
+from dashboard.figures.agreement import figure, said, span
+from dashboard.sentences.phrase import Phrase, Sentence
+
+BLOCKER_WORDS: Final[dict[Blocker, str]] = {
+    "missing_rubric_version": "no rubric version",
+    "missing_evaluator_identity": "nobody is named",
+    "outcome_not_success": "not a success",
+    "score_below_sft_threshold": "score too low for fine-tuning",
+    "score_below_preference_threshold": "score too low for pairs",
+}
+"""What holds an evaluation back, short enough for a cell."""
+KIND_WORDS: Final[dict[GraderKind, str]] = {"human": "people", "model": "models", "unknown": "nobody named"}
+STATE_WORDS: Final[dict[EvaluationState, str]] = {
+    "counts": "",
+    "superseded": "superseded",
+    "undone": "undone",
+}
+NOBODY: Final = "nobody named"
+NO_RUBRIC: Final = "no rubric"
+
+
+def grader_name(one: Grader) -> str:
+    """Who judged, as plain text.
+
+    >>> grader_name(Grader("model", "judge-1")), grader_name(Grader("human", " ")), grader_name(Grader("unknown", ""))
+    ('judge-1 (model)', 'a blank name', 'nobody named')
+    """
+    if one.kind == "unknown":
+        return NOBODY
+    name = one.name if one.name.strip() else "a blank name"
+    return f"{name} (model)" if one.kind == "model" else name
+
+
+def rubric_name(version: str) -> str:
+    """A version of a rubric, as plain text.
+
+    >>> rubric_name("v1"), rubric_name(""), rubric_name(" ")
+    ('v1', 'no rubric', 'a blank rubric')
+    """
+    return version if version.strip() else "a blank rubric" if version else NO_RUBRIC
+
+
+def evaluations(watch: BiasWatch, seen: AgreementSeen) -> Sentence:
+    """How much was judged, and how far those who judge agree on what it came to."""
+    start: Sentence = (Phrase(wording.things(watch.n, "evaluation")), f" by {_graders(watch)}")
+    found = seen.outcome
+    if watch.n == 0:
+        return ("No evaluation ", Phrase("passes the filters"), ".")
+    if found.missing == "no_pairs":
+        return (*start, "; nothing was judged by two, so ", Phrase("agreement is not known"), ".")
+    if found.missing == "no_variation":
+        return (*start, "; all say the same of what two judged, so ", Phrase("agreement is undefined"), ".")
+    if found.word is None:
+        return (*start, "; two judged the same too seldom to say how far they agree.")
+    return (*start, "; on the outcome their agreement is ", Phrase(found.word), ".")
+
+
+def _graders(watch: BiasWatch) -> str:
+    n = sum(one.grader.kind != "unknown" for one in watch.by_grader)
+    return NOBODY if n == 0 else f"{wording.number_word(n)} rater{'' if n == 1 else 's'}"
+
+
+def evaluations_numbers(watch: BiasWatch, seen: AgreementSeen) -> str:
+    """The numbers of that sentence, and whose evaluations they are, in Markdown."""
+    parts = [_alpha(seen.outcome)]
+    shares = watch.kinds.shares
+    if shares is not None:
+        kinds = [
+            f"{wording.percent(share, 0)} by {KIND_WORDS[kind]}"
+            for kind, share in zip(GRADER_KINDS, shares, strict=True)
+            if share
+        ]
+        parts.append(f"{wording.capital(wording.listed(kinds))}.")
+    return " ".join(part for part in parts if part)
+
+
+def _alpha(found: Agreement) -> str:
+    if found.alpha is None:
+        return ""
+    limits = "" if found.lower is None else f", 95% interval {span(found)}"
+    same = "" if found.raw is None else f"; the same outcome in {wording.percent(found.raw, 0)} of pairs"
+    return (
+        f"Krippendorff’s alpha {figure(found.alpha)}{limits}, on {wording.things(found.n_items, 'thing')} that two "
+        f"or more judged{same}."
+    )
+
+
+def agreement_note(seen: AgreementSeen) -> str:
+    """What takes part in the comparison, in Markdown."""
+    if seen.n_panel == seen.n:
+        return ""
+    left = seen.n - seen.n_panel
+    return (
+        f"{wording.things(left, 'evaluation')} can’t be compared: of a layer as such, by nobody named, or a second "
+        "one of the same thing by the same rater."
+    )
+
+
+def parting(one: PartingGrader) -> str:
+    """Who parts from the others, how, and by how much, in Markdown."""
+    found, name = one.found, wording.literal(grader_name(one.grader))
+    either = " Which of the two is off, nobody can tell from two." if found.divided else ""
+    return f"**{name} {_way(found)}**: {parting_numbers(found)}.{either}"
+
+
+def _way(found: Parting) -> str:
+    if found.way == "stands_alone":
+        return "stands alone more often than the others"
+    return f"says success {'more' if found.way == 'more_success' else 'less'} often than the others"
+
+
+def parting_numbers(found: Parting) -> str:
+    """The shares that a claim about a rater stands on."""
+    mine, others = wording.percent(found.share, 0), wording.percent(found.others, 0)
+    things = wording.things(found.n_items, "thing")
+    if found.way == "stands_alone":
+        return f"in the minority on {mine} of {things} on which they differ, {others} if all were alike"
+    return f"{mine} against {others} on the same {things}"
+
+
+def parting_claim(first: PartingGrader, n: int) -> tuple[str, str]:
+    """The same for the list of what needs a look: claim and evidence, in Markdown."""
+    name = wording.literal(grader_name(first.grader))
+    claim = (
+        f"{name} {_way(first.found)}"
+        if n == 1
+        else f"{wording.capital(wording.number_word(n))} raters part from the others"
+    )
+    who = "" if n == 1 else f"{name}: "
+    return claim, f"{who}{parting_numbers(first.found)}"
+
+
+def nobody_parts(seen: AgreementSeen) -> str:
+    """Where nobody is known to part, in Markdown."""
+    if seen.n_items == 0:
+        return "Who parts from the others shows once two have judged the same."
+    return "Nobody is known to part from the others on the same things."
+
+
+def ready(watch: BiasWatch) -> str:
+    """How much of it is good enough for training, in Markdown."""
+    found = watch.readiness
+    pairs = f"{wording.count(found.n_chosen)} to choose, {wording.count(found.n_rejected)} to reject"
+    return (
+        f"**{wording.count(found.n_sft)} of {wording.things(found.n, 'evaluation')}** are ready for fine-tuning, "
+        f"{wording.count(found.n_preference)} for preference pairs ({pairs})."
+    )
+
+
+def blockers(watch: BiasWatch) -> dict[Blocker, tuple[int, int]]:
+    """By blocker, those that hold anything back: how many evaluations, and how many of these nothing else does."""
+    found = watch.readiness
+    counted = {one.name: (one.n, one.n_alone) for one in (*found.preference_blockers, *found.sft_blockers)}
+    return {name: counted[name] for name in BLOCKER_WORDS if counted.get(name, (0, 0))[0]}
+
+
+def blocked_by(one: Evaluation) -> str:
+    """What holds an evaluation back, as plain text; what it is ready for where nothing does."""
+    names = dict.fromkeys((*one.sft_blockers, *one.preference_blockers))
+    if not names:
+        return "ready"
+    return ", ".join(BLOCKER_WORDS[name] for name in names)
+
+
+def judged(one: Evaluation) -> str:
+    """What was judged, as plain text."""
+    subject = one.subject
+    if subject.layer:
+        return f"layer {_short(subject.layer)}" + (" in an execution" if subject.execution else "")
+    if subject.execution and not subject.run:
+        return f"execution {_short(subject.execution)}"
+    if subject.arm:
+        return wording.full_name(subject.arm)
+    return "the run as a whole"
+
+
+def _short(uid: str) -> str:
+    """
+    >>> _short("00000dd0-1111-4222-8333-000001ab4530"), _short("short")
+    ('00000dd0…4530', 'short')
+    """
+    return uid if len(uid) <= 14 else f"{uid[:8]}…{uid[-4:]}"
+
+
+def beside_rest(seen: AgreementSeen) -> dict[str, list[object]]:
+    """Each grader beside the others, as a table of plain text."""
+    rows = seen.graders
+    hits = {one.grader: one.found for one in seen.models}
+    return {
+        "rater": [wording.plain(grader_name(one.grader)) for one in rows],
+        "things shared": [one.agreement.n_items for one in rows],
+        "alpha": [
+            wording.MISSING if one.agreement.alpha is None else figure(one.agreement.alpha) for one in rows
+        ],
+        "95% interval": [span(one.agreement) for one in rows],
+        "in words": [one.agreement.word or said(one.agreement) for one in rows],
+        "weight": [wording.MISSING if one.weight is None else f"{one.weight:.2f}" for one in rows],
+        "as people say": [
+            wording.MISSING
+            if one.grader not in hits or hits[one.grader].hits.value is None
+            else wording.percent(hits[one.grader].hits.value or 0.0, 0)
+            for one in rows
+        ],
+    }
+
+
+def each_two(seen: AgreementSeen) -> dict[str, list[object]]:
+    """Each two graders, as a table of plain text."""
+    return {
+        "rater": [wording.plain(grader_name(one.grader)) for one in seen.pairs],
+        "and": [wording.plain(grader_name(one.other)) for one in seen.pairs],
+        "things shared": [one.agreement.n_items for one in seen.pairs],
+        "alpha": [
+            wording.MISSING if one.agreement.alpha is None else figure(one.agreement.alpha)
+            for one in seen.pairs
+        ],
+        "95% interval": [span(one.agreement) for one in seen.pairs],
+        "same outcome": [
+            wording.MISSING if one.agreement.raw is None else wording.percent(one.agreement.raw, 0)
+            for one in seen.pairs
+        ],
+    }
+
+
+def layers(seen: LayersSeen, *, year_of_ms: int | None = None) -> dict[str, list[object]]:
+    """Layers by quality with their heads, as a table of plain text."""
+    rows = seen.judged
+    return {
+        "layer": [wording.plain(one.label or _short(one.uid)) for one in rows],
+        "quality": [wording.signed_minus(f"{one.quality:,.1f}") for one in rows],
+        "judged": [one.n_judged for one in rows],
+        "success": [
+            wording.percent(one.successes / one.n_judged, 0) if one.n_judged else wording.MISSING
+            for one in rows
+        ],
+        "head": ["itself" if one.is_head else _short(one.head) if one.head else "none" for one in rows],
+        "adapter": [wording.plain(one.adapter_name or one.adapter or wording.MISSING) for one in rows],
+        "last judged, UTC": [wording.moment(one.rated_ms, year_of_ms=year_of_ms) for one in rows],
+        "by": [wording.plain(one.rater or NOBODY) for one in rows],
+        "id": [wording.plain(one.uid) for one in rows],
+    }
+
+
+def shown_of(n_shown: int, n_all: int) -> str:
+    """Whether a list holds all there are.
+
+    >>> shown_of(3, 3), shown_of(50, 1200)
+    ('', 'the first 50 of 1,200')
+    """
+    return "" if n_shown == n_all else f"the first {wording.count(n_shown)} of {wording.count(n_all)}"
+
+
+def names(found: Sequence[str]) -> str:
+    """Foreign names, listed in Markdown."""
+    return wording.listed([wording.literal(one) for one in found])

@@ -1,0 +1,14 @@
+"""Evaluations of an arm: in runs, and of runs as a whole that credit it, each with its way back."""
+
+from __future__ import annotations
+
+from core.records.evaluation_page import EvaluationFilter
+from dashboard import queries
+from dashboard.widgets.evaluations.table import listed
+
+
+def of_arm(arm: str) -> None:
+    """The latest first; nothing where nobody has judged it."""
+    wanted = EvaluationFilter(arm=arm, counting=False)
+    if queries.evaluations(wanted).rows:
+        listed(wanted, name="arm_evaluations", nothing="")

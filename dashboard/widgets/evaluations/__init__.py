@@ -1,0 +1,1 @@
+"""What the page of evaluations shows, and what the pages of arms and runs show of them."""

@@ -1,0 +1,128 @@
+"""Evaluations as a table, the latest first, each with its way back; for every page that lists some.
+
+Cells are text cells, which Streamlit shows as they are. A click on a run opens it. Where a page of the table begins
+is in the address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import streamlit as st
+
+from core.records.evaluation_page import Evaluation, EvaluationFilter
+from dashboard import actions, queries, wording
+from dashboard.reading import drawn_once, reading
+from dashboard.sentences import judging
+from dashboard.widgets.arm.paging import paging
+from dashboard.widgets.opening import fresh, open_clicked_run
+from dashboard.widgets.tables import ACT_PX, ROW_PX, TAKE_BACK, columns, height
+from dashboard.widgets.way_back import way_back
+from dashboard.widgets.words import muted, section
+
+_PHONE: Final = {"judged, UTC": 104, "act": ACT_PX, "what": 110, "outcome": 76}
+_WIDTHS: Final = {
+    "judged, UTC": 112,
+    "run": 72,
+    "what": 148,
+    "outcome": 74,
+    "score": 56,
+    "label": 74,
+    "by": 130,
+    "rubric": 62,
+    "held back by": 160,
+    "feedback": 160,
+}
+_RIGHT: Final = frozenset({"score"})
+
+
+def listed(
+    wanted: EvaluationFilter, *, name: str, nothing: str, title: str = "Evaluations", note: str = ""
+) -> None:
+    """A page of evaluations with its head; ``name`` is what its place is called in the address."""
+    before = _place(name)
+    page = queries.evaluations(wanted, before)
+    section(title, note or "the latest first; undone ones stay, without effect")
+    if page.rows:
+        _table(page.rows, name)
+    else:
+        muted(nothing if before is None else "No older ones.")
+    onward = None if page.onward is None else str(page.onward)
+    paging(name, onward, at_newest=before is None)
+
+
+def to_newest(name: str) -> None:
+    """Begin with the latest again."""
+    if name in st.query_params:
+        del st.query_params[name]
+
+
+def _place(name: str) -> int | None:
+    """Below which number the page begins, as the address says; anything else begins at the newest."""
+    asked = st.query_params.get(name, "")
+    return int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 16 else None
+
+
+def _table(rows: Sequence[Evaluation], name: str) -> None:
+    here = reading()
+    frame = drawn_once(
+        ("evaluations", name, rows[0].id, rows[-1].id, len(rows), here.presenting, here.context.actor),
+        lambda: _to_arrow(rows),
+    )
+    text = st.column_config.TextColumn
+    config: dict[str, Any] = {
+        head: text(head, width=width, alignment="right" if head in _RIGHT else None)
+        for head, width in _WIDTHS.items()
+    }
+    if "act" in frame.column_names:
+        clicked = f"{name} act"
+        config["act"] = st.column_config.ButtonColumn(
+            TAKE_BACK, type="tertiary", width=ACT_PX, key=clicked, on_click=_take_back, args=(clicked, rows)
+        )
+    event = st.dataframe(
+        frame,
+        placeholder=wording.MISSING,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(len(rows)),
+        **columns(frame.column_names, config, _PHONE, hidden=""),
+        key=fresh(f"{name} table"),
+        on_select="rerun",
+        selection_mode="single-cell",
+        alt=f"{wording.things(len(rows), 'evaluation')}, the latest first",
+    )
+    open_clicked_run(
+        event, [one.subject.run or None for one in rows], rest="judged, UTC", key=fresh(f"{name} table")
+    )
+
+
+def _to_arrow(rows: Sequence[Evaluation]) -> pa.Table:
+    year = reading().frame.last_at_ms
+    cells: dict[str, Sequence[str]] = {
+        "judged, UTC": [wording.moment(one.at_ms, year_of_ms=year) for one in rows],
+        "run": [
+            wording.MISSING if one.run_no is None else f"run {wording.count(one.run_no)}" for one in rows
+        ],
+        "what": [wording.plain(judging.judged(one)) for one in rows],
+        "outcome": [one.outcome for one in rows],
+        "score": [wording.MISSING if one.score is None else f"{one.score:g}" for one in rows],
+        "label": [one.label for one in rows],
+        "by": [wording.plain(judging.grader_name(one.grader)) for one in rows],
+        "rubric": [wording.plain(judging.rubric_name(one.rubric or "")) for one in rows],
+        "held back by": [judging.STATE_WORDS[one.state] or judging.blocked_by(one) for one in rows],
+    }
+    if any(one.feedback for one in rows):
+        cells["feedback"] = [wording.plain(one.feedback or wording.MISSING) for one in rows]
+    acts = [way_back(one) or "" for one in rows]
+    if any(acts):
+        cells["act"] = acts
+    return pa.table({head: pa.array(column, type=pa.string()) for head, column in cells.items()})
+
+
+def _take_back(clicked: str, rows: Sequence[Evaluation]) -> None:
+    click = st.session_state.get(clicked)
+    one = rows[int(click["row"])] if click is not None and int(click["row"]) < len(rows) else None
+    if one is not None and way_back(one) is not None:
+        actions.take_back(one.id, again=one.undone)

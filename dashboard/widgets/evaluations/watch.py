@@ -1,0 +1,208 @@
+"""Watch: who judges and how, who agrees with whom, what blocks an export, and what layers are worth."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import streamlit as st
+
+from core.flows.queries import AgreementSeen, BiasWatch
+from dashboard import queries, wording
+from dashboard.figures.agreement import agreement
+from dashboard.figures.spreads import MOST_ROWS, SpreadRow, spreads
+from dashboard.reading import pictured_once, reading
+from dashboard.sentences import judging
+from dashboard.widgets.charts import chart
+from dashboard.widgets.empty import command, empty
+from dashboard.widgets.evaluations.filters import show_blocked
+from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.tables import ROW_PX, columns, height
+from dashboard.widgets.words import as_table, both_ends, muted, paragraphs, section, small, small_table
+
+_HOW: Final = (
+    "**Krippendorff’s alpha** is 1 where all say the same and 0 where they agree no more than by chance; below 0 "
+    "they contradict each other. It allows for things that only some have judged. The words go by the lower end of "
+    "the 95% bootstrap interval, so that few judgements never sound sure: reliable from 0.80 on, tentative from 0.67 "
+    "on. A failure’s score counts below 0. A **weight** is what the agreement with the others suggests that a "
+    "judgement should weigh: none where it may be chance, unknown (–) where too little is shared to say."
+)
+_LAYER_WIDTHS: Final = {
+    "layer": 130,
+    "quality": 76,
+    "judged": 66,
+    "success": 70,
+    "head": 116,
+    "adapter": 110,
+    "last judged, UTC": 128,
+    "by": 100,
+    "id": 280,
+}
+_LAYER_PHONE: Final = {"layer": 130, "quality": 76, "judged": 62, "success": 70}
+
+
+def nothing_judged() -> None:
+    """The empty page: how evaluations come."""
+    n_runs = reading().frame.n_runs
+    empty(
+        ("Nothing was judged yet.",),
+        "What people and models judge of runs, arms and layers is listed here, with how far they agree.",
+        rows={
+            "needed": ["something to judge: a run, an arm in a run, a layer", "an evaluation"],
+            "now": [wording.things(n_runs, "run"), "none"],
+            "which is": ["✓ fine" if n_runs else "none yet", ":yellow[:material/warning:] none yet"],
+        },
+        to_do="**Judge a run** by its uid or number; a second rater makes agreement known. A model grader sends its "
+        "judgements by the same command, from Python, or in an import."
+        if n_runs
+        else "**Record runs first**, or judge a layer by its URI. Model graders send theirs from Python or in an "
+        "import.",
+        shell=command("evaluate RUN success --score 0.9 --rubric v1"),
+    )
+
+
+def how_far(seen: AgreementSeen) -> None:
+    """Agreement on outcome, label and score."""
+    here = reading()
+    drawn = pictured_once(("agreement", seen), lambda: agreement(seen, here.tokens, compact=here.compact))
+    section("Do they agree?", "alpha with 95% interval", table=drawn.table, key="agreement")
+    chart(drawn, key="agreement")
+    note = judging.agreement_note(seen)
+    if note:
+        muted(note)
+    behind = lazy_popover("What alpha says", key="alpha says")
+    if behind is not None:
+        behind.markdown(_HOW)
+
+
+def by_rater(watch: BiasWatch, seen: AgreementSeen) -> None:
+    """How each one's scores are spread, and who parts from the others."""
+    here = reading()
+    rows = [SpreadRow(name=judging.grader_name(one.grader), spread=one.spread) for one in watch.by_grader]
+    drawn = pictured_once(
+        ("by rater", watch), lambda: spreads(rows, here.tokens, of="raters", compact=here.compact)
+    )
+    note = judging.shown_of(min(len(rows), MOST_ROWS), len(rows)) or "dots: scores by tenths; diamond: mean"
+    section("Who judges, and how", note, table=drawn.table, key="by rater")
+    chart(drawn, key="by rater")
+    if watch.parting:
+        paragraphs(*(judging.parting(one) for one in watch.parting))
+    else:
+        muted(judging.nobody_parts(seen))
+
+
+def by_rubric(watch: BiasWatch) -> None:
+    """How scores are spread by version of the rubric."""
+    here = reading()
+    rows = [SpreadRow(name=judging.rubric_name(one.rubric), spread=one.spread) for one in watch.by_rubric]
+    drawn = pictured_once(
+        ("by rubric", watch), lambda: spreads(rows, here.tokens, of="versions", compact=here.compact)
+    )
+    section(
+        "By rubric version",
+        judging.shown_of(min(len(rows), MOST_ROWS), len(rows)),
+        table=drawn.table,
+        key="by rubric",
+    )
+    chart(drawn, key="by rubric")
+
+
+def blockers(watch: BiasWatch) -> None:
+    """What holds evaluations back from training, each with the way to the rows."""
+    section("What blocks training", "by the thresholds in force")
+    st.markdown(judging.ready(watch))
+    with st.container(gap=None):
+        _blockers(watch)
+
+
+def _blockers(watch: BiasWatch) -> None:
+    for name, (n, alone) in judging.blockers(watch).items():
+        with both_ends():
+            st.markdown(
+                f"**{wording.count(n)}** {judging.BLOCKER_WORDS[name]} "
+                f"{small(f'{wording.count(alone)} by nothing else')}",
+                width="content",
+            )
+            st.button(
+                "Show them",
+                key=f"show {name}",
+                type="tertiary",
+                icon=":material/arrow_forward:",
+                icon_position="right",
+                on_click=show_blocked,
+                args=(name,),
+            )
+
+
+def beside(seen: AgreementSeen) -> None:
+    """Each grader beside all others, and each two of them behind a button."""
+    if not seen.graders:
+        return
+    with both_ends():
+        section("Each beside the others", f"on the outcome{_first(seen)}")
+        if seen.pairs:
+            behind = lazy_popover("Each two", key="each two")
+            if behind is not None:
+                with behind:
+                    as_table(judging.each_two(seen), alt="Agreement of each two raters")
+    table = {head: [_cell(one) for one in cells] for head, cells in judging.beside_rest(seen).items()}
+    small_table(table, alt="Each rater beside all others")
+
+
+def _first(seen: AgreementSeen) -> str:
+    note = judging.shown_of(len(seen.graders), seen.n_graders)
+    return f"; {note} raters" if note else ""
+
+
+def _cell(value: object) -> object:
+    """Text of others in a table that reads Markdown."""
+    return wording.literal(value) if isinstance(value, str) else value
+
+
+def layers() -> None:
+    """Layers by quality with their heads."""
+    seen = queries.layers()
+    section("Layers by quality", judging.shown_of(len(seen.judged), seen.n_judged) or "the best first")
+    if not seen.judged:
+        muted("No layer was judged yet. Runs and arms have no quality of this kind: their beliefs say it.")
+        return
+    cells = judging.layers(seen, year_of_ms=reading().frame.last_at_ms)
+    frame = pa.table({head: pa.array(column) for head, column in cells.items()})
+    number = frozenset({"quality", "judged", "success"})
+    config = {
+        head: st.column_config.TextColumn(head, width=width, alignment="right" if head in number else None)
+        for head, width in _LAYER_WIDTHS.items()
+        if head != "judged"
+    }
+    config["judged"] = st.column_config.NumberColumn(
+        "judged", format="localized", width=_LAYER_WIDTHS["judged"]
+    )
+    st.dataframe(
+        frame,
+        placeholder=wording.MISSING,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(frame.num_rows),
+        **columns(frame.column_names, config, _LAYER_PHONE, hidden=""),
+        key="layers",
+        alt=f"{wording.things(len(seen.judged), 'layer')} by quality",
+    )
+
+
+def bare_layers() -> None:
+    """Layers of which nobody said more than the name."""
+    seen = queries.layers()
+    section("Bare layers", judging.shown_of(len(seen.bare), seen.n_bare))
+    if not seen.bare:
+        muted("None: of every layer that is named something more is known.")
+        return
+    muted(
+        "Named in an evaluation or an execution, and nobody said what they are. An import that describes them does."
+    )
+    as_table(
+        {
+            "layer": [wording.plain(one.uid) for one in seen.bare],
+            "judged": [one.n_judged for one in seen.bare],
+        },
+        alt="Layers of which only the name is known",
+    )
