@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import replace
@@ -25,6 +26,7 @@ from types import FrameType
 from typing import IO, Final
 
 from core.doors.cli import main
+from core.flows.evaluate import evaluate_all
 from core.flows.importing.files import import_in_steps
 from core.flows.learn import record, record_all
 from core.flows.reward import reward_all
@@ -34,6 +36,7 @@ from core.store.engine.sqlite import Database
 from core.store.store import Store
 from tests.conftest import ROOT
 from tests.flows.world import IN_PARTS, START_MS, context_at, run_of
+from tests.store import judging
 
 NOBODY = 65_534
 N_RUNS = 10**6
@@ -66,16 +69,47 @@ def start(*arguments: str | Path) -> subprocess.Popen[str]:
     )
 
 
+class Forked:
+    """A child that ends by itself, with its standard output and errors in files of a folder."""
+
+    def __init__(self, folder: Path, *arguments: str | Path) -> None:
+        self._arguments = list(map(str, arguments))
+        self._out, self._problem = folder / "out", folder / "problem"
+        self._child = _FORKING.Process(target=_forked, args=[self._out, self._problem, self._arguments])
+        self._child.start()
+
+    def wait_for(self, word: str) -> None:
+        """Until it has said so, or is gone."""
+        while self._child.is_alive() and not (self._out.exists() and word in self._out.read_text()):
+            time.sleep(0.002)
+
+    def end(self) -> tuple[int, str]:
+        """Exit code and standard output."""
+        self._child.join(60)
+        said = self._problem.read_text()
+        assert self._child.exitcode is not None, f"{self._arguments} has not ended: {said}"
+        assert "Traceback" not in said, said
+        return self._child.exitcode, self._out.read_text()
+
+
 def answer(*arguments: str | Path) -> tuple[int, str]:
     """Exit code and standard output of a child that ends by itself."""
     with tempfile.TemporaryDirectory() as folder:
-        out, problem = Path(folder) / "out", Path(folder) / "problem"
-        child = _FORKING.Process(target=_forked, args=[out, problem, list(map(str, arguments))])
-        child.start()
-        child.join(60)
-        assert child.exitcode is not None, f"{arguments} has not ended: {problem.read_text()}"
-        assert "Traceback" not in problem.read_text(), problem.read_text()
-        return child.exitcode, out.read_text()
+        return Forked(Path(folder), *arguments).end()
+
+
+def crowd(path: Path, *children: Sequence[str | Path]) -> list[tuple[int, str]]:
+    """The answers of children who all say ``ready``, and then wait for one lock until all of them do."""
+    with tempfile.TemporaryDirectory() as place:
+        begun = []
+        with Database(path).locked():
+            for number, arguments in enumerate(children):
+                folder = Path(place) / str(number)
+                folder.mkdir()
+                begun.append(Forked(folder, *arguments))
+            for child in begun:
+                child.wait_for("ready")
+        return [child.end() for child in begun]
 
 
 def _forked(out: Path, problem: Path, arguments: Sequence[str]) -> None:
@@ -169,6 +203,35 @@ def _warm_up() -> None:
         main(["--database", f"{folder}/warm.db", "status", "--json"])
 
 
+def judge_until(path: str, case: str, number: str) -> None:
+    """Send evaluations, and be killed just before the statement of this number; after the last one, just after it,
+    when it is on disk and nobody has been told. 0: nothing happens, and how many statements there were is said.
+    """
+    context = context_at(Path(path))
+    statements: list[str] = []
+
+    def listen(statement: str) -> None:
+        statements.append(statement)
+        if len(statements) == int(number):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with context.store.database.locked():
+        context.store.database._write_driver_at_path().set_trace_callback(listen)
+    judging.send(context, case)
+    if int(number):
+        os.kill(os.getpid(), signal.SIGKILL)
+    say(str(len(statements)))
+
+
+def judge(path: str, rater: str, *keys: str) -> None:
+    """Send an evaluation under each key, one after the other; say what each was answered."""
+    context = context_at(Path(path), name=rater)
+    say("ready")
+    for key in keys:
+        (given,) = evaluate_all(context, [judging.order_under(key, rater)])
+        say(f"{key} {given.id}")
+
+
 def write(path: str, seed: str, n_batches: str, n_runs: str) -> None:
     """Record runs and rewards, some of them again; say how many observations are sent, then what is on disk."""
     random, most = Random(int(seed)), int(n_runs)
@@ -248,6 +311,8 @@ def run(arguments: Sequence[str]) -> None:
         "in_parts": in_parts,
         "struck": struck,
         "leave": leave,
+        "judge": judge,
+        "judge_until": judge_until,
         "limited": limited,
         "stranger": stranger,
         "write": write,

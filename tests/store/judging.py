@@ -1,0 +1,99 @@
+"""Evaluations of every shape, sent under keys: what the processes of the durability tests send, once and again."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from core.flows.context import Context
+from core.flows.evaluate import evaluate_all
+from core.flows.importing import import_files
+from core.flows.learn import record_all
+from core.flows.settings import change
+from core.records.judging import EvaluationOrder
+from core.store.store import Store
+from core.store.tables import metadata
+from tests.flows.world import context_at, run_of
+from tests.store.worlds import lines_file
+
+LAYERS: Final = ("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee", "bbbbbbbb-bbbb-4ccc-8ddd-eeeeeeeeeeee")
+"""The head of an adapter, and another layer of it."""
+NEW_LAYER: Final = "cccccccc-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+EXECUTION: Final = "11111111-2222-4333-8444-555555555555"
+ARM: Final = "tool:other:a"
+
+_NEW: Final = EvaluationOrder(layer=NEW_LAYER, outcome="success", rater="mara", create=True, key="new layer")
+_EXECUTED: Final = EvaluationOrder(
+    layer=LAYERS[1], execution=EXECUTION, outcome="success", score=0.7, model="judge-1", key="executed"
+)
+_WHOLE: Final = EvaluationOrder(run="r1", outcome="failure", score=0.7, rater="bob", key="run as a whole")
+_REVISED: Final = EvaluationOrder(run="r2", arm=ARM, outcome="failure", rater="mara", key="revised")
+_SHARED: Final = EvaluationOrder(run="r2", arm=ARM, outcome="success", score=0.25, rater="bob", key="shared")
+_MOVING: Final = ("revision", "token")
+CASES: Final[dict[str, tuple[EvaluationOrder, ...]]] = {
+    "a layer nobody has named": (_NEW,),
+    "a layer in an execution": (_EXECUTED,),
+    "a run as a whole": (_WHOLE,),
+    "a revision": (_REVISED,),
+    "a second rater": (_SHARED,),
+    "all at once": (_NEW, _EXECUTED, _WHOLE, _REVISED, _SHARED, _NEW),
+}
+"""Keys make that what is sent again is known."""
+
+
+def judged_database(folder: Path) -> Path:
+    """A closed database with runs, an adapter's layers, and an evaluation that can be revised."""
+    context = context_at(folder / "judged.db")
+    record_all(context, [run_of("r1"), run_of("r2", calls=("a", "b"))])
+    change(context, "evaluation_credit", "equal")
+    layers: list[dict[str, object]] = [
+        {"kind": "layer", "uid": uid, "adapter": "kairos://adapter/review", "index": place}
+        for place, uid in enumerate(LAYERS, 1)
+    ]
+    execution: dict[str, object] = {"kind": "execution", "uid": EXECUTION, "session": "s"}
+    import_files(context, [lines_file(folder / "subjects.jsonl", *layers, execution)])
+    evaluate_all(context, [EvaluationOrder(run="r2", arm=ARM, outcome="success", rater="mara")])
+    context.store.close()
+    Store(context.store.path).close()
+    return context.store.path
+
+
+def send(context: Context, case: str) -> list[str]:
+    """Send what a case holds; the ids of the answers."""
+    return [one.id for one in evaluate_all(context, CASES[case])]
+
+
+def held(context: Context) -> str:
+    """Everything the database holds but what each write moves, in few characters: the number of writes, and what is
+    drawn by each.
+    """
+    told = blake2b(digest_size=12)
+    with context.store.database.reading() as link:
+        for table in metadata.sorted_tables:
+            moving = _MOVING if table.name == "learner" else ()
+            columns = ", ".join(f'"{one.name}"' for one in table.columns if one.name not in moving)
+            rows = sorted(link.rows(f'SELECT {columns} FROM "{table.name}"'), key=repr)
+            told.update(f"{table.name} {rows}".encode())
+    return told.hexdigest()
+
+
+def order_under(key: str, rater: str) -> EvaluationOrder:
+    """A key and a rater always say the same; what is judged goes by the key."""
+    place = sum(map(ord, key))
+    layer, execution, run, arm = (
+        (None, None, "r1", ARM),
+        (None, None, "r2", None),
+        (LAYERS[1], None, None, None),
+        (LAYERS[0], EXECUTION, None, None),
+    )[place % 4]
+    return EvaluationOrder(
+        outcome="failure" if place % 3 else "success",
+        score=place % 11 / 10,
+        rater=rater,
+        key=key,
+        layer=layer,
+        execution=execution,
+        run=run,
+        arm=arm,
+    )
