@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,9 @@ import pytest
 
 from core.columns import ArmColumns, Bools, CandidateSets, Floats, Ints
 from core.demo import END_MS, LEARNER, N_RUNS, Played, play, truth
+from core.demo.answers import DRAFT, UNKNOWN_LAYER
 from core.demo.people import JON, MARA, PRIYA
+from core.demo.reviewing import FIRST_RUBRIC, MODEL, N_OPEN, SECOND_RUBRIC
 from core.demo.world import (
     ACTIVE_FROM_MS,
     DRIFT_MS,
@@ -27,7 +29,14 @@ from core.demo.world import (
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.queries.chances import simulated
+from core.flows.queues import queues
+from core.flows.review import look_at
+from core.flows.rubrics import rubrics
+from core.flows.training import export_training
 from core.records.actor import Actor
+from core.records.evaluation import BLOCKERS
+from core.records.evaluation_page import EvaluationFilter
+from core.records.training import TRAINING_FORMATS, TrainingFormat
 from core.records.view import View
 from core.statistics.inclusion import Chances
 from core.store import reads
@@ -254,8 +263,8 @@ def test_three_raters_judge_late_and_one_reward_is_undone(world: World) -> None:
     rewards = queries.rewards(world.context, limit=10_000)
     ended = {run.run_no: run.at_ms for run in queries.runs(world.context, N_RUNS)}
     assert {one.actor for one in rewards} == {MARA.name, JON.name, PRIYA.name}
-    assert {one.kind for one in rewards} == {"feedback", "correction"}
-    assert {one.reward for one in rewards} == {0.0, 0.5, 1.0}
+    assert {one.kind for one in rewards} - {"evaluation"} == {"feedback", "correction"}
+    assert {one.reward for one in rewards if one.kind != "evaluation"} == {0.0, 0.5, 1.0}
     assert sum(one.undone for one in rewards) == 1
     for one in rewards:
         if one.run_no is not None:
@@ -275,6 +284,8 @@ def test_the_change_log_tells_the_story(world: World) -> None:
         ("k", "20"),
         ("phase", "active"),
         ("baseline_rate", "0.1"),
+        ("keep_texts", "true"),
+        ("evaluation_credit", "referenced"),
     ]
     assert [(one.actor, one.scope, one.target) for one in resets] == [
         ("Mara", "tools", "uniform"),
@@ -284,6 +295,86 @@ def test_the_change_log_tells_the_story(world: World) -> None:
     assert [one.act for one in changes if one.undone] == [
         one.detail["undone"] for one in changes if one.action == "undo"
     ]
+
+
+def test_three_people_and_a_model_judge_by_two_rubrics_and_by_none(world: World) -> None:
+    watch = queries.bias_watch(world.context)
+    assert {(one.kind, one.name) for one in watch.graders} == {
+        ("human", MARA.name),
+        ("human", PRIYA.name),
+        ("human", JON.name),
+        ("model", MODEL),
+        ("unknown", ""),
+    }
+    assert set(watch.rubrics) == {"", FIRST_RUBRIC.version, SECOND_RUBRIC.version}
+    readiness = watch.readiness
+    blocking = {one.name for one in (*readiness.sft_blockers, *readiness.preference_blockers) if one.n}
+    assert blocking == set(BLOCKERS)
+    assert [(one.rubric.version, one.n_judged > 0) for one in rubrics(world.context)] == [
+        (SECOND_RUBRIC.version, True),
+        (FIRST_RUBRIC.version, True),
+    ]
+
+
+def test_the_careless_rater_parts_from_the_others_and_nobody_else_does(world: World) -> None:
+    parting = queries.bias_watch(world.context).parting
+    assert [(one.grader.name, one.found.divided) for one in parting] == [(JON.name, False)]
+
+
+def test_agreement_can_be_measured_and_is_that_of_two_who_look_and_one_who_does_not(world: World) -> None:
+    seen = queries.agreement(world.context)
+    assert seen.n_items >= 60
+    weights = {one.grader.name: one.weight for one in seen.graders}
+    assert weights[JON.name] == 0
+    assert all((weights[name] or 0) > 0.3 for name in (MARA.name, PRIYA.name, MODEL))
+    of_two = {frozenset((one.grader.name, one.other.name)): one.agreement.alpha for one in seen.pairs}
+    assert (of_two[frozenset((MARA.name, PRIYA.name))] or 0) > 0.7
+    assert (of_two[frozenset((MARA.name, JON.name))] or 0) < 0.3
+    (model,) = seen.models
+    assert model.found.agreement.n_items >= 50
+
+
+def test_layers_have_quality_and_their_head_gains_with_them(world: World) -> None:
+    seen = queries.layers(world.context)
+    labels = {one.label: one for one in seen.judged}
+    assert labels.keys() >= {"Answer a ticket", "Sort the ticket", "Draft the reply"}
+    assert labels["Answer a ticket"].n_judged > labels["Draft the reply"].n_judged
+    assert [one.uid for one in seen.bare] == [UNKNOWN_LAYER]
+
+
+def test_evaluations_are_revised_and_one_revision_is_taken_back(world: World) -> None:
+    rows = queries.evaluations(world.context, EvaluationFilter(counting=False), limit=1_000)
+    assert sum(one.undone for one in rows) == 1
+    assert sum(one.supersedes is not None for one in rows) >= 4
+    again = [one for one in rows if one.supersedes is not None]
+    assert {one.id for one in rows if one.undone} < {one.id for one in again}
+
+
+def test_arms_are_judged_after_the_last_run_so_that_no_selection_depends_on_it(world: World) -> None:
+    moving = [one for one in queries.rewards(world.context, limit=10_000) if one.kind == "evaluation"]
+    last_ms = max(one.at_ms or 0 for one in queries.runs(world.context, 10))
+    assert len({one.arm for one in moving}) >= 6
+    assert all(one.at_ms > last_ms for one in moving)
+
+
+def test_thirty_replies_wait_for_two_reviewers_each(world: World) -> None:
+    (queue,) = queues(world.context)
+    assert (queue.progress.total, queue.progress.open, queue.overdue) == (N_OPEN, N_OPEN, False)
+    reviewer = replace(world.context, actor=Actor(name="visitor", role="reviewer"))
+    for number in range(1, N_OPEN + 1):
+        item = look_at(reviewer, queue.progress.queue, number)
+        assert item.rubric == SECOND_RUBRIC
+        assert [text.layer for text in item.texts] == [DRAFT.uid]
+        assert all(text.instruction and text.response for text in item.texts)
+
+
+@pytest.mark.parametrize("format", TRAINING_FORMATS)
+def test_every_training_export_has_rows(world: World, format: TrainingFormat, tmp_path: Path) -> None:
+    operator = replace(world.context, actor=Actor(name="visitor"))
+    answer = export_training(operator, tmp_path / "export", format)
+    assert answer.rows >= 10
+    assert (tmp_path / "export").stat().st_size > 1_000
+    assert not answer.manifest.suspicions_count
 
 
 def test_progress_rises_to_the_end(world: World) -> None:
