@@ -167,6 +167,7 @@ class Memory(NamedTuple):
     arms: dict[str, Known]
     epochs: dict[int, int]
     descriptions: dict[int, Description]
+    erased: Erased | None
 
 
 class Staged(NamedTuple):
@@ -277,6 +278,8 @@ class Transaction:
         if memory is not None and memory.moment == (self.origin, self.revision - 1, row[4], connection.file):
             self._arms, self._present = memory.arms, memory.epochs
             self._descriptions.known = memory.descriptions
+            if memory.erased is not None:
+                self.erased = memory.erased
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
         self._has_news = False
         self._keep_before_what_is_staged()
@@ -337,7 +340,14 @@ class Transaction:
         if len(self._arms) > _MAX_REMEMBERED:
             self._arms, self._present, self._descriptions.known = {}, {}, {}
         moment = Moment(self.origin, self.revision, self._token, self.connection.file)
-        return Memory(self.learner_id, moment, self._arms, self._present, self._descriptions.known)
+        return Memory(
+            self.learner_id,
+            moment,
+            self._arms,
+            self._present,
+            self._descriptions.known,
+            self.__dict__.get("erased"),
+        )
 
     def forget(self) -> None:
         """Read again what is known of arms and their epochs: they were changed.
