@@ -299,14 +299,14 @@ def test_the_change_log_tells_the_story(world: World) -> None:
 
 def test_three_people_and_a_model_judge_by_two_rubrics_and_by_none(world: World) -> None:
     watch = queries.bias_watch(world.context)
-    assert {(one.kind, one.name) for one in watch.graders} == {
+    assert {(one.grader.kind, one.grader.name) for one in watch.by_grader} == {
         ("human", MARA.name),
         ("human", PRIYA.name),
         ("human", JON.name),
         ("model", MODEL),
         ("unknown", ""),
     }
-    assert set(watch.rubrics) == {"", FIRST_RUBRIC.version, SECOND_RUBRIC.version}
+    assert {one.rubric for one in watch.by_rubric} == {"", FIRST_RUBRIC.version, SECOND_RUBRIC.version}
     readiness = watch.readiness
     blocking = {one.name for one in (*readiness.sft_blockers, *readiness.preference_blockers) if one.n}
     assert blocking == set(BLOCKERS)

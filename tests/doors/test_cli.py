@@ -29,16 +29,21 @@ OF_OTHER_COMMANDS = {
     "change",
     "reward_batch",
     "reward_run",
+    "queues",
+    "add_queue",
+    "next_item",
+    "rubrics",
+    "add_rubric",
 }
 """Verbs that are an option or a word of a command: `learners --create`, `export --manifest`, `settings set`,
-`reward --file`, `reward --all`.
+`reward --file`, `reward --all`, `queue list`, `rubric add`.
 """
 
 NO_COMMANDS = {"record", "redo"}
 """Verbs of programs: a person imports runs, and undoes an undo."""
 
-NO_VERBS = {"demo", "doctor", "report", "restore", "serve", "upgrade"}
-"""Commands of a dashboard, or of the file beneath a context."""
+NO_VERBS = {"demo", "doctor", "queue", "report", "restore", "rubric", "serve", "upgrade"}
+"""Commands of a dashboard, of the file beneath a context, or with a verb for each of their words."""
 
 COMMANDS = {one.name for one in VERBS} - OF_OTHER_COMMANDS - NO_COMMANDS | NO_VERBS
 

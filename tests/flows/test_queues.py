@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -355,9 +356,10 @@ def test_a_queue_that_cannot_be_is_not_made(desk: Desk, said: dict[str, object])
 
 
 def test_a_draft_holds_what_could_be_sent() -> None:
-    for wrong in ({"level": 0}, {"score": 1.2}, {"feedback": "x" * 5_001}):
+    wrongs: list[dict[str, Any]] = [{"level": 0}, {"score": 1.2}, {"feedback": "x" * 5_001}]
+    for wrong in wrongs:
         with pytest.raises(InvalidInput):
-            Draft(**wrong)  # type: ignore[arg-type]
+            Draft(**wrong)
     assert Draft(feedback="").feedback == ""
 
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -478,18 +479,19 @@ def test_a_digit_is_an_outcome_with_its_score_and_none_is_absent(desk: Desk) -> 
     assert (first.outcome, first.score) == ("failure", 0.9)
     second = submit(ann, QUEUE, 2, outcome="success", score=0).evaluation
     assert (second.outcome, second.score, second.warnings) == ("success", 0.0, ())
-    for wrong in (
+    half: tuple[dict[str, Any], ...] = (
         {},
         {"outcome": "success"},
         {"score": 0.5},
         {"level": 3},
         {"level": 1, "outcome": "success", "score": 1.0},
-    ):
+    )
+    for wrong in half:
         with pytest.raises(InvalidEvaluation, match="level"):
-            submit(ann, QUEUE, 3, **wrong)  # type: ignore[arg-type]
-    for bad in ({"level": 0}, {"level": 10}):
+            submit(ann, QUEUE, 3, **wrong)
+    for bad in (0, 10):
         with pytest.raises(InvalidInput, match="level must be a whole number from 1 to 9"):
-            submit(ann, QUEUE, 3, **bad)
+            submit(ann, QUEUE, 3, level=bad)
     with pytest.raises(InvalidEvaluation, match=r"got 1\.2"):
         submit(ann, QUEUE, 3, outcome="success", score=1.2)
     assert n_done(ann) == 2
