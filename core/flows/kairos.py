@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import BytesIO
-from typing import Final, NamedTuple, cast
-
-from typing_extensions import Buffer
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from core.errors import ArmscopeError, InvalidEvaluation, InvalidInput
 from core.evaluate import grade
@@ -24,6 +22,9 @@ from core.permissions import authorise
 from core.records.judging import EvaluationOrder
 from core.records.training import TrainingFormat, TrainingQuery
 from core.store.transaction import Transaction
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 MAX_CONTENT_BYTES: Final = 64 << 20
 
@@ -151,7 +152,7 @@ def export_call(context: Context, body: bytes) -> bytes:
 class _Bounded(BytesIO):
     """What an answer may hold."""
 
-    def write(self, content: Buffer, /) -> int:
+    def write(self, content: ReadableBuffer, /) -> int:
         n_bytes = super().write(content)
         if self.tell() > MAX_CONTENT_BYTES:
             raise InvalidInput(

@@ -22,6 +22,7 @@ from core.formats import (
     factory_droid,
     gemini_cli,
     inspect_log,
+    kairos_lines,
     langfuse,
     openai_chat,
     openclaw_export,
@@ -57,6 +58,7 @@ FORMATS: Final[dict[str, Format]] = {
     format.name: format
     for format in (
         armscope.FORMAT,
+        kairos_lines.FORMAT,
         qwen_code.FORMAT,
         claude_code.FORMAT,
         gemini_cli.FORMAT,

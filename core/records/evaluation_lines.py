@@ -21,6 +21,9 @@ from core.records.observation import check_request_key
 from core.records.rubric import Rubric
 
 MAX_TAGS = 100
+CONTENT_PREFIX = "kairos/"
+"""Ids of evaluations that files tell without one begin so, and are a digest of what is said: another file, or this
+learner itself, may have told the same."""
 
 
 class LayerLine(

@@ -15,7 +15,7 @@ import msgspec
 from core.errors import UnreadableSource
 from core.evaluate import grade
 from core.records.evaluation import EvaluationOutcome
-from core.records.evaluation_lines import Credit, EvaluationLine
+from core.records.evaluation_lines import CONTENT_PREFIX, Credit, EvaluationLine
 from core.records.judged import INCLUDED
 from core.records.judging import EvaluationAnswer, Graders, Subject, evaluation_payload
 from core.records.ledger_lines import PlacedLine
@@ -25,8 +25,9 @@ from core.store.crediting import credit_again
 from core.store.engine import Row
 from core.store.quality import fold_again, gain
 from core.store.reads import outcome_of, run_of_uid
+from core.store.reads.subjects import run_of_execution
 from core.store.replies import HOLDS, Reply, reply_to
-from core.store.subjects import name_again, name_subject
+from core.store.subjects import name_again, name_subject, subject_no
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Snapshot, Transaction
 
@@ -190,11 +191,12 @@ def _row(
 def _follow(
     txn: Transaction, numbers: Sequence[int], judgements: Sequence[Judgement], superseded: Sequence[int]
 ) -> None:
-    """What is only added to is added to; a layer whose evaluations took others' places is folded again."""
+    """What is only added to is added to; then a layer whose evaluations took others' places is folded again, with its
+    head, which holds by then what the other layers added: before them it would hold that twice.
+    """
     again = {
         one.layer_no for one, before in zip(judgements, superseded, strict=True) if before and one.layer_no
     }
-    fold_again(txn, sorted(again))
     gain(
         txn,
         [
@@ -203,6 +205,7 @@ def _follow(
             if one.layer_no and one.layer_no not in again
         ],
     )
+    fold_again(txn, sorted(again))
     credit_again(
         txn,
         sorted(
@@ -407,6 +410,49 @@ def _run_no(txn: Transaction, line: EvaluationLine) -> int:
             next_step="Import the runs first, or in the same file.",
         )
     return run.run_no
+
+
+def alike_evaluation(txn: Transaction, line: EvaluationLine) -> int | None:
+    """The evaluation that says what a line says whose id is made of its content.
+
+    Such a line is a row for training, in which what was judged of an execution or a run stands beside each of its
+    pairs: all that count for the pair are asked, and those whose place they took. None where none is the same.
+    """
+    if not line.id.startswith(CONTENT_PREFIX) or line.layer is None or line.execution is None:
+        return None
+    layer_no = subject_no(txn, "layer", line.layer)
+    execution_no = subject_no(txn, "execution", line.execution)
+    if layer_no is None or execution_no is None:
+        return None
+    run_no, _ = run_of_execution(txn, execution_no)
+    who = (line.rater or "", line.model or "", line.rubric or "")
+    places = {(layer_no, execution_no), (0, execution_no), (layer_no, 0), (0, 0)}
+    for place in sorted(places, reverse=True):
+        for of_run in sorted({run_no, 0}, reverse=True):
+            number = _counting(txn, (*place, of_run, 0, *who)) if place[1] or of_run else 0
+            while number:
+                if _says(txn, number, line):
+                    return number
+                number = _superseded(txn, number)
+    return None
+
+
+def _says(txn: Transaction, number: int, line: EvaluationLine) -> bool:
+    row = txn.connection.row(
+        "SELECT outcome, score, feedback, at_ms FROM evaluation WHERE learner_id = ? AND evaluation_no = ?",
+        [txn.learner_id, number],
+    )
+    assert row is not None  # noqa: S101 - its number was read
+    return row[:3] == (line.outcome, line.score, line.feedback) and line.at_ms in {None, row[3]}
+
+
+def _superseded(txn: Transaction, number: int) -> int:
+    """The evaluation whose place one took, 0 = none."""
+    row = txn.connection.row(
+        "SELECT supersedes FROM evaluation WHERE learner_id = ? AND evaluation_no = ?",
+        [txn.learner_id, number],
+    )
+    return 0 if row is None else int(row[0])
 
 
 # What its request is answered with

@@ -20,6 +20,7 @@ from core.records.rubric import Rubric
 from core.store import tables
 from core.store.choices import choice_again, choice_lines, read_choice
 from core.store.evaluations import (
+    alike_evaluation,
     evaluation_again,
     evaluation_lines,
     evaluation_reply,
@@ -97,7 +98,8 @@ class Exchanged(Fact):
     order of their revisions, and how a line that is new becomes a row, of which it gives the number. ``again`` is
     called where an import tells a row that is here, for what that names besides.
 
-    ``is_boundary``: what comes before it must keep another revision than what comes after.
+    ``is_boundary``: what comes before it must keep another revision than what comes after. ``alike`` finds a fact
+    that says what a line says whose id nobody gave.
     """
 
     line: FactLine
@@ -106,6 +108,7 @@ class Exchanged(Fact):
     request: Request | None = None
     is_boundary: bool = False
     again: Retelling = _nothing_is_named
+    alike: Callable[[Transaction, Any], int | None] | None = None
 
 
 _ARM: Final = "tool:web:search"
@@ -163,6 +166,7 @@ _ALL: Final = (
         read=read_evaluation,
         again=evaluation_again,
         request=Request(payload=evaluation_request, reply=evaluation_reply),
+        alike=alike_evaluation,
     ),
     Exchanged(
         table="choice",

@@ -62,6 +62,8 @@ def _known(txn: Transaction, fact: Exchanged, line: FactLine, import_no: int) ->
     key = _key(line)
     if number is None and fact.request is not None and key is not None:
         number = known_by_request(txn, fact.name, key, fact.request.payload(line))
+    if number is None and fact.alike is not None:
+        number = fact.alike(txn, line)
     if number is not None:
         fact.again(txn, number, import_no)
         attribute_again(txn, fact, number, import_no)

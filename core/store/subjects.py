@@ -2,7 +2,8 @@
 
 Who said what of them is in ``provenance`` from the first time on, as with arms: a layer or execution stands while
 anybody who named it does, and is bare (1) where nobody who stands said more than its name. Of several descriptions of
-a layer the last stands; an execution is described once, and another description of it is refused.
+a layer the last that says something of a field stands; an execution is described once, and another description of it
+is refused.
 """
 
 from __future__ import annotations
@@ -154,7 +155,8 @@ def describe_layer(txn: Transaction, line: LayerLine, import_no: int = 0) -> int
         told = msgspec.structs.replace(line, uid=line.uid.lower())
         known = _sources(txn, "layer", [number])[number]
         said = msgspec.json.encode(told).decode()
-        if all(one.said != said for one in known):
+        later = [*known, Said(txn.revision, import_no, said)]
+        if _said_of_layer(later) != _said_of_layer(known):
             txn.note_news()
         _note(txn, "layer", number, import_no, said)
         recompute_subjects(txn, "layer", [number])
@@ -170,10 +172,7 @@ def _restate_layer(txn: Transaction, number: int, sources: Sequence[Said]) -> No
 
 
 def _write_layer(txn: Transaction, number: int, sources: Sequence[Said]) -> None:
-    said = [one for one in sources if one.said is not None]
-    line = LayerLine(uid="-")
-    if said:
-        line = msgspec.json.decode(max(said)[2] or "", type=LayerLine)
+    line = _said_of_layer(sources)
     txn.connection.run(
         "UPDATE layer SET adapter_no = ?, layer_index = ?, label = ?, task = ?, type = ?, domain = ?, tags = ?,"
         " bare = ?, standing = ? WHERE learner_id = ? AND layer_no = ?",
@@ -190,6 +189,14 @@ def _write_layer(txn: Transaction, number: int, sources: Sequence[Said]) -> None
             number,
         ],
     )
+
+
+def _said_of_layer(sources: Sequence[Said]) -> LayerLine:
+    """All that is said of a layer: of each field what was said last, which is nothing where it was left out."""
+    fields: dict[str, object] = {"uid": "-"}
+    for one in sorted(one for one in sources if one.said is not None):
+        fields |= msgspec.json.decode(one.said or "", type=dict[str, object])
+    return msgspec.convert({**fields, "kind": "layer"}, LayerLine)
 
 
 def layer_lines(snapshot: Snapshot) -> Iterator[LayerLine]:

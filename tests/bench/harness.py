@@ -71,6 +71,8 @@ class Scale:
     n_inclusion_arms: int
     n_inclusion_pairs: int
     n_judged_items: int
+    n_training_rows: int
+    n_training_pairs: int
     n_page_runs: int
     n_page_pairs: int
     n_screen_arms: int
@@ -99,6 +101,8 @@ TINY: Final = Scale(
     n_inclusion_arms=40,
     n_inclusion_pairs=1,
     n_judged_items=300,
+    n_training_rows=40,
+    n_training_pairs=1,
     n_page_runs=60,
     n_page_pairs=1,
     n_screen_arms=40,
@@ -126,6 +130,8 @@ QUICK: Final = Scale(
     n_inclusion_arms=1_000,
     n_inclusion_pairs=3,
     n_judged_items=10_000,
+    n_training_rows=100_000,
+    n_training_pairs=3,
     n_page_runs=20_000,
     n_page_pairs=200,
     n_screen_arms=10_000,
@@ -153,6 +159,8 @@ FULL: Final = Scale(
     n_inclusion_arms=1_000,
     n_inclusion_pairs=5,
     n_judged_items=10_000,
+    n_training_rows=100_000,
+    n_training_pairs=3,
     n_page_runs=1_000_000,
     n_page_pairs=200,
     n_screen_arms=10_000,

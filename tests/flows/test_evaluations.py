@@ -348,3 +348,24 @@ def test_what_is_told_anew_shares_a_weight_as_its_export_tells(context: Context,
         for each in (context, other)
     )
     assert here == there
+
+
+def test_a_batch_in_which_one_layer_is_revised_adds_up_for_the_head_of_others(
+    context: Context, tmp_path: Path
+) -> None:
+    uids = [f"00000000-0000-4000-8000-00000000000{index}" for index in (1, 2, 3)]
+    told = [
+        {"kind": "layer", "uid": uid, "adapter": "kairos://adapter/review", "index": index}
+        for index, uid in enumerate(uids, start=1)
+    ]
+    import_files(context, [lines_file(tmp_path / "layers.jsonl", *told)])
+    orders = [
+        EvaluationOrder(layer=uid, execution="e1", outcome="success", rater="mara", create=True)
+        for uid in uids
+    ]
+    orders.append(EvaluationOrder(layer=uids[1], execution="e1", outcome="failure", rater="mara"))
+    evaluate_all(context, orders)
+    with context.reading() as snapshot:
+        head = stored_quality(snapshot)[1]
+    assert (head.retrievals, head.successes, head.failures) == (3, 2, 1)
+    assert sound(context)

@@ -299,6 +299,8 @@ def train_on(context: Context, folder: Path) -> None:
             since_ms=0,
             until_ms=START_MS + 1000 * HOUR_MS,
         )
+    evaluate(context, f"kairos://layer/{LAYER}?execution_id={FIRST}", "success", score=0.75)
+    import_files(context, [folder / "all.trace_jsonl"])  # what it tells was revised since
     with context.reading() as snapshot:
         assert quality_of(snapshot, 1).retrievals
         assert texts_of_pair(snapshot, 1, 1) != (None, None)
