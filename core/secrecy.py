@@ -69,20 +69,8 @@ _NAMED: Final = re.compile(
     r"""(?:\\?["'])?\s*(?:[:=]|(?<=bearer)\s)\s*(?:\\?["'])?(?P<value>[^\s"'\\,;)}\]]{8,})""",
     re.IGNORECASE,
 )
-_NAMES: Final = (
-    "assw",
-    "ASSW",
-    "ecret",
-    "ECRET",
-    "assphrase",
-    "_key",
-    "_KEY",
-    "-key",
-    "apiKey",
-    "earer ",
-    "oken",
-)
-"""What one of those names is recognised by at a glance."""
+_FIRST_LOOK: Final = (b"passw", b"passphr", b"secret", b"api", b"token", b"bearer ")
+"""What one of those names is recognised by at a glance, in small letters."""
 _PLACEHOLDER: Final = re.compile(
     r"[*x.<>_-]+|[<${%].*|.*(?:your|example|placeholder|redacted|changeme|dummy|os\.|env|getenv|process|self\.|none|null"
     r"|true|false|\(|\[).*",
@@ -113,14 +101,19 @@ def secrets_in(text: str) -> tuple[SecretKind, ...]:
     (('password_in_address',), ('password',))
     """
     found: set[SecretKind] = set()
-    if _RUN in text.encode(errors="replace").translate(_AS_RUNS):
+    told = text.encode(errors="replace")
+    if _RUN in told.translate(_AS_RUNS):
         found.update(kind for kind, form in _FORMS.items() if form.search(text) is not None)
         if not found and any(_is_drawn(run) for run in _RUNS.findall(_ESCAPE.sub(" ", text))):
             found.add("drawn_by_chance")
     if _PRIVATE_KEY in text and _PRIVATE_KEYS.search(text) is not None:
         found.add("private_key")
-    if any(name in text for name in _NAMES) and _names_a_secret(text):
-        found.add("password")
+    lowered = told.lower()
+    for name in _FIRST_LOOK:
+        if name in lowered:
+            if _names_a_secret(text):
+                found.add("password")
+            break
     if "://" in text and _has_password(text):
         found.add("password_in_address")
     return tuple(kind for kind in SECRET_KINDS if kind in found) if found else ()

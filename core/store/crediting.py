@@ -15,7 +15,7 @@ from core.evaluate import grader_kind
 from core.records.arm import MICRO
 from core.records.observation import Amount
 from core.store.caches import CHUNK, shifting
-from core.store.engine.words import BY_RUN
+from core.store.engine.words import BY_RUN, EVALUATIONS_BY_RUN
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -94,7 +94,7 @@ def due(facts: Facts, run_nos: Sequence[int]) -> dict[Place, Due]:
     for run_no, _, number, arm_no, weight, rater, model, mover, outcome, score, actor, at_ms in sorted(
         facts.connection.rows_in(
             "SELECT e.run_no, e.revision, e.evaluation_no, c.arm_no, c.weight_micro, e.rater, e.model, e.mover,"
-            " e.outcome, e.score, e.actor, e.at_ms FROM evaluation e"
+            f" e.outcome, e.score, e.actor, e.at_ms FROM evaluation e {EVALUATIONS_BY_RUN}"
             " JOIN credit c ON c.learner_id = e.learner_id AND c.evaluation_no = e.evaluation_no"
             " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.run_no IN ({}) AND e.counts = 1",
             [facts.learner_id],

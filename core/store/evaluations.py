@@ -23,6 +23,7 @@ from core.records.reward import not_in_prompt
 from core.records.times import iso
 from core.store.crediting import credit_again
 from core.store.engine import Row
+from core.store.engine.words import BY_RUN
 from core.store.quality import fold_again, gain
 from core.store.reads import outcome_of, run_of_uid
 from core.store.reads.subjects import run_of_execution
@@ -496,7 +497,7 @@ def answer_of(facts: Facts, number: int, warnings: tuple[str, ...] = ()) -> Eval
     thresholds = facts.settings.thresholds
     given = grade(outcome, score, rater=rater, model=model, rubric=rubric, thresholds=thresholds)
     moved = facts.connection.rows(
-        "SELECT observation_no FROM observation WHERE learner_id = ? AND run_no = ? AND run_no <> 0"
+        f"SELECT observation_no FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ? AND run_no <> 0"
         " AND evaluation_no = ? AND standing = 1 ORDER BY observation_no",
         [facts.learner_id, 0 if run is None else _number_of_run(facts, run), number],
     )

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from core.quality import evaluator, gained, histories, step, updates
 from core.records.quality import ModelHistory, Quality, Rated, Update
 from core.store.engine import Row
+from core.store.engine.words import EVALUATIONS_BY_LAYER
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -195,7 +196,8 @@ def _below(facts: Facts, layer_no: int) -> list[int]:
 
 def _counting(facts: Facts, layer_no: int) -> Iterator[Placed]:
     rows = facts.connection.rows(
-        f"SELECT {_RATED} FROM evaluation e WHERE e.learner_id = ? AND e.layer_no = ? AND e.counts = 1"
+        f"SELECT {_RATED} FROM evaluation e {EVALUATIONS_BY_LAYER} WHERE e.learner_id = ? AND e.layer_no = ?"
+        " AND e.counts = 1"
         " ORDER BY e.revision, e.evaluation_no",
         [facts.learner_id, layer_no],
     )

@@ -1,4 +1,4 @@
-"""Judged: evaluations, each on disk when it returns, against the driver alone; and what was judged, written to train on.
+"""Judged: evaluations, each on disk when it returns, against the driver alone; and files to train on.
 
 What an evaluation changes is read off a database that armscope wrote, table by table, and put on disk again by the
 driver: new facts, and the rows of the caches as they are afterwards.
@@ -38,50 +38,31 @@ _WARM: Final = 20
 _N_LAYERS: Final = 12
 _FACTS: Final = ("evaluation", "credit", "observation", "audit")
 _CACHES: Final = ("layer_quality", "model_history", "posterior", "arm_hour", "arm_day")
-_WORDS: Final = tuple(
-    [
-        "the",
-        "agent",
-        "was",
-        "asked",
-        "to",
-        "look",
-        "for",
-        "what",
-        "a",
-        "service",
-        "said",
-        "when",
-        "it",
-        "failed",
-        "and",
-        "found",
-        "that",
-        "it",
-        "had",
-        "been",
-        "out",
-        "of",
-        "room",
-        "so",
-        "it",
-        "made",
-        "some",
-        "and",
-        "then",
-        "said",
-        "what",
-        "it",
-        "had",
-        "done",
-        "and",
-        "why",
-        "in",
-        "a",
-        "few",
-        "words",
-    ]
-)
+_WORDS: Final = [
+    "the",
+    "agent",
+    "was",
+    "asked",
+    "to",
+    "look",
+    "for",
+    "what",
+    "a",
+    "service",
+    "said",
+    "when",
+    "it",
+    "failed",
+    "and",
+    "found",
+    "that",
+    "it",
+    "had",
+    "been",
+    "out",
+    "of",
+    "room",
+]
 
 
 def one_evaluation(scale: Scale, folder: Path) -> list[Row]:
@@ -299,7 +280,8 @@ def _judged(path: Path, n: int) -> Path:
     with sqlite3.connect(path) as driver:
         _insert_subjects(driver, n)
         driver.executemany(
-            "INSERT INTO training_pair (learner_id, execution_no, layer_no, layer_index, digest, instruction, response)"
+            "INSERT INTO training_pair"
+            " (learner_id, execution_no, layer_no, layer_index, digest, instruction, response)"
             " VALUES (1, ?, ?, ?, ?, ?, ?)",
             _pairs(n),
         )

@@ -23,6 +23,11 @@ learner has ten, and would read all of them in the order of their key. The index
 none, so what is to be found by it must say ``run_no <> 0``; said as ``> 0`` that would be the bound it searches for.
 """
 
+EXECUTIONS_BY_RUN: Final = "{executions_by_run}"
+EVALUATIONS_BY_RUN: Final = "{evaluations_by_run}"
+EVALUATIONS_BY_LAYER: Final = "{evaluations_by_layer}"
+"""The same of executions and evaluations; those by run hold no row that is about none."""
+
 GREATEST: Final = "{greatest}"
 """The larger of two values, as a function."""
 
@@ -40,6 +45,9 @@ class Words:
     by_time: str
     by_run: str
     by_arm: str
+    executions_by_run: str
+    evaluations_by_run: str
+    evaluations_by_layer: str
     greatest: str
     texts_joined: str
 
@@ -49,6 +57,9 @@ SQLITE: Final = Words(
     by_time="INDEXED BY ix_run_time",
     by_run="INDEXED BY ix_observation_run",
     by_arm="INDEXED BY ix_observation_arm",
+    executions_by_run="INDEXED BY ix_execution_run",
+    evaluations_by_run="INDEXED BY ix_evaluation_run",
+    evaluations_by_layer="INDEXED BY ix_evaluation_layer",
     greatest="max",
     texts_joined="group_concat",  # string_agg from 3.44 on
 )
@@ -57,6 +68,9 @@ POSTGRESQL: Final = Words(
     by_time="",
     by_run="",
     by_arm="",
+    executions_by_run="",
+    evaluations_by_run="",
+    evaluations_by_layer="",
     greatest="greatest",
     texts_joined="string_agg",
 )

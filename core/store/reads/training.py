@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from core.records.evaluation import EvaluationOutcome
+from core.store.engine.words import EXECUTIONS_BY_RUN
 from core.store.transaction import Snapshot
 
 _PAIR: Final = (
@@ -31,20 +32,22 @@ _SAID: Final = (
     "e.evaluation_no, p.execution_no, p.layer_no, e.outcome, e.score, e.feedback, e.rater, e.model, e.rubric,"
     " e.blank, e.at_ms"
 )
-_SAME: Final = (
-    "n.rater = e.rater AND n.model = e.model AND n.rubric = e.rubric AND n.counts = 1 AND n.arm_no = 0"
-)
-_NEARER: Final = (
-    " AND NOT EXISTS (SELECT 1 FROM evaluation n WHERE n.learner_id = p.learner_id AND n.layer_no = p.layer_no"
-    f" AND n.execution_no = p.execution_no AND {_SAME})"
-)
-_OF_WHOLE: Final = (
-    " AND NOT EXISTS (SELECT 1 FROM evaluation n WHERE n.learner_id = p.learner_id AND n.layer_no = 0"
-    f" AND n.execution_no = p.execution_no AND {_SAME})"
-)
+
+
+def _unless(layer: str, execution: str, run: str) -> str:
+    """No evaluation of this place by the same rater counts; all columns of the index of keys are named."""
+    return (
+        " AND NOT EXISTS (SELECT 1 FROM evaluation n WHERE n.learner_id = p.learner_id"
+        f" AND n.layer_no = {layer} AND n.execution_no = {execution} AND n.run_no = {run} AND n.arm_no = 0"
+        " AND n.rater = e.rater AND n.model = e.model AND n.rubric = e.rubric AND n.counts = 1"
+        " AND (n.execution_no <> 0 OR n.run_no <> 0))"
+    )
+
+
+_NEARER: Final = "".join(_unless("p.layer_no", "p.execution_no", run) for run in ("0", "x.run_no"))
+_OF_WHOLE: Final = "".join(_unless("0", "p.execution_no", run) for run in ("0", "x.run_no"))
 _OF_LAYER: Final = (
-    " AND (e.layer_no = p.layer_no OR NOT EXISTS (SELECT 1 FROM evaluation n WHERE n.learner_id = p.learner_id"
-    f" AND n.layer_no = p.layer_no AND n.execution_no = 0 AND n.run_no = e.run_no AND {_SAME}))"
+    f" AND (e.layer_no = p.layer_no OR {_unless('p.layer_no', '0', 'e.run_no').removeprefix(' AND ')})"
 )
 
 
@@ -90,6 +93,10 @@ class Told(NamedTuple):
     response: str | None
 
 
+# Evaluations come first and are looked up from, which SQLite is told by CROSS JOIN: starting from the pairs, it would
+# ask all evaluations for each.
+
+
 def judged_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[Told]:
     """Pairs with what was judged of them, in the order in which it was judged."""
     streams = (_of_pairs(snapshot, wanted), _of_executions(snapshot, wanted), _of_runs(snapshot, wanted))
@@ -99,12 +106,11 @@ def judged_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[Told]:
 def _of_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[Told]:
     more, values = _conditions(wanted, is_judged=True)
     rows = snapshot.connection.each(
-        f"SELECT {_SAID}, {_PAIR} FROM evaluation e"
-        " JOIN training_pair p ON p.learner_id = e.learner_id AND p.execution_no = e.execution_no"
-        " AND p.layer_no = e.layer_no"
-        " JOIN execution x ON x.learner_id = p.learner_id AND x.execution_no = p.execution_no"
-        f"{_AROUND} WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0"
-        f" AND e.layer_no <> 0{_STANDS}{more} ORDER BY e.evaluation_no",
+        f"SELECT {_SAID}, {_PAIR} FROM evaluation e CROSS JOIN training_pair p CROSS JOIN execution x{_AROUND}"
+        " WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0 AND e.layer_no <> 0"
+        " AND p.learner_id = e.learner_id AND p.execution_no = e.execution_no AND p.layer_no = e.layer_no"
+        f" AND x.learner_id = p.learner_id AND x.execution_no = p.execution_no{_STANDS}{more}"
+        " ORDER BY e.evaluation_no",
         [snapshot.learner_id, *values],
     )
     return map(Told._make, rows)
@@ -113,11 +119,11 @@ def _of_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[Told]:
 def _of_executions(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[Told]:
     more, values = _conditions(wanted, is_judged=True)
     rows = snapshot.connection.each(
-        f"SELECT {_SAID}, {_PAIR} FROM evaluation e"
-        " JOIN training_pair p ON p.learner_id = e.learner_id AND p.execution_no = e.execution_no"
-        " JOIN execution x ON x.learner_id = p.learner_id AND x.execution_no = p.execution_no"
-        f"{_AROUND} WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0"
-        f" AND e.layer_no = 0{_STANDS}{_NEARER}{more} ORDER BY e.evaluation_no, p.layer_no",
+        f"SELECT {_SAID}, {_PAIR} FROM evaluation e CROSS JOIN training_pair p CROSS JOIN execution x{_AROUND}"
+        " WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0 AND e.layer_no = 0"
+        " AND p.learner_id = e.learner_id AND p.execution_no = e.execution_no"
+        f" AND x.learner_id = p.learner_id AND x.execution_no = p.execution_no{_STANDS}{_NEARER}{more}"
+        " ORDER BY e.evaluation_no, p.layer_no",
         [snapshot.learner_id, *values],
     )
     return map(Told._make, rows)
@@ -126,11 +132,12 @@ def _of_executions(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[Told]
 def _of_runs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[Told]:
     more, values = _conditions(wanted, is_judged=True)
     rows = snapshot.connection.each(
-        f"SELECT {_SAID}, {_PAIR} FROM evaluation e"
-        " JOIN execution x ON x.learner_id = e.learner_id AND x.run_no = e.run_no"
-        " JOIN training_pair p ON p.learner_id = x.learner_id AND p.execution_no = x.execution_no"
-        f"{_AROUND} WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no = 0"
-        " AND e.run_no <> 0 AND (e.layer_no = 0 OR e.layer_no = p.layer_no)"
+        f"SELECT {_SAID}, {_PAIR} FROM evaluation e CROSS JOIN execution x {EXECUTIONS_BY_RUN}"
+        f" CROSS JOIN training_pair p{_AROUND}"
+        " WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no = 0 AND e.run_no <> 0"
+        " AND x.learner_id = e.learner_id AND x.run_no = e.run_no AND x.run_no <> 0"
+        " AND p.learner_id = x.learner_id AND p.execution_no = x.execution_no"
+        " AND (e.layer_no = 0 OR e.layer_no = p.layer_no)"
         f"{_STANDS}{_NEARER}{_OF_WHOLE}{_OF_LAYER}{more} ORDER BY e.evaluation_no, p.execution_no, p.layer_no",
         [snapshot.learner_id, *values],
     )
