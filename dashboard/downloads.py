@@ -13,10 +13,20 @@ import streamlit as st
 from core.errors import InvalidInput
 from core.flows.bundle import BundleAnswer, export_bundle
 from core.flows.export import ExportFormat
+from core.flows.training import export_training
+from core.records.training import TrainingAnswer, TrainingFormat
 from dashboard.actions import Flash, tried
 from dashboard.reading import reading
 
 _MADE: Final = "armscope export"
+_TRAINING: Final = "armscope training"
+_ENDINGS: Final[dict[TrainingFormat, str]] = {
+    "reward_jsonl": "reward.jsonl",
+    "sft_jsonl": "sft.jsonl",
+    "preference_jsonl": "preference.jsonl",
+    "trace_jsonl": "trace.jsonl",
+    "reward_csv": "reward.csv",
+}
 MAX_BYTES: Final = 200_000_000
 """The browser gets a file through the server's memory, so there is a bound; the command line has none."""
 
@@ -37,8 +47,7 @@ def make_export(format: ExportFormat) -> None:
         drop_export()
         context = reading().context
         folder = TemporaryDirectory(prefix="armscope-export-")
-        name = re.sub(r"[^A-Za-z0-9]+", "-", context.learner).strip("-")[:40] or "learner"
-        path = Path(folder.name) / f"armscope-{name}-{format}.zip"
+        path = Path(folder.name) / f"armscope-{_file_name(context.learner)}-{format}.zip"
         answer = export_bundle(context, path, format)
         if answer.size_bytes > MAX_BYTES:
             folder.cleanup()
@@ -59,6 +68,63 @@ def made_export() -> MadeExport | None:
     if made is None or made.answer.manifest.learner != reading().context.learner:
         return None
     return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeTraining:
+    """A training file and its manifest that wait to be fetched; ``folder`` deletes itself with its last holder."""
+
+    folder: TemporaryDirectory[str]
+    path: Path
+    manifest: Path
+    answer: TrainingAnswer
+
+
+def make_training(format: TrainingFormat) -> None:
+    """Write what was judged into a file to train on, and its manifest; those made before are deleted."""
+
+    def act() -> Flash:
+        drop_training()
+        context = reading().context
+        folder = TemporaryDirectory(prefix="armscope-training-")
+        path = Path(folder.name) / f"armscope-{_file_name(context.learner)}.{_ENDINGS[format]}"
+        try:
+            answer = export_training(context, path, format)
+        except BaseException:
+            folder.cleanup()
+            raise
+        if answer.manifest.size_bytes > MAX_BYTES:
+            folder.cleanup()
+            raise InvalidInput(
+                f"A training file must be {MAX_BYTES // 1_000_000:,} MB or less to go through the browser, got "
+                f"{answer.manifest.size_bytes / 1_000_000:,.0f} MB.",
+                next_step=f"Use the command armscope export FILE --manifest --format {format}.",
+            )
+        st.session_state[_TRAINING] = MadeTraining(
+            folder=folder, path=path, manifest=Path(answer.manifest_file or ""), answer=answer
+        )
+        return Flash(text="The training file is ready to be saved.")
+
+    tried("No training file was made.", act)
+
+
+def made_training() -> MadeTraining | None:
+    """The session's training file of this learner, if it made one."""
+    made: MadeTraining | None = st.session_state.get(_TRAINING)
+    if made is None or made.answer.manifest.learner != reading().context.learner:
+        return None
+    return made
+
+
+def drop_training() -> None:
+    """Delete the training file that waits."""
+    made: MadeTraining | None = st.session_state.pop(_TRAINING, None)
+    if made is not None:
+        made.folder.cleanup()
+
+
+def _file_name(learner: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", learner).strip("-")[:40] or "learner"
 
 
 def drop_export() -> None:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard import queries, sentences
 from dashboard.reading import reading
-from dashboard.widgets.data import export_form, import_form, import_history, where
+from dashboard.widgets.data import export_form, import_form, import_history, training_form, where
 from dashboard.widgets.data.import_report import report
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence
@@ -28,6 +28,11 @@ def page() -> None:
         with panel("Take out", still="the importer still works"):
             section("Take out", "everything, with a manifest")
             export_form.form()
+        if here.may("export_training"):
+            st.space("small")
+            with panel("Take out to train on", still="the importer still works"):
+                section("Take out to train on", "what was judged, with a manifest")
+                training_form.form()
         st.space("small")
         with panel("Where the data are", still="the importer still works"):
             section("Where the data are")

@@ -136,6 +136,16 @@ def _insert_subjects(driver: sqlite3.Connection, n_executions: int) -> None:
             for number in range(n_executions)
         ],
     )
+    driver.executemany(
+        "INSERT INTO provenance (learner_id, kind, no, import_no, revision, said) VALUES (1, ?, ?, 0, 1, ?)",
+        [
+            *(
+                ("layer", number, _json(uid=_layer(number), adapter="kairos://adapter/review", index=number))
+                for number in range(1, _N_LAYERS + 1)
+            ),
+            *(("execution", number + 1, "described") for number in range(n_executions)),
+        ],
+    )
     driver.execute(
         "UPDATE learner SET next_layer_no = ?, next_execution_no = ?, next_adapter_no = 2",
         [_N_LAYERS + 1, n_executions + 1],

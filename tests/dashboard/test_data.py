@@ -12,13 +12,16 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
+from core.flows.evaluate import evaluate_all
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.note import note
+from core.flows.settings import change
 from core.records.actor import Actor
 from dashboard import downloads
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
+from tests.flows.training_worlds import execution_line, layer_line, order
 from tests.formats.builders import lines
 
 HOSTILE_NAME = "<script>alert(1)</script> :material/home: $\\alpha$ ../../etc/passwd.jsonl"
@@ -150,6 +153,30 @@ def test_an_export_is_made_when_asked_and_its_hashes_hold(open_page: Open, datab
     assert not made.path.exists()
 
 
+def test_a_training_file_is_made_with_its_counts_and_its_manifest(open_page: Open, database: Path) -> None:
+    context = context_at(database)
+    change(context, "keep_texts", True)
+    told = [layer_line(1), *(execution_line(number) for number in range(3))]
+    import_files(context, [_file(database, told)])
+    evaluate_all(
+        context, [order(n, "success", score=0.3 + 0.3 * n, rater="mara", rubric="v1") for n in range(3)]
+    )
+    page = open_page("data")
+    assert "save training" not in {button.key for button in page.get("download_button")}
+    page.button(key="make training").click().run()
+    check(page)
+    made: downloads.MadeTraining = page.session_state["armscope training"]
+    assert (
+        json.loads(made.manifest.read_bytes())["sha256"] == hashlib.sha256(made.path.read_bytes()).hexdigest()
+    )
+    assert any("**1 row** of 3 evaluations" in text for text in texts(page))
+    assert any("2 not eligible" in text for text in texts(page))
+    blockers = next(table.value for table in page.dataframe if "blocker" in table.value)
+    assert list(blockers["fine-tuning"]) == ["2", "0"]
+    page.button(key="drop training").click().run()
+    assert not made.path.exists()
+
+
 def test_verify_and_backup_answer(open_page: Open, database: Path) -> None:
     world(database, keys(3), 5)
     page = unfold(open_page("data"), "backup popover")
@@ -173,7 +200,7 @@ def test_a_viewer_reads_and_exports_only(
     page = open_page("data")
     assert not list(page.file_uploader)
     assert {button.key for button in page.button} >= {"make export", "verify"}
-    assert "do backup" not in {button.key for button in page.button}
+    assert not {"do backup", "make training"} & {button.key for button in page.button}
 
 
 def _file(database: Path, content: list[dict[str, object]]) -> Path:
