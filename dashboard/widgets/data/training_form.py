@@ -75,8 +75,8 @@ def _in_the_way(manifest: TrainingManifest) -> None:
         st.markdown(small(f"Left out: {said}."))
     blockers = manifest.sft_blockers | manifest.preference_blockers
     if blockers:
-        rows = {
-            "blocker": list(blockers),
+        rows: dict[str, list[str]] = {
+            "blocker": [str(name) for name in blockers],
             "fine-tuning": [wording.count(manifest.sft_blockers.get(name, 0)) for name in blockers],
             "preference": [wording.count(manifest.preference_blockers.get(name, 0)) for name in blockers],
         }
