@@ -84,6 +84,28 @@ of the ledger.
 an arm, with ``id`` *, ``arm`` * and ``text`` * (1 to 2,000 characters), ``by``, ``at_ms``, ``revision``, ``undone``
 and ``key``.
 
+``{"kind": "review_queue", "id": "q1", "name": "Week 12", "items": [{"no": 1, "run": "r1"}]}`` - what is to be judged.
+
+=================  ======================================================================================
+``id`` *           its id
+``name`` *         what it is called
+``items``          each with ``no`` * (from 1 on), ``run`` or ``execution`` *, ``arm`` (in the run), ``layer`` (in
+                   the execution), ``why``, ``control`` (success or failure: the answer that is known) and
+                   ``assigned_to``. What state an item is in follows from the evaluations since, and from what
+                   was set aside
+``asks``           what it was made from: ``source``, ``about``, ``order``, ``wanted``, ``view``, ``runs``, ``below``,
+                   ``limit``
+``n_reviewers``    how many people judge each item
+``blind``          true = nobody sees what others made of an item that is open to them
+``rubric``         the version that is judged by
+``control_micro``  how often a control item is given instead, in millionths
+``due_ms``         when it is overdue
+=================  ======================================================================================
+
+``{"kind": "review_aside", "id": "s1", "queue": "q1", "item": 1, "reason": "cut off"}`` - what can't be judged,
+with ``id`` *, ``queue`` * (the id of its line), ``item`` * and ``reason`` *, ``final`` (true = an operator said so).
+Both have ``by``, ``at_ms``, ``revision`` and ``undone``.
+
 A reward or note whose key stands for the same request already is the same one and counts once; one whose key stands
 for another is refused.
 """

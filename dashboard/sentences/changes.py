@@ -57,6 +57,9 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "import": ("made", "import", "imports"),
     "setting": ("changed", "setting", "settings"),
     "note": ("wrote", "note", "notes"),
+    "queue": ("made", "queue", "queues"),
+    "aside": ("set aside", "item of a queue", "items of a queue"),
+    "assign": ("assigned", "batch of items", "batches of items"),
     "create": ("created", "arm or learner", "arms or learners"),
 }
 
@@ -97,6 +100,14 @@ def _worded(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911 - one p
         case "create":
             learner = detail.get("learner")
             return f"created {_arm_of(detail, marked) if learner is None else 'this learner'}"
+        case "queue":
+            number = _int_of(detail, "items")
+            return "made a queue" if number is None else f"made a queue of {wording.things(number, 'item')}"
+        case "aside":
+            return "set an item of a queue aside"
+        case "assign":
+            number = _int_of(detail, "items")
+            return f"assigned {'items' if number is None else wording.things(number, 'item')} of a queue"
         case _:  # a kind of act that nobody has found better words for
             about = f" about {_arm_of(detail, marked)}" if "arm" in detail else ""
             return f"added {_act(entry.action, marked)}{about}"

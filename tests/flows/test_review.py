@@ -479,19 +479,18 @@ def test_a_digit_is_an_outcome_with_its_score_and_none_is_absent(desk: Desk) -> 
     assert (first.outcome, first.score) == ("failure", 0.9)
     second = submit(ann, QUEUE, 2, outcome="success", score=0).evaluation
     assert (second.outcome, second.score, second.warnings) == ("success", 0.0, ())
-    half: tuple[dict[str, Any], ...] = (
-        {},
-        {"outcome": "success"},
-        {"score": 0.5},
-        {"level": 3},
-        {"level": 1, "outcome": "success", "score": 1.0},
-    )
-    for wrong in half:
+    for wrong in (
+        Draft(),
+        Draft(outcome="success"),
+        Draft(score=0.5),
+        Draft(level=3),
+        Draft(level=1, outcome="success", score=1.0),
+    ):
         with pytest.raises(InvalidEvaluation, match="level"):
-            submit(ann, QUEUE, 3, **wrong)
-    for bad in (0, 10):
+            submit(ann, QUEUE, 3, level=wrong.level, outcome=wrong.outcome, score=wrong.score)
+    for level in (0, 10):
         with pytest.raises(InvalidInput, match="level must be a whole number from 1 to 9"):
-            submit(ann, QUEUE, 3, level=bad)
+            submit(ann, QUEUE, 3, level=level)
     with pytest.raises(InvalidEvaluation, match=r"got 1\.2"):
         submit(ann, QUEUE, 3, outcome="success", score=1.2)
     assert n_done(ann) == 2
