@@ -44,7 +44,7 @@ def many_changes(entries: Sequence[AuditEntry], *, or_more: bool = False) -> str
     """
     n_acts, action = len(entries), entries[0].action
     n_undone = sum(entry.undone for entry in entries)
-    verb, one, many = _MANY[action]
+    verb, one, many = _MANY.get(action, ("did", "other act", "other acts"))
     undone = f"; {wording.count(n_undone)} undone" if n_undone else ""
     more = " or more" if or_more else ""
     return f"{verb} **{wording.count(n_acts)}{more} {one if n_acts == 1 else many}**{undone}"
@@ -57,6 +57,9 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "import": ("made", "import", "imports"),
     "setting": ("changed", "setting", "settings"),
     "note": ("wrote", "note", "notes"),
+    "evaluation": ("made", "evaluation", "evaluations"),
+    "choice": ("made", "choice", "choices"),
+    "rubric": ("defined", "rubric", "rubrics"),
     "queue": ("made", "queue", "queues"),
     "aside": ("set aside", "item of a queue", "items of a queue"),
     "assign": ("assigned", "batch of items", "batches of items"),
