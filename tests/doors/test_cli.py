@@ -36,14 +36,14 @@ OF_OTHER_COMMANDS = {
     "add_rubric",
 }
 """Verbs that are an option or a word of a command: `learners --create`, `export --manifest`, `settings set`,
-`reward --file`, `reward --all`, `queue list`, `rubric add`.
+`reward --file`, `reward --all`, `queue add`, `rubric list`.
 """
 
 NO_COMMANDS = {"record", "redo"}
 """Verbs of programs: a person imports runs, and undoes an undo."""
 
 NO_VERBS = {"demo", "doctor", "queue", "report", "restore", "rubric", "serve", "upgrade"}
-"""Commands of a dashboard, of the file beneath a context, or with a verb for each of their words."""
+"""Commands of a dashboard, of the file beneath a context, or of several verbs."""
 
 COMMANDS = {one.name for one in VERBS} - OF_OTHER_COMMANDS - NO_COMMANDS | NO_VERBS
 
