@@ -17,6 +17,7 @@ from core.columns import Ints
 from core.errors import ArmscopeError
 from core.flows import maintenance, queries
 from core.flows.context import Context
+from core.flows.rubrics import rubrics as rubrics_of
 from core.flows.settings import changed
 from core.records.arm import ArmType
 from core.records.audit import AuditEntry
@@ -26,6 +27,7 @@ from core.records.judgement import Judgement
 from core.records.note import Note
 from core.records.observation import Observation
 from core.records.reset import Reset, Target
+from core.records.review import RubricRow
 from core.records.run_page import Cursor, Direction
 from core.records.times import DAY_MS
 from core.records.view import RunFilter, View
@@ -202,6 +204,12 @@ def evaluated_names() -> tuple[tuple[Grader, ...], tuple[str, ...]]:
     """Every grader, and every version of a rubric, that anything was judged by."""
     here = reading()
     return asked("evaluated names", None, lambda: queries.evaluated(here.context))
+
+
+def rubrics() -> tuple[RubricRow, ...]:
+    """Versions of the rubric that stand, newest first."""
+    here = reading()
+    return asked("rubrics", None, lambda: rubrics_of(here.context))
 
 
 def layers() -> queries.LayersSeen:

@@ -7,7 +7,8 @@ import streamlit as st
 
 from dashboard import queries, sentences
 from dashboard.reading import reading
-from dashboard.widgets.evaluations import filters, table, watch
+from dashboard.widgets.evaluation_table import listed
+from dashboard.widgets.evaluations import filters, watch
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
 
@@ -40,7 +41,7 @@ def page() -> None:
         with panel("Each beside the others"):
             watch.beside(agreed)
     with panel("The evaluations", still="the figures above still hold"):
-        table.listed(wanted, name="evaluations", title="The evaluations", nothing="None passes the filters.")
+        listed(wanted, name="evaluations", title="The evaluations", nothing="None passes the filters.")
     st.space("small")
     left, right = st.columns([8, 4], gap="large")
     with left, panel("Layers by quality"):

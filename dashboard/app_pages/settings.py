@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard import sentences
 from dashboard.reading import reading
 from dashboard.widgets.panel import panel
-from dashboard.widgets.settings import form, history
+from dashboard.widgets.settings import form, history, rubrics
 from dashboard.widgets.words import muted, section, sentence
 
 
@@ -29,6 +29,10 @@ def page() -> None:
         with panel("Settings"):
             section("Settings", "an operator changes them")
             form.table()
+    st.space("small")
+    with panel("Rubrics", still="the form still works"):
+        section("Rubrics", "by which people judge; a version never changes")
+        rubrics.table()
     st.space("small")
     with panel("Changes", still="the form still works"):
         section("Changes", "newest first")

@@ -50,6 +50,7 @@ def many_changes(entries: Sequence[AuditEntry], *, or_more: bool = False) -> str
     return f"{verb} **{wording.count(n_acts)}{more} {one if n_acts == 1 else many}**{undone}"
 
 
+_SUBJECT_CHARS: Final = 60
 _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "reward": ("gave", "reward", "rewards"),
     "reset": ("made", "reset", "resets"),
@@ -100,6 +101,8 @@ def _worded(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911 - one p
             return _setting_of(detail, marked)
         case "note":
             return f"wrote a note about {_arm_of(detail, marked)}"
+        case "evaluation":
+            return _judged(detail, marked)
         case "create":
             learner = detail.get("learner")
             return f"created {_arm_of(detail, marked) if learner is None else 'this learner'}"
@@ -126,6 +129,13 @@ def _arm_of(detail: Detail, marked: bool) -> str:
         return "an arm"
     name = _foreign(wording.short_name(arm), marked)
     return f"**{name}**" if marked else name
+
+
+def _judged(detail: Detail, marked: bool) -> str:
+    subject, outcome = detail.get("subject"), detail.get("outcome")
+    what = wording.cut_middle(wording.plain(str(subject or "something")), _SUBJECT_CHARS)
+    name = _foreign(what, marked)
+    return f"judged {f'**{name}**' if marked else name} a {'success' if outcome == 'success' else 'failure'}"
 
 
 def _reward_of(detail: Detail) -> str:

@@ -12,6 +12,7 @@ from core.explained import NOT_OFFERED, chance_words
 from core.flows.queries import SettingsPreview
 from core.records.arm import ARM_TYPES
 from core.records.learner import MAX_PRICE, LearnerSettings, Priors
+from core.statistics.bias import Readiness
 from dashboard import wording
 from dashboard.figures.theme import Tokens
 from dashboard.sentences.phrase import Phrase, Sentence
@@ -83,6 +84,31 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         "Selection does not heed them.",
         allowed=f"0 to {wording.count(int(MAX_PRICE))} each",
     ),
+    "thresholds": SettingWords(
+        label="Thresholds of scores",
+        explains="From which score on an evaluation is good enough to train on, and gold. Grades of what is stored "
+        "follow at once.",
+        allowed="scores from 0 to 1",
+    ),
+    "graders": SettingWords(
+        label="Who moves an arm",
+        explains="Whose evaluations count where several judge one arm in one run. All share one observation.",
+    ),
+    "evaluation_credit": SettingWords(
+        label="Credit of a whole run",
+        explains="Which arms share the judgement of a run as a whole: none, each in the prompt, or each referenced.",
+    ),
+    "weight_by_agreement": SettingWords(
+        label="Weights of raters, one a line",
+        explains="What of a judgement an arm gets, as `rater = weight`; the page Evaluations suggests them. Who "
+        "isn’t named weighs 1.",
+        allowed="0 to 1 each",
+    ),
+    "keep_texts": SettingWords(
+        label="Keep texts",
+        explains="Whether what a run was asked and answered is kept, for reviewers and training. Off: nothing of it "
+        "touches the disk.",
+    ),
 }
 
 
@@ -104,6 +130,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Choosing": ("phase", "baseline_rate", "budget_tokens", "k", "min_pulls", "seed_arms"),
     "Recognising": ("mode", "meta_tools"),
     "Believing": ("priors",),
+    "Judging": ("thresholds", "graders", "evaluation_credit", "weight_by_agreement", "keep_texts"),
     "Money": ("prices",),
 }
 
@@ -127,7 +154,7 @@ def setting_value(name: str, value: object) -> str:
     return wording.literal(setting_text(name, value))
 
 
-def setting_text(name: str, value: object) -> str:
+def setting_text(name: str, value: object) -> str:  # noqa: PLR0911 - one per kind of value
     """The same as plain text.
 
     >>> setting_text("baseline_rate", 0.05), setting_text("k", 0), setting_text("budget_tokens", 21_000)
@@ -140,11 +167,15 @@ def setting_text(name: str, value: object) -> str:
         return ", ".join(
             f"{kind} {prior['alpha_micro'] / 1e6:g}, {prior['beta_micro'] / 1e6:g}" for kind, prior in pairs
         )
-    if name == "prices" and isinstance(value, Mapping):
+    if name == "thresholds" and isinstance(value, Mapping):
+        return f"fine-tuning {value['sft']:g}, pairs {value['preference']:g}, gold {value['gold']:g}"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if name in {"prices", "weight_by_agreement"} and isinstance(value, Mapping):
         return ", ".join(f"{model} = {price:g}" for model, price in value.items()) or "none"
     if isinstance(value, (list, tuple)):
         return ", ".join(str(one) for one in value) or "none"
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int):
         return "0, no limit" if value == 0 and name in {"budget_tokens", "k"} else wording.count(value)
     return str(value)
 
@@ -172,6 +203,17 @@ def setting_effects(shown: SettingsPreview) -> list[str]:
         )
     if after.priors != before.priors:
         said.append(_beliefs(shown))
+    if shown.ready is not None:
+        said.append(_ready(*shown.ready))
+    held = ("graders", "evaluation_credit", "weight_by_agreement")
+    if any(getattr(after, name) != getattr(before, name) for name in held):
+        said.append("It holds for evaluations from then on; those that are stored keep their weight.")
+    if after.keep_texts != before.keep_texts:
+        said.append(
+            "Texts of runs recorded from then on are kept, for those who may read them."
+            if after.keep_texts
+            else "Texts of runs recorded from then on are not kept; `armscope erase` takes away those that are."
+        )
     if after.prices != before.prices:
         said.append("Only money in sentences follows; no belief and no prompt does.")
     return said
@@ -188,6 +230,14 @@ def _prompt(shown: SettingsPreview) -> str:
     return (
         f"The next prompt would hold **{arms[1]} of {n_all}** on average instead of {arms[0]}, and "
         f"**{tokens[1]} tokens** of arms instead of {tokens[0]}."
+    )
+
+
+def _ready(before: Readiness, after: Readiness) -> str:
+    return (
+        f"Of {wording.things(after.n, 'evaluation')}, **{wording.count(after.n_sft)}** would be ready for "
+        f"fine-tuning instead of {wording.count(before.n_sft)}, and **{wording.count(after.n_preference)}** for "
+        f"preference pairs instead of {wording.count(before.n_preference)}."
     )
 
 

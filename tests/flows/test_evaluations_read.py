@@ -17,12 +17,15 @@ from core.evaluate import PREFERENCE_BLOCKERS, SFT_BLOCKERS, grade, grade_all
 from core.flows import queries
 from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.learn import record_all
+from core.flows.queues import add_queue
+from core.flows.review import next_item, release
 from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.records.actor import Actor, Role
 from core.records.evaluation import BLOCKERS, GRADER_KINDS, LABELS, Thresholds
 from core.records.evaluation_page import EvaluationFilter
 from core.records.judging import EvaluationOrder
+from core.records.review import QueueAsks
 from core.statistics.agreement import alpha
 from tests.flows.judged import ARM, EXECUTION, LAYERS, Told, World, judged_world
 from tests.flows.world import context_at, run_of
@@ -362,3 +365,33 @@ def test_the_overview_names_a_planted_careless_rater_and_nobody_among_equals(tmp
     assert item.parting.found.share == 1.0
     equal = queries.overview(panel(tmp_path / "equal", careless=False).context)
     assert "raters_part" not in {one.kind for one in equal.attention}
+
+
+def test_what_is_open_to_me_in_a_blind_queue_hides_what_others_judge_of_it(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "blind.db")
+    record_all(context, [run_of("r1"), run_of("r2")])
+    change(context, "evaluation_credit", "equal")
+    for rater in ("kim", "bob"):
+        for run in ("r1", "r2"):
+            evaluate(context, run, "success", rater=rater, score=0.9)
+    jo = replace(context, actor=Actor(name="jo", role="reviewer"))
+    queue = add_queue(context, "Blind", QueueAsks(source="runs", runs=("r1",)), n_reviewers=3, blind=True)
+
+    def seen() -> tuple[object, ...]:
+        ledger = queries.arm_ledger(jo, ARM).rows
+        return (
+            {one.subject.run for one in queries.evaluations(jo, EvaluationFilter(counting=False))},
+            queries.bias_watch(jo).n,
+            queries.agreement(jo).n_items,
+            {one.run for one in queries.rewards(jo)},
+            {one.run for one in ledger if one.given is not None},
+            sum(len(arm.by_hand) for arm in queries.run(jo, "r1").arms),
+        )
+
+    before = seen()
+    assert before == ({"r1", "r2"}, 4, 2, {"r1", "r2"}, {"r1", "r2"}, 6)
+    assert next_item(jo, queue.id).item is not None
+    assert seen() == ({"r2"}, 2, 1, {"r2"}, {"r2"}, 0)
+    assert queries.bias_watch(context).n == 4, "nothing is hidden from others"
+    release(jo, queue.id, 1)
+    assert seen() == before

@@ -7,15 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.columns import ArmColumns, Floats
+from core.columns import ArmColumns, EvaluationColumns, Floats
 from core.flows.context import Context
+from core.flows.queries.blind import hidden_from
 from core.flows.queries.chances import simulated
+from core.flows.queries.evaluations import grades_of, ready
 from core.flows.settings import changed_all
 from core.packing import counted_cost
 from core.permissions import authorise
+from core.records.evaluation import Thresholds
 from core.records.learner import LearnerSettings
+from core.statistics.bias import Readiness
 from core.statistics.summary import Summary, summarise
 from core.store import reads
+from core.store.reads.evaluations import evaluation_columns
 from core.store.settings import add_setting
 from core.store.transaction import Transaction
 
@@ -39,7 +44,8 @@ class SettingsPreview:
 
     Arrays are aligned with ``columns``; chances are NaN where none of the latest runs offered the arm. ``n_arms``
     and ``n_tokens`` are what the next prompt holds on average (tokens of arms; an arm of unknown cost counts what
-    the packer counts it for).
+    the packer counts it for). ``ready`` is how much of what was judged is good enough for training, before and
+    after, None where the thresholds stay.
     """
 
     before: LearnerSettings
@@ -53,6 +59,7 @@ class SettingsPreview:
     error_after: Floats
     n_arms: tuple[float, float]
     n_tokens: tuple[float, float]
+    ready: tuple[Readiness, Readiness] | None = None
 
 
 def setting_changes(context: Context, *, limit: int = 100) -> tuple[SettingChange, ...]:
@@ -80,6 +87,7 @@ def preview_settings(context: Context, changes: Mapping[str, object]) -> Setting
         before = snapshot.settings
         columns = reads.arm_columns(snapshot)
         candidates = reads.candidates(snapshot, columns)
+        judged = evaluation_columns(snapshot, hidden=hidden_from(context, snapshot))
     after = changed_all(before, changes)
     moved = columns
     if after.priors != before.priors or after.mode != before.mode:
@@ -98,8 +106,15 @@ def preview_settings(context: Context, changes: Mapping[str, object]) -> Setting
         error_before=now.standard_error,
         error_after=then.standard_error,
         n_arms=(float(now.expected.sum()), float(then.expected.sum())),
+        ready=None
+        if after.thresholds == before.thresholds
+        else (_ready(judged, before.thresholds), _ready(judged, after.thresholds)),
         n_tokens=(float(now.expected @ cost), float(then.expected @ cost)),
     )
+
+
+def _ready(judged: EvaluationColumns, thresholds: Thresholds) -> Readiness:
+    return ready(judged, grades_of(judged, thresholds))
 
 
 def _rehearsed(

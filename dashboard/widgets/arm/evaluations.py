@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.records.evaluation_page import EvaluationFilter
 from dashboard import queries
-from dashboard.widgets.evaluations.table import listed
+from dashboard.widgets.evaluation_table import listed
 
 
 def of_arm(arm: str) -> None:

@@ -18,8 +18,8 @@ from core.flows.queries import ArmInRun, ArmRuns
 from core.records.run_page import Cursor
 from dashboard import queries, sentences, wording
 from dashboard.reading import drawn_once, reading
-from dashboard.widgets.arm.paging import paging
 from dashboard.widgets.opening import fresh, open_clicked_run
+from dashboard.widgets.paging import paging
 from dashboard.widgets.tables import ROW_PX, columns, draw, height
 from dashboard.widgets.words import muted, section
 

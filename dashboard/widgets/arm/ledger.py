@@ -17,8 +17,8 @@ from core import explained
 from core.flows.queries import ArmLedger, Learned, LedgerPlace
 from dashboard import actions, queries, sentences, wording
 from dashboard.reading import drawn_once, reading
-from dashboard.widgets.arm.paging import paging
 from dashboard.widgets.opening import fresh, open_clicked_run
+from dashboard.widgets.paging import paging
 from dashboard.widgets.tables import ACT_PX, ROW_PX, TAKE_BACK, columns, height
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import as_table, muted, section

@@ -13,7 +13,7 @@ from core.records.limits import MAX_LABEL_CHARS
 from dashboard import queries, wording
 from dashboard.reading import reading
 from dashboard.sentences.judging import BLOCKER_WORDS, KIND_WORDS, NO_RUBRIC, NOBODY
-from dashboard.widgets.evaluations.table import to_newest
+from dashboard.widgets.evaluation_table import to_newest
 from dashboard.widgets.picker import one_arm
 from dashboard.widgets.popover import in_use, lazy_popover
 

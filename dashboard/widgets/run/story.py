@@ -14,7 +14,7 @@ from dashboard import pages, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.empty import command, empty
-from dashboard.widgets.evaluations.table import listed
+from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.navigation import link
 from dashboard.widgets.tables import arm_name
 from dashboard.widgets.words import as_table, both_ends, chipped, gray, section

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import streamlit as st
 
 from core.records.arm import ARM_TYPES
+from core.records.judging import Crediting, Graders
 from core.records.learner import Mode
 from core.records.run import Phase
 from dashboard import sentences, wording
@@ -24,7 +25,18 @@ _CHOICE_WORDS: Final = {
     "passive": "Passive",
     "standard": "Standard",
     "openclaw": "OpenClaw",
+    "all": "All",
+    "model": "Model",
+    "human": "Human",
+    "none": "None",
+    "equal": "Equal",
+    "referenced": "Referenced",
 }
+_GRADERS: Final[tuple[Graders, ...]] = get_args(Graders)
+_CREDITING: Final[tuple[Crediting, ...]] = get_args(Crediting)
+_ON: Final = ("off", "on")
+_THRESHOLDS: Final = {"sft": "Fine-tuning, silver", "preference": "Preference pairs", "gold": "Gold"}
+_FEW_LINES_PX: Final = 100
 _LINES_PX: Final = 160
 _PRIOR_PX: Final = 108
 
@@ -34,11 +46,15 @@ Raw = Any
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """How a setting stands in a widget: drawn, written into it, read from it (`ValueError` says what is wrong)."""
+    """How a setting stands in a widget: drawn, written into it, read from it (`ValueError` says what is wrong).
+
+    One that has ``parts`` stands in a widget for each, whose keys end with its name; then what is held is a tuple.
+    """
 
     draw: Callable[[str, str], object]
     write: Callable[[Any], Raw]
     read: Callable[[Raw], object]
+    parts: tuple[str, ...] = ()
 
 
 def _choice(options: tuple[str, ...]) -> Field:
@@ -126,22 +142,35 @@ def _read_priors(raw: Raw) -> object:
     }
 
 
-def _write_prices(prices: dict[str, float]) -> Raw:
-    return "\n".join(f"{model} = {str(price).removesuffix('.0')}" for model, price in sorted(prices.items()))
+def _draw_thresholds(_label: str, key: str) -> None:
+    """The three in a row."""
+    for place, (name, words) in zip(st.columns(3), _THRESHOLDS.items(), strict=True):
+        with place:
+            st.number_input(words, key=f"{key} {name}", step=0.05, format="%g", persist_state="page")
 
 
-def _read_prices(raw: Raw) -> object:
+def _read_thresholds(raw: Raw) -> object:
+    if any(value is None for value in raw):
+        raise ValueError("Every threshold must be a number from 0 to 1, got nothing for one.")
+    return {name: round(float(value), _PERCENT_DIGITS) for name, value in zip(_THRESHOLDS, raw, strict=True)}
+
+
+def _write_numbers(numbers: dict[str, float]) -> Raw:
+    return "\n".join(f"{name} = {str(number).removesuffix('.0')}" for name, number in sorted(numbers.items()))
+
+
+def _read_numbers(raw: Raw, *, form: str) -> object:
     found: dict[str, float] = {}
     for line in (raw or "").splitlines():
         if not line.strip():
             continue
-        model, equals, price = line.rpartition("=")
+        name, equals, number = line.rpartition("=")
         try:
-            found[model.strip()] = float(price)
+            found[name.strip()] = float(number)
         except ValueError:
             equals = ""
         if not equals:
-            raise ValueError(f"A line must read model = price, got {line.strip()[:60]!r}.")
+            raise ValueError(f"A line must read {form}, got {line.strip()[:60]!r}.")
     return found
 
 
@@ -162,12 +191,40 @@ FIELDS: Final[dict[str, Field]] = {
         draw=_draw_priors,
         write=lambda value: tuple(number for pair in sentences.priors_of(value).values() for number in pair),
         read=_read_priors,
+        parts=tuple(f"{kind} {part}" for kind in ARM_TYPES for part in ("alpha", "beta")),
     ),
     "prices": Field(
         draw=lambda label, key: st.text_area(
             label, key=key, height=_LINES_PX, placeholder="large = 3", persist_state="page"
         ),
-        write=_write_prices,
-        read=_read_prices,
+        write=_write_numbers,
+        read=partial(_read_numbers, form="model = price"),
+    ),
+    "thresholds": Field(
+        draw=_draw_thresholds,
+        write=lambda value: tuple(getattr(value, name) for name in _THRESHOLDS),
+        read=_read_thresholds,
+        parts=tuple(_THRESHOLDS),
+    ),
+    "graders": _choice(_GRADERS),
+    "evaluation_credit": _choice(_CREDITING),
+    "weight_by_agreement": Field(
+        draw=lambda label, key: st.text_area(
+            label, key=key, height=_FEW_LINES_PX, placeholder="mara = 0.5", persist_state="page"
+        ),
+        write=_write_numbers,
+        read=partial(_read_numbers, form="rater = weight"),
+    ),
+    "keep_texts": Field(
+        draw=lambda label, key: st.segmented_control(
+            label,
+            _ON,
+            key=key,
+            required=True,
+            format_func=str.capitalize,
+            persist_state="page",
+        ),
+        write=lambda value: "on" if value else "off",
+        read=lambda raw: raw == "on",
     ),
 }

@@ -12,7 +12,6 @@ from typing import Any, Final, cast
 import msgspec
 import streamlit as st
 
-from core.records.arm import ARM_TYPES
 from core.records.learner import LearnerSettings
 from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
@@ -49,7 +48,9 @@ def fields() -> Drafts:
     return Drafts(seen=seen, changes=changes, problems=problems)
 
 
-_SMALL: Final = frozenset({"phase", "baseline_rate", "budget_tokens", "k", "min_pulls"})
+_SMALL: Final = frozenset(
+    {"phase", "baseline_rate", "budget_tokens", "k", "min_pulls", "graders", "evaluation_credit"}
+)
 
 
 def _cells(n_fields: int) -> list[Any]:
@@ -204,17 +205,16 @@ def _key(name: str) -> str:
 
 
 def _keys(name: str) -> list[str]:
-    """Keys of a setting's widgets: priors have two for each type."""
-    if name != "priors":
-        return [_key(name)]
-    return [f"{_key(name)} {kind} {part}" for kind in ARM_TYPES for part in ("alpha", "beta")]
+    """Keys of a setting's widgets: one, or one for each of its parts."""
+    parts = FIELDS[name].parts
+    return [f"{_key(name)} {part}" for part in parts] if parts else [_key(name)]
 
 
 def _raw(name: str) -> Raw:
     found = [st.session_state[key] for key in _keys(name)]
-    return tuple(found) if name == "priors" else found[0]
+    return tuple(found) if FIELDS[name].parts else found[0]
 
 
 def _put(name: str, raw: Raw) -> None:
-    for key, value in zip(_keys(name), raw if name == "priors" else [raw], strict=True):
+    for key, value in zip(_keys(name), raw if FIELDS[name].parts else [raw], strict=True):
         st.session_state[key] = value

@@ -1,4 +1,4 @@
-"""Paging: the older rows of a table of an arm's page; where they begin is in the address."""
+"""Paging: the older rows of a table; where they begin is in the address."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from core.records.evaluation_page import Evaluation, EvaluationFilter
 from dashboard import actions, queries, wording
 from dashboard.reading import drawn_once, reading
 from dashboard.sentences import judging
-from dashboard.widgets.arm.paging import paging
 from dashboard.widgets.opening import fresh, open_clicked_run
+from dashboard.widgets.paging import paging
 from dashboard.widgets.tables import ACT_PX, ROW_PX, TAKE_BACK, columns, height
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import muted, section

@@ -1,0 +1,68 @@
+"""Rubrics: every version by which people judge, with its levels and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import streamlit as st
+
+from core.records.review import RubricRow
+from dashboard import queries, wording
+from dashboard.reading import reading
+from dashboard.widgets.empty import command
+from dashboard.widgets.tables import ACT_PX, act_table
+from dashboard.widgets.way_back import acts_column, taking_back
+from dashboard.widgets.words import muted
+
+_WIDTHS: Final = {
+    "when, UTC": 140,
+    "by": 110,
+    "version": 110,
+    "title": 210,
+    "levels": 340,
+    "criteria": 76,
+    "judged": 76,
+}
+_PHONE: Final = {"act": ACT_PX, "version": 92, "title": 140, "levels": 160}
+
+
+class _Defined(NamedTuple):
+    """The act that a version is; one that is undone is not listed."""
+
+    id: str
+    actor: str
+    undone: bool = False
+
+
+def table() -> None:
+    """Newest first; a version never changes, so that what was judged by it can be read."""
+    rows = queries.rubrics()
+    if not rows:
+        muted("None yet: people judge by the usual four levels. A version is defined with:")
+        st.code(command("rubric add v1 --title TITLE"), language=None, wrap_lines=True)
+        return
+    year = reading().frame.last_at_ms
+    cells: dict[str, Sequence[object]] = {
+        "when, UTC": [wording.moment(one.at_ms, year_of_ms=year) for one in rows],
+        "by": [wording.plain(one.by) for one in rows],
+        "version": [wording.plain(one.rubric.version) for one in rows],
+        "title": [wording.plain(one.rubric.title or wording.MISSING) for one in rows],
+        "levels": [wording.plain(_levels(one)) for one in rows],
+        "criteria": [wording.count(len(one.rubric.criteria)) for one in rows],
+        "judged": [wording.count(one.n_judged) for one in rows],
+    }
+    acts = [_Defined(one.id, one.by) for one in rows]
+    cells |= acts_column(acts)
+    act_table(
+        cells,
+        _WIDTHS,
+        key="rubrics",
+        alt="Versions of the rubric",
+        phone=_PHONE,
+        on_click=taking_back(acts),
+    )
+
+
+def _levels(one: RubricRow) -> str:
+    return "; ".join(f"{at} {level.words}" for at, level in enumerate(one.rubric.levels, 1))
