@@ -75,6 +75,7 @@ class Scale:
     n_training_pairs: int
     n_page_runs: int
     n_page_pairs: int
+    n_page_evaluations: int
     n_screen_arms: int
     n_screen_pairs: int
     crowd_s: float
@@ -105,6 +106,7 @@ TINY: Final = Scale(
     n_training_pairs=1,
     n_page_runs=60,
     n_page_pairs=1,
+    n_page_evaluations=200,
     n_screen_arms=40,
     n_screen_pairs=1,
     crowd_s=0.5,
@@ -134,6 +136,7 @@ QUICK: Final = Scale(
     n_training_pairs=3,
     n_page_runs=20_000,
     n_page_pairs=200,
+    n_page_evaluations=100_000,
     n_screen_arms=10_000,
     n_screen_pairs=15,
     crowd_s=20,
@@ -163,6 +166,7 @@ FULL: Final = Scale(
     n_training_pairs=3,
     n_page_runs=1_000_000,
     n_page_pairs=200,
+    n_page_evaluations=100_000,
     n_screen_arms=10_000,
     n_screen_pairs=51,
     crowd_s=60,

@@ -1,9 +1,8 @@
-"""The page of evaluations: nothing, one rater, nothing that varies, a panel; who sees what; text of others is text."""
+"""The page of evaluations: nothing, one rater, nothing that varies, a panel; who sees what; others' text is text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.rubrics import add_rubric
 from core.flows.settings import change
 from core.flows.undo import undo
-from core.records.actor import Actor
+from core.records.actor import Actor, Role
 from core.records.evaluation_page import EvaluationFilter
 from core.records.judging import EvaluationOrder
 from core.records.rubric import Criterion, Level, Rubric
@@ -29,6 +28,11 @@ from tests.dashboard.worlds import keys, world
 ARM = keys(3)[0]
 MARKUP = (
     "<b>bold</b> <script>alert(1)</script> $\\alpha$ :smile: :red[x] [a](javascript:alert(1)) :material/home:"
+)
+PLACES: tuple[tuple[str, dict[str, str]], ...] = (
+    ("evaluations", {}),
+    ("arm", {"arm": ARM}),
+    ("run", {"run": "run-3"}),
 )
 LAYER = "kairos://layer/aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 
@@ -116,7 +120,6 @@ def test_a_blocker_leads_to_the_rows_that_it_holds_back(open_page: Open, databas
     check(page)
     table = next(frame.value for frame in page.dataframe if "held back by" in frame.value)
     assert table["by"].tolist() == ["no rubric"]
-    assert page.query_params["blocker"]
 
 
 def test_filters_stand_in_the_address(open_page: Open, database: Path) -> None:
@@ -133,20 +136,18 @@ def test_a_row_is_taken_back_and_stays_as_undone(open_page: Open, database: Path
     page = open_page("evaluations", past="true")
     table = next(frame.value for frame in page.dataframe if "held back by" in frame.value)
     assert (table["held back by"][0], table["act"][0]) == ("undone", "Redo")
-    assert (table["held back by"][1], table["act"][1]) == ("not a success", "Undo") or table["act"][
-        1
-    ] == "Undo"
+    assert table["act"][1] == "Undo"
 
 
 @pytest.mark.parametrize("role", ["viewer", "reviewer", "operator"])
 def test_every_role_sees_the_page_and_a_viewer_no_texts(
-    open_page: Open, database: Path, monkeypatch: pytest.MonkeyPatch, role: str
+    open_page: Open, database: Path, monkeypatch: pytest.MonkeyPatch, role: Role
 ) -> None:
     context = judged(database, ["mara", "kim"])
     evaluate(context, "run-3", "success", rater="bob", feedback="a secret remark")
     evaluate(context, "run-3", "success", rater="bob", arm=ARM, feedback="a secret remark")
-    monkeypatch.setenv("ARMSCOPE_ROLE", role)
-    for name, more in (("evaluations", {}), ("arm", {"arm": ARM}), ("run", {"run": "run-3"})):
+    monkeypatch.setattr("core.settings.local_operator", lambda: Actor(name="jo", role=role))
+    for name, more in PLACES:
         page = open_page(name, **more)
         tables = [frame.value for frame in page.dataframe if "held back by" in frame.value]
         assert tables
@@ -165,14 +166,7 @@ def test_text_of_others_is_shown_as_text_on_every_page(open_page: Open, database
         context,
         Rubric(version=MARKUP, title=MARKUP, levels=(level, level), criteria=(Criterion(name=MARKUP[:100]),)),
     )
-    pages = (
-        ("evaluations", {}),
-        ("arm", {"arm": ARM}),
-        ("run", {"run": "run-3"}),
-        ("overview", {}),
-        ("settings", {}),
-    )
-    for name, more in pages:
+    for name, more in (*PLACES, ("overview", {}), ("settings", {})):
         assert is_text_only(open_page(name, **more)), name
 
 
@@ -234,4 +228,3 @@ def test_raters_and_credit_say_from_when_they_hold(open_page: Open, database: Pa
     check(page)
     assert any("those that are stored keep their weight" in text for text in texts(page))
     assert page.text_area(key="setting default/weight_by_agreement").value == "mara = 0.5"
-    assert replace(context, actor=Actor(name="v", role="viewer")).actor.role == "viewer"

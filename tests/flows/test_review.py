@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
