@@ -74,8 +74,15 @@ def tried(
         if told(problem):
             return
         flash = failure(otherwise, problem)
-    if not flash.failed:
-        st.session_state[_LAST_ACT] = flash.act
+    if flash.failed:
+        say(flash)
+    else:
+        done(flash)
+
+
+def done(flash: Flash) -> None:
+    """Say that an act was done, which from now on is this person's last."""
+    st.session_state[_LAST_ACT] = flash.act
     say(flash)
 
 

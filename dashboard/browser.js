@@ -93,7 +93,7 @@
   let pause = 0;
   window.addEventListener("input", event => {
     const text = event.target;
-    if (!text.matches(".st-key-start-here textarea")) return;
+    if (!text.matches(".st-key-start-here textarea, .st-key-judge-here textarea")) return;
     window.clearTimeout(pause);
     pause = window.setTimeout(() => text.dispatchEvent(new FocusEvent("focusout", { bubbles: true })), 600);
   }, true);

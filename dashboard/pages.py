@@ -56,6 +56,7 @@ PAGES: Final[tuple[Page, ...]] = (
         is_presented=False,
         names={address.REWARDS_ARM: "arm"},
     ),
+    REVIEW := Page(name="review", title="Review", needs="evaluate", is_presented=False),
     RESET := Page(name="reset", title="Reset", group=_MANAGE, needs="reset", is_presented=False),
     DATA := Page(name="data", title="Data", group=_MANAGE, is_presented=False),
     SETTINGS := Page(name="settings", title="Settings", group=_MANAGE, is_presented=False),

@@ -6,7 +6,7 @@ the address of every other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -27,6 +27,7 @@ PRESENT: Final = "present"
 _KEPT: Final = (LEARNER, SPAN, SINCE, UNTIL, MODEL, CHANNEL, TYPE, COMPACT, PRESENT)
 _PAGE: Final = "armscope page"
 _ARRIVAL: Final = "armscope arrival"
+_LEAVING: Final = "armscope leaving"
 
 # A page's, which links to it write
 
@@ -36,6 +37,8 @@ POSTERIORS_ARMS: Final = "arms"
 RUNS_ARM: Final = "of_arm"
 REWARDS_ARM: Final = "reward_arm"
 REWARDS_RUN: Final = "reward_run"
+REVIEW_QUEUE: Final = "queue"
+REVIEW_ITEM: Final = "item"
 RESET_SCOPE: Final = "scope"
 RESET_ARMS: Final = "reset_arm"
 NAMED_ARMS: Final = "Named arms"
@@ -69,12 +72,25 @@ def put_back(page: str) -> None:
     if not is_other:
         return
     st.session_state[_PAGE] = page
+    leave()
     asked = {} if here is None else parse_qs(here.query_string)  # as the browser sent it with this rerun
     for name in _KEPT:
         if name in asked and name not in st.query_params:
             st.query_params[name] = asked[name]
         elif name in st.session_state:
             st.session_state[name] = st.session_state[name]
+
+
+def on_leaving(act: Callable[[], None] | None) -> None:
+    """What is to be done once this session comes to another page; None: nothing."""
+    st.session_state[_LEAVING] = act
+
+
+def leave() -> None:
+    """Do what was to be done then."""
+    act = st.session_state.pop(_LEAVING, None)
+    if act is not None:
+        act()
 
 
 def arrival() -> int:

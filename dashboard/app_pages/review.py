@@ -1,0 +1,91 @@
+"""Review: one item after the other with its evidence and the rubric beside it; also pairs, many at once, queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from core.records.review import QueueRow
+from dashboard import reviews
+from dashboard.reading import reading
+from dashboard.sentences import review as said
+from dashboard.widgets.empty import no_arms
+from dashboard.widgets.panel import panel
+from dashboard.widgets.review import last, making, many, modes, open_item, pairs, queue
+from dashboard.widgets.review.evidence import evidence
+from dashboard.widgets.review.judgement import judgement
+from dashboard.widgets.words import muted, sentence
+
+
+def page() -> None:
+    rows = reviews.all_queues()
+    if reading().frame.n_arms == 0 and not rows:
+        no_arms("Review")
+        return
+    how = modes.chosen()
+    if how == "one":
+        one_by_one(rows)
+        return
+    open_item.let_go()
+    if how == "pairs":
+        two()
+    elif how == "many":
+        sentence(("One judgement of many, as one act.",), reading().tokens)
+        modes.modes()
+        with panel("Many at once"):
+            many.many()
+    else:
+        sentence(("Queues are counted and frozen before they are made.",), reading().tokens)
+        modes.modes()
+        with panel("Queues that stand"):
+            making.standing(rows)
+        left, right = st.columns(2, gap="large")
+        with left, panel("A new queue"):
+            making.new_queue()
+        with right, panel("Who judges"):
+            making.people(rows)
+
+
+def one_by_one(rows: Sequence[QueueRow]) -> None:
+    row = queue.chosen(rows)
+    known = None if row is None else open_item.opened(row.progress.queue)
+    if row is None or known is None:
+        modes.modes()
+        queue.none()
+        return
+    open_item.moved_on()
+    queue.say_where(known)
+    sentence(said.review(known.progress), reading().tokens)
+    queue.progress_bar(known.progress)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        modes.modes()
+        queue.picker(rows, row)
+        st.space("stretch")
+        last.last()
+    muted(said.queue_note(known.progress, row))
+    if known.item is None:
+        queue.nothing_left(known.progress)
+        return
+    left, right = st.columns([7, 5], gap="large")
+    with left, panel("Evidence", still="the form still works"):
+        evidence(known.item)
+    with right, panel("Judgement"):
+        judgement()
+
+
+def two() -> None:
+    shown = pairs.now()
+    left = "Which of two answers is better?" if shown else "No pair is left for you."
+    sentence((left,), reading().tokens)
+    modes.modes()
+    if shown is None:
+        muted(
+            "A pair is two answers to one instruction whose texts are kept and that you have not compared yet."
+        )
+        return
+    with panel("Pair"):
+        pairs.pair(shown)
+
+
+page()

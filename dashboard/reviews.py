@@ -1,0 +1,236 @@
+"""Reviews: what the page Review asks and does, an item at a time; whatever it needs of queues goes through here.
+
+Unlike other answers none of these is kept by revision: who holds what, until when, and what is typed move by
+themselves. Errors are the caller's to tell, beside what they are about.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Literal
+
+from core.errors import ArmscopeError
+from core.flows import bulk, choose, queries, queues, review, rubrics
+from core.flows.context import Context
+from core.records.evaluation import EvaluationOutcome
+from core.records.review import (
+    BatchAnswer,
+    ChoiceAnswer,
+    Draft,
+    Given,
+    ItemAnswer,
+    MyJudgement,
+    Pair,
+    Progress,
+    QueueAnswer,
+    QueueAsks,
+    QueueProposal,
+    QueueRow,
+    RaterChecks,
+    ReviewItem,
+    RubricRow,
+    SubmitAnswer,
+)
+from dashboard.reading import asked, reading
+
+log = logging.getLogger(__name__)
+
+Preferred = Literal["first", "second", "equal"]
+
+
+# Queues
+
+
+def all_queues() -> tuple[QueueRow, ...]:
+    """Every queue that stands, newest first."""
+    return queues.queues(reading().context)
+
+
+def progress(queue: str) -> Progress:
+    """How far a queue is, for all and for oneself."""
+    return queues.progress(reading().context, queue)
+
+
+def propose(asks: QueueAsks, *, batch: bool = False) -> QueueProposal:
+    """What a queue (or a batch) would hold now."""
+    context = reading().context
+    return bulk.propose_batch(context, asks) if batch else queues.propose_queue(context, asks)
+
+
+def make_queue(
+    name: str,
+    proposal: QueueProposal,
+    asks: QueueAsks,
+    *,
+    n_reviewers: int,
+    blind: bool,
+    rubric: str,
+    repeats: float,
+    due_days: int | None,
+) -> QueueAnswer:
+    """Make the queue that was counted."""
+    return queues.add_queue(
+        reading().context,
+        name,
+        asks,
+        n_reviewers=n_reviewers,
+        blind=blind,
+        rubric=rubric,
+        control_share=repeats,
+        due_days=due_days,
+        token=proposal.token,
+    )
+
+
+def assign(queue: str, items: Sequence[int], to: str | None) -> int:
+    """Say whose items are; None: whoever comes."""
+    return queues.assign(reading().context, queue, items, to)
+
+
+def checks(queue: str) -> tuple[RaterChecks, ...]:
+    """How raters did on known answers and on what they were given twice."""
+    return queues.rater_checks(reading().context, queue)
+
+
+def known_rubrics() -> tuple[RubricRow, ...]:
+    """Rubrics that stand, newest first."""
+    here = reading()
+    return asked("rubrics", None, lambda: rubrics.rubrics(here.context))
+
+
+# Items
+
+
+def next_item(queue: str) -> Given:
+    """The next one for oneself, held."""
+    return review.next_item(reading().context, queue)
+
+
+def this_item(queue: str, item: int) -> Given:
+    """A certain one, held; raises `Conflict` where it isn't to be had."""
+    context = reading().context
+    review.hold(context, queue, item)
+    return Given(item=review.look_at(context, queue, item), progress=queues.progress(context, queue))
+
+
+def look_at(queue: str, item: int) -> ReviewItem:
+    """One item as it is now."""
+    return review.look_at(reading().context, queue, item)
+
+
+def hold(queue: str, item: int) -> int:
+    """Hold it, or hold it longer; until when."""
+    return review.hold(reading().context, queue, item)
+
+
+def let_go(context: Context, queue: str, item: int) -> None:
+    """Let an item go, when its page is left; a hold that can't be given back ends by itself."""
+    try:
+        review.release(context, queue, item)
+    except ArmscopeError as problem:
+        log.warning("an item could not be let go: %s", problem)
+
+
+def submit(
+    item: ReviewItem,
+    typed: Draft,
+    *,
+    seen: str,
+    anyway: bool,
+    key: str,
+) -> SubmitAnswer:
+    """Judge an item as typed; the next one comes with the answer."""
+    return review.submit(
+        reading().context,
+        item.queue,
+        item.item,
+        level=typed.level,
+        outcome=typed.outcome if typed.level is None else None,
+        score=typed.score if typed.level is None else None,
+        feedback=typed.feedback,
+        seen=seen or None,
+        anyway=anyway,
+        key=key,
+    )
+
+
+def skip(item: ReviewItem, *, later: bool) -> Given:
+    """Pass it over."""
+    return review.skip(reading().context, item.queue, item.item, later=later)
+
+
+def requeue(queue: str) -> int:
+    """Be given again what one passed over."""
+    return review.requeue(reading().context, queue)
+
+
+def set_aside(item: ReviewItem, reason: str) -> ItemAnswer:
+    """Say why it can't be judged."""
+    return review.set_aside(reading().context, item.queue, item.item, reason)
+
+
+def keep_draft(item: ReviewItem, draft: Draft | None) -> None:
+    """Keep what is typed, on the server."""
+    review.keep_draft(reading().context, item.queue, item.item, draft)
+
+
+def my_last(limit: int) -> tuple[MyJudgement, ...]:
+    """One's own latest judgements."""
+    return review.my_last(reading().context, limit)
+
+
+def take_back(acts: Sequence[str]) -> int:
+    """Undo several as one act."""
+    return review.take_back(reading().context, acts)
+
+
+def effect_of(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> queries.EvaluationPreview | None:
+    """What judging it so would move; None where it is about no arm and no arm has a part in it."""
+    here = reading()
+    subject = item.subject
+    if not subject.arm and (here.frame.settings.evaluation_credit == "none" or not subject.run):
+        return None
+
+    def ask() -> queries.EvaluationPreview:
+        return queries.preview_evaluation(
+            here.context,
+            subject.run if subject.arm or not subject.layer else subject.uri,
+            outcome,
+            score=score,
+            rater=here.context.actor.name,
+            rubric=item.rubric_version or None,
+            arm=subject.arm or None,
+        )
+
+    return asked(("effect of judging", here.context.actor, item.uri, outcome, score), None, ask)
+
+
+# Many at once, and two beside each other
+
+
+def judge_batch(
+    asks: QueueAsks,
+    token: str,
+    *,
+    outcome: EvaluationOutcome,
+    score: float,
+    feedback: str | None,
+    rubric: str | None,
+) -> BatchAnswer:
+    """Judge alike all that was counted."""
+    return bulk.judge_batch(
+        reading().context, asks, token, outcome=outcome, score=score, feedback=feedback, rubric=rubric
+    )
+
+
+def next_pair() -> Pair | None:
+    """Two answers to one instruction."""
+    return choose.next_pair(reading().context)
+
+
+def prefer(pair: Pair, chosen: Preferred, *, rubric: str | None, feedback: str | None) -> ChoiceAnswer:
+    """Which of the two is better."""
+    return choose.choose(
+        reading().context, pair.layer, pair.first, pair.second, chosen, rubric=rubric, feedback=feedback
+    )

@@ -1,0 +1,267 @@
+"""Review: how far a queue is, who holds what, what a judgement comes to, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from core.flows.queries import EvaluationPreview
+from core.records.evaluation import Blocker, EvaluationOutcome, Grade, Thresholds
+from core.records.review import (
+    STATE_WORDS,
+    MyJudgement,
+    Order,
+    Progress,
+    QueueRow,
+    ReviewItem,
+    Source,
+    SubmitAnswer,
+)
+from core.records.rubric import Level
+from core.records.times import instant
+from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence
+
+SOURCE_WORDS: Final[Mapping[Source, str]] = {
+    "unjudged": "not judged by a person",
+    "low": "low score",
+    "disagree": "raters disagree",
+    "filter": "all that passes the filters",
+    "runs": "runs picked by hand",
+}
+ORDER_WORDS: Final[Mapping[Order, str]] = {
+    "oldest": "oldest first",
+    "lowest": "lowest first",
+    "disagreement": "most disagreement first",
+    "information": "next by what a label could change",
+}
+_HOLDERS: Final = 3
+_MINUTE_S: Final = 60
+
+
+def review(known: Progress) -> Sentence:
+    """How much of a queue is done, and how long the rest takes whoever asks."""
+    done = known.done + known.set_aside
+    if known.total and done == known.total:
+        return ("All ", Phrase(wording.things(known.total, "item")), " of this queue are done.")
+    start: Sentence = (Phrase(f"{wording.count(done)} of {wording.count(known.total)}"), " done")
+    if not known.left_for_me:
+        skipped = f" but {wording.things(known.skipped_by_me, 'item')} you skipped"
+        return (*start, f", nothing is left for you{skipped if known.skipped_by_me else ''}.")
+    if known.seconds_each is None:
+        return (*start, f", {wording.count(known.left_for_me)} left for you.")
+    minutes = max(round(known.seconds_each * known.left_for_me / _MINUTE_S), 1)
+    return (*start, f", about {wording.things(minutes, 'minute')} left.")
+
+
+def queue_note(known: Progress, row: QueueRow | None) -> str:
+    """A queue in a line: in what order it is gone through, how, and who holds what now. Markdown."""
+    parts = []
+    if row is not None:
+        parts.append(wording.capital(ORDER_WORDS[row.asks.order]))
+        parts += ["blind"] if row.blind else []
+        parts += [f"{row.n_reviewers} reviewers each"] if row.n_reviewers > 1 else []
+        parts += [f":red[overdue since {wording.moment(row.due_ms)}]"] if row.overdue else []
+    counted = {"set aside": known.set_aside, "assigned to you": known.assigned_to_me}
+    counted["skipped by you"] = known.skipped_by_me
+    parts += [f"{wording.count(n)} {words}" for words, n in counted.items() if n]
+    parts.append(held(known))
+    return " · ".join(part for part in parts if part)
+
+
+def held(known: Progress) -> str:
+    """Who holds what, and until when.
+
+    >>> from core.records.review import Holder
+    >>> some = Progress(queue="queue-1", name="q", total=9, done=1, set_aside=0, open=8, held_by_others=1,
+    ...     holders=(Holder(actor="kim", item=4, until_ms=600_000),), judged_by_me=0, left_for_me=7, skipped_by_me=0,
+    ...     assigned_to_me=0, seconds_each=None)
+    >>> held(some)
+    '1 held by others (kim has 4 until 00:10 UTC)'
+    """
+    if not known.held_by_others:
+        return ""
+    who = [
+        f"{wording.literal(wording.cut_middle(wording.plain(one.actor)))} has {one.item} until {clock(one.until_ms)}"
+        for one in known.holders[:_HOLDERS]
+    ]
+    more = len(known.holders) - len(who)
+    rest = f", {wording.count(more)} more" if more > 0 else ""
+    said = f" ({', '.join(who)}{rest})" if who else ""
+    return f"{wording.count(known.held_by_others)} held by others{said}"
+
+
+def clock(at_ms: int) -> str:
+    """An hour of today.
+
+    >>> clock(600_000)
+    '00:10 UTC'
+    """
+    return f"{instant(at_ms):%H:%M} UTC"
+
+
+def item_note(item: ReviewItem, *, now_ms: int) -> str:
+    """Why somebody is given an item, how far it is, and until when it is theirs. Markdown."""
+    parts = [f"item {item.item}", wording.literal(wording.plain(item.why)), STATE_WORDS[item.state]]
+    if item.n_judged is not None and item.n_reviewers > 1:
+        parts.append(f"{item.n_judged} of {item.n_reviewers} have judged it")
+    if item.assigned_to is not None:
+        parts.append("assigned to you")
+    if item.hold_until_ms > now_ms:
+        parts.append(f"held for you until {clock(item.hold_until_ms)}")
+    return " · ".join(part for part in parts if part)
+
+
+def level_words(level: Level) -> str:
+    """A level in a button: what it says, its outcome and score.
+
+    >>> level_words(Level(words="Right", outcome="success", score=1.0))
+    'Right · success 1'
+    """
+    return f"{wording.literal(wording.plain(level.words))} · {judged(level.outcome, level.score)}"
+
+
+def judged(outcome: EvaluationOutcome, score: float | None) -> str:
+    """An outcome with its score.
+
+    >>> judged("failure", 0.7), judged("success", None)
+    ('failure 0.7', 'success')
+    """
+    return outcome if score is None else f"{outcome} {score:g}"
+
+
+def grade_lines(grade: Grade, score: float, thresholds: Thresholds) -> tuple[str, str]:
+    """What a judgement could be used for, or what blocks it; Markdown, a line each."""
+    eligible = f"eligible, label {grade.label}"
+    return (
+        _use("Fine-tuning", grade.sft_blockers, eligible, score, thresholds),
+        _use(
+            "Preference pairs",
+            grade.preference_blockers,
+            "eligible" if grade.label != "rejected" else "eligible as the rejected half",
+            score,
+            thresholds,
+        ),
+    )
+
+
+def _use(
+    what: str, blockers: tuple[Blocker, ...], eligible: str, score: float, thresholds: Thresholds
+) -> str:
+    if not blockers:
+        return f":green[:material/check_circle:] **{what}:** {eligible}"
+    said = ", ".join(_blocker(one, score, thresholds) for one in blockers)
+    return f":yellow[:material/warning:] **{what}:** blocked, {said}"
+
+
+def _blocker(one: Blocker, score: float, thresholds: Thresholds) -> str:
+    return {
+        "missing_rubric_version": "the queue names no rubric",
+        "missing_evaluator_identity": "nobody is named as the one who judged",
+        "outcome_not_success": "it is no success",
+        "score_below_sft_threshold": f"score {score:g} is below {thresholds.sft:g}",
+        "score_below_preference_threshold": f"score {score:g} is below {thresholds.preference:g}",
+    }[one]
+
+
+def moves(preview: EvaluationPreview | None) -> str:
+    """What a judgement would do to arms; Markdown."""
+    if preview is None or not preview.n_moved:
+        return "It moves no arm."
+    first = preview.effects[0]
+    before, after = wording.means(first.before.mean, first.after.mean)
+    name = wording.literal(wording.short_name(first.arm))
+    rank = (
+        ""
+        if first.before.rank == first.after.rank
+        else f" and the rank from {wording.count(first.before.rank)} to {wording.count(first.after.rank)}"
+    )
+    more = (
+        f" {wording.things(preview.n_moved - 1, 'more arm', 'more arms')} move too."
+        if preview.n_moved > 1
+        else ""
+    )
+    return f"It would move the mean of {name} from {before} to {after}{rank}.{more}"
+
+
+def sent(item: ReviewItem, answer: SubmitAnswer) -> list[str]:
+    """What a judgement came to, and what others made of the same; Markdown, the first line is the judgement's."""
+    mine = answer.evaluation
+    lines = [f"Item {item.item}: {judged(mine.outcome, mine.score)}, {mine.label}."]
+    if answer.hold_ran_out:
+        lines.append("Your hold had run out; nobody had taken it, so it was recorded all the same.")
+    lines += [
+        f"{wording.literal(wording.plain(one.rater))} judged it {judged(one.outcome, one.score)} meanwhile."
+        for one in answer.meanwhile
+    ]
+    said = answer.suggestion
+    if said is not None:
+        by = wording.literal(wording.cut_middle(wording.plain(said.model), 40))
+        differs = (
+            "as you do"
+            if said.agrees and not said.difference
+            else f"{wording.signed_minus(f'{said.difference:+.2g}')} from yours"
+            if said.difference is not None
+            else "as you do"
+            if said.agrees
+            else "other than you"
+        )
+        lines.append(f"The model grader {by} says {judged(said.outcome, said.score)}, {differs}.")
+    return lines
+
+
+def due(row: QueueRow) -> str:
+    """When a queue should be done."""
+    if row.due_ms is None:
+        return wording.MISSING
+    return f"{wording.moment(row.due_ms)}{', overdue' if row.overdue else ''}"
+
+
+def about(uri: str) -> str:
+    """What something judged was, as plain text, short.
+
+    >>> about("run:request-1#tool:fs:Read"), about("kairos://layer/0000000b-1111-4222-8333-000000015445")
+    ('tool:fs:Read in run request-1', 'layer 0000000b…')
+    """
+    kind, _, rest = uri.partition(":")
+    if kind == "run":
+        run, _, arm = rest.partition("#")
+        return wording.plain(f"{arm} in run {run}" if arm else f"run {run}")
+    if kind == "kairos":
+        return f"layer {wording.plain(rest.rpartition('layer/')[2])[:8]}…"
+    return wording.plain(f"{kind} {rest[:8]}…")
+
+
+def last_table(rows: Iterable[MyJudgement], *, year_of_ms: int | None) -> dict[str, list[str]]:
+    """One's own latest judgements, as plain text."""
+    known = list(rows)
+    return {
+        "when, UTC": [wording.moment(one.at_ms, year_of_ms=year_of_ms) for one in known],
+        "queue": [wording.MISSING if one.queue is None else f"{one.queue}, {one.item}" for one in known],
+        "about": [about(one.uri) for one in known],
+        "judgement": [judged(one.outcome, one.score) for one in known],
+    }
+
+
+def readable(text: str) -> list[tuple[str, str]]:
+    """Parts of an instruction or a response: a name and its words; what is no JSON object is one part.
+
+    >>> readable('{"activation_query": "Why?", "n": 2}'), readable("plain")
+    ([('activation query', 'Why?'), ('n', '2')], [('', 'plain')])
+    """
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return [("", text)]
+    if isinstance(found, str):
+        return [("", found)]
+    if not isinstance(found, dict) or not found:
+        return [("", json.dumps(found, ensure_ascii=False, indent=2))]
+    return [
+        (
+            str(name).replace("_", " "),
+            part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, indent=2),
+        )
+        for name, part in found.items()
+    ]

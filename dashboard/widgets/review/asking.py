@@ -1,0 +1,93 @@
+"""Asking: what a queue or a batch is to hold: source, kind of item, order, size; counted before it is confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import streamlit as st
+
+from core.errors import ArmscopeError
+from core.records.review import ABOUTS, MAX_ITEMS, ORDERS, SOURCES, About, QueueAsks, QueueProposal
+from dashboard import reviews, wording
+from dashboard.reading import reading
+from dashboard.sentences import review as said
+from dashboard.widgets.words import gray, muted
+
+_ABOUT_WORDS: Final[Mapping[About, str]] = {
+    "run": "runs",
+    "arm": "arms in runs",
+    "execution": "executions",
+    "layer": "layers in executions",
+}
+_FIRST: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """What was asked for, and what it came to."""
+
+    asks: QueueAsks
+    proposal: QueueProposal
+
+
+def asks_fields(name: str, *, ordered: bool) -> QueueAsks | None:
+    """The fields; None where what they hold can't be asked for, which is said there."""
+    left, right = st.columns(2)
+    with left:
+        source = st.selectbox(
+            "Which", SOURCES, key=f"{name} source", format_func=said.SOURCE_WORDS.__getitem__
+        )
+    with right:
+        about = st.selectbox(
+            "What an item is", ABOUTS, key=f"{name} about", format_func=_ABOUT_WORDS.__getitem__
+        )
+    order = "oldest"
+    if ordered:
+        with left:
+            order = st.selectbox(
+                "Order", ORDERS, key=f"{name} order", format_func=said.ORDER_WORDS.__getitem__
+            )
+    with right if ordered else left:
+        limit = st.number_input("At most", 1, MAX_ITEMS, 30 if ordered else 100, key=f"{name} limit")
+    below, picked = 0.5, ""
+    if source == "low":
+        below = st.number_input("Score at most", 0.0, 1.0, 0.5, 0.05, key=f"{name} below")
+    if source == "runs":
+        picked = st.text_area("Runs, by number or id, one a line", key=f"{name} runs", height=100)
+    else:
+        muted("The filters above (span, models, channels, types) hold for it.")
+    runs = tuple(line.strip() for line in picked.splitlines() if line.strip())
+    try:
+        return QueueAsks(
+            source=source, about=about, order=order, limit=limit, below=below, runs=runs, view=reading().view
+        )
+    except ArmscopeError as problem:
+        st.markdown(f":red[:material/error: {wording.literal(str(problem))}]")
+        return None
+
+
+def counted(name: str, asks: QueueAsks | None, *, batch: bool) -> Counted | None:
+    """The button that counts, and what it found; None until it was pressed for what the fields say now."""
+    key = f"{name} counted"
+    if st.button("Count them", key=f"{name} count", disabled=asks is None) and asks is not None:
+        st.session_state.pop(key, None)
+        try:
+            st.session_state[key] = Counted(asks=asks, proposal=reviews.propose(asks, batch=batch))
+        except ArmscopeError as problem:
+            st.markdown(f":red[:material/error: {wording.literal(str(problem))}]")
+    known: Counted | None = st.session_state.get(key)
+    if known is None or known.asks != asks:
+        muted("What it comes to is counted first, and frozen; nothing is written by that.")
+        return None
+    n = known.proposal.n
+    names = [wording.literal(said.about(one.uri)) for one in known.proposal.first[:_FIRST]]
+    more = f" and {wording.count(n - len(names))} more" if n > len(names) else ""
+    st.markdown(f"**{wording.things(n, 'item')}** {gray(f'{wording.listed(names)}{more}' if n else 'pass.')}")
+    return known if n else None
+
+
+def forget(name: str) -> None:
+    """After it was confirmed."""
+    st.session_state.pop(f"{name} counted", None)

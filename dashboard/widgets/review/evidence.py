@@ -1,0 +1,160 @@
+"""Evidence: what was asked and answered, what was called and referenced, and the way to the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final
+
+import streamlit as st
+
+from core import explained
+from core.errors import UnknownRun
+from core.flows.queries import RunStory
+from core.records.review import ReviewItem
+from dashboard import pages, queries, wording
+from dashboard.reading import reading
+from dashboard.sentences import review as said
+from dashboard.sentences.texts import how_to_keep
+from dashboard.widgets import address
+from dashboard.widgets.navigation import link
+from dashboard.widgets.words import both_ends, chipped, gray, small
+
+_TALL_PX: Final = 560
+_LINES: Final = 40
+_LINE_CHARS: Final = 100
+_LISTED: Final = 12
+_WORDS: Final = {
+    "activation query": "Task",
+    "raw solution": "Answer",
+}
+"""What the commonest parts of KAIROS's texts are to people."""
+
+
+@st.fragment
+def evidence(item: ReviewItem) -> None:
+    """Everything there is to judge an item by."""
+    story = _story(item)
+    with both_ends():
+        st.header("Evidence", anchor=False, width="content")
+        st.markdown(_about(item, story), width="content")
+    with st.container(border=True, height=_TALL_PX, gap="small", key="review evidence"):
+        if story is not None:
+            link(pages.RUN, f"Run {wording.count(story.facts.run_no)}", **{address.RUN: story.facts.uid})
+        if not _texts(item):
+            st.markdown(gray(how_to_keep(keeps=reading().frame.settings.keep_texts)))
+        if story is not None:
+            _used(item, story)
+
+
+def _story(item: ReviewItem) -> RunStory | None:
+    if not item.subject.run:
+        return None
+    try:
+        return queries.run(item.subject.run)
+    except UnknownRun:
+        return None
+
+
+def _about(item: ReviewItem, story: RunStory | None) -> str:
+    when = (
+        ""
+        if item.at_ms is None
+        else f"{wording.moment(item.at_ms, year_of_ms=reading().frame.last_at_ms)} UTC"
+    )
+    what = chipped(item.subject.arm) if item.subject.arm else ""
+    if not what and story is None:
+        what = wording.literal(said.about(item.uri))
+    return " ".join(part for part in (what, gray(when) if when else "") if part)
+
+
+def _texts(item: ReviewItem) -> bool:
+    """Instruction and response of each layer; whether there were any."""
+    shown = False
+    for text in item.texts:
+        if len(item.texts) > 1:
+            st.markdown(f"**Layer {text.index}** {small(wording.literal(wording.plain(text.layer)[:8]))}")
+        for what, content in (("Task", text.instruction), ("Answer", text.response)):
+            if content is not None:
+                shown = True
+                texts_of(f"{item.queue} {item.item} {text.layer} {text.index} {what}", what, content)
+    return shown
+
+
+def texts_of(key: str, what: str, content: str) -> None:
+    """A text in its parts, as text."""
+    parts = said.readable(content)
+    for place, (name, words) in enumerate(parts):
+        _head(_WORDS.get(name) or (f"{what}: {wording.plain(name)}" if name else what))
+        _folded(f"{key} {place}", words)
+
+
+def _head(words: str) -> None:
+    st.markdown(small(f"**{wording.literal(words)}**"))
+
+
+def _folded(key: str, words: str) -> None:
+    """Text as text; what is long is folded."""
+    words = plain_lines(words)
+    lines = words.split("\n")
+    kept = _kept(lines)
+    if kept == len(lines):
+        st.text(words)
+        return
+    unfolded = st.session_state.get(f"unfold {key}", False)
+    first = "\n".join(lines[:kept]) or words[: _LINES * _LINE_CHARS]
+    st.text(words if unfolded else f"{first} …")
+    st.button(
+        "Fold" if unfolded else f"Show all {wording.things(len(lines), 'line')}",
+        key=f"fold {key}",
+        type="tertiary",
+        icon=":material/unfold_less:" if unfolded else ":material/unfold_more:",
+        on_click=_turn,
+        args=(f"unfold {key}",),
+    )
+
+
+def _kept(lines: Sequence[str]) -> int:
+    """How many lines are shown at first, by the room that they take."""
+    room = accumulate(1 + len(line) // _LINE_CHARS for line in lines)
+    return sum(used <= _LINES for used in room)
+
+
+def plain_lines(text: str) -> str:
+    r"""Text without what could reorder or hide it; its lines stay.
+
+    >>> plain_lines("a\nb")
+    'a\nb'
+    """
+    return "\n".join(wording.plain(line) for line in text.splitlines())
+
+
+def _turn(key: str) -> None:
+    st.session_state[key] = not st.session_state.get(key, False)
+
+
+def _used(item: ReviewItem, story: RunStory) -> None:
+    """What was called, and which arms were referenced, with the words around them."""
+    arms = [arm for arm in story.arms if arm.referenced]
+    if item.subject.arm:
+        _head("Where the arm was used")
+        own = next((arm for arm in story.arms if arm.arm == item.subject.arm), None)
+        if own is not None:
+            st.text(wording.plain(explained.recorded(own, story)))
+            if own.excerpt:
+                st.code(plain_lines(own.excerpt), language=None, wrap_lines=True)
+        arms = [arm for arm in arms if arm.arm != item.subject.arm]
+    _head("Calls")
+    facts = story.facts
+    st.text(
+        f"{wording.things(facts.n_calls, 'call')}, {wording.count(facts.n_real_calls)} of them real; {facts.status}"
+    )
+    _head("Also referenced" if item.subject.arm else "Referenced")
+    if not arms:
+        st.markdown(gray("No arm." if not item.subject.arm else "No other arm."))
+    for arm in arms[:_LISTED]:
+        st.markdown(f"{chipped(arm.arm)} {gray(wording.literal(explained.evidence(arm, story)))}")
+        if arm.excerpt:
+            st.text(plain_lines(arm.excerpt.strip()))
+    if len(arms) > _LISTED:
+        st.markdown(gray(f"And {wording.count(len(arms) - _LISTED)} more."))

@@ -1,0 +1,197 @@
+"""Judgement: a level by one digit, or outcome and score; what it comes to; submit and next by Ctrl + Enter."""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+import streamlit as st
+
+from core.errors import ArmscopeError
+from core.evaluate import grade
+from core.records.evaluation import EvaluationOutcome
+from core.records.judging import MAX_FEEDBACK_CHARS
+from core.records.review import MAX_REASON_CHARS, Draft, ReviewItem
+from dashboard import reviews, wording
+from dashboard.reading import reading
+from dashboard.sentences import review as said
+from dashboard.widgets.keys import SEND
+from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.review import open_item
+from dashboard.widgets.review.open_item import Open
+from dashboard.widgets.sending import SEND_HERE
+from dashboard.widgets.words import gray, paragraphs, section, small, small_table
+
+JUDGE_HERE: Final = "judge-here"
+"""Key of what holds the text that reaches the server when one stops typing."""
+SKIP: Final = "S"
+LATER: Final = "L"
+_OUTCOMES: Final[tuple[EvaluationOutcome, ...]] = get_args(EvaluationOutcome)
+
+
+@st.fragment
+def judgement() -> None:
+    """The form; nothing but it is drawn again while somebody fills it in."""
+    if open_item.moved_on():
+        st.rerun(scope="app")
+    known = open_item.now()
+    if known is None or known.item is None:
+        return
+    section("Judgement", _held(known.item))
+    with st.container(border=True, key=JUDGE_HERE, gap="small"):
+        for line in open_item.told():
+            st.markdown(f":gray[:material/info:] {line}")
+        draft = open_item.typed(known)
+        _levels(known, draft)
+        _fields(known, draft)
+        _comes_to(known.item, draft)
+        if known.problem:
+            st.markdown(f":red[:material/error: {wording.literal(known.problem)}]")
+        _acts(known)
+    _rubric(known.item)
+
+
+def _held(item: ReviewItem) -> str:
+    now_ms = reading().context.clock()
+    if item.hold_until_ms > now_ms:
+        return f"yours until {said.clock(item.hold_until_ms)}"
+    return "not held for you now"
+
+
+def _levels(known: Open, draft: Draft) -> None:
+    """A button for each level, with its digit."""
+    item = known.item
+    if item is None:
+        return
+    with st.container(horizontal=True, gap="xsmall"):
+        for place, level in enumerate(item.levels, 1):
+            is_chosen = draft.level == place
+            words = said.level_words(level)
+            st.button(
+                f"**{words}**" if is_chosen else words,
+                key=open_item.level_key(known, place),
+                icon=":material/check:" if is_chosen else None,
+                shortcut=str(place),
+                on_click=open_item.choose,
+                args=(known.key, place),
+            )
+
+
+def _fields(known: Open, draft: Draft) -> None:
+    keep = {"on_change": open_item.keep, "args": (known.key,)}
+    left, right = st.columns(2)
+    with left:
+        st.segmented_control(
+            "Outcome", _OUTCOMES, key=open_item.outcome_key(known), format_func=str.capitalize, **keep
+        )
+    with right:
+        st.number_input(
+            "How sure, 0 to 1" if draft.outcome == "failure" else "Score, 0 to 1",
+            0.0,
+            1.0,
+            value=None,
+            step=0.05,
+            format="%.2f",
+            key=open_item.score_key(known),
+            placeholder="none yet",
+            **keep,
+        )
+    st.text_area(
+        "Feedback, optional",
+        key=open_item.feedback_key(known),
+        height=80,
+        max_chars=MAX_FEEDBACK_CHARS,
+        placeholder="What would have made it better?",
+        **keep,
+    )
+
+
+def _comes_to(item: ReviewItem, draft: Draft) -> None:
+    """Grade, blockers and what it would move, before it is sent."""
+    if draft.outcome is None or draft.score is None:
+        paragraphs(gray("Choose a level, and what it comes to appears here."), "&nbsp;")
+        return
+    here = reading()
+    thresholds = here.frame.settings.thresholds
+    found = grade(
+        draft.outcome,
+        draft.score,
+        rater=here.context.actor.name,
+        model=None,
+        rubric=item.rubric_version or None,
+        thresholds=thresholds,
+    )
+    lines = said.grade_lines(found, draft.score, thresholds)
+    paragraphs("  \n".join(lines), small(_moves(item, draft.outcome, draft.score)))
+
+
+def _moves(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> str:
+    try:
+        return said.moves(reviews.effect_of(item, outcome, score))
+    except ArmscopeError as problem:
+        return wording.literal(problem.problem)
+
+
+def _acts(known: Open) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=SEND_HERE):
+        st.button(
+            "Send all the same" if known.anyway else "Submit and next",
+            type="primary",
+            shortcut=SEND,
+            key=f"submit {known.key}",
+            on_click=open_item.send,
+            args=(known.key,),
+        )
+        st.button(
+            "Skip", key=f"skip {known.key}", shortcut=SKIP, on_click=open_item.skip, args=(known.key, False)
+        )
+        st.button(
+            "Later", key=f"later {known.key}", shortcut=LATER, on_click=open_item.skip, args=(known.key, True)
+        )
+        _set_aside(known)
+
+
+def _set_aside(known: Open) -> None:
+    """Why it can't be judged."""
+    behind = lazy_popover("Set aside", key=f"aside {known.key}")
+    if behind is None:
+        return
+    with behind:
+        why = st.text_input(
+            "Why can’t it be judged?", key=f"aside why {known.key}", max_chars=MAX_REASON_CHARS
+        )
+        st.button(
+            "Set it aside",
+            key=f"set aside {known.key}",
+            disabled=not why.strip(),
+            on_click=open_item.set_aside,
+            args=(known.key, why),
+        )
+
+
+def _rubric(item: ReviewItem) -> None:
+    """By what it is judged: criteria and examples, and what each level means."""
+    keys = f"keys 1 to {len(item.levels)}, {SKIP} skip, {LATER} later, Ctrl + Enter sends"
+    rubric = item.rubric
+    name = wording.literal(wording.plain(item.rubric_version)) if item.rubric_version else "none named"
+    section("Rubric", f"{name} · {keys}")
+    if item.rubric_version and rubric is None:
+        st.markdown(small("Nobody has defined this version: these are the usual levels."))
+    if rubric is not None and rubric.title:
+        st.markdown(f"**{wording.literal(wording.plain(rubric.title))}**")
+    for criterion in () if rubric is None else rubric.criteria:
+        words = f" {wording.literal(wording.plain(criterion.words))}" if criterion.words else ""
+        example = (
+            f"  \n{small(wording.literal(wording.plain(criterion.example)))}" if criterion.example else ""
+        )
+        st.markdown(f"**{wording.literal(wording.plain(criterion.name))}**{words}{example}")
+    examples = [(place, level) for place, level in enumerate(item.levels, 1) if level.example]
+    if examples:
+        small_table(
+            {
+                "level": [
+                    f"{place} {wording.literal(wording.plain(level.words))}" for place, level in examples
+                ],
+                "example": [wording.literal(wording.plain(level.example)) for _, level in examples],
+            },
+            alt="Levels with their examples",
+        )

@@ -1,0 +1,62 @@
+"""Last: one's own latest judgements, each with its way back, and several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core.records.review import MyJudgement
+from dashboard import actions, reviews
+from dashboard.actions import Flash
+from dashboard.reading import reading
+from dashboard.sentences import review as said
+from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.tables import ACT_PX, act_table
+from dashboard.widgets.words import muted
+
+SHOWN: Final = 20
+_WIDTHS: Final = {"when, UTC": 116, "queue": 110, "about": 300, "judgement": 110}
+_PHONE: Final = {"act": ACT_PX, "judgement": 90, "about": 150}
+
+
+def last() -> None:
+    """Behind a button: they are looked at when something went wrong."""
+    behind = lazy_popover(f"My last {SHOWN}", key="review last", icon=":material/history:")
+    if behind is None:
+        return
+    with behind:
+        rows = [one for one in reviews.my_last(SHOWN) if not one.undone]
+        if not rows:
+            muted("You have judged nothing yet that stands.")
+            return
+        cells: dict[str, Sequence[object]] = {**said.last_table(rows, year_of_ms=reading().frame.last_at_ms)}
+        cells["act"] = ["Undo"] * len(rows)
+        act_table(
+            cells,
+            _WIDTHS,
+            key=f"my last {rows[0].id} {len(rows)}",
+            alt="My last judgements",
+            phone=_PHONE,
+            on_click=lambda row: actions.take_back(rows[row].id) if row < len(rows) else None,
+        )
+        _several(rows)
+
+
+def _several(rows: Sequence[MyJudgement]) -> None:
+    """The latest few, as one act."""
+    many = st.number_input("The latest", 1, len(rows), 1, key="review take back")
+    st.button(
+        "Take all of these back",
+        key="review take back all",
+        on_click=_take_back,
+        args=([one.id for one in rows[:many]],),
+    )
+
+
+def _take_back(acts: Sequence[str]) -> None:
+    def act() -> Flash:
+        return Flash(text=f"{reviews.take_back(acts)} taken back. What they judged is open again.")
+
+    actions.tried("Nothing was taken back.", act)

@@ -1,0 +1,184 @@
+"""Making: the queues that stand, a new one counted before it is made, whose items are, and how raters do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core.records.review import MAX_NAME_CHARS, MAX_REVIEWERS, QueueRow
+from dashboard import actions, reviews, wording
+from dashboard.actions import Flash
+from dashboard.sentences import review as said
+from dashboard.widgets.review.asking import Counted, asks_fields, counted, forget
+from dashboard.widgets.tables import ACT_PX, act_table
+from dashboard.widgets.words import muted, section, small_table
+
+_NAME: Final = "new queue"
+_WIDTHS: Final = {
+    "queue": 250,
+    "done": 90,
+    "held": 60,
+    "order": 200,
+    "rubric": 110,
+    "by": 90,
+    "due, UTC": 150,
+}
+_PHONE: Final = {"act": ACT_PX, "queue": 130, "done": 70}
+_MOST_DAYS: Final = 365
+
+
+def standing(rows: Sequence[QueueRow]) -> None:
+    """Every queue, with its undo."""
+    section("Queues that stand", "undoing one keeps what was judged")
+    if not rows:
+        muted("None yet.")
+        return
+    act_table(
+        {
+            "queue": [wording.plain(row.progress.name) for row in rows],
+            "done": [f"{row.progress.done + row.progress.set_aside} of {row.progress.total}" for row in rows],
+            "held": [str(row.progress.held_by_others) for row in rows],
+            "order": [said.ORDER_WORDS[row.asks.order] for row in rows],
+            "rubric": [wording.plain(row.rubric) or wording.MISSING for row in rows],
+            "by": [wording.plain(row.by) for row in rows],
+            "due, UTC": [said.due(row) for row in rows],
+            "act": ["Undo"] * len(rows),
+        },
+        _WIDTHS,
+        key=f"queues {rows[0].progress.queue} {len(rows)}",
+        alt="Queues",
+        phone=_PHONE,
+        on_click=lambda row: actions.take_back(rows[row].progress.queue) if row < len(rows) else None,
+    )
+
+
+def new_queue() -> None:
+    """A form, counted first."""
+    section("A new queue", "frozen as it is counted")
+    with st.container(border=True):
+        name = st.text_input("Name", key=f"{_NAME} name", max_chars=MAX_NAME_CHARS)
+        asks = asks_fields(_NAME, ordered=True)
+        versions = [row.rubric.version for row in reviews.known_rubrics()]
+        left, right = st.columns(2)
+        with left:
+            rubric = st.selectbox(
+                "Rubric",
+                ["", *versions],
+                key=f"{_NAME} rubric",
+                format_func=lambda version: wording.plain(version) or "none",
+            )
+            n_reviewers = st.number_input("Reviewers an item", 1, MAX_REVIEWERS, 1, key=f"{_NAME} reviewers")
+        with right:
+            due = st.number_input("Due in days", 0, _MOST_DAYS, 7, key=f"{_NAME} due")
+            share = st.number_input(
+                "Share given twice, as a check", 0.0, 1.0, 0.0, 0.05, key=f"{_NAME} repeats"
+            )
+        blind = st.toggle("Blind: hide others’ judgements until one’s own is sent", key=f"{_NAME} blind")
+        known = counted(_NAME, asks, batch=False)
+        st.button(
+            f"Make the queue of {known.proposal.n}" if known else "Make the queue",
+            type="primary",
+            key=f"{_NAME} make",
+            disabled=known is None or not name.strip(),
+            on_click=_make,
+            args=(name, known),
+            kwargs={
+                "n_reviewers": n_reviewers,
+                "blind": blind,
+                "rubric": rubric,
+                "repeats": share,
+                "due_days": due,
+            },
+        )
+
+
+def _make(
+    name: str,
+    known: Counted | None,
+    *,
+    n_reviewers: int,
+    blind: bool,
+    rubric: str,
+    repeats: float,
+    due_days: int,
+) -> None:
+    if known is None:
+        return
+
+    def act() -> Flash:
+        made = reviews.make_queue(
+            name,
+            known.proposal,
+            known.asks,
+            n_reviewers=n_reviewers,
+            blind=blind,
+            rubric=rubric,
+            repeats=repeats,
+            due_days=due_days,
+        )
+        forget(_NAME)
+        return Flash(text=f"{wording.things(made.n_items, 'item')} wait in {made.id}.", act=made.id)
+
+    actions.tried("No queue was made.", act)
+
+
+def people(rows: Sequence[QueueRow]) -> None:
+    """Whose items of a queue are, and how its raters do on known answers and repeats."""
+    if not rows:
+        return
+    names = {row.progress.queue: wording.plain(row.progress.name) for row in rows}
+    section("Who judges", "known answers and repeats are given now and then, unannounced")
+    with st.container(border=True):
+        queue = st.selectbox("Of", list(names), key="people of", format_func=lambda one: names.get(one, one))
+        _checks(queue)
+        left, right = st.columns(2)
+        items = left.text_input("Items, for example 1-10, 14", key="assign items")
+        to = right.text_input("To, empty: whoever comes", key="assign to")
+        st.button(
+            "Assign", key="assign", disabled=not items.strip(), on_click=_assign, args=(queue, items, to)
+        )
+
+
+def _checks(queue: str) -> None:
+    found = reviews.checks(queue)
+    if not found:
+        muted("Nobody has been given a known answer or a repeat yet.")
+        return
+    small_table(
+        {
+            "rater": [wording.literal(wording.plain(one.rater)) for one in found],
+            "known answers hit": [f"{one.n_hits} of {one.n_known}" for one in found],
+            "repeats judged alike": [f"{one.n_same} of {one.n_repeated}" for one in found],
+        },
+        alt="How raters did on known answers and repeats",
+    )
+
+
+def numbers(text: str) -> list[int]:
+    """Numbers of items as somebody writes them; raises `ValueError` for anything else.
+
+    >>> numbers("1-3, 7")
+    [1, 2, 3, 7]
+    """
+    found: list[int] = []
+    for part in text.replace(";", ",").split(","):
+        first, dash, last = part.strip().partition("-")
+        found += range(int(first), min(int(last), int(first) + 10_000) + 1) if dash else [int(first)]
+    return found
+
+
+def _assign(queue: str, items: str, to: str) -> None:
+    try:
+        wanted = numbers(items)
+    except ValueError:
+        shown = wording.literal(wording.plain(items)[:60])
+        actions.say(Flash(text=f"Items must be numbers like 1-10, 14, got {shown}.", failed=True))
+        return
+
+    def act() -> Flash:
+        n = reviews.assign(queue, wanted, to.strip() or None)
+        return Flash(text=f"{wording.things(n, 'item')} assigned.")
+
+    actions.tried("Nothing was assigned.", act)

@@ -1,0 +1,44 @@
+"""Modes: one item after the other, two answers beside each other, many at once, or the queues themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import streamlit as st
+
+from dashboard.reading import reading
+
+HOW: Final = "review_as"
+How = Literal["one", "pairs", "many", "queues"]
+_HOWS: Final[Mapping[How, str]] = {
+    "one": "One by one",
+    "pairs": "Pairs",
+    "many": "Many at once",
+    "queues": "Queues",
+}
+
+
+def chosen() -> How:
+    """What is chosen, before its field is drawn."""
+    named = st.query_params.get(HOW)
+    if named == _HOWS["queues"] and not reading().may("queue"):
+        return "one"
+    known: How = st.session_state.get(HOW) or next(
+        (how for how, word in _HOWS.items() if word == named), "one"
+    )
+    return known
+
+
+def modes() -> How:
+    """The field; making queues is for those who may."""
+    return st.segmented_control(
+        "How to judge",
+        [how for how in _HOWS if how != "queues" or reading().may("queue")],
+        default="one",
+        required=True,
+        format_func=_HOWS.__getitem__,
+        key=HOW,
+        bind="query-params",
+        label_visibility="collapsed",
+    )

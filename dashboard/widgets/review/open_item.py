@@ -1,0 +1,338 @@
+"""Open item: which queue and item a session works on, what is typed about it, and what becomes of it.
+
+The server holds the item and keeps the draft, so that both outlive the session; the session knows which form stands
+on the page. Each form has a key of its own, under which it is sent once: a click on a form that is gone does nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import msgspec
+import streamlit as st
+
+from core.errors import ArmscopeError, Conflict, NotFound
+from core.records.evaluation import EvaluationOutcome
+from core.records.review import Draft, Given, Progress, ReviewItem
+from dashboard import actions, reviews, wording
+from dashboard.actions import Flash
+from dashboard.reading import reading
+from dashboard.sentences import review as said
+from dashboard.widgets import address
+
+_OPEN: Final = "review open"
+_ARRIVAL: Final = "review arrival"
+_QUEUE: Final = "review last queue"
+_MOVED: Final = "review moved on"
+_TOLD: Final = "review told"
+_RENEW_MS: Final = 5 * 60_000
+_SAME: Final = 1e-9
+_CHOOSE: Final = "Choose a level first, or an outcome with its score."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Open:
+    """The form that stands on the page. ``problem`` says why it was not sent; ``anyway``: sending it again records it
+    all the same.
+    """
+
+    queue: str
+    item: ReviewItem | None
+    progress: Progress
+    key: str
+    problem: str = ""
+    anyway: bool = False
+
+
+def now() -> Open | None:
+    """The one of this session."""
+    known: Open | None = st.session_state.get(_OPEN)
+    return known
+
+
+def _set(known: Open | None) -> None:
+    st.session_state[_OPEN] = known
+    here = reading()
+    if known is None or known.item is None:
+        address.on_leaving(None)
+        return
+    address.on_leaving(partial(_left, partial(reviews.let_go, here.context, known.queue, known.item.item)))
+
+
+def _left(let_go: Callable[[], None]) -> None:
+    """The person went to another page: the item is free for others, and what is typed waits as a draft."""
+    let_go()
+    st.session_state.pop(_OPEN, None)
+
+
+def last_queue() -> str | None:
+    """The queue that was worked on last in this session."""
+    known: str | None = st.session_state.get(_QUEUE)
+    return known
+
+
+def wanted() -> tuple[str | None, int | None]:
+    """Queue and item that the address names."""
+    item = st.query_params.get(address.REVIEW_ITEM, "")
+    number = int(item) if item.isascii() and item.isdecimal() and len(item) < 6 else None
+    return st.query_params.get(address.REVIEW_QUEUE), number
+
+
+def arrived() -> bool:
+    """Whether somebody has just come to the page."""
+    is_new = st.session_state.get(_ARRIVAL) != address.arrival()
+    st.session_state[_ARRIVAL] = address.arrival()
+    return is_new
+
+
+def opened(queue: str) -> Open | None:
+    """What is open of a queue: what was, as it is now, else what the address names, else the next one.
+
+    None where the queue isn't there.
+    """
+    st.session_state[_QUEUE] = queue
+    known = now()
+    try:
+        if known is None or known.queue != queue or arrived():
+            st.session_state[_ARRIVAL] = address.arrival()
+            return _begin(queue)
+        if known.item is None:
+            progress = reviews.progress(queue)
+            if progress.left_for_me:
+                return _fill(queue, reviews.next_item(queue))
+            known = replace(known, progress=progress)
+        else:
+            known = replace(
+                known,
+                progress=reviews.progress(queue),
+                item=_same(reviews.look_at(queue, known.item.item), known.item),
+            )
+    except NotFound:
+        _set(None)
+        return None
+    _set(known)
+    return known
+
+
+def _same(fresh: ReviewItem, known: ReviewItem) -> ReviewItem:
+    """As it is now; what its reviewer knows of others stays what it was."""
+    return msgspec.structs.replace(fresh, seen=known.seen, draft=known.draft)
+
+
+def _begin(queue: str) -> Open:
+    let_go()
+    asked_queue, number = wanted()
+    if asked_queue != queue or number is None:
+        return _fill(queue, reviews.next_item(queue))
+    try:
+        return _fill(queue, reviews.this_item(queue, number))
+    except NotFound:
+        return _fill(queue, reviews.next_item(queue))
+    except Conflict as problem:
+        seen = reviews.look_at(queue, number)
+        if seen.draft is None:
+            tell([f"{wording.literal(problem.problem)} Here is the next one."])
+            return _fill(queue, reviews.next_item(queue))
+        # What is typed waits, and the person says what is to become of it.
+        given = Given(item=seen, progress=reviews.progress(queue))
+        filled = replace(_fill(queue, given), problem=f"{problem.problem} What you typed is kept.")
+        _set(filled)
+        return filled
+
+
+def _fill(queue: str, given: Given) -> Open:
+    """A form of its own for an item that was given."""
+    opened = Open(queue=queue, item=given.item, progress=given.progress, key=uuid.uuid4().hex)
+    _set(opened)
+    if given.item is not None:
+        _type(opened, given.item.draft or Draft())
+    return opened
+
+
+def let_go() -> None:
+    """Hand the item back."""
+    known = now()
+    if known is not None and known.item is not None:
+        reviews.let_go(reading().context, known.queue, known.item.item)
+    _set(None)
+
+
+# What is typed
+
+
+def outcome_key(known: Open) -> str:
+    return f"review outcome {known.key}"
+
+
+def score_key(known: Open) -> str:
+    return f"review score {known.key}"
+
+
+def feedback_key(known: Open) -> str:
+    return f"review feedback {known.key}"
+
+
+def level_key(known: Open, place: int) -> str:
+    return f"review level {place} {known.key}"
+
+
+def _type(known: Open, draft: Draft) -> None:
+    """Fill the form in."""
+    outcome, score = draft.outcome, draft.score
+    if draft.level is not None and known.item is not None and draft.level <= len(known.item.levels):
+        level = known.item.levels[draft.level - 1]
+        outcome, score = level.outcome, level.score
+    st.session_state[outcome_key(known)] = outcome
+    st.session_state[score_key(known)] = score
+    st.session_state[feedback_key(known)] = draft.feedback or ""
+
+
+def typed(known: Open) -> Draft:
+    """What the form says; a level where outcome and score are one's."""
+    outcome: EvaluationOutcome | None = st.session_state.get(outcome_key(known))
+    score: float | None = st.session_state.get(score_key(known))
+    feedback = (st.session_state.get(feedback_key(known)) or "").strip()
+    return Draft(
+        level=_level_of(known, outcome, score), outcome=outcome, score=score, feedback=feedback or None
+    )
+
+
+def _level_of(known: Open, outcome: str | None, score: float | None) -> int | None:
+    levels = () if known.item is None else known.item.levels
+    for place, level in enumerate(levels, 1):
+        if level.outcome == outcome and score is not None and abs(level.score - score) < _SAME:
+            return place
+    return None
+
+
+def choose(key: str, place: int) -> None:
+    """Choose a level."""
+    known = now()
+    if known is None or known.key != key or known.item is None:
+        return
+    level = known.item.levels[place - 1]
+    st.session_state[outcome_key(known)] = level.outcome
+    st.session_state[score_key(known)] = level.score
+    keep(key)
+
+
+def keep(key: str) -> None:
+    """Keep on the server what is typed, and the item held while somebody types."""
+    known = now()
+    if known is None or known.key != key or known.item is None:
+        return
+    draft, here = typed(known), reading()
+    problem, item = known.problem if known.anyway else "", known.item
+    try:
+        reviews.keep_draft(item, None if draft == Draft() else draft)
+        left_ms = item.hold_until_ms - here.context.clock()
+        if left_ms < _RENEW_MS and not known.anyway:
+            reviews.hold(known.queue, item.item)
+            if left_ms <= 0 < item.hold_until_ms:
+                ended = said.clock(item.hold_until_ms)
+                tell([f"Your hold ran out at {ended}; nobody had taken the item, and it is yours again."])
+    except Conflict as refusal:
+        problem = f"Your hold ran out. {refusal.problem} What you typed is kept."
+    except ArmscopeError as refusal:
+        problem = str(refusal)
+    fresh = _same(reviews.look_at(known.queue, item.item), item)
+    _set(replace(known, problem=problem, item=fresh))
+
+
+# What becomes of it
+
+
+def send(key: str) -> None:
+    """Judge the item as it is typed, and go on; whoever was quicker is told first."""
+    known = now()
+    if known is None or known.key != key or known.item is None:
+        return
+    for place in range(1, len(known.item.levels) + 1):
+        if st.session_state.get(level_key(known, place)):  # pressed in the same moment
+            choose(key, place)
+    known = now() or known
+    draft, item = typed(known), known.item
+    if item is None:
+        return
+    if draft.outcome is None or draft.score is None:
+        _set(replace(known, problem=_CHOOSE))
+        return
+    try:
+        answer = reviews.submit(item, draft, seen=item.seen, anyway=known.anyway, key=known.key)
+    except Conflict as refusal:
+        again = "Send it again if yours is to count all the same, or skip it."
+        _set(replace(known, problem=f"Not sent: {refusal.problem} {again}", anyway=True))
+        return
+    except ArmscopeError as refusal:
+        _set(replace(known, problem=f"Not sent: {refusal}"))
+        return
+    lines = said.sent(item, answer)
+    tell(lines[1:])
+    actions.done(Flash(text=lines[0], act=answer.evaluation.id))
+    _go_on(known.queue, answer.next)
+
+
+def skip(key: str, later: bool) -> None:
+    """Pass the item over."""
+    _with(key, lambda item: reviews.skip(item, later=later))
+
+
+def set_aside(key: str, reason: str) -> None:
+    """Say why it can't be judged."""
+
+    def act(item: ReviewItem) -> Given:
+        answer = reviews.set_aside(item, reason)
+        state = "done with" if answer.state == "set_aside" else "it takes a second person"
+        actions.done(Flash(text=f"Item {item.item} set aside, {state}.", act=answer.id))
+        if answer.next is None:
+            return reviews.next_item(item.queue)
+        return answer.next
+
+    _with(key, act)
+
+
+def _with(key: str, act: Callable[[ReviewItem], Given]) -> None:
+    known = now()
+    if known is None or known.key != key or known.item is None:
+        return
+    try:
+        given = act(known.item)
+    except ArmscopeError as refusal:
+        _set(replace(known, problem=str(refusal)))
+        return
+    tell([])
+    _go_on(known.queue, given)
+
+
+def requeue(queue: str) -> None:
+    """Be given again what was skipped."""
+    try:
+        reviews.requeue(queue)
+        _go_on(queue, reviews.next_item(queue))
+    except ArmscopeError as refusal:
+        actions.say(actions.failure("Nothing was brought back.", refusal))
+
+
+def _go_on(queue: str, given: Given) -> None:
+    _fill(queue, given)
+    st.session_state[_MOVED] = True
+
+
+def moved_on() -> bool:
+    """Whether there is another item than the page was drawn with, once."""
+    return bool(st.session_state.pop(_MOVED, False))
+
+
+def tell(lines: list[str]) -> None:
+    """What is to be said above the form until the next item is sent; Markdown."""
+    st.session_state[_TOLD] = lines
+
+
+def told() -> list[str]:
+    """The same."""
+    known: list[str] = st.session_state.get(_TOLD, [])
+    return known

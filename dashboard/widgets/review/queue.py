@@ -1,0 +1,120 @@
+"""Queue: which one is worked on, how far it is, and what to do where nothing of it is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core.records.review import Progress, QueueRow
+from dashboard import wording
+from dashboard.reading import reading
+from dashboard.widgets import address
+from dashboard.widgets.empty import command, empty
+from dashboard.widgets.review import open_item
+from dashboard.widgets.words import muted
+
+_FIELD: Final = "review queue"
+REQUEUE: Final = "Bring back what I skipped"
+
+
+def mine(rows: Sequence[QueueRow]) -> list[QueueRow]:
+    """Queues in the order in which they ask for somebody: with work for them, overdue, assigned, the oldest first."""
+    return sorted(
+        rows,
+        key=lambda row: (
+            row.progress.left_for_me == 0,
+            not row.overdue,
+            not row.progress.assigned_to_me,
+            row.at_ms,
+        ),
+    )
+
+
+def chosen(rows: Sequence[QueueRow]) -> QueueRow | None:
+    """The queue that the address names, else that was worked on, else that asks first; None where there is none."""
+    ordered = mine(rows)
+    named = {row.progress.queue: row for row in ordered}
+    for wanted in (st.session_state.get(_FIELD), open_item.wanted()[0], open_item.last_queue()):
+        if wanted in named:
+            return named[wanted]
+    return ordered[0] if ordered else None
+
+
+def picker(rows: Sequence[QueueRow], now: QueueRow) -> None:
+    """One's queues, each with what is left, the overdue ones marked."""
+    words = {row.progress.queue: _words(row) for row in mine(rows)}
+    # The browser knows the choice by its words alone, which change with every item: so it is told again.
+    st.session_state[_FIELD] = now.progress.queue
+    st.selectbox(
+        "Queue",
+        list(words),
+        key=_FIELD,
+        format_func=words.__getitem__,
+        label_visibility="collapsed",
+        on_change=open_item.let_go,
+        width=420,
+    )
+
+
+def _words(row: QueueRow) -> str:
+    known = row.progress
+    left = f"{wording.count(known.left_for_me)} for you" if known.left_for_me else "nothing for you"
+    late = ", overdue" if row.overdue else ""
+    return f"{wording.cut_middle(wording.plain(known.name), 40)} · {left}{late}"
+
+
+def progress_bar(known: Progress) -> None:
+    """How much is done, for those who look."""
+    done = known.done + known.set_aside
+    st.progress(done / known.total if known.total else 1.0)
+
+
+def none() -> None:
+    """No queue stands."""
+    may = reading().may("queue")
+    empty(
+        ("No queue stands.",),
+        "Here runs, arms in them or answers of layers are judged one after the other, with the rubric beside them.",
+        rows={
+            "needed": ["a queue"],
+            "now": ["none"],
+            "which is": [":yellow[:material/warning:] missing"],
+        },
+        to_do="**Make one** under Queues, above, or in a terminal."
+        if may
+        else "**Ask an operator** for one, or judge pairs or many at once, above.",
+        shell=command("queue add NAME") if may else None,
+    )
+
+
+def nothing_left(known: Progress) -> None:
+    """Everything is done, or what is left is not for whoever looks."""
+    if not known.total:
+        muted("It holds no item.")
+    elif known.skipped_by_me:
+        muted("What you skipped waits for you until you ask for it.")
+        st.button(
+            f"{REQUEUE} ({wording.count(known.skipped_by_me)})",
+            key="requeue",
+            type="primary",
+            icon=":material/replay:",
+            on_click=open_item.requeue,
+            args=(known.queue,),
+        )
+    elif known.open:
+        waits = "is" if known.open == 1 else "are"
+        muted(
+            f"{wording.things(known.open, 'item')} {waits} still open: held by others, theirs, or judged by you."
+        )
+    else:
+        muted(f"{wording.count(known.done)} judged, {wording.count(known.set_aside)} set aside. Thank you.")
+    for line in open_item.told():
+        st.markdown(f":gray[:material/info:] {line}")
+
+
+def say_where(known: open_item.Open) -> None:
+    """Have the address say queue and item."""
+    item = None if known.item is None else str(known.item.item)
+    address.say({address.REVIEW_QUEUE: known.queue, address.REVIEW_ITEM: item})

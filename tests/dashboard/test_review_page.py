@@ -1,0 +1,287 @@
+"""Review: one item after the other with drafts, holds and others; pairs, many at once, making queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core import settings
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.evaluate import evaluate
+from core.flows.learn import record_all
+from core.flows.queues import add_queue, progress, queues
+from core.flows.review import draft, keep_draft, next_item, skip, submit
+from core.flows.rubrics import add_rubric
+from core.records.actor import Actor, Role
+from core.records.arm import Arm
+from core.records.review import Draft, QueueAsks
+from core.records.rubric import Criterion, Level, Rubric
+from core.records.run import Call, Inventory, Run
+from dashboard import reading
+from dashboard.cache import Cache
+from dashboard.pages import PAGES
+from tests.dashboard.conftest import Open, check, heads, is_text_only, texts
+from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, world
+
+QUEUE = "queue-1"
+READ, EDIT = "tool:fs:Read", "tool:fs:Edit"
+MARKUP = "<script>alert(1)</script> **b** :red[x] $\\alpha$"
+
+
+def runs(n_runs: int = 5, arms: tuple[str, ...] = (READ, EDIT)) -> list[Run]:
+    offered = Inventory(kind="declared", arms=tuple(Arm(key=key, token_cost=100) for key in arms))
+    return [
+        Run(
+            uid=f"r{number}",
+            inventory=offered,
+            ended_at_ms=NOON_MS + number * 60_000,
+            calls=(Call(name="Read"),),
+        )
+        for number in range(n_runs)
+    ]
+
+
+@pytest.fixture
+def context(database: Path) -> Iterator[Context]:
+    """Five runs that nobody has judged."""
+    context = context_at(database)
+    record_all(context, runs())
+    yield context
+    context.store.close()
+
+
+def other(context: Context, name: str = "kim") -> Context:
+    return replace(context, actor=Actor(name=name, role="reviewer"))
+
+
+def labels(page: AppTest) -> list[str]:
+    return [button.label for button in page.button]
+
+
+def press(page: AppTest, label: str) -> AppTest:
+    next(button for button in page.button if button.label.startswith(label)).click()
+    page.run()
+    check(page)
+    return page
+
+
+def level(page: AppTest, place: int) -> AppTest:
+    next(button for button in page.button if (button.key or "").startswith(f"review level {place} ")).click()
+    page.run()
+    check(page)
+    return page
+
+
+def says(page: AppTest, words: str) -> bool:
+    return any(words in text.replace("\\", "") for text in texts(page))
+
+
+def item_of(page: AppTest) -> str:
+    (item,) = page.query_params["item"]
+    return item
+
+
+def judged(context: Context) -> list[tuple[str, str, float | None]]:
+    rows = queries.evaluations(context)
+    assert queries.verify(context).clean
+    return [(row.uri, row.outcome, row.score) for row in reversed(rows)]
+
+
+def test_no_queue_says_how_to_make_one(open_page: Open, context: Context) -> None:
+    page = open_page("review")
+    assert page.title[0].value == "No queue stands."
+    assert "queue add" in page.code[0].value
+
+
+def test_a_level_and_submit_judge_an_item_and_bring_the_next(open_page: Open, context: Context) -> None:
+    add_queue(context, "first")
+    page = open_page("review")
+    assert "0 of 5" in page.title[0].value
+    assert item_of(page) == "1"
+    level(page, 3)
+    assert says(page, "**Fine-tuning:** blocked, the queue names no rubric")
+    assert judged(context) == []
+    press(page, "Submit and next")
+    assert judged(context) == [("run:r0", "success", 0.7)]
+    assert item_of(page) == "2"
+    assert "1 of 5" in page.title[0].value
+    assert "Undo evaluation" in labels(page)
+    press(page, "Undo evaluation")
+    assert progress(context, QUEUE).done == 0
+
+
+def test_nothing_chosen_is_answered_and_nothing_recorded(open_page: Open, context: Context) -> None:
+    add_queue(context, "first")
+    page = press(open_page("review"), "Submit and next")
+    assert says(page, "Choose a level first")
+    assert judged(context) == []
+
+
+def test_what_is_begun_outlives_a_reload_and_the_menu(open_page: Open, context: Context) -> None:
+    add_queue(context, "first")
+    page = level(open_page("review"), 2)
+    next(area for area in page.text_area).set_value("half an answer").run()
+    assert draft(context, QUEUE, 1) == Draft(level=2, outcome="failure", score=0.7, feedback="half an answer")
+    page.switch_page("app_pages/rewards.py").run()
+    assert progress(other(context), QUEUE).held_by_others == 0
+    page.switch_page("app_pages/review.py").run()
+    assert [area.value for area in page.text_area] == ["half an answer"]
+    again = open_page("review", queue=QUEUE, item="1")
+    assert [area.value for area in again.text_area] == ["half an answer"]
+    press(again, "Submit and next")
+    assert judged(context) == [("run:r0", "failure", 0.7)]
+    assert draft(context, QUEUE, 1) is None
+
+
+def test_an_item_of_somebody_else_is_not_given(open_page: Open, context: Context) -> None:
+    add_queue(context, "first")
+    assert next_item(other(context), QUEUE).item is not None
+    page = open_page("review", queue=QUEUE, item="1")
+    assert item_of(page) == "2"
+    assert says(page, "1 held by others (kim has 1 until")
+
+
+def test_who_was_quicker_is_told_before_it_is_sent(open_page: Open, context: Context) -> None:
+    add_queue(context, "first")
+    page = level(open_page("review"), 4)
+    evaluate(other(context), "r0", "failure", score=0.9)
+    press(page, "Submit and next")
+    assert says(page, "Not sent:")
+    assert says(page, "kim")
+    assert len(judged(context)) == 1
+    press(page, "Send all the same")
+    assert judged(context)[1:] == [("run:r0", "success", 1.0)]
+    assert item_of(page) == "2"
+
+
+def test_skipped_items_are_offered_again(open_page: Open, context: Context) -> None:
+    add_queue(context, "first", QueueAsks(limit=2))
+    page = press(press(open_page("review"), "Skip"), "Skip")
+    assert "nothing is left for you but 2 items you skipped" in page.title[0].value
+    press(page, "Bring back what I skipped")
+    assert item_of(page) == "1"
+
+
+def test_what_cannot_be_judged_is_set_aside_with_a_reason(open_page: Open, context: Context) -> None:
+    add_queue(context, "first", QueueAsks(limit=1))
+    page = open_page("review")
+    key = next(button.key for button in page.button if (button.key or "").startswith("submit "))
+    name = (key or "").partition(" ")[2]
+    page.session_state[f"aside {name}"] = True
+    page.run()
+    page.text_input(key=f"aside why {name}").set_value(MARKUP).run()
+    press(page, "Set it aside")
+    assert progress(context, QUEUE).set_aside == 1
+    assert "are done" in page.title[0].value
+    assert is_text_only(page)
+
+
+def test_a_done_queue_says_so(open_page: Open, context: Context) -> None:
+    add_queue(context, "first", QueueAsks(limit=1))
+    given = next_item(context, QUEUE)
+    assert given.item is not None
+    submit(context, QUEUE, 1, level=1, seen=given.item.seen)
+    assert "All " in open_page("review").title[0].value
+
+
+def test_a_reviewer_sees_no_queues_to_make(
+    open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_queue(context, "first")
+    as_role(monkeypatch, "reviewer")
+    page = open_page("review", review_as="Queues")
+    assert "A new queue" not in heads(page)
+    level(page, 1)
+    press(page, "Submit and next")
+    assert [uri for uri, *_ in judged(context)] == ["run:r0"]
+
+
+def test_viewers_are_not_shown_the_page(
+    open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_role(monkeypatch, "viewer")
+    with pytest.raises(ValueError, match="registered"):
+        open_page("review")
+    assert "review" in {page.name for page in PAGES}
+
+
+def as_role(monkeypatch: pytest.MonkeyPatch, role: Role) -> None:
+    """Whoever opens the page has this role."""
+    monkeypatch.setattr(settings, "local_operator", lambda: Actor(name="vic", role=role))
+    monkeypatch.setattr(reading, "_contexts", Cache(4))
+
+
+def test_hostile_words_are_text(open_page: Open, database: Path) -> None:
+    context = world(database, HOSTILE, 6)
+    add_rubric(
+        context,
+        Rubric(
+            version=MARKUP,
+            title=MARKUP,
+            criteria=(Criterion(name=MARKUP, words=MARKUP, example=MARKUP),),
+            levels=(
+                Level(words=MARKUP, outcome="failure", score=1.0, example=MARKUP),
+                Level(words="Right", outcome="success", score=1.0),
+            ),
+        ),
+    )
+    add_queue(context, MARKUP, QueueAsks(about="arm"), rubric=MARKUP, n_reviewers=2)
+    kim = other(context, MARKUP)
+    assert next_item(kim, QUEUE).item is not None
+    page = level(open_page("review"), 1)
+    next(area for area in page.text_area).set_value(MARKUP).run()
+    assert is_text_only(page)
+    assert not [button.label for button in page.button if "<script" in button.label]
+    press(page, "Submit and next")
+    assert is_text_only(page)
+    page.session_state["review last"] = True
+    page.run()
+    check(page)
+    assert is_text_only(page)
+    assert is_text_only(open_page("review", review_as="Queues"))
+
+
+def test_a_queue_is_counted_before_it_is_made(open_page: Open, context: Context) -> None:
+    page = open_page("review", review_as="Queues")
+    page.text_input(key="new queue name").set_value("by hand").run()
+    page.selectbox(key="new queue source").set_value("runs").run()
+    page.text_area(key="new queue runs").set_value("r3\n2").run()
+    press(page, "Count them")
+    assert says(page, "**2 items**")
+    assert queues(context) == ()
+    press(page, "Make the queue of 2")
+    assert [row.progress.total for row in queues(context)] == [2]
+
+
+def test_many_are_judged_as_one_act_and_taken_back(open_page: Open, context: Context) -> None:
+    page = open_page("review", review_as="Many at once")
+    press(page, "Count them")
+    page.button_group(key="batch outcome").set_value("failure").run()
+    page.number_input(key="batch score").set_value(0.8).run()
+    assert judged(context) == []
+    press(page, "Judge 5 items failure 0.8")
+    assert len(judged(context)) == 5
+    press(page, "Take 5 judgements back")
+    assert all(row.state == "undone" for row in queries.evaluations(context))
+
+
+def test_no_pair_says_what_a_pair_is(open_page: Open, context: Context) -> None:
+    assert open_page("review", review_as="Pairs").title[0].value == "No pair is left for you."
+
+
+def test_a_draft_on_an_item_that_is_gone_waits(open_page: Open, context: Context) -> None:
+    add_queue(context, "first")
+    me = next_item(context, QUEUE)
+    assert me.item is not None
+    keep_draft(context, QUEUE, 1, Draft(feedback="mine"))
+    skip(context, QUEUE, 1)
+    kim = other(context)
+    assert next_item(kim, QUEUE).item is not None
+    page = open_page("review", queue=QUEUE, item="1")
+    assert [area.value for area in page.text_area] == ["mine"]
+    assert says(page, "What you typed is kept.")
