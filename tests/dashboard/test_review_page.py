@@ -83,13 +83,13 @@ def says(page: AppTest, words: str) -> bool:
 
 def item_of(page: AppTest) -> str:
     (item,) = page.query_params["item"]
-    return item
+    return str(item)
 
 
 def judged(context: Context) -> list[tuple[str, str, float | None]]:
     rows = queries.evaluations(context)
     assert queries.verify(context).clean
-    return [(row.uri, row.outcome, row.score) for row in reversed(rows)]
+    return [(row.subject.uri, row.outcome, row.score) for row in reversed(rows)]
 
 
 def test_no_queue_says_how_to_make_one(open_page: Open, context: Context) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 import streamlit as st
 
 from core.errors import ArmscopeError
-from core.records.review import ABOUTS, MAX_ITEMS, ORDERS, SOURCES, About, QueueAsks, QueueProposal
+from core.records.review import ABOUTS, MAX_ITEMS, ORDERS, SOURCES, About, Order, QueueAsks, QueueProposal
 from dashboard import reviews, wording
 from dashboard.reading import reading
 from dashboard.sentences import review as said
@@ -43,7 +43,7 @@ def asks_fields(name: str, *, ordered: bool) -> QueueAsks | None:
         about = st.selectbox(
             "What an item is", ABOUTS, key=f"{name} about", format_func=_ABOUT_WORDS.__getitem__
         )
-    order = "oldest"
+    order: Order = "oldest"
     if ordered:
         with left:
             order = st.selectbox(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, get_args
 
 import streamlit as st
@@ -77,11 +78,11 @@ def _levels(known: Open, draft: Draft) -> None:
 
 
 def _fields(known: Open, draft: Draft) -> None:
-    keep = {"on_change": open_item.keep, "args": (known.key,)}
+    keep = partial(open_item.keep, known.key)
     left, right = st.columns(2)
     with left:
         st.segmented_control(
-            "Outcome", _OUTCOMES, key=open_item.outcome_key(known), format_func=str.capitalize, **keep
+            "Outcome", _OUTCOMES, key=open_item.outcome_key(known), format_func=str.capitalize, on_change=keep
         )
     with right:
         st.number_input(
@@ -93,7 +94,7 @@ def _fields(known: Open, draft: Draft) -> None:
             format="%.2f",
             key=open_item.score_key(known),
             placeholder="none yet",
-            **keep,
+            on_change=keep,
         )
     st.text_area(
         "Feedback, optional",
@@ -101,7 +102,7 @@ def _fields(known: Open, draft: Draft) -> None:
         height=80,
         max_chars=MAX_FEEDBACK_CHARS,
         placeholder="What would have made it better?",
-        **keep,
+        on_change=keep,
     )
 
 

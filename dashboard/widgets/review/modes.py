@@ -24,10 +24,13 @@ def chosen() -> How:
     named = st.query_params.get(HOW)
     if named == _HOWS["queues"] and not reading().may("queue"):
         return "one"
-    known: How = st.session_state.get(HOW) or next(
-        (how for how, word in _HOWS.items() if word == named), "one"
-    )
-    return known
+    known: How | None = st.session_state.get(HOW)
+    if known is not None:
+        return known
+    for how, word in _HOWS.items():
+        if word == named:
+            return how
+    return "one"
 
 
 def modes() -> How:

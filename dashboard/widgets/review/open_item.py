@@ -288,8 +288,6 @@ def set_aside(key: str, reason: str) -> None:
         answer = reviews.set_aside(item, reason)
         state = "done with" if answer.state == "set_aside" else "it takes a second person"
         actions.done(Flash(text=f"Item {item.item} set aside, {state}.", act=answer.id))
-        if answer.next is None:
-            return reviews.next_item(item.queue)
         return answer.next
 
     _with(key, act)
