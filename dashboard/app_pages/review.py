@@ -15,7 +15,7 @@ from dashboard.widgets.panel import panel
 from dashboard.widgets.review import last, making, many, modes, open_item, pairs, queue
 from dashboard.widgets.review.evidence import evidence
 from dashboard.widgets.review.judgement import judgement
-from dashboard.widgets.words import muted, sentence
+from dashboard.widgets.words import both_ends, gray, muted, sentence
 
 
 def page() -> None:
@@ -56,14 +56,15 @@ def one_by_one(rows: Sequence[QueueRow]) -> None:
         return
     open_item.moved_on()
     queue.say_where(known)
-    sentence(said.review(known.progress), reading().tokens)
+    with both_ends():
+        sentence(said.review(known.progress), reading().tokens)
+        st.markdown(gray(said.queue_note(known.progress, row)), width="content")
     queue.progress_bar(known.progress)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         modes.modes()
         queue.picker(rows, row)
         st.space("stretch")
         last.last()
-    muted(said.queue_note(known.progress, row))
     if known.item is None:
         queue.nothing_left(known.progress)
         return

@@ -101,15 +101,13 @@ def clock(at_ms: int) -> str:
     return f"{instant(at_ms):%H:%M} UTC"
 
 
-def item_note(item: ReviewItem, *, now_ms: int) -> str:
-    """Why somebody is given an item, how far it is, and until when it is theirs. Markdown."""
-    parts = [f"item {item.item}", wording.literal(wording.plain(item.why)), STATE_WORDS[item.state]]
+def item_note(item: ReviewItem) -> str:
+    """Why somebody is given an item, and how far it is. Markdown."""
+    parts = [f"Item {item.item}", wording.literal(wording.plain(item.why)), STATE_WORDS[item.state]]
     if item.n_judged is not None and item.n_reviewers > 1:
         parts.append(f"{item.n_judged} of {item.n_reviewers} have judged it")
     if item.assigned_to is not None:
         parts.append("assigned to you")
-    if item.hold_until_ms > now_ms:
-        parts.append(f"held for you until {clock(item.hold_until_ms)}")
     return " · ".join(part for part in parts if part)
 
 
@@ -245,7 +243,9 @@ def last_table(rows: Iterable[MyJudgement], *, year_of_ms: int | None) -> dict[s
 
 
 def readable(text: str) -> list[tuple[str, str]]:
-    """Parts of an instruction or a response: a name and its words; what is no JSON object is one part.
+    """Parts of an instruction or a response: a name and its words, what people wrote first; empty ones are left out.
+
+    What is no JSON object is one part.
 
     >>> readable('{"activation_query": "Why?", "n": 2}'), readable("plain")
     ([('activation query', 'Why?'), ('n', '2')], [('', 'plain')])
@@ -257,11 +257,13 @@ def readable(text: str) -> list[tuple[str, str]]:
     if isinstance(found, str):
         return [("", found)]
     if not isinstance(found, dict) or not found:
-        return [("", json.dumps(found, ensure_ascii=False, indent=2))]
-    return [
-        (
-            str(name).replace("_", " "),
-            part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, indent=2),
-        )
-        for name, part in found.items()
+        return [("", _indented(found))]
+    named = [
+        (str(name).replace("_", " "), part) for name, part in found.items() if part not in ({}, [], None, "")
     ]
+    plain = [(name, part) for name, part in named if isinstance(part, str)]
+    return [*reversed(plain), *((name, _indented(part)) for name, part in named if not isinstance(part, str))]
+
+
+def _indented(found: object) -> str:
+    return json.dumps(found, ensure_ascii=False, indent=2)

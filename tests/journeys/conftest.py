@@ -111,7 +111,8 @@ def come(profiles: Profiles) -> Iterator[Come]:
     yield arrived
     try:
         for visit in visits:
-            visit.check()
+            if not visit.page.is_closed():
+                visit.check()
     finally:
         for visit in visits:
             visit.page.close()

@@ -110,22 +110,27 @@ def ask(served: Served, path: str, method: str = "GET", **headers: str) -> tuple
 
 @contextmanager
 def serving(
-    folder: Path, content: bytes | None = None, *more: str, n_handles: int | None = None
+    folder: Path,
+    content: bytes | None = None,
+    *more: str,
+    n_handles: int | None = None,
+    user: str | None = None,
 ) -> Iterator[Served]:
     """Serve a new database, with these lines in it if any are given; stopped afterwards. ``more`` options.
 
-    ``n_handles``: as many as the server is granted.
+    ``n_handles``: as many as the server is granted. ``user``: whose server it is, on the database that is there.
     """
     database = folder / _NAME
     if content is not None:
         _made(folder, content)
     command = _COMMAND if n_handles is None else (*_COMMAND[:2], f"{_GRANT.format(n_handles)}; {_COMMAND[2]}")
-    said, log = folder / "serve.json", folder / "serve.log"
+    whose = "" if user is None else f" of {user}"
+    said, log = folder / f"serve{whose}.json", folder / f"serve{whose}.log"
     with said.open("wb") as out, log.open("wb") as err:
         process = subprocess.Popen(
             [*command, "--database", str(database), "serve", "--port", "0", "--no-browser", "--json", *more],
             cwd=ROOT,
-            env=_environment(),
+            env=_environment() | ({} if user is None else {"LOGNAME": user}),
             stdout=out,
             stderr=err,
         )

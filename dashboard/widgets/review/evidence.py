@@ -20,7 +20,7 @@ from dashboard.widgets import address
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import both_ends, chipped, gray, small
 
-_TALL_PX: Final = 560
+_TALL_PX: Final = 500
 _LINES: Final = 40
 _LINE_CHARS: Final = 100
 _LISTED: Final = 12
@@ -38,7 +38,8 @@ def evidence(item: ReviewItem) -> None:
     with both_ends():
         st.header("Evidence", anchor=False, width="content")
         st.markdown(_about(item, story), width="content")
-    with st.container(border=True, height=_TALL_PX, gap="small", key="review evidence"):
+    with st.container(border=True, height=_TALL_PX, gap="xsmall", key="review evidence"):
+        st.markdown(small(said.item_note(item)))
         if story is not None:
             link(pages.RUN, f"Run {wording.count(story.facts.run_no)}", **{address.RUN: story.facts.uid})
         if not _texts(item):

@@ -20,7 +20,7 @@ from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.review import open_item
 from dashboard.widgets.review.open_item import Open
 from dashboard.widgets.sending import SEND_HERE
-from dashboard.widgets.words import gray, paragraphs, section, small, small_table
+from dashboard.widgets.words import both_ends, gray, paragraphs, section, small, small_table
 
 JUDGE_HERE: Final = "judge-here"
 """Key of what holds the text that reaches the server when one stops typing."""
@@ -37,7 +37,9 @@ def judgement() -> None:
     known = open_item.now()
     if known is None or known.item is None:
         return
-    section("Judgement", _held(known.item))
+    with both_ends():
+        st.header(f"Judgement {small(_held(known.item))}", anchor=False, width="content")
+        _set_aside(known)
     with st.container(border=True, key=JUDGE_HERE, gap="small"):
         for line in open_item.told():
             st.markdown(f":gray[:material/info:] {line}")
@@ -148,7 +150,6 @@ def _acts(known: Open) -> None:
         st.button(
             "Later", key=f"later {known.key}", shortcut=LATER, on_click=open_item.skip, args=(known.key, True)
         )
-        _set_aside(known)
 
 
 def _set_aside(known: Open) -> None:

@@ -21,7 +21,7 @@ _WHICH: Final[tuple[tuple[str, str, Preferred], ...]] = (
     ("B is better", "B", "second"),
     ("Equal", "E", "equal"),
 )
-_TALL_PX: Final = 420
+_TALL_PX: Final = 380
 
 
 def now() -> Pair | None:
@@ -35,21 +35,11 @@ def now() -> Pair | None:
 def pair(shown: Pair) -> None:
     """The instruction, both answers, and three buttons."""
     section("Task", f"{wording.things(shown.n_left, 'pair')} left; which stands left is drawn")
-    with st.container(border=True):
+    with st.container(border=True, gap="xsmall"):
         if shown.instruction is None:
             muted(how_to_keep(keeps=reading().frame.settings.keep_texts))
         else:
             texts_of(f"pair {shown.first} task", "Task", shown.instruction)
-    for column, name, content in zip(
-        st.columns(2, gap="medium"), "AB", (shown.first_response, shown.second_response), strict=True
-    ):
-        with column:
-            section(name)
-            with st.container(border=True, height=_TALL_PX, key=f"pair {name}"):
-                if content is None:
-                    muted("Not kept.")
-                else:
-                    texts_of(f"pair {shown.first} {shown.second} {name}", "Answer", content)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         for words, letter, chosen in _WHICH:
             st.button(
@@ -60,6 +50,16 @@ def pair(shown: Pair) -> None:
                 args=(shown, chosen),
             )
         st.markdown(gray("Keys A, B and E; U takes the last one back."), width="content")
+    for column, name, content in zip(
+        st.columns(2, gap="medium"), "AB", (shown.first_response, shown.second_response), strict=True
+    ):
+        with column:
+            section(name)
+            with st.container(border=True, height=_TALL_PX, gap="xsmall", key=f"pair {name}"):
+                if content is None:
+                    muted("Not kept.")
+                else:
+                    texts_of(f"pair {shown.first} {shown.second} {name}", "Answer", content)
 
 
 def _prefer(shown: Pair, chosen: Preferred) -> None:
