@@ -17,6 +17,7 @@ from core.records.evaluation import EvaluationOutcome
 from core.records.review import (
     BatchAnswer,
     ChoiceAnswer,
+    Control,
     Draft,
     Given,
     ItemAnswer,
@@ -66,7 +67,8 @@ def make_queue(
     n_reviewers: int,
     blind: bool,
     rubric: str,
-    repeats: float,
+    controls: Sequence[Control],
+    share: float,
     due_days: int | None,
 ) -> QueueAnswer:
     """Make the queue that was counted."""
@@ -77,7 +79,8 @@ def make_queue(
         n_reviewers=n_reviewers,
         blind=blind,
         rubric=rubric,
-        control_share=repeats,
+        controls=controls,
+        control_share=share,
         due_days=due_days,
         token=proposal.token,
     )

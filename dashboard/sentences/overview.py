@@ -103,6 +103,8 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
             )
         case "raters_part":
             return Claim(*_parting(item), "See evaluations")
+        case "queue_overdue":
+            return Claim(*_overdue(item, year_of_ms), "Review")
         case "stale_arms":
             verb = "is" if item.count == 1 else "are"
             why = "no observation for 14 days, still in the prompt"
@@ -126,6 +128,19 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
             )
         case _:
             assert_never(item.kind)
+
+
+def _overdue(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
+    """How much waits past its time, and in which queue."""
+    left = wording.things(item.count, "item")
+    since = wording.moment(item.since_ms, year_of_ms=year_of_ms)
+    name = (
+        ""
+        if item.overdue is None
+        else wording.literal(wording.cut_middle(wording.plain(item.overdue.name), 40))
+    )
+    waits = "waits" if item.count == 1 else "wait"
+    return "A review queue is overdue", f"{left} {waits} to be judged, due since {since}: {name}"
 
 
 def _parting(item: Attention) -> tuple[str, str]:

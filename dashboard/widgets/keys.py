@@ -16,7 +16,10 @@ NEXT: Final = "N"
 _ROWS: Final = (
     (KEYS, "every page", "this list"),
     (UNDO, "every page", "undo your last act"),
-    (SEND, "Rewards, a run", "send what is filled in or marked, from any field"),
+    (SEND, "Rewards, a run, Review", "send what is filled in or marked, from any field"),
+    ("1 to 9", "Review", "choose a level, while nobody types"),
+    ("S, L", "Review", "skip an item, or put it off"),
+    ("A, B, E", "Review, pairs", "A is better, B is better, equal"),
     (NEXT, "a run", "go on to the next run"),
     ("1 to 4", "Rewards", "choose the outcome, while no field has the focus"),
     ("Tab, Shift + Tab", "every page", "next or previous control; Enter or Space presses it"),

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from core.flows import queries
+from core.flows.queues import add_queue
+from core.records.review import QueueAsks
 from tests.bench.harness import Row, Scale, pairs
 from tests.bench.pages import PAGES, filled
 from tests.bench.servers import bare_page, dashboard
@@ -57,6 +59,7 @@ def reruns(scale: Scale, folder: Path) -> list[Row]:
     """Every page with everything it reads from the cache, from asking the server to its last word."""
     context = filled(folder / "ours.db", 40, n_arms=scale.n_screen_arms // 2)
     addresses = {"arm": f"arm={quote(queries.belief(context).columns.keys[0])}", "run": "run=20"}
+    add_queue(context, "all of them", QueueAsks(about="arm"))  # what is reviewed is there, and open
     context.store.close()
     form = _script(folder, "form", _FORM)
     rows = []

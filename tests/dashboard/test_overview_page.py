@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record_all
+from core.flows.queues import add_queue
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change
@@ -199,3 +200,11 @@ def test_hostile_rewards_in_the_log_stay_text(open_page: Open, database: Path, a
     context = world(database, HOSTILE, 4)
     reward(context, arm, 0.0)
     assert "<script>" not in said(open_page())
+
+
+def test_an_overdue_queue_leads_to_its_review(open_page: Open, database: Path) -> None:
+    context = world(database, ("tool:fs:Read",), 4)
+    add_queue(context, "<b>late</b>", due_days=0)
+    page = open_page()
+    assert any("A review queue is overdue" in text for text in texts(page))
+    assert any("4 items wait to be judged" in text and "<b>" not in text for text in texts(page))

@@ -285,3 +285,17 @@ def test_a_draft_on_an_item_that_is_gone_waits(open_page: Open, context: Context
     page = open_page("review", queue=QUEUE, item="1")
     assert [area.value for area in page.text_area] == ["mine"]
     assert says(page, "What you typed is kept.")
+
+
+def test_known_answers_are_checked_before_a_queue_is_made(open_page: Open, context: Context) -> None:
+    page = open_page("review", review_as="Queues")
+    page.text_input(key="new queue name").set_value("checked").run()
+    page.number_input(key="new queue repeats").set_value(0.5).run()
+    page.text_area(key="new queue controls").set_value("r3, right").run()
+    press(page, "Count them")
+    press(page, "Make the queue of 5")
+    assert says(page, "A known answer must be")
+    page.text_area(key="new queue controls").set_value("r3, failure").run()
+    press(page, "Make the queue of 5")
+    (made,) = queues(context)
+    assert made.progress.total == 4

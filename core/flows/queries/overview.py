@@ -20,7 +20,9 @@ from core.records.times import DAY_MS
 from core.records.view import View
 from core.statistics import overview as overview_of
 from core.store import reads
+from core.store.queues import standing_queues
 from core.store.reads.evaluations import evaluation_columns
+from core.store.review import board_of
 from core.store.transaction import Snapshot
 
 _IMPORTS: Final = 50
@@ -61,10 +63,26 @@ def _happened(context: Context, snapshot: Snapshot, lately: Lately, view: View) 
         changes=lately.changes,
         n_rejected=sum(answer.rejected_count for answer in answers),
         parting=parting_of(evaluation_columns(snapshot, wanted, hidden=hidden_from(context, snapshot))),
+        overdue=_overdue(snapshot, context.clock()) if view.until_ms is None else (),
         passive_since_ms=_passive_since(snapshot),
         end_ms=lately.end_ms,
         now_ms=context.clock() if is_awaited else None,
     )
+
+
+def _overdue(snapshot: Snapshot, now_ms: int) -> tuple[overview_of.OverdueQueue, ...]:
+    """Queues with items that are open past their time."""
+    found = []
+    for queue in standing_queues(snapshot):
+        if queue.due_ms is not None and queue.due_ms < now_ms:
+            board = board_of(snapshot, queue, now_ms)
+            n_open = sum(board.is_open(number) for number, one in board.items.items() if not one.control)
+            if n_open:
+                late = overview_of.OverdueQueue(
+                    queue=queue.id, name=queue.name, n_open=n_open, due_ms=queue.due_ms
+                )
+                found.append(late)
+    return tuple(found)
 
 
 def _of(lately: Lately, keys: tuple[str, ...]) -> Ints:

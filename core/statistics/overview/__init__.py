@@ -5,6 +5,7 @@ from core.statistics.overview.attention import (
     Attention,
     AttentionKind,
     Happened,
+    OverdueQueue,
 )
 from core.statistics.overview.key_figures import FigureName, KeyFigure
 from core.statistics.overview.ranked import RankedArm

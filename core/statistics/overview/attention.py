@@ -29,6 +29,7 @@ AttentionKind = Literal[
     "silent",
     "rejected_lines",
     "raters_part",
+    "queue_overdue",
     "costs_more",
     "savings_not_proven",
     "no_baseline_runs",
@@ -57,7 +58,8 @@ class Attention:
 
     ``count`` is of arms where ``arms`` names them (all that are concerned, most urgent first), else of runs
     (compared ones, those of unknown usage, decided ones with a probability, passive ones), rejected lines, graders
-    who part from the others (the surest of them as ``parting``) or days without a run.
+    who part from the others (the surest of them as ``parting``) or days without a run; of queues that are
+    overdue their open items (the latest due first as ``overdue``).
     ``evidence`` is there where arms changed or were never referenced, ``since_ms`` where it began at a known time.
     """
 
@@ -68,6 +70,17 @@ class Attention:
     evidence: ArmEvidence | None = None
     since_ms: int | None = None
     parting: PartingGrader | None = None
+    overdue: OverdueQueue | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverdueQueue:
+    """A review queue that should have been done by ``due_ms`` (UTC) and has ``n_open`` items left."""
+
+    queue: str
+    name: str
+    n_open: int
+    due_ms: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +108,14 @@ class ArmEvidence:
 @dataclass(frozen=True, kw_only=True)
 class Happened:
     """What only the store knows: arms that changed, lines that imports rejected, who parts from the other graders,
-    since when it is passive, where the data of all runs end, and the time now (None where nobody waits for runs: as
-    of an earlier time, in a demo).
+    which queues are overdue, since when it is passive, where the data of all runs end, and the time now (None where
+    nobody waits for runs: as of an earlier time, in a demo).
     """
 
     changes: Changes = NOTHING_CHANGED
     n_rejected: int = 0
     parting: tuple[PartingGrader, ...] = ()
+    overdue: tuple[OverdueQueue, ...] = ()
     passive_since_ms: int | None = None
     end_ms: int | None = None
     now_ms: int | None = None
@@ -158,6 +172,7 @@ def attention(
         _about_never(columns, _places(columns, alarmed, "never_referenced")),
         _about_rejected(happened),
         _about_graders(happened),
+        _about_queues(happened),
         _about_usage(saved),
         _about_phase(usage, settings, happened.passive_since_ms),
     ]
@@ -261,6 +276,18 @@ def _about_graders(happened: Happened) -> Attention | None:
         return None
     first = happened.parting[0]
     return Attention(kind="raters_part", severity="warning", count=len(happened.parting), parting=first)
+
+
+def _about_queues(happened: Happened) -> Attention | None:
+    if not happened.overdue:
+        return None
+    return Attention(
+        kind="queue_overdue",
+        severity="notice",
+        count=sum(one.n_open for one in happened.overdue),
+        since_ms=min(one.due_ms for one in happened.overdue),
+        overdue=max(happened.overdue, key=lambda one: one.due_ms),
+    )
 
 
 def _about_stale(columns: ArmColumns, stale: Ints) -> Attention | None:

@@ -41,6 +41,7 @@ SEEN_ON: Final[dict[AttentionKind, Page]] = {
     "silent": pages.DATA,
     "rejected_lines": pages.DATA,
     "raters_part": pages.EVALUATIONS,
+    "queue_overdue": pages.REVIEW,
     "costs_more": pages.SAVINGS,
     "savings_not_proven": pages.SAVINGS,
     "no_baseline_runs": pages.SAVINGS,
@@ -117,5 +118,8 @@ def _links(item: Attention, words: str) -> None:
         link(pages.ARM, words, **{address.ARM: item.arms[0]})
     elif page == pages.POSTERIORS:
         link(pages.POSTERIORS, words, **{address.POSTERIORS_ARMS: shown} if shown else {})
+    elif item.overdue is not None:
+        if reading().may(pages.REVIEW.needs):
+            link(page, words, **{address.REVIEW_QUEUE: item.overdue.queue})
     elif not reading().presenting or page.is_presented:
         link(page, words)

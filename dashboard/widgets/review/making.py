@@ -7,7 +7,9 @@ from typing import Final
 
 import streamlit as st
 
-from core.records.review import MAX_NAME_CHARS, MAX_REVIEWERS, QueueRow
+from core.errors import InvalidInput
+from core.records.evaluation import EvaluationOutcome
+from core.records.review import MAX_NAME_CHARS, MAX_REVIEWERS, Control, QueueRow
 from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
 from dashboard.sentences import review as said
@@ -27,6 +29,7 @@ _WIDTHS: Final = {
 }
 _PHONE: Final = {"act": ACT_PX, "queue": 130, "done": 70}
 _MOST_DAYS: Final = 365
+_OUTCOMES: Final[dict[str, EvaluationOutcome]] = {"success": "success", "failure": "failure"}
 
 
 def standing(rows: Sequence[QueueRow]) -> None:
@@ -73,8 +76,20 @@ def new_queue() -> None:
         with right:
             due = st.number_input("Due in days", 0, _MOST_DAYS, 7, key=f"{_NAME} due")
             share = st.number_input(
-                "Share given twice, as a check", 0.0, 1.0, 0.0, 0.05, key=f"{_NAME} repeats"
+                "Share of checks",
+                0.0,
+                1.0,
+                0.0,
+                0.05,
+                key=f"{_NAME} repeats",
+                help="How often a known answer, or something judged before, is given instead of the next item",
             )
+        known_answers = st.text_area(
+            "Known answers, optional, one a line: run, outcome; or run, arm, outcome",
+            key=f"{_NAME} controls",
+            height=80,
+            placeholder="request-1, failure",
+        )
         blind = st.toggle("Blind: hide others’ judgements until one’s own is sent", key=f"{_NAME} blind")
         known = counted(_NAME, asks, batch=False)
         st.button(
@@ -88,7 +103,8 @@ def new_queue() -> None:
                 "n_reviewers": n_reviewers,
                 "blind": blind,
                 "rubric": rubric,
-                "repeats": share,
+                "controls": known_answers,
+                "share": share,
                 "due_days": due,
             },
         )
@@ -101,7 +117,8 @@ def _make(
     n_reviewers: int,
     blind: bool,
     rubric: str,
-    repeats: float,
+    controls: str,
+    share: float,
     due_days: int,
 ) -> None:
     if known is None:
@@ -115,13 +132,33 @@ def _make(
             n_reviewers=n_reviewers,
             blind=blind,
             rubric=rubric,
-            repeats=repeats,
+            controls=controls_of(controls),
+            share=share,
             due_days=due_days,
         )
         forget(_NAME)
         return Flash(text=f"{wording.things(made.n_items, 'item')} wait in {made.id}.", act=made.id)
 
     actions.tried("No queue was made.", act)
+
+
+def controls_of(text: str) -> list[Control]:
+    r"""Known answers as somebody writes them, an arm's between run and outcome; raises what `Control` does.
+
+    >>> [(one.subject, one.arm, one.outcome) for one in controls_of("r1, failure\n\nr2, tool:fs:Read, success")]
+    [('r1', None, 'failure'), ('r2', 'tool:fs:Read', 'success')]
+    """
+    found = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        subject, *arm, outcome = [*map(str.strip, line.split(",")), *([] if "," in line else [""])]
+        if outcome not in _OUTCOMES or len(arm) > 1:
+            raise InvalidInput(
+                "A known answer must be a run, an arm if it is about one, and success or failure, "
+                f"got {line[:80]!r}.",
+                next_step="Write one a line, like: request-1, failure",
+            )
+        found.append(Control(subject=subject, outcome=_OUTCOMES[outcome], arm=arm[0] if arm else None))
+    return found
 
 
 def people(rows: Sequence[QueueRow]) -> None:
