@@ -24,7 +24,7 @@ from core.flows.settings import change
 from core.flows.training import export_training
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import EvaluationOrder
-from core.store.subjects import instruction_digest
+from core.store.texts import instruction_digest
 from tests.bench import bare
 from tests.bench.harness import Pairs, Row, Scale, pairs
 from tests.bench.importing import peak_mb

@@ -299,3 +299,73 @@ def test_known_answers_are_checked_before_a_queue_is_made(open_page: Open, conte
     press(page, "Make the queue of 5")
     (made,) = queues(context)
     assert made.progress.total == 4
+
+
+LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+
+
+def answered(context: Context, folder: Path, *answers: str) -> None:
+    """Executions of one layer that answered the same instruction, their texts kept."""
+    change(context, "keep_texts", True)
+    lines = [
+        {
+            "kind": "execution",
+            "uid": f"{number:08}-1111-4222-8333-444444444444",
+            "at_ms": NOON_MS,
+            "pairs": [
+                {
+                    "layer": LAYER,
+                    "index": 1,
+                    "instruction": json.dumps({"activation_query": MARKUP}),
+                    "response": json.dumps({"raw_solution": answer}),
+                }
+            ],
+        }
+        for number, answer in enumerate(answers, 1)
+    ]
+    file = folder / "answered.jsonl"
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    import_files(context, [file])
+
+
+def test_long_answers_are_folded_and_none_is_markup(
+    open_page: Open, context: Context, tmp_path: Path
+) -> None:
+    answered(context, tmp_path, "\n".join(f"line {number} <b>" for number in range(90)))
+    add_queue(context, "answers", QueueAsks(about="layer"))
+    page = open_page("review")
+    assert is_text_only(page)
+    assert any("line 39" in text.value and "line 40" not in text.value for text in page.text)
+    press(page, "Show all 90 lines")
+    assert any("line 89" in text.value for text in page.text)
+    assert not says(page, "is not kept")
+
+
+def test_without_texts_it_says_how_to_keep_them(open_page: Open, context: Context) -> None:
+    add_queue(context, "first")
+    assert says(open_page("review"), "keep_texts")
+
+
+def test_a_model_s_judgement_is_shown_after_one_s_own(
+    open_page: Open, context: Context, tmp_path: Path
+) -> None:
+    evaluate(context, "r0", "failure", score=0.9, model=MARKUP, rater="")
+    add_queue(context, "first", blind=True)
+    page = open_page("review")
+    assert item_of(page) == "1"
+    level(page, 4)
+    assert not says(page, "failure 0.9")
+    press(page, "Submit and next")
+    assert says(page, "says failure 0.9, +0.1 from yours") or says(page, "−0.1 from yours")
+    assert is_text_only(page)
+
+
+def test_of_two_answers_one_is_preferred(open_page: Open, context: Context, tmp_path: Path) -> None:
+    answered(context, tmp_path, "short", "long <script>")
+    page = open_page("review", review_as="Pairs")
+    assert says(page, "1 pair left")
+    assert is_text_only(page)
+    press(page, "Equal")
+    assert page.title[0].value == "No pair is left for you."
+    press(page, "Undo choice")
+    assert page.title[0].value == "Which of two answers is better?"
