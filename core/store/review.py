@@ -18,6 +18,7 @@ import msgspec
 
 from core.records.evaluation import EvaluationOutcome
 from core.records.review import ASIDE_RATERS, DRAFT_MS, HOLD_MS, Draft, Holder, ItemState, Progress
+from core.store.engine.words import EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.queues import Item, Placed, Queue, asides_of, items_of
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
@@ -32,13 +33,18 @@ _SINCE: Final = (  # a clock that was set back changes nothing here; of what was
 )
 _JUDGED: Final = (
     "SELECT i.item_no, e.rater, e.evaluation_no, e.outcome, e.score, e.at_ms FROM review_item i"
-    " JOIN evaluation e ON {same} WHERE i.learner_id = ? AND i.review_queue_no = ? AND {kind}"
+    " CROSS JOIN evaluation e {by} WHERE i.learner_id = ? AND i.review_queue_no = ? AND {kind} AND {same}"
     f" AND {_COUNTING} AND e.model = '' AND e.rater <> '' AND e.rubric = ? AND {_SINCE}"
 )
+# Items first, in so many words: SQLite would else go through all evaluations there are.
 _ITEMS_JUDGED: Final = " UNION ALL ".join(
     (
-        _JUDGED.format(same=f"{_SAME} AND e.run_no = i.run_no", kind="i.execution_no = 0"),
-        _JUDGED.format(same=_SAME, kind="i.execution_no <> 0"),  # it may have become a run's since
+        _JUDGED.format(
+            by=EVALUATIONS_BY_KEY, same=f"{_SAME} AND e.run_no = i.run_no", kind="i.execution_no = 0"
+        ),
+        _JUDGED.format(
+            by=EVALUATIONS_BY_KEY, same=_SAME, kind="i.execution_no <> 0"
+        ),  # it may have become a run's since
     )
 )
 _OF_ITEM: Final = "learner_id = ? AND review_queue_no = ? AND item_no = ? AND actor = ?"
@@ -345,8 +351,9 @@ def hidden_evaluations(facts: Facts, actor: str) -> frozenset[int]:
     or not, of what is open to them in queues that are blind.
     """
     rows = facts.connection.rows(
-        f"SELECT e.evaluation_no{_OPEN_BLIND} JOIN evaluation e ON {_SAME} AND e.run_no = i.run_no AND e.run_no <> 0"
-        " WHERE h.learner_id = ? AND h.actor = ? AND e.rater <> h.actor"
+        f"SELECT e.evaluation_no{_OPEN_BLIND} CROSS JOIN evaluation e {EVALUATIONS_BY_RUN}"
+        f" WHERE {_SAME} AND e.run_no = i.run_no AND e.run_no <> 0"
+        " AND h.learner_id = ? AND h.actor = ? AND e.rater <> h.actor"
         f" UNION SELECT e.evaluation_no{_OPEN_BLIND} JOIN evaluation e ON {_SAME}"
         " WHERE h.learner_id = ? AND h.actor = ? AND i.execution_no <> 0 AND e.rater <> h.actor",
         [facts.learner_id, actor] * 2,

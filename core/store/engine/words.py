@@ -26,7 +26,10 @@ none, so what is to be found by it must say ``run_no <> 0``; said as ``> 0`` tha
 EXECUTIONS_BY_RUN: Final = "{executions_by_run}"
 EVALUATIONS_BY_RUN: Final = "{evaluations_by_run}"
 EVALUATIONS_BY_LAYER: Final = "{evaluations_by_layer}"
-"""The same of executions and evaluations; those by run hold no row that is about none."""
+EVALUATIONS_BY_KEY: Final = "{evaluations_by_key}"
+"""The same of executions and evaluations; those by run hold no row that is about none, and the one by key
+those that count: it says ``counts = 1 AND (execution_no <> 0 OR run_no <> 0)``.
+"""
 
 GREATEST: Final = "{greatest}"
 """The larger of two values, as a function."""
@@ -48,6 +51,7 @@ class Words:
     executions_by_run: str
     evaluations_by_run: str
     evaluations_by_layer: str
+    evaluations_by_key: str
     greatest: str
     texts_joined: str
 
@@ -60,6 +64,7 @@ SQLITE: Final = Words(
     executions_by_run="INDEXED BY ix_execution_run",
     evaluations_by_run="INDEXED BY ix_evaluation_run",
     evaluations_by_layer="INDEXED BY ix_evaluation_layer",
+    evaluations_by_key="INDEXED BY uq_evaluation_key",
     greatest="max",
     texts_joined="group_concat",  # string_agg from 3.44 on
 )
@@ -71,6 +76,7 @@ POSTGRESQL: Final = Words(
     executions_by_run="",
     evaluations_by_run="",
     evaluations_by_layer="",
+    evaluations_by_key="",
     greatest="greatest",
     texts_joined="string_agg",
 )

@@ -14,6 +14,7 @@ from core.records.review import ItemText, QueueAsks
 from core.records.run_page import Direction
 from core.records.view import RunFilter, View
 from core.store.engine import Row
+from core.store.engine.words import BY_RUN, EVALUATIONS_BY_RUN
 from core.store.queues import Placed
 from core.store.reads.arms import arm_number
 from core.store.reads.run_pages import run_numbers
@@ -178,7 +179,7 @@ def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[Placed, _Sum]:
     """What counts of what was judged of runs, and of arms in them."""
     found: dict[Placed, _Sum] = defaultdict(_Sum)
     for run_no, arm_no, *said in snapshot.connection.rows_in(
-        "SELECT run_no, arm_no, rater, model, outcome, score FROM evaluation WHERE learner_id = ?"
+        f"SELECT run_no, arm_no, rater, model, outcome, score FROM evaluation {EVALUATIONS_BY_RUN} WHERE learner_id = ?"
         " AND counts = 1 AND layer_no = 0 AND execution_no = 0 AND run_no <> 0 AND run_no IN ({})",
         [snapshot.learner_id],
         run_nos,
@@ -212,7 +213,7 @@ def _rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, float]:
 def _given(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], float]:
     """The last reward by hand of an arm in a run."""
     rows = snapshot.connection.rows_in(
-        "SELECT observation_no, run_no, arm_no, success_micro, failure_micro FROM observation"
+        f"SELECT observation_no, run_no, arm_no, success_micro, failure_micro FROM observation {BY_RUN}"
         " WHERE learner_id = ? AND run_no <> 0 AND undone = 0 AND standing = 1"
         " AND kind IN ('feedback', 'correction') AND run_no IN ({})",
         [snapshot.learner_id],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.records.judging import Subject
 from core.records.review import MyJudgement, Suggestion
+from core.store.engine.words import EVALUATIONS_BY_KEY
 from core.store.queues import Placed
 from core.store.transaction import Facts
 
@@ -60,11 +61,12 @@ def _item_of(facts: Facts, about: Placed, rubric: str) -> tuple[int, int]:
 
 def suggestion_of(facts: Facts, about: Placed, outcome: str, score: float | None) -> Suggestion | None:
     """The latest judgement of a model grader that counts, beside one's own of the same subject."""
+    whose, number = ("execution_no", about.execution_no) if about.execution_no else ("run_no", about.run_no)
     row = facts.connection.row(
-        "SELECT model, outcome, score FROM evaluation WHERE learner_id = ? AND layer_no = ? AND execution_no = ?"
-        " AND arm_no = ? AND (execution_no <> 0 OR run_no = ?) AND counts = 1"
+        f"SELECT model, outcome, score FROM evaluation {EVALUATIONS_BY_KEY} WHERE learner_id = ? AND layer_no = ?"
+        f" AND execution_no = ? AND arm_no = ? AND {whose} = ? AND counts = 1"
         " AND (execution_no <> 0 OR run_no <> 0) AND model <> '' ORDER BY evaluation_no DESC LIMIT 1",
-        [facts.learner_id, about.layer_no, about.execution_no, about.arm_no, about.run_no],
+        [facts.learner_id, about.layer_no, about.execution_no, about.arm_no, number],
     )
     if row is None:
         return None
