@@ -180,7 +180,8 @@ def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[Placed, _Sum]:
     found: dict[Placed, _Sum] = defaultdict(_Sum)
     for run_no, arm_no, *said in snapshot.connection.rows_in(
         f"SELECT run_no, arm_no, rater, model, outcome, score FROM evaluation {EVALUATIONS_BY_RUN}"
-        " WHERE learner_id = ? AND counts = 1 AND layer_no = 0 AND execution_no = 0 AND run_no <> 0 AND run_no IN ({})",
+        " WHERE learner_id = ? AND counts = 1 AND layer_no = 0 AND execution_no = 0"
+        " AND run_no <> 0 AND run_no IN ({})",
         [snapshot.learner_id],
         run_nos,
     ):
