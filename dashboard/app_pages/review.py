@@ -58,7 +58,8 @@ def one_by_one(rows: Sequence[QueueRow]) -> None:
     queue.say_where(known)
     with both_ends():
         sentence(said.review(known.progress), reading().tokens)
-        st.markdown(gray(said.queue_note(known.progress, row)), width="content")
+        note = said.queue_note(known.progress, row, year_of_ms=reading().context.clock())
+        st.markdown(gray(note), width="content")
     queue.progress_bar(known.progress)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         modes.modes()

@@ -55,14 +55,13 @@ def review(known: Progress) -> Sentence:
     return (*start, f", about {wording.things(minutes, 'minute')} left.")
 
 
-def queue_note(known: Progress, row: QueueRow | None) -> str:
+def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> str:
     """A queue in a line: in what order it is gone through, how, and who holds what now. Markdown."""
-    parts = []
-    if row is not None:
-        parts.append(wording.capital(ORDER_WORDS[row.asks.order]))
-        parts += ["blind"] if row.blind else []
-        parts += [f"{row.n_reviewers} reviewers each"] if row.n_reviewers > 1 else []
-        parts += [f":red[overdue since {wording.moment(row.due_ms)}]"] if row.overdue else []
+    parts = [wording.capital(ORDER_WORDS[row.asks.order])]
+    parts += ["blind"] if row.blind else []
+    parts += [f"{row.n_reviewers} reviewers each"] if row.n_reviewers > 1 else []
+    if row.overdue:
+        parts.append(f":red[overdue since {wording.moment(row.due_ms, year_of_ms=year_of_ms)}]")
     counted = {"set aside": known.set_aside, "assigned to you": known.assigned_to_me}
     counted["skipped by you"] = known.skipped_by_me
     parts += [f"{wording.count(n)} {words}" for words, n in counted.items() if n]
@@ -196,16 +195,10 @@ def sent(item: ReviewItem, answer: SubmitAnswer) -> list[str]:
     said = answer.suggestion
     if said is not None:
         by = wording.literal(wording.cut_middle(wording.plain(said.model), 40))
-        differs = (
-            "as you do"
-            if said.agrees and not said.difference
-            else f"{wording.signed_minus(f'{said.difference:+.2g}')} from yours"
-            if said.difference is not None
-            else "as you do"
-            if said.agrees
-            else "other than you"
-        )
-        lines.append(f"The model grader {by} says {judged(said.outcome, said.score)}, {differs}.")
+        same = "as you do" if said.agrees else "other than you"
+        apart = f", {abs(said.difference):.2g} apart" if said.difference else ""
+        scale = " on the scale from −1 to 1" if apart and not said.agrees else ""
+        lines.append(f"The model grader {by} says {judged(said.outcome, said.score)}, {same}{apart}{scale}.")
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,12 @@ from core import settings
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.evaluate import evaluate
+from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.queues import add_queue, progress, queues
 from core.flows.review import draft, keep_draft, next_item, skip, submit
 from core.flows.rubrics import add_rubric
+from core.flows.settings import change
 from core.records.actor import Actor, Role
 from core.records.arm import Arm
 from core.records.review import Draft, QueueAsks
@@ -29,6 +32,7 @@ from tests.dashboard.conftest import Open, check, heads, is_text_only, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, world
 
 QUEUE = "queue-1"
+LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 READ, EDIT = "tool:fs:Read", "tool:fs:Edit"
 MARKUP = "<script>alert(1)</script> **b** :red[x] $\\alpha$"
 
@@ -299,3 +303,68 @@ def test_known_answers_are_checked_before_a_queue_is_made(open_page: Open, conte
     press(page, "Make the queue of 5")
     (made,) = queues(context)
     assert made.progress.total == 4
+
+
+def answered(context: Context, folder: Path, *answers: str) -> None:
+    """Executions of one layer that answered the same instruction, their texts kept."""
+    change(context, "keep_texts", True)
+    lines = [
+        {
+            "kind": "execution",
+            "uid": f"{number:08}-1111-4222-8333-444444444444",
+            "at_ms": NOON_MS,
+            "pairs": [
+                {
+                    "layer": LAYER,
+                    "index": 1,
+                    "instruction": json.dumps({"activation_query": MARKUP}),
+                    "response": json.dumps({"raw_solution": answer}),
+                }
+            ],
+        }
+        for number, answer in enumerate(answers, 1)
+    ]
+    file = folder / "answered.jsonl"
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    import_files(context, [file])
+
+
+def test_long_answers_are_folded_and_none_is_markup(
+    open_page: Open, context: Context, tmp_path: Path
+) -> None:
+    answered(context, tmp_path, "\n".join(f"line {number} <b>" for number in range(90)))
+    add_queue(context, "answers", QueueAsks(about="layer"))
+    page = open_page("review")
+    assert is_text_only(page)
+    assert any("line 39" in text.value and "line 40" not in text.value for text in page.text)
+    press(page, "Show all 90 lines")
+    assert any("line 89" in text.value for text in page.text)
+    assert not says(page, "is not kept")
+
+
+def test_without_texts_it_says_how_to_keep_them(open_page: Open, context: Context) -> None:
+    add_queue(context, "first")
+    assert says(open_page("review"), "keep_texts")
+
+
+def test_a_model_s_judgement_is_shown_after_one_s_own(open_page: Open, context: Context) -> None:
+    evaluate(context, "r0", "failure", score=0.9, model=MARKUP, rater="")
+    add_queue(context, "first", blind=True)
+    page = open_page("review")
+    assert item_of(page) == "1"
+    level(page, 4)
+    assert not says(page, "failure 0.9")
+    press(page, "Submit and next")
+    assert says(page, "says failure 0.9, other than you, 1.9 apart on the scale from −1 to 1.")
+    assert is_text_only(page)
+
+
+def test_of_two_answers_one_is_preferred(open_page: Open, context: Context, tmp_path: Path) -> None:
+    answered(context, tmp_path, "short", "long <script>")
+    page = open_page("review", review_as="Pairs")
+    assert says(page, "1 pair left")
+    assert is_text_only(page)
+    press(page, "Equal")
+    assert page.title[0].value == "No pair is left for you."
+    press(page, "Undo choice")
+    assert page.title[0].value == "Which of two answers is better?"
