@@ -12,6 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import maintenance, queries
+from core.flows.queues import add_queue
 from core.flows.reward import reward
 from core.flows.settings import change
 from tests.dashboard.conftest import Open, check, texts, unfold
@@ -28,6 +29,18 @@ def test_the_first_steps_lead_through_the_pages_and_close(database: Path, open_p
         page.button("tour on").click().run()
         check(page)
     assert not any("First steps" in text for text in texts(page))
+
+
+def test_who_finds_a_queue_is_led_to_it(database: Path, open_page: Open) -> None:
+    context = world(database, keys(12), 20)
+    page = open_page()
+    unfold(page, "role popover").button("tour").click().run()
+    for _ in range(3):
+        page.button("tour on").click().run()
+    assert any("choose an outcome" in text for text in texts(page))
+    add_queue(context, "Week 12")
+    page.run()
+    assert any("Judge three items by keyboard" in text for text in texts(page))
 
 
 def test_the_first_steps_can_be_left_and_walked_back(database: Path, open_page: Open) -> None:

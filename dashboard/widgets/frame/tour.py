@@ -8,8 +8,9 @@ from typing import Final
 
 import streamlit as st
 
+from core.permissions import may
 from core.statistics.overview import Overview
-from dashboard import pages, queries, wording
+from dashboard import pages, queries, reviews, wording
 from dashboard.pages import Page
 from dashboard.reading import reading
 from dashboard.widgets import address
@@ -17,6 +18,8 @@ from dashboard.widgets.navigation import link
 
 _AT: Final = "armscope tour"
 _MOST_ARMS: Final = 12
+_N_STEPS: Final = 6
+_JUDGING: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +50,8 @@ def tour(page: str) -> None:
     here = reading()
     if here.presenting or not is_on() or here.frame.n_arms == 0:
         return
-    steps = _steps(queries.overview())
-    at = min(int(st.session_state.get(_AT, 1)), len(steps))
+    at = min(int(st.session_state.get(_AT, 1)), _N_STEPS)
+    steps = _steps(queries.overview(), judges=at == _JUDGING)
     step = steps[at - 1]
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="first steps"):
         st.markdown(f":gray[First steps, {at} of {len(steps)}.] {step.words}", width="content")
@@ -73,8 +76,10 @@ def _go(at: int) -> None:
     st.session_state[_AT] = at
 
 
-def _steps(seen: Overview) -> tuple[Step, ...]:
-    """The steps over this learner's own arms: those that need a look, else the least useful one."""
+def _steps(seen: Overview, *, judges: bool) -> tuple[Step, ...]:
+    """The steps over this learner's own arms: those that need a look, else the least useful one. ``judges``: the
+    step of judging is shown, so it is asked whether there is anything to judge.
+    """
     flagged = next((item.arms for item in seen.attention if item.arms), ())
     worst = tuple(arm.key for arm in seen.bottom[-1:] or seen.top[-1:])
     arms = (flagged or worst or queries.everything().columns.keys)[:_MOST_ARMS]
@@ -98,12 +103,7 @@ def _steps(seen: Overview) -> tuple[Step, ...]:
             label="Its runs",
             more={address.RUNS_ARM: arm},
         ),
-        Step(
-            words="Judge it: choose an outcome and watch the effect before you send it.",
-            page=pages.REWARDS,
-            label="Give a reward",
-            more={address.REWARDS_ARM: arm},
-        ),
+        _judging(arm, _open_queue() if judges else None),
         Step(
             words=f"Start {repaired} again: the table shows what would change.",
             page=pages.RESET,
@@ -115,4 +115,28 @@ def _steps(seen: Overview) -> tuple[Step, ...]:
             page=pages.OVERVIEW,
             label="What changed",
         ),
+    )
+
+
+def _open_queue() -> str | None:
+    """The newest queue that has something left for who is here."""
+    if not may(reading().context.actor, pages.REVIEW.needs):
+        return None
+    return next((row.progress.queue for row in reviews.all_queues() if row.progress.left_for_me), None)
+
+
+def _judging(arm: str, queue: str | None) -> Step:
+    """Judge what waits in a queue, else the arm."""
+    if queue is not None:
+        return Step(
+            words="Judge three items by keyboard: a digit chooses, Ctrl + Enter sends and goes on.",
+            page=pages.REVIEW,
+            label="Review",
+            more={address.REVIEW_QUEUE: queue},
+        )
+    return Step(
+        words="Judge it: choose an outcome and watch the effect before you send it.",
+        page=pages.REWARDS,
+        label="Give a reward",
+        more={address.REWARDS_ARM: arm},
     )
