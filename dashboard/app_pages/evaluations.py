@@ -8,6 +8,7 @@ import streamlit as st
 from dashboard import queries, sentences
 from dashboard.reading import reading
 from dashboard.widgets.evaluation_table import listed
+from dashboard.widgets.empty import no_arms
 from dashboard.widgets.evaluations import filters, watch
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
@@ -16,7 +17,10 @@ from dashboard.widgets.words import muted, sentence
 def page() -> None:
     here = reading()
     if not queries.evaluated_names()[0] and not queries.layers().n_bare:
-        watch.nothing_judged()
+        if here.frame.n_runs:
+            watch.nothing_judged()
+        else:
+            no_arms("What people and models judge")
         return
     title = st.container(gap="small")
     wanted = filters.evaluation_filter()

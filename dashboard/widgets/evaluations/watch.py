@@ -42,21 +42,17 @@ _LAYER_PHONE: Final = {"layer": 130, "quality": 76, "judged": 62, "success": 70}
 
 
 def nothing_judged() -> None:
-    """The empty page: how evaluations come."""
-    n_runs = reading().frame.n_runs
+    """The page where there are runs and nobody has judged any: how evaluations come."""
     empty(
         ("Nothing was judged yet.",),
         "What people and models judge of runs, arms and layers is listed here, with how far they agree.",
         rows={
             "needed": ["something to judge: a run, an arm in a run, a layer", "an evaluation"],
-            "now": [wording.things(n_runs, "run"), "none"],
-            "which is": ["✓ fine" if n_runs else "none yet", ":yellow[:material/warning:] none yet"],
+            "now": [wording.things(reading().frame.n_runs, "run"), "none"],
+            "which is": ["✓ fine", ":yellow[:material/warning:] none yet"],
         },
         to_do="**Judge a run** by its uid or number; a second rater makes agreement known. A model grader sends its "
-        "judgements by the same command, from Python, or in an import."
-        if n_runs
-        else "**Record runs first**, or judge a layer by its URI. Model graders send theirs from Python or in an "
-        "import.",
+        "judgements by the same command, from Python, or in an import.",
         shell=command("evaluate RUN success --score 0.9 --rubric v1"),
     )
 
