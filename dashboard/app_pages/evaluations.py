@@ -7,8 +7,8 @@ import streamlit as st
 
 from dashboard import queries, sentences
 from dashboard.reading import reading
-from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.empty import no_arms
+from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.evaluations import filters, watch
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
