@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 from core.credit import Claim, shares
 from core.evaluate import grader_kind
 from core.records.arm import MICRO
+from core.records.judged import INCLUDED
 from core.records.observation import Amount
-from core.store.caches import CHUNK, shifting
+from core.store.caches import CHUNK, apply, shifting
 from core.store.engine.words import BY_RUN, EVALUATIONS_BY_RUN
+from core.store.rollup import Rollup, hour_of
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -74,11 +76,43 @@ def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> None:
     }
     if not changed:
         return
+    if not changed & stored.keys():  # what is new only adds
+        made = [(place, wanted[place]) for place in sorted(changed)]
+        _append(txn, made)
+        apply(txn, _added(txn, made))
+        return
     with shifting(txn, sorted(_runs(changed, wanted, run_nos))):
         known, fresh = changed & wanted.keys() & stored.keys(), changed & wanted.keys() - stored.keys()
         _stand_down(txn, [stored[place][0] for place in sorted(changed) if place not in wanted])
         _restate(txn, [(stored[place][0], wanted[place]) for place in sorted(known)])
         _append(txn, [(place, wanted[place]) for place in sorted(fresh)])
+
+
+def _added(txn: Transaction, made: Sequence[tuple[Place, Due]]) -> Rollup:
+    """What new observations add, without reading their runs back; nothing where the run doesn't stand, or was without
+    the arm.
+    """
+    revisions = {
+        (evaluation_no, arm_no): revision
+        for evaluation_no, arm_no, revision in txn.connection.rows_in(
+            "SELECT c.evaluation_no, c.arm_no, r.revision FROM credit c"
+            " JOIN evaluation e ON e.learner_id = c.learner_id AND e.evaluation_no = c.evaluation_no"
+            " JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND r.standing = 1"
+            " JOIN outcome o ON o.learner_id = r.learner_id AND o.run_no = r.run_no AND o.arm_no = c.arm_no"
+            f" AND o.flags & {INCLUDED} <> 0"
+            " WHERE c.learner_id = ? AND r.revision <= ? AND c.evaluation_no IN ({})",
+            [txn.learner_id, txn.revision],
+            sorted({evaluation_no for (evaluation_no, _), _ in made}),
+        )
+    }
+    txn.epochs.load({arm_no for _, arm_no in revisions})
+    rollup = Rollup()
+    for place, one in made:
+        if place in revisions:
+            where = (hour_of(one.at_ms), place[1], txn.epochs.of(place[1], revisions[place]))
+            amounts = (one.success_micro, one.failure_micro)
+            rollup.add_observation(where, "evaluation", one.pulls, amounts, one.at_ms)
+    return rollup
 
 
 def _runs(changed: set[Place], wanted: dict[Place, Due], run_nos: Sequence[int]) -> set[int]:

@@ -159,10 +159,11 @@ def _counting(txn: Transaction, key: Key) -> int:
 
 
 def _stop_counting(txn: Transaction, numbers: Sequence[int]) -> None:
-    txn.connection.many(
-        "UPDATE evaluation SET counts = 0 WHERE learner_id = ? AND evaluation_no = ?",
-        [(txn.learner_id, number) for number in numbers],
-    )
+    if numbers:
+        txn.connection.many(
+            "UPDATE evaluation SET counts = 0 WHERE learner_id = ? AND evaluation_no = ?",
+            [(txn.learner_id, number) for number in numbers],
+        )
 
 
 def _row(
@@ -482,7 +483,8 @@ def _subject(line: EvaluationLine) -> Subject:
 def answer_of(facts: Facts, number: int, warnings: tuple[str, ...] = ()) -> EvaluationAnswer:
     """What an evaluation that is stored is answered with, by the thresholds in force."""
     row = facts.connection.row(
-        "SELECT l.uid, x.uid, r.uid, a.key, e.outcome, e.score, e.rater, e.model, e.rubric, e.supersedes, e.at_ms"
+        "SELECT l.uid, x.uid, r.uid, a.key, e.outcome, e.score, e.rater, e.model, e.rubric, e.supersedes, e.at_ms,"
+        " e.run_no"
         " FROM evaluation e"
         " LEFT JOIN layer l ON l.learner_id = e.learner_id AND l.layer_no = e.layer_no"
         " LEFT JOIN execution x ON x.learner_id = e.learner_id AND x.execution_no = e.execution_no"
@@ -492,14 +494,14 @@ def answer_of(facts: Facts, number: int, warnings: tuple[str, ...] = ()) -> Eval
         [facts.learner_id, number],
     )
     assert row is not None  # noqa: S101 - it was just written
-    layer, execution, run, arm, outcome, score, rater, model, rubric, supersedes, at_ms = row
+    layer, execution, run, arm, outcome, score, rater, model, rubric, supersedes, at_ms, run_no = row
     subject = Subject(layer=layer or "", execution=execution or "", run=run or "", arm=arm or "")
     thresholds = facts.settings.thresholds
     given = grade(outcome, score, rater=rater, model=model, rubric=rubric, thresholds=thresholds)
     moved = facts.connection.rows(
         f"SELECT observation_no FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ? AND run_no <> 0"
         " AND evaluation_no = ? AND standing = 1 ORDER BY observation_no",
-        [facts.learner_id, 0 if run is None else _number_of_run(facts, run), number],
+        [facts.learner_id, run_no, number],
     )
     return EvaluationAnswer(
         id=f"evaluation-{number}",
@@ -520,8 +522,3 @@ def answer_of(facts: Facts, number: int, warnings: tuple[str, ...] = ()) -> Eval
         rated_at=iso(at_ms) or "",
         warnings=warnings,
     )
-
-
-def _number_of_run(facts: Facts, uid: str) -> int:
-    run = run_of_uid(facts, uid)
-    return 0 if run is None else run.run_no
