@@ -70,7 +70,8 @@ def _times(n_runs: int, rng: np.random.Generator) -> list[int]:
     ends: Floats = np.concatenate(([0.0], np.cumsum(weights))) / weights.sum()
     hours = np.interp(np.sort(rng.random(n_runs)), ends, np.arange(len(ends)))
     times = [START_MS + int(hour * HOUR_MS) for hour in hours.tolist()]
-    return [START_MS + 3 * MINUTE_MS, *times[1:-1], END_MS - 2 * MINUTE_MS]
+    first, last = START_MS + 3 * MINUTE_MS, END_MS - 2 * MINUTE_MS
+    return [first, *(min(max(one, first), last) for one in times[1:-1]), last]
 
 
 def _busyness(at_ms: int) -> float:

@@ -28,8 +28,10 @@ def falls_aside(left: Ints, right: Ints, share: float) -> Bools:
 
     Parameters
     ----------
-    left, right : array of int, shape (n_links,)
-        What each link holds together, by names that are digests: 64 bits, the two sides apart from each other.
+    left : array of int, shape (n_links,)
+        What each link holds together, by a name that is a digest: 64 bits, those of the two sides apart.
+    right : array of int, shape (n_links,)
+        With what.
     share : float
         Of clusters that fall aside on average, in [0, 1].
 
@@ -64,7 +66,7 @@ def falls_aside(left: Ints, right: Ints, share: float) -> Bools:
         np.concatenate((left, right)).astype(np.int64).view(np.uint64), return_inverse=True
     )
     one, other = place[: len(left)], place[len(left) :]
-    drawn = mixed(names[_least(one, other, len(names))[one]]).astype(np.float64) / 2.0**64
+    drawn = _mixed(names[_least(one, other, len(names))[one]]).astype(np.float64) / 2.0**64
     return np.asarray(drawn < share)
 
 
@@ -80,10 +82,10 @@ def _least(one: Ints, other: Ints, n_nodes: int) -> Ints:
             above = above[above]
 
 
-def mixed(names: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mixed(names: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Numbers, each made into one that looks drawn evenly: SplitMix64's last step.
 
-    >>> mixed(np.array([0, 1], dtype=np.uint64)).tolist()
+    >>> _mixed(np.array([0, 1], dtype=np.uint64)).tolist()
     [16294208416658607535, 10451216379200822465]
     """
     found = names + _GOLDEN

@@ -98,7 +98,8 @@ def label_values(
     ...     prior_alpha_micro=none + million, prior_beta_micro=none + million,
     ...     base_alpha_micro=none + million, base_beta_micro=none + million,
     ...     success_micro=np.array([20, 20, 1]) * million, failure_micro=np.array([20, 20, 99]) * million,
-    ...     pulls=np.array([40, 40, 100]), inclusions=none, token_cost=none + 100, epoch=none, last_at_ms=none,
+    ...     pulls=np.array([40, 40, 100]), part_micro=none, inclusions=none,
+    ...     token_cost=none + 100, epoch=none, last_at_ms=none,
     ... )
     >>> settings = LearnerSettings(budget_tokens=100, seed_arms=())
     >>> values = label_values(columns, settings, np.array([0, 2]), seed=1)

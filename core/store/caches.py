@@ -159,14 +159,11 @@ def shifting(txn: Transaction, run_nos: Sequence[int] = (), loose: Sequence[int]
     yield
     after = rollup_facts(txn, run_nos, loose)
     change = after.minus(before)
-    later = {place: at_ms for place, at_ms in after.last.items() if at_ms > before.last.get(place, UNKNOWN)}
-    grown = {arm_no for _, arm_no, _ in change.arms}
-    if txn.stretch is None:
-        change.last = {place: at_ms for place, at_ms in later.items() if place[0] in grown}
     apply(txn, change)
-    earlier = {place for place, at_ms in before.last.items() if after.last.get(place, UNKNOWN) < at_ms}
-    # A time that grew is the newest or it isn't; what was before one that is gone has to be looked for.
-    refresh_last(txn, {arm_no for arm_no, _ in earlier} | {arm_no for arm_no, _ in later} - grown)
+    touched = {arm_no for _, arm_no, _ in change.arms} | {
+        arm_no for arm_no, _ in before.last.keys() | after.last.keys()
+    }
+    refresh_last(txn, touched)
 
 
 def apply(txn: Transaction, rollup: Rollup) -> None:

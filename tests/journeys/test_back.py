@@ -150,7 +150,7 @@ def test_back_through_runs_one_after_the_other(come: Come, served: Served) -> No
     """Another run of the same page is a step too, and no more than one."""
     visit = come(served).open("run", **_FILTERS, run="run-7")
     for expected in ("run-8", "run-9"):
-        visit.page.get_by_role("button", name="Next run").click()
+        visit.page.get_by_role("button", name="Next run", exact=True).click()
         visit.until(partial(shows_run, visit, expected))
     for expected in ("run-8", "run-7"):
         visit.page.go_back()
