@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from core.credit import credited
 from core.errors import InvalidEvaluation, UnknownExecution, UnknownLayer, UnknownRun
 from core.flows.context import Context
-from core.flows.requests import repeated, unknown_arm
+from core.flows.requests import in_rounds, repeated, unknown_arm
 from core.flows.reward import standing_run
 from core.records.arm import MICRO
 from core.records.evaluation import EvaluationOutcome
@@ -175,19 +175,8 @@ def evaluate_all(context: Context, orders: Sequence[EvaluationOrder]) -> list[Ev
 
 def evaluated(txn: Transaction, orders: Sequence[EvaluationOrder]) -> list[EvaluationAnswer]:
     """The same inside a transaction that is open."""
-    answers: dict[int, EvaluationAnswer] = {}
-    rest = list(range(len(orders)))
-    while rest:
-        first: dict[str, int] = {}
-        again = [
-            index
-            for index in rest
-            if (key := orders[index].key) is not None and first.setdefault(key, index) != index
-        ]
-        later = set(again)
-        answers |= _answered(txn, {index: orders[index] for index in rest if index not in later})
-        rest = again
-    return [answers[index] for index in range(len(orders))]
+    keys = [order.key for order in orders]
+    return in_rounds(keys, lambda places: _answered(txn, {place: orders[place] for place in places}))
 
 
 def _answered(txn: Transaction, orders: dict[int, EvaluationOrder]) -> dict[int, EvaluationAnswer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -27,6 +28,25 @@ def unknown_arm(facts: Transaction | Snapshot, key: str, next_step: str = USE_A_
     return UnknownArm(
         f"There is no arm {key[:_SHOWN_CHARS]!r} in learner {facts.name!r}.{meant}", next_step=next_step
     )
+
+
+def in_rounds(keys: Sequence[str | None], answered: Callable[[Sequence[int]], Mapping[int, _A]]) -> list[_A]:
+    """Answers to requests of which some may share a key: what comes under a key again is asked after what came first.
+
+    ``answered`` answers requests, by place, of which no two have one key.
+    """
+    answers: dict[int, _A] = {}
+    rest = list(range(len(keys)))
+    while rest:
+        first: dict[str, int] = {}
+        later = {
+            place
+            for place in rest
+            if (key := keys[place]) is not None and first.setdefault(key, place) != place
+        }
+        answers |= answered([place for place in rest if place not in later])
+        rest = sorted(later)
+    return [answers[place] for place in range(len(keys))]
 
 
 def repeated(txn: Transaction, key: str, payload: int, answer: type[_A]) -> _A | None:

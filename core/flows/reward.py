@@ -8,7 +8,7 @@ import msgspec
 
 from core.errors import Conflict, NotApplicable, UnknownRun
 from core.flows.context import Context
-from core.flows.requests import OR_MAKE_IT, repeated, unknown_arm
+from core.flows.requests import OR_MAKE_IT, in_rounds, repeated, unknown_arm
 from core.records.arm import MICRO, Arm
 from core.records.judged import INCLUDED, OBSERVED
 from core.records.observation import Amount, RewardOutcome
@@ -62,18 +62,7 @@ def reward_all(context: Context, orders: Sequence[RewardOrder]) -> list[RewardAn
 
 def record_in(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
     """The same inside a transaction that is open."""
-    answers: dict[int, RewardAnswer] = {}
-    rest = list(range(len(orders)))
-    while rest:
-        first: dict[str, int] = {}
-        again = [
-            index
-            for index in rest
-            if (key := orders[index].key) is not None and first.setdefault(key, index) != index
-        ]
-        answers |= _answered(txn, orders, [index for index in rest if index not in set(again)])
-        rest = again
-    return [answers[index] for index in range(len(orders))]
+    return in_rounds([order.key for order in orders], lambda places: _answered(txn, orders, places))
 
 
 def _answered(

@@ -22,7 +22,7 @@ from core.store.provenance import undone_imports
 from core.store.quality import fold_again, heads_of
 from core.store.reads import run_of_uid
 from core.store.tables import insert_into
-from core.store.texts import instruction_digest, read_texts
+from core.store.texts import PUT_PAIR, instruction_digest, read_texts
 from core.store.transaction import Facts, Snapshot, Transaction
 
 Kind = Literal["layer", "execution"]
@@ -34,20 +34,6 @@ _LAYER: Final = insert_into(
 )
 _EXECUTION: Final = insert_into(
     "execution", "learner_id", "execution_no", "uid", "adapter_no", "run_no", "bare", "standing"
-)
-_PAIR: Final = (
-    insert_into(
-        "training_pair",
-        "learner_id",
-        "execution_no",
-        "layer_no",
-        "layer_index",
-        "digest",
-        "instruction",
-        "response",
-    )
-    + " ON CONFLICT (learner_id, execution_no, layer_no) DO UPDATE SET digest = excluded.digest,"
-    " instruction = excluded.instruction, response = excluded.response"
 )
 _NOTE: Final = (
     insert_into("provenance", "learner_id", "kind", "no", "import_no", "revision", "said")
@@ -328,7 +314,7 @@ def _put_pairs(
         if instruction is None and response is None and _has_pair(txn, number, layer_no):
             continue
         txn.connection.run(
-            _PAIR,
+            PUT_PAIR,
             [
                 txn.learner_id,
                 number,

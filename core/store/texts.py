@@ -48,7 +48,7 @@ _EXECUTION: Final = insert_into(
     "bare",
     "standing",
 )
-_PAIR: Final = (
+PUT_PAIR: Final = (
     insert_into(
         "training_pair",
         "learner_id",
@@ -62,6 +62,7 @@ _PAIR: Final = (
     + " ON CONFLICT (learner_id, execution_no, layer_no) DO UPDATE SET digest = excluded.digest,"
     " instruction = excluded.instruction, response = excluded.response"
 )
+"""How a pair is written, in the place of what was known of it."""
 _SAID: Final = (
     insert_into("provenance", "learner_id", "kind", "no", "import_no", "revision", "said")
     + " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE SET said = excluded.said"
@@ -167,7 +168,7 @@ def write_texts(facts: Facts, told: Sequence[tuple[int, KeptTexts]]) -> None:
         layer_no = _layer_no(facts)
         layers |= {number: layer_no for number in here if number not in layers}
     facts.connection.many(
-        _PAIR,
+        PUT_PAIR,
         [
             (
                 facts.learner_id,
