@@ -1,4 +1,4 @@
-"""authorise(actor, action): who may do what, decided once, for every door."""
+"""authorise(actor, action, learner): who may do what, decided once, for every door."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ Action = Literal[
     "read_texts",
     "reward",
     "evaluate",
+    "judge",
     "queue",
     "undo_own",
     "undo",
@@ -21,42 +22,49 @@ Action = Literal[
     "select",
     "export_training",
     "erase",
+    "members",
 ]
 
 _ALLOWED: Final[dict[Action, frozenset[Role]]] = {
-    "read": frozenset({"viewer", "reviewer", "operator", "read"}),
+    "read": frozenset({"viewer", "reviewer", "operator", "read", "review", "operate"}),
     "read_texts": frozenset({"reviewer", "operator"}),
-    "reward": frozenset({"reviewer", "operator"}),
-    "evaluate": frozenset({"reviewer", "operator"}),
-    "queue": frozenset({"operator"}),
-    "undo_own": frozenset({"reviewer", "operator"}),
-    "undo": frozenset({"operator"}),
-    "reset": frozenset({"operator"}),
-    "settings": frozenset({"operator"}),
+    "reward": frozenset({"reviewer", "operator", "review", "operate"}),
+    "evaluate": frozenset({"reviewer", "operator", "review", "operate"}),
+    "judge": frozenset({"reviewer", "operator"}),
+    "queue": frozenset({"operator", "operate"}),
+    "undo_own": frozenset({"reviewer", "operator", "review", "operate"}),
+    "undo": frozenset({"operator", "operate"}),
+    "reset": frozenset({"operator", "operate"}),
+    "settings": frozenset({"operator", "operate"}),
     "ingest": frozenset({"operator", "ingest"}),
     "select": frozenset({"operator", "ingest"}),
-    "export_training": frozenset({"operator"}),
+    "export_training": frozenset({"operator", "operate"}),
     "erase": frozenset({"operator"}),
+    "members": frozenset({"operator"}),
 }
 
 
-def authorise(actor: Actor, action: Action) -> None:
-    """Raise `Denied` unless the actor's role includes the action.
+def authorise(actor: Actor, action: Action, learner: str | None) -> None:
+    """Raise `Denied` unless a role that the actor has in the learner includes the action.
 
-    >>> authorise(Actor(name="mara", role="operator"), "reset")
+    ``learner`` None: it is about all of the database, which needs a role that holds in every learner.
+
+    >>> authorise(Actor(name="mara", role="operator"), "reset", "support")
     """
-    if actor.role not in _ALLOWED[action]:
+    if not may(actor, action, learner):
+        has = ", ".join(sorted(actor.roles(learner))) or "none"
+        where = "every learner" if learner is None else repr(learner)
         raise Denied(
-            f"{action.replace('_', ' ')} needs one of the roles {', '.join(sorted(_ALLOWED[action]))}, "
-            f"got {actor.role}.",
+            f"{action.replace('_', ' ')} needs one of the roles {', '.join(sorted(_ALLOWED[action]))} in {where}, "
+            f"got {has}.",
             next_step="Ask an operator.",
         )
 
 
-def may(actor: Actor, action: Action) -> bool:
-    """Whether the actor's role includes the action, for what a page offers.
+def may(actor: Actor, action: Action, learner: str | None) -> bool:
+    """Whether a role that the actor has in the learner includes the action, for what a page offers.
 
-    >>> may(Actor(name="v", role="viewer"), "reward")
+    >>> may(Actor(name="v", role="viewer"), "reward", "support")
     False
     """
-    return actor.role in _ALLOWED[action]
+    return not _ALLOWED[action].isdisjoint(actor.roles(learner))

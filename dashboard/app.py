@@ -17,9 +17,8 @@ import streamlit as st  # noqa: E402 - the path comes first
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer  # noqa: E402
 
 from core.errors import ArmscopeError  # noqa: E402
+from core.flows.context import Context  # noqa: E402
 from core.flows.queries import Frame  # noqa: E402
-from core.permissions import may  # noqa: E402
-from core.records.actor import Actor  # noqa: E402
 from dashboard import actions, queries, uploads, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
 from dashboard.pages import OVERVIEW  # noqa: E402
@@ -51,12 +50,12 @@ def main() -> None:
     except ArmscopeError as problem:
         _cannot_open(problem)
         return
-    page = st.navigation(navigation.shown_to(context.actor, presenting=window.presenting()), position="top")
+    page = st.navigation(navigation.shown_to(context, presenting=window.presenting()), position="top")
     address.put_back(page.url_path)
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=FRAME, wrap=not window.compact()
     ):
-        may_create = may(context.actor, "settings") and not window.presenting()
+        may_create = context.may("settings") and not window.presenting()
         chosen = filters.pickers(first, default, may_create=may_create)
         begin(
             Reading(
@@ -68,7 +67,7 @@ def main() -> None:
                 presenting=window.presenting(),
             )
         )
-        _standing(context.actor, first, chosen.behind)
+        _standing(context, first, chosen.behind)
     style(look, presenting=window.presenting())
     show_flashes()
     tour(page.url_path or OVERVIEW.name)
@@ -79,7 +78,7 @@ def main() -> None:
     actions.page_is_drawn()
 
 
-def _standing(actor: Actor, frame: Frame, behind: PopoverContainer | None) -> None:
+def _standing(context: Context, frame: Frame, behind: PopoverContainer | None) -> None:
     """The way back, how old the data are, and who looks: at the right of the row; who looks is in a narrow window
     ``behind`` the one button.
     """
@@ -87,7 +86,7 @@ def _standing(actor: Actor, frame: Frame, behind: PopoverContainer | None) -> No
         st.space("stretch")
     undo_last()
     status()
-    role.role_badge(actor, frame, behind)
+    role.role_badge(context, frame, behind)
 
 
 def _footer(frame: Frame) -> None:

@@ -12,7 +12,7 @@ import streamlit as st
 
 from core.flows import queries
 from core.flows.context import Context, open_context
-from core.permissions import Action, may
+from core.permissions import Action
 from core.records.view import View
 from core.settings import Settings
 from dashboard.cache import Answer, Cache
@@ -50,7 +50,7 @@ class Reading:
 
     def may(self, action: Action) -> bool:
         """Whether the page should offer an action; the flow decides again when it is called."""
-        return not self.presenting and may(self.context.actor, action)
+        return not self.presenting and self.context.may(action)
 
 
 def context_of(learner: str | None = None) -> Context:
@@ -110,7 +110,7 @@ def asked(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> A
 
 def asked_anew(context: Context, question: Hashable, ask: Callable[[], Answer]) -> Answer:
     """An answer of a context's present moment, which is looked up each time: what the frame itself is made of."""
-    who = may(context.actor, "read_texts")
+    who = context.may("read_texts")
     return _answers.kept(
         (str(context.store.path), context.learner, who, queries.moment(context), question), ask
     )
@@ -118,5 +118,5 @@ def asked_anew(context: Context, question: Hashable, ask: Callable[[], Answer]) 
 
 def _key(question: Hashable, view: View | None) -> Hashable:
     here = reading()
-    seen, shows_texts = here.frame, may(here.context.actor, "read_texts")
+    seen, shows_texts = here.frame, here.context.may("read_texts")
     return (seen.database, seen.learner, shows_texts, seen.moment, question, view)

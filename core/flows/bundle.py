@@ -20,7 +20,6 @@ from core.flows.context import Context
 from core.flows.export import ExportAnswer, ExportFormat, View, new_file, write_into
 from core.flows.steps import Progress
 from core.formats.openclaw_shape import observations_as_csv, posteriors_as_csv
-from core.permissions import authorise
 from core.records.learner import LearnerSettings
 from core.records.times import iso
 from core.store.reads import totals
@@ -80,7 +79,7 @@ def export_bundle(
     context: Context, target: Path, format: ExportFormat = "jsonl", *, progress: Progress | None = None
 ) -> BundleAnswer:
     """Write a learner, all of one moment, and its manifest into a new zip. Raises `InvalidInput` for a name taken."""
-    authorise(context.actor, "read")
+    context.permit("read")
     with new_file(target) as file, context.reading() as snapshot, ZipFile(file, "w", ZIP_DEFLATED) as zipped:
         packer = _Packer(zipped, context.clock())
         answer = _pack(snapshot, packer, format, progress)

@@ -83,9 +83,13 @@ class Context:
         self.permit("ingest", create=True)
         return self.store.stage(self.learner, stage, work, actor=self.actor)
 
+    def may(self, action: Action) -> bool:
+        """Whether who asks may do it here."""
+        return may(self.actor, action, self.learner)
+
     def permit(self, action: Action, *, create: bool = False) -> None:
-        """Authorise, and refuse to make a learner (``create``) beside another that nobody named."""
-        authorise(self.actor, action)
+        """Authorise for this learner, and refuse to make a learner (``create``) beside another that nobody named."""
+        authorise(self.actor, action, self.learner)
         if create and not self.is_named and self.learner != DEFAULT_LEARNER:
             raise _whose(self)
 
@@ -110,11 +114,11 @@ class Context:
 
         Raises `UnknownLearner` for a name nothing was ever recorded under; the default learner may be empty.
         """
-        authorise(self.actor, action)
+        self.permit(action)
         with self.store.reading(self.learner) as snapshot:
             if not snapshot.exists and self.learner != DEFAULT_LEARNER:
                 raise unknown_learner(snapshot)
-            snapshot.shows_texts = may(self.actor, "read_texts")
+            snapshot.shows_texts = self.may("read_texts")
             yield snapshot
 
 

@@ -59,7 +59,7 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
 
 def examine(settings: Settings) -> Examined:
     """Look at the database that the settings name, and at what surrounds it."""
-    authorise(settings.actor, "read")
+    authorise(settings.actor, "read", None)
     path = settings.database
     found = Examined(
         armscope=__version__,

@@ -36,7 +36,6 @@ from core.formats.openclaw_shape import (
     posteriors_as_csv,
     trace_of,
 )
-from core.permissions import authorise
 from core.records.arm import MICRO
 from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
 from core.records.line_texts import line_without_texts
@@ -80,7 +79,7 @@ def export_file(
 
     With ``csv`` the observations go into a second new file, ``NAME.observations.csv``. ``progress`` is told of runs.
     """
-    authorise(context.actor, "read")
+    context.permit("read")
     if format == "csv":
         return _export_tables(context, target, progress)
     with new_file(target) as file, context.reading() as snapshot:

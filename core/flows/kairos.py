@@ -18,7 +18,6 @@ from core.flows.evaluate import evaluated
 from core.flows.training import training_into
 from core.formats.kairos import ROOT, RewardInput, read_reward, refusal, reward_output
 from core.formats.kairos_export import export_output, read_export
-from core.permissions import authorise
 from core.records.judging import EvaluationOrder
 from core.records.training import TrainingFormat, TrainingQuery
 from core.store.transaction import Transaction
@@ -74,7 +73,7 @@ def reward_call(context: Context, body: bytes) -> bytes:
     InvalidEvaluation
         The body, or a member of it, is not as the schema has it; ``fields`` names which. Nothing was recorded.
     """
-    authorise(context.actor, "evaluate")
+    context.permit("evaluate")
     return reward_given(context, read_reward(body))
 
 
@@ -133,7 +132,7 @@ def export_call(context: Context, body: bytes) -> bytes:
     InvalidInput
         There is more than an answer may hold.
     """
-    authorise(context.actor, "export_training")
+    context.permit("export_training")
     call = read_export(body)
     layer = call.layer
     query = TrainingQuery(

@@ -42,7 +42,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 def place(context: Context) -> Place:
     """Where the data are, how large, and in which schema."""
-    authorise(context.actor, "read")
+    context.permit("read")
     path = context.store.path
     parts = [path, path.with_name(f"{path.name}-wal")]
     size_bytes = sum(part.stat().st_size for part in parts if part.exists())
@@ -55,7 +55,7 @@ def backup(context: Context, target: Path, *, progress: Progress | None = None) 
     The copy appears under its name only when it is complete and on disk. Raises `InvalidInput` for a name that
     is taken.
     """
-    authorise(context.actor, "settings")
+    authorise(context.actor, "settings", None)
     if os.path.lexists(target):
         raise InvalidInput(
             f"The backup's file must not exist yet, got {target}.",

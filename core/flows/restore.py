@@ -79,7 +79,7 @@ def restore(
         A newer armscope wrote it.
     """
     asks = actor or local_operator()
-    authorise(asks, "settings")
+    authorise(asks, "settings", None)
     check_given(file, "A backup")
     if os.path.lexists(database) and file.samefile(database):
         raise InvalidInput(

@@ -200,7 +200,7 @@ def set_aside(context: Context, queue: str, item: int, reason: str) -> ItemAnswe
         board = board_of(txn, find_queue(txn, queue), txn.now_ms)
         _check_aside(board, _item(board, item).item_no, txn.actor.name)
         line = AsideLine(
-            id="new", queue=board.queue.uid, item=item, reason=said, final=may(txn.actor, "queue")
+            id="new", queue=board.queue.uid, item=item, reason=said, final=may(txn.actor, "queue", txn.name)
         )
         act = f"aside-{add_aside(txn, line)}"
         txn.audit("aside", act, {"queue": board.queue.id, "item": item, "reason": said})

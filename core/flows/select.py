@@ -12,7 +12,6 @@ import numpy as np
 from core.columns import UNKNOWN, ArmColumns
 from core.flows.context import Context
 from core.guidance import guidance
-from core.permissions import authorise
 from core.policy import select as select_arms
 from core.records.arm import Arm, Prior
 from core.records.learner import LearnerSettings
@@ -33,7 +32,7 @@ def select(
     ``budget_tokens`` and ``k`` override the settings for this one selection; 0 = unlimited. Raises
     `UnknownLearner` where nothing is offered and nothing known.
     """
-    authorise(context.actor, "select")
+    context.permit("select")
     # With arms on offer a learner may be new: it is made when its first run is recorded.
     with context.reading("select") if arms is None else context.store.reading(context.learner) as snapshot:
         columns = arm_columns(snapshot)

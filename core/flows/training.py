@@ -20,7 +20,6 @@ from core.flows.export import new_file
 from core.flows.training_counts import Counting, Kept
 from core.formats.kairos import preference_jsonl, reward_jsonl, sft_jsonl, trace_jsonl
 from core.formats.kairos_table import reward_csv
-from core.permissions import authorise
 from core.records.evaluation import Grade, Thresholds
 from core.records.layer import LayerUri
 from core.records.times import iso
@@ -94,7 +93,7 @@ def export_training(
     Of one rater's evaluations of a pair, its execution and its run the nearest counts. A tenth of all clusters of
     sessions and instructions is set aside to be asked about (see `core.statistics.clusters`).
     """
-    authorise(context.actor, "export_training")
+    context.permit("export_training")
     query = TrainingQuery(
         format=format,
         pairing=pairing,

@@ -56,7 +56,7 @@ def undo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
         return _undo_batch(txn, actor, batch)
     act = find_act(txn, act_id)
     if act.actor != actor.name:
-        authorise(actor, "undo")
+        authorise(actor, "undo", txn.name)
     undo_id = undo_act(txn, act)
     if not act.undone:
         txn.audit("undo", undo_id, {"undone": act.id, "kind": act.kind})
@@ -80,7 +80,7 @@ def redo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
     answer = UndoAnswer(id=act.id, undone=act.id, kind=act.kind)
     for standing in standing_undos(txn, act):
         if standing.actor != actor.name:
-            authorise(actor, "undo")
+            authorise(actor, "undo", txn.name)
         undo_id = undo_act(txn, standing)
         txn.audit("undo", undo_id, {"undone": standing.id, "kind": "undo", "redone": act.id})
         answer = UndoAnswer(id=undo_id, undone=standing.id, kind="undo", left_out=_left_out(txn, standing))
@@ -89,7 +89,7 @@ def redo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
 
 def _undo_batch(txn: Transaction, actor: Actor, batch: Batch) -> UndoAnswer:
     """Take back what of a batch still stands; the undo that is answered is the one that took back the last of it."""
-    _permit(actor, batch.acts)
+    _permit(txn, actor, batch.acts)
     standing = [act for act in batch.acts if not act.undone]
     if standing:
         numbers = add_undos(txn, FACTS[batch.kind], [act.number for act in standing])
@@ -104,7 +104,7 @@ def _redo_batch(txn: Transaction, actor: Actor, batch: Batch) -> UndoAnswer:
     undos = undos_of(txn, batch)
     if not undos:
         return UndoAnswer(id=batch.id, undone=batch.id, kind=batch.kind, count=len(batch.acts))
-    _permit(actor, list(undos))
+    _permit(txn, actor, list(undos))
     undone = _batch_of(txn, next(iter(undos)))
     numbers = add_undos(txn, FACTS["undo"], [act.number for act in undos])
     details: list[Detail] = [
@@ -114,9 +114,9 @@ def _redo_batch(txn: Transaction, actor: Actor, batch: Batch) -> UndoAnswer:
     return UndoAnswer(id=f"undos-{numbers[0]}", undone=undone, kind="undo", count=len(undos))
 
 
-def _permit(actor: Actor, acts: Sequence[Act]) -> None:
+def _permit(txn: Transaction, actor: Actor, acts: Sequence[Act]) -> None:
     if any(act.actor != actor.name for act in acts):
-        authorise(actor, "undo")
+        authorise(actor, "undo", txn.name)
 
 
 def _audit(txn: Transaction, numbers: Sequence[int], details: Sequence[Detail]) -> None:

@@ -16,7 +16,6 @@ from core.flows.context import Context
 from core.flows.importing import ImportAnswer, Progress, import_files
 from core.formats import Limits
 from core.formats.spool import Spool, told_name
-from core.permissions import authorise
 from core.records.run import Phase, Unit
 
 
@@ -44,7 +43,7 @@ def import_uploaded(
 
     Raises `InvalidInput` where they are more than ``at_most_bytes`` together, before anything is read.
     """
-    authorise(context.actor, "ingest")
+    context.permit("ingest")
     _refuse_too_much(files, at_most_bytes)
     with Spool(Limits()) as spool, Spool(Limits()) as aside:
         names = {_put(file, spool): told_name(file.name) for file in files}

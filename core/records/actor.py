@@ -1,21 +1,59 @@
-"""Actor: who does something, and in which role."""
+"""Actor: who does something, and in which roles."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 from core.records.limits import kept
 
-Role = Literal["viewer", "reviewer", "operator", "ingest", "read"]
+PersonRole = Literal["viewer", "reviewer", "operator"]
+"""What a person can be."""
+Scope = Literal["read", "ingest", "review", "operate"]
+"""What a token can be for."""
+Role = Literal[PersonRole, Scope]
+PERSON_ROLES: tuple[Role, ...] = get_args(PersonRole)
+SCOPES: tuple[Role, ...] = get_args(Scope)
+
+
+def highest(roles: frozenset[Role]) -> str:
+    """The one of a person's roles that includes the others; ``none`` where there is none.
+
+    >>> highest(frozenset({"viewer", "operator"}))
+    'operator'
+    """
+    return max((role for role in roles if role in PERSON_ROLES), key=PERSON_ROLES.index, default="none")
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """A role in one learner, or (None) in every one."""
+
+    role: Role
+    learner: str | None = None
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
-    """A person or token; locally the machine's user in the role of operator."""
+    """A person or token; locally the machine's user in the role of operator.
+
+    ``role`` holds in every learner; None: the actor has only what ``grants`` say. ``token`` is the number of the
+    token that acts, 0 where it is a person.
+    """
 
     name: str
-    role: Role = "operator"
+    role: Role | None = "operator"
+    grants: tuple[Grant, ...] = ()
+    token: int = 0
 
     def __post_init__(self) -> None:
         kept("An actor's name", self.name)
+
+    def roles(self, learner: str | None) -> frozenset[Role]:
+        """Every role that holds in a learner; None: those that hold in all of them.
+
+        >>> bot = Actor(name="bot", role=None, grants=(Grant(role="ingest", learner="support"),))
+        >>> sorted(bot.roles("support")), sorted(bot.roles("sales")), sorted(bot.roles(None))
+        (['ingest'], [], [])
+        """
+        granted = {grant.role for grant in self.grants if grant.learner in {None, learner}}
+        return frozenset(granted if self.role is None else granted | {self.role})

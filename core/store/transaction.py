@@ -249,7 +249,7 @@ class Transaction:
         self.connection = connection
         self.name = name
         self.actor = actor
-        self.shows_texts = may(actor, "read_texts")
+        self.shows_texts = may(actor, "read_texts", name)
         self.now_ms = now_ms
         row = None if memory is None else self._opened(memory.learner_id)
         if row is None:

@@ -8,8 +8,7 @@ from typing import Final, NoReturn
 import streamlit as st
 from streamlit.navigation.page import Page as StreamlitPage
 
-from core.permissions import may
-from core.records.actor import Actor
+from core.flows.context import Context
 from dashboard.configuration import PACKAGE
 from dashboard.pages import OVERVIEW, PAGES, Page
 from dashboard.widgets import address
@@ -18,14 +17,14 @@ _FOLDER: Final = PACKAGE / "app_pages"
 _MADE: Final = "armscope pages"
 
 
-def shown_to(actor: Actor, *, presenting: bool) -> dict[str, list[StreamlitPage]]:
+def shown_to(context: Context, *, presenting: bool) -> dict[str, list[StreamlitPage]]:
     """What is in the navigation, by group; an audience is shown no administration, and told so at its address."""
     if presenting:
         # An address copied from somebody at work is none the less one of ours.
         return {"": [_made(page) if page.is_presented else _left_out(page) for page in PAGES]}
     shown: dict[str, list[StreamlitPage]] = {}
     for page in PAGES:
-        if may(actor, page.needs):
+        if context.may(page.needs):
             shown.setdefault(page.group, []).append(_made(page))
     return shown
 

@@ -15,7 +15,6 @@ from core.columns import EvaluationColumns, Ints
 from core.evaluate import PREFERENCE_BLOCKERS, SFT_BLOCKERS, GradeColumns, grade_all
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
-from core.permissions import may
 from core.records.evaluation import GRADER_KINDS, LABELS, Thresholds
 from core.records.evaluation_page import Evaluation, EvaluationFilter, EvaluationPage, Grader
 from core.statistics.bias import (
@@ -88,7 +87,7 @@ def seen_evaluations(
     with context.reading() as snapshot:
         hidden = hidden_from(context, snapshot)
         page = evaluation_page(snapshot, wanted, before=before, limit=limit, hidden=hidden)
-    if may(context.actor, "read_texts"):
+    if context.may("read_texts"):
         return page
     return page._replace(rows=tuple(msgspec.structs.replace(row, feedback=None) for row in page.rows))
 

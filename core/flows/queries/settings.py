@@ -14,7 +14,6 @@ from core.flows.queries.chances import simulated
 from core.flows.queries.evaluations import grades_of, ready
 from core.flows.settings import changed_all
 from core.packing import counted_cost
-from core.permissions import authorise
 from core.records.evaluation import Thresholds
 from core.records.learner import LearnerSettings
 from core.statistics.bias import Readiness
@@ -82,7 +81,7 @@ def setting_changes(context: Context, *, limit: int = 100) -> tuple[SettingChang
 
 def preview_settings(context: Context, changes: Mapping[str, object]) -> SettingsPreview:
     """What settings would change; raises what `change_all` would raise, and changes nothing."""
-    authorise(context.actor, "settings")
+    context.permit("settings")
     with context.reading() as snapshot:
         before = snapshot.settings
         columns = reads.arm_columns(snapshot)

@@ -10,7 +10,6 @@ from typing import Final
 
 import streamlit as st
 
-from core.permissions import may
 from core.records.note import MAX_NOTE_CHARS
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
@@ -71,7 +70,7 @@ def read(arm: str) -> None:
                 when = wording.moment(one.at_ms, year_of_ms=here.frame.last_at_ms)
                 st.markdown(small(f"{when} UTC · {wording.literal(one.actor)}{state}"))
                 if not one.text:
-                    muted(texts.hidden(may_read=may(here.context.actor, "read_texts")))
+                    muted(texts.hidden(may_read=here.context.may("read_texts")))
                 elif one.undone:
                     muted(wording.literal(one.text))
                 else:

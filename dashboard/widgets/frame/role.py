@@ -5,8 +5,9 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
+from core.flows.context import Context
 from core.flows.queries import Frame
-from core.records.actor import Actor
+from core.records.actor import highest
 from dashboard.reading import reading
 from dashboard.report import gather, rendered, report
 from dashboard.widgets.address import COMPACT, PRESENT
@@ -15,11 +16,12 @@ from dashboard.widgets.frame.window import compact, is_narrow, presenting
 from dashboard.widgets.popover import in_use, popover
 
 
-def role_badge(actor: Actor, frame: Frame, behind: PopoverContainer | None = None) -> None:
+def role_badge(context: Context, frame: Frame, behind: PopoverContainer | None = None) -> None:
     """The role as a button; behind it (or ``behind`` another) the person, the data's place, two switches, the report,
     the first steps.
     """
-    label = "Presenting" if presenting() else actor.role.capitalize()
+    actor, role = context.actor, highest(context.actor.roles(context.learner))
+    label = "Presenting" if presenting() else role.capitalize()
     behind = behind or popover(label, icon=":material/person:", key="role popover")
     with behind:
         if behind.open or in_use(PRESENT):
@@ -30,7 +32,7 @@ def role_badge(actor: Actor, frame: Frame, behind: PopoverContainer | None = Non
             st.toggle("Compact charts", value=is_narrow(), key=COMPACT, bind="query-params")
         if not behind.open:
             return
-        st.text(f"{actor.name}, {actor.role}")
+        st.text(f"{actor.name}, {role}")
         st.text(f"Data: {frame.database}")
         _report_button()
         st.button("First steps", type="tertiary", icon=":material/explore:", key="tour", on_click=tour.begin)

@@ -8,7 +8,6 @@ from typing import Final
 
 import streamlit as st
 
-from core.permissions import may
 from core.statistics.overview import Overview
 from dashboard import pages, queries, reviews, wording
 from dashboard.pages import Page
@@ -120,7 +119,7 @@ def _steps(seen: Overview, *, judges: bool) -> tuple[Step, ...]:
 
 def _open_queue() -> str | None:
     """The newest queue that has something left for who is here."""
-    if not may(reading().context.actor, pages.REVIEW.needs):
+    if not reading().context.may(pages.REVIEW.needs):
         return None
     return next((row.progress.queue for row in reviews.all_queues() if row.progress.left_for_me), None)
 
