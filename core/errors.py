@@ -18,6 +18,7 @@
     │   └── UnknownAct            "unknown_act"        nothing by that id can be undone
     ├── Conflict                  "conflict"           same key, other content
     │   └── NotApplicable         "not_applicable"     well-formed, but the record does not admit it
+    ├── Unidentified              "unidentified"       nobody knows who asks: no token or session, or none that holds
     ├── Denied                    "denied"
     ├── NotInstalled              "not_installed"      a part that is needed for this, and only for this
     ├── UnreadableSource          "unreadable_source"  a file that is none of our formats, or damaged
@@ -142,6 +143,10 @@ class Conflict(ArmscopeError):
 
 class NotApplicable(Conflict):
     code = "not_applicable"
+
+
+class Unidentified(ArmscopeError):
+    code = "unidentified"
 
 
 class Denied(ArmscopeError):

@@ -1,0 +1,42 @@
+"""Exchange: what is asked and answered over HTTP, apart from any server.
+
+A door for a client that exists is a function from a `Desk`, an actor and a `Call` to an `Answer`: it parses, calls
+one flow, and formats. The server decides before who the actor is, and that the call may come in at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+JSON = "application/json"
+
+
+class Call(NamedTuple):
+    """A request: ``path`` as it was sent, without its query; names of ``headers`` in small letters."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+    body: bytes = b""
+
+
+class Answer(NamedTuple):
+    """What is sent back."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
+
+
+def json_answer(status: int, document: Any, **headers: str) -> Answer:  # noqa: ANN401 - anything JSON knows
+    """A document as an answer; underscores of the headers' names are hyphens.
+
+    >>> json_answer(405, {"ok": False}, allow="GET")
+    Answer(status=405, body=b'{"ok":false}', headers={'content-type': 'application/json', 'allow': 'GET'})
+    """
+    told = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(status, orjson.dumps(document), {"content-type": JSON} | told)
