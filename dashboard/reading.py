@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import local
 from typing import Final, cast
 
-import msgspec
 import streamlit as st
 
 from core.flows import queries
@@ -54,11 +53,13 @@ class Reading:
 
 
 def context_of(learner: str | None = None) -> Context:
-    """The context of a learner (the environment's by default), opened once per process."""
+    """Where this session's person works at a learner (the environment's by default), over the one store that the
+    process opened.
+    """
     wanted = Settings.from_environment()
-    if learner is not None:
-        wanted = msgspec.structs.replace(wanted, learner=learner)
-    return _contexts.kept((str(wanted.database), wanted.learner, wanted.actor), lambda: open_context(wanted))
+    opened = _contexts.kept((str(wanted.database), wanted.learner), lambda: open_context(wanted))
+    mine = replace(opened, actor=wanted.actor)
+    return mine if learner is None else mine.of(learner)
 
 
 def begun_here() -> bool:
@@ -104,19 +105,15 @@ def asked(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> A
     """An answer of the frame's moment; one that a write overtook meanwhile is shown, but not kept as if it were."""
     here = reading()
     return _answers.kept(
-        _key(question, view), ask, still=lambda: queries.moment(here.context)[0] == here.frame.moment
+        _key(question, view), ask, still=lambda: queries.sight(here.context) == here.frame.sight
     )
 
 
 def asked_anew(context: Context, question: Hashable, ask: Callable[[], Answer]) -> Answer:
     """An answer of a context's present moment, which is looked up each time: what the frame itself is made of."""
-    who = context.may("read_texts")
-    return _answers.kept(
-        (str(context.store.path), context.learner, who, queries.moment(context), question), ask
-    )
+    return _answers.kept((str(context.store.path), context.learner, queries.sight(context), question), ask)
 
 
 def _key(question: Hashable, view: View | None) -> Hashable:
-    here = reading()
-    seen, shows_texts = here.frame, here.context.may("read_texts")
-    return (seen.database, seen.learner, shows_texts, seen.moment, question, view)
+    seen = reading().frame
+    return (seen.database, seen.learner, seen.sight, question, view)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from core.flows.context import Context
 from core.permissions import authorise, may
+from core.records.actor import Actor
 from core.store import reads
 
 
@@ -22,4 +25,9 @@ def learner_names(context: Context) -> tuple[str, ...]:
     if not actor.grants:
         authorise(actor, "read", None)
     with context.store.reading(context.learner) as snapshot:
-        return tuple(name for name in reads.learners(snapshot) if may(actor, "read", name))
+        return readable(actor, reads.learners(snapshot))
+
+
+def readable(actor: Actor, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of some learners that the actor may read, in their order."""
+    return tuple(name for name in names if may(actor, "read", name))

@@ -57,9 +57,9 @@ class Facts:
 def gather(context: Context, view: View) -> Facts:
     """Ask everything; again if somebody wrote meanwhile. Raises `StoreBusy` where that never ends."""
     for _ in range(_TRIES):
-        before = queries.moment(context)
+        before = queries.sight(context)
         facts = _asked(context, view)
-        if queries.moment(context) == before:
+        if queries.sight(context) == before:
             return facts
     raise StoreBusy(
         f"The report must be of one revision, but {wording.plain(context.learner)!r} changed in each of"

@@ -124,7 +124,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.resets": ("read", lambda context, _: queries.resets(context)),
     "queries.changes": ("read", lambda context, _: queries.changes(context)),
     "queries.seen_runs": ("read", lambda context, _: queries.seen_runs(context)),
-    "queries.moment": ("read", lambda context, _: queries.moment(context)),
+    "queries.sight": ("read", lambda context, _: queries.sight(context)),
     "queries.imports": ("read", lambda context, _: queries.imports(context)),
     "queries.setting_changes": ("read", lambda context, _: queries.setting_changes(context)),
     "queries.preview_settings": ("settings", lambda context, _: queries.preview_settings(context, {"k": 3})),

@@ -34,7 +34,7 @@ from core.flows.queries.evaluations import (
     evaluations,
     seen_evaluations,
 )
-from core.flows.queries.frame import DEMO_ORIGIN, Frame, Revision, frame, moment, revision
+from core.flows.queries.frame import DEMO_ORIGIN, Frame, Revision, Sight, frame, revision, sight
 from core.flows.queries.imports import PastImport, imports
 from core.flows.queries.judgement import JudgedArm, judged_arms, judged_posteriors, judgements
 from core.flows.queries.ledger import changes, resets, rewards

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from core.flows.context import Context
+from core.flows.names import readable
+from core.flows.queries.blind import hidden_from
+from core.records.actor import Role
 from core.records.arm import ArmType
 from core.records.learner import LearnerSettings
 from core.records.run import Phase
 from core.store import reads
-from core.store.transaction import Moment
+from core.store.transaction import Moment, Snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +28,18 @@ class Revision:
     def revision(self) -> int:
         """How many changes there have been."""
         return self.moment.revision
+
+
+class Sight(NamedTuple):
+    """All that tells two answers to one question apart: the moment, and what whoever asks may see of it.
+
+    ``learners`` are the names they may read, ``hidden`` the numbers of evaluations that are kept from them.
+    """
+
+    moment: Moment
+    learners: tuple[str, ...]
+    roles: frozenset[Role]
+    hidden: frozenset[int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +60,7 @@ class Frame:
     channels: tuple[str, ...]
     types: tuple[ArmType, ...]
     is_demo: bool
+    sight: Sight
 
     @property
     def origin(self) -> str:
@@ -56,10 +73,19 @@ class Frame:
         return self.moment.revision
 
 
-def moment(context: Context) -> tuple[Moment, tuple[str, ...]]:
-    """The learner's present moment and all learners' names: what tells that a frame is old."""
+def sight(context: Context) -> Sight:
+    """What whoever asks would see now: what tells that a frame is old, and from another's."""
     with context.reading() as snapshot:
-        return snapshot.moment, reads.learners(snapshot)
+        return _sight(context, snapshot)
+
+
+def _sight(context: Context, snapshot: Snapshot) -> Sight:
+    return Sight(
+        moment=snapshot.moment,
+        learners=readable(context.actor, reads.learners(snapshot)),
+        roles=context.actor.roles(context.learner),
+        hidden=hidden_from(context, snapshot),
+    )
 
 
 def revision(context: Context) -> Revision:
@@ -75,9 +101,10 @@ def frame(context: Context) -> Frame:
         totals = reads.totals(snapshot)
         counts = reads.arm_counts(snapshot)
         models, channels = reads.strata(snapshot)
+        seen = _sight(context, snapshot)
         return Frame(
             learner=context.learner,
-            learners=reads.learners(snapshot),
+            learners=seen.learners,
             database=str(context.store.path),
             moment=snapshot.moment,
             settings=snapshot.settings,
@@ -90,6 +117,7 @@ def frame(context: Context) -> Frame:
             channels=channels,
             types=tuple(counts),
             is_demo=snapshot.origin.startswith(DEMO_ORIGIN),
+            sight=seen,
         )
 
 
