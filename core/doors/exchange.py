@@ -15,13 +15,17 @@ JSON = "application/json"
 
 
 class Call(NamedTuple):
-    """A request: ``path`` as it was sent, without its query; names of ``headers`` in small letters."""
+    """A request: ``path`` as it was sent, without its query; names of ``headers`` in small letters.
+
+    ``path_values`` is what stood where its route has ``{name}``.
+    """
 
     method: str
     path: str
     query: Mapping[str, str] = {}
     headers: Mapping[str, str] = {}
     body: bytes = b""
+    path_values: Mapping[str, str] = {}
 
 
 class Answer(NamedTuple):
