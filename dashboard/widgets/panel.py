@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import streamlit as st
+from streamlit.cursor import LockedCursor
+from streamlit.delta_generator import DeltaGenerator
 
 from core.errors import ArmscopeError
 from dashboard import wording
@@ -20,21 +22,33 @@ log = logging.getLogger(__name__)
 @contextmanager
 def panel(name: str, *, still: str = "the rest of the page still works") -> Iterator[None]:
     """Draw inside; ``name`` and ``still`` are our own words ("Savings over time")."""
-    slot = st.empty()
+    # A container, and no `st.empty()` that it then fills: when the server's messages are sent between the two, the
+    # browser takes the panel out of the page and makes another, and the focus in a table or field of it is gone.
+    drawn = st.container(gap="small")
     try:
-        with slot.container(gap="small"):
+        with drawn:
             yield
     except ArmscopeError as problem:
-        with slot.container(border=True):
-            _line(name, f"{wording.literal(str(problem))}", still)
+        _take_out(drawn)
+        _line(name, f"{wording.literal(str(problem))}", still)
     except Exception:
         log.exception("panel %s failed", name)
-        with slot.container(border=True):
-            _line(name, "The log of the server has the details.", still)
+        _take_out(drawn)
+        _line(name, "The log of the server has the details.", still)
+
+
+def _take_out(drawn: DeltaGenerator) -> None:
+    """Nothing in the place of a container, with all that was drawn in it."""
+    within = drawn._cursor
+    if within is None:  # a script that nobody looks at
+        return
+    *around, place = within.parent_path
+    cursor = LockedCursor(root_container=within.root_container, parent_path=tuple(around), index=place)
+    DeltaGenerator(root_container=within.root_container, cursor=cursor, parent=drawn._parent).empty()
 
 
 def _line(name: str, why: str, still: str) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
         st.markdown(
             f":red[:material/error:] **{name} could not be shown.** {why} :gray[{still.capitalize()}.]"
         )

@@ -43,9 +43,7 @@ def test_an_arm_and_a_run_are_opened_and_a_table_is_passed(come: Come, served: S
     typist.tab_to("Search", tag="input")
     into_table(typist)
     second = visit.rows()[1]["arm"]
-    typist.press("ArrowDown")
-    visit.settle()  # the server has heard of this cell before it hears of the next
-    typist.press("ArrowRight")
+    typist.press("ArrowDown", "ArrowRight")
     visit.page.wait_for_url("**/arm?*")
     assert second.split(":")[-1] in visit.page.url
     visit.settle().check()
@@ -128,7 +126,5 @@ def into_table(typist: Typist) -> None:
     for _ in range(8):
         typist.press("Tab")
         if typist.stop().tag in {"canvas", "td"}:
-            typist.visit.page.wait_for_timeout(300)  # the selection that comes with the focus
-            typist.visit.settle()
             return
     raise AssertionError("the table can't be reached by Tab")

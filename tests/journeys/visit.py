@@ -6,6 +6,8 @@ import base64
 import json
 import time
 from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
@@ -18,12 +20,10 @@ _BEFORE_RUNS: Final = {"data", "settings"}
 """Of use before the first run is there."""
 IN_VIEW: Final = tuple(page.name for page in PAGES if not page.is_hidden and page.name not in _BEFORE_RUNS)
 """Pages of the navigation that show what was recorded."""
-SETTLED: Final = (
-    "[data-testid=stApp][data-test-script-state=notRunning][data-test-connection-state=CONNECTED]"
-)
 PATIENCE_MS: Final = 60_000
 """For machines that have much else to do; whoever fails waits for it, nobody else."""
 _ROW_PX: Final = 34
+_SETTLING: Final = Path(__file__).with_name("settling.js").read_text("utf-8")
 
 _READ_TABLE: Final = """
 grid => {
@@ -51,8 +51,10 @@ class Visit:
         self.page = page
         self.url = url
         self.complaints: list[str] = []
+        self._calls = count(1)
         page.set_default_timeout(PATIENCE_MS)
         expect.set_options(timeout=PATIENCE_MS)
+        page.add_init_script(_SETTLING)
         page.on("console", self._heard)
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
         page.on("dialog", self._asked)
@@ -83,9 +85,8 @@ class Visit:
         return self.settle()
 
     def settle(self) -> Visit:
-        """Until the script has run, the browser is connected, and what loads late has been drawn."""
-        self.page.wait_for_selector(SETTLED)
-        expect(self.page.locator("[data-testid=stSkeleton]")).to_have_count(0)
+        """Until the server has heard all that was done and answered it, and what loads late has been drawn."""
+        self.page.wait_for_function("call => window.hasSettled(call)", arg=next(self._calls))
         return self
 
     def until(self, holds: Callable[[], bool]) -> None:
