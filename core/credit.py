@@ -7,11 +7,13 @@ they add up to the whole exactly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from core.records.arm import MICRO
 from core.records.evaluation import GraderKind
+from core.records.judged import INCLUDED, REFERENCED
 from core.records.judging import Crediting, Graders
 
 
@@ -59,19 +61,23 @@ def deal(total: int, parts: Sequence[int]) -> list[int]:
     return shares
 
 
-def credited(crediting: Crediting, included: Sequence[int], referenced: Sequence[int]) -> dict[int, int]:
-    """What each arm gets of a judgement of its run as a whole: arm number → weight in millionths.
+SHARING: Final[Mapping[Crediting, int]] = {"none": 0, "equal": INCLUDED, "referenced": INCLUDED | REFERENCED}
+"""What an arm must have been in a run to share a judgement of the run as a whole, as flags; 0 = none does."""
 
-    Nothing where the setting says so, and where there is no arm to get it.
 
-    >>> credited("equal", [4, 7], [7]), credited("referenced", [4, 7], [7]), credited("none", [4], [])
+def credited(arms: Sequence[int]) -> dict[int, int]:
+    """What each of the arms that share a judgement of their run as a whole gets: arm number → weight in millionths.
+
+    >>> credited([7, 4]), credited([7]), credited([])
     ({4: 500000, 7: 500000}, {7: 1000000}, {})
     """
-    arms = sorted({"none": (), "equal": included, "referenced": referenced}[crediting])
-    if not arms:
-        return {}
-    dealt = deal(MICRO, [1] * len(arms))
-    return {arm: weight for arm, weight in zip(arms, dealt, strict=True) if weight}
+    return {arm: weight for arm, weight in zip(sorted(arms), _alike(len(arms)), strict=True) if weight}
+
+
+@lru_cache
+def _alike(n: int) -> list[int]:
+    """One observation, dealt to ``n`` that get alike."""
+    return deal(MICRO, [1] * n) if n else []
 
 
 def shares(claims: Sequence[Claim]) -> dict[int, int]:
@@ -85,6 +91,8 @@ def shares(claims: Sequence[Claim]) -> dict[int, int]:
     >>> shares([Claim(1, "model", "human", MICRO), Claim(2, "human", "human", MICRO)])
     {2: 1000000}
     """
+    if len(claims) == 1:  # most are alone, and there may be ten thousand
+        return {claims[0].number: claims[0].weight_micro} if claims[0].weight_micro else {}
     moving: list[Claim] = []
     for claim in claims:
         if claim.mover == "all":

@@ -5,43 +5,31 @@ It gets a grade, moves the quality of its layer, and arms where its subject or a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Sequence
+from functools import cache, partial
+from typing import Final
 
-from core.credit import credited
-from core.errors import InvalidEvaluation, UnknownExecution, UnknownLayer, UnknownRun
+from core.credit import SHARING, credited
+from core.errors import InvalidEvaluation, UnknownRun
+from core.evaluate import grade
 from core.flows.context import Context
-from core.flows.requests import in_rounds, repeated, unknown_arm
-from core.flows.reward import standing_run
+from core.flows.placing import PlacedOrder, place_orders
+from core.flows.requests import in_rounds, repeated_of
 from core.records.arm import MICRO
 from core.records.evaluation import EvaluationOutcome
-from core.records.judged import INCLUDED, REFERENCED
-from core.records.judging import EvaluationAnswer, EvaluationOrder, Subject, evaluation_payload
-from core.records.layer import LayerUri, parse_uri
-from core.records.reward import not_in_prompt
-from core.store.evaluations import Judgement, add_evaluations, answer_of
-from core.store.reads import find_run, listed_arm, outcome_of
-from core.store.reads.subjects import arms_of_run, near_uids, run_of_execution
-from core.store.replies import keep_reply, reply_to
-from core.store.rubrics import rubric_of
-from core.store.subjects import Kind, name_subject, subject_no
+from core.records.judging import EvaluationAnswer, EvaluationOrder, evaluation_payload
+from core.records.layer import LayerUri
+from core.records.learner import LearnerSettings
+from core.records.times import iso
+from core.store.evaluations import Added, Judgement, add_evaluations, answered
+from core.store.reads import find_run
+from core.store.reads.subjects import arms_of_runs, near_uids
+from core.store.replies import keep_replies, replies_of, reply_to
+from core.store.rubrics import standing_versions
+from core.store.subjects import subject_no
 from core.store.transaction import Detail, Facts, Transaction
 
 MAX_BATCH: Final = 10_000
-_MISSING: Final[dict[Kind, type[UnknownLayer | UnknownExecution]]] = {
-    "layer": UnknownLayer,
-    "execution": UnknownExecution,
-}
-
-
-class PlacedOrder(NamedTuple):
-    """What an order is about, by number and by name."""
-
-    layer_no: int
-    execution_no: int
-    run_no: int
-    arm_no: int
-    subject: Subject
 
 
 def evaluate(
@@ -175,144 +163,118 @@ def evaluate_all(context: Context, orders: Sequence[EvaluationOrder]) -> list[Ev
 
 def evaluated(txn: Transaction, orders: Sequence[EvaluationOrder]) -> list[EvaluationAnswer]:
     """The same inside a transaction that is open."""
-    keys = [order.key for order in orders]
-    return in_rounds(keys, lambda places: _answered(txn, {place: orders[place] for place in places}))
+    return in_rounds([order.key for order in orders], lambda places: _answered(txn, orders, places))
 
 
-def _answered(txn: Transaction, orders: dict[int, EvaluationOrder]) -> dict[int, EvaluationAnswer]:
+def _answered(
+    txn: Transaction, orders: Sequence[EvaluationOrder], places: Sequence[int]
+) -> dict[int, EvaluationAnswer]:
     """Answers to orders of different keys: as the first time, or fresh."""
-    placed = {index: place_order(txn, order) for index, order in orders.items()}
+    asked = dict(zip(places, place_orders(txn, [orders[place] for place in places]), strict=True))
+    replies = replies_of(txn, {key for place in places if (key := orders[place].key) is not None})
     answers: dict[int, EvaluationAnswer] = {}
-    fresh: list[int] = []
-    for index, order in orders.items():
-        payload = evaluation_payload(placed[index].subject, order)
-        known = None if order.key is None else repeated(txn, order.key, payload, EvaluationAnswer)
-        if known is None:
-            fresh.append(index)
-        else:
-            answers[index] = known
-    return answers | _record(txn, {index: (orders[index], placed[index]) for index in fresh})
+    for place, about in asked.items():
+        key = orders[place].key
+        if key in replies:
+            payload = evaluation_payload(about.subject, orders[place])
+            answers[place] = repeated_of(replies[key], key, payload, EvaluationAnswer)
+    fresh = [place for place in places if place not in answers]
+    made = _record(txn, [orders[place] for place in fresh], [asked[place] for place in fresh])
+    return answers | dict(zip(fresh, made, strict=True))
 
 
 def _record(
-    txn: Transaction, wanted: dict[int, tuple[EvaluationOrder, PlacedOrder]]
-) -> dict[int, EvaluationAnswer]:
-    if not wanted:
-        return {}
-    made = add_evaluations(txn, [_judgement(txn, order, about) for order, about in wanted.values()])
-    answers = [
-        answer_of(txn, number, _warnings(txn, order))
-        for (number, _), (order, _) in zip(made, wanted.values(), strict=True)
-    ]
-    changes = [
-        (answer.id, _detail(order, answer))
-        for (order, _), answer in zip(wanted.values(), answers, strict=True)
-    ]
-    txn.audit_all("evaluation", changes)
-    for (number, _), (order, about), answer in zip(made, wanted.values(), answers, strict=True):
+    txn: Transaction, orders: Sequence[EvaluationOrder], placed: Sequence[PlacedOrder]
+) -> list[EvaluationAnswer]:
+    if not orders:
+        return []
+    added = add_evaluations(txn, _judgements(txn, orders, placed))
+    answers = _answers(txn, orders, placed, added)
+    txn.audit_all(
+        "evaluation",
+        [(answer.id, _detail(order, answer)) for order, answer in zip(orders, answers, strict=True)],
+    )
+    replies = {}
+    for order, about, one, answer in zip(orders, placed, added, answers, strict=True):
         if order.key is not None:
             payload = evaluation_payload(about.subject, order)
-            keep_reply(txn, order.key, reply_to("evaluation", number, payload, answer))
-    return dict(zip(wanted, answers, strict=True))
+            replies[order.key] = reply_to("evaluation", one.number, payload, answer)
+    keep_replies(txn, replies)
+    return answers
 
 
-def place_order(txn: Transaction, order: EvaluationOrder) -> PlacedOrder:
-    """Order → what it is about, after asking the record whether it is there."""
-    layer_no = _subject_no(txn, "layer", order.layer, create=order.create)
-    execution_no = _subject_no(txn, "execution", order.execution, create=order.create)
-    if order.run is None:
-        run_no, run = run_of_execution(txn, execution_no) if execution_no else (0, "")
-    else:
-        found = standing_run(txn, order.run)
-        run_no, run = found.run_no, found.uid
-    subject = Subject(layer=_uid(order.layer), execution=_uid(order.execution), run=run, arm=order.arm or "")
-    return PlacedOrder(layer_no, execution_no, run_no, _arm_no(txn, order, run_no), subject)
-
-
-def _uid(named: str | None) -> str:
-    """By what layers and executions compare."""
-    if named is None:
-        return ""
-    if named.lower().startswith("kairos:"):
-        uri = parse_uri(named)
-        return uri.key if isinstance(uri, LayerUri) else named.lower()
-    return named.lower()
-
-
-def _subject_no(txn: Transaction, kind: Kind, named: str | None, *, create: bool) -> int:
-    if named is None:
-        return 0
-    uid = _uid(named)
-    number = subject_no(txn, kind, uid)
-    if number is None and create:
-        return name_subject(txn, kind, uid)
-    if number is None:
-        near = near_uids(txn, kind, uid)
-        meant = f" Did you mean {', '.join(near)}?" if near else ""
-        raise _MISSING[kind](
-            f"There is no {kind} {named[:80]!r} in learner {txn.name!r}.{meant}",
-            next_step=f"Use one that armscope evaluations lists, or --create to make the {kind} on purpose.",
+def _judgements(
+    txn: Transaction, orders: Sequence[EvaluationOrder], placed: Sequence[PlacedOrder]
+) -> list[Judgement]:
+    """Orders → evaluations to be: the arm that is judged gets all of it; of a whole run arms get what the setting
+    says.
+    """
+    settings = txn.settings
+    sharing = SHARING[settings.evaluation_credit]
+    runs = {about.run_no for about in placed if sharing and about.run_no and not about.arm_no}
+    sharers = arms_of_runs(txn, runs, sharing)
+    return [
+        Judgement(
+            layer_no=about.layer_no,
+            execution_no=about.execution_no,
+            run_no=about.run_no,
+            arm_no=about.arm_no,
+            rater=order.rater,
+            model=order.model,
+            rubric=order.rubric,
+            outcome=order.outcome,
+            score=order.score,
+            feedback=order.feedback,
+            mover=settings.graders,
+            credit=_weighed(
+                settings,
+                order,
+                {about.arm_no: MICRO} if about.arm_no else credited(sharers.get(about.run_no, ())),
+            ),
+            actor=txn.actor.name,
+            at_ms=txn.now_ms,
         )
-    return number
+        for order, about in zip(orders, placed, strict=True)
+    ]
 
 
-def _arm_no(txn: Transaction, order: EvaluationOrder, run_no: int) -> int:
-    if order.arm is None:
-        return 0
-    arm_no = listed_arm(txn, order.arm)
-    if arm_no is None:
-        raise unknown_arm(txn, order.arm)
-    flags = outcome_of(txn, run_no, arm_no)
-    if flags is None or not flags & INCLUDED:
-        raise not_in_prompt(order.arm, run_no)
-    return arm_no
-
-
-def _judgement(txn: Transaction, order: EvaluationOrder, about: PlacedOrder) -> Judgement:
-    return Judgement(
-        layer_no=about.layer_no,
-        execution_no=about.execution_no,
-        run_no=about.run_no,
-        arm_no=about.arm_no,
-        rater=order.rater,
-        model=order.model,
-        rubric=order.rubric,
-        outcome=order.outcome,
-        score=order.score,
-        feedback=order.feedback,
-        mover=txn.settings.graders,
-        credit=_weighed(txn, order, _credit(txn, about)),
-        actor=txn.actor.name,
-        at_ms=txn.now_ms,
-    )
-
-
-def _credit(txn: Transaction, about: PlacedOrder) -> dict[int, int]:
-    """What arms are to get: the arm that is judged all of it; of a whole run what the setting says."""
-    if about.arm_no:
-        return {about.arm_no: MICRO}
-    crediting = txn.settings.evaluation_credit
-    if not about.run_no or crediting == "none":
-        return {}
-    flags = arms_of_run(txn, about.run_no)
-    included = [arm_no for arm_no, flag in flags if flag & INCLUDED]
-    referenced = [arm_no for arm_no, flag in flags if flag & INCLUDED and flag & REFERENCED]
-    return credited(crediting, included, referenced)
-
-
-def _weighed(txn: Transaction, order: EvaluationOrder, credit: dict[int, int]) -> dict[int, int]:
+def _weighed(settings: LearnerSettings, order: EvaluationOrder, credit: dict[int, int]) -> dict[int, int]:
     """What is left of it, where the setting lets whoever judged weigh less than 1."""
-    who = order.model or order.rater or ""
-    weight = txn.settings.weight_by_agreement.get(who, 1.0)
+    weight = settings.weight_by_agreement.get(order.model or order.rater or "", 1.0)
     if weight == 1:
         return credit
     return {arm_no: kept for arm_no, whole in credit.items() if (kept := round(whole * weight))}
 
 
-def _warnings(txn: Transaction, order: EvaluationOrder) -> tuple[str, ...]:
+def _answers(
+    txn: Transaction,
+    orders: Sequence[EvaluationOrder],
+    placed: Sequence[PlacedOrder],
+    added: Sequence[Added],
+) -> list[EvaluationAnswer]:
+    """What each is answered with, by the thresholds in force."""
+    graded = cache(partial(grade, thresholds=txn.settings.thresholds))
+    rated_at = iso(txn.now_ms) or ""
+    versions = {version for order in orders if (version := (order.rubric or "").strip())}
+    missing = versions - standing_versions(txn, versions)
+    return [
+        answered(
+            one,
+            about.subject,
+            order.outcome,
+            order.score,
+            graded(order.outcome, order.score, rater=order.rater, model=order.model, rubric=order.rubric),
+            rated_at=rated_at,
+            warnings=_warnings(order, missing),
+        )
+        for order, about, one in zip(orders, placed, added, strict=True)
+    ]
+
+
+def _warnings(order: EvaluationOrder, missing: Collection[str]) -> tuple[str, ...]:
     """What was kept as it came, and is likely not meant."""
     version = (order.rubric or "").strip()
-    if version and rubric_of(txn, version) is None:
+    if version in missing:
         return (f"There is no rubric {version!r}: it is kept as it was given.",)
     return ()
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from core.errors import InvalidInput
 from core.flows.context import Context
-from core.flows.evaluate import order_of, place_order
+from core.flows.evaluate import order_of
 from core.flows.frozen import Frozen, check_token, frozen, proposed
+from core.flows.placing import PlacedOrder, place_orders
 from core.records.arm import MICRO
 from core.records.judging import EvaluationOrder
 from core.records.limits import MAX_LABEL_CHARS, number, text, whole
@@ -135,7 +136,10 @@ def _add(
     known: Sequence[EvaluationOrder],
     seed: int,
 ) -> QueueAnswer:
-    controls = {_place(txn, order): order.outcome for order in known}
+    controls = {
+        _controlled(about): order.outcome
+        for order, about in zip(known, place_orders(txn, known), strict=True)
+    }
     wanted = [one for one in found if one.about not in controls]
     items = _numbered(wanted, controls, seed)
     due_ms = None if line.due_ms is None else txn.now_ms + line.due_ms
@@ -157,8 +161,7 @@ def _numbered(wanted: Sequence[Frozen], controls: Mapping[Placed, str], seed: in
     return [one._replace(item_no=number) for number, one in enumerate(items, 1)]
 
 
-def _place(txn: Transaction, order: EvaluationOrder) -> Placed:
-    placed = place_order(txn, order)
+def _controlled(placed: PlacedOrder) -> Placed:
     if not placed.execution_no and not placed.run_no:
         raise InvalidInput(
             f"A control must be a run, an arm in one, or an execution, got {placed.subject.uri}.",

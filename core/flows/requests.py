@@ -9,7 +9,7 @@ import msgspec
 
 from core.errors import UnknownArm
 from core.store.reads import near_keys
-from core.store.replies import reply_of, taken
+from core.store.replies import Reply, reply_of, taken
 from core.store.transaction import Snapshot, Transaction
 
 _A = TypeVar("_A")
@@ -55,8 +55,11 @@ def repeated(txn: Transaction, key: str, payload: int, answer: type[_A]) -> _A |
     Raises `Conflict` where it was given to a request of another digest.
     """
     kept = reply_of(txn, key)
-    if kept is None:
-        return None
+    return None if kept is None else repeated_of(kept, key, payload, answer)
+
+
+def repeated_of(kept: Reply, key: str, payload: int, answer: type[_A]) -> _A:
+    """The answer that is kept of a key; raises `Conflict` where it was given to a request of another digest."""
     if kept.payload != payload:
         raise taken(key, kept)
     return msgspec.json.decode(kept.answer, type=answer)

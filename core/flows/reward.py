@@ -134,7 +134,11 @@ def _arm_no(txn: Transaction, order: RewardOrder) -> int:
 
 def standing_run(txn: Facts, name: str) -> FoundRun:
     """The run a reward names; raises `UnknownRun`."""
-    run = find_run(txn, name)
+    return standing(txn, find_run(txn, name), name)
+
+
+def standing(txn: Facts, run: FoundRun | None, name: str) -> FoundRun:
+    """The run that was found by a name, if it stands; raises `UnknownRun`."""
     if run is None or not run.standing:
         raise UnknownRun(
             f"There is no run {name[:80]!r} in learner {txn.name!r}.",

@@ -56,7 +56,7 @@ class EvaluationOrder(msgspec.Struct, frozen=True, kw_only=True):
                 next_step="Write it in small letters; nothing was recorded.",
             )
         if self.score is not None:
-            check_score(self.score)
+            msgspec.structs.force_setattr(self, "score", check_score(self.score))
         check_feedback(self.feedback)
         for names, lowest, highest in ((_NAMES, 0, MAX_NAME_CHARS), (_SUBJECTS, 1, MAX_LABEL_CHARS)):
             for name in names:

@@ -99,5 +99,4 @@ def choice_again(txn: Transaction, number: int, import_no: int) -> None:
         [txn.learner_id, number],
     )
     layer_no, *executions = row or (0, 0, 0)
-    name_again(txn, "layer", [layer_no], import_no)
-    name_again(txn, "execution", executions, import_no)
+    name_again(txn, {"layer": [layer_no], "execution": executions}, import_no)

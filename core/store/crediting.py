@@ -7,7 +7,8 @@ deals what the evaluations of one run say of one arm. It keeps its row and numbe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from core.credit import Claim, shares
@@ -16,6 +17,7 @@ from core.records.arm import MICRO
 from core.records.judged import INCLUDED
 from core.records.observation import Amount
 from core.store.caches import CHUNK, apply, shifting
+from core.store.engine import Row
 from core.store.engine.words import BY_RUN, EVALUATIONS_BY_RUN
 from core.store.rollup import Rollup, hour_of
 from core.store.tables import insert_into
@@ -60,51 +62,47 @@ class Due(NamedTuple):
         return int(self.success_micro + self.failure_micro == MICRO)
 
 
-def credit_again(txn: Transaction, run_nos: Sequence[int]) -> None:
-    """Let what arms get from the evaluations of some runs be what those that count say."""
+def credit_again(txn: Transaction, run_nos: Sequence[int]) -> dict[int, list[int]]:
+    """Let what arms get from the evaluations of some runs be what those that count say.
+
+    Answers with the observations that stand, of each evaluation that has any, by number.
+    """
+    found: dict[int, list[int]] = {}
     for start in range(0, len(run_nos), CHUNK):
-        _credit_chunk(txn, run_nos[start : start + CHUNK])
+        for (evaluation_no, _), number in _credit_chunk(txn, run_nos[start : start + CHUNK]):
+            found.setdefault(evaluation_no, []).append(number)
+    return found
 
 
-def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> None:
-    wanted = due(txn, run_nos)
+def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> list[tuple[Place, int]]:
+    """The same for a few runs; what stands afterwards, each with its number."""
+    claimed = _claimed(txn, run_nos)
+    wanted = dict(_dealt(claimed))
     stored = credited_observations(txn, run_nos)
     changed = {
         place
         for place in wanted.keys() | stored.keys()
         if wanted.get(place) != stored.get(place, (0, None))[1]
     }
+    kept = [(place, stored[place][0]) for place in wanted.keys() & stored.keys()]
     if not changed:
-        return
+        return kept
     if not changed & stored.keys():  # what is new only adds
         made = [(place, wanted[place]) for place in sorted(changed)]
-        _append(txn, made)
-        apply(txn, _added(txn, made))
-        return
+        numbered = _append(txn, made)
+        apply(txn, _added(txn, made, {(row[2], row[3]): row[12] for row in claimed if row[12] is not None}))
+        return kept + numbered
     with shifting(txn, sorted(_runs(changed, wanted, run_nos))):
         known, fresh = changed & wanted.keys() & stored.keys(), changed & wanted.keys() - stored.keys()
         _stand_down(txn, [stored[place][0] for place in sorted(changed) if place not in wanted])
         _restate(txn, [(stored[place][0], wanted[place]) for place in sorted(known)])
-        _append(txn, [(place, wanted[place]) for place in sorted(fresh)])
+        return kept + _append(txn, [(place, wanted[place]) for place in sorted(fresh)])
 
 
-def _added(txn: Transaction, made: Sequence[tuple[Place, Due]]) -> Rollup:
-    """What new observations add, without reading their runs back; nothing where the run doesn't stand, or was without
-    the arm.
+def _added(txn: Transaction, made: Sequence[tuple[Place, Due]], revisions: Mapping[Place, int]) -> Rollup:
+    """What new observations add, without reading their runs back: ``revisions`` are those of the runs that stand, and
+    had the arm in the prompt.
     """
-    revisions = {
-        (evaluation_no, arm_no): revision
-        for evaluation_no, arm_no, revision in txn.connection.rows_in(
-            "SELECT c.evaluation_no, c.arm_no, r.revision FROM credit c"
-            " JOIN evaluation e ON e.learner_id = c.learner_id AND e.evaluation_no = c.evaluation_no"
-            " JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND r.standing = 1"
-            " JOIN outcome o ON o.learner_id = r.learner_id AND o.run_no = r.run_no AND o.arm_no = c.arm_no"
-            f" AND o.flags & {INCLUDED} <> 0"
-            " WHERE c.learner_id = ? AND r.revision <= ? AND c.evaluation_no IN ({})",
-            [txn.learner_id, txn.revision],
-            sorted({evaluation_no for (evaluation_no, _), _ in made}),
-        )
-    }
     txn.epochs.load({arm_no for _, arm_no in revisions})
     rollup = Rollup()
     for place, one in made:
@@ -123,27 +121,37 @@ def _runs(changed: set[Place], wanted: dict[Place, Due], run_nos: Sequence[int])
 
 def due(facts: Facts, run_nos: Sequence[int]) -> dict[Place, Due]:
     """What the evaluations of some runs that count give to arms."""
-    claims: dict[Place, list[Claim]] = defaultdict(list)
-    said: dict[int, tuple[str, float | None, str, int]] = {}
-    for run_no, _, number, arm_no, weight, rater, model, mover, outcome, score, actor, at_ms in sorted(
+    return dict(_dealt(_claimed(facts, run_nos)))
+
+
+def _claimed(facts: Facts, run_nos: Sequence[int]) -> list[Row]:
+    """What evaluations of some runs that count say of arms, in the order in which an export tells them: what was told
+    anew comes after what stood. The last column is the run's revision, where it stands and had the arm in its prompt.
+    """
+    return sorted(
         facts.connection.rows_in(
             "SELECT e.run_no, e.revision, e.evaluation_no, c.arm_no, c.weight_micro, e.rater, e.model, e.mover,"
-            f" e.outcome, e.score, e.actor, e.at_ms FROM evaluation e {EVALUATIONS_BY_RUN}"
+            " e.outcome, e.score, e.actor, e.at_ms, CASE WHEN o.arm_no IS NULL THEN NULL ELSE r.revision END"
+            f" FROM evaluation e {EVALUATIONS_BY_RUN}"
             " JOIN credit c ON c.learner_id = e.learner_id AND c.evaluation_no = e.evaluation_no"
+            " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND r.standing = 1"
+            " AND r.revision <= ?"
+            " LEFT JOIN outcome o ON o.learner_id = r.learner_id AND o.run_no = r.run_no AND o.arm_no = c.arm_no"
+            f" AND o.flags & {INCLUDED} <> 0"
             " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.run_no IN ({}) AND e.counts = 1",
-            [facts.learner_id],
+            [facts.revision, facts.learner_id],
             run_nos,
         ),
-        key=lambda row: row[:3],  # as an export tells them: what was told anew comes after what stood
-    ):
+        key=itemgetter(0, 1, 2),
+    )
+
+
+def _dealt(claimed: Sequence[Row]) -> Iterator[tuple[Place, Due]]:
+    claims: dict[Place, list[Claim]] = defaultdict(list)
+    said: dict[int, tuple[str, float | None, str, int]] = {}
+    for run_no, _, number, arm_no, weight, rater, model, mover, outcome, score, actor, at_ms, _ in claimed:
         claims[run_no, arm_no].append(Claim(number, grader_kind(rater, model), mover, weight))
         said[number] = (outcome, score, actor, at_ms)
-    return dict(_dealt(claims, said))
-
-
-def _dealt(
-    claims: dict[Place, list[Claim]], said: dict[int, tuple[str, float | None, str, int]]
-) -> Iterator[tuple[Place, Due]]:
     for (run_no, arm_no), of_arm in claims.items():
         for number, weight in shares(of_arm).items():
             outcome, score, actor, at_ms = said[number]
@@ -198,7 +206,8 @@ def _restate(txn: Transaction, changed: Sequence[tuple[int, Due]]) -> None:
     )
 
 
-def _append(txn: Transaction, made: Sequence[tuple[Place, Due]]) -> None:
+def _append(txn: Transaction, made: Sequence[tuple[Place, Due]]) -> list[tuple[Place, int]]:
+    """Write new observations; the number of each."""
     first = txn.number("observation", len(made))
     txn.connection.many(
         _ADD,
@@ -225,3 +234,4 @@ def _append(txn: Transaction, made: Sequence[tuple[Place, Due]]) -> None:
             for number, ((evaluation_no, arm_no), one) in enumerate(made, first)
         ],
     )
+    return [(place, number) for number, (place, _) in enumerate(made, first)]

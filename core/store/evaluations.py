@@ -7,34 +7,33 @@ of layers (`core.store.quality`) and observations of arms (`core.store.crediting
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
 from core.errors import UnreadableSource
 from core.evaluate import grade
-from core.records.evaluation import EvaluationOutcome
+from core.records.evaluation import EvaluationOutcome, Grade
 from core.records.evaluation_lines import CONTENT_PREFIX, Credit, EvaluationLine
 from core.records.judged import INCLUDED
 from core.records.judging import EvaluationAnswer, Graders, Subject, evaluation_payload
 from core.records.ledger_lines import PlacedLine
+from core.records.quality import Rated
 from core.records.reward import not_in_prompt
 from core.records.times import iso
 from core.store.crediting import credit_again
 from core.store.engine import Row
-from core.store.engine.words import BY_RUN
-from core.store.quality import fold_again, gain
+from core.store.engine.words import BY_RUN, EVALUATIONS_BY_KEY
+from core.store.quality import Placed, fold_again, gain
 from core.store.reads import outcome_of, run_of_uid
-from core.store.reads.subjects import run_of_execution
 from core.store.replies import HOLDS, Reply, reply_to
-from core.store.subjects import name_again, name_subject, subject_no
-from core.store.tables import insert_into
+from core.store.subjects import executions_of, name_again, name_subject, subject_no
 from core.store.transaction import Facts, Snapshot, Transaction
 
-_ADD: Final = insert_into(
-    "evaluation",
-    "learner_id",
+_COLUMNS: Final = (
     "evaluation_no",
     "uid",
     "layer_no",
@@ -58,7 +57,7 @@ _ADD: Final = insert_into(
     "standing",
     "undone",
 )
-_CREDIT: Final = insert_into("credit", "learner_id", "evaluation_no", "arm_no", "weight_micro")
+_CREDIT: Final = ("evaluation_no", "arm_no", "weight_micro")
 _KEY: Final = "layer_no, execution_no, run_no, arm_no, rater, model, rubric"
 _OF_KEY: Final = (
     "learner_id = ? AND layer_no = ? AND execution_no = ? AND run_no = ? AND arm_no = ? AND rater = ? AND model = ?"
@@ -108,54 +107,75 @@ class Judgement(NamedTuple):
         return bool(self.execution_no or self.run_no)
 
 
-def add_evaluations(
-    txn: Transaction, judgements: Sequence[Judgement], *, import_no: int = 0
-) -> list[tuple[int, int]]:
-    """Append evaluations; (number, number of the one it supersedes or 0) of each. What follows from them follows."""
+class Added(NamedTuple):
+    """An evaluation that was appended: its number, that of the one whose place it took (0 = none), and those of the
+    observations that follow from it and stand.
+    """
+
+    number: int
+    supersedes: int
+    observations: Sequence[int]
+
+
+def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import_no: int = 0) -> list[Added]:
+    """Append evaluations, in their order, and let what follows from them follow."""
     txn.note_news()
     first = txn.number("evaluation", len(judgements))
     numbers = range(first, first + len(judgements))
-    counting: dict[Key, int] = {}
-    replaced: list[int] = []
-    superseded: list[int] = []
-    for number, one in zip(numbers, judgements, strict=True):
-        before = 0
-        if one.is_revisable:
-            before = counting[one.key] if one.key in counting else _counting(txn, one.key)
-            counting[one.key] = number
-        superseded.append(before)
-        if before:
-            replaced.append(before)
-    gone = set(replaced)
-    _stop_counting(txn, [number for number in replaced if number < first])
-    txn.connection.many(
-        _ADD,
-        [
-            _row(txn, number, one, before, counts=number not in gone, import_no=import_no)
-            for number, one, before in zip(numbers, judgements, superseded, strict=True)
-        ],
+    superseded = _superseded_by(txn, numbers, judgements)
+    gone = set(superseded) - {0}
+    _stop_counting(txn, sorted(number for number in gone if number < first))
+    rows = (
+        _row(txn, number, one, before, counts=number not in gone, import_no=import_no)
+        for number, one, before in zip(numbers, judgements, superseded, strict=True)
     )
-    txn.connection.many(
-        _CREDIT,
-        [
-            (txn.learner_id, number, arm_no, weight)
-            for number, one in zip(numbers, judgements, strict=True)
-            for arm_no, weight in sorted(one.credit.items())
-        ],
+    txn.connection.insert("evaluation", _COLUMNS, txn.learner_id, chain.from_iterable(rows))
+    credits = (
+        (number, arm_no, weight)
+        for number, one in zip(numbers, judgements, strict=True)
+        for arm_no, weight in sorted(one.credit.items())
     )
+    txn.connection.insert("credit", _CREDIT, txn.learner_id, chain.from_iterable(credits))
     if not import_no:  # an import has named what it tells
-        name_again(txn, "layer", (one.layer_no for one in judgements))
-        name_again(txn, "execution", (one.execution_no for one in judgements))
-    _follow(txn, numbers, judgements, superseded)
-    return list(zip(numbers, superseded, strict=True))
+        layers = {one.layer_no for one in judgements}
+        name_again(txn, {"layer": layers, "execution": {one.execution_no for one in judgements}})
+    observations = _follow(txn, numbers, judgements, superseded)
+    return [
+        Added(number, before, observations.get(number, ()))
+        for number, before in zip(numbers, superseded, strict=True)
+    ]
 
 
-def _counting(txn: Transaction, key: Key) -> int:
-    """The evaluation of a key that counts, 0 = none."""
-    row = txn.connection.row(
-        f"SELECT evaluation_no FROM evaluation WHERE {_OF_KEY} AND counts = 1", [txn.learner_id, *key]
-    )
-    return 0 if row is None else int(row[0])
+def _superseded_by(txn: Transaction, numbers: Sequence[int], judgements: Sequence[Judgement]) -> list[int]:
+    """The evaluation whose place each new one takes, be it one of those before it; 0 = none."""
+    keys = [one.key if one.is_revisable else None for one in judgements]
+    counting = _counting_of(txn, {key for key in keys if key is not None})
+    superseded: list[int] = []
+    for number, key in zip(numbers, keys, strict=True):
+        superseded.append(0 if key is None else counting.get(key, 0))
+        if key is not None:
+            counting[key] = number
+    return superseded
+
+
+def _counting_of(txn: Transaction, keys: Collection[Key]) -> dict[Key, int]:
+    """Of each of some keys the evaluation that counts, if any does."""
+    sought: dict[tuple[int, str], set[int]] = defaultdict(set)
+    for layer_no, execution_no, run_no, *_ in keys:
+        by, value = (
+            ("execution_no", execution_no) if execution_no else ("execution_no = 0 AND run_no", run_no)
+        )
+        sought[layer_no, by].add(value)
+    found: dict[Key, int] = {}
+    for (layer_no, by), values in sought.items():
+        for number, *key in txn.connection.rows_in(
+            f"SELECT evaluation_no, {_KEY} FROM evaluation {EVALUATIONS_BY_KEY} WHERE learner_id = ? AND layer_no = ?"
+            f" AND counts = 1 AND (execution_no <> 0 OR run_no <> 0) AND {by} IN ({{}})",
+            [txn.learner_id, layer_no],
+            sorted(values),
+        ):
+            found[cast("Key", tuple(key))] = number
+    return found
 
 
 def _stop_counting(txn: Transaction, numbers: Sequence[int]) -> None:
@@ -170,7 +190,6 @@ def _row(
     txn: Transaction, number: int, one: Judgement, before: int, *, counts: bool, import_no: int
 ) -> tuple[object, ...]:
     return (
-        txn.learner_id,
         number,
         one.uid,
         *one.key,
@@ -192,9 +211,11 @@ def _row(
 
 def _follow(
     txn: Transaction, numbers: Sequence[int], judgements: Sequence[Judgement], superseded: Sequence[int]
-) -> None:
+) -> dict[int, list[int]]:
     """What is only added to is added to; then a layer whose evaluations took others' places is folded again, with its
     head, which holds by then what the other layers added: before them it would hold that twice.
+
+    Answers with the observations of each evaluation that has any.
     """
     again = {
         one.layer_no for one, before in zip(judgements, superseded, strict=True) if before and one.layer_no
@@ -202,13 +223,20 @@ def _follow(
     gain(
         txn,
         [
-            number
+            Placed(
+                txn.revision,
+                number,
+                one.layer_no,
+                Rated(
+                    outcome=one.outcome, score=one.score, rater=one.rater, model=one.model, at_ms=one.at_ms
+                ),
+            )
             for number, one in zip(numbers, judgements, strict=True)
             if one.layer_no and one.layer_no not in again
         ],
     )
     fold_again(txn, sorted(again))
-    credit_again(
+    return credit_again(
         txn,
         sorted(
             {
@@ -388,7 +416,7 @@ def read_evaluation(txn: Transaction, line: EvaluationLine, import_no: int) -> i
         at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
         uid=line.id,
     )
-    return add_evaluations(txn, [one], import_no=import_no)[0][0]
+    return add_evaluations(txn, [one], import_no=import_no)[0].number
 
 
 def evaluation_again(txn: Transaction, number: int, import_no: int) -> None:
@@ -398,8 +426,7 @@ def evaluation_again(txn: Transaction, number: int, import_no: int) -> None:
         [txn.learner_id, number],
     )
     layer_no, execution_no = row or (0, 0)
-    name_again(txn, "layer", [layer_no], import_no)
-    name_again(txn, "execution", [execution_no], import_no)
+    name_again(txn, {"layer": [layer_no], "execution": [execution_no]}, import_no)
 
 
 def _run_no(txn: Transaction, line: EvaluationLine) -> int:
@@ -423,15 +450,16 @@ def alike_evaluation(txn: Transaction, line: EvaluationLine) -> int | None:
     if not line.id.startswith(CONTENT_PREFIX) or line.layer is None or line.execution is None:
         return None
     layer_no = subject_no(txn, "layer", line.layer)
-    execution_no = subject_no(txn, "execution", line.execution)
-    if layer_no is None or execution_no is None:
+    execution = executions_of(txn, [line.execution.lower()]).get(line.execution.lower())
+    if layer_no is None or execution is None:
         return None
-    run_no, _ = run_of_execution(txn, execution_no)
+    execution_no, run_no, _ = execution
     who = (line.rater or "", line.model or "", line.rubric or "")
     places = {(layer_no, execution_no), (0, execution_no), (layer_no, 0), (0, 0)}
     for place in sorted(places, reverse=True):
         for of_run in sorted({run_no, 0}, reverse=True):
-            number = _counting(txn, (*place, of_run, 0, *who)) if place[1] or of_run else 0
+            key = (*place, of_run, 0, *who)
+            number = _counting_of(txn, [key]).get(key, 0) if place[1] or of_run else 0
             while number:
                 if _says(txn, number, line):
                     return number
@@ -480,7 +508,7 @@ def _subject(line: EvaluationLine) -> Subject:
     )
 
 
-def answer_of(facts: Facts, number: int, warnings: tuple[str, ...] = ()) -> EvaluationAnswer:
+def answer_of(facts: Facts, number: int) -> EvaluationAnswer:
     """What an evaluation that is stored is answered with, by the thresholds in force."""
     row = facts.connection.row(
         "SELECT l.uid, x.uid, r.uid, a.key, e.outcome, e.score, e.rater, e.model, e.rubric, e.supersedes, e.at_ms,"
@@ -495,16 +523,34 @@ def answer_of(facts: Facts, number: int, warnings: tuple[str, ...] = ()) -> Eval
     )
     assert row is not None  # noqa: S101 - it was just written
     layer, execution, run, arm, outcome, score, rater, model, rubric, supersedes, at_ms, run_no = row
-    subject = Subject(layer=layer or "", execution=execution or "", run=run or "", arm=arm or "")
-    thresholds = facts.settings.thresholds
-    given = grade(outcome, score, rater=rater, model=model, rubric=rubric, thresholds=thresholds)
     moved = facts.connection.rows(
         f"SELECT observation_no FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ? AND run_no <> 0"
         " AND evaluation_no = ? AND standing = 1 ORDER BY observation_no",
         [facts.learner_id, run_no, number],
     )
+    return answered(
+        Added(number, supersedes, [observation_no for (observation_no,) in moved]),
+        Subject(layer=layer or "", execution=execution or "", run=run or "", arm=arm or ""),
+        outcome,
+        score,
+        grade(outcome, score, rater=rater, model=model, rubric=rubric, thresholds=facts.settings.thresholds),
+        rated_at=iso(at_ms) or "",
+    )
+
+
+def answered(
+    added: Added,
+    subject: Subject,
+    outcome: EvaluationOutcome,
+    score: float | None,
+    given: Grade,
+    *,
+    rated_at: str,
+    warnings: tuple[str, ...] = (),
+) -> EvaluationAnswer:
+    """What is said of an evaluation with its grade."""
     return EvaluationAnswer(
-        id=f"evaluation-{number}",
+        id=f"evaluation-{added.number}",
         uri=subject.uri,
         outcome=outcome,
         score=score,
@@ -516,9 +562,9 @@ def answer_of(facts: Facts, number: int, warnings: tuple[str, ...] = ()) -> Eval
         exportable_for_preference=given.exportable_for_preference,
         sft_blockers=given.sft_blockers,
         preference_blockers=given.preference_blockers,
-        supersedes=f"evaluation-{supersedes}" if supersedes else None,
-        observation=f"reward-{moved[0][0]}" if moved else None,
-        arms=len(moved),
-        rated_at=iso(at_ms) or "",
+        supersedes=f"evaluation-{added.supersedes}" if added.supersedes else None,
+        observation=f"reward-{min(added.observations)}" if added.observations else None,
+        arms=len(added.observations),
+        rated_at=rated_at,
         warnings=warnings,
     )

@@ -53,19 +53,10 @@ class Placed(NamedTuple):
     rated: Rated
 
 
-def gain(txn: Transaction, numbers: Sequence[int]) -> None:
-    """Add new evaluations, each later than all before, to their layers and heads."""
-    if not numbers:
+def gain(txn: Transaction, placed: Sequence[Placed]) -> None:
+    """Add new evaluations that count, in their order, each later than all before, to their layers and heads."""
+    if not placed:
         return
-    placed = sorted(
-        _placed(row)
-        for row in txn.connection.rows_in(
-            f"SELECT {_RATED} FROM evaluation e WHERE e.learner_id = ? AND e.evaluation_no IN ({{}})"
-            " AND e.counts = 1",
-            [txn.learner_id],
-            numbers,
-        )
-    )
     layer_nos = sorted({one.layer_no for one in placed})
     heads = heads_of(txn, layer_nos)
     sums = _stored(txn, sorted({*layer_nos, *heads.values()}))

@@ -7,7 +7,7 @@ The others don't stand, for what comes under one key was asked for once (`core.s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -49,12 +49,20 @@ HOLDS: Final = (
 
 def reply_of(txn: Transaction, key: str) -> Reply | None:
     """What a key stands for at present."""
-    row = txn.connection.row(
-        f"SELECT q.kind, q.no, q.payload, q.answer{_OF_KEY} WHERE q.learner_id = ? AND q.key = ?"
-        f" AND {_STANDING}{_HELD_FIRST}",
-        [txn.learner_id, key],
+    return replies_of(txn, [key]).get(key)
+
+
+def replies_of(txn: Transaction, keys: Collection[str]) -> dict[str, Reply]:
+    """What those of some keys that stand for something stand for at present."""
+    rows = txn.connection.rows_in(
+        f"SELECT CASE WHEN {_either('import_no')} > 0 THEN 0 ELSE 1 END, q.kind, q.no, q.key, q.payload, q.answer"
+        f"{_OF_KEY} WHERE q.learner_id = ? AND q.key IN ({{}}) AND {_STANDING}",
+        [txn.learner_id],
+        sorted(keys),
     )
-    return None if row is None else Reply(*row)
+    return {
+        key: Reply(kind, number, *said) for _, kind, number, key, *said in sorted(rows)
+    }  # the last holds it
 
 
 def known_by_request(txn: Transaction, kind: str, key: str, payload: int) -> int | None:
@@ -89,11 +97,18 @@ def reply_to(kind: str, number: int, payload: int, answer: msgspec.Struct) -> Re
 
 def keep_reply(txn: Transaction, key: str, reply: Reply) -> None:
     """Remember what a key was answered with; what is remembered of this fact already stays."""
-    kind, number, payload, answer = reply
-    n_new = txn.connection.run(
+    keep_replies(txn, {key: reply})
+
+
+def keep_replies(txn: Transaction, replies: Mapping[str, Reply]) -> None:
+    """The same for many keys."""
+    n_new = txn.connection.many(
         "INSERT INTO reply (learner_id, kind, no, key, payload, answer) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
-        [txn.learner_id, kind, number, key, payload, answer],
+        [
+            (txn.learner_id, kind, number, key, payload, answer)
+            for key, (kind, number, payload, answer) in replies.items()
+        ],
     )
     if n_new:
         txn.note_news()

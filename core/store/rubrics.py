@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import msgspec
@@ -58,6 +58,16 @@ def rubric_of(facts: Facts, version: str) -> tuple[int, Rubric] | None:
         [facts.learner_id, version],
     )
     return None if row is None else (row[0], msgspec.json.decode(row[1], type=Rubric))
+
+
+def standing_versions(facts: Facts, versions: Collection[str]) -> set[str]:
+    """Those of some versions that stand."""
+    rows = facts.connection.rows_in(
+        "SELECT version FROM rubric WHERE learner_id = ? AND standing = 1 AND undone = 0 AND version IN ({})",
+        [facts.learner_id],
+        sorted(versions),
+    )
+    return {version for (version,) in rows}
 
 
 def rubric_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:

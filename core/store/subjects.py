@@ -9,7 +9,7 @@ is refused.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, get_args
 
 import msgspec
@@ -35,15 +35,11 @@ _LAYER: Final = insert_into(
 _EXECUTION: Final = insert_into(
     "execution", "learner_id", "execution_no", "uid", "adapter_no", "run_no", "bare", "standing"
 )
+_SAID: Final = ("kind", "no", "import_no", "revision", "said")
 _NOTE: Final = (
-    insert_into("provenance", "learner_id", "kind", "no", "import_no", "revision", "said")
+    insert_into("provenance", "learner_id", *_SAID)
     + " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE SET revision = excluded.revision,"
     " said = excluded.said WHERE provenance.said IS NULL"
-)
-
-_NAME: Final = (
-    insert_into("provenance", "learner_id", "kind", "no", "import_no", "revision", "said")
-    + " ON CONFLICT DO NOTHING"
 )
 
 
@@ -57,16 +53,40 @@ class Said(NamedTuple):
 
 def subject_no(facts: Facts, kind: Kind, uid: str) -> int | None:
     """The number of a layer or execution; None where nobody who stands has named it, or its run doesn't stand."""
-    of_run = (
-        " AND (run_no = 0 OR EXISTS (SELECT 1 FROM run r WHERE r.learner_id = execution.learner_id"
-        " AND r.run_no = execution.run_no AND r.standing = 1))"
+    if kind == "layer":
+        return layer_nos(facts, [uid.lower()]).get(uid.lower())
+    found = executions_of(facts, [uid.lower()]).get(uid.lower())
+    return None if found is None else found.execution_no
+
+
+def layer_nos(facts: Facts, uids: Collection[str]) -> dict[str, int]:
+    """Numbers of those of some layers, by uid in small letters, that somebody who stands has named."""
+    rows = facts.connection.rows_in(
+        "SELECT uid, layer_no FROM layer WHERE learner_id = ? AND standing = 1 AND uid IN ({})",
+        [facts.learner_id],
+        sorted(uids),
     )
-    row = facts.connection.row(
-        f"SELECT {kind}_no FROM {kind} WHERE learner_id = ? AND uid = ? AND standing = 1"
-        f"{of_run if kind == 'execution' else ''}",
-        [facts.learner_id, uid.lower()],
+    return dict(rows)
+
+
+class FoundExecution(NamedTuple):
+    """An execution, and the run it is of by number and uid; 0 and "" = it is of none."""
+
+    execution_no: int
+    run_no: int
+    run: str
+
+
+def executions_of(facts: Facts, uids: Collection[str]) -> dict[str, FoundExecution]:
+    """Those of some executions, by uid in small letters, that somebody who stands has named, and whose run stands."""
+    rows = facts.connection.rows_in(
+        "SELECT e.uid, e.execution_no, e.run_no, coalesce(r.uid, '') FROM execution e"
+        " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND r.standing = 1"
+        " WHERE e.learner_id = ? AND e.standing = 1 AND (e.run_no = 0 OR r.run_no IS NOT NULL) AND e.uid IN ({})",
+        [facts.learner_id],
+        sorted(uids),
     )
-    return None if row is None else int(row[0])
+    return {uid: FoundExecution(*found) for uid, *found in rows}
 
 
 def name_subject(txn: Transaction, kind: Kind, uid: str, import_no: int = 0) -> int:
@@ -76,7 +96,7 @@ def name_subject(txn: Transaction, kind: Kind, uid: str, import_no: int = 0) -> 
         [txn.learner_id, uid.lower()],
     )
     if row is not None and row[1] and not import_no:
-        name_again(txn, kind, [row[0]])
+        name_again(txn, {kind: [row[0]]})
         return int(row[0])
     number = _make(txn, kind, uid) if row is None else int(row[0])
     _note(txn, kind, number, import_no, None)
@@ -85,16 +105,16 @@ def name_subject(txn: Transaction, kind: Kind, uid: str, import_no: int = 0) -> 
     return number
 
 
-def name_again(txn: Transaction, kind: Kind, numbers: Iterable[int], import_no: int = 0) -> None:
+def name_again(txn: Transaction, named: Mapping[Kind, Iterable[int]], import_no: int = 0) -> None:
     """Note that layers or executions, 0 for none, are named once more: they stand while this naming does, whatever
     becomes of the import that brought them.
     """
-    named = sorted({*numbers} - {0})
-    txn.connection.many(
-        _NAME, [(txn.learner_id, kind, number, import_no, txn.revision, None) for number in named]
-    )
+    places = sorted({(kind, number) for kind, numbers in named.items() for number in numbers if number})
+    flat = (value for kind, number in places for value in (kind, number, import_no, txn.revision, None))
+    txn.connection.insert("provenance", _SAID, txn.learner_id, flat, upsert="ON CONFLICT DO NOTHING")
     if import_no:
-        recompute_subjects(txn, kind, named)
+        for kind in named:
+            recompute_subjects(txn, kind, [number for of, number in places if of == kind])
 
 
 def _make(txn: Transaction, kind: Kind, uid: str) -> int:

@@ -9,6 +9,7 @@ from core.store.reads.arms import (
     arm_row,
     hidden_arm_nos,
     listed_arm,
+    listed_arms,
     near_keys,
 )
 from core.store.reads.candidates import candidates
@@ -26,9 +27,11 @@ from core.store.reads.recent import arm_hours, recent_days
 from core.store.reads.runs import (
     FoundRun,
     find_run,
+    find_runs,
     included_arms,
     numbered_runs,
     outcome_of,
+    outcomes_of,
     run_count,
     run_of_uid,
     run_rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -190,9 +190,15 @@ def hidden_arm_nos(facts: Facts, types: Sequence[ArmType]) -> set[int]:
 
 def listed_arm(facts: Facts, key: str) -> int | None:
     """The number of an arm that is listed, None for any other."""
-    row = facts.connection.row(
-        "SELECT a.arm_no FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
-        f" WHERE a.learner_id = ? AND a.key = ? AND {LISTED}",
-        [facts.learner_id, key],
+    return listed_arms(facts, [key]).get(key)
+
+
+def listed_arms(facts: Facts, keys: Collection[str]) -> dict[str, int]:
+    """Numbers of those of some arms that are listed."""
+    rows = facts.connection.rows_in(
+        "SELECT a.key, a.arm_no FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+        f" WHERE a.learner_id = ? AND {LISTED} AND a.key IN ({{}})",
+        [facts.learner_id],
+        sorted(keys),
     )
-    return None if row is None else int(row[0])
+    return dict(rows)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, Literal, NamedTuple
 
 from core.records.judged import INCLUDED, REFERENCED
 from core.records.run_page import RunRow
@@ -26,8 +26,26 @@ class FoundRun(NamedTuple):
 
 def find_run(facts: Facts, name: str) -> FoundRun | None:
     """A run by its uid, or by its number where no uid says so."""
-    row = named_run(facts, name, _FOUND, _ANSWERED)
-    return None if row is None else _found(row)
+    return find_runs(facts, [name]).get(name)
+
+
+def find_runs(facts: Facts, names: Collection[str]) -> dict[str, FoundRun]:
+    """Those that there are of the runs with these names, asked for together."""
+    found = {run.uid: run for run in _found_by(facts, "uid", names)}
+    numbers = {name: number for name in names if name not in found and (number := _number(name)) is not None}
+    numbered = {run.run_no: run for run in _found_by(facts, "run_no", set(numbers.values()))}
+    return found | {name: numbered[number] for name, number in numbers.items() if number in numbered}
+
+
+def _found_by(
+    facts: Facts, column: Literal["uid", "run_no"], values: Collection[str | int]
+) -> Iterator[FoundRun]:
+    rows = facts.connection.rows_in(
+        f"SELECT {_FOUND} FROM run WHERE learner_id = ? AND revision <= ? AND {column} IN ({{}}) AND {_ANSWERED}",
+        [facts.learner_id, facts.revision],
+        sorted(values),
+    )
+    return map(_found, rows)
 
 
 def run_of_uid(facts: Facts, uid: str) -> FoundRun | None:
@@ -48,19 +66,29 @@ def named_run(facts: Facts, name: str, columns: str, wanted: str = "1 = 1") -> R
     sql = f"SELECT {columns} FROM run WHERE learner_id = ? AND revision <= ? AND {{}} = ? AND {wanted}"
     place = [facts.learner_id, facts.revision]
     row = facts.connection.row(sql.replace("{}", "uid"), [*place, name])
+    number = _number(name) if row is None else None
+    return row if number is None else facts.connection.row(sql.replace("{}", "run_no"), [*place, number])
+
+
+def _number(name: str) -> int | None:
+    """The number that a name reads like."""
     digits = name.removeprefix("#").replace(",", "")
-    if row is None and digits.isascii() and digits.isdigit() and len(digits) < 18:
-        row = facts.connection.row(sql.replace("{}", "run_no"), [*place, int(digits)])
-    return row
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 18 else None
 
 
 def outcome_of(facts: Facts, run_no: int, arm_no: int) -> int | None:
     """Flags of an arm in a run, None where it had no part in it."""
-    row = facts.connection.row(
-        "SELECT flags FROM outcome WHERE learner_id = ? AND run_no = ? AND arm_no = ?",
-        [facts.learner_id, run_no, arm_no],
+    return outcomes_of(facts, arm_no, [run_no]).get(run_no)
+
+
+def outcomes_of(facts: Facts, arm_no: int, run_nos: Collection[int]) -> dict[int, int]:
+    """Flags of an arm in those of some runs that it had part in."""
+    rows = facts.connection.rows_in(
+        "SELECT run_no, flags FROM outcome WHERE learner_id = ? AND arm_no = ? AND run_no IN ({})",
+        [facts.learner_id, arm_no],
+        sorted(run_nos),
     )
-    return None if row is None else int(row[0])
+    return dict(rows)
 
 
 def included_arms(facts: Facts, run_no: int) -> tuple[str, ...]:

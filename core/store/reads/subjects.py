@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Final, Literal
 
@@ -38,22 +39,13 @@ def layer_number(facts: Facts, named: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def run_of_execution(facts: Facts, execution_no: int) -> tuple[int, str]:
-    """Number and uid of the standing run that an execution is of; (0, "") where it is of none."""
-    row = facts.connection.row(
-        "SELECT r.run_no, r.uid FROM execution e JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
-        " WHERE e.learner_id = ? AND e.execution_no = ? AND e.run_no <> 0 AND r.standing = 1",
-        [facts.learner_id, execution_no],
-    )
-    return (0, "") if row is None else (row[0], row[1])
-
-
-def arms_of_run(facts: Facts, run_no: int) -> list[tuple[int, int]]:
-    """(arm, flags) of a run."""
-    return [
-        (arm_no, flags)
-        for arm_no, flags in facts.connection.rows(
-            "SELECT arm_no, flags FROM outcome WHERE learner_id = ? AND run_no = ? ORDER BY arm_no",
-            [facts.learner_id, run_no],
-        )
-    ]
+def arms_of_runs(facts: Facts, run_nos: Collection[int], flags: int) -> dict[int, list[int]]:
+    """Of each of some runs the arms that have all of these flags."""
+    found: dict[int, list[int]] = {}
+    for run_no, arm_no in facts.connection.rows_in(
+        f"SELECT run_no, arm_no FROM outcome WHERE learner_id = ? AND flags & {flags} = {flags} AND run_no IN ({{}})",
+        [facts.learner_id],
+        sorted(run_nos),
+    ):
+        found.setdefault(run_no, []).append(arm_no)
+    return found
