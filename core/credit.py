@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from core.records.arm import MICRO
 from core.records.evaluation import GraderKind
@@ -17,7 +19,7 @@ from core.records.judged import INCLUDED, REFERENCED
 from core.records.judging import Crediting, Graders
 
 
-class Claim(NamedTuple):
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """What one judgement was to give an arm when it came: its number, who graded, whose judgements moved arms
     then, and the weight in millionths.
     """
@@ -91,8 +93,6 @@ def shares(claims: Sequence[Claim]) -> dict[int, int]:
     >>> shares([Claim(1, "model", "human", MICRO), Claim(2, "human", "human", MICRO)])
     {2: 1000000}
     """
-    if len(claims) == 1:  # most are alone, and there may be ten thousand
-        return {claims[0].number: claims[0].weight_micro} if claims[0].weight_micro else {}
     moving: list[Claim] = []
     for claim in claims:
         if claim.mover == "all":

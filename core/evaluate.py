@@ -135,7 +135,7 @@ def grade(
     ('score_below_preference_threshold',)
     """
     normalized = _normalized(outcome, score)
-    signed = normalized if outcome == "success" else -normalized
+    signed = signed_score(outcome, score)
     shared = tuple(_shared_blockers(rater, model, rubric))
     return Grade(
         normalized_score=normalized,
@@ -146,6 +146,16 @@ def grade(
         sft_blockers=(*shared, *_sft_blockers(outcome, normalized, thresholds)),
         preference_blockers=(*shared, *_preference_blockers(normalized, thresholds)),
     )
+
+
+def signed_score(outcome: EvaluationOutcome, score: float | None) -> float:
+    """A score, or what stands for none, below 0 for a failure.
+
+    >>> signed_score("success", None), signed_score("failure", 0.7)
+    (1.0, -0.7)
+    """
+    normalized = _normalized(outcome, score)
+    return normalized if outcome == "success" else -normalized
 
 
 def grader_kind(rater: str | None, model: str | None) -> GraderKind:

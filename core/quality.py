@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
-from core.evaluate import grade
+from core.evaluate import signed_score
 from core.records.evaluation import EvaluationOutcome
 from core.records.javascript import index_first
 from core.records.layer import Layer
@@ -77,7 +77,7 @@ def step(histories: Iterable[ModelHistory], rated: Rated) -> Update:
     """
     name = evaluator(rated.rater, rated.model)
     earned, history = implementation_bonus(histories, name, rated.outcome)
-    signed = grade(rated.outcome, rated.score, rater=None, model=None, rubric=None).signed_score
+    signed = signed_score(rated.outcome, rated.score)
     basic = _BASIC[rated.outcome]
     return Update(
         outcome=rated.outcome,

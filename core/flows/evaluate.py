@@ -192,7 +192,7 @@ def _record(
     answers = _answers(txn, orders, placed, added)
     txn.audit_all(
         "evaluation",
-        [(answer.id, _detail(order, answer)) for order, answer in zip(orders, answers, strict=True)],
+        ((answer.id, _detail(order, answer)) for order, answer in zip(orders, answers, strict=True)),
     )
     replies = {}
     for order, about, one, answer in zip(orders, placed, added, answers, strict=True):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from core.errors import UnknownExecution, UnknownLayer
 from core.flows.requests import unknown_arm
@@ -29,7 +31,7 @@ _MISSING: Final[dict[Kind, type[UnknownLayer | UnknownExecution]]] = {
 _NONE: Final = FoundExecution(0, 0, "")
 
 
-class PlacedOrder(NamedTuple):
+class PlacedOrder(msgspec.Struct, frozen=True, gc=False):
     """What an order is about, by number and by name."""
 
     layer_no: int
@@ -75,13 +77,14 @@ class _Known:
         layer = "" if order.layer is None else _uid(order.layer)
         layer_no = self._layer_no(order, layer) if layer else 0
         execution = "" if order.execution is None else _uid(order.execution)
-        execution_no, run_no, run = self._execution(order, execution) if execution else _NONE
+        found = self._execution(order, execution) if execution else _NONE
+        run_no, run = found.run_no, found.run
         if order.run is not None:
-            found = standing(self.txn, self._runs.get(order.run), order.run)
-            run_no, run = found.run_no, found.uid
+            named = standing(self.txn, self._runs.get(order.run), order.run)
+            run_no, run = named.run_no, named.uid
         arm_no = 0 if order.arm is None else self._arm_no(order.arm, run_no)
         subject = Subject(layer=layer, execution=execution, run=run, arm=order.arm or "")
-        return PlacedOrder(layer_no, execution_no, run_no, arm_no, subject)
+        return PlacedOrder(layer_no, found.execution_no, run_no, arm_no, subject)
 
     def _layer_no(self, order: EvaluationOrder, uid: str) -> int:
         if uid not in self._layers:

@@ -24,7 +24,7 @@ _SUBJECTS: Final = ("layer", "execution", "run")
 _OUTCOMES: Final = get_args(EvaluationOutcome)
 
 
-class EvaluationOrder(msgspec.Struct, frozen=True, kw_only=True):
+class EvaluationOrder(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One judgement as a caller asks for it; checked when made.
 
     It is about a ``layer`` (its uid or URI) with or without an ``execution``, about an execution, about a ``run``
@@ -81,7 +81,7 @@ class EvaluationOrder(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What is judged, by the names it has everywhere: uids of layer, execution and run, and the arm's id.
 
     >>> Subject(run="request-1", arm="tool:fs:Read").uri
@@ -107,7 +107,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"run:{self.run}#{self.arm}" if self.arm else f"run:{self.run}"
 
 
-class EvaluationAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class EvaluationAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What was recorded, its grade, and what it may be used for.
 
     ``supersedes`` is the judgement it took the place of; ``observation`` the first reward that follows from it and

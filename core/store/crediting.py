@@ -6,10 +6,13 @@ deals what the evaluations of one run say of one arm. It keeps its row and numbe
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from core.credit import Claim, shares
 from core.evaluate import grader_kind
@@ -20,12 +23,9 @@ from core.store.caches import CHUNK, apply, shifting
 from core.store.engine import Row
 from core.store.engine.words import BY_RUN, EVALUATIONS_BY_RUN
 from core.store.rollup import Rollup, hour_of
-from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
-_ADD: Final = insert_into(
-    "observation",
-    "learner_id",
+_COLUMNS: Final = (
     "observation_no",
     "uid",
     "kind",
@@ -47,7 +47,7 @@ Place = tuple[int, int]
 """Evaluation and arm, by number."""
 
 
-class Due(NamedTuple):
+class Due(msgspec.Struct, frozen=True, gc=False):
     """What an evaluation gives an arm at present."""
 
     run_no: int
@@ -79,11 +79,8 @@ def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> list[tuple[Place,
     claimed = _claimed(txn, run_nos)
     wanted = dict(_dealt(claimed))
     stored = credited_observations(txn, run_nos)
-    changed = {
-        place
-        for place in wanted.keys() | stored.keys()
-        if wanted.get(place) != stored.get(place, (0, None))[1]
-    }
+    standing = {place: said for place, (_, said) in stored.items() if said is not None}
+    changed = {place for place, _ in wanted.items() ^ standing.items()}
     kept = [(place, stored[place][0]) for place in wanted.keys() & stored.keys()]
     if not changed:
         return kept
@@ -147,19 +144,27 @@ def _claimed(facts: Facts, run_nos: Sequence[int]) -> list[Row]:
 
 
 def _dealt(claimed: Sequence[Row]) -> Iterator[tuple[Place, Due]]:
-    claims: dict[Place, list[Claim]] = defaultdict(list)
-    said: dict[int, tuple[str, float | None, str, int]] = {}
-    for run_no, _, number, arm_no, weight, rater, model, mover, outcome, score, actor, at_ms, _ in claimed:
-        claims[run_no, arm_no].append(Claim(number, grader_kind(rater, model), mover, weight))
-        said[number] = (outcome, score, actor, at_ms)
-    for (run_no, arm_no), of_arm in claims.items():
-        for number, weight in shares(of_arm).items():
-            outcome, score, actor, at_ms = said[number]
-            amount = Amount.of(reward_of(outcome, score), weight)
-            yield (
-                (number, arm_no),
-                Due(run_no, amount.success_micro, amount.failure_micro, actor, at_ms),
-            )
+    claims: dict[Place, list[Row]] = {}
+    for row in claimed:
+        claims.setdefault((row[0], row[3]), []).append(row)
+    for rows in claims.values():
+        weights = (
+            _shares(rows) if len(rows) > 1 else {rows[0][2]: rows[0][4]}
+        )  # who is alone shares with nobody
+        for run_no, _, number, arm_no, _, _, _, _, outcome, score, actor, at_ms, _ in rows:
+            if weight := weights.get(number):
+                yield (number, arm_no), Due(run_no, *_amounts(outcome, score, weight), actor, at_ms)
+
+
+def _shares(rows: Sequence[Row]) -> dict[int, int]:
+    return shares([Claim(row[2], grader_kind(row[5], row[6]), row[7], row[4]) for row in rows])
+
+
+@lru_cache(maxsize=1_024)
+def _amounts(outcome: str, score: float | None, weight: int) -> tuple[int, int]:
+    """Success and failure in millionths; of ten thousand evaluations many say the same."""
+    amount = Amount.of(reward_of(outcome, score), weight)
+    return amount.success_micro, amount.failure_micro
 
 
 def reward_of(outcome: str, score: float | None) -> float:
@@ -209,29 +214,26 @@ def _restate(txn: Transaction, changed: Sequence[tuple[int, Due]]) -> None:
 def _append(txn: Transaction, made: Sequence[tuple[Place, Due]]) -> list[tuple[Place, int]]:
     """Write new observations; the number of each."""
     first = txn.number("observation", len(made))
-    txn.connection.many(
-        _ADD,
-        [
-            (
-                txn.learner_id,
-                number,
-                "",
-                "evaluation",
-                arm_no,
-                one.run_no,
-                one.success_micro,
-                one.failure_micro,
-                one.pulls,
-                one.actor,
-                "",
-                one.at_ms,
-                0,
-                txn.revision,
-                1,
-                evaluation_no,
-                0,
-            )
-            for number, ((evaluation_no, arm_no), one) in enumerate(made, first)
-        ],
+    rows = (
+        (
+            number,
+            "",
+            "evaluation",
+            arm_no,
+            one.run_no,
+            one.success_micro,
+            one.failure_micro,
+            one.pulls,
+            one.actor,
+            "",
+            one.at_ms,
+            0,
+            txn.revision,
+            1,
+            evaluation_no,
+            0,
+        )
+        for number, ((evaluation_no, arm_no), one) in enumerate(made, first)
     )
+    txn.connection.insert("observation", _COLUMNS, txn.learner_id, chain.from_iterable(rows))
     return [(place, number) for number, (place, _) in enumerate(made, first)]

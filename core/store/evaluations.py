@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 import msgspec
 
@@ -68,7 +68,7 @@ Key = tuple[int, int, int, int, str, str, str]
 """Layer, execution, run and arm by number (0 = none), rater, model, rubric ('' = none)."""
 
 
-class Judgement(NamedTuple):
+class Judgement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An evaluation to be. Numbers are 0 for none; a name is None where it was not given, which "" is not."""
 
     layer_no: int
@@ -91,7 +91,10 @@ class Judgement(NamedTuple):
     @property
     def key(self) -> Key:
         return (
-            *self[:4],
+            self.layer_no,
+            self.execution_no,
+            self.run_no,
+            self.arm_no,
             self.rater or "",
             self.model or "",
             self.rubric or "",
@@ -100,14 +103,14 @@ class Judgement(NamedTuple):
     @property
     def blank(self) -> int:
         """Which of the names were given, and empty."""
-        return sum(1 << place for place, name in enumerate(self[4:7]) if name == "")
+        return (self.rater == "") | (self.model == "") << 1 | (self.rubric == "") << 2
 
     @property
     def is_revisable(self) -> bool:
         return bool(self.execution_no or self.run_no)
 
 
-class Added(NamedTuple):
+class Added(msgspec.Struct, frozen=True, gc=False):
     """An evaluation that was appended: its number, that of the one whose place it took (0 = none), and those of the
     observations that follow from it and stand.
     """
@@ -453,7 +456,7 @@ def alike_evaluation(txn: Transaction, line: EvaluationLine) -> int | None:
     execution = executions_of(txn, [line.execution.lower()]).get(line.execution.lower())
     if layer_no is None or execution is None:
         return None
-    execution_no, run_no, _ = execution
+    execution_no, run_no = execution.execution_no, execution.run_no
     who = (line.rater or "", line.model or "", line.rubric or "")
     places = {(layer_no, execution_no), (0, execution_no), (layer_no, 0), (0, 0)}
     for place in sorted(places, reverse=True):

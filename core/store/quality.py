@@ -6,10 +6,14 @@ adapter) the layer is folded again, in the order of revisions, and of the other 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Final, NamedTuple
 
-from core.quality import evaluator, gained, histories, step, updates
+import msgspec
+
+from core.quality import evaluator, histories, step, total, updates
 from core.records.quality import ModelHistory, Quality, Rated, Update
 from core.store.engine import Row
 from core.store.engine.words import EVALUATIONS_BY_LAYER
@@ -44,7 +48,7 @@ class Sums(NamedTuple):
     last_no: int
 
 
-class Placed(NamedTuple):
+class Placed(msgspec.Struct, frozen=True, gc=False):
     """An evaluation of a layer, and its place among all."""
 
     revision: int
@@ -61,13 +65,16 @@ def gain(txn: Transaction, placed: Sequence[Placed]) -> None:
     heads = heads_of(txn, layer_nos)
     sums = _stored(txn, sorted({*layer_nos, *heads.values()}))
     known = stored_histories(txn, layer_nos)
+    made: dict[int, list[tuple[int, Update]]] = defaultdict(list)
     for one in placed:
         of_layer = known.setdefault(one.layer_no, {})
         update = step(of_layer.values(), one.rated)
         of_layer[update.rater] = update.history
-        for layer_no in {one.layer_no, heads.get(one.layer_no, one.layer_no)}:
-            sums[layer_no] = _plus(sums.get(layer_no), update, one.number)
-    _write(txn, sums)
+        made[one.layer_no].append((one.number, update))
+        head = heads.get(one.layer_no, one.layer_no)
+        if head != one.layer_no:
+            made[head].append((one.number, update))
+    _write(txn, {layer_no: _plus(sums.get(layer_no), of_layer) for layer_no, of_layer in made.items()})
     _write_histories(txn, {layer_no: list(known[layer_no].values()) for layer_no in layer_nos})
 
 
@@ -101,10 +108,8 @@ def folded(facts: Facts, layer_no: int) -> Sums | None:
         placed = list(_counting(facts, one))
         for each, update in zip(placed, updates(each.rated for each in placed), strict=True):
             made.append((each.revision, each.number, update))
-    sums: Sums | None = None
-    for _, number, update in sorted(made, key=lambda each: each[:2]):
-        sums = _plus(sums, update, number)
-    return sums
+    made.sort(key=itemgetter(0, 1))
+    return _plus(None, [(number, update) for _, number, update in made]) if made else None
 
 
 def stored_quality(facts: Facts) -> dict[int, Sums]:
@@ -211,7 +216,8 @@ def _placed(row: Row) -> Placed:
     )
 
 
-def _plus(sums: Sums | None, update: Update, number: int) -> Sums:
+def _plus(sums: Sums | None, made: Sequence[tuple[int, Update]]) -> Sums:
+    """A row, or none, with what evaluations add, each with its number, in their order."""
     before = (
         Quality()
         if sums is None
@@ -219,8 +225,8 @@ def _plus(sums: Sums | None, update: Update, number: int) -> Sums:
             retrievals=sums.retrievals, successes=sums.successes, failures=sums.failures, bonus=sums.bonus
         )
     )
-    after = gained(before, update)
-    return Sums(after.retrievals, after.successes, after.failures, after.bonus, number)
+    after = total((update for _, update in made), before)
+    return Sums(after.retrievals, after.successes, after.failures, after.bonus, made[-1][0])
 
 
 def _stored(facts: Facts, layer_nos: Sequence[int]) -> dict[int, Sums]:

@@ -12,6 +12,7 @@ from core.records.judged import OBSERVED, Judged
 from core.records.kept_texts import KeptTexts, pair_of
 from core.records.run import Inventory, Run
 from core.store.caches import apply, run_facts
+from core.store.engine.words import RUNS_BY_UID
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
 from core.store.rollup import Rollup, hour_of
 from core.store.staging import KnownRun, Part, attribute_aside, deferred, set_aside
@@ -33,7 +34,7 @@ from core.store.version import (
 Recorded = Literal["new", "duplicate", "updated"]
 
 _FOUND: Final = (
-    "SELECT uid, run_no, rank, trace, digest, import_no, revision, standing FROM run"
+    f"SELECT uid, run_no, rank, trace, digest, import_no, revision, standing FROM run {RUNS_BY_UID}"
     " WHERE learner_id = ? AND uid IN ({})"
 )
 _INSERT: Final = insert_into(

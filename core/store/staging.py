@@ -36,7 +36,7 @@ from core.store.caches import (
     stage,
 )
 from core.store.engine import Connection, Database
-from core.store.engine.words import BY_RUN
+from core.store.engine.words import BY_RUN, RUNS_BY_UID
 from core.store.imports import reopen_import
 from core.store.provenance import Attribution, attribute_runs, recompute_runs
 from core.store.rollup import USAGE_SUMS, Rollup
@@ -288,7 +288,7 @@ def attribute_aside(txn: Transaction, aside: Sequence[SetAside]) -> None:
     """Note what was staged of runs as one more telling of them, as they are now."""
     numbers: dict[str, int] = dict(
         txn.connection.rows_in(
-            "SELECT uid, run_no FROM run WHERE learner_id = ? AND uid IN ({})",
+            f"SELECT uid, run_no FROM run {RUNS_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
             [txn.learner_id],
             [one.uid for one in aside],
         )

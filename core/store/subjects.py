@@ -18,6 +18,7 @@ from core.errors import UnreadableSource
 from core.records.evaluation_lines import ExecutionLine, LayerLine, PairLine, without_texts
 from core.records.kept_texts import execution_uid
 from core.records.ledger_lines import PlacedLine
+from core.store.engine.words import EXECUTIONS_BY_UID, LAYERS_BY_UID
 from core.store.provenance import undone_imports
 from core.store.quality import fold_again, heads_of
 from core.store.reads import run_of_uid
@@ -62,14 +63,14 @@ def subject_no(facts: Facts, kind: Kind, uid: str) -> int | None:
 def layer_nos(facts: Facts, uids: Collection[str]) -> dict[str, int]:
     """Numbers of those of some layers, by uid in small letters, that somebody who stands has named."""
     rows = facts.connection.rows_in(
-        "SELECT uid, layer_no FROM layer WHERE learner_id = ? AND standing = 1 AND uid IN ({})",
+        f"SELECT uid, layer_no FROM layer {LAYERS_BY_UID} WHERE learner_id = ? AND standing = 1 AND uid IN ({{}})",
         [facts.learner_id],
         sorted(uids),
     )
     return dict(rows)
 
 
-class FoundExecution(NamedTuple):
+class FoundExecution(msgspec.Struct, frozen=True, gc=False):
     """An execution, and the run it is of by number and uid; 0 and "" = it is of none."""
 
     execution_no: int
@@ -80,13 +81,13 @@ class FoundExecution(NamedTuple):
 def executions_of(facts: Facts, uids: Collection[str]) -> dict[str, FoundExecution]:
     """Those of some executions, by uid in small letters, that somebody who stands has named, and whose run stands."""
     rows = facts.connection.rows_in(
-        "SELECT e.uid, e.execution_no, e.run_no, coalesce(r.uid, '') FROM execution e"
+        f"SELECT e.uid, e.execution_no, e.run_no, coalesce(r.uid, '') FROM execution e {EXECUTIONS_BY_UID}"
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND r.standing = 1"
         " WHERE e.learner_id = ? AND e.standing = 1 AND (e.run_no = 0 OR r.run_no IS NOT NULL) AND e.uid IN ({})",
         [facts.learner_id],
         sorted(uids),
     )
-    return {uid: FoundExecution(*found) for uid, *found in rows}
+    return {uid: FoundExecution(number, run_no, run) for uid, number, run_no, run in rows}
 
 
 def name_subject(txn: Transaction, kind: Kind, uid: str, import_no: int = 0) -> int:
@@ -109,12 +110,13 @@ def name_again(txn: Transaction, named: Mapping[Kind, Iterable[int]], import_no:
     """Note that layers or executions, 0 for none, are named once more: they stand while this naming does, whatever
     becomes of the import that brought them.
     """
-    places = sorted({(kind, number) for kind, numbers in named.items() for number in numbers if number})
-    flat = (value for kind, number in places for value in (kind, number, import_no, txn.revision, None))
+    known = {kind: sorted({*numbers} - {0}) for kind, numbers in named.items()}
+    said = (import_no, txn.revision, None)
+    flat = (value for kind, numbers in known.items() for number in numbers for value in (kind, number, *said))
     txn.connection.insert("provenance", _SAID, txn.learner_id, flat, upsert="ON CONFLICT DO NOTHING")
     if import_no:
-        for kind in named:
-            recompute_subjects(txn, kind, [number for of, number in places if of == kind])
+        for kind, numbers in known.items():
+            recompute_subjects(txn, kind, numbers)
 
 
 def _make(txn: Transaction, kind: Kind, uid: str) -> int:

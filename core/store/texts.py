@@ -16,6 +16,7 @@ import msgspec
 from core.records.evaluation_lines import LayerLine
 from core.records.kept_texts import KeptTexts, adapter_uri, execution_uid, layer_uid
 from core.store.engine import Connection
+from core.store.engine.words import EXECUTIONS_BY_UID
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -134,7 +135,7 @@ def _own(facts: Facts, run_nos: Sequence[int]) -> list[_Own]:
     }
     numbers: dict[str, int] = dict(
         facts.connection.rows_in(
-            "SELECT uid, execution_no FROM execution WHERE learner_id = ? AND uid IN ({})",
+            f"SELECT uid, execution_no FROM execution {EXECUTIONS_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
             [facts.learner_id],
             list(runs),
         )

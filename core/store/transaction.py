@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain
 from secrets import randbits
 from typing import Final, NamedTuple
 
@@ -24,6 +25,7 @@ from core.records.learner import LearnerSettings
 from core.records.run import Inventory
 from core.store.descriptions import Description, Descriptions
 from core.store.engine import Connection, Row
+from core.store.engine.words import ARMS_BY_KEY
 from core.store.erased import Erased
 from core.store.tables import LISTED, NUMBERED, insert_into
 
@@ -49,9 +51,7 @@ _END: Final = (
 )
 TEXTS_OF_DETAILS: Final = frozenset(("reason", "text", "feedback"))
 """What of an audit entry is somebody's words."""
-_NOTE_CHANGE: Final = insert_into(
-    "audit", "learner_id", "audit_no", "actor", "action", "act", "detail", "at_ms", "revision"
-)
+_AUDIT: Final = ("audit_no", "actor", "action", "act", "detail", "at_ms", "revision")
 _MAKE_ARM: Final = insert_into(
     "arm", "learner_id", "arm_no", "key", "type", "declared", "prior_alpha_micro", "prior_beta_micro"
 )
@@ -363,25 +363,21 @@ class Transaction:
         """Note who changed what, in this same transaction."""
         self.audit_all(action, [(act, detail)])
 
-    def audit_all(self, action: ActionName, changes: Sequence[tuple[str | None, Detail]]) -> None:
+    def audit_all(self, action: ActionName, changes: Iterable[tuple[str | None, Detail]]) -> None:
         """Note several changes of one kind."""
-        first = self.number("audit", len(changes))
-        self.connection.many(
-            _NOTE_CHANGE,
-            [
-                (
-                    self.learner_id,
-                    number,
-                    self.actor.name,
-                    action,
-                    act,
-                    msgspec.json.encode(detail).decode(),
-                    self.now_ms,
-                    self.revision,
-                )
-                for number, (act, detail) in enumerate(changes, first)
-            ],
+        rows = (
+            (
+                self.number("audit"),
+                self.actor.name,
+                action,
+                act,
+                msgspec.json.encode(detail).decode(),
+                self.now_ms,
+                self.revision,
+            )
+            for act, detail in changes
         )
+        self.connection.insert("audit", _AUDIT, self.learner_id, chain.from_iterable(rows))
 
     # Arms
 
@@ -399,7 +395,8 @@ class Transaction:
         wanted = list(dict.fromkeys(keys))
         missing = [key for key in wanted if key not in self._arms]
         for key, *known in self.connection.rows_in(
-            "SELECT key, arm_no, declared, prior_alpha_micro FROM arm WHERE learner_id = ? AND key IN ({})",
+            f"SELECT key, arm_no, declared, prior_alpha_micro FROM arm {ARMS_BY_KEY}"
+            " WHERE learner_id = ? AND key IN ({})",
             [self.learner_id],
             missing,
         ):

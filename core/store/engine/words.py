@@ -31,6 +31,12 @@ EVALUATIONS_BY_KEY: Final = "{evaluations_by_key}"
 those that count: it says ``counts = 1 AND (execution_no <> 0 OR run_no <> 0)``.
 """
 
+RUNS_BY_UID: Final = "{runs_by_uid}"
+LAYERS_BY_UID: Final = "{layers_by_uid}"
+EXECUTIONS_BY_UID: Final = "{executions_by_uid}"
+ARMS_BY_KEY: Final = "{arms_by_key}"
+"""The same where many are asked for by name at once: for more than a few SQLite would rather read all there are."""
+
 GREATEST: Final = "{greatest}"
 """The larger of two values, as a function."""
 
@@ -52,6 +58,10 @@ class Words:
     evaluations_by_run: str
     evaluations_by_layer: str
     evaluations_by_key: str
+    runs_by_uid: str
+    layers_by_uid: str
+    executions_by_uid: str
+    arms_by_key: str
     greatest: str
     texts_joined: str
 
@@ -65,6 +75,10 @@ SQLITE: Final = Words(
     evaluations_by_run="INDEXED BY ix_evaluation_run",
     evaluations_by_layer="INDEXED BY ix_evaluation_layer",
     evaluations_by_key="INDEXED BY uq_evaluation_key",
+    runs_by_uid="INDEXED BY sqlite_autoindex_run_2",  # what it calls the second thing that is unique
+    layers_by_uid="INDEXED BY sqlite_autoindex_layer_2",
+    executions_by_uid="INDEXED BY sqlite_autoindex_execution_2",
+    arms_by_key="INDEXED BY sqlite_autoindex_arm_2",
     greatest="max",
     texts_joined="group_concat",  # string_agg from 3.44 on
 )
@@ -77,6 +91,10 @@ POSTGRESQL: Final = Words(
     evaluations_by_run="",
     evaluations_by_layer="",
     evaluations_by_key="",
+    runs_by_uid="",
+    layers_by_uid="",
+    executions_by_uid="",
+    arms_by_key="",
     greatest="greatest",
     texts_joined="string_agg",
 )

@@ -12,6 +12,7 @@ from core.columns import UNKNOWN, ArmColumns, ArmDays, Ints
 from core.records.arm import ARM_TYPES, MICRO, ArmType
 from core.records.times import HOUR_MS
 from core.store.engine import Row
+from core.store.engine.words import ARMS_BY_KEY
 from core.store.reads.arrays import ints
 from core.store.tables import LISTED
 from core.store.transaction import Facts, Snapshot, base_of
@@ -196,7 +197,8 @@ def listed_arm(facts: Facts, key: str) -> int | None:
 def listed_arms(facts: Facts, keys: Collection[str]) -> dict[str, int]:
     """Numbers of those of some arms that are listed."""
     rows = facts.connection.rows_in(
-        "SELECT a.key, a.arm_no FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+        f"SELECT a.key, a.arm_no FROM arm a {ARMS_BY_KEY}"
+        " JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
         f" WHERE a.learner_id = ? AND {LISTED} AND a.key IN ({{}})",
         [facts.learner_id],
         sorted(keys),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from core.records.judged import INCLUDED, REFERENCED
 from core.records.run_page import RunRow
 from core.store.engine import Row
+from core.store.engine.words import RUNS_BY_UID
 from core.store.transaction import Facts, Snapshot
 
 _FOUND: Final = "run_no, uid, revision, standing, at_ms"
@@ -31,19 +32,18 @@ def find_run(facts: Facts, name: str) -> FoundRun | None:
 
 def find_runs(facts: Facts, names: Collection[str]) -> dict[str, FoundRun]:
     """Those that there are of the runs with these names, asked for together."""
-    found = {run.uid: run for run in _found_by(facts, "uid", names)}
+    found = {run.uid: run for run in _found_by(facts, f"{RUNS_BY_UID} WHERE uid", names)}
     numbers = {name: number for name in names if name not in found and (number := _number(name)) is not None}
-    numbered = {run.run_no: run for run in _found_by(facts, "run_no", set(numbers.values()))}
+    numbered = {run.run_no: run for run in _found_by(facts, "WHERE run_no", set(numbers.values()))}
     return found | {name: numbered[number] for name, number in numbers.items() if number in numbered}
 
 
-def _found_by(
-    facts: Facts, column: Literal["uid", "run_no"], values: Collection[str | int]
-) -> Iterator[FoundRun]:
+def _found_by(facts: Facts, where: str, values: Collection[str | int]) -> Iterator[FoundRun]:
     rows = facts.connection.rows_in(
-        f"SELECT {_FOUND} FROM run WHERE learner_id = ? AND revision <= ? AND {column} IN ({{}}) AND {_ANSWERED}",
-        [facts.learner_id, facts.revision],
+        f"SELECT {_FOUND} FROM run {where} IN ({{}}) AND learner_id = ? AND revision <= ? AND {_ANSWERED}",
+        [],
         sorted(values),
+        [facts.learner_id, facts.revision],
     )
     return map(_found, rows)
 
