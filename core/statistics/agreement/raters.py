@@ -5,7 +5,6 @@ A rater judges an item once: an earlier judgement that was revised doesn't count
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -16,11 +15,11 @@ from core.columns import Bools, Floats, Ints
 from core.errors import InvalidInput
 from core.statistics.agreement.alpha import Metric, check_rows, level_counts, levels_of, paired_scores
 from core.statistics.agreement.interval import (
-    N_RESAMPLES,
     Agreement,
     ItemSums,
     agreement,
     agreement_of,
+    kinds_of,
     prob_differ,
 )
 from core.statistics.savings.estimate import Estimate
@@ -87,8 +86,6 @@ def pairwise(
     metric: Metric,
     *,
     seed: int,
-    prob: float = 0.95,
-    n_resamples: int = N_RESAMPLES,
 ) -> tuple[PairAgreement, ...]:
     """Agreement of each two raters who judged an item in common.
 
@@ -104,10 +101,6 @@ def pairwise(
         How far two values lie apart.
     seed : int
         Of the resampling, 0 or more; each pair has numbers of its own.
-    prob : float, optional
-        Probability that each interval holds, in (0, 1).
-    n_resamples : int, optional
-        Resamples, 1 or more.
 
     Returns
     -------
@@ -135,15 +128,12 @@ def pairwise(
     rows = {one: np.flatnonzero(rater == one) for one in np.unique(rater).tolist()}
     found = []
     for one, other in combinations(rows, 2):
-        both = np.concatenate((rows[one], rows[other]))
-        if np.bincount(item[both]).max() > 1:
-            of_pair = agreement(
-                item[both],
-                value[both],
-                metric,
-                seed=(seed, one, other),
-                prob=prob,
-                n_resamples=n_resamples,
+        _, mine, theirs = np.intersect1d(
+            item[rows[one]], item[rows[other]], assume_unique=True, return_indices=True
+        )
+        if len(mine):
+            of_pair = _of_two(
+                value[rows[one]][mine], value[rows[other]][theirs], metric, seed=(seed, one, other)
             )
             found.append(PairAgreement(rater=one, other=other, agreement=of_pair))
     return tuple(found)
@@ -157,8 +147,6 @@ def graders_against_humans(
     is_human: Bools,
     is_model: Bools,
     seed: int,
-    prob: float = 0.95,
-    n_resamples: int = N_RESAMPLES,
 ) -> tuple[GraderAgreement, ...]:
     """Each model grader beside the outcome that most people gave to the same items.
 
@@ -176,10 +164,6 @@ def graders_against_humans(
         Raters who are model graders; who is neither takes no part.
     seed : int
         Of the resampling, 0 or more; each grader has numbers of its own.
-    prob : float, optional
-        Probability that each interval holds, in (0, 1).
-    n_resamples : int, optional
-        Resamples, 1 or more.
 
     Returns
     -------
@@ -217,20 +201,11 @@ def graders_against_humans(
             f"outcome must be 1 (success), 0 (failure) or -1 (absent), got {int(said.max())}.",
             next_step="Give outcomes, not labels.",
         )
-    margin = _margin(item, said, is_human[rater])
+    people = _people(item, said, is_human[rater])
     found = []
     for one in np.unique(rater[is_model[rater]]).tolist():
         mine = rater == one
-        found.append(
-            _beside_people(
-                one,
-                said[mine],
-                margin[:, item[mine]],
-                seed=(seed, one),
-                prob=prob,
-                n_resamples=n_resamples,
-            )
-        )
+        found.append(_beside_people(one, said[mine], people[:, item[mine]], seed=seed))
     return tuple(found)
 
 
@@ -241,8 +216,6 @@ def against_rest(
     metric: Metric,
     *,
     seed: int,
-    prob: float = 0.95,
-    n_resamples: int = N_RESAMPLES,
 ) -> tuple[RaterAgreement, ...]:
     """Agreement of each rater with the others, all others of an item together weighing as much as the rater.
 
@@ -262,10 +235,6 @@ def against_rest(
         How far two values lie apart.
     seed : int
         Of the resampling, 0 or more; each rater has numbers of its own.
-    prob : float, optional
-        Probability that each interval holds, in (0, 1).
-    n_resamples : int, optional
-        Resamples, 1 or more.
 
     Returns
     -------
@@ -295,23 +264,24 @@ def against_rest(
     shared = np.bincount(item)[item] >= 2
     item, rater, value = item[shared], rater[shared], value[shared]
     n_others = np.bincount(item)[item] - 1
-    n_equal = _n_equal(item, value)
-    rows = _rows_beside(item, value, metric)
+    code = np.unique(value, return_inverse=True)[1]
+    n_equal = _n_equal(item, code)
+    kinds, kind = kinds_of(_rows_beside(item, value, metric))
     found = []
     for one in np.unique(rater).tolist():
         mine = rater == one
-        others = np.isin(item, item[mine]) & ~mine
-        weight = np.where(mine, 1.0, others / n_others)
-        margin = np.bincount(np.unique(value, return_inverse=True)[1], weight)
-        of_rater = agreement_of(
-            ItemSums(rows[mine], metric, prob_differ(margin)),
-            float(n_equal[mine].sum() / n_others[mine].sum()),
-            int(n_others[mine].sum()),
-            rng=np.random.default_rng((seed, one)),
-            prob=prob,
-            n_resamples=n_resamples,
+        is_mine = np.bincount(item[mine], minlength=int(item.max()) + 1) > 0
+        margin = np.bincount(code, np.where(mine, 1.0, is_mine[item] / n_others))
+        n_of = np.bincount(kind[mine], minlength=len(kinds))
+        sums = ItemSums(
+            metric=metric,
+            kinds=kinds[n_of > 0],
+            n_of=n_of[n_of > 0],
+            prob_differ=prob_differ(margin),
+            n_pairs=int(n_others[mine].sum()),
+            n_equal=float(n_equal[mine].sum()),
         )
-        found.append(RaterAgreement(rater=one, agreement=of_rater))
+        found.append(RaterAgreement(rater=one, agreement=agreement_of(sums, seed=(seed, one))))
     return tuple(found)
 
 
@@ -336,15 +306,16 @@ def _present(
 
 def _twice(item: Ints, rater: Ints) -> tuple[int, int] | None:
     """An item and a rater that occur together more than once."""
-    order = np.lexsort((rater, item))
-    again = order[1:][(np.diff(item[order]) == 0) & (np.diff(rater[order]) == 0)]
-    return (int(item[again[0]]), int(rater[again[0]])) if len(again) else None
+    n_raters = int(rater.max(initial=0)) + 1
+    pair = np.sort(item * n_raters + rater)
+    again = pair[1:][np.diff(pair) == 0]
+    return divmod(int(again[0]), n_raters) if len(again) else None
 
 
-def _n_equal(item: Ints, value: Ints | Floats) -> Ints:
+def _n_equal(item: Ints, code: Ints) -> Ints:
     """How many other judgements of the same item say just the same as each one."""
-    code = np.unique(value, return_inverse=True)[1]
-    _, place, count = np.unique(item * (len(value) + 1) + code, return_inverse=True, return_counts=True)
+    said = item * (int(code.max(initial=0)) + 1) + code
+    _, place, count = np.unique(said, return_inverse=True, return_counts=True)
     return np.asarray(count[place] - 1)
 
 
@@ -374,7 +345,7 @@ def _scores_beside(item: Ints, score: Floats) -> Floats:
     return np.column_stack((np.full(len(own), 2.0), own + mean, own**2 + square, apart))
 
 
-def _margin(item: Ints, said: Ints, counted: Bools) -> Ints:
+def _people(item: Ints, said: Ints, counted: Bools) -> Ints:
     """Of every item how many of the counted rows said failure, and success."""
     n_items = int(item.max(initial=-1)) + 1
     failures, successes = (
@@ -383,24 +354,26 @@ def _margin(item: Ints, said: Ints, counted: Bools) -> Ints:
     return np.array([failures, successes])
 
 
-def _beside_people(
-    rater: int, said: Ints, people: Ints, *, seed: Sequence[int], prob: float, n_resamples: int
-) -> GraderAgreement:
+def _beside_people(rater: int, said: Ints, people: Ints, *, seed: int) -> GraderAgreement:
     """One grader; ``people`` counts failures and successes that people gave to the same items."""
     clear = people[FAILURE] != people[SUCCESS]
     alone = people.sum(axis=0) == 0
     mine = said[clear]
     theirs = (people[SUCCESS] > people[FAILURE])[clear].astype(np.int64)
     table = np.bincount(2 * theirs + mine, minlength=4).tolist()
-    pairs = np.tile(np.arange(len(mine)), 2)
-    of_both = agreement(
-        pairs, np.concatenate((mine, theirs)), "nominal", seed=seed, prob=prob, n_resamples=n_resamples
-    )
     return GraderAgreement(
         rater=rater,
-        agreement=of_both,
-        hits=share(table[0] + table[3], len(mine), prob=prob),
+        agreement=_of_two(mine, theirs, "nominal", seed=(seed, rater)),
+        hits=share(table[0] + table[3], len(mine)),
         counts=((table[0], table[1]), (table[2], table[3])),
         n_ties=int((~clear & ~alone).sum()),
         n_alone=int(alone.sum()),
     )
+
+
+def _of_two(
+    mine: Ints | Floats, theirs: Ints | Floats, metric: Metric, *, seed: tuple[int, ...]
+) -> Agreement:
+    """Agreement of two sides on items in the same order."""
+    item = np.tile(np.arange(len(mine)), 2)
+    return agreement(item, np.concatenate((mine, theirs)), metric, seed=seed)

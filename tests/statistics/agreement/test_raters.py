@@ -35,13 +35,11 @@ def table_of(number: int, n_raters: int = 3) -> Floats:
 def test_a_pair_is_the_table_of_its_two_rows(metric: Metric) -> None:
     table = table_of(1, n_raters=4)
     rows = in_rows(table)
-    found = pairwise(rows.item, rows.rater, rows.value, metric, seed=3, n_resamples=50)
+    found = pairwise(rows.item, rows.rater, rows.value, metric, seed=3)
     assert [(pair.rater, pair.other) for pair in found] == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
     for pair in found:
         alone = in_rows(table[[pair.rater, pair.other]])
-        expected = agreement(
-            alone.item, alone.value, metric, seed=(3, pair.rater, pair.other), n_resamples=50
-        )
+        expected = agreement(alone.item, alone.value, metric, seed=(3, pair.rater, pair.other))
         assert pair.agreement == expected
 
 
@@ -53,8 +51,8 @@ def test_who_shares_no_item_is_no_pair() -> None:
 @given(st.integers(0, 1_000), st.sampled_from(METRICS))
 def test_of_two_raters_each_beside_the_other_is_the_pair(number: int, metric: Metric) -> None:
     rows = in_rows(table_of(number, n_raters=2))
-    whole = agreement(rows.item, rows.value, metric, seed=1, n_resamples=20)
-    for one in against_rest(rows.item, rows.rater, rows.value, metric, seed=1, n_resamples=20):
+    whole = agreement(rows.item, rows.value, metric, seed=1)
+    for one in against_rest(rows.item, rows.rater, rows.value, metric, seed=1):
         assert one.agreement.alpha == pytest.approx(whole.alpha, abs=1e-9)
         assert one.agreement.raw == whole.raw
         assert (one.agreement.n_items, one.agreement.n_pairs) == (whole.n_items, whole.n_pairs)
@@ -111,7 +109,7 @@ def test_a_rater_at_chance_rarely_weighs_anything() -> None:
         rng = np.random.default_rng([43, number])
         table = np.vstack((np.tile(rng.random(40) < 0.7, (2, 1)), rng.random(40) < 0.7)).astype(np.float64)
         rows = in_rows(table)
-        guessing = against_rest(rows.item, rows.rater, rows.value, "nominal", seed=number, n_resamples=300)[2]
+        guessing = against_rest(rows.item, rows.rater, rows.value, "nominal", seed=number)[2]
         n_weighing += bool(guessing.weight)
     assert n_weighing <= 12, "2.5 % of 200 are 5; more than 12 come in one of 700"
 
