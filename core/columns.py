@@ -313,7 +313,6 @@ class EvaluationColumns:
     and ``has_rubric`` whether a version, is named by more than white space.
     """
 
-    number: Ints
     item: Ints
     grader: Ints
     rubric: Ints
@@ -325,7 +324,7 @@ class EvaluationColumns:
     rubrics: tuple[str, ...]
 
     def __len__(self) -> int:
-        return len(self.number)
+        return len(self.item)
 
     @property
     def signed_score(self) -> Floats:

@@ -86,8 +86,9 @@ def grade_all(
     shared = (~has_rubric, ~is_named)
     return GradeColumns(
         label=np.where(is_success, good[place], LABELS.index("rejected")),
-        sft_blocked=np.column_stack((*shared, ~is_success, normalized < thresholds.sft)),
-        preference_blocked=np.column_stack((*shared, normalized < thresholds.preference)),
+        # A blocker lies in one piece: they are counted one by one.
+        sft_blocked=np.array((*shared, ~is_success, normalized < thresholds.sft)).T,
+        preference_blocked=np.array((*shared, normalized < thresholds.preference)).T,
     )
 
 

@@ -313,7 +313,7 @@ def readiness(
 
 
 def _counted(blocked: Bools, names: Sequence[str]) -> tuple[BlockerCount, ...]:
-    alone = blocked[blocked.sum(axis=1) == 1].sum(axis=0).tolist()
+    alone = (blocked & (blocked.sum(axis=1) == 1)[:, None]).sum(axis=0).tolist()
     counts = zip(names, blocked.sum(axis=0).tolist(), alone, strict=True)
     return tuple(BlockerCount(name=name, n=n, n_alone=n_alone) for name, n, n_alone in counts)
 

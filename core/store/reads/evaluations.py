@@ -6,7 +6,9 @@ Which evaluations are wanted is said once, as SQL (`_conditions`); a test holds 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -47,8 +49,8 @@ _OF_ARM: Final = (
     " AND (e.arm_no = ? OR (e.arm_no = 0 AND e.run_no <> 0 AND EXISTS (SELECT 1 FROM credit c"
     " WHERE c.learner_id = e.learner_id AND c.evaluation_no = e.evaluation_no AND c.arm_no = ?)))"
 )
-_MOST_COUNTED: Final = 1_000_000
-"""Codes up to which counting them is quicker than sorting the rows."""
+_MOST_COUNTED: Final = 10
+"""Codes for each row up to which counting them is quicker than sorting the rows."""
 _NO_SCORE: Final = -1.0
 """None was given: numbers alone become an array twice as fast as numbers and None."""
 _ROWS: Final = (
@@ -61,7 +63,7 @@ _ROWS: Final = (
     f"{_STANDING}"
 )
 _COLUMNS: Final = (
-    "SELECT e.evaluation_no, e.layer_no, e.execution_no, e.run_no, e.arm_no, e.rater, e.model, e.rubric,"
+    "SELECT e.layer_no, e.execution_no, e.run_no, e.arm_no, e.rater, e.model, e.rubric,"
     f" CASE WHEN e.outcome = 'success' THEN 1 ELSE 0 END, coalesce(e.score, {_NO_SCORE})"
     f" FROM evaluation e{_STANDING}"
 )
@@ -102,7 +104,7 @@ def evaluation_columns(
 ) -> EvaluationColumns:
     """All evaluations that are wanted, the earliest first."""
     found = _conditions(facts, wanted)
-    values: list[list[Any]] = [[] for _ in range(10)]
+    values: list[list[Any]] = [[] for _ in range(9)]
     if found is not None:
         fits, more = found
         unless, left_out = leaving_out("e.evaluation_no", hidden)
@@ -252,7 +254,6 @@ def _state(*, counts: int, undone: int) -> EvaluationState:
 
 
 def _columns(  # noqa: PLR0917 - one for each column of the statement
-    number: list[int],
     layer_no: list[int],
     execution_no: list[int],
     run_no: list[int],
@@ -263,43 +264,31 @@ def _columns(  # noqa: PLR0917 - one for each column of the statement
     is_success: list[int],
     score: list[float],
 ) -> EvaluationColumns:
-    raters, of_rater = _placed(rater)
-    models, of_model = _placed(model)
-    versions, version = _placed(rubric)
-    pair, who = _occurring(of_rater * len(models) + of_model, len(raters) * len(models))
-    named = [(raters[one // len(models)], models[one % len(models)]) for one in pair]
-    graders, of_pair = _placed([grader_of(*one) for one in named])
-    is_identity = np.array([bool(trimmed(one) or trimmed(other)) for one, other in named], dtype=np.bool_)
-    is_version = np.array([bool(trimmed(one)) for one in versions], dtype=np.bool_)
+    named, who = _placed(zip(rater, model, rubric, strict=True), len(rater))
+    graders, grader = _placed((grader_of(one, other) for one, other, _ in named), len(named))
+    rubrics, version = _placed((of for _, _, of in named), len(named))
+    is_identity = np.array([bool(trimmed(one) or trimmed(other)) for one, other, _ in named], dtype=np.bool_)
+    is_version = np.array([bool(trimmed(of)) for of in rubrics], dtype=np.bool_)
     scores = np.fromiter(score, np.float64, len(score))
     scores[scores == _NO_SCORE] = np.nan
     return EvaluationColumns(
-        number=ints(number),
         item=_items(*map(ints, (layer_no, execution_no, run_no, arm_no))),
-        grader=of_pair[who],
-        rubric=version,
+        grader=grader[who],
+        rubric=version[who],
         is_success=ints(is_success).astype(np.bool_),
         score=scores,
         is_named=is_identity[who],
-        has_rubric=is_version[version],
+        has_rubric=is_version[version][who],
         graders=tuple(graders),
-        rubrics=tuple(versions),
+        rubrics=tuple(rubrics),
     )
 
 
-def _placed(values: Sequence[Any]) -> tuple[list[Any], Ints]:
-    """Different values in the order in which they come, and the place of each among them."""
-    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
-    return list(places), np.fromiter(map(places.__getitem__, values), np.int64, len(values))
-
-
-def _occurring(code: Ints, n_codes: int) -> tuple[list[int], Ints]:
-    """The codes that occur, ascending, and the place of each row's among them."""
-    if n_codes > _MOST_COUNTED:
-        found, place = np.unique(code, return_inverse=True)
-        return found.tolist(), place.astype(np.int64)
-    occurs = np.bincount(code, minlength=n_codes) > 0
-    return np.flatnonzero(occurs).tolist(), (np.cumsum(occurs) - 1)[code] if len(code) else code
+def _placed(values: Iterable[Any], n: int) -> tuple[list[Any], Ints]:
+    """Different values of ``n`` in the order in which they come, and the place of each among them."""
+    places: defaultdict[Any, int] = defaultdict(count().__next__)
+    place = np.fromiter(map(places.__getitem__, values), np.int64, n)
+    return list(places), place
 
 
 def _items(layer_no: Ints, execution_no: Ints, run_no: Ints, arm_no: Ints) -> Ints:
@@ -312,5 +301,12 @@ def _items(layer_no: Ints, execution_no: Ints, run_no: Ints, arm_no: Ints) -> In
         code = code * room + part
     is_one = (execution_no != 0) | (run_no != 0)
     item = np.full(len(code), -1, dtype=np.int64)
-    item[is_one] = np.unique(code[is_one], return_inverse=True)[1]
+    item[is_one] = _ranks(code[is_one])
     return item
+
+
+def _ranks(code: Ints) -> Ints:
+    """The place of each code among those that occur, ascending."""
+    if int(code.max(initial=0)) > _MOST_COUNTED * len(code):
+        return np.unique(code, return_inverse=True)[1].astype(np.int64)
+    return np.asarray((np.cumsum(np.bincount(code) > 0) - 1)[code])
