@@ -132,9 +132,8 @@ def pairwise(
             item[rows[one]], item[rows[other]], assume_unique=True, return_indices=True
         )
         if len(mine):
-            of_pair = _of_two(
-                value[rows[one]][mine], value[rows[other]][theirs], metric, seed=(seed, one, other)
-            )
+            both = value[np.concatenate((rows[one][mine], rows[other][theirs]))]
+            of_pair = _of_two(both, metric, seed=(seed, one, other))
             found.append(PairAgreement(rater=one, other=other, agreement=of_pair))
     return tuple(found)
 
@@ -363,7 +362,7 @@ def _beside_people(rater: int, said: Ints, people: Ints, *, seed: int) -> Grader
     table = np.bincount(2 * theirs + mine, minlength=4).tolist()
     return GraderAgreement(
         rater=rater,
-        agreement=_of_two(mine, theirs, "nominal", seed=(seed, rater)),
+        agreement=_of_two(np.concatenate((mine, theirs)), "nominal", seed=(seed, rater)),
         hits=share(table[0] + table[3], len(mine)),
         counts=((table[0], table[1]), (table[2], table[3])),
         n_ties=int((~clear & ~alone).sum()),
@@ -371,9 +370,6 @@ def _beside_people(rater: int, said: Ints, people: Ints, *, seed: int) -> Grader
     )
 
 
-def _of_two(
-    mine: Ints | Floats, theirs: Ints | Floats, metric: Metric, *, seed: tuple[int, ...]
-) -> Agreement:
-    """Agreement of two sides on items in the same order."""
-    item = np.tile(np.arange(len(mine)), 2)
-    return agreement(item, np.concatenate((mine, theirs)), metric, seed=seed)
+def _of_two(both: Ints | Floats, metric: Metric, *, seed: tuple[int, ...]) -> Agreement:
+    """Agreement of two sides: all that one says, then what the other says of the same items."""
+    return agreement(np.tile(np.arange(len(both) // 2), 2), both, metric, seed=seed)
