@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from core.errors import Denied
-from core.records.actor import Actor, Role
+from core.records.actor import Actor, Grant, Role
 
 Action = Literal[
     "read",
@@ -68,3 +68,13 @@ def may(actor: Actor, action: Action, learner: str | None) -> bool:
     False
     """
     return not _ALLOWED[action].isdisjoint(actor.roles(learner))
+
+
+def may_give(actor: Actor, grant: Grant) -> bool:
+    """Whether an actor holds all that a role includes in a learner (None: in every one), and so may give it.
+
+    >>> mara = Actor(name="mara", role=None, grants=(Grant(role="operator", learner="support"),))
+    >>> may_give(mara, Grant(role="viewer", learner="support")), may_give(mara, Grant(role="viewer"))
+    (True, False)
+    """
+    return all(may(actor, action, grant.learner) for action, roles in _ALLOWED.items() if grant.role in roles)

@@ -15,7 +15,8 @@ from core.errors import UnknownLearner
 from core.flows.pace import USUAL, Pace
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor
-from core.settings import DEFAULT_LEARNER, Settings
+from core.records.learner import INSTALLATION
+from core.settings import DEFAULT_LEARNER, Settings, check_learner
 from core.store import reads
 from core.store.staging import Part, Stage
 from core.store.store import Store
@@ -60,6 +61,10 @@ class Context:
     identity: Callable[[], str] = fresh_identity
     pace: Pace = USUAL
 
+    def __post_init__(self) -> None:
+        if self.learner == INSTALLATION:
+            check_learner(self.learner)  # no name leads to what belongs to the installation
+
     def of(self, learner: str) -> Context:
         """The same for another learner."""
         return replace(self, learner=learner, is_named=True)
@@ -92,6 +97,18 @@ class Context:
         authorise(self.actor, action, self.learner)
         if create and not self.is_named and self.learner != DEFAULT_LEARNER:
             raise _whose(self)
+
+    def govern(self, work: Callable[[Transaction], _T]) -> _T:
+        """One transaction about the installation, its members and tokens, for who is an operator of all learners."""
+        authorise(self.actor, "members", None)
+        return self.store.write(INSTALLATION, work, actor=self.actor, now_ms=self.clock())
+
+    @contextmanager
+    def governing(self) -> Iterator[Snapshot]:
+        """One moment of the installation, for the same."""
+        authorise(self.actor, "members", None)
+        with self.store.reading(INSTALLATION) as snapshot:
+            yield snapshot
 
     def rehearse(self, action: Action, work: Callable[[Transaction], _T], *, create: bool = False) -> _T:
         """A write of which nothing stays: an act is done by the code that does it, looked at, and taken back.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 import msgspec
 
+from core.errors import InvalidInput
 from core.records.limits import kept
 
 PersonRole = Literal["viewer", "reviewer", "operator"]
@@ -15,6 +16,12 @@ Scope = Literal["read", "ingest", "review", "operate"]
 Role = Literal[PersonRole, Scope]
 PERSON_ROLES: tuple[Role, ...] = get_args(PersonRole)
 SCOPES: tuple[Role, ...] = get_args(Scope)
+
+
+TOKENS: Final = "token:"
+"""How the names of tokens begin, and of nobody else: what is done by name (a judgement, an undo of one's own) never
+takes a token for a person.
+"""
 
 
 def highest(roles: frozenset[Role]) -> str:
@@ -37,16 +44,23 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     """A person or token; locally the machine's user in the role of operator.
 
     ``role`` holds in every learner; None: the actor has only what ``grants`` say. ``token`` is the number of the
-    token that acts, 0 where it is a person.
+    token that acts, 0 where it is a person; ``member`` that of the person who signed in, 0 on the machine itself.
     """
 
     name: str
     role: Role | None = "operator"
     grants: tuple[Grant, ...] = ()
     token: int = 0
+    member: int = 0
 
     def __post_init__(self) -> None:
         kept("An actor's name", self.name)
+        if self.name.startswith(TOKENS) != (self.token > 0):
+            raise InvalidInput(
+                f"An actor's name must begin with {TOKENS} where it is a token, and nowhere else, got "
+                f"{self.name[:60]!r} with token number {self.token}.",
+                next_step="Give a person a name that begins otherwise.",
+            )
 
     def roles(self, learner: str | None) -> frozenset[Role]:
         """Every role that holds in a learner; None: those that hold in all of them.

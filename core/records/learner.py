@@ -14,6 +14,10 @@ from core.records.evaluation import Thresholds
 from core.records.judging import MAX_NAME_CHARS, Crediting, Graders
 from core.records.run import Phase
 
+INSTALLATION: Final = ""
+"""The hidden learner, of number 0 and without a name, under which lies what belongs to the installation: members,
+tokens, and the audit of what is done to them. It is in no list, and no name leads to it.
+"""
 Mode = Literal["standard", "openclaw"]
 """How detection recognises skills, files and memories."""
 

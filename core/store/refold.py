@@ -16,7 +16,7 @@ def refold(connection: Connection) -> None:
 
     Of every learner.
     """
-    for (name,) in connection.rows("SELECT name FROM learner ORDER BY learner_id"):
+    for (name,) in connection.rows("SELECT name FROM learner WHERE learner_id > 0 ORDER BY learner_id"):
         snapshot = Snapshot(connection, name)
         for table in ("usage_hour", "usage_day"):
             connection.run(f"DELETE FROM {table} WHERE learner_id = ?", [snapshot.learner_id])

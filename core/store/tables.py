@@ -45,6 +45,8 @@ NUMBERED: Final = (
     "choice",
     "review_queue",
     "review_aside",
+    "member",
+    "token",
 )
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
@@ -99,6 +101,10 @@ def _part() -> Column[int]:
 
 def _text(name: str) -> Column[str]:
     return Column(name, Text, nullable=False)
+
+
+def _text_or_none(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False, server_default=text("''"))
 
 
 def _maybe_int(name: str) -> Column[int]:
@@ -388,6 +394,7 @@ evaluation = _acts(
     _text("outcome"),
     _maybe_float("score"),  # as it was given
     _maybe_text("feedback"),
+    _text_or_none("claimed_by"),  # the token that said who rates; '': whoever acted is known to be it
     _text("mover"),  # which graders moved the arm when it came: model, human or all
     _int("supersedes"),  # 0: the first of its key
     _int("counts"),  # 1: it stands, and no later one took its place
@@ -407,6 +414,7 @@ evaluation = _acts(
         "rater",
         "model",
         "rubric",
+        "claimed_by",
         unique=True,
         sqlite_where=text("counts = 1 AND (execution_no <> 0 OR run_no <> 0)"),
         postgresql_where=text("counts = 1 AND (execution_no <> 0 OR run_no <> 0)"),
@@ -659,6 +667,68 @@ audit = _clustered(
     _text("detail"),
     _int("at_ms"),
     _int("revision"),
+)
+
+# What belongs to the installation: only learner 0 has rows, and no export of a learner has any of them.
+
+member = _clustered(
+    "member",  # who may sign in
+    _learner(),
+    _key("member_no"),
+    _text("issuer"),
+    _text("subject"),  # '': an invitation that nobody has taken
+    _text("email"),
+    _text("name"),  # by which they act; nobody else ever has it
+    _int("invited_until_ms"),  # 0: it is no invitation, or it was taken
+    _int("not_before_ms"),  # sessions that began before are over
+    _int("removed_ms"),  # 0: they are a member
+    _text("by"),
+    _int("at_ms"),
+    UniqueConstraint("learner_id", "name"),
+    Index(
+        "uq_member_subject",
+        "learner_id",
+        "issuer",
+        "subject",
+        unique=True,
+        sqlite_where=text("subject <> ''"),
+        postgresql_where=text("subject <> ''"),
+    ),
+)
+
+member_role = _clustered(
+    "member_role",  # what a member is, and in which learner
+    _learner(),
+    _key("member_no"),
+    Column("learner", Text, primary_key=True, nullable=False),  # '': in every one
+    _text("role"),
+)
+
+token = _clustered(
+    "token",
+    _learner(),
+    _key("token_no"),
+    _text("digest"),  # SHA-256 of the secret, which is nowhere
+    _text("name"),  # nobody else ever has it
+    _text("scopes"),  # JSON
+    _text("learners"),  # JSON; null: every one
+    _int("member_no"),  # who made it; 0: somebody at the machine
+    _text("by"),
+    _int("at_ms"),
+    _int("expires_ms"),
+    _int("used_hour"),  # since 1970 UTC; -1: never
+    _int("revoked_ms"),  # 0: it is in force
+    UniqueConstraint("learner_id", "digest"),
+    UniqueConstraint("learner_id", "name"),
+)
+
+denial = _clustered(
+    "denial",  # what was refused, added up, so that a flood of it fills no disk
+    _learner(),
+    _key("minute"),  # since 1970 UTC
+    Column("actor", Text, primary_key=True, nullable=False),  # '': nobody knows who
+    Column("action", Text, primary_key=True, nullable=False),
+    _int("n"),
 )
 
 posterior = _clustered(

@@ -78,7 +78,7 @@ def unknown_learner(facts: Facts) -> UnknownLearner:
     names = [
         known
         for (known,) in facts.connection.rows(
-            "SELECT name FROM learner WHERE revision > 0 ORDER BY name LIMIT 10"
+            "SELECT name FROM learner WHERE revision > 0 AND learner_id > 0 ORDER BY name LIMIT 10"
         )
     ]
     known = f"known are {', '.join(names)}" if names else "there is none yet"
@@ -182,11 +182,11 @@ class Staged(NamedTuple):
     parts: int
 
 
-_NOBODY: Final = (0, "{}", 0, 0, 0, "", 0, 0)
+_NOBODY: Final = (-1, "{}", 0, 0, 0, "", 0, 0)
 
 
 class Snapshot:
-    """One learner as it is at one moment; ``learner_id`` 0 where it does not exist yet.
+    """One learner as it is at one moment; ``learner_id`` -1 where it does not exist yet.
 
     A learner that only an import is making, which doesn't stand yet, has not come to its first revision.
     """
@@ -209,7 +209,7 @@ class Snapshot:
 
     @property
     def exists(self) -> bool:
-        return bool(self.learner_id)
+        return bool(self.learner_id >= 0)
 
     def of(self, name: str) -> Snapshot:
         """Another learner at the same moment."""
@@ -489,7 +489,7 @@ class Transaction:
 
     def _others(self) -> bool:
         """Whether there is another learner."""
-        other = "SELECT 1 FROM learner WHERE revision > 0 AND name <> ? LIMIT 1"
+        other = "SELECT 1 FROM learner WHERE revision > 0 AND learner_id > 0 AND name <> ? LIMIT 1"
         return self.connection.row(other, [self.name]) is not None
 
     def _keep_before_what_is_staged(self) -> None:

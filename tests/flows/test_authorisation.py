@@ -16,7 +16,19 @@ import pytest
 import core.flows
 from core.doors.verbs import VERBS, Verb
 from core.errors import Denied, UnknownExecution
-from core.flows import bulk, choose, export, learn, maintenance, names, queries, queues, review, rubrics
+from core.flows import (
+    bulk,
+    choose,
+    export,
+    learn,
+    maintenance,
+    names,
+    queries,
+    queues,
+    review,
+    rubrics,
+    tokens,
+)
 from core.flows.context import Context
 from core.flows.erase import preview_erase
 from core.flows.evaluate import evaluate_all, order_of
@@ -107,6 +119,12 @@ def chosen(context: Context) -> object:
     with pytest.raises(UnknownExecution):
         return choose.choose(context, "a", "b", "c", "first")
     return None
+
+
+def revoked(context: Context) -> object:
+    """A token that mara made."""
+    tokens.create_token(owning(replace(context, actor=Actor(name="mara"))), "old", ("read",))
+    return tokens.revoke_token(context, "old")
 
 
 NO_VERBS: dict[str, tuple[Action, Flow]] = {
@@ -205,6 +223,9 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "choose.next_pair": ("evaluate", lambda context, _: choose.next_pair(context)),
     "choose.choose": ("evaluate", lambda context, _: chosen(context)),
     "rubrics.rubric_levels": ("read", lambda context, _: rubrics.rubric_levels(context, "v1")),
+    "tokens.create_token": ("members", lambda context, _: tokens.create_token(context, "ci", ("read",))),
+    "tokens.tokens": ("members", lambda context, _: tokens.tokens(context)),
+    "tokens.revoke_token": ("members", lambda context, _: revoked(context)),
     "settings.change_all": ("settings", lambda context, _: change_all(context, {"k": 3})),
 }
 """Flows that the table of verbs does not name: what pages and commands ask beside it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Iterable
-from contextlib import chdir, closing
+from contextlib import chdir, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from msgspec.structs import replace as replace_fields
 from core.errors import (
     Conflict,
     NotApplicable,
+    Unidentified,
     UnknownLayer,
     UnknownLearner,
     UnknownRun,
@@ -27,6 +28,7 @@ from core.flows.context import Context
 from core.flows.erase import erase
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
+from core.flows.identity import actor_of_token, note_denied
 from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
 from core.flows.learn import record, record_all
@@ -49,6 +51,7 @@ from core.flows.review import (
 from core.flows.reward import reward, reward_all
 from core.flows.rubrics import add_rubric, rubrics
 from core.flows.settings import change
+from core.flows.tokens import create_token
 from core.flows.training import export_training
 from core.flows.undo import redo, undo
 from core.formats import open_sources
@@ -58,6 +61,7 @@ from core.records.review import ABOUTS, ORDERS, Control, Draft, QueueAsks
 from core.records.reward import RewardOrder
 from core.records.rubric import Rubric
 from core.records.run_page import Cursor, Direction
+from core.records.token import secret_of
 from core.records.training import TRAINING_FORMATS
 from core.records.view import RunFilter, View
 from core.store import reads
@@ -102,6 +106,7 @@ def ask_everything(folder: Path) -> None:
     tell_in_parts(folder)
     read(context)
     flow_by_flow(folder / "flows")
+    identify(folder)
     look_after(context, folder)
 
 
@@ -516,6 +521,18 @@ def flow_by_flow(folder: Path) -> None:
     with chdir(folder):  # the examples name files as a person would
         for _, flow in FLOWS.values():
             flow(context, folder)
+    context.store.close()
+
+
+def identify(folder: Path) -> None:
+    """Tokens known and unknown; refusals counted."""
+    context = context_at(folder / "people.db")
+    made = create_token(context, "ci", ("read",))
+    for secret in (made.secret, secret_of(1)):
+        with suppress(Unidentified):
+            note_denied(
+                context.store, actor_of_token(context.store, secret, now_ms=START_MS), "reset", START_MS
+            )
     context.store.close()
 
 

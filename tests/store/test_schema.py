@@ -163,7 +163,9 @@ def test_an_old_database_is_upgraded_and_used(old: Path, tmp_path: Path) -> None
         # That of 0007 holds observations of weight below 1, each of which was a pull.
         recounted = {"pulls", "seen"} if old.name == "0007.db.gz" else set()
         was = [{column: row[column] for column in row.keys() - recounted} for row in before[name]]
-        both = zip(was, after[name], strict=True)
+        # That of 0011 made the hidden learner, under which nothing was before it.
+        now = [row for row in after[name] if row.get("learner_id") != 0]
+        both = zip(was, now, strict=True)
         kept = [{column: later[column] for column in earlier} for earlier, later in both]
         assert kept == was, f"what is remembered stays as it is ({name})"
     _use(context_at(path), tmp_path)

@@ -13,7 +13,9 @@ from core.store.transaction import TEXTS_OF_DETAILS, Detail, Snapshot
 
 def learners(snapshot: Snapshot) -> tuple[str, ...]:
     """Names of all learners, sorted."""
-    rows = snapshot.connection.rows("SELECT name FROM learner WHERE revision > 0 ORDER BY name")
+    rows = snapshot.connection.rows(
+        "SELECT name FROM learner WHERE revision > 0 AND learner_id > 0 ORDER BY name"
+    )
     return tuple(name for (name,) in rows)
 
 

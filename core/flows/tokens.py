@@ -1,0 +1,108 @@
+"""Tokens: made, listed and revoked by operators of all learners; the secret is shown once, by who makes it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+from core.errors import Conflict, InvalidInput, NotFound
+from core.flows.context import Context
+from core.flows.giving import refuse_more_than_held
+from core.records.actor import Scope
+from core.records.limits import whole
+from core.records.token import (
+    DAY_MS,
+    DEFAULT_DAYS,
+    MAX_DAYS,
+    MAX_LEARNERS,
+    SECRET_BITS,
+    TokenMade,
+    TokenRow,
+    check_scopes,
+    check_token_name,
+    digest_of,
+    granted_scopes,
+    secret_of,
+)
+from core.settings import check_learner
+from core.store.tokens import add_token, token_row, token_rows
+from core.store.tokens import revoke_token as store_revoked
+from core.store.transaction import Transaction
+
+
+def create_token(
+    context: Context,
+    name: str,
+    scopes: Sequence[Scope],
+    *,
+    learners: Sequence[str] | None = None,
+    days: int = DEFAULT_DAYS,
+) -> TokenMade:
+    """Make a token for a program, in some learners or (None) in every one; its secret is in the answer and nowhere
+    else.
+
+    ``days`` 1 to 365. Raises `Conflict` for a name that a token has, or had, and `Denied` for more than who asks
+    holds.
+    """
+    name = check_token_name(name)
+    wanted = check_scopes(scopes)
+    places = None if learners is None else _places(learners)
+    days = whole("A token's days", days, MAX_DAYS, lowest=1)
+    secret = secret_of(secrets.randbits(SECRET_BITS))
+
+    def work(txn: Transaction) -> TokenMade:
+        for grant in granted_scopes(wanted, places):
+            refuse_more_than_held(txn.actor, grant)
+        if token_row(txn, name) is not None:
+            raise Conflict(
+                f"A token must have a name that none ever had, got {name!r}: what was done by it stays told apart.",
+                next_step="Give it another, for example one with the year.",
+            )
+        expires_ms = txn.now_ms + days * DAY_MS
+        add_token(txn, digest_of(secret), name, scopes=wanted, learners=places, expires_ms=expires_ms)
+        made = token_row(txn, name)
+        assert made is not None  # noqa: S101 - it was written just now
+        where = None if places is None else ", ".join(places)
+        txn.audit(
+            "token_create",
+            None,
+            {"token": made.id, "name": name, "scopes": ", ".join(wanted), "learners": where, "days": days},
+        )
+        return TokenMade(token=made, secret=secret)
+
+    return context.govern(work)
+
+
+def tokens(context: Context) -> tuple[TokenRow, ...]:
+    """Every token there ever was, newest first, without its secret."""
+    with context.governing() as snapshot:
+        return token_rows(snapshot)
+
+
+def revoke_token(context: Context, token: str) -> TokenRow:
+    """End a token, by its id or name: at once, in every process, and for good; one that is ended stays so.
+
+    Raises `NotFound` where there is none.
+    """
+
+    def work(txn: Transaction) -> TokenRow:
+        found = token_row(txn, token)
+        if found is None:
+            raise NotFound(
+                f"There is no token {token[:60]!r}.", next_step="List them with: armscope token list"
+            )
+        if found.revoked_ms is None:
+            store_revoked(txn, found.id)
+            txn.audit("token_revoke", None, {"token": found.id, "name": found.name})
+        return token_row(txn, found.id) or found
+
+    return context.govern(work)
+
+
+def _places(learners: Sequence[str]) -> tuple[str, ...]:
+    if not 1 <= len(learners) <= MAX_LEARNERS:
+        raise InvalidInput(
+            f"A token must name 1 to {MAX_LEARNERS} learners, or be for every one, got {len(learners)}.",
+            next_step="Name the learners it is for, or leave them out to mean all.",
+        )
+    return tuple(dict.fromkeys(check_learner(name) for name in learners))

@@ -1,0 +1,160 @@
+"""Tokens: rows of the hidden learner ↔ records; of a secret only its digest is stored."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from core.records.actor import Actor, Scope
+from core.records.times import HOUR_MS
+from core.records.token import TokenRow, token_actor
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Transaction
+
+_ADD: Final = insert_into(
+    "token",
+    "learner_id",
+    "token_no",
+    "digest",
+    "name",
+    "scopes",
+    "learners",
+    "member_no",
+    "by",
+    "at_ms",
+    "expires_ms",
+    "used_hour",
+    "revoked_ms",
+)
+_COLUMNS: Final = "token_no, name, scopes, learners, by, at_ms, expires_ms, used_hour, revoked_ms"
+
+
+class Found(NamedTuple):
+    """A token that holds: who acts by it, and the hour of its last use."""
+
+    actor: Actor
+    used_hour: int
+
+
+def add_token(
+    txn: Transaction,
+    digest: str,
+    name: str,
+    *,
+    scopes: Sequence[Scope],
+    learners: Sequence[str] | None,
+    expires_ms: int,
+) -> int:
+    """A new token; its number."""
+    number = txn.number("token")
+    txn.connection.run(
+        _ADD,
+        [
+            txn.learner_id,
+            number,
+            digest,
+            name,
+            msgspec.json.encode(scopes).decode(),
+            msgspec.json.encode(learners).decode(),
+            txn.actor.member,
+            txn.actor.name,
+            txn.now_ms,
+            expires_ms,
+            -1,
+            0,
+        ],
+    )
+    return number
+
+
+def token_by_digest(facts: Facts, digest: str, now_ms: int) -> Found | None:
+    """The token of a secret with this digest, if it holds: neither revoked nor expired."""
+    row = facts.connection.row(
+        "SELECT token_no, name, scopes, learners, used_hour, expires_ms, revoked_ms, digest FROM token"
+        " WHERE learner_id = ? AND digest = ?",
+        [facts.learner_id, digest],
+    )
+    if row is None:
+        return None
+    number, name, scopes, learners, used_hour, expires_ms, revoked_ms, stored = row
+    if not hmac.compare_digest(stored, digest) or revoked_ms or now_ms >= expires_ms:
+        return None
+    return Found(token_actor(number, name, _scopes(scopes), _learners(learners)), used_hour)
+
+
+def token_rows(facts: Facts) -> tuple[TokenRow, ...]:
+    """Every token there ever was, newest first."""
+    rows = facts.connection.rows(
+        f"SELECT {_COLUMNS} FROM token WHERE learner_id = ? ORDER BY token_no DESC", [facts.learner_id]
+    )
+    return tuple(_row(*row) for row in rows)
+
+
+def token_row(facts: Facts, wanted: str) -> TokenRow | None:
+    """The token of an id (``token-3``) or, if none has it, of a name."""
+    rows = facts.connection.rows(
+        f"SELECT {_COLUMNS} FROM token WHERE learner_id = ? AND (token_no = ? OR name = ?)"
+        " ORDER BY name = ? LIMIT 1",
+        [facts.learner_id, _number(wanted), wanted, wanted],
+    )
+    return _row(*rows[0]) if rows else None
+
+
+def revoke_token(txn: Transaction, token_id: str) -> None:
+    """From now on nobody acts by it; nothing lets it stand again."""
+    txn.connection.run(
+        "UPDATE token SET revoked_ms = ? WHERE learner_id = ? AND token_no = ? AND revoked_ms = 0",
+        [max(txn.now_ms, 1), txn.learner_id, _number(token_id)],
+    )
+
+
+def note_use(txn: Transaction, token_no: int, hour: int) -> None:
+    """Note the hour of a use, if it is later than what is noted."""
+    txn.connection.run(
+        "UPDATE token SET used_hour = ? WHERE learner_id = ? AND token_no = ? AND used_hour < ?",
+        [hour, txn.learner_id, token_no, hour],
+    )
+
+
+def _number(token_id: str) -> int:
+    """
+    >>> _number("token-12"), _number("ci")
+    (12, -1)
+    """
+    said = token_id.removeprefix("token-")
+    return int(said) if said != token_id and said.isascii() and said.isdigit() and len(said) < 19 else -1
+
+
+def _row(  # noqa: PLR0917 - as the columns come
+    number: int,
+    name: str,
+    scopes: str,
+    learners: str,
+    by: str,
+    at_ms: int,
+    expires_ms: int,
+    used_hour: int,
+    revoked_ms: int,
+) -> TokenRow:
+    return TokenRow(
+        id=f"token-{number}",
+        name=name,
+        scopes=_scopes(scopes),
+        learners=_learners(learners),
+        by=by,
+        at_ms=at_ms,
+        expires_ms=expires_ms,
+        used_hour_ms=None if used_hour < 0 else used_hour * HOUR_MS,
+        revoked_ms=revoked_ms or None,
+    )
+
+
+def _scopes(stored: str) -> tuple[Scope, ...]:
+    return msgspec.json.decode(stored, type=tuple[Scope, ...])
+
+
+def _learners(stored: str) -> tuple[str, ...] | None:
+    return msgspec.json.decode(stored, type=tuple[str, ...] | None)
