@@ -211,7 +211,7 @@ class View:
             # So that this very learner doesn't count its own runs again under other names.
             "writtenBy": {"armscope": 1, "learner": self._snapshot.name, "origin": self._snapshot.origin},
         }
-        yield from as_json(self._metrics(), self.posteriors, more)
+        yield from as_json(metrics_of(self._snapshot), self.posteriors, more)
         yield "\n"
 
     def observations(self) -> Iterator[Observed]:
@@ -243,18 +243,6 @@ class View:
             observations=self._counts["observations"],
         )
 
-    def _metrics(self) -> Metrics:
-        columns = arm_columns(self._snapshot)
-        pulls_micro, reward_micro = int(columns.pulls_micro.sum()), int(columns.success_micro.sum())
-        return Metrics(
-            learner=self._snapshot.name,
-            total_pulls=columns.n_pulls,
-            total_reward=reward_micro / MICRO,
-            accuracy=reward_micro / pulls_micro if pulls_micro else 0.0,
-            arm_count=len(columns),
-            explore_ratio=self._snapshot.settings.baseline_rate,
-        )
-
     def _traces(self) -> Iterator[object]:
         for _, line in self._steps.each(run_lines(self._snapshot)):
             if isinstance(line, RunLine) and line.outcome != "empty":
@@ -269,6 +257,20 @@ class View:
                 run = line.context.run or ""
                 found[run] = found.get(run, frozenset()) | {line.arm}
         return found
+
+
+def metrics_of(snapshot: Snapshot) -> Metrics:
+    """A learner as a whole, as OpenClaw and qortex sum it up."""
+    columns = arm_columns(snapshot)
+    pulls_micro, reward_micro = int(columns.pulls_micro.sum()), int(columns.success_micro.sum())
+    return Metrics(
+        learner=snapshot.name,
+        total_pulls=columns.n_pulls,
+        total_reward=reward_micro / MICRO,
+        accuracy=reward_micro / pulls_micro if pulls_micro else 0.0,
+        arm_count=len(columns),
+        explore_ratio=snapshot.settings.baseline_rate,
+    )
 
 
 def _posteriors(snapshot: Snapshot) -> Iterator[Stored]:

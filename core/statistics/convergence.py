@@ -63,3 +63,34 @@ def convergence(columns: ArmColumns, summary: Summary) -> Convergence:
         median_width=np.array([np.median(width) for width in widths], dtype=np.float64),
         overall_median_width=float(np.median(summary.width)) if n_arms else None,
     )
+
+
+def means_over_time(columns: ArmColumns, place: Ints, success_micro: Ints, failure_micro: Ints) -> Floats:
+    """Posterior mean of an arm after each of its entries, reckoned back from what is believed now.
+
+    Parameters
+    ----------
+    columns : ArmColumns
+        What is believed now.
+    place : array of int, shape (n,)
+        Which arm each entry is of; the entries of an arm ascend in time and end at the present.
+    success_micro, failure_micro : arrays of int, shape (n,)
+        What the arm gathered in the entry, in millionths.
+
+    Returns
+    -------
+    array of float, shape (n,)
+        The means.
+    """
+    means = np.empty(len(place), dtype=np.float64)
+    for one in np.unique(place):
+        mine = np.flatnonzero(place == one)
+        later = [_after(amounts[mine]) for amounts in (success_micro, failure_micro)]
+        alpha, beta = columns.alpha[one] - later[0] / 1e6, columns.beta[one] - later[1] / 1e6
+        means[mine] = alpha / (alpha + beta)
+    return means
+
+
+def _after(amounts: Ints) -> Ints:
+    """What comes after each entry, added up."""
+    return np.asarray(amounts.sum() - np.cumsum(amounts), dtype=np.int64)

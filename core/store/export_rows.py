@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -42,6 +42,18 @@ def run_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         [snapshot.learner_id, snapshot.revision],
     ):
         yield revision, tell.line(run_no, uid, rank, revision)
+
+
+def lines_of(snapshot: Snapshot, run_nos: Sequence[int]) -> Iterator[RunLine]:
+    """What was recorded of some standing runs, in the order of their numbers here."""
+    tell = _Runs(snapshot)
+    rows = snapshot.connection.rows_in(
+        "SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND run_no IN ({})",
+        [snapshot.learner_id],
+        run_nos,
+    )
+    by_number = {row[0]: row for row in rows}
+    return (tell.line(*by_number[run_no]) for run_no in run_nos)
 
 
 class _Runs:

@@ -479,6 +479,10 @@ def read(context: Context) -> None:
     queries.rewards(context, actor="mara")
     queries.preview_undo(context, "import-1")
     queries.preview_settings(context, {"k": 3})
+    for metric in queries.METRICS:
+        for window in queries.WINDOWS:
+            queries.timeseries(context, metric, window)
+    queries.openclaw_traces(context, 3, 1)
     with pytest.raises(NotApplicable):
         reward(context, "skill:x:main", 0.5, run="r")
     by_their_own(context)

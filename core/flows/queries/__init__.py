@@ -39,6 +39,13 @@ from core.flows.queries.imports import PastImport, imports
 from core.flows.queries.judgement import JudgedArm, judged_arms, judged_posteriors, judgements
 from core.flows.queries.ledger import changes, resets, rewards
 from core.flows.queries.notes import notes
+from core.flows.queries.openclaw import (
+    Traces,
+    openclaw_config,
+    openclaw_posteriors,
+    openclaw_summary,
+    openclaw_traces,
+)
 from core.flows.queries.overview import overview
 from core.flows.queries.previews import (
     ArmBelief,
@@ -56,6 +63,7 @@ from core.flows.queries.runs import RunsSeen, runs, seen_runs
 from core.flows.queries.savings import savings
 from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
 from core.flows.queries.status import Baseline, Status, status
+from core.flows.queries.timeseries import METRICS, WINDOWS, Metric, Point, Window, timeseries
 from core.flows.queries.undoing import MovedArm, UndoPreview, preview_undo
 from core.flows.queries.unread import Unread, UnreadArm, unread
 from core.flows.queries.verify import Verification, verify

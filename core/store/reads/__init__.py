@@ -44,7 +44,9 @@ from core.store.reads.usage import (
     calls_per_run,
     counts_by_day,
     inclusions_between,
+    pulls_series,
     strata,
     totals,
     usage_columns,
+    usage_series,
 )

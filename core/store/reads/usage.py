@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
-from core.columns import UNKNOWN, DayCounts, UsageColumns
+from core.columns import UNKNOWN, DayCounts, Ints, UsageColumns
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import View
@@ -90,6 +90,43 @@ def _newest_day(snapshot: Snapshot) -> int:
         "SELECT day FROM usage_day WHERE learner_id = ? ORDER BY day DESC LIMIT 1", [snapshot.learner_id]
     )
     return UNKNOWN if row is None else int(row[0])
+
+
+class UsageSeries(NamedTuple):
+    """Runs by hour or day (since 1970 UTC, ascending): all, those with known usage, and the tokens of these."""
+
+    at: Ints
+    runs: Ints
+    known: Ints
+    tokens: Ints
+
+
+def usage_series(snapshot: Snapshot, place: Literal["hour", "day"], since: int) -> UsageSeries:
+    """Standing runs from an hour or day on (from 0 on, none without a time)."""
+    return UsageSeries(
+        *map(
+            ints,
+            snapshot.connection.columns(
+                f"SELECT {place}, sum(n), sum(CASE WHEN bucket >= 0 THEN n ELSE 0 END), sum(tokens)"
+                f" FROM usage_{place} WHERE learner_id = ? AND outcome <> 'empty' AND {place} >= ? GROUP BY {place}"
+                f" HAVING sum(n) > 0 ORDER BY {place}",
+                [snapshot.learner_id, since],
+            ),
+        )
+    )
+
+
+def pulls_series(snapshot: Snapshot, place: Literal["hour", "day"], since: int) -> tuple[Ints, Ints]:
+    """Hours or days (since 1970 UTC, ascending) from one on in which arms were pulled, in any epoch, and the pulls in
+    millionths.
+    """
+    at, pulls_micro = snapshot.connection.columns(
+        f"SELECT {place}, sum(pulls) * {MICRO} + sum(part_micro) FROM arm_{place}"
+        f" WHERE learner_id = ? AND {place} >= ? GROUP BY {place}"
+        f" HAVING sum(pulls) + sum(part_micro) <> 0 ORDER BY {place}",
+        [snapshot.learner_id, since],
+    )
+    return ints(at), ints(pulls_micro)
 
 
 def totals(snapshot: Facts) -> Totals:

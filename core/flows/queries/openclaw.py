@@ -1,0 +1,143 @@
+"""OpenClaw: a learner as the page, the command and the chat of OpenClaw's learning layer read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from core.columns import UNKNOWN
+from core.errors import InvalidInput
+from core.flows.context import Context
+from core.flows.export import metrics_of
+from core.flows.queries.belief import belief_in
+from core.flows.queries.savings import savings_in
+from core.formats.openclaw_learning import (
+    CONFIDENCE,
+    ArmState,
+    BaselineRuns,
+    Config,
+    Limits,
+    Summary,
+)
+from core.formats.openclaw_shape import Json, trace_of
+from core.records.posterior import BANDS
+from core.records.view import RunFilter, View
+from core.statistics.savings import Comparison
+from core.store import reads
+from core.store.export_rows import lines_of
+from core.store.reads.run_pages import run_numbers, runs_counted
+
+MAX_TRACES: Final = 1_000
+MAX_OFFSET: Final = 10_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traces:
+    """Some runs, newest first, as OpenClaw documents a trace; ``total`` there are."""
+
+    traces: tuple[Json, ...]
+    total: int
+
+
+def openclaw_summary(context: Context) -> Summary:
+    """A learner in one answer."""
+    with context.reading() as snapshot:
+        metrics = metrics_of(snapshot)
+        totals = reads.totals(snapshot)
+        saved = savings_in(snapshot, reads.usage_columns(snapshot), metrics.arm_count, View()).overall
+    return Summary(
+        trace_count=metrics.total_pulls,
+        arm_count=metrics.arm_count,
+        total_tokens=totals.tokens,
+        accuracy=metrics.accuracy,
+        explore_ratio=metrics.explore_ratio,
+        total_reward=metrics.total_reward,
+        min_timestamp=totals.first_at_ms,
+        max_timestamp=totals.last_at_ms,
+        baseline=_baseline(saved),
+        learner=metrics.learner,
+        runs=totals.runs,
+    )
+
+
+def openclaw_config(context: Context) -> Config:
+    """What a learner is set to."""
+    with context.reading() as snapshot:
+        chosen = snapshot.settings
+    return Config(
+        phase=chosen.phase,
+        token_budget=chosen.budget_tokens,
+        baseline_rate=chosen.baseline_rate,
+        min_pulls=chosen.min_pulls,
+        seed_arm_ids=chosen.seed_arms,
+    )
+
+
+def openclaw_posteriors(context: Context) -> tuple[ArmState, ...]:
+    """What is believed of every arm, the highest mean first, equal ones by id; the interval is the exact one."""
+    with context.reading() as snapshot:
+        seen = belief_in(snapshot, View())
+        chosen = snapshot.settings
+    columns, summary = seen.columns, seen.summary
+    rows = zip(
+        columns.keys,
+        summary.alpha.tolist(),
+        summary.beta.tolist(),
+        summary.mean.tolist(),
+        columns.pulls.tolist(),
+        columns.last_at_ms.tolist(),
+        [BANDS[place] for place in summary.band.tolist()],
+        summary.lower.tolist(),
+        summary.upper.tolist(),
+        strict=True,
+    )
+    found = [
+        ArmState(
+            arm_id=key,
+            alpha=alpha,
+            beta=beta,
+            mean=mean,
+            pulls=pulls,
+            last_updated="" if last_at_ms == UNKNOWN else last_at_ms,
+            confidence=CONFIDENCE[band],
+            tier=band,
+            is_seed=key in chosen.seed_arms,
+            is_underexplored=pulls < chosen.min_pulls,
+            credible_interval=Limits(lower=lower, upper=upper),
+        )
+        for key, alpha, beta, mean, pulls, last_at_ms, band, lower, upper in rows
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.mean, one.arm_id)))
+
+
+def openclaw_traces(context: Context, limit: int = 100, offset: int = 0) -> Traces:
+    """Runs from the newest on, after the first ``offset`` of them; an offset costs its length."""
+    _check("limit", limit, 1, MAX_TRACES)
+    _check("offset", offset, 0, MAX_OFFSET)
+    with context.reading() as snapshot:
+        total = runs_counted(snapshot, RunFilter(), View()) or 0
+        found = run_numbers(snapshot, RunFilter(), View(), "older", at_most=offset + limit)
+        run_nos = [run_no for run_no, _ in islice(found, offset, None)] if offset < total else []
+        return Traces(traces=tuple(trace_of(line.run) for line in lines_of(snapshot, run_nos)), total=total)
+
+
+def _check(name: str, given: int, least: int, most: int) -> None:
+    if not least <= given <= most:
+        raise InvalidInput(
+            f"{name} must be a whole number from {least} to {most:,}, got {given}.",
+            next_step="Correct it, or leave it out.",
+        )
+
+
+def _baseline(saved: Comparison) -> BaselineRuns:
+    baseline, selected = saved.baseline, saved.selected
+    return BaselineRuns(
+        baseline_runs=baseline.n_runs,
+        selected_runs=selected.n_runs,
+        baseline_avg_tokens=baseline.mean_tokens,
+        selected_avg_tokens=selected.mean_tokens,
+        token_savings_percent=saved.saved_percent.value,
+        baseline_avg_duration=baseline.mean_duration_ms,
+        selected_avg_duration=selected.mean_duration_ms,
+    )
