@@ -59,7 +59,7 @@ def handle(desk: Desk, actor: Actor, call: Call) -> Answer:
     context = desk.context(actor)
     said = _NO_STORE
     try:
-        queries.moment(context)
+        queries.revision(context)
         if call.method != way.method:
             return _not_allowed(call, way.method)
         said = way.failed
