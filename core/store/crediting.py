@@ -130,12 +130,13 @@ def _claimed(facts: Facts, run_nos: Sequence[int]) -> list[Row]:
             "SELECT e.run_no, e.revision, e.evaluation_no, c.arm_no, c.weight_micro, e.rater, e.model, e.mover,"
             " e.outcome, e.score, e.actor, e.at_ms, CASE WHEN o.arm_no IS NULL THEN NULL ELSE r.revision END"
             f" FROM evaluation e {EVALUATIONS_BY_RUN}"
-            " JOIN credit c ON c.learner_id = e.learner_id AND c.evaluation_no = e.evaluation_no"
+            " CROSS JOIN credit c"  # in this order: of one run SQLite would begin with all that was ever credited
             " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND r.standing = 1"
             " AND r.revision <= ?"
             " LEFT JOIN outcome o ON o.learner_id = r.learner_id AND o.run_no = r.run_no AND o.arm_no = c.arm_no"
             f" AND o.flags & {INCLUDED} <> 0"
-            " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.run_no IN ({}) AND e.counts = 1",
+            " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.run_no IN ({}) AND e.counts = 1"
+            " AND c.learner_id = e.learner_id AND c.evaluation_no = e.evaluation_no",
             [facts.revision, facts.learner_id],
             run_nos,
         ),

@@ -16,7 +16,7 @@ import msgspec
 from core.quality import evaluator, histories, step, total, updates
 from core.records.quality import ModelHistory, Quality, Rated, Update
 from core.store.engine import Row
-from core.store.engine.words import EVALUATIONS_BY_LAYER
+from core.store.engine.words import EVALUATIONS_BY_LAYER, LAYERS_BY_ADAPTER
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -168,9 +168,9 @@ def heads_of(facts: Facts, layer_nos: Sequence[int]) -> dict[int, int]:
     """The head of the adapter of each of the layers that has one: its standing layer of index 1, the first made."""
     found: dict[int, int] = {}
     for layer_no, head_no in facts.connection.rows_in(
-        "SELECT l.layer_no, min(h.layer_no) FROM layer l JOIN layer h ON h.learner_id = l.learner_id"
-        " AND h.adapter_no = l.adapter_no AND h.layer_index = 1 AND h.standing = 1"
-        " WHERE l.learner_id = ? AND l.adapter_no <> 0 AND l.layer_no IN ({}) GROUP BY l.layer_no",
+        f"SELECT l.layer_no, min(h.layer_no) FROM layer l CROSS JOIN layer h {LAYERS_BY_ADAPTER}"
+        " WHERE h.learner_id = l.learner_id AND h.adapter_no = l.adapter_no AND h.layer_index = 1 AND h.standing = 1"
+        " AND l.learner_id = ? AND l.adapter_no <> 0 AND l.layer_no IN ({}) GROUP BY l.layer_no",
         [facts.learner_id],
         layer_nos,
     ):
@@ -183,8 +183,9 @@ def _below(facts: Facts, layer_no: int) -> list[int]:
     if heads_of(facts, [layer_no]).get(layer_no) != layer_no:
         return []
     rows = facts.connection.rows(
-        "SELECT o.layer_no FROM layer l JOIN layer o ON o.learner_id = l.learner_id AND o.adapter_no = l.adapter_no"
-        " WHERE l.learner_id = ? AND l.layer_no = ? AND o.layer_no <> l.layer_no ORDER BY o.layer_no",
+        f"SELECT o.layer_no FROM layer l CROSS JOIN layer o {LAYERS_BY_ADAPTER}"
+        " WHERE o.learner_id = l.learner_id AND o.adapter_no = l.adapter_no"
+        " AND l.learner_id = ? AND l.layer_no = ? AND o.layer_no <> l.layer_no ORDER BY o.layer_no",
         [facts.learner_id, layer_no],
     )
     return [other for (other,) in rows]

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.errors import Conflict
+from core.store.engine.words import REPLIES_BY_KEY
 from core.store.tables import KEYED_ACTS
 from core.store.transaction import Facts, Transaction
 
@@ -31,7 +32,7 @@ def _either(column: str) -> str:
     return f"coalesce({', '.join(f'{act}_.{column}' for act in KEYED_ACTS)})"
 
 
-_OF_KEY: Final = " FROM reply q" + "".join(
+_OF_KEY: Final = f" FROM reply q {REPLIES_BY_KEY}" + "".join(
     f" LEFT JOIN {table} {act}_ ON q.kind = '{act}' AND {act}_.learner_id = q.learner_id AND {act}_.{table}_no = q.no"
     for act, table in KEYED_ACTS.items()
 )

@@ -35,6 +35,8 @@ RUNS_BY_UID: Final = "{runs_by_uid}"
 LAYERS_BY_UID: Final = "{layers_by_uid}"
 EXECUTIONS_BY_UID: Final = "{executions_by_uid}"
 ARMS_BY_KEY: Final = "{arms_by_key}"
+REPLIES_BY_KEY: Final = "{replies_by_key}"
+LAYERS_BY_ADAPTER: Final = "{layers_by_adapter}"
 """The same where many are asked for by name at once: for more than a few SQLite would rather read all there are."""
 
 GREATEST: Final = "{greatest}"
@@ -62,6 +64,8 @@ class Words:
     layers_by_uid: str
     executions_by_uid: str
     arms_by_key: str
+    replies_by_key: str
+    layers_by_adapter: str
     greatest: str
     texts_joined: str
 
@@ -79,6 +83,8 @@ SQLITE: Final = Words(
     layers_by_uid="INDEXED BY sqlite_autoindex_layer_2",
     executions_by_uid="INDEXED BY sqlite_autoindex_execution_2",
     arms_by_key="INDEXED BY sqlite_autoindex_arm_2",
+    replies_by_key="INDEXED BY ix_reply_key",
+    layers_by_adapter="INDEXED BY ix_layer_adapter",
     greatest="max",
     texts_joined="group_concat",  # string_agg from 3.44 on
 )
@@ -95,6 +101,8 @@ POSTGRESQL: Final = Words(
     layers_by_uid="",
     executions_by_uid="",
     arms_by_key="",
+    replies_by_key="",
+    layers_by_adapter="",
     greatest="greatest",
     texts_joined="string_agg",
 )
