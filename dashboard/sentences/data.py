@@ -40,10 +40,7 @@ def data(n_runs: int, n_arms: int, done: Sequence[PastImport]) -> Sentence:
 def import_line(answer: ImportAnswer) -> str:
     """An import in one line, in Markdown."""
     if answer.runs == 0:
-        told = wording.things(
-            answer.ledger, "reward, belief, reset or note", "rewards, beliefs, resets and notes"
-        )
-        return f"No runs; {told}."
+        return f"No runs; {answer.told}."
     new = answer.runs - answer.duplicates - answer.updated
     return (
         f"**{wording.things(new, 'new run')}**, {wording.count(answer.updated)} grown, "
@@ -66,7 +63,10 @@ def report(answer: ImportAnswer) -> dict[str, list[object]]:
         ("empty", answer.empty, "neither reply nor call"),
         ("replies outside any turn", answer.outside, "nobody had asked yet"),
         ("calls of tools that were not offered", answer.not_offered, "they get no arm"),
-        ("rewards, beliefs, resets and notes", answer.ledger, "told by the files"),
+        *(
+            (f"{kind}s", n, "told by the files")
+            for kind, n in (answer.ledger_by or {"fact": answer.ledger}).items()
+        ),
     ]
     rows += [row for row in more if row[1]]
     rows.append(

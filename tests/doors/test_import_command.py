@@ -132,9 +132,7 @@ def test_watching_says_ledger_lines_once(shell: Shell, home: Path, monkeypatch: 
 
     monkeypatch.setattr(time, "sleep", nap)
     out = shell("import", path, "--watch")[1]
-    assert out.splitlines()[1:-2] == [
-        "import-1: 0 new runs, 0 grown, 1 rewards, carried beliefs, resets and notes"
-    ]
+    assert out.splitlines()[1:-2] == ["import-1: 0 new runs, 0 grown, 1 note"]
 
 
 @pytest.mark.parametrize("name", ["json", "csv", "jsonl"])

@@ -211,25 +211,33 @@ def _say_watched(
 
 def _news(one: ImportAnswer) -> str:
     """What was not known before, on one line; only an import that is an act has news."""
-    n_told = one.ledger - one.ledger_duplicates
-    ledger = f", {n_told:,} rewards, carried beliefs, resets and notes" if n_told else ""
+    ledger = f", {one.told}{_known_of(one)}" if one.ledger > one.ledger_duplicates else ""
     return f"{one.id}: {number_of(one.runs - one.duplicates - one.updated, 'new run')}, {one.updated:,} grown{ledger}"
 
 
+def _known_of(one: ImportAnswer) -> str:
+    return f", {one.ledger_duplicates:,} of them known already" if one.ledger_duplicates else ""
+
+
 def _say_import(line: typer.Context, context: Context, found: ImportAnswer) -> None:
-    say(
-        f"{found.id or 'Nothing new'}: {number_of(found.runs, 'run')} ({found.unit}) from "
-        f"{number_of(found.files, 'file')} ({found.format}): {found.observed:,} observed, "
-        f"{found.skipped:,} skipped{_reasons(found)}."
-    )
+    source = f"from {number_of(found.files, 'file')} ({found.format})"
+    told = f"{found.told}{_known_of(found)}" if found.ledger else ""
+    if told and not found.runs:
+        say(f"{found.id or 'Nothing new'}: {told} {source}.")
+    else:
+        unit = f" ({found.unit})" if found.unit else ""
+        say(
+            f"{found.id or 'Nothing new'}: {number_of(found.runs, 'run')}{unit} {source}: "
+            f"{found.observed:,} observed, {found.skipped:,} skipped{_reasons(found)}."
+        )
+        if told:
+            say(f"  {told}")
     counts = {
         "known already": found.duplicates,
         "grown": found.updated,
         "empty prompts": found.empty,
         "replies outside any turn": found.outside,
         "calls of tools that were not offered": found.not_offered,
-        "rewards, carried beliefs, resets and notes": found.ledger,
-        "of them known already": found.ledger_duplicates,
         "lines rejected": found.rejected_count,
     }
     for what, count in counts.items():

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from core.records.counts import number_of
 from core.records.verdict import SKIP_REASONS, SkipReason
 
 _T = TypeVar("_T")
@@ -58,10 +59,10 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ``runs`` = read and not empty = ``observed`` + ``skipped`` (``skipped_by`` reason); of them ``duplicates``
     were known and ``updated`` known and shorter. ``outside``: replies that belong to no turn; ``not_offered``:
     calls of tools that were not in the prompt, once a run and tool, the tools by name in ``not_offered_calls``,
-    most frequent first; ``ledger``: rewards, carried beliefs, resets and notes about arms that were read and not
-    rejected, of them ``ledger_duplicates`` were known; ``ignored``: files that were not read, in ``unread`` by
-    reason and ending; ``differences``: beliefs a file states that its own runs don't lead to; ``notes``: what
-    was done with it that one might not expect.
+    most frequent first; ``ledger``: what people did (rewards, evaluations, resets, notes, ...) that was read and not
+    rejected, by kind in ``ledger_by``, of them ``ledger_duplicates`` were known; ``ignored``: files that were not
+    read, in ``unread`` by reason and ending; ``differences``: beliefs a file states that its own runs don't lead to;
+    ``notes``: what was done with it that one might not expect.
     """
 
     id: str | None
@@ -81,6 +82,7 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     skipped_by: dict[SkipReason, int] = {}
     ledger: int = 0
     ledger_duplicates: int = 0
+    ledger_by: dict[str, int] = {}
     not_offered_calls: tuple[NotOffered, ...] = ()
     ignored: tuple[RejectedLine, ...] = ()
     unread: tuple[Unread, ...] = ()
@@ -88,6 +90,12 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     differences_count: int = 0
     notes: tuple[str, ...] = ()
     hint: str | None = None
+
+    @property
+    def told(self) -> str:
+        """What was read besides runs, in words; an import made before kinds were counted says less."""
+        kinds = [number_of(n, kind) for kind, n in sorted(self.ledger_by.items())]
+        return ", ".join(kinds) or number_of(self.ledger, "fact")
 
     def after(self, earlier: ImportAnswer) -> ImportAnswer:
         """Both as one answer: what an import that went on has told so far, of which this is the latest part.
@@ -100,6 +108,7 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
         differences = _new(earlier.differences, self.differences)
         totals = {name: getattr(earlier, name) + getattr(self, name) for name in _COUNTS}
         skipped_by = Counter(earlier.skipped_by) + Counter(self.skipped_by)
+        ledger_by = Counter(earlier.ledger_by) + Counter(self.ledger_by)
         called = Counter({one.tool: one.runs for one in earlier.not_offered_calls})
         called.update({one.tool: one.runs for one in self.not_offered_calls})
         ignored = (*earlier.ignored, *_new(earlier.ignored, self.ignored))
@@ -109,6 +118,7 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
             format=_names(earlier.format, self.format),
             unit=_names(earlier.unit, self.unit),
             skipped_by={reason: skipped_by[reason] for reason in SKIP_REASONS if skipped_by[reason]},
+            ledger_by=dict(ledger_by),
             rejected=(*earlier.rejected, *rejected)[:SHOWN],
             rejected_count=earlier.rejected_count + self.rejected_count - len(self.rejected) + len(rejected),
             not_offered_calls=most_called(called),

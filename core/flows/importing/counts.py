@@ -32,6 +32,7 @@ class Counts:
     counts: Counter[str] = field(default_factory=Counter)
     units: set[str] = field(default_factory=set)
     not_offered: Counter[str] = field(default_factory=Counter)
+    told: Counter[str] = field(default_factory=Counter)
     rejected: list[RejectedLine] = field(default_factory=list)
     ignored: list[RejectedLine] = field(default_factory=list)
     next_steps: dict[str, str] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class Counts:
             counts=self.counts.copy(),
             units=self.units.copy(),
             not_offered=self.not_offered.copy(),
+            told=self.told.copy(),
             rejected=self.rejected.copy(),
             ignored=self.ignored.copy(),
             next_steps=self.next_steps.copy(),
@@ -75,9 +77,10 @@ class Counts:
         is_full = len(self.not_offered) >= _NAMES_KEPT
         self.not_offered.update(tool for tool in tools if not is_full or tool in self.not_offered)
 
-    def fact(self, *, is_new: bool) -> None:
-        """Count a row of the ledger, a reset or a note that was read."""
+    def fact(self, kind: str, *, is_new: bool) -> None:
+        """Count what somebody did that was read, by what it is called."""
         self.counts["ledger"] += 1
+        self.told[kind] += 1
         self.counts["ledger_duplicate"] += not is_new
 
     def reject(self, line: int | None, reason: str, file: str | None = None) -> None:
@@ -119,6 +122,7 @@ class Counts:
             rejected_count=counts["rejected"],
             ledger=counts["ledger"],
             ledger_duplicates=counts["ledger_duplicate"],
+            ledger_by=dict(sorted(self.told.items())),
             not_offered_calls=most_called(self.not_offered),
             ignored=tuple(self.ignored),
             unread=unread_of(self.ignored, self.next_steps),

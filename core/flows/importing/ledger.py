@@ -8,8 +8,9 @@ from core.flows.importing.counts import Counts
 from core.records.arm import Arm
 from core.records.evaluation_lines import ExecutionLine, LayerLine
 from core.records.learner import LearnerSettings
-from core.records.ledger_lines import ArmLine, LearnerLine, ResetLine, SaidLine
+from core.records.ledger_lines import ArmLine, FactLine, LearnerLine, ResetLine, RewardLine, SaidLine
 from core.store.arms import attribute_arms, recompute_arms
+from core.store.facts import EXCHANGED
 from core.store.imports import begin_import
 from core.store.lines import take_line
 from core.store.settings import import_setting
@@ -25,6 +26,13 @@ def settings_after(context: Context, line: LearnerLine) -> LearnerSettings:
         return txn.settings
 
     return context.rehearse("ingest", work, create=True)
+
+
+def _called(line: FactLine) -> str:
+    """What a line tells, in a word or two."""
+    if isinstance(line, RewardLine) and line.observation == "carried":
+        return "carried belief"
+    return EXCHANGED[type(line)].name
 
 
 class LedgerWriter:
@@ -55,7 +63,8 @@ class LedgerWriter:
                 self._counts.n_named += 1
             else:
                 self._counts.fact(
-                    is_new=not self._is_own(line.id) and take_line(self._txn, line, self._import_no)
+                    _called(line),
+                    is_new=not self._is_own(line.id) and take_line(self._txn, line, self._import_no),
                 )
         except ArmscopeError as problem:
             self._counts.reject(None, problem.problem)
