@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -27,6 +28,7 @@ from core.records.evaluation import (
 from core.records.javascript import trimmed
 
 _THRESHOLDS: Final = Thresholds()
+_MOST_KNOWN: Final = 65_536
 _SHARED: Final[tuple[Blocker, ...]] = ("missing_rubric_version", "missing_evaluator_identity")
 SFT_BLOCKERS: Final[tuple[Blocker, ...]] = (*_SHARED, "outcome_not_success", "score_below_sft_threshold")
 PREFERENCE_BLOCKERS: Final[tuple[Blocker, ...]] = (*_SHARED, "score_below_preference_threshold")
@@ -157,6 +159,24 @@ def signed_score(outcome: EvaluationOutcome, score: float | None) -> float:
     """
     normalized = _normalized(outcome, score)
     return normalized if outcome == "success" else -normalized
+
+
+@lru_cache(maxsize=_MOST_KNOWN)
+def known_grade(
+    outcome: EvaluationOutcome,
+    score: float | None,
+    rater: str | None,
+    model: str | None,
+    rubric: str | None,
+    *,
+    thresholds: Thresholds,
+) -> Grade:
+    """What `grade` says, remembered: of many evaluations few differ in what a grade follows from.
+
+    >>> known_grade("success", 0.8, "mara", None, "v2", thresholds=Thresholds()).label
+    'silver'
+    """
+    return grade(outcome, score, rater=rater, model=model, rubric=rubric, thresholds=thresholds)
 
 
 def grader_kind(rater: str | None, model: str | None) -> GraderKind:

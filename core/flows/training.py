@@ -35,6 +35,7 @@ from core.store.transaction import Snapshot
 from core.version import __version__
 
 MANIFEST_END: Final = ".manifest.json"
+_BLOCK_BYTES: Final = 1 << 16
 
 
 def export_training(
@@ -123,11 +124,10 @@ def training_into(context: Context, file: IO[bytes], name: str, query: TrainingQ
     with context.reading("export_training") as snapshot:
         counting = Counting(query, snapshot.settings.thresholds)
         told, size_bytes = sha256(), 0
-        for line in _lines(snapshot, query, counting):
-            ended = line + b"\n"
-            file.write(ended)
-            told.update(ended)
-            size_bytes += len(ended)
+        for block in _blocks(_lines(snapshot, query, counting)):
+            file.write(block)
+            told.update(block)
+            size_bytes += len(block)
         return TrainingManifest(
             armscope=__version__,
             file=name,
@@ -142,6 +142,20 @@ def training_into(context: Context, file: IO[bytes], name: str, query: TrainingQ
             thresholds=snapshot.settings.thresholds,
             **counting.told(snapshot),
         )
+
+
+def _blocks(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines with their ends, as many together as are worth a call of the system."""
+    block: list[bytes] = []
+    n_bytes = 0
+    for line in lines:
+        block.append(line)
+        n_bytes += len(line)
+        if n_bytes > _BLOCK_BYTES:
+            yield b"\n".join((*block, b""))
+            block, n_bytes = [], 0
+    if block:
+        yield b"\n".join((*block, b""))
 
 
 def _uid(name: str) -> str:
@@ -200,7 +214,7 @@ def _and_unjudged(
 
 
 def _preferences(
-    snapshot: Snapshot, query: TrainingQuery, counting: Counting, judged: Iterator[Told]
+    snapshot: Snapshot, query: TrainingQuery, counting: Counting, judged: Iterator[list[Told]]
 ) -> Iterator[bytes]:
     """Read twice: first who is best in each group, by numbers alone, then the texts of those."""
     thresholds: Thresholds = snapshot.settings.thresholds

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from core.columns import Floats, Ints
-from core.evaluate import grade, grader_kind
+from core.evaluate import grader_kind, known_grade
 from core.formats.kairos import Reward, TrainingRow
-from core.records.evaluation import BLOCKERS, LABELS, Blocker, EvaluationOutcome, Grade, Thresholds
+from core.records.evaluation import BLOCKERS, LABELS, Blocker, Grade, Thresholds
 from core.records.javascript import rewritten
 from core.records.training import (
     LeftOut,
@@ -29,7 +30,7 @@ from core.records.training import (
     Suspicion,
     TrainingQuery,
 )
-from core.secrecy import secrets_in
+from core.secrecy import SecretKind, secrets_in_all
 from core.statistics.agreement import Agreement, Metric, against_rest, agreement
 from core.statistics.clusters import falls_aside
 from core.store.evaluations import given_name
@@ -42,12 +43,12 @@ TEST_SHARE: Final = 0.1
 MOST_LISTED: Final = 1_000
 MOST_RATERS: Final = 50
 """Raters who are told a weight: those who judged most."""
-_GRADES_KNOWN: Final = 65_536
 _NAMES_KNOWN: Final = 4_096
 _LAYER_BITS: Final = 32
 _WORDS: Final = {label: place for place, label in enumerate(LABELS)}
 _REJECTED: Final = _WORDS["rejected"]
 _FEWEST_SHARED: Final = 2
+_BLOCKERS_OF: Final = attrgetter("sft_blockers", "preference_blockers")
 
 
 class _Pick(NamedTuple):
@@ -70,16 +71,16 @@ class Counting:
 
     def __init__(self, query: TrainingQuery, thresholds: Thresholds) -> None:
         self._query = query
-        self._graded = lru_cache(maxsize=_GRADES_KNOWN)(_grader(thresholds))
+        self._thresholds = thresholds
         self._n_rows = 0
         self._first_line = 2 if query.format == "reward_csv" else 1
         self._left_out: Counter[str] = Counter()
         self._blockers: Counter[tuple[tuple[Blocker, ...], tuple[Blocker, ...]]] = Counter()
         self._rubrics: Counter[str] = Counter()
         self._raters: dict[tuple[str, str], int] = {}
-        self._judged = array("q")  # pair, rater and label of each evaluation
-        self._scores = array("d")
-        self._links = array("q")  # session and instruction of each row
+        self._pairs, self._who = array("q"), array("q")  # of each evaluation
+        self._labels, self._scores = array("b"), array("d")
+        self._sessions, self._digests = array("q"), array("q")  # of each row
         self._line_of_link = array("q")
         self._texts = array("q")
         self._seen: set[int] = set()
@@ -89,38 +90,29 @@ class Counting:
     # Rows
 
     def rows(
-        self, judged: Iterable[Told], wanted: Callable[[Grade], bool], *, once: bool = False
+        self, judged: Iterable[Sequence[Told]], wanted: Callable[[Grade], bool], *, once: bool = False
     ) -> Iterator[Kept]:
         """Rows that are kept, each of which becomes a line; ``once``: one for each pair."""
-        for told in judged:
-            if not wanted(self._judge(told)):
-                self._left_out["not_eligible"] += 1
-                continue
-            row = self._row(told, once=once)
-            if row is not None:
-                self._write(told, row)
-                yield row
+        for part in judged:
+            yield from self._kept(self._eligible(part, wanted), once=once)
 
-    def unjudged(self, pairs: Iterable[Told]) -> Iterator[Kept]:
+    def unjudged(self, pairs: Iterable[Sequence[Told]]) -> Iterator[Kept]:
         """Rows of pairs of which no evaluation was read."""
-        for told in pairs:
-            if _pair(told) not in self._seen:
-                row = self._row(told)
-                if row is not None:
-                    self._write(told, row)
-                    yield row
+        for part in pairs:
+            yield from self._kept([told for told in part if _pair(told) not in self._seen])
 
-    def best(self, judged: Iterable[Told], with_texts: Callable[[Told], Told]) -> Iterator[tuple[Kept, Kept]]:
+    def best(
+        self, judged: Iterable[Sequence[Told]], with_texts: Callable[[Told], Told]
+    ) -> Iterator[tuple[Kept, Kept]]:
         """Of each group with an eligible success and an eligible failure the best of both: each the one with the
         highest score that was given, of equals the first.
         """
         groups: dict[str, _Group] = {}
-        for told in judged:
-            graded = self._judge(told)
-            if not graded.exportable_for_preference:
-                self._left_out["not_eligible"] += 1
-            elif self._row(told) is not None:
-                self._compare(groups.setdefault(self._group(told), _Group()), told)
+        for part in judged:
+            eligible = self._eligible(part, attrgetter("exportable_for_preference"))
+            for told, kinds in zip(eligible, self._secrets(eligible), strict=True):
+                if self._is_row(told, kinds):
+                    self._compare(groups.setdefault(self._group(told), _Group()), told)
         for group in groups.values():
             if group.success is None or group.failure is None:
                 self._left_out["no_other"] += 1
@@ -144,40 +136,66 @@ class Counting:
         if known is None or stated > known.stated:
             setattr(group, told.outcome, _Pick(stated, told._replace(instruction=None, response=None)))
 
-    def _judge(self, told: Told) -> Grade:
-        """Count what an evaluation says, whether or not it becomes a row."""
-        graded = self._graded(told.outcome, told.score, told.rater, told.model, told.rubric)
-        self._blockers[graded.sft_blockers, graded.preference_blockers] += 1
-        self._rubrics[told.rubric] += 1
-        who = self._raters.setdefault((told.rater, told.model), len(self._raters))
-        self._judged.extend((_pair(told), who, _WORDS[graded.label]))
-        self._scores.append(graded.signed_score)
+    def _eligible(self, part: Sequence[Told], wanted: Callable[[Grade], bool]) -> list[Told]:
+        """Those whose grade is wanted. What an evaluation says is counted, whether or not it becomes a row."""
+        thresholds, who = self._thresholds, self._raters
+        grades = [
+            known_grade(told.outcome, told.score, told.rater, told.model, told.rubric, thresholds=thresholds)
+            for told in part
+        ]
+        self._blockers.update(map(_BLOCKERS_OF, grades))
+        self._rubrics.update([told.rubric for told in part])
+        self._pairs.extend(map(_pair, part))
+        self._who.extend([who.setdefault((told.rater, told.model), len(who)) for told in part])
+        self._labels.extend([_WORDS[graded.label] for graded in grades])
+        self._scores.extend([graded.signed_score for graded in grades])
         if self._query.format == "trace_jsonl":
-            self._seen.add(_pair(told))
-        return graded
+            self._seen.update(map(_pair, part))
+        eligible = [told for told, graded in zip(part, grades, strict=True) if wanted(graded)]
+        if len(eligible) < len(part):
+            self._left_out["not_eligible"] += len(part) - len(eligible)
+        return eligible
 
-    def _row(self, told: Told, *, once: bool = False) -> Kept | None:
-        """The row of a pair; None where it can't be one, which is counted."""
-        if told.instruction is None or told.response is None:
-            self._left_out["no_text"] += 1
-            return None
-        if once and _pair(told) in self._seen:
-            self._left_out["second_opinion"] += 1
-            return None
-        if told.instruction.lstrip()[:1] != "{" or told.response.lstrip()[:1] != "{":
-            self._left_out["other_shape"] += 1
-            return None
-        kinds = secrets_in(f"{told.instruction}\n{told.response}")
-        if self._says_feedback and told.feedback is not None:
-            kinds = tuple(dict.fromkeys((*kinds, *secrets_in(told.feedback))))
-        if kinds:
+    def _kept(self, part: Sequence[Told], *, once: bool = False) -> list[Kept]:
+        """Rows of those that can be one; what keeps the others from it is counted."""
+        kept = []
+        for told, kinds in zip(part, self._secrets(part), strict=True):
+            if self._is_row(told, kinds, once=once):
+                row = _training_row(told)
+                self._link(told)
+                self._texts.append(hash((row.instruction, row.response)))
+                self._n_rows += 1
+                kept.append(row)
+        return kept
+
+    def _is_row(self, told: Told, kinds: tuple[SecretKind, ...], *, once: bool = False) -> bool:
+        """Whether a pair may be a row; where it may not, that is counted."""
+        reason = self._why_not(told, once=once)
+        if reason is None and kinds:
             self._suspect(told, kinds)
-            if not self._query.with_secrets:
-                self._left_out["secret"] += 1
-                return None
+            reason = None if self._query.with_secrets else "secret"
+        if reason is not None:
+            self._left_out[reason] += 1
+            return False
         if once:
             self._seen.add(_pair(told))
-        return _training_row(told)
+        return True
+
+    def _why_not(self, told: Told, *, once: bool) -> str | None:
+        if told.instruction is None or told.response is None:
+            return "no_text"
+        if once and _pair(told) in self._seen:
+            return "second_opinion"
+        is_shaped = _is_object(told.instruction) and _is_object(told.response)
+        return None if is_shaped else "other_shape"
+
+    def _secrets(self, part: Sequence[Told]) -> list[tuple[SecretKind, ...]]:
+        """What each row would seem to hold, in its texts and then in its feedback."""
+        found = secrets_in_all([f"{told.instruction}\n{told.response}" for told in part])
+        if self._says_feedback and any(told.feedback is not None for told in part):
+            said = secrets_in_all([told.feedback or "" for told in part])
+            return [tuple(dict.fromkeys(one + other)) for one, other in zip(found, said, strict=True)]
+        return found
 
     @property
     def _says_feedback(self) -> bool:
@@ -194,40 +212,36 @@ class Counting:
                 Suspicion(line=line, execution=told.execution, layer=told.layer, kinds=kinds)
             )
 
-    def _write(self, told: Told, row: Kept) -> None:
-        self._link(told)
-        self._texts.append(_digest_of(f"{row.instruction}\n{row.response}"))
-        self._n_rows += 1
-
     def _write_both(self, chosen: Told, rejected: Told, pair: tuple[Kept, Kept]) -> None:
         self._link(chosen)
         self._link(rejected)
         self._link(chosen._replace(digest=rejected.digest))
-        self._texts.append(_digest_of("\n".join([pair[0].instruction, pair[0].response, pair[1].response])))
+        self._texts.append(hash((pair[0].instruction, pair[0].response, pair[1].response)))
         self._n_rows += 1
 
     def _link(self, told: Told) -> None:
         session = told.session if told.session else f"execution {told.execution}"
-        self._links.extend((_name_of(session), _signed(told.digest)))
+        self._sessions.append(_name_of(session))
+        self._digests.append(_signed(told.digest))
         self._line_of_link.append(self._n_rows)
 
     # What is said of them
 
     def told(self, snapshot: Snapshot) -> dict[str, Any]:
         """What the manifest says that is counted, by name."""
-        numbers = np.frombuffer(self._judged, dtype=np.int64).reshape(-1, 3)
-        item = np.unique(numbers[:, 0], return_inverse=True)[1].astype(np.int64)
-        opinions = _Opinions(item, numbers[:, 1], numbers[:, 2], np.frombuffer(self._scores)).latest(
+        item = np.unique(_column(self._pairs), return_inverse=True)[1].astype(np.int64)
+        labels = np.frombuffer(self._labels, dtype=np.int8).astype(np.int64)
+        opinions = _Opinions(item, _column(self._who), labels, np.frombuffer(self._scores)).latest(
             self._nobody()
         )
         return {
             "rows": self._n_rows,
-            "evaluations": len(numbers),
+            "evaluations": len(item),
             "left_out": LeftOut(**self._left_out),
             "sft_blockers": self._blocked(0),
             "preference_blockers": self._blocked(1),
             "rubrics": self._versions(snapshot),
-            "duplicates": self._n_rows - len(np.unique(np.frombuffer(self._texts, dtype=np.int64))),
+            "duplicates": self._n_rows - len(np.unique(_column(self._texts))),
             "disputed": opinions.n_disputed(),
             "agreement": opinions.agreement(snapshot.revision),
             "suggested_weights": opinions.weights(list(self._raters), snapshot.revision),
@@ -257,9 +271,8 @@ class Counting:
         )
 
     def _split(self) -> Split:
-        links = np.frombuffer(self._links, dtype=np.int64).reshape(-1, 2)
-        aside = falls_aside(links[:, 0], links[:, 1], TEST_SHARE)
-        lines = np.unique(np.frombuffer(self._line_of_link, dtype=np.int64)[aside])
+        aside = falls_aside(_column(self._sessions), _column(self._digests), TEST_SHARE)
+        lines = np.unique(_column(self._line_of_link)[aside])
         return Split(
             share=TEST_SHARE,
             train=self._n_rows - len(lines),
@@ -342,25 +355,21 @@ def _said(of: str, found: Agreement) -> RatersAgree:
     )
 
 
-def _grader(
-    thresholds: Thresholds,
-) -> Callable[[EvaluationOutcome, float | None, str, str, str], Grade]:
-    def graded(outcome: EvaluationOutcome, score: float | None, rater: str, model: str, rubric: str) -> Grade:
-        return grade(outcome, score, rater=rater, model=model, rubric=rubric, thresholds=thresholds)
-
-    return graded
+def _column(numbers: array[int]) -> Ints:
+    return np.frombuffer(numbers, dtype=np.int64)
 
 
 def _training_row(told: Told) -> TrainingRow:
     reward = None
     if told.evaluation_no:
+        blank = told.blank
         reward = Reward(
             outcome=told.outcome,
             score=told.score,
             feedback=told.feedback,
-            rater=given_name(told.rater, told.blank, 0),
-            llm_model_id=given_name(told.model, told.blank, 1),
-            rubric_version=given_name(told.rubric, told.blank, 2),
+            rater=told.rater or given_name("", blank, 0),
+            llm_model_id=told.model or given_name("", blank, 1),
+            rubric_version=told.rubric or given_name("", blank, 2),
             rated_at_ms=told.rated_ms,
         )
     return TrainingRow(
@@ -378,6 +387,10 @@ def _training_row(told: Told) -> TrainingRow:
 def _on_one_line(text: str) -> str:
     """A JSON text as it was kept, numbers as they were written, unless it would end its line."""
     return rewritten(text) if "\n" in text or "\r" in text else text
+
+
+def _is_object(text: str) -> bool:
+    return text[:1] == "{" or text.lstrip()[:1] == "{"
 
 
 def _pair(told: Told) -> int:

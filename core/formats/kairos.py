@@ -19,7 +19,7 @@ from typing import Final, Literal
 import msgspec
 
 from core.errors import ArmscopeError, Conflict, Denied, InvalidEvaluation, InvalidInput, NotFound
-from core.evaluate import grade
+from core.evaluate import known_grade
 from core.formats.moments import moment
 from core.formats.strict import UNDECODABLE, check, reason
 from core.records.evaluation import (
@@ -185,7 +185,8 @@ def reward_output(given: RewardInput, graded: Grade, at_ms: int) -> bytes:
     """The answer to a ``reward`` call that was recorded at ``at_ms`` (UTC milliseconds).
 
     >>> given = RewardInput(layer=LayerUri.parse("kairos://mem/" + 36 * "a"), outcome="success")
-    >>> answer = reward_output(given, grade("success", None, rater=None, model=None, rubric=None), 0)
+    >>> graded = known_grade("success", None, None, None, None, thresholds=Thresholds())
+    >>> answer = reward_output(given, graded, 0)
     >>> answer[-57:]
     b'00Z"}],"total_rated":1,"total_failed":0,"next_call":null}'
     """
@@ -266,12 +267,12 @@ class Reward(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         >>> Reward(outcome="success", score=0.9).graded().label
         'gold'
         """
-        return grade(
+        return known_grade(
             self.outcome,
             self.score,
-            rater=self.rater,
-            model=self.llm_model_id,
-            rubric=self.rubric_version,
+            self.rater,
+            self.llm_model_id,
+            self.rubric_version,
             thresholds=thresholds,
         )
 

@@ -23,7 +23,7 @@ from core.store.provenance import undone_imports
 from core.store.quality import fold_again, heads_of
 from core.store.reads import run_of_uid
 from core.store.tables import insert_into
-from core.store.texts import PUT_PAIR, instruction_digest, read_texts
+from core.store.texts import PUT_PAIR, instruction_digest, is_same_text, read_texts
 from core.store.transaction import Facts, Snapshot, Transaction
 
 Kind = Literal["layer", "execution"]
@@ -237,6 +237,8 @@ def describe_execution(
 ) -> int:
     """Take what somebody says of an execution; its number. Texts are kept only where ``keep_texts`` says so.
 
+    What tells only some of its pairs, as lines of rewards do, names it: it goes with what told them all.
+
     Raises `UnreadableSource` where it is known with other content, or is of a run that is not here.
     """
     number = name_subject(txn, "execution", line.uid, import_no)
@@ -246,7 +248,8 @@ def describe_execution(
     if line.run is not None and line.uid.lower() == execution_uid(line.run) and _has_texts(txn, line):
         line = msgspec.structs.replace(line, pairs=())  # the run's own, whose texts go with its versions
     elif _is_described(txn, number):
-        _refuse_other(txn, number, line)
+        if _is_part(txn, number, line):
+            return number
     else:
         txn.note_news()
         txn.connection.run(  # what an import said that is undone
@@ -302,7 +305,8 @@ def _run_no(txn: Transaction, line: ExecutionLine) -> int:
     return run.run_no
 
 
-def _refuse_other(txn: Transaction, number: int, line: ExecutionLine) -> None:
+def _is_part(txn: Transaction, number: int, line: ExecutionLine) -> bool:
+    """Whether a line tells fewer pairs of an execution than are known; raises where it tells others."""
     known = {
         layer: (index, instruction, response)
         for layer, index, instruction, response in txn.connection.rows(
@@ -313,17 +317,25 @@ def _refuse_other(txn: Transaction, number: int, line: ExecutionLine) -> None:
         )
     }
     told = {pair.layer.lower(): (pair.index, pair.instruction, pair.response) for pair in line.pairs}
-    if known.keys() != told.keys() or any(not _agree(known[uid], told[uid]) for uid in known):
-        raise UnreadableSource(
-            f"Execution {line.uid[:60]!r} is known already, with other content.",
-            next_step="Undo the import that brought it, then import this one.",
-        )
+    if any(not _agree(known[uid], told[uid]) for uid in known.keys() & told.keys()):
+        raise _known_otherwise(line, "with other content")
+    if told.keys() - known.keys():
+        raise _known_otherwise(line, "with other pairs: undo what brought it first")
+    return bool(told) and len(told) < len(known)
+
+
+def _known_otherwise(line: ExecutionLine, how: str) -> UnreadableSource:
+    return UnreadableSource(
+        f"Execution {line.uid[:60]!r} is known already, {how}.",
+        next_step="Undo the import that brought it, then import this one.",
+    )
 
 
 def _agree(known: tuple[int, str | None, str | None], told: tuple[int, str | None, str | None]) -> bool:
     """Whether two tellings of a pair are the same, as far as both have texts."""
     return known[0] == told[0] and all(
-        None in (mine, theirs) or mine == theirs for mine, theirs in zip(known[1:], told[1:], strict=True)
+        None in (mine, theirs) or is_same_text(mine, theirs)
+        for mine, theirs in zip(known[1:], told[1:], strict=True)
     )
 
 

@@ -86,6 +86,24 @@ def instruction_digest(instruction: str | None) -> str:
     return blake2b(canonical, digest_size=_DIGEST_BYTES).hexdigest()
 
 
+def is_same_text(one: str | None, other: str | None) -> bool:
+    """Whether two JSON texts say the same, in whichever order; a member that is null is as good as none.
+
+    >>> is_same_text('{"a":1,"b":null}', '{"a": 1.0}'), is_same_text('{"a":1}', '{"a":2}'), is_same_text("{}", None)
+    (True, False, False)
+    """
+    if one is None or other is None:
+        return one is other
+    return one == other or _members(one) == _members(other)
+
+
+def _members(text: str) -> object:
+    value = msgspec.json.decode(text)
+    if not isinstance(value, dict):
+        return value
+    return {name: held for name, held in value.items() if held is not None}
+
+
 def _whole(value: object) -> object:
     """Numbers that are whole as whole numbers: JSON tells 1 and 1.0 no other way than JavaScript does."""
     if isinstance(value, float) and value.is_integer():

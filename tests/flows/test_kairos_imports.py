@@ -10,6 +10,7 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.evaluate import evaluate_all
 from core.flows.export import lines as all_lines
 from core.flows.importing import import_files
 from core.flows.settings import change
@@ -19,7 +20,15 @@ from core.formats import recognise
 from core.records.evaluation_lines import EvaluationLine, ExecutionLine
 from core.records.training import TrainingFormat
 from core.store.quality import quality_of, rated_layers
-from tests.flows.training_worlds import execution_line, execution_uid, judged, layer_uid
+from tests.flows.training_worlds import (
+    executed,
+    execution_line,
+    execution_uid,
+    judged,
+    layer_line,
+    layer_uid,
+    order,
+)
 from tests.flows.world import context_at
 from tests.store.worlds import lines_file
 
@@ -102,6 +111,46 @@ def test_an_export_read_where_it_is_from_is_nothing_new(tmp_path: Path, format: 
     assert (evaluations(context), qualities(context), texts(context)) == before
     assert told.ledger == told.ledger_duplicates
     assert queries.verify(context).clean
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("reward_jsonl", "trace_jsonl"), ("trace_jsonl", "reward_jsonl")]
+)
+def test_either_file_after_the_other_is_nothing_new(
+    source: Context, tmp_path: Path, first: TrainingFormat, second: TrainingFormat
+) -> None:
+    """Whatever order they write members in, and whether they say null or nothing."""
+    other = context_at(tmp_path / "other.db")
+    change(other, "keep_texts", True)
+    import_files(other, [rows_file(source, tmp_path, first)])
+    before = evaluations(other), qualities(other)
+    told = import_files(other, [rows_file(source, tmp_path, second)])
+    more = {execution_uid(number) for number in range(60)} - {str(about[1]) for about in before[0]}
+    assert told.rejected == ()
+    assert told.ledger == told.ledger_duplicates
+    assert (evaluations(other), qualities(other)) == before
+    assert texts(other) == texts(source)
+    assert more, "only one of the files tells of pairs that nobody judged"
+    assert queries.verify(other).clean
+
+
+def test_rewards_of_some_pairs_come_and_go_beside_the_whole_execution(tmp_path: Path) -> None:
+    whole = execution_line(0)
+    whole["pairs"] += execution_line(0, layer=2, ask="b", say="b")["pairs"]
+    context = executed(tmp_path, layer_line(1), layer_line(2), whole)
+    evaluate_all(context, [order(0, "success", score=0.9, rater="mara", rubric="v1")])
+    traces, rewards = (rows_file(context, tmp_path, name) for name in ("trace_jsonl", "reward_jsonl"))
+    other = context_at(tmp_path / "other.db")
+    change(other, "keep_texts", True)
+    all_of_it = import_files(other, [traces])
+    assert import_files(other, [rewards]).rejected == ()
+    assert texts(other) == texts(context)
+    undo(other, all_of_it.id)
+    assert (texts(other), queries.verify(other).clean) == (set(), True)
+    assert import_files(other, [rewards]).rejected == ()
+    assert texts(other) == {(execution_uid(0), '{"trace":"say 0"}')}
+    (refused,) = import_files(other, [traces]).rejected
+    assert "known already, with other pairs: undo what brought it first" in refused.reason
 
 
 def test_texts_are_kept_only_where_the_setting_says_so(source: Context, tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ from core.store.damage import glance
 from core.store.facts import EXCHANGED
 from core.store.quality import quality_of
 from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
-from core.store.reads.training import texts_of_pair
+from core.store.reads.training import Subjects, texts_of_pair
 from core.store.review import hidden_subjects
 from tests.doors.examples import example_world
 from tests.flows.reviewers import QUEUE, desk_at, executed, judge_all
@@ -309,6 +309,7 @@ def train_on(context: Context, folder: Path) -> None:
     with context.reading() as snapshot:
         assert quality_of(snapshot, 1).retrievals
         assert texts_of_pair(snapshot, 1, 1) != (None, None)
+        assert len(Subjects(snapshot).pairs({(1, 1), (1_000_000, 1)})) == 1
 
 
 def review(folder: Path) -> None:

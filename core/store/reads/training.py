@@ -1,37 +1,54 @@
-"""Training: what executions leave for training: pairs of texts, each with an evaluation that counts for it.
+"""Training pairs: what executions leave for training: pairs of texts, each with an evaluation that counts for it.
 
 An evaluation counts for a pair where it is of the pair's layer in its execution, else where it is of the execution as
 a whole, else where it is of the run that the execution is of. Of what one rater (person, model, rubric) said, what is
 nearest to the pair counts; what several raters said are several. Pairs of executions that are bare, that nobody who
 stands names, or whose run does not stand, are left out.
+
+Evaluations are read by themselves, and what they are of is looked up some hundred at a time: to seek a pair costs
+more than to read one, since its key lies beside its texts.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
-from operator import attrgetter
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 from core.records.evaluation import EvaluationOutcome
 from core.store.engine.words import EXECUTIONS_BY_RUN
 from core.store.transaction import Snapshot
 
-_PAIR: Final = (
-    "x.uid, coalesce(x.session, r.session), x.at_ms, coalesce(xa.uri, la.uri, ''), l.uid, p.layer_index, p.digest,"
-    " p.instruction, p.response"
+AT_ONCE: Final = 128
+"""Pairs that are looked up together; so many texts are held in memory."""
+_WORTH_READING: Final = 2
+"""Neighbours are read through where at most so many are read for one that is asked for."""
+_MOST_KNOWN: Final = 4_096
+_Row = tuple[Any, ...]
+
+_SAID: Final = "e.outcome, e.score, e.feedback, e.rater, e.model, e.rubric, e.blank, e.at_ms"
+_UNSAID: Final[_Row] = ("success", None, None, "", "", "", 0, 0)
+_PAIR: Final = "execution_no, layer_no, layer_index, digest, instruction, response"
+_PAIRS_NEAR: Final = (
+    f"SELECT {_PAIR} FROM training_pair WHERE learner_id = ? AND execution_no >= ? AND execution_no <= ?"
 )
-_AROUND: Final = (
-    " JOIN layer l ON l.learner_id = p.learner_id AND l.layer_no = p.layer_no"
+_PAIRS_OF_LAYER: Final = (
+    f"SELECT {_PAIR} FROM training_pair WHERE learner_id = ? AND execution_no IN ({{}}) AND layer_no = ?"
+)
+_EXECUTIONS: Final = (
+    "SELECT x.execution_no, x.uid, coalesce(x.session, r.session), x.at_ms, x.adapter_no FROM execution x"
     " LEFT JOIN run r ON r.learner_id = x.learner_id AND r.run_no = x.run_no AND x.run_no <> 0"
-    " LEFT JOIN adapter xa ON xa.learner_id = x.learner_id AND xa.adapter_no = x.adapter_no"
-    " LEFT JOIN adapter la ON la.learner_id = l.learner_id AND la.adapter_no = l.adapter_no"
+    " WHERE x.learner_id = ? AND x.execution_no IN ({})"
+    " AND x.standing = 1 AND x.bare = 0 AND coalesce(r.standing, 1) = 1"
 )
-_STANDS: Final = " AND x.standing = 1 AND x.bare = 0 AND coalesce(r.standing, 1) = 1"
-_SAID: Final = (
-    "e.evaluation_no, p.execution_no, p.layer_no, e.outcome, e.score, e.feedback, e.rater, e.model, e.rubric,"
-    " e.blank, e.at_ms"
+_LAYERS: Final = (
+    "SELECT l.layer_no, l.uid, a.uri FROM layer l"
+    " LEFT JOIN adapter a ON a.learner_id = l.learner_id AND a.adapter_no = l.adapter_no"
+    " WHERE l.learner_id = ? AND l.layer_no IN ({})"
 )
+_ADAPTERS: Final = "SELECT adapter_no, uri FROM adapter WHERE learner_id = ? AND adapter_no IN ({})"
 
 
 def _unless(layer: str, execution: str, run: str) -> str:
@@ -93,68 +110,136 @@ class Told(NamedTuple):
     response: str | None
 
 
+def judged_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[list[Told]]:
+    """Pairs with what was judged of them, in the order in which it was judged, at most `AT_ONCE` at a time."""
+    streams = (_of_pairs(snapshot, wanted), _of_executions(snapshot, wanted), _of_runs(snapshot, wanted))
+    said, subjects = heapq.merge(*streams, key=itemgetter(0)), Subjects(snapshot)
+    while part := list(islice(said, AT_ONCE)):
+        yield subjects.told(part, subjects.pairs({(one[1], one[2]) for one in part}))
+
+
+def all_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[list[Told]]:
+    """Pairs, judged or not, without what was judged, at most `AT_ONCE` at a time."""
+    more, values = _conditions(snapshot, wanted, "layer_no", "execution_no", is_judged=False)
+    rows = snapshot.connection.each(
+        f"SELECT {_PAIR} FROM training_pair WHERE learner_id = ?{more} ORDER BY execution_no, layer_no",
+        [snapshot.learner_id, *values],
+    )
+    subjects = Subjects(snapshot)
+    while part := list(islice(rows, AT_ONCE)):
+        yield subjects.told([(0, *row[:2], *_UNSAID) for row in part], _by_key(part))
+
+
+def _of_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[_Row]:
+    more, values = _conditions(snapshot, wanted, "e.layer_no", "e.execution_no", is_judged=True)
+    return snapshot.connection.each(
+        f"SELECT e.evaluation_no, e.execution_no, e.layer_no, {_SAID} FROM evaluation e"
+        " WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0 AND e.layer_no <> 0"
+        f"{more} ORDER BY e.evaluation_no",
+        [snapshot.learner_id, *values],
+    )
+
+
 # Evaluations come first and are looked up from, which SQLite is told by CROSS JOIN: starting from the pairs, it would
 # ask all evaluations for each.
 
 
-def judged_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[Told]:
-    """Pairs with what was judged of them, in the order in which it was judged."""
-    streams = (_of_pairs(snapshot, wanted), _of_executions(snapshot, wanted), _of_runs(snapshot, wanted))
-    yield from heapq.merge(*streams, key=attrgetter("evaluation_no"))
-
-
-def _of_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[Told]:
-    more, values = _conditions(wanted, is_judged=True)
-    rows = snapshot.connection.each(
-        f"SELECT {_SAID}, {_PAIR} FROM evaluation e CROSS JOIN training_pair p CROSS JOIN execution x{_AROUND}"
-        " WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0 AND e.layer_no <> 0"
-        " AND p.learner_id = e.learner_id AND p.execution_no = e.execution_no AND p.layer_no = e.layer_no"
-        f" AND x.learner_id = p.learner_id AND x.execution_no = p.execution_no{_STANDS}{more}"
-        " ORDER BY e.evaluation_no",
-        [snapshot.learner_id, *values],
-    )
-    return map(Told._make, rows)
-
-
-def _of_executions(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[Told]:
-    more, values = _conditions(wanted, is_judged=True)
-    rows = snapshot.connection.each(
-        f"SELECT {_SAID}, {_PAIR} FROM evaluation e CROSS JOIN training_pair p CROSS JOIN execution x{_AROUND}"
+def _of_executions(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[_Row]:
+    more, values = _conditions(snapshot, wanted, "p.layer_no", "p.execution_no", is_judged=True)
+    return snapshot.connection.each(
+        f"SELECT e.evaluation_no, p.execution_no, p.layer_no, {_SAID}"
+        " FROM evaluation e CROSS JOIN training_pair p CROSS JOIN execution x"
         " WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0 AND e.layer_no = 0"
         " AND p.learner_id = e.learner_id AND p.execution_no = e.execution_no"
-        f" AND x.learner_id = p.learner_id AND x.execution_no = p.execution_no{_STANDS}{_NEARER}{more}"
+        f" AND x.learner_id = p.learner_id AND x.execution_no = p.execution_no{_NEARER}{more}"
         " ORDER BY e.evaluation_no, p.layer_no",
         [snapshot.learner_id, *values],
     )
-    return map(Told._make, rows)
 
 
-def _of_runs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[Told]:
-    more, values = _conditions(wanted, is_judged=True)
-    rows = snapshot.connection.each(
-        f"SELECT {_SAID}, {_PAIR} FROM evaluation e CROSS JOIN execution x {EXECUTIONS_BY_RUN}"
-        f" CROSS JOIN training_pair p{_AROUND}"
+def _of_runs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[_Row]:
+    more, values = _conditions(snapshot, wanted, "p.layer_no", "p.execution_no", is_judged=True)
+    return snapshot.connection.each(
+        f"SELECT e.evaluation_no, p.execution_no, p.layer_no, {_SAID}"
+        f" FROM evaluation e CROSS JOIN execution x {EXECUTIONS_BY_RUN} CROSS JOIN training_pair p"
         " WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no = 0 AND e.run_no <> 0"
         " AND x.learner_id = e.learner_id AND x.run_no = e.run_no AND x.run_no <> 0"
         " AND p.learner_id = x.learner_id AND p.execution_no = x.execution_no"
         " AND (e.layer_no = 0 OR e.layer_no = p.layer_no)"
-        f"{_STANDS}{_NEARER}{_OF_WHOLE}{_OF_LAYER}{more} ORDER BY e.evaluation_no, p.execution_no, p.layer_no",
+        f"{_NEARER}{_OF_WHOLE}{_OF_LAYER}{more} ORDER BY e.evaluation_no, p.execution_no, p.layer_no",
         [snapshot.learner_id, *values],
     )
-    return map(Told._make, rows)
 
 
-def all_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[Told]:
-    """Pairs, judged or not, without what was judged."""
-    more, values = _conditions(wanted, is_judged=False)
-    rows = snapshot.connection.each(
-        "SELECT 0, p.execution_no, p.layer_no, 'success', NULL, NULL, '', '', '', 0, 0,"
-        f" {_PAIR} FROM training_pair p"
-        " JOIN execution x ON x.learner_id = p.learner_id AND x.execution_no = p.execution_no"
-        f"{_AROUND} WHERE p.learner_id = ?{_STANDS}{more} ORDER BY p.execution_no, p.layer_no",
-        [snapshot.learner_id, *values],
-    )
-    return map(Told._make, rows)
+class _Named:
+    """Rows of few things by their numbers: each asked for once, and all let go when there are many."""
+
+    def __init__(self, snapshot: Snapshot, sql: str) -> None:
+        self._snapshot, self._sql = snapshot, sql
+        self._known: dict[int, _Row] = {}
+
+    def of(self, numbers: set[int]) -> dict[int, _Row]:
+        """Rows without their numbers; there may be more than were asked for."""
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        missing = numbers - self._known.keys()
+        if missing:
+            self._known.update((row[0], row[1:]) for row in _rows_of(self._snapshot, self._sql, missing))
+        return self._known
+
+
+class Subjects:
+    """What evaluations are of, looked up some hundred at a time."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._layers, self._adapters = _Named(snapshot, _LAYERS), _Named(snapshot, _ADAPTERS)
+        self._is_dense = True
+
+    def told(self, said: Sequence[_Row], pairs: dict[tuple[int, int], _Row]) -> list[Told]:
+        """What was said of pairs, with the pairs; without those that are not there, or do not stand."""
+        found = _rows_of(self._snapshot, _EXECUTIONS, {one[1] for one in said})
+        executions = {row[0]: row for row in found}
+        layers = self._layers.of({one[2] for one in said})
+        adapters = self._adapters.of({row[4] for row in found} - {0})
+        told = []
+        for one in said:
+            execution, layer, pair = executions.get(one[1]), layers.get(one[2]), pairs.get(one[1:3])
+            if execution is not None and layer is not None and pair is not None:
+                _, uid, session, at_ms, adapter_no = execution
+                (adapter,) = adapters.get(adapter_no) or (layer[1] or "",)
+                told.append(Told._make((*one, uid, session, at_ms, adapter, layer[0], *pair[2:])))
+        return told
+
+    def pairs(self, wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], _Row]:
+        """Rows of pairs by execution and layer. Neighbours are read through, until that reads too much else."""
+        numbers = [execution_no for execution_no, _ in wanted]
+        first, last = min(numbers), max(numbers)
+        if not self._is_dense or last - first >= _WORTH_READING * len(wanted):
+            return _by_key(self._sought(wanted))
+        rows, n_read = {}, 0
+        near = self._snapshot.connection.each(_PAIRS_NEAR, [self._snapshot.learner_id, first, last])
+        for n_read, row in enumerate(near, start=1):  # noqa: B007 - how many there were
+            if row[:2] in wanted:
+                rows[row[:2]] = row
+        self._is_dense = n_read <= _WORTH_READING * len(wanted)
+        return rows
+
+    def _sought(self, wanted: Iterable[tuple[int, int]]) -> Iterator[_Row]:
+        of_layer: dict[int, list[int]] = {}
+        for execution_no, layer_no in sorted(wanted):
+            of_layer.setdefault(layer_no, []).append(execution_no)
+        connection, learner_id = self._snapshot.connection, self._snapshot.learner_id
+        for layer_no, numbers in of_layer.items():
+            yield from connection.rows_in(_PAIRS_OF_LAYER, [learner_id], numbers, [layer_no])
+
+
+def _rows_of(snapshot: Snapshot, sql: str, numbers: Iterable[int]) -> list[_Row]:
+    return snapshot.connection.rows_in(sql, [snapshot.learner_id], sorted(numbers))
+
+
+def _by_key(rows: Iterable[_Row]) -> dict[tuple[int, int], _Row]:
+    return {row[:2]: row for row in rows}
 
 
 def texts_of_pair(snapshot: Snapshot, execution_no: int, layer_no: int) -> tuple[str | None, str | None]:
@@ -167,22 +252,41 @@ def texts_of_pair(snapshot: Snapshot, execution_no: int, layer_no: int) -> tuple
     return (None, None) if row is None else (row[0], row[1])
 
 
-def _conditions(wanted: TrainingFilter, *, is_judged: bool) -> tuple[str, list[str | int]]:
-    """What a filter adds to a statement, and its values."""
-    asked = [
-        ("(xa.uri IN ({0}) OR la.uri IN ({0}) OR xa.name IN ({0}) OR la.name IN ({0}))", wanted.adapters, 4),
-        ("l.uid IN ({0})", wanted.layers, 1),
-        ("x.uid IN ({0})", wanted.executions, 1),
-        *([("e.rater IN ({0})", wanted.raters, 1), ("e.rubric IN ({0})", wanted.rubrics, 1)] * is_judged),
-    ]
+_OF_ADAPTERS: Final = (
+    "SELECT {0} FROM {1} WHERE learner_id = ? AND adapter_no IN"
+    " (SELECT adapter_no FROM adapter WHERE learner_id = ? AND (uri IN ({2}) OR name IN ({2})))"
+)
+
+
+def _conditions(
+    snapshot: Snapshot, wanted: TrainingFilter, layer: str, execution: str, *, is_judged: bool
+) -> tuple[str, list[str | int]]:
+    """What a filter adds to a statement that calls layer and execution so, and its values."""
     said: list[str] = []
     values: list[str | int] = []
-    for text, names, times in asked:
-        if names:
-            said.append(text.format(", ".join("?" * len(names))))
-            values += [*names] * times
+    if wanted.adapters:
+        of = [
+            f"{name} IN ({_OF_ADAPTERS.format(f'{table}_no', table, _marks(wanted.adapters))})"
+            for name, table in ((execution, "execution"), (layer, "layer"))
+        ]
+        said.append(f"({' OR '.join(of)})")
+        values += [*[snapshot.learner_id] * 2, *wanted.adapters, *wanted.adapters] * 2
+    for name, table, uids in ((layer, "layer", wanted.layers), (execution, "execution", wanted.executions)):
+        if uids:
+            said.append(
+                f"{name} IN (SELECT {table}_no FROM {table} WHERE learner_id = ? AND uid IN ({_marks(uids)}))"
+            )
+            values += [snapshot.learner_id, *uids]
+    for name, names in (("e.rater", wanted.raters), ("e.rubric", wanted.rubrics)):
+        if is_judged and names:
+            said.append(f"{name} IN ({_marks(names)})")
+            values += names
     for text, at_ms in (("e.at_ms >= ?", wanted.since_ms), ("e.at_ms < ?", wanted.until_ms)):
         if is_judged and at_ms is not None:
             said.append(text)
             values.append(at_ms)
     return "".join(f" AND {one}" for one in said), values
+
+
+def _marks(values: Sequence[str]) -> str:
+    return ", ".join("?" * len(values))

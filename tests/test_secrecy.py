@@ -1,0 +1,314 @@
+"""Secrets in texts: each form wherever it stands, nothing that only looks alike, and no text that takes long."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import string
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import secrecy
+from core.secrecy import SECRET_KINDS, SecretKind, secrets_in, secrets_in_all
+
+_LETTERS: Final = string.ascii_letters + string.digits
+_OF_BASE64: Final = _LETTERS + "-_"
+_UPPER: Final = string.ascii_uppercase + string.digits
+PROSE: Final = (
+    "The parser drops the last record, so the count is one short. Tests passed; see the API's secretary.\n"
+)
+
+
+def _drawn(letters: str, least: int, most: int | None = None) -> st.SearchStrategy[str]:
+    return st.text(letters, min_size=least, max_size=least + 20 if most is None else most)
+
+
+def _said(head: str, letters: str, least: int, most: int | None = None) -> st.SearchStrategy[str]:
+    return _drawn(letters, least, most).map(lambda rest: head + rest)
+
+
+FORMS: Final[dict[SecretKind, st.SearchStrategy[str]]] = {
+    "private_key": st.sampled_from(("RSA ", "EC ", "OPENSSH ", "")).map(
+        lambda kind: f"-----BEGIN {kind}PRIVATE KEY-----"
+    ),
+    "aws_access_key": st.sampled_from(("AKIA", "ASIA")).flatmap(lambda head: _said(head, _UPPER, 16, 16)),
+    "api_key": st.sampled_from(("sk-", "sk-proj-", "sk-ant-api03-")).flatmap(
+        lambda head: _said(f"{head}7", _OF_BASE64, 20, 60)
+    ),
+    "github_token": st.sampled_from("pousr").flatmap(lambda kind: _said(f"gh{kind}_", _LETTERS, 36, 36))
+    | _said("github_pat_", _LETTERS + "_", 22, 82),
+    "gitlab_token": _said("glpat-", _OF_BASE64, 20),
+    "slack_token": st.sampled_from("abeoprs").flatmap(lambda kind: _said(f"xox{kind}-", _LETTERS, 15)),
+    "google_api_key": _said("AIza", _OF_BASE64, 35, 35),
+    "hugging_face_token": _said("hf_", _LETTERS, 34),
+    "stripe_key": st.sampled_from(("sk_live_", "rk_live_", "sk_test_")).flatmap(
+        lambda head: _said(head, _LETTERS, 24)
+    ),
+    "package_token": _said("npm_", _LETTERS, 36, 36) | _said("pypi-", _OF_BASE64, 50),
+    "json_web_token": st.tuples(
+        _said("eyJ", _OF_BASE64, 20), _said("eyJ", _OF_BASE64, 20), _drawn(_OF_BASE64, 30)
+    ).map(".".join),
+    "password": st.tuples(
+        st.sampled_from(
+            (
+                *("password", "passwd", "PassPhrase", "secret", "secret_key", "SECRET_ACCESS_KEY", "apikey"),
+                *(
+                    "api_key",
+                    "Api-Key",
+                    "access_token",
+                    "accessToken",
+                    "auth-token",
+                    "client_secret",
+                    "bearer",
+                ),
+            )
+        ),
+        st.sampled_from(("=", ": ", '": "', '\\": \\"', " = '")),
+        _drawn("bcdghjkq", 8, 12),
+        _drawn(string.digits, 1, 9),
+    ).map("".join),
+    "password_in_address": st.tuples(_drawn("abcdfgh", 1, 9), _drawn("bcdghjkq23", 4, 20)).map(
+        lambda one: f"postgresql://{one[0]}:{one[1]}@db.internal/app"
+    ),
+    "drawn_by_chance": st.randoms(use_true_random=False).map(
+        lambda random: "".join(random.sample(string.ascii_letters, 40) + random.sample(string.digits, 8))
+    ),
+}
+BEFORE: Final = ("", " ", "\n", '"', "'", "=", "(", "\\n", "é", "\t", "🎯")
+
+
+def test_every_kind_is_planted() -> None:
+    assert tuple(FORMS) == SECRET_KINDS
+
+
+@pytest.mark.parametrize("kind", SECRET_KINDS)
+@given(data=st.data())
+def test_a_secret_is_found_wherever_it_stands(kind: SecretKind, data: st.DataObject) -> None:
+    secret = data.draw(FORMS[kind])
+    place = data.draw(st.integers(0, 80))
+    before, after = data.draw(st.sampled_from(BEFORE)), data.draw(st.sampled_from((" ", '"', "\n", ")")))
+    text = f"{PROSE * 2}"[:place].rstrip(string.ascii_letters) + before + secret + after + PROSE
+    assert kind in secrets_in(text), text
+    for ascii_only in (False, True):
+        assert kind in secrets_in(json.dumps({"trace": text}, ensure_ascii=ascii_only)), text
+
+
+@given(
+    st.integers(-40, 40),
+    st.sampled_from([kind for kind in SECRET_KINDS if kind != "drawn_by_chance"]).flatmap(
+        lambda kind: FORMS[kind]
+    ),
+)
+def test_no_seam_of_what_is_glanced_at_together_hides_one(shift: int, secret: str) -> None:
+    """Before, across and after the place where one glance ends and the next begins."""
+    long = (". " * (secrecy._AT_ONCE // 2 + 40))[: secrecy._AT_ONCE + shift]
+    assert secrets_in(f"{long} {secret} {'. ' * 99}") == secrets_in(f" {secret} ") != ()
+
+
+@given(
+    st.lists(
+        st.sampled_from((*BEFORE, PROSE, "\ud800", "a" * 70_000)) | st.one_of(*FORMS.values()), max_size=12
+    )
+)
+def test_texts_looked_at_together_say_what_each_says_alone(texts: list[str]) -> None:
+    assert secrets_in_all(texts) == [secrets_in(text) for text in texts]
+
+
+def test_kinds_are_told_once_and_in_order() -> None:
+    key = "AKIAIOSFODNN7EXAMPLX"
+    text = f"password=hunter22 {key} {key} -----BEGIN PRIVATE KEY-----"
+    assert secrets_in(text) == ("private_key", "aws_access_key", "password")
+
+
+# What only looks alike
+
+
+@given(
+    st.uuids().map(str)
+    | st.binary(min_size=16, max_size=64).map(bytes.hex)
+    | st.binary(min_size=16, max_size=64).map(lambda drawn: drawn.hex().upper())
+    | st.sampled_from(("call_", "toolu_", "msg_", "chatcmpl-")).flatmap(
+        lambda head: _said(head, _LETTERS, 24, 40)
+    )
+    | st.integers(520, 2_000).map(lambda n: base64.b64encode(bytes(k * 37 % 251 for k in range(n))).decode())
+    | st.lists(st.sampled_from(PROSE.lower().split()), min_size=4, max_size=9).map("-".join)
+    | st.lists(st.sampled_from(("get", "Row", "Of", "Training", "Export")), min_size=4, max_size=9).map(
+        "".join
+    )
+)
+def test_what_agents_write_all_day_is_none(alike: str) -> None:
+    assert secrets_in(f'{PROSE} "{alike}" {PROSE}') == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the password: is asked for",
+        'api_key=os.environ["API_KEY_2"]',
+        "password = ${DB_PASSWORD_1}",
+        "password: <your-password-1>",
+        '"secret": "********"',
+        "token = get_access_token(user1)",
+        "bearer of bad news 12345678",
+        "https://example.org:8080/path@2",
+        "postgresql://user:${PASSWORD}@db/app",
+        "ask-for-something-1-that-is-not-a-key-at-all",
+        "sk-looks-like-a-key-without-any-digit",
+        "-----BEGIN PUBLIC KEY-----",
+        "eyJhbGciOiJIUzI1NiJ9.not-a-token",
+        "AKIAIOSFODNN7EXAMPLXandmore",
+        "",
+    ],
+)
+def test_words_about_secrets_are_none(text: str) -> None:
+    assert secrets_in(text) == ()
+
+
+def test_prose_in_base64_is_none_where_it_is_a_file() -> None:
+    assert secrets_in(base64.b64encode((PROSE * 20).encode()).decode()) == ()
+
+
+# Long texts
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(
+            "sk-",
+            "-sk-a",
+            "eyJ",
+            "-eyJaaaaaaaaaa",
+            ".eyJ",
+            "-eyJaaaaaaaaaa.eyJ",
+            "a.",
+            "A",
+            "aB3",
+            "_",
+            "\\n",
+        ),
+        *(
+            "password ",
+            "bearer  ",
+            "secret:",
+            "://",
+            "://a:",
+            "://a:bbb",
+            "-----BEGIN A ",
+            "A ",
+            "PRIVATE KEY ",
+        ),
+        *("xoxb-", "glpat-", "hf_", "ghp_", "github_pat_", "pypi-", "npm_", "AKIA", "AIza", "sk_live_", "é"),
+    ],
+)
+def test_hostile_texts_come_to_an_end(part: str) -> None:
+    """A million letters of what a form begins with: where every beginning read on to the end, it took hours."""
+    text = part * (1_000_000 // len(part))
+    found = secrets_in(text)
+    assert found == secrets_in(f"{text} ")
+    assert "aws_access_key" in secrets_in(f"{text} AKIAIOSFODNN7EXAMPLX")
+
+
+_PARSER: Final[Any] = import_module("re._parser")
+_ANCHORED: Final = {"_PLACEHOLDER", "_HEXADECIMAL", "_IDS", "_WEB_TOKEN_GOES_ON"}
+"""Asked of a whole text, or at one place: they begin once."""
+_ALL: Final = frozenset(map(chr, range(128)))
+
+
+def _letters(tree: Any) -> frozenset[str]:  # noqa: ANN401 - the parser's own
+    """Of ASCII, all that a part of a form may hold."""
+    found: set[str] = set()
+    for name, value in tree:
+        found |= _held(str(name), value)
+    return frozenset(found)
+
+
+def _held(name: str, value: Any) -> frozenset[str]:  # noqa: ANN401 - the same
+    match name:
+        case "LITERAL":
+            found = frozenset((chr(value).lower(), chr(value).upper()))
+        case "RANGE":
+            found = frozenset(map(chr, range(value[0], value[1] + 1)))
+        case "CATEGORY" if str(value) == "CATEGORY_SPACE":
+            found = frozenset(string.whitespace)
+        case "IN" if str(value[0][0]) == "NEGATE":
+            found = _ALL - _letters(value[1:])
+        case "IN":
+            found = _letters(value)
+        case "MAX_REPEAT" | "MIN_REPEAT":
+            found = _letters(value[2])
+        case "SUBPATTERN":
+            found = _letters(value[-1])
+        case "BRANCH":
+            found = frozenset[str]().union(*map(_letters, value[1]))
+        case "ASSERT" | "ASSERT_NOT" | "AT":
+            found = frozenset()
+        case _:
+            found = _ALL
+    return found
+
+
+def _first(tree: Sequence[Any]) -> frozenset[str]:
+    """Letters that a form may begin with."""
+    found: frozenset[str] = frozenset()
+    for name, value in tree:
+        if str(name) in {"ASSERT", "ASSERT_NOT", "AT"} or (
+            str(name) == "SUBPATTERN" and not _letters(value[-1])
+        ):
+            continue
+        if str(name) == "BRANCH" and not _held("BRANCH", value):
+            continue
+        if str(name) == "SUBPATTERN":
+            return found | _first(value[-1])
+        if str(name) == "BRANCH":
+            return found.union(*map(_first, value[1]))
+        found |= _held(str(name), value)
+        if str(name) != "MAX_REPEAT" or value[0] > 0:
+            return found
+    return found
+
+
+def _unbounded(tree: Sequence[Any], *, is_last: bool = True) -> Iterator[tuple[frozenset[str], bool]]:
+    """Letters of each repeat without a bound, and whether the form ends with it."""
+    for place, (name, value) in enumerate(tree):
+        ends = is_last and place == len(tree) - 1
+        if str(name) in {"MAX_REPEAT", "MIN_REPEAT"}:
+            if value[1] == _PARSER.MAXREPEAT:
+                yield _letters(value[2]), ends
+            yield from _unbounded(value[2], is_last=ends and value[1] == 1)
+        elif str(name) == "SUBPATTERN":
+            yield from _unbounded(value[-1], is_last=ends)
+        elif str(name) == "BRANCH":
+            for one in value[1]:
+                yield from _unbounded(one, is_last=ends)
+        elif str(name) in {"ASSERT", "ASSERT_NOT"}:
+            yield from _unbounded(value[1], is_last=False)
+
+
+def _searched() -> dict[str, re.Pattern[str]]:
+    forms = {f"form of {kind}": form for kind, (_, form) in secrecy._FORMS.items()}
+    own = {name: value for name, value in vars(secrecy).items() if isinstance(value, re.Pattern)}
+    return forms | {name: form for name, form in own.items() if name not in _ANCHORED}
+
+
+@pytest.mark.parametrize("name", sorted(_searched()))
+def test_no_form_reads_on_from_everywhere(name: str) -> None:
+    """A repeat without a bound ends its form, and what it read is not read again; or no form begins within it."""
+    form = _searched()[name]
+    tree = list(_PARSER.parse(form.pattern, form.flags))
+    for letters, ends in _unbounded(tree):
+        assert ends or not letters & _first(tree), form.pattern
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"sk-(?=[a-z-]*[0-9])[a-z0-9-]{20,}", r"-eyJ[A-Za-z-]{10,}\.x", r"(?:a+)+b"]
+)
+def test_forms_that_read_on_from_everywhere_are_told(pattern: str) -> None:
+    tree = list(_PARSER.parse(pattern))
+    assert any(not ends and letters & _first(tree) for letters, ends in _unbounded(tree))
