@@ -20,13 +20,6 @@ from dashboard.reading import reading
 
 _MADE: Final = "armscope export"
 _TRAINING: Final = "armscope training"
-_ENDINGS: Final[dict[TrainingFormat, str]] = {
-    "reward_jsonl": "reward.jsonl",
-    "sft_jsonl": "sft.jsonl",
-    "preference_jsonl": "preference.jsonl",
-    "trace_jsonl": "trace.jsonl",
-    "reward_csv": "reward.csv",
-}
 MAX_BYTES: Final = 200_000_000
 """The browser gets a file through the server's memory, so there is a bound; the command line has none."""
 
@@ -87,7 +80,7 @@ def make_training(format: TrainingFormat) -> None:
         drop_training()
         context = reading().context
         folder = TemporaryDirectory(prefix="armscope-training-")
-        path = Path(folder.name) / f"armscope-{_file_name(context.learner)}.{_ENDINGS[format]}"
+        path = Path(folder.name) / f"armscope-{_file_name(context.learner)}.{format.replace('_', '.')}"
         try:
             answer = export_training(context, path, format)
         except BaseException:

@@ -18,7 +18,9 @@ from core.flows.importing import import_files
 from core.flows.note import note
 from core.flows.settings import change
 from core.records.actor import Actor
+from core.records.training import TRAINING_FORMATS
 from dashboard import downloads
+from dashboard.widgets.data import training_form
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
 from tests.flows.training_worlds import execution_line, layer_line, order
@@ -151,6 +153,10 @@ def test_an_export_is_made_when_asked_and_its_hashes_hold(open_page: Open, datab
     assert manifest["revision"] == queries.frame(context_at(database)).revision
     page.button(key="drop export").click().run()
     assert not made.path.exists()
+
+
+def test_a_training_file_of_every_format_is_said_in_words() -> None:
+    assert set(training_form.WORDS) == set(TRAINING_FORMATS)
 
 
 def test_a_training_file_is_made_with_its_counts_and_its_manifest(open_page: Open, database: Path) -> None:

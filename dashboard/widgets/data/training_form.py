@@ -13,7 +13,7 @@ from dashboard import downloads, wording
 from dashboard.reading import reading
 from dashboard.widgets.words import as_table, small
 
-_WORDS: Final[dict[TrainingFormat, str]] = {
+WORDS: Final[dict[TrainingFormat, str]] = {
     "reward_jsonl": "All that was judged, with what it may be used for.",
     "sft_jsonl": "Answers good enough to fine-tune on, by the thresholds in force.",
     "preference_jsonl": "A chosen answer beside a rejected one to the same instruction.",
@@ -34,7 +34,7 @@ def form() -> None:
         bind="query-params",
         label_visibility="collapsed",
     )
-    st.markdown(small(_WORDS[format_name]))
+    st.markdown(small(WORDS[format_name]))
     st.button(
         "Make the training file",
         icon=":material/model_training:",
