@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import nsmallest
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -62,13 +63,18 @@ def check_token(asks: QueueAsks, found: Sequence[Frozen], token: str | None) -> 
 
 
 def _ordered(snapshot: Snapshot, found: list[Candidate], asks: QueueAsks, *, blind: bool) -> list[Frozen]:
-    if asks.order == "lowest":
-        found.sort(key=lambda one: (one.score is None, one.score or 0.0, _age(one)))
-    elif asks.order == "disagreement":
-        found.sort(key=lambda one: (-one.minority, _age(one)))
-    else:
+    if asks.order == "information":
         return list(_by_worth(snapshot, found, asks, blind=blind))
-    return [Frozen(one.about, _why(one, asks, blind=blind)) for one in found[: asks.limit]]
+    first = nsmallest(asks.limit, found, key=_lowest if asks.order == "lowest" else _most_divided)
+    return [Frozen(one.about, _why(one, asks, blind=blind)) for one in first]
+
+
+def _lowest(one: Candidate) -> tuple[bool, float, int, Placed]:
+    return (one.score is None, one.score or 0.0, *_age(one))
+
+
+def _most_divided(one: Candidate) -> tuple[float, int, Placed]:
+    return (-one.minority, *_age(one))
 
 
 def _by_worth(

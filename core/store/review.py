@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
@@ -96,6 +97,11 @@ class Board:
     holds: Mapping[int, Mapping[str, Hold]]
     now_ms: int
 
+    @cached_property
+    def states(self) -> Mapping[int, ItemState]:
+        """Where each item stands."""
+        return {number: self.state(number) for number in self.items}
+
     def state(self, item_no: int) -> ItemState:
         """Where an item stands."""
         raters = self.judged.get(item_no, {})
@@ -108,14 +114,15 @@ class Board:
 
     def is_open(self, item_no: int) -> bool:
         """Whether anybody is still to judge it."""
-        return self.state(item_no) in {"needs_review", "needs_another"}
+        return self.states[item_no] in {"needs_review", "needs_another"}
 
     def has_place(self, item_no: int, actor: str) -> bool:
         """Whether an item takes one judgement more than those it has and those that others are making."""
         raters = self.judged.get(item_no, {})
-        others = {
-            name for name, hold in self.holds.get(item_no, {}).items() if hold.until_ms > self.now_ms
-        } - {actor, *raters}
+        holds = self.holds.get(item_no)
+        if holds is None:
+            return len(raters) < self.queue.n_reviewers
+        others = {name for name, hold in holds.items() if hold.until_ms > self.now_ms} - {actor, *raters}
         return len(raters) + len(others) < self.queue.n_reviewers
 
     def is_for(self, item: Item, actor: str) -> bool:
@@ -146,9 +153,10 @@ class Board:
     def progress(self, actor: str, skipped: Mapping[int, int]) -> Progress:
         """How far it is; ``skipped`` are the items that whoever asks has passed over."""
         counted = [one for one in self.items.values() if not one.control]
-        states = [self.state(one.item_no) for one in counted]
+        states = [self.states[one.item_no] for one in counted]
         done, aside = states.count("done"), states.count("set_aside")
         mine = self.of(actor)
+        mine_of = {number for number, _ in mine}
         left = [one.item_no for one in counted if self.is_for(one, actor)]
         holders = self._holders(actor)
         return Progress(
@@ -164,7 +172,7 @@ class Board:
             left_for_me=sum(skipped.get(number, 1) == 1 for number in left),
             skipped_by_me=sum(skipped.get(number) == 0 for number in left),
             assigned_to_me=sum(
-                one.assigned_to == actor and self.is_open(one.item_no) and one.item_no not in dict(mine)
+                one.assigned_to == actor and self.is_open(one.item_no) and one.item_no not in mine_of
                 for one in counted
             ),
             seconds_each=_pace([judged.at_ms for _, judged in mine]),

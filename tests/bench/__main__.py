@@ -51,6 +51,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "samples": training.samples,
     "data": pages.data,
     "judged": judged_pages.data,
+    "reviewed": judged_pages.reviewed,
     "disk": ingest.disk,
     "reruns": served.reruns,
     "crowd": served.crowd,

@@ -1,9 +1,10 @@
-"""Judged: what the page of evaluations reads and counts, against its own statements."""
+"""Judged: what the pages of evaluations and reviews read and count, against their own statements."""
 
 from __future__ import annotations
 
 import random
 import sqlite3
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,10 +14,15 @@ from core.flows.context import Context
 from core.flows.evaluate import MAX_BATCH, evaluate_all
 from core.flows.learn import record_all
 from core.flows.queries.evaluations import grades_of, ready
+from core.flows.queues import add_queue, propose_queue, queues
+from core.flows.review import look_at
 from core.records.evaluation_page import EvaluationFilter
 from core.records.judging import EvaluationOrder
+from core.records.review import About, Order, QueueAsks
+from core.store.engine.sqlite import Connection
 from core.store.reads.evaluations import evaluation_columns, evaluation_page
 from core.store.reads.layers import bare_layers, judged_layers
+from core.store.seen import NOTHING, Seen
 from tests.bench.harness import Row, Scale, pairs
 from tests.bench.worlds import context_at, runs
 
@@ -60,6 +66,88 @@ def data(scale: Scale, folder: Path) -> list[Row]:
     driver.close()
     context.store.close()
     return rows
+
+
+def reviewed(scale: Scale, folder: Path) -> list[Row]:
+    """All that the page of reviews reads with an item open, and what a new queue would hold, by each order."""
+    n = scale.n_page_evaluations
+    context = judged(folder / "ours.db", n)
+    _half_done(context, n_items=min(n // 100, 1_000))
+    works: dict[str, Callable[[Context], object]] = {
+        "an item open, its queue half done": _open_item,
+        "a new queue counted, oldest first": partial(_counted, order="oldest"),
+        "lowest first": partial(_counted, order="lowest"),
+        "most disagreement first": partial(_counted, order="disagreement"),
+        "arms in runs, lowest first": partial(_counted, order="lowest", about="arm"),
+    }
+    driver = sqlite3.connect(folder / "ours.db")
+    rows = []
+    for name, work in works.items():
+        timed = pairs(
+            partial(_all_of, driver, _asked(context, work)),
+            lambda _, work=work: work(context),  # type: ignore[misc]
+            max(scale.n_page_pairs // 20, 1),
+        )
+        rows.append(timed.row(f"review data: {name}, {n:,} evaluations", "its own SQL", _GOAL))
+    driver.close()
+    context.store.close()
+    return rows
+
+
+def _half_done(context: Context, *, n_items: int) -> None:
+    """A queue of runs, of which two people have judged half."""
+    add_queue(context, "open", QueueAsks(source="filter", limit=n_items), n_reviewers=2, rubric="v1")
+    with context.reading() as snapshot:
+        uids = [
+            uid
+            for (uid,) in snapshot.connection.rows(
+                "SELECT r.uid FROM review_item i JOIN run r ON r.learner_id = i.learner_id AND r.run_no = i.run_no"
+                " WHERE i.learner_id = 1 ORDER BY i.item_no LIMIT ?",
+                [n_items // 2],
+            )
+        ]
+    orders = [
+        EvaluationOrder(run=uid, outcome="success", score=0.9, rater=rater, rubric="v1")
+        for uid in uids
+        for rater in ("Kim", "Noor")
+    ]
+    for first in range(0, len(orders), MAX_BATCH):
+        evaluate_all(context, orders[first : first + MAX_BATCH])
+
+
+def _open_item(context: Context) -> None:
+    (row,) = queues(context)
+    look_at(context, row.progress.queue, row.progress.total)
+
+
+def _counted(context: Context, *, order: Order, about: About = "run") -> None:
+    propose_queue(context, QueueAsks(source="filter", about=about, order=order, limit=1_000))
+
+
+def _asked(context: Context, work: Callable[[Context], object]) -> list[str]:
+    """Every statement that the work asks, with its values in it."""
+    found: list[str] = []
+    drivers = []
+    began = Connection.__init__
+
+    def begin(self: Connection, driver: sqlite3.Connection, seen: Seen = NOTHING) -> None:
+        driver.set_trace_callback(found.append)
+        drivers.append(driver)
+        began(self, driver, seen)
+
+    Connection.__init__ = begin  # type: ignore[method-assign]
+    try:
+        work(context)
+    finally:
+        Connection.__init__ = began  # type: ignore[method-assign]
+        for driver in drivers:
+            driver.set_trace_callback(None)
+    return [sql for sql in found if sql.startswith(("SELECT", "WITH"))]
+
+
+def _all_of(driver: sqlite3.Connection, asked: Sequence[str], _: int) -> None:
+    for sql in asked:
+        driver.execute(sql).fetchall()
 
 
 def judged(path: Path, n: int) -> Context:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
@@ -45,20 +44,20 @@ class Candidate(NamedTuple):
     place: str = ""
 
 
-class _Sum:
-    """What was judged of one subject."""
+class _Said(NamedTuple):
+    """What was judged of one subject; ``worth`` adds up the scores of successes."""
 
-    def __init__(self) -> None:
-        self.people: set[str] = set()
-        self.n = self.n_successes = 0
-        self.worth = 0.0
+    n: int
+    n_people: int
+    n_successes: int
+    worth: float
 
-    def add(self, rater: str, model: str, outcome: str, score: float | None) -> None:
-        if not model:
-            self.people.add(rater)
-        self.n += 1
-        self.n_successes += outcome == "success"
-        self.worth += (1.0 if score is None else score) if outcome == "success" else 0.0
+
+_SAID: Final = (  # who is named by nothing is one person
+    "count(*), count(DISTINCT CASE WHEN model = '' THEN rater END),"
+    " sum(CASE WHEN outcome = 'success' THEN 1 ELSE 0 END),"
+    " sum(CASE WHEN outcome = 'success' THEN coalesce(score, 1.0) ELSE 0.0 END)"
+)
 
 
 def reviewable(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
@@ -96,8 +95,7 @@ def _of_runs(snapshot: Snapshot, times: Mapping[int, int | None]) -> Iterator[Ca
     judged = _judged(snapshot, list(times))
     rewards = _rewards(snapshot, list(times))
     for run_no, at_ms in times.items():
-        about = Placed(0, 0, run_no, 0)
-        yield _candidate(about, at_ms, judged.get(about), rewards.get(run_no))
+        yield _candidate(Placed(0, 0, run_no, 0), at_ms, judged.get((run_no, 0)), rewards.get(run_no))
 
 
 def _of_arms(snapshot: Snapshot, times: Mapping[int, int | None], asks: QueueAsks) -> Iterator[Candidate]:
@@ -109,10 +107,12 @@ def _of_arms(snapshot: Snapshot, times: Mapping[int, int | None], asks: QueueAsk
     part = REFERENCED if only is None else INCLUDED
     seen = sorted(_seen_in(snapshot, run_nos, part), key=lambda row: (places[row[0]], row[1]))
     for run_no, arm_no, kind, place, flags in seen:
-        if only in {None, arm_no}:
-            about = Placed(0, 0, run_no, arm_no)
-            found = _candidate(about, times[run_no], judged.get(about), given.get((run_no, arm_no)))
-            yield found._replace(type=kind, place=_place(place, flags))
+        if only is None or only == arm_no:
+            of, at_ms = (run_no, arm_no), times[run_no]
+            where = _place(place, flags)
+            yield _candidate(
+                Placed(0, 0, run_no, arm_no), at_ms, judged.get(of), given.get(of), type=kind, place=where
+            )
 
 
 def arms_referenced(snapshot: Snapshot, run_nos: Sequence[int]) -> list[tuple[int, int, str, str]]:
@@ -167,37 +167,41 @@ def _executed(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
         yield _candidate(Placed(layer_no, execution_no, run_no, 0), at_ms, summed, given)
 
 
-def _candidate(about: Placed, at_ms: int | None, judged: _Sum | None, given: float | None) -> Candidate:
+def _candidate(
+    about: Placed,
+    at_ms: int | None,
+    judged: _Said | None,
+    given: float | None,
+    *,
+    type: str = "",
+    place: str = "",
+) -> Candidate:
     if judged is None:
-        return Candidate(about, at_ms, given)
-    scores = [judged.worth / judged.n, *([] if given is None else [given])]
-    minority = min(judged.n_successes, judged.n - judged.n_successes) / judged.n
-    return Candidate(about, at_ms, min(scores), len(judged.people), judged.n, minority)
+        return Candidate(about, at_ms, given, 0, 0, 0.0, type, place)
+    n, n_people, n_successes, worth = judged
+    score = worth / n if given is None else min(worth / n, given)
+    return Candidate(about, at_ms, score, n_people, n, min(n_successes, n - n_successes) / n, type, place)
 
 
-def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[Placed, _Sum]:
-    """What counts of what was judged of runs, and of arms in them."""
-    found: dict[Placed, _Sum] = defaultdict(_Sum)
-    for run_no, arm_no, *said in snapshot.connection.rows_in(
-        f"SELECT run_no, arm_no, rater, model, outcome, score FROM evaluation {EVALUATIONS_BY_RUN}"
+def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], _Said]:
+    """What counts of what was judged of runs (arm 0), and of arms in them."""
+    rows = snapshot.connection.rows_in(
+        f"SELECT run_no, arm_no, {_SAID} FROM evaluation {EVALUATIONS_BY_RUN}"
         " WHERE learner_id = ? AND counts = 1 AND layer_no = 0 AND execution_no = 0"
-        " AND run_no <> 0 AND run_no IN ({})",
+        " AND run_no <> 0 AND run_no IN ({}) GROUP BY run_no, arm_no",
         [snapshot.learner_id],
         run_nos,
-    ):
-        found[Placed(0, 0, run_no, arm_no)].add(*said)
-    return found
+    )
+    return {(row[0], row[1]): _Said(*row[2:]) for row in rows}
 
 
-def _judged_executions(snapshot: Snapshot) -> dict[tuple[int, int], _Sum]:
-    found: dict[tuple[int, int], _Sum] = defaultdict(_Sum)
-    for layer_no, execution_no, *said in snapshot.connection.each(
-        "SELECT layer_no, execution_no, rater, model, outcome, score FROM evaluation WHERE learner_id = ?"
-        " AND counts = 1 AND execution_no <> 0 AND arm_no = 0",
+def _judged_executions(snapshot: Snapshot) -> dict[tuple[int, int], _Said]:
+    rows = snapshot.connection.each(
+        f"SELECT layer_no, execution_no, {_SAID} FROM evaluation WHERE learner_id = ?"
+        " AND counts = 1 AND execution_no <> 0 AND arm_no = 0 GROUP BY layer_no, execution_no",
         [snapshot.learner_id],
-    ):
-        found[layer_no, execution_no].add(*said)
-    return found
+    )
+    return {(row[0], row[1]): _Said(*row[2:]) for row in rows}
 
 
 def _rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, float]:
