@@ -31,6 +31,7 @@ STATE_WORDS: Final[dict[ItemState, str]] = {
     "done": "done",
     "set_aside": "set aside",
 }
+_CONTROL_OUTCOMES: Final[dict[str, EvaluationOutcome]] = {"success": "success", "failure": "failure"}
 MAX_ITEMS: Final = 10_000
 MAX_REVIEWERS: Final = 20
 MAX_NAME_CHARS: Final = 120
@@ -100,6 +101,27 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __post_init__(self) -> None:
         text("A control's subject", self.subject, MAX_LABEL_CHARS, lowest=1)
+
+
+def controls_of(text: str) -> list[Control]:
+    r"""Known answers as somebody writes them, an arm's between run and outcome; raises what `Control` does.
+
+    >>> [(one.subject, one.arm, one.outcome) for one in controls_of("r1, failure\n\nr2, tool:fs:Read, success")]
+    [('r1', None, 'failure'), ('r2', 'tool:fs:Read', 'success')]
+    """
+    found = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        subject, *arm, outcome = [*map(str.strip, line.split(",")), *([] if "," in line else [""])]
+        if outcome not in _CONTROL_OUTCOMES or len(arm) > 1:
+            raise InvalidInput(
+                "A known answer must be a run, an arm if it is about one, and success or failure, "
+                f"got {line[:80]!r}.",
+                next_step="Write one a line, like: request-1, failure",
+            )
+        found.append(
+            Control(subject=subject, outcome=_CONTROL_OUTCOMES[outcome], arm=arm[0] if arm else None)
+        )
+    return found
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

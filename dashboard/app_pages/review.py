@@ -49,7 +49,7 @@ def page() -> None:
 
 def one_by_one(rows: Sequence[QueueRow]) -> None:
     row = queue.chosen(rows)
-    known = None if row is None else open_item.opened(row.progress.queue)
+    known = None if row is None else open_item.opened(row.progress)
     if row is None or known is None:
         modes.modes()
         queue.none()

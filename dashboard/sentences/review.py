@@ -57,7 +57,8 @@ def review(known: Progress) -> Sentence:
 
 def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> str:
     """A queue in a line: in what order it is gone through, how, and who holds what now. Markdown."""
-    parts = [wording.capital(ORDER_WORDS[row.asks.order])]
+    parts = [shares(known)] if known.total else []
+    parts.append(wording.capital(ORDER_WORDS[row.asks.order]))
     parts += ["blind"] if row.blind else []
     parts += [f"{row.n_reviewers} reviewers each"] if row.n_reviewers > 1 else []
     if row.overdue:
@@ -67,6 +68,21 @@ def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> str
     parts += [f"{wording.count(n)} {words}" for words, n in counted.items() if n]
     parts.append(held(known))
     return " · ".join(part for part in parts if part)
+
+
+def shares(known: Progress) -> str:
+    """How far whoever asks is with what is for them, and all are with all of it.
+
+    >>> shares(Progress(queue="queue-1", name="q", total=30, done=20, set_aside=0, open=10, held_by_others=0,
+    ...     holders=(), judged_by_me=4, left_for_me=7, skipped_by_me=1, assigned_to_me=0, seconds_each=None))
+    'You 4 of 12 · all 20 of 30'
+    """
+    mine = known.judged_by_me + known.left_for_me + known.skipped_by_me
+    done = known.done + known.set_aside
+    return (
+        f"You {wording.count(known.judged_by_me)} of {wording.count(mine)}"
+        f" · all {wording.count(done)} of {wording.count(known.total)}"
+    )
 
 
 def held(known: Progress) -> str:

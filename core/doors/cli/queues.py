@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -10,7 +11,8 @@ from core.doors.cli.program.app import answer, command, context_of, written
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
 from core.doors.verbs import AddQueueInput, NextItemInput, QueuesInput, verb
-from core.records.review import STATE_WORDS, About, Order, QueueAsks, Source
+from core.errors import InvalidInput
+from core.records.review import STATE_WORDS, About, Order, QueueAsks, Source, controls_of
 from core.records.times import iso
 from core.records.view import RunFilter
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from core.records.review import Given, QueueAnswer, QueueRow, ReviewItem
 
 _ASKS = QueueAsks()
+_KNOWN_SHARE: Final = 0.1
+"""How often a known answer is given where nobody says."""
 
 
 @command(
@@ -25,6 +29,7 @@ _ASKS = QueueAsks()
         "queue list",
         'queue add "Week 13" --limit 30 --rubric v2',
         "queue add Doubtful --source disagree --order disagreement --reviewers 2 --blind",
+        'queue add Checked --control "request-1, failure" --repeats 0.2',
         'queue next "Week 13"',
     ],
     words="List queues of what is to be judged, make one, or be given the next item of one.",
@@ -58,10 +63,26 @@ def queue(
     due_days: Annotated[
         int, typer.Option("--due-days", metavar="N", help=words(AddQueueInput, "due_days"))
     ] = 7,
+    control: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--control",
+            metavar="'RUN, [ARM,] OUTCOME'",
+            help="An item whose answer is known; may be repeated.",
+        ),
+    ] = None,
+    controls: Annotated[
+        Path | None, typer.Option("--controls", metavar="FILE", help="The same from a file, one a line.")
+    ] = None,
     repeats: Annotated[
-        float,
-        typer.Option("--repeats", metavar="SHARE", help="How often one's own judgement is asked for again."),
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            "--repeats",
+            metavar="SHARE",
+            help="How often a known answer, or one's own judgement again, is asked for instead of the next item;"
+            " default: 0.1 where answers are known, else 0.",
+        ),
+    ] = None,
 ) -> None:
     if action == "list":
         rows: tuple[QueueRow, ...] = verb("queues").call(context_of(line), QueuesInput())
@@ -84,6 +105,8 @@ def queue(
         below=below,
         limit=limit,
     )
+    known = controls_of("\n".join([*(control or ()), "" if controls is None else _lines(controls)]))
+    share = repeats if repeats is not None else _KNOWN_SHARE if known else 0.0
     made: QueueAnswer = verb("add_queue").call(
         context,
         AddQueueInput(
@@ -92,11 +115,26 @@ def queue(
             n_reviewers=reviewers,
             blind=blind,
             rubric=rubric,
-            control_share=repeats,
+            controls=tuple(known),
+            control_share=share,
             due_days=due_days,
         ),
     )
-    written(line, context, made, f"{made.name}: {made.n_items:,} items to judge ({made.id}).", act=made.id)
+    checks = f", {made.n_controls:,} of a known answer beside them" if made.n_controls else ""
+    written(
+        line, context, made, f"{made.name}: {made.n_items:,} items to judge{checks} ({made.id}).", act=made.id
+    )
+
+
+def _lines(file: Path) -> str:
+    """What a file of known answers says."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InvalidInput(
+            f"Known answers must be a file of text, got {file}: {problem}.",
+            next_step="Write one a line, like: request-1, failure",
+        ) from problem
 
 
 def _say_queues(rows: tuple[QueueRow, ...]) -> None:

@@ -7,9 +7,7 @@ from typing import Final
 
 import streamlit as st
 
-from core.errors import InvalidInput
-from core.records.evaluation import EvaluationOutcome
-from core.records.review import MAX_NAME_CHARS, MAX_REVIEWERS, Control, QueueRow
+from core.records.review import MAX_NAME_CHARS, MAX_REVIEWERS, QueueRow, controls_of
 from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
 from dashboard.sentences import review as said
@@ -29,7 +27,6 @@ _WIDTHS: Final = {
 }
 _PHONE: Final = {"act": ACT_PX, "queue": 130, "done": 70}
 _MOST_DAYS: Final = 365
-_OUTCOMES: Final[dict[str, EvaluationOutcome]] = {"success": "success", "failure": "failure"}
 
 
 def standing(rows: Sequence[QueueRow]) -> None:
@@ -140,25 +137,6 @@ def _make(
         return Flash(text=f"{wording.things(made.n_items, 'item')} wait in {made.id}.", act=made.id)
 
     actions.tried("No queue was made.", act)
-
-
-def controls_of(text: str) -> list[Control]:
-    r"""Known answers as somebody writes them, an arm's between run and outcome; raises what `Control` does.
-
-    >>> [(one.subject, one.arm, one.outcome) for one in controls_of("r1, failure\n\nr2, tool:fs:Read, success")]
-    [('r1', None, 'failure'), ('r2', 'tool:fs:Read', 'success')]
-    """
-    found = []
-    for line in filter(None, map(str.strip, text.splitlines())):
-        subject, *arm, outcome = [*map(str.strip, line.split(",")), *([] if "," in line else [""])]
-        if outcome not in _OUTCOMES or len(arm) > 1:
-            raise InvalidInput(
-                "A known answer must be a run, an arm if it is about one, and success or failure, "
-                f"got {line[:80]!r}.",
-                next_step="Write one a line, like: request-1, failure",
-            )
-        found.append(Control(subject=subject, outcome=_OUTCOMES[outcome], arm=arm[0] if arm else None))
-    return found
 
 
 def people(rows: Sequence[QueueRow]) -> None:

@@ -89,11 +89,12 @@ def arrived() -> bool:
     return is_new
 
 
-def opened(queue: str) -> Open | None:
-    """What is open of a queue: what was, as it is now, else what the address names, else the next one.
+def opened(progress: Progress) -> Open | None:
+    """What is open of a queue that is so far: what was, as it is now, else what the address names, else the next one.
 
     None where the queue isn't there.
     """
+    queue = progress.queue
     st.session_state[_QUEUE] = queue
     known = now()
     try:
@@ -101,14 +102,13 @@ def opened(queue: str) -> Open | None:
             st.session_state[_ARRIVAL] = address.arrival()
             return _begin(queue)
         if known.item is None:
-            progress = reviews.progress(queue)
             if progress.left_for_me:
                 return _fill(queue, reviews.next_item(queue))
             known = replace(known, progress=progress)
         else:
             known = replace(
                 known,
-                progress=reviews.progress(queue),
+                progress=progress,
                 item=_same(reviews.look_at(queue, known.item.item), known.item),
             )
     except NotFound:
