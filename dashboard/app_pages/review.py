@@ -14,7 +14,7 @@ from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
 from dashboard.widgets.review import last, making, many, modes, open_item, pairs, queue
 from dashboard.widgets.review.evidence import evidence
-from dashboard.widgets.review.judgement import judgement
+from dashboard.widgets.review.judgement import judgement, rubric
 from dashboard.widgets.words import both_ends, gray, muted, sentence
 
 
@@ -72,6 +72,7 @@ def one_by_one(rows: Sequence[QueueRow]) -> None:
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Evidence", still="the form still works"):
         evidence(known.item)
+        rubric(known.item)
     with right, panel("Judgement"):
         judgement()
 

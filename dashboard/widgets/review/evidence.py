@@ -20,7 +20,7 @@ from dashboard.widgets import address
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import both_ends, chipped, gray, small
 
-_TALL_PX: Final = 500
+_TALL_PX: Final = 350
 _LINES: Final = 40
 _LINE_CHARS: Final = 100
 _LISTED: Final = 12

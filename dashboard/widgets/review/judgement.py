@@ -24,6 +24,8 @@ from dashboard.widgets.words import both_ends, gray, paragraphs, section, small,
 
 JUDGE_HERE: Final = "judge-here"
 """Key of what holds the text that reaches the server when one stops typing."""
+_RUBRIC_PX: Final = 150
+"""What the evidence leaves of a page of 900."""
 SKIP: Final = "S"
 LATER: Final = "L"
 _OUTCOMES: Final[tuple[EvaluationOutcome, ...]] = get_args(EvaluationOutcome)
@@ -50,7 +52,6 @@ def judgement() -> None:
         if known.problem:
             st.markdown(f":red[:material/error: {wording.literal(known.problem)}]")
         _acts(known)
-    _rubric(known.item)
 
 
 def _held(item: ReviewItem) -> str:
@@ -101,7 +102,7 @@ def _fields(known: Open, draft: Draft) -> None:
     st.text_area(
         "Feedback, optional",
         key=open_item.feedback_key(known),
-        height=80,
+        height=68,
         max_chars=MAX_FEEDBACK_CHARS,
         placeholder="What would have made it better?",
         on_change=keep,
@@ -170,21 +171,24 @@ def _set_aside(known: Open) -> None:
         )
 
 
-def _rubric(item: ReviewItem) -> None:
+def rubric(item: ReviewItem) -> None:
     """By what it is judged: criteria and examples, and what each level means."""
     keys = f"keys 1 to {len(item.levels)}, {SKIP} skip, {LATER} later, Ctrl + Enter sends"
-    rubric = item.rubric
     name = wording.literal(wording.plain(item.rubric_version)) if item.rubric_version else "none named"
     section("Rubric", f"{name} · {keys}")
-    if item.rubric_version and rubric is None:
+    with st.container(border=True, height=_RUBRIC_PX, gap="xsmall", key="review rubric"):
+        _criteria(item)
+
+
+def _criteria(item: ReviewItem) -> None:
+    known = item.rubric
+    if item.rubric_version and known is None:
         st.markdown(small("Nobody has defined this version: these are the usual levels."))
-    if rubric is not None and rubric.title:
-        st.markdown(f"**{wording.literal(wording.plain(rubric.title))}**")
-    for criterion in () if rubric is None else rubric.criteria:
+    if known is not None and known.title:
+        st.markdown(f"**{wording.literal(wording.plain(known.title))}**")
+    for criterion in () if known is None else known.criteria:
         words = f" {wording.literal(wording.plain(criterion.words))}" if criterion.words else ""
-        example = (
-            f"  \n{small(wording.literal(wording.plain(criterion.example)))}" if criterion.example else ""
-        )
+        example = f" {small(wording.literal(wording.plain(criterion.example)))}" if criterion.example else ""
         st.markdown(f"**{wording.literal(wording.plain(criterion.name))}**{words}{example}")
     examples = [(place, level) for place, level in enumerate(item.levels, 1) if level.example]
     if examples:
