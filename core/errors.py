@@ -150,7 +150,13 @@ class Unidentified(ArmscopeError):
 
 
 class Denied(ArmscopeError):
+    """``action`` is what was refused, '' where it is no single one."""
+
     code = "denied"
+
+    def __init__(self, problem: str, *, next_step: str, action: str = "") -> None:
+        super().__init__(problem, next_step=next_step)
+        self.action = action
 
 
 class NotInstalled(ArmscopeError):

@@ -58,6 +58,7 @@ def authorise(actor: Actor, action: Action, learner: str | None) -> None:
             f"{action.replace('_', ' ')} needs one of the roles {', '.join(sorted(_ALLOWED[action]))} in {where}, "
             f"got {has}.",
             next_step="Ask an operator.",
+            action=action,
         )
 
 

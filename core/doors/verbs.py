@@ -22,7 +22,9 @@ from msgspec import Meta
 
 from core.errors import ArmscopeError, InvalidInput
 from core.permissions import Action
+from core.records.actor import PersonRole, Scope
 from core.records.arm import Arm, ArmType
+from core.records.audit import AuditFilter, Denial
 from core.records.batch import BatchLine
 from core.records.evaluation import EvaluationOutcome
 from core.records.evaluation_page import EvaluationFilter
@@ -31,6 +33,7 @@ from core.records.reset import Target
 from core.records.review import Control, QueueAsks
 from core.records.rubric import Rubric
 from core.records.run import Run, Unit
+from core.records.token import DEFAULT_DAYS, MAX_DAYS
 from core.records.training import Pairing, TrainingFormat
 from core.records.view import View
 
@@ -320,6 +323,58 @@ class EraseInput(Input, frozen=True, kw_only=True):
 
 # The table, in the order of the command line's help
 
+
+class AddMemberInput(Input, frozen=True, kw_only=True):
+    issuer: Annotated[str, Meta(description="The identity provider's own name, as its tokens say it (iss).")]
+    subject: Annotated[str, Meta(description="What it knows the person by (sub).")]
+    name: Annotated[str, Meta(description="What they act by: nobody else ever did.")]
+    role: Annotated[PersonRole, Meta(description="What they are.")] = "viewer"
+    learner: Annotated[str | None, Meta(description="In this learner only.")] = None
+    email: str = ""
+
+
+class InviteMemberInput(Input, frozen=True, kw_only=True):
+    issuer: Annotated[str, Meta(description="The identity provider's own name, as its tokens say it (iss).")]
+    email: Annotated[str, Meta(description="The address that it has verified.")]
+    name: Annotated[str | None, Meta(description="What they act by; else the address.")] = None
+    role: Annotated[PersonRole, Meta(description="What they are.")] = "viewer"
+    learner: Annotated[str | None, Meta(description="In this learner only.")] = None
+
+
+class SetRoleInput(Input, frozen=True, kw_only=True):
+    member: Annotated[str, Meta(description="Their id or name.")]
+    role: Annotated[PersonRole | None, Meta(description="What they are from now on; null: nothing there.")]
+    learner: Annotated[str | None, Meta(description="In this learner only.")] = None
+
+
+class MemberInput(Input, frozen=True, kw_only=True):
+    member: Annotated[str, Meta(description="Their id or name.")]
+
+
+class CreateTokenInput(Input, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(description="The program that will use it.")]
+    scopes: Annotated[Sequence[Scope], Meta(description="What it is for.")]
+    learners: Annotated[Sequence[str] | None, Meta(description="In these learners only.")] = None
+    days: Annotated[int, Meta(ge=1, le=MAX_DAYS, description="After how many days it ends.")] = DEFAULT_DAYS
+
+
+class RevokeTokenInput(Input, frozen=True, kw_only=True):
+    token: Annotated[str, Meta(description="Its id or name.")]
+
+
+class AuditInput(Input, frozen=True, kw_only=True):
+    installation: Annotated[bool, Meta(description="What was done to members and tokens.")] = False
+    wanted: AuditFilter = AuditFilter()
+    before: Annotated[int | None, Meta(description="Where the page before says the next begins.")] = None
+    limit: Annotated[int, Meta(ge=1, le=1_000, description="How many, newest first.")] = 50
+
+
+class DenialsInput(Input, frozen=True, kw_only=True):
+    wanted: AuditFilter = AuditFilter()
+    after: Annotated[Denial | None, Meta(description="The last of the page before.")] = None
+    limit: Annotated[int, Meta(ge=1, le=1_000, description="How many, newest first.")] = 50
+
+
 VERBS: Final = (
     Verb(
         name="status",
@@ -542,7 +597,7 @@ VERBS: Final = (
     ),
     Verb(
         name="next_item",
-        action="evaluate",
+        action="judge",
         flow="core.flows.review:next_item",
         input=NextItemInput,
         words="Be given the next item of a queue, and hold it for ten minutes.",
@@ -606,6 +661,100 @@ VERBS: Final = (
         input=BackupInput,
         words="Copy the database as it is at this moment, while it is in use.",
         example={"target": "copy.db"},
+        whole=True,
+    ),
+    Verb(
+        name="members",
+        action="members",
+        flow="core.flows.members:members",
+        words="Who may sign in and as what, who is invited, and who was removed.",
+        whole=True,
+    ),
+    Verb(
+        name="add_member",
+        action="members",
+        flow="core.flows.members:add_member",
+        input=AddMemberInput,
+        words="Let a person in, by issuer and subject.",
+        example={"issuer": "https://id.example.com", "subject": "u-17", "name": "kim", "role": "operator"},
+        whole=True,
+    ),
+    Verb(
+        name="invite_member",
+        action="members",
+        flow="core.flows.members:invite_member",
+        input=InviteMemberInput,
+        words="Let in whoever first signs in with a verified address, within 7 days.",
+        example={"issuer": "https://id.example.com", "email": "jo@example.com", "role": "reviewer"},
+        whole=True,
+    ),
+    Verb(
+        name="set_role",
+        action="members",
+        flow="core.flows.members:set_role",
+        input=SetRoleInput,
+        words="Say what a member is, in a learner or in every one.",
+        example={"member": "ann", "role": "reviewer"},
+        whole=True,
+    ),
+    Verb(
+        name="sign_out_member",
+        action="members",
+        flow="core.flows.members:sign_out_member",
+        input=MemberInput,
+        words="End every session of a member.",
+        example={"member": "ann"},
+        whole=True,
+    ),
+    Verb(
+        name="remove_member",
+        action="members",
+        flow="core.flows.members:remove_member",
+        input=MemberInput,
+        words="Let a member in no longer, and revoke the tokens they made.",
+        example={"member": "ann"},
+        whole=True,
+    ),
+    Verb(
+        name="tokens",
+        action="members",
+        flow="core.flows.tokens:tokens",
+        words="Every token there ever was, without its secret.",
+        whole=True,
+    ),
+    Verb(
+        name="create_token",
+        action="members",
+        flow="core.flows.tokens:create_token",
+        input=CreateTokenInput,
+        words="Make a token for a program; its secret is told this once.",
+        example={"name": "ci-support", "scopes": ["ingest"], "learners": ["default"]},
+        whole=True,
+    ),
+    Verb(
+        name="revoke_token",
+        action="members",
+        flow="core.flows.tokens:revoke_token",
+        input=RevokeTokenInput,
+        words="End a token at once, and for good.",
+        example={"token": "old"},
+        whole=True,
+    ),
+    Verb(
+        name="audit",
+        action="members",
+        flow="core.flows.audit:audit",
+        input=AuditInput,
+        words="Who did what, at a learner or to members and tokens.",
+        example={"wanted": {"action": "reward"}, "limit": 10},
+        whole=True,
+    ),
+    Verb(
+        name="denials",
+        action="members",
+        flow="core.flows.audit:denials",
+        input=DenialsInput,
+        words="What was refused to whom, added up by minute.",
         whole=True,
     ),
 )

@@ -14,7 +14,7 @@ from core.store.transaction import Transaction
 
 def propose_batch(context: Context, asks: QueueAsks) -> QueueProposal:
     """What a batch would judge at this moment, counted; `judge_batch` with its token judges that and nothing else."""
-    with context.reading("evaluate") as snapshot:
+    with context.reading("judge") as snapshot:
         return proposed(snapshot, asks)
 
 
@@ -33,7 +33,7 @@ def judge_batch(
     ``token`` is what `propose_batch` answered. Raises `Conflict` where what was counted has changed, `InvalidInput`
     where nothing passes, and what `evaluate` does; then nothing was recorded.
     """
-    with context.reading("evaluate") as snapshot:
+    with context.reading("judge") as snapshot:
         found = frozen(snapshot, asks)
     check_token(asks, found, token)
 
@@ -55,4 +55,4 @@ def judge_batch(
         answers = evaluated(txn, [order(txn, place) for place in range(len(found))])
         return BatchAnswer(n=len(answers), acts=tuple(answer.id for answer in answers))
 
-    return context.write("evaluate", work)
+    return context.write("judge", work)

@@ -26,7 +26,7 @@ def next_pair(context: Context, *, layer: str | None = None) -> Pair | None:
     first is drawn. Raises `UnknownLayer`.
     """
     seed = context.entropy()
-    with context.reading("evaluate") as snapshot:
+    with context.reading("judge") as snapshot:
         layer_no = 0
         if layer is not None:
             found = subject_no(snapshot, "layer", _uid(layer))
@@ -103,7 +103,7 @@ def choose(
         txn.audit("choice", answer.id, detail)
         return answer
 
-    return context.write("evaluate", work)
+    return context.write("judge", work)
 
 
 def _uid(layer: str) -> str:

@@ -14,4 +14,5 @@ def refuse_more_than_held(actor: Actor, grant: Grant) -> None:
         raise Denied(
             f"Whoever gives {grant.role} in {where} must hold all of it there, and be no token, unlike {actor.name}.",
             next_step="Give less, or ask an operator of all learners.",
+            action="members",
         )

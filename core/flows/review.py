@@ -69,13 +69,13 @@ def next_item(context: Context, queue: str) -> Given:
     Raises `NotFound`.
     """
     seed = context.entropy()
-    return context.write("evaluate", lambda txn: _give(txn, find_queue(txn, queue), seed))
+    return context.write("judge", lambda txn: _give(txn, find_queue(txn, queue), seed))
 
 
 def look_at(context: Context, queue: str, item: int) -> ReviewItem:
     """One item as it is at this moment, without holding it. Raises `NotFound`."""
     now_ms = context.clock()
-    with context.reading("evaluate") as snapshot:
+    with context.reading("judge") as snapshot:
         board = board_of(snapshot, find_queue(snapshot, queue), now_ms)
         return _shown(snapshot, board, _item(board, item), context.actor.name)
 
@@ -97,12 +97,12 @@ def hold(context: Context, queue: str, item: int) -> int:
             )
         return hold_item(txn, board.queue.queue_no, item, 0 if kept is None else kept.repeats)
 
-    return context.write("evaluate", work)
+    return context.write("judge", work)
 
 
 def release(context: Context, queue: str, item: int) -> None:
     """Let an item go, as whoever leaves the page does; what was typed stays. Raises `NotFound` for the queue."""
-    context.write("evaluate", lambda txn: let_go(txn, find_queue(txn, queue).queue_no, item))
+    context.write("judge", lambda txn: let_go(txn, find_queue(txn, queue).queue_no, item))
 
 
 def submit(
@@ -161,7 +161,7 @@ def submit(
         return msgspec.structs.replace(_submitted(txn, board, one, order, seed), meanwhile=tuple(since))
 
     try:
-        return context.write("evaluate", work)
+        return context.write("judge", work)
     except Conflict:
         keep_draft(context, queue, item, typed)
         raise
@@ -180,12 +180,12 @@ def skip(context: Context, queue: str, item: int, *, later: bool = False) -> Giv
         skip_item(txn, found.queue_no, item, later=later)
         return _give(txn, found, seed)
 
-    return context.write("evaluate", work)
+    return context.write("judge", work)
 
 
 def requeue(context: Context, queue: str, item: int | None = None) -> int:
     """Be given again what one passed over (None: all of it); how many items. Raises `NotFound` for the queue."""
-    return context.write("evaluate", lambda txn: unskip_items(txn, find_queue(txn, queue).queue_no, item))
+    return context.write("judge", lambda txn: unskip_items(txn, find_queue(txn, queue).queue_no, item))
 
 
 def set_aside(context: Context, queue: str, item: int, reason: str) -> ItemAnswer:
@@ -210,27 +210,27 @@ def set_aside(context: Context, queue: str, item: int, reason: str) -> ItemAnswe
             id=act, queue=board.queue.id, item=item, state=state, next=_give(txn, board.queue, seed)
         )
 
-    return context.write("evaluate", work)
+    return context.write("judge", work)
 
 
 def keep_draft(context: Context, queue: str, item: int, draft: Draft | None) -> None:
     """Keep for seven days what one has typed and not sent; None throws it away. Raises `NotFound` for the queue."""
     context.write(
-        "evaluate", lambda txn: write_draft(txn, find_queue(txn, queue).queue_no, _number(item), draft)
+        "judge", lambda txn: write_draft(txn, find_queue(txn, queue).queue_no, _number(item), draft)
     )
 
 
 def draft(context: Context, queue: str, item: int) -> Draft | None:
     """What one has typed and not sent. Raises `NotFound` for the queue."""
     now_ms = context.clock()
-    with context.reading("evaluate") as snapshot:
+    with context.reading("judge") as snapshot:
         found = find_queue(snapshot, queue)
         return draft_of(snapshot, found.queue_no, item, context.actor.name, now_ms)
 
 
 def my_last(context: Context, limit: int = 20) -> tuple[MyJudgement, ...]:
     """One's own latest evaluations, newest first, each with the id that undo takes."""
-    with context.reading("evaluate") as snapshot:
+    with context.reading("judge") as snapshot:
         return judged_last(snapshot, context.actor.name, limit=whole("limit", limit, MAX_ITEMS, lowest=1))
 
 

@@ -10,8 +10,8 @@ from core.flows.context import Context
 from core.flows.giving import refuse_more_than_held
 from core.records.actor import Scope
 from core.records.limits import whole
+from core.records.times import DAY_MS
 from core.records.token import (
-    DAY_MS,
     DEFAULT_DAYS,
     MAX_DAYS,
     MAX_LEARNERS,

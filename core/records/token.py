@@ -14,7 +14,6 @@ import msgspec
 from core.errors import InvalidInput
 from core.records.actor import SCOPES, TOKENS, Actor, Grant, Scope
 from core.records.limits import text
-from core.records.times import HOUR_MS
 
 BEGINNING: Final = "arms_"
 SECRET_BITS: Final = 256
@@ -22,7 +21,7 @@ MAX_TOKEN_NAME_CHARS: Final = 100
 MAX_LEARNERS: Final = 100
 DEFAULT_DAYS: Final = 90
 MAX_DAYS: Final = 365
-DAY_MS: Final = 24 * HOUR_MS
+
 _DIGITS: Final = digits + ascii_uppercase + ascii_lowercase
 _SECRET_CHARS: Final = 43
 _CHECK_CHARS: Final = 6

@@ -1,19 +1,100 @@
-"""Denials: what was refused, added up by actor, action and minute, so that a flood of it fills no disk."""
+"""Denials: what was refused, added up by actor, action and minute, so that a flood of it fills no disk.
+
+A flood holds up nobody either: within a second of the last write refusals are only counted, and written later.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections import Counter
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from core.records.actor import Actor
+from core.records.audit import AuditFilter, Denial
+from core.records.learner import INSTALLATION
 from core.store.tables import insert_into
-from core.store.transaction import Transaction
+from core.store.transaction import Facts, Transaction
+
+if TYPE_CHECKING:
+    from core.store.store import Store
 
 MINUTE_MS: Final = 60_000
+_BETWEEN_MS: Final = 1_000
 _COUNT: Final = (
     insert_into("denial", "learner_id", "minute", "actor", "action", "n")
     + " ON CONFLICT (learner_id, minute, actor, action) DO UPDATE SET n = denial.n + excluded.n"
 )
 
 
-def count_denials(txn: Transaction, minute: int, actor: str, action: str, n: int) -> None:
-    """Add denials to those of an actor and action in a minute since 1970 UTC."""
-    txn.connection.run(_COUNT, [txn.learner_id, minute, actor, action, n])
+class _Place(NamedTuple):
+    minute: int
+    actor: str
+    action: str
+
+
+class Refusals:
+    """What a process refused: counted, and written when it is the first of a minute, or a second has passed."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._waiting: Counter[_Place] = Counter()
+        self._written: set[_Place] = set()
+        self._written_ms = -_BETWEEN_MS
+
+    def note(self, store: Store, actor: str, action: str, now_ms: int) -> None:
+        """Count one; raises what a write raises, and then it is still counted."""
+        place = _Place(now_ms // MINUTE_MS, actor, action)
+        with self._lock:
+            self._waiting[place] += 1
+            if place in self._written and 0 <= now_ms - self._written_ms < _BETWEEN_MS:
+                return
+            taken, self._waiting = self._waiting, Counter()
+            self._written = {one for one in self._written if one.minute == place.minute} | {place}
+            self._written_ms = now_ms
+        try:
+            self._write(store, taken, now_ms)
+        except BaseException:
+            with self._lock:
+                self._waiting.update(taken)
+            raise
+
+    def flush(self, store: Store) -> None:
+        """Write what is only counted."""
+        with self._lock:
+            taken, self._waiting = self._waiting, Counter()
+        if taken:
+            self._write(store, taken, self._written_ms)
+
+    @staticmethod
+    def _write(store: Store, counted: Counter[_Place], now_ms: int) -> None:
+        nobody = Actor(name="nobody", role=None)
+        store.write(INSTALLATION, lambda txn: _add(txn, counted), actor=nobody, now_ms=now_ms)
+
+
+def _add(txn: Transaction, counted: Counter[_Place]) -> None:
+    rows = [(txn.learner_id, *place, n) for place, n in counted.items()]
+    txn.connection.many(_COUNT, rows)
+
+
+def denials(
+    facts: Facts, wanted: AuditFilter, *, after: Denial | None = None, limit: int
+) -> tuple[Denial, ...]:
+    """Denials, newest first, from the one ``after`` on."""
+    place = (1 << 62, "", "") if after is None else (after.at_ms // MINUTE_MS, after.actor, after.action)
+    rows = facts.connection.rows(
+        "SELECT minute, actor, action, n FROM denial WHERE learner_id = ?"
+        " AND (minute < ? OR (minute = ? AND (actor > ? OR (actor = ? AND action > ?))))"
+        " AND (minute + 1) * 60000 > ? AND (actor = ? OR ? = 0) AND (action = ? OR ? = 0)"
+        " ORDER BY minute DESC, actor, action LIMIT ?",
+        [
+            facts.learner_id,
+            *(place[0], place[0], place[1], place[1], place[2]),
+            -1 if wanted.since_ms is None else wanted.since_ms,
+            *(wanted.actor or "", int(wanted.actor is not None)),
+            *(wanted.action or "", int(wanted.action is not None)),
+            limit,
+        ],
+    )
+    return tuple(
+        Denial(at_ms=minute * MINUTE_MS, actor=who, action=what, n=n) for minute, who, what, n in rows
+    )

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
@@ -19,6 +19,7 @@ from core.records.actor import Actor
 from core.records.times import HOUR_MS
 from core.store.check import differences, look_over
 from core.store.damage import UNREADABLE, damage, said
+from core.store.denials import Refusals
 from core.store.engine import Connection
 from core.store.engine.sqlite import LOCK_TIMEOUT_S, Database
 from core.store.failures import damaged
@@ -41,6 +42,7 @@ class Store:
 
     def __init__(self, path: Path, *, create: bool = True, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
         self.database = Database(path, lock_timeout_s=lock_timeout_s)
+        self.refusals = Refusals()
         try:
             prepare(self.database, create=create)
         except BaseException:
@@ -168,4 +170,6 @@ class Store:
         self.database.was_looked_over(now_ms)
 
     def close(self) -> None:
+        with suppress(StoreError):
+            self.refusals.flush(self)
         self.database.close()

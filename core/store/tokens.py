@@ -103,6 +103,16 @@ def token_row(facts: Facts, wanted: str) -> TokenRow | None:
     return _row(*rows[0]) if rows else None
 
 
+def tokens_of_member(facts: Facts, member_no: int) -> tuple[TokenRow, ...]:
+    """Tokens in force that a member made."""
+    rows = facts.connection.rows(
+        f"SELECT {_COLUMNS} FROM token WHERE learner_id = ? AND member_no = ? AND revoked_ms = 0"
+        " ORDER BY token_no",
+        [facts.learner_id, member_no],
+    )
+    return tuple(_row(*row) for row in rows)
+
+
 def revoke_token(txn: Transaction, token_id: str) -> None:
     """From now on nobody acts by it; nothing lets it stand again."""
     txn.connection.run(

@@ -212,9 +212,9 @@ class Snapshot:
         return bool(self.learner_id >= 0)
 
     def of(self, name: str) -> Snapshot:
-        """Another learner at the same moment."""
+        """Another learner at the same moment, without texts: who may see those of one may not those of every one."""
         other = Snapshot(self.connection, name)
-        other.shows_texts = self.shows_texts
+        other.shows_texts = False
         return other
 
 

@@ -8,8 +8,10 @@ from core.doors.verbs import Verb
 from core.flows import learn
 from core.flows.context import Context
 from core.flows.evaluate import evaluate
+from core.flows.members import add_member
 from core.flows.queues import add_queue
 from core.flows.reward import reward
+from core.flows.tokens import create_token
 from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.evaluation import EvaluationOutcome
@@ -25,7 +27,7 @@ TABLE = "rewards.csv"
 
 
 def example_world(folder: Path) -> Context:
-    """A run, a reward that stands, one that is undone, a queue, all by mara, and beside it a file to import."""
+    """A run, a reward that stands, one that is undone, a queue, a member and a token, all by mara; and a file."""
     context = context_at(folder / "a.db")
     prompt = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key="tool:fs:Read")))
     learn.record(context, run_of(RUN, inventory=prompt, calls=["search"]))
@@ -33,6 +35,8 @@ def example_world(folder: Path) -> Context:
     undo(context, reward(context, ARM, 0.5).id)
     add_queue(context, "Week 12")
     judge(context)
+    add_member(context, "https://id.example.com", "u-1", "ann", role="operator", learner="default")
+    create_token(context, "old", ("read",))
     (folder / FILE).write_bytes(lines([{"kind": "run", "uid": "q", "arms": [ARM], "calls": ["search"]}]))
     (folder / TABLE).write_text(
         f"arm,value,run,reason\n{ARM},0.5,{RUN},\ntool:fs:Read,rejected,,wrong file\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,6 +49,23 @@ LINES: Mapping[str, Sequence[str]] = {
     "next_item": ["queue", "next", "queue-1"],
     "rubrics": ["rubric", "list"],
     "add_rubric": ["rubric", "add", "v2", "--title", "Answers"],
+    "members": ["member", "list"],
+    "add_member": [
+        *("member", "add", "kim", "--issuer", "https://id.example.com", "--subject", "u-17"),
+        *("--role", "operator"),
+    ],
+    "invite_member": [
+        *("member", "add", "jo@example.com", "--issuer", "https://id.example.com"),
+        *("--email", "jo@example.com", "--role", "reviewer"),
+    ],
+    "set_role": ["member", "role", "ann", "reviewer"],
+    "remove_member": ["member", "remove", "ann"],
+    "sign_out_member": ["member", "signout", "ann"],
+    "tokens": ["token", "list"],
+    "create_token": ["token", "create", "ci-support", "--scope", "ingest", "--in", "default"],
+    "revoke_token": ["token", "revoke", "old"],
+    "audit": ["audit", "--action", "reward", "--limit", "10"],
+    "denials": ["audit", "--denials"],
     "change": ["settings", "set", "baseline_rate", "0.1"],
     "erase": ["erase", "--run", "request-1", "--yes"],
     "reset": ["reset", "--type", "tool", "--to", "prior", "--reason", "detector repaired", "--yes"],
@@ -89,6 +107,7 @@ class Doors:
         patch.setenv("ARMSCOPE_DATABASE", "a.db")
         patch.delenv("ARMSCOPE_LEARNER", raising=False)
         patch.setattr(time, "time_ns", lambda: (START_MS + 1) * 1_000_000)
+        patch.setattr(secrets, "randbits", lambda _: SEED)
 
     def afresh(self) -> None:
         """Put a fresh copy at the one place, since answers name it."""

@@ -27,7 +27,6 @@ from core.flows import (
     queues,
     review,
     rubrics,
-    tokens,
 )
 from core.flows.context import Context
 from core.flows.erase import preview_erase
@@ -121,12 +120,6 @@ def chosen(context: Context) -> object:
     return None
 
 
-def revoked(context: Context) -> object:
-    """A token that mara made."""
-    tokens.create_token(owning(replace(context, actor=Actor(name="mara"))), "old", ("read",))
-    return tokens.revoke_token(context, "old")
-
-
 NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.revision": ("read", lambda context, _: queries.revision(context)),
     "queries.frame": ("read", lambda context, _: queries.frame(context)),
@@ -206,31 +199,28 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queues.progress": ("read", lambda context, _: queues.progress(context, QUEUE)),
     "queues.assign": ("queue", lambda context, _: queues.assign(context, QUEUE, [1], None)),
     "queues.rater_checks": ("queue", lambda context, _: queues.rater_checks(context, QUEUE)),
-    "review.look_at": ("evaluate", lambda context, _: review.look_at(context, QUEUE, 1)),
-    "review.hold": ("evaluate", lambda context, _: review.hold(context, QUEUE, 1)),
-    "review.release": ("evaluate", lambda context, _: review.release(context, QUEUE, 1)),
-    "review.set_aside": ("evaluate", lambda context, _: review.set_aside(context, QUEUE, 1, "cut off")),
+    "review.look_at": ("judge", lambda context, _: review.look_at(context, QUEUE, 1)),
+    "review.hold": ("judge", lambda context, _: review.hold(context, QUEUE, 1)),
+    "review.release": ("judge", lambda context, _: review.release(context, QUEUE, 1)),
+    "review.set_aside": ("judge", lambda context, _: review.set_aside(context, QUEUE, 1, "cut off")),
     "review.submit": (
-        "evaluate",
+        "judge",
         lambda context, _: review.submit(context, QUEUE, 1, level=3, anyway=True),
     ),
-    "review.skip": ("evaluate", lambda context, _: review.skip(context, QUEUE, 1)),
-    "review.requeue": ("evaluate", lambda context, _: review.requeue(context, QUEUE)),
+    "review.skip": ("judge", lambda context, _: review.skip(context, QUEUE, 1)),
+    "review.requeue": ("judge", lambda context, _: review.requeue(context, QUEUE)),
     "review.keep_draft": (
-        "evaluate",
+        "judge",
         lambda context, _: review.keep_draft(context, QUEUE, 1, Draft(level=3)),
     ),
-    "review.draft": ("evaluate", lambda context, _: review.draft(context, QUEUE, 1)),
-    "review.my_last": ("evaluate", lambda context, _: review.my_last(context)),
+    "review.draft": ("judge", lambda context, _: review.draft(context, QUEUE, 1)),
+    "review.my_last": ("judge", lambda context, _: review.my_last(context)),
     "review.take_back": ("undo_own", lambda context, _: review.take_back(owning(context), ["reward-1"])),
-    "bulk.propose_batch": ("evaluate", lambda context, _: bulk.propose_batch(context, QueueAsks())),
-    "bulk.judge_batch": ("evaluate", lambda context, _: judged_at_once(context)),
-    "choose.next_pair": ("evaluate", lambda context, _: choose.next_pair(context)),
-    "choose.choose": ("evaluate", lambda context, _: chosen(context)),
+    "bulk.propose_batch": ("judge", lambda context, _: bulk.propose_batch(context, QueueAsks())),
+    "bulk.judge_batch": ("judge", lambda context, _: judged_at_once(context)),
+    "choose.next_pair": ("judge", lambda context, _: choose.next_pair(context)),
+    "choose.choose": ("judge", lambda context, _: chosen(context)),
     "rubrics.rubric_levels": ("read", lambda context, _: rubrics.rubric_levels(context, "v1")),
-    "tokens.create_token": ("members", lambda context, _: tokens.create_token(context, "ci", ("read",))),
-    "tokens.tokens": ("members", lambda context, _: tokens.tokens(context)),
-    "tokens.revoke_token": ("members", lambda context, _: revoked(context)),
     "settings.change_all": ("settings", lambda context, _: change_all(context, {"k": 3})),
 }
 """Flows that the table of verbs does not name: what pages and commands ask beside it."""

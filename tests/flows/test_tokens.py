@@ -16,8 +16,7 @@ from core.flows.identity import actor_of_token
 from core.flows.tokens import create_token, revoke_token, tokens
 from core.flows.undo import redo
 from core.records.actor import Actor, Grant
-from core.records.times import HOUR_MS
-from core.records.token import DAY_MS
+from core.records.times import DAY_MS, HOUR_MS
 from tests.flows.world import START_MS, context_at
 
 

@@ -22,17 +22,26 @@ from core.errors import (
     UnreadableSource,
 )
 from core.flows import maintenance, queries
+from core.flows.audit import audit, denials
 from core.flows.batch import reward_batch, reward_run
 from core.flows.choose import choose, next_pair
 from core.flows.context import Context
 from core.flows.erase import erase
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
-from core.flows.identity import actor_of_token, note_denied
+from core.flows.identity import (
+    actor_of_member,
+    actor_of_token,
+    has_operator,
+    note_denied,
+    sign_out,
+    take_invitation,
+)
 from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
 from core.flows.learn import record, record_all
 from core.flows.learners import create_learner
+from core.flows.members import add_member, invite_member, members, remove_member
 from core.flows.note import note
 from core.flows.pace import USUAL
 from core.flows.queues import add_queue, assign, propose_queue, rater_checks
@@ -56,7 +65,9 @@ from core.flows.training import export_training
 from core.flows.undo import redo, undo
 from core.formats import open_sources
 from core.formats.armscope import write
+from core.records.audit import AuditFilter
 from core.records.batch import BatchLine
+from core.records.limits import LAST_MS
 from core.records.review import ABOUTS, ORDERS, Control, Draft, QueueAsks
 from core.records.reward import RewardOrder
 from core.records.rubric import Rubric
@@ -530,7 +541,7 @@ def flow_by_flow(folder: Path) -> None:
 
 
 def identify(folder: Path) -> None:
-    """Tokens known and unknown; refusals counted."""
+    """Tokens known and unknown, an invitation that is taken, again by who was removed; refusals; the audit."""
     context = context_at(folder / "people.db")
     made = create_token(context, "ci", ("read",))
     for secret in (made.secret, secret_of(1)):
@@ -538,6 +549,23 @@ def identify(folder: Path) -> None:
             note_denied(
                 context.store, actor_of_token(context.store, secret, now_ms=START_MS), "reset", START_MS
             )
+    issuer, email = "https://id.example.com", "jo@example.com"
+    for name in ("jo", "josephine"):
+        for _ in range(2):
+            invite_member(context, issuer, email, name=name, role="operator")
+        take_invitation(
+            context.store, issuer, "u-1", email=email, email_verified=True, now_ms=context.clock()
+        )
+        jo = actor_of_member(context.store, issuer, "u-1", issued_ms=LAST_MS, now_ms=LAST_MS)
+        create_token(replace(context, actor=jo), f"of {name}", ("read",))
+        sign_out(context.store, jo, now_ms=context.clock())
+        add_member(context, issuer, f"other than {name}", f"other than {name}", role="operator")
+        remove_member(context, "member-1")
+    assert has_operator(context.store)
+    members(context)
+    wanted = AuditFilter(actor="mara", action="member_add", since_ms=0)
+    audit(context, installation=True, wanted=wanted, before=9)
+    denials(context, wanted=wanted)
     context.store.close()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from core.errors import StoreDamaged
 from core.flows.context import Context
 from core.flows.steps import Progress, Steps
+from core.permissions import may
 from core.store import reads
 from core.store.check import PASSES, differences
 from core.store.damage import Difference, damage, said
@@ -29,11 +30,14 @@ class Verification:
 
 
 def verify(context: Context, *, limit: int = 100, progress: Progress | None = None) -> Verification:
-    """Recompute every cache of every learner from the facts, and compare; ``progress`` is told of runs."""
+    """Recompute every cache of every learner that whoever asks may read from the facts, and compare.
+
+    ``progress`` is told of runs.
+    """
     found: list[tuple[str, Difference]] = []
     n_differences = 0
     with context.reading() as snapshot:
-        names = reads.learners(snapshot)
+        names = tuple(name for name in reads.learners(snapshot) if may(context.actor, "read", name))
         learners = [snapshot.of(name) for name in names]
         steps = Steps(PASSES * sum(reads.run_count(learner) for learner in learners), progress)
         checks = [("", damage(snapshot))]

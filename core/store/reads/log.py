@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from core.records.audit import AuditEntry
+from core.records.audit import AuditEntry, AuditFilter, AuditPage
+from core.store.engine import Row
 from core.store.tables import ACTS
 from core.store.transaction import TEXTS_OF_DETAILS, Detail, Snapshot
 
@@ -21,13 +22,42 @@ def learners(snapshot: Snapshot) -> tuple[str, ...]:
 
 def audit_entries(snapshot: Snapshot, limit: int, *, hidden: Collection[int] = ()) -> tuple[AuditEntry, ...]:
     """The latest changes, newest first, each with whether it is undone by now; without ``hidden`` evaluations."""
+    return audit_page(snapshot, AuditFilter(), limit=limit, hidden=hidden).entries
+
+
+def audit_page(
+    snapshot: Snapshot,
+    wanted: AuditFilter,
+    *,
+    before: int | None = None,
+    limit: int,
+    hidden: Collection[int] = (),
+) -> AuditPage:
+    """The same of what is wanted, from the entry ``before`` on, and where the page after it begins."""
     acts = sorted(f"evaluation-{number}" for number in hidden)
+    chosen: list[tuple[str, str | int]] = [
+        (sql, value)
+        for sql, value in (
+            (" AND actor = ?", wanted.actor),
+            (" AND action = ?", wanted.action),
+            (" AND at_ms >= ?", wanted.since_ms),
+            (" AND audit_no < ?", before),
+        )
+        if value is not None
+    ]
     unless = f" AND coalesce(act, '') NOT IN ({','.join('?' * len(acts))})" if acts else ""
-    rows = snapshot.connection.rows(
-        f"SELECT at_ms, actor, action, act, detail, revision FROM audit WHERE learner_id = ?{unless}"
-        " ORDER BY audit_no DESC LIMIT ?",
-        [snapshot.learner_id, *acts, limit],
+    found = snapshot.connection.rows(
+        "SELECT at_ms, actor, action, act, detail, revision, audit_no FROM audit"
+        f" WHERE learner_id = ?{''.join(sql for sql, _ in chosen)}{unless} ORDER BY audit_no DESC LIMIT ?",
+        [snapshot.learner_id, *(value for _, value in chosen), *acts, limit + 1],
     )
+    rows = [row[:-1] for row in found[:limit]]
+    return AuditPage(
+        entries=_entries(snapshot, rows), next=found[limit - 1][-1] if len(found) > limit else None
+    )
+
+
+def _entries(snapshot: Snapshot, rows: Sequence[Row]) -> tuple[AuditEntry, ...]:
     undone = _undone(snapshot, [act for *_, act, _, _ in rows if act is not None])
     return tuple(
         AuditEntry(

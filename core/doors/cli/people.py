@@ -1,0 +1,290 @@
+"""People: who may come in and as what, the tokens of programs, and who did what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from core.doors.cli.program.app import answer, asked, command, context_of, done
+from core.doors.cli.program.spelling import words
+from core.doors.terminal import say, say_table
+from core.doors.verbs import (
+    AddMemberInput,
+    AuditInput,
+    CreateTokenInput,
+    DenialsInput,
+    Input,
+    InviteMemberInput,
+    MemberInput,
+    RevokeTokenInput,
+    SetRoleInput,
+    verb,
+)
+from core.errors import InvalidInput
+from core.formats.moments import moment
+from core.records.actor import SCOPES, PersonRole
+from core.records.audit import AuditFilter
+from core.records.times import iso
+from core.records.token import DEFAULT_DAYS, check_scopes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.records.audit import AuditPage, DenialPage
+    from core.records.member import MemberAnswer, MemberRow
+    from core.records.token import TokenMade, TokenRow
+
+_IN = typer.Option("--in", metavar="LEARNER", help="In this learner only; else in every one.")
+_INS = typer.Option(
+    "--in", metavar="LEARNER", help="In this learner only; may be repeated. Else in every one."
+)
+
+
+@command(
+    examples=[
+        "member list",
+        "member add kim --issuer https://id.example.com --subject u-17 --role operator",
+        "member add jo --issuer https://id.example.com --email jo@example.com --role reviewer --in support",
+        "member role jo operator --in support",
+        "member remove jo",
+    ],
+    words="List who may sign in, let a person in, say what they are, sign them out, or let them in no longer.",
+)
+def member(
+    line: typer.Context,
+    action: Annotated[
+        Literal["list", "add", "role", "remove", "signout"],
+        typer.Argument(help="list, add NAME, role NAME ROLE, remove NAME, or signout NAME."),
+    ] = "list",
+    name: Annotated[str | None, typer.Argument(help=words(AddMemberInput, "name"))] = None,
+    new_role: Annotated[
+        Literal["viewer", "reviewer", "operator", "none"] | None,
+        typer.Argument(metavar="ROLE", help="viewer, reviewer, operator, or none: nothing there."),
+    ] = None,
+    issuer: Annotated[
+        str | None, typer.Option("--issuer", metavar="URL", help=words(AddMemberInput, "issuer"))
+    ] = None,
+    subject: Annotated[
+        str | None, typer.Option("--subject", metavar="ID", help=words(AddMemberInput, "subject"))
+    ] = None,
+    email: Annotated[
+        str | None,
+        typer.Option("--email", metavar="ADDRESS", help="Invite whoever first comes with it, verified."),
+    ] = None,
+    role: Annotated[PersonRole, typer.Option("--role", help=words(AddMemberInput, "role"))] = "viewer",
+    place: Annotated[str | None, _IN] = None,
+) -> None:
+    """With --subject a person is let in at once; with --email alone they are invited for 7 days."""
+    context = context_of(line, create=action == "add", whole=True)
+    if action == "list":
+        rows: tuple[MemberRow, ...] = verb("members").call(context, Input())
+        answer(line, rows, lambda: _say_members(rows))
+        return
+    if name is None:
+        raise typer.BadParameter(f"{action} takes a name, for example: member {action} kim")
+    given: Input
+    if action == "add":
+        if issuer is None or (subject is None and email is None):
+            raise typer.BadParameter("add takes --issuer, and --subject or --email")
+        if subject is None:
+            assert email is not None  # noqa: S101 - one of the two was given
+            asked_for = "invite_member"
+            given = InviteMemberInput(issuer=issuer, email=email, name=name, role=role, learner=place)
+        else:
+            asked_for = "add_member"
+            given = AddMemberInput(
+                issuer=issuer, subject=subject, name=name, role=role, learner=place, email=email or ""
+            )
+    elif action == "role":
+        if new_role is None:
+            raise typer.BadParameter("role takes a name and a role, for example: member role kim reviewer")
+        asked_for = "set_role"
+        given = SetRoleInput(member=name, role=None if new_role == "none" else new_role, learner=place)
+    else:
+        asked_for = "remove_member" if action == "remove" else "sign_out_member"
+        given = MemberInput(member=name)
+    made: MemberAnswer = verb(asked_for).call(context, given)
+    done(line, made, lambda: say(*_of_member(made)))
+
+
+def _of_member(made: MemberAnswer) -> list[str]:
+    one = made.member
+    state = "is no member" if one.removed_ms is not None else _roles(one)
+    said = [f"{one.name} ({one.id}): {state}."]
+    if one.invited_until_ms is not None:
+        said.append(f"Invited until {iso(one.invited_until_ms)}, by {one.email} at {one.issuer}.")
+    return [*said, *(f"Revoked: {token}." for token in made.revoked)]
+
+
+def _roles(one: MemberRow) -> str:
+    said = [f"{grant.role} in {grant.learner or 'every learner'}" for grant in one.roles]
+    return ", ".join(said) or "no role"
+
+
+def _say_members(rows: Sequence[MemberRow]) -> None:
+    table = [
+        (
+            one.id,
+            one.name,
+            _roles(one),
+            _state(one),
+            one.email,
+            one.issuer,
+            one.subject or "",
+        )
+        for one in rows
+    ]
+    say_table(("member", "name", "role", "state", "e-mail", "issuer", "subject"), table)
+
+
+def _state(one: MemberRow) -> str:
+    if one.removed_ms is not None:
+        return f"removed {iso(one.removed_ms)}"
+    return "in" if one.invited_until_ms is None else f"invited until {iso(one.invited_until_ms)}"
+
+
+@command(
+    examples=[
+        "token create ci --scope ingest --in support",
+        "token create export --scope read --scope operate --days 30",
+        "token list",
+        "token revoke ci",
+    ],
+    words="Make a token for a program, list tokens, or end one.",
+)
+def token(
+    line: typer.Context,
+    action: Annotated[
+        Literal["create", "list", "revoke"], typer.Argument(help="create NAME, list, or revoke NAME.")
+    ] = "list",
+    name: Annotated[str | None, typer.Argument(help=words(CreateTokenInput, "name"))] = None,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option("--scope", metavar="SCOPE", help=f"{', '.join(SCOPES)}; may be repeated."),
+    ] = None,
+    place: Annotated[list[str] | None, _INS] = None,
+    days: Annotated[
+        int, typer.Option("--days", metavar="N", help=words(CreateTokenInput, "days"))
+    ] = DEFAULT_DAYS,
+) -> None:
+    """The secret is shown once, and stored nowhere."""
+    context = context_of(line, create=action == "create", whole=True)
+    if action == "list":
+        rows: tuple[TokenRow, ...] = verb("tokens").call(context, Input())
+        answer(line, rows, lambda: _say_tokens(rows))
+        return
+    if name is None:
+        raise typer.BadParameter(f"{action} takes a name, for example: token {action} ci")
+    if action == "revoke":
+        ended: TokenRow = verb("revoke_token").call(context, RevokeTokenInput(token=name))
+        done(line, ended, lambda: say(f"{ended.name} ({ended.id}) is revoked."))
+        return
+    made: TokenMade = verb("create_token").call(
+        context,
+        CreateTokenInput(name=name, scopes=check_scopes(scope or ()), learners=place or None, days=days),
+    )
+    answer(line, made, lambda: say(*_of_token(made)))
+
+
+def _of_token(made: TokenMade) -> list[str]:
+    one = made.token
+    return [
+        made.secret,
+        f"It is shown this once: {one.name} ({one.id}), {_for(one)}, until {iso(one.expires_ms)}.",
+    ]
+
+
+def _for(one: TokenRow) -> str:
+    where = "every learner" if one.learners is None else ", ".join(one.learners)
+    return f"{', '.join(one.scopes)} in {where}"
+
+
+def _say_tokens(rows: Sequence[TokenRow]) -> None:
+    table = [
+        (
+            one.id,
+            one.name,
+            _for(one),
+            one.by,
+            iso(one.used_hour_ms) or "never",
+            iso(one.expires_ms) or "",
+            iso(one.revoked_ms) or "",
+        )
+        for one in rows
+    ]
+    say_table(("token", "name", "for", "by", "last used", "ends", "revoked"), table)
+
+
+@command(
+    examples=[
+        "audit",
+        "audit --installation",
+        "audit --by mara --action reset --since 2026-01-31",
+        "audit --denials",
+    ],
+    words="Who did what: at a learner, or to members and tokens; or what was refused.",
+)
+def audit(
+    line: typer.Context,
+    installation: Annotated[
+        bool, typer.Option("--installation", help=words(AuditInput, "installation"))
+    ] = False,
+    denials: Annotated[bool, typer.Option("--denials", help="What was refused, added up by minute.")] = False,
+    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="By one actor.")] = None,
+    action: Annotated[str | None, typer.Option("--action", metavar="NAME", help="Of one kind.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="From this time on (ISO 8601, UTC).")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help=words(AuditInput, "limit"))] = 50,
+    before: Annotated[
+        int | None, typer.Option("--before", metavar="N", help=words(AuditInput, "before"))
+    ] = None,
+) -> None:
+    wanted = AuditFilter(actor=by, action=action, since_ms=_since(since))
+    context = context_of(line, whole=installation or denials)
+    if denials:
+        refused: DenialPage = verb("denials").call(context, DenialsInput(wanted=wanted, limit=limit))
+        answer(line, refused, lambda: _say_denials(refused))
+        return
+    page: AuditPage = verb("audit").call(
+        context, AuditInput(installation=installation, wanted=wanted, before=before, limit=limit)
+    )
+    more = f"{asked(line).again()} audit --before {page.next}"
+    answer(line, page, lambda: _say_audit(page, more))
+
+
+def _since(told: str | None) -> int | None:
+    if told is None:
+        return None
+    at_ms, _ = moment(told)
+    if at_ms is None or at_ms < 0:
+        raise InvalidInput(
+            f"--since must be a time such as 2026-01-31 or 2026-01-31T08:00:00Z, got {told[:60]!r}.",
+            next_step="Write it in ISO 8601.",
+        )
+    return at_ms
+
+
+def _say_audit(page: AuditPage, more: str) -> None:
+    table = [
+        (
+            iso(one.at_ms) or "",
+            one.actor,
+            one.action,
+            one.act or "",
+            ", ".join(f"{name} {value}" for name, value in one.detail.items() if value not in {None, ""}),
+        )
+        for one in page.entries
+    ]
+    say_table(("time", "who", "did", "id", "what"), table)
+    if page.next is not None:
+        say(f"Earlier ones: {more}")
+
+
+def _say_denials(page: DenialPage) -> None:
+    table = [
+        (iso(one.at_ms) or "", one.actor or "(nobody knows who)", one.action, f"{one.n:,}")
+        for one in page.denials
+    ]
+    say_table(("minute", "who", "refused", "times"), table, numbers=(3,))

@@ -1,0 +1,226 @@
+"""Members: who may sign in and as what: invited, added, given roles and removed by operators of all learners."""
+
+from __future__ import annotations
+
+from core.errors import Conflict, NotApplicable, NotFound
+from core.flows.context import Context
+from core.flows.giving import refuse_more_than_held
+from core.permissions import may_give
+from core.records.actor import Grant, PersonRole, Role
+from core.records.member import (
+    INVITED_MS,
+    MemberAnswer,
+    MemberRow,
+    check_email,
+    check_identity,
+    check_member_name,
+    check_role,
+)
+from core.settings import check_learner
+from core.store.members import (
+    Found,
+    end_sessions,
+    give_role,
+    invitation,
+    mark_removed,
+    member_by_name,
+    member_by_number,
+    member_by_subject,
+    member_rows,
+    n_operators,
+    settle_member,
+)
+from core.store.members import add_member as store_member
+from core.store.tokens import revoke_token, tokens_of_member
+from core.store.transaction import Facts, Transaction
+
+
+def add_member(
+    context: Context,
+    issuer: str,
+    subject: str,
+    name: str,
+    *,
+    role: PersonRole = "viewer",
+    learner: str | None = None,
+    email: str = "",
+) -> MemberAnswer:
+    """Let in whoever an identity provider (``issuer``) knows as ``subject``: in a learner, or (None) in every one.
+
+    ``name`` is what they act by, and nobody else ever did. Who was removed comes back under the name they had.
+    Raises `Conflict` for a member who is there, and for a name that is taken.
+    """
+    issuer, subject = check_identity("An issuer", issuer), check_identity("A subject", subject)
+    name, email = check_member_name(name), check_email(email) if email else ""
+    grant = Grant(role=check_role(role), learner=None if learner is None else check_learner(learner))
+
+    def work(txn: Transaction) -> MemberAnswer:
+        refuse_more_than_held(txn.actor, grant)
+        known = member_by_subject(txn, issuer, subject)
+        if known is not None and (known.member.removed_ms is None or known.member.name != name):
+            raise Conflict(
+                f"Whoever {issuer[:60]!r} knows by that subject is known here as {known.member.name!r}, got "
+                f"{name!r}.",
+                next_step="Use that name, or change what they may do with: armscope member role",
+            )
+        if known is None:
+            _refuse_taken(txn, name)
+            number = store_member(txn, issuer=issuer, subject=subject, email=email, name=name)
+        else:
+            number = known.member_no
+            settle_member(txn, number, subject=subject, email=email or known.member.email, invited_until_ms=0)
+        give_role(txn, number, grant.learner, grant.role)
+        return _told(txn, "member_add", number, grant)
+
+    return context.govern(work)
+
+
+def invite_member(
+    context: Context,
+    issuer: str,
+    email: str,
+    *,
+    name: str | None = None,
+    role: PersonRole = "viewer",
+    learner: str | None = None,
+) -> MemberAnswer:
+    """Let in whoever first signs in at ``issuer`` with this address, verified, within 7 days: once.
+
+    From then on issuer and subject say who they are, and the address nothing. ``name`` (None: the address) is what
+    they act by. Inviting again begins anew.
+    """
+    issuer, email = check_identity("An issuer", issuer), check_email(email)
+    name = check_member_name(email if name is None else name)
+    grant = Grant(role=check_role(role), learner=None if learner is None else check_learner(learner))
+
+    def work(txn: Transaction) -> MemberAnswer:
+        refuse_more_than_held(txn.actor, grant)
+        open_one = invitation(txn, issuer, email)
+        until_ms = txn.now_ms + INVITED_MS
+        if open_one is None or open_one.member.name != name:
+            _refuse_taken(txn, name)
+        if open_one is not None and open_one.member.name != name:
+            mark_removed(txn, open_one.member_no)
+            open_one = None
+        if open_one is None:
+            number = store_member(
+                txn, issuer=issuer, subject="", email=email, name=name, invited_until_ms=until_ms
+            )
+        else:
+            number = open_one.member_no
+            for held in open_one.member.roles:
+                give_role(txn, number, held.learner, None)
+            settle_member(txn, number, subject="", email=email, invited_until_ms=until_ms)
+        give_role(txn, number, grant.learner, grant.role)
+        return _told(txn, "member_invite", number, grant)
+
+    return context.govern(work)
+
+
+def set_role(
+    context: Context, member: str, role: PersonRole | None, *, learner: str | None = None
+) -> MemberAnswer:
+    """What a member (by id or name) is from now on, in a learner or (None) in every one; role None: nothing there.
+
+    Tokens they made that go beyond what they hold then are revoked. Raises `NotApplicable` where it would leave
+    nobody who may do this.
+    """
+    kind: Role | None = None if role is None else check_role(role)
+    place = None if learner is None else check_learner(learner)
+
+    def work(txn: Transaction) -> MemberAnswer:
+        found = _member(txn, member)
+        for held in (*found.member.roles, *(() if kind is None else (Grant(role=kind, learner=place),))):
+            refuse_more_than_held(txn.actor, held)
+        n_before = n_operators(txn)
+        give_role(txn, found.member_no, place, kind)
+        _keep_an_operator(txn, n_before, found.member)
+        return _told(txn, "member_role", found.member_no, Grant(role=kind or "viewer", learner=place), kind)
+
+    return context.govern(work)
+
+
+def remove_member(context: Context, member: str) -> MemberAnswer:
+    """Let a member (by id or name) in no longer: sessions end, and every token they made is revoked.
+
+    What they did stays, under their name. Raises `NotApplicable` for the last operator of all learners.
+    """
+
+    def work(txn: Transaction) -> MemberAnswer:
+        found = _member(txn, member)
+        n_before = n_operators(txn)
+        for held in found.member.roles:
+            refuse_more_than_held(txn.actor, held)
+            give_role(txn, found.member_no, held.learner, None)
+        mark_removed(txn, found.member_no)
+        end_sessions(txn, found.member_no)
+        _keep_an_operator(txn, n_before, found.member)
+        return _told(txn, "member_remove", found.member_no)
+
+    return context.govern(work)
+
+
+def sign_out_member(context: Context, member: str) -> MemberAnswer:
+    """End every session of a member (by id or name); they may sign in again."""
+
+    def work(txn: Transaction) -> MemberAnswer:
+        found = _member(txn, member)
+        end_sessions(txn, found.member_no)
+        return _told(txn, "member_sign_out", found.member_no)
+
+    return context.govern(work)
+
+
+def members(context: Context) -> tuple[MemberRow, ...]:
+    """Everybody there ever was: members, who is invited, and who was removed."""
+    with context.governing() as snapshot:
+        return member_rows(snapshot)
+
+
+def _member(facts: Facts, wanted: str) -> Found:
+    """The member of an id or, if none has it, of a name, who was not removed."""
+    number = wanted.removeprefix("member-")
+    is_number = number != wanted and number.isascii() and number.isdigit() and len(number) < 19
+    found = member_by_number(facts, int(number)) if is_number else None
+    found = found or member_by_name(facts, wanted)
+    if found is None or found.member.removed_ms is not None:
+        raise NotFound(
+            f"There is no member {wanted[:60]!r}.", next_step="List them with: armscope member list"
+        )
+    return found
+
+
+def _refuse_taken(facts: Facts, name: str) -> None:
+    if member_by_name(facts, name) is not None:
+        raise Conflict(
+            f"A member must have a name that nobody ever had, got {name!r}: what was done by it stays told apart.",
+            next_step="Give another, for example with the family name.",
+        )
+
+
+def _keep_an_operator(facts: Facts, n_before: int, member: MemberRow) -> None:
+    if n_before and not n_operators(facts):
+        raise NotApplicable(
+            f"{member.name} is the last operator of all learners, and one must stay.",
+            next_step="Make another first: armscope member role NAME operator",
+        )
+
+
+def _told(
+    txn: Transaction, action: str, member_no: int, grant: Grant | None = None, role: Role | None = "viewer"
+) -> MemberAnswer:
+    """Revoke what goes beyond what the member holds now, note it all, and say what they are."""
+    found = member_by_number(txn, member_no)
+    assert found is not None  # noqa: S101 - it was written just now
+    member = found.member
+    beyond = [
+        token
+        for token in tokens_of_member(txn, member_no)
+        if not all(may_give(member.actor, one) for one in token.actor.grants)
+    ]
+    given = {} if grant is None else {"role": None if role is None else grant.role, "learner": grant.learner}
+    txn.audit(action, None, {"member": member.id, "name": member.name, **given})
+    for token in beyond:
+        revoke_token(txn, token.id)
+        txn.audit("token_revoke", None, {"token": token.id, "name": token.name, "with": member.id})
+    return MemberAnswer(member=member, revoked=tuple(token.id for token in beyond))

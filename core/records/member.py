@@ -1,0 +1,102 @@
+"""Member: a person who may sign in: known by issuer and subject, never by an address."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from core.errors import InvalidInput
+from core.records.actor import PERSON_ROLES, TOKENS, Actor, Grant, Role
+from core.records.limits import text
+from core.records.times import DAY_MS
+
+INVITED_MS: Final = 7 * DAY_MS
+"""How long an invitation can be taken."""
+MAX_MEMBER_CHARS: Final = 100
+MAX_IDENTITY_CHARS: Final = 500
+
+
+class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A member as they are listed. ``name`` is the one by which they act, and nobody else's; ``subject`` None: they
+    were invited, until ``invited_until_ms``, and have not come; ``removed_ms`` None: they are a member.
+    """
+
+    id: str
+    name: str
+    issuer: str
+    subject: str | None
+    email: str
+    roles: tuple[Grant, ...]
+    by: str
+    at_ms: int
+    invited_until_ms: int | None = None
+    removed_ms: int | None = None
+
+    @property
+    def actor(self) -> Actor:
+        """Who acts when they have signed in."""
+        number = int(self.id.removeprefix("member-"))
+        return Actor(name=self.name, role=None, grants=self.roles, member=number)
+
+
+class MemberAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a member, and which of the tokens they had made ended with it."""
+
+    member: MemberRow
+    revoked: tuple[str, ...] = ()
+
+
+def check_member_name(name: str) -> str:
+    """Return a name that a person can act by: 1 to 100 printable characters that don't begin like a token's.
+
+    >>> check_member_name("mara")
+    'mara'
+    """
+    found = text("A member's name", name, MAX_MEMBER_CHARS, lowest=1)
+    if not found.isprintable() or found.strip() != found or found.startswith(TOKENS):
+        raise InvalidInput(
+            f"A member's name must be printable, without a blank at its ends, and not begin with {TOKENS}, got "
+            f"{found[:60]!r}.",
+            next_step="Give it as colleagues write it.",
+        )
+    return found
+
+
+def check_identity(name: str, value: str) -> str:
+    """Return an issuer or a subject, which are compared to the letter: 1 to 500 printable characters."""
+    found = text(name, value, MAX_IDENTITY_CHARS, lowest=1)
+    if not found.isprintable() or found.strip() != found:
+        raise InvalidInput(
+            f"{name} must be printable, without a blank at its ends, got {found[:60]!r}.",
+            next_step="Copy it as the identity provider writes it.",
+        )
+    return found
+
+
+def check_email(email: str) -> str:
+    """Return an address as it is compared: in small letters, as far as they are plain ones.
+
+    Others stay as they are, since some of them become plain letters when they are made small.
+
+    >>> check_email("Mara@Example.com")
+    'mara@example.com'
+    """
+    found = check_identity("An e-mail address", email)
+    if not 0 < found.find("@") < len(found) - 1:
+        raise InvalidInput(
+            f"An e-mail address must be like mara@example.com, got {found[:60]!r}.",
+            next_step="Write the one that the identity provider has verified.",
+        )
+    return "".join(char.lower() if char.isascii() else char for char in found)
+
+
+def check_role(role: str) -> Role:
+    """Return a role that a person can have."""
+    for known in PERSON_ROLES:
+        if role == known:
+            return known
+    raise InvalidInput(
+        f"A member's role must be one of {', '.join(PERSON_ROLES)}, got {role[:60]!r}.",
+        next_step="Choose the lowest that does, for example viewer.",
+    )

@@ -1,0 +1,179 @@
+"""Members: rows of the hidden learner ↔ records, and what they are in which learner."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, Final, NamedTuple
+
+from core.records.actor import Grant, Role
+from core.records.member import MemberRow
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Transaction
+
+_ADD: Final = insert_into(
+    "member",
+    "learner_id",
+    "member_no",
+    "issuer",
+    "subject",
+    "email",
+    "name",
+    "invited_until_ms",
+    "not_before_ms",
+    "removed_ms",
+    "by",
+    "at_ms",
+)
+_GIVE: Final = (
+    insert_into("member_role", "learner_id", "member_no", "learner", "role")
+    + " ON CONFLICT (learner_id, member_no, learner) DO UPDATE SET role = excluded.role"
+)
+_SELECT: Final = (
+    "SELECT member_no, name, issuer, subject, email, by, at_ms, invited_until_ms, removed_ms, not_before_ms"
+    " FROM member WHERE learner_id = ?"
+)
+
+
+class Found(NamedTuple):
+    """A member, and since when their sessions have to be."""
+
+    member_no: int
+    member: MemberRow
+    not_before_ms: int
+
+
+def add_member(
+    txn: Transaction, *, issuer: str, subject: str, email: str, name: str, invited_until_ms: int = 0
+) -> int:
+    """A new member, without a role; their number."""
+    number = txn.number("member")
+    txn.connection.run(
+        _ADD,
+        [
+            txn.learner_id,
+            number,
+            *(issuer, subject, email, name),
+            *(invited_until_ms, 0, 0),
+            *(txn.actor.name, txn.now_ms),
+        ],
+    )
+    return number
+
+
+def give_role(txn: Transaction, member_no: int, learner: str | None, role: Role | None) -> None:
+    """What a member is in a learner (None: in every one) from now on; role None: nothing."""
+    if role is None:
+        txn.connection.run(
+            "DELETE FROM member_role WHERE learner_id = ? AND member_no = ? AND learner = ?",
+            [txn.learner_id, member_no, learner or ""],
+        )
+    else:
+        txn.connection.run(_GIVE, [txn.learner_id, member_no, learner or "", role])
+
+
+def clear_roles(txn: Transaction, member_no: int) -> None:
+    """A member is nothing anywhere from now on."""
+    txn.connection.run(
+        "DELETE FROM member_role WHERE learner_id = ? AND member_no = ?", [txn.learner_id, member_no]
+    )
+
+
+def settle_member(
+    txn: Transaction, member_no: int, *, subject: str, email: str, invited_until_ms: int
+) -> None:
+    """A member is there, or invited until a moment (0: is not), whatever they were before."""
+    txn.connection.run(
+        "UPDATE member SET subject = ?, email = ?, invited_until_ms = ?, removed_ms = 0"
+        " WHERE learner_id = ? AND member_no = ?",
+        [subject, email, invited_until_ms, txn.learner_id, member_no],
+    )
+
+
+def mark_removed(txn: Transaction, member_no: int) -> None:
+    """They are no member any more, and are not invited."""
+    txn.connection.run(
+        "UPDATE member SET removed_ms = ?, invited_until_ms = 0 WHERE learner_id = ? AND member_no = ?",
+        [max(txn.now_ms, 1), txn.learner_id, member_no],
+    )
+
+
+def end_sessions(txn: Transaction, member_no: int) -> None:
+    """Whatever session of theirs began before now is over."""
+    txn.connection.run(
+        "UPDATE member SET not_before_ms = ? WHERE learner_id = ? AND member_no = ? AND not_before_ms < ?",
+        [txn.now_ms, txn.learner_id, member_no, txn.now_ms],
+    )
+
+
+def member_rows(facts: Facts) -> tuple[MemberRow, ...]:
+    """Everybody there ever was, by number."""
+    rows = facts.connection.rows(f"{_SELECT} ORDER BY member_no", [facts.learner_id])
+    return tuple(found.member for found in _found(facts, rows))
+
+
+def member_by_subject(facts: Facts, issuer: str, subject: str) -> Found | None:
+    """The member whom an identity provider knows by this subject, also one who was removed."""
+    return _one(facts, "issuer = ? AND subject = ? AND subject <> ''", [issuer, subject])
+
+
+def member_by_name(facts: Facts, name: str) -> Found | None:
+    """The member who acts by a name, or did."""
+    return _one(facts, "name = ?", [name])
+
+
+def member_by_number(facts: Facts, member_no: int) -> Found | None:
+    """The member of a number."""
+    return _one(facts, "member_no = ?", [member_no])
+
+
+def invitation(facts: Facts, issuer: str, email: str) -> Found | None:
+    """The latest invitation of an address that nobody has taken, be it over."""
+    return _one(facts, "issuer = ? AND email = ? AND subject = ''", [issuer, email])
+
+
+def n_operators(facts: Facts) -> int:
+    """How many members can sign in and are operators of all learners."""
+    row = facts.connection.row(
+        "SELECT count(*) FROM member m JOIN member_role r"
+        " ON r.learner_id = m.learner_id AND r.member_no = m.member_no"
+        " WHERE m.learner_id = ? AND m.removed_ms = 0 AND m.subject <> '' AND r.learner = '' AND r.role = 'operator'",
+        [facts.learner_id],
+    )
+    return 0 if row is None else int(row[0])
+
+
+def _one(facts: Facts, where: str, values: list[Any]) -> Found | None:
+    rows = facts.connection.rows(
+        f"{_SELECT} AND {where} ORDER BY member_no DESC LIMIT 1", [facts.learner_id, *values]
+    )
+    return next(iter(_found(facts, rows)), None)
+
+
+def _found(facts: Facts, rows: list[Any]) -> list[Found]:
+    roles: dict[int, list[Grant]] = defaultdict(list)
+    for number, learner, role in facts.connection.rows_in(
+        "SELECT member_no, learner, role FROM member_role WHERE learner_id = ? AND member_no IN ({})"
+        " ORDER BY member_no, learner",
+        [facts.learner_id],
+        [row[0] for row in rows],
+    ):
+        roles[number].append(Grant(role=role, learner=learner or None))
+    return [
+        Found(
+            number,
+            MemberRow(
+                id=f"member-{number}",
+                name=name,
+                issuer=issuer,
+                subject=subject or None,
+                email=email,
+                roles=tuple(roles[number]),
+                by=by,
+                at_ms=at_ms,
+                invited_until_ms=invited_until_ms or None,
+                removed_ms=removed_ms or None,
+            ),
+            not_before_ms,
+        )
+        for number, name, issuer, subject, email, by, at_ms, invited_until_ms, removed_ms, not_before_ms in rows
+    ]

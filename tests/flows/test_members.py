@@ -1,0 +1,286 @@
+"""Members: known by issuer and subject, let in by operators of all learners, out at once with what they made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import Conflict, Denied, InvalidInput, NotApplicable, NotFound, Unidentified
+from core.flows.audit import audit
+from core.flows.context import Context
+from core.flows.identity import (
+    SESSION_MS,
+    actor_of_member,
+    actor_of_token,
+    has_operator,
+    sign_out,
+    take_invitation,
+)
+from core.flows.members import (
+    add_member,
+    invite_member,
+    members,
+    remove_member,
+    set_role,
+    sign_out_member,
+)
+from core.flows.tokens import create_token, tokens
+from core.permissions import Action, may, may_give
+from core.records.actor import PERSON_ROLES, Actor, Grant, Role
+from core.records.member import INVITED_MS
+from tests.flows.world import context_at
+
+ID = "https://id.example.com"
+ACTIONS: tuple[Action, ...] = get_args(Action)
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return context_at(tmp_path / "a.db")
+
+
+def signed_in(context: Context, subject: str, issuer: str = ID) -> Actor:
+    now_ms = context.clock()
+    return actor_of_member(context.store, issuer, subject, issued_ms=now_ms, now_ms=now_ms)
+
+
+def acting(context: Context, actor: Actor) -> Context:
+    return replace(context, actor=actor)
+
+
+def ann(context: Context) -> Context:
+    """An operator of all learners who signed in."""
+    add_member(context, ID, "u-ann", "ann", role="operator")
+    return acting(context, signed_in(context, "u-ann"))
+
+
+def test_a_member_is_who_issuer_and_subject_say_and_what_the_roles_say(context: Context) -> None:
+    add_member(context, ID, "u-1", "jo", role="reviewer", learner="support", email="Jo@Example.com")
+    set_role(context, "jo", "viewer")
+    actor = signed_in(context, "u-1")
+    assert (actor.name, actor.role, actor.token, actor.member) == ("jo", None, 0, 1)
+    assert actor.roles("support") == {"reviewer", "viewer"}
+    assert actor.roles("sales") == actor.roles(None) == {"viewer"}
+    set_role(context, "member-1", None, learner="support")
+    assert signed_in(context, "u-1").roles("support") == {"viewer"}
+    for issuer, subject in ((ID, "jo@example.com"), (ID, "U-1"), (f"{ID}/", "u-1"), (ID, "")):
+        with pytest.raises(Unidentified):
+            signed_in(context, subject, issuer)
+    assert members(context)[0].email == "jo@example.com"
+
+
+def test_an_invitation_is_taken_once_in_time_by_a_verified_address_at_its_issuer(context: Context) -> None:
+    invited = invite_member(context, ID, "Jo@Example.com", role="reviewer").member
+    assert (invited.name, invited.subject) == ("jo@example.com", None)
+    until_ms = invited.invited_until_ms
+    assert until_ms is not None
+
+    def take(
+        subject: str, email: str, *, verified: bool = True, issuer: str = ID, late_ms: int = -1
+    ) -> Actor:
+        return take_invitation(
+            context.store, issuer, subject, email=email, email_verified=verified, now_ms=until_ms + late_ms
+        )
+
+    refused: tuple[Callable[[], Actor], ...] = (
+        lambda: take("u-1", "jo@example.com", verified=False),
+        lambda: take("u-1", "jo@example.com", verified="true"),  # type: ignore[arg-type]
+        lambda: take("u-1", "jo@example.com", issuer="https://other.example.com"),
+        lambda: take("u-1", "jo@example.com", late_ms=0),
+        lambda: take("u-1", "kim@example.com"),
+        lambda: take("u-1", ""),
+        lambda: take("", "jo@example.com"),
+        lambda: take("u-1", "jo@example.\N{KELVIN SIGN}om"),
+    )
+    words = set()
+    for attempt in refused:
+        with pytest.raises(Unidentified) as problem:
+            attempt()
+        words.add(str(problem.value))
+    with pytest.raises(Unidentified) as problem:
+        signed_in(context, "nobody")
+    assert words == {str(problem.value)}
+    assert take("u-1", "JO@example.com").roles(None) == {"reviewer"}
+    assert take("u-1", "JO@example.com") == signed_in(context, "u-1"), "a reload is no second taking"
+    with pytest.raises(Unidentified):
+        take("u-2", "jo@example.com")
+    assert until_ms - invited.at_ms == INVITED_MS
+
+
+def test_inviting_again_begins_anew_and_who_was_removed_comes_back_as_who_they_were(context: Context) -> None:
+    invite_member(context, ID, "jo@example.com", role="operator", name="jo")
+    invite_member(context, ID, "jo@example.com", name="jo", learner="support")
+    (only,) = members(context)
+    assert only.roles == (Grant(role="viewer", learner="support"),)
+    now_ms = context.clock()
+    first = take_invitation(
+        context.store, ID, "u-1", email="jo@example.com", email_verified=True, now_ms=now_ms
+    )
+    remove_member(context, "jo")
+    with pytest.raises(Unidentified):
+        signed_in(context, "u-1")
+    invite_member(context, ID, "jo@new.example.com", role="reviewer")
+    now_ms = context.clock()
+    again = take_invitation(
+        context.store, ID, "u-1", email="jo@new.example.com", email_verified=True, now_ms=now_ms
+    )
+    assert (again.name, again.member) == ("jo", first.member)
+    assert again.roles(None) == {"reviewer"}
+    remove_member(context, "jo")
+    with pytest.raises(Conflict, match="'jo'"):
+        add_member(context, ID, "u-1", "josephine")
+    add_member(context, ID, "u-1", "jo")
+    assert signed_in(context, "u-1").roles(None) == {"viewer"}
+
+
+def test_names_are_nobody_elses_ever(context: Context) -> None:
+    add_member(context, ID, "u-1", "jo")
+    remove_member(context, "jo")
+    with pytest.raises(Conflict, match="nobody ever had"):
+        add_member(context, ID, "u-2", "jo")
+    with pytest.raises(Conflict, match="nobody ever had"):
+        invite_member(context, ID, "x@example.com", name="jo")
+    for wrong in ("token:ci", "", " jo", "j\no", "x" * 101):
+        with pytest.raises(InvalidInput):
+            add_member(context, ID, "u-3", wrong)
+    with pytest.raises(InvalidInput, match="token:"):
+        Actor(name="token:ci")
+    with pytest.raises(InvalidInput, match="token:"):
+        Actor(name="mara", token=1)
+    for email in ("", "jo", "@example.com", "jo@"):
+        with pytest.raises(InvalidInput):
+            invite_member(context, ID, email)
+    with pytest.raises(InvalidInput, match="viewer, reviewer, operator"):
+        add_member(context, ID, "u-4", "kim", role="operate")  # type: ignore[arg-type]
+
+
+def test_a_session_ends_by_age_sign_out_and_removal(context: Context) -> None:
+    operator = ann(context)
+    issued_ms = context.clock()
+
+    def at(now_ms: int) -> Actor:
+        return actor_of_member(context.store, ID, "u-ann", issued_ms=issued_ms, now_ms=now_ms)
+
+    assert at(issued_ms + SESSION_MS - 1) == operator.actor
+    with pytest.raises(Unidentified):
+        at(issued_ms + SESSION_MS)
+    sign_out(context.store, operator.actor, now_ms=issued_ms + 5)
+    with pytest.raises(Unidentified):
+        at(issued_ms + 4)
+    later_ms = issued_ms + 5
+    assert actor_of_member(context.store, ID, "u-ann", issued_ms=later_ms, now_ms=later_ms).name == "ann"
+    far = replace(context, clock=lambda: later_ms + 9)
+    sign_out_member(far, "ann")
+    with pytest.raises(Unidentified):
+        actor_of_member(context.store, ID, "u-ann", issued_ms=later_ms, now_ms=later_ms + 9)
+
+
+def test_who_is_removed_takes_their_tokens_along_and_the_last_operator_stays(context: Context) -> None:
+    operator = ann(context)
+    kept = create_token(context, "machine", ("operate",))
+    made = create_token(operator, "ci", ("ingest",))
+    acts: tuple[Callable[[], object], ...] = (
+        lambda: remove_member(operator, "ann"),
+        lambda: set_role(context, "ann", "reviewer"),
+        lambda: set_role(context, "ann", None),
+    )
+    for act in acts:
+        with pytest.raises(NotApplicable, match="last operator"):
+            act()
+    assert has_operator(context.store)
+    assert actor_of_token(context.store, made.secret, now_ms=context.clock()).name == "token:ci"
+    invite_member(context, ID, "kim@example.com", role="operator", name="kim")
+    with pytest.raises(NotApplicable, match="last operator"):
+        remove_member(context, "ann")
+    add_member(context, ID, "u-bo", "bo", role="operator")
+    assert remove_member(context, "ann").revoked == (made.token.id,)
+    with pytest.raises(Unidentified):
+        actor_of_token(context.store, made.secret, now_ms=context.clock())
+    assert actor_of_token(context.store, kept.secret, now_ms=context.clock()).name == "token:machine"
+    add_member(context, ID, "u-ann", "ann", role="operator")
+    with pytest.raises(Unidentified):
+        actor_of_token(context.store, made.secret, now_ms=context.clock())
+    with pytest.raises(NotFound):
+        remove_member(context, "nobody")
+
+
+def test_what_goes_beyond_a_smaller_role_is_revoked_with_it(context: Context) -> None:
+    operator = ann(context)
+    add_member(context, ID, "u-bo", "bo", role="operator")
+    inside = create_token(operator, "inside", ("ingest",), learners=["support"])
+    beyond = create_token(operator, "beyond", ("ingest",), learners=["support", "sales"])
+    set_role(context, "ann", "operator", learner="support")
+    assert set_role(context, "ann", None).revoked == (beyond.token.id,)
+    assert [one.revoked_ms for one in tokens(context) if one.id == inside.token.id] == [None]
+
+
+def test_a_role_that_is_taken_away_is_gone_with_the_next_request(context: Context) -> None:
+    operator = ann(context)
+    add_member(context, ID, "u-bo", "bo", role="operator")
+    set_role(context, "ann", "viewer")
+    now = acting(context, signed_in(context, "u-ann"))
+    with pytest.raises(Denied):
+        members(now)
+    assert operator.actor.member == now.actor.member
+
+
+def test_every_act_is_in_the_audit_of_the_installation_and_names_no_secret(context: Context) -> None:
+    operator = ann(context)
+    secret = create_token(operator, "ci", ("read",)).secret
+    add_member(operator, ID, "u-1", "jo")
+    set_role(operator, "jo", "reviewer")
+    remove_member(operator, "jo")
+    page = audit(operator, installation=True)
+    assert [(one.actor, one.action) for one in reversed(page.entries)] == [
+        ("mara", "member_add"),
+        ("ann", "token_create"),
+        ("ann", "member_add"),
+        ("ann", "member_role"),
+        ("ann", "member_remove"),
+    ]
+    assert secret not in str(page)
+    assert audit(operator).entries == ()
+
+
+# Nobody gives more than he holds
+
+_PLACES = st.sampled_from([None, "support", "sales"])
+_GRANTS = st.builds(
+    Grant, role=st.sampled_from([*PERSON_ROLES, "read", "ingest", "review", "operate"]), learner=_PLACES
+)
+
+
+@given(st.lists(_GRANTS, max_size=3), _GRANTS)
+def test_whoever_gets_what_somebody_may_give_can_do_no_more_than_they(held: list[Grant], one: Grant) -> None:
+    giver = Actor(name="mara", role=None, grants=tuple(held))
+    taker = Actor(name="jo", role=None, grants=(one,))
+    places = (None, "support", "sales", "other")
+    more = [
+        (action, place)
+        for action in ACTIONS
+        for place in places
+        if may(taker, action, place) and not may(giver, action, place)
+    ]
+    assert may_give(giver, one) == (more == [])
+
+
+@pytest.mark.parametrize("role", PERSON_ROLES)
+def test_only_who_governs_all_learners_gives_anything(context: Context, role: Role) -> None:
+    for grants in ((Grant(role=role, learner="default"),), (Grant(role="operate"),)):
+        jo = acting(context, Actor(name="jo", role=None, grants=grants))
+        for act in (
+            lambda one: add_member(one, ID, "u-1", "kim"),
+            lambda one: invite_member(one, ID, "kim@example.com"),
+            lambda one: create_token(one, "ci", ("read",), learners=["default"]),
+            members,
+            audit,
+        ):
+            with pytest.raises(Denied):
+                act(jo)
+    assert members(context) == ()
