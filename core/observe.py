@@ -31,6 +31,12 @@ def observe(run: Run, evidence: Evidence, verdict: Verdict) -> bytes:
     ([7, 5, 0], [1.0, 0.0, None])
     """
     included = bytes(evidence.referenced).translate(_LEARNED if verdict.observed else _RECORDED)
+    if run.unobserved and verdict.observed:
+        unheard = frozenset(run.unobserved)
+        included = bytes(
+            flag & ~OBSERVED if arm.key in unheard else flag
+            for arm, flag in zip(run.inventory.arms, included, strict=True)
+        )
     return included + bytes(len(run.excluded))
 
 

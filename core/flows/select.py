@@ -40,7 +40,11 @@ def select(
     if arms is not None:
         columns = offered(columns, arms, settings)
     wanted = overridden(settings, budget_tokens, k)
-    chosen = select_arms(columns, wanted, seed=context.entropy(), revision=revision)
+    return with_guidance(select_arms(columns, wanted, seed=context.entropy(), revision=revision))
+
+
+def with_guidance(chosen: Selection) -> Selection:
+    """The selection with what the prompt is to say of arms left out."""
     return msgspec.structs.replace(chosen, guidance=guidance(chosen.excluded))
 
 

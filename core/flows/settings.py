@@ -50,7 +50,7 @@ def change_all(
         if seen is not None:
             _refuse_unseen(seen, txn.settings, changes)
         changed_all(txn.settings, changes)  # all are checked before the first is written
-        return [_put(txn, name, value) for name, value in changes.items()]
+        return [put(txn, name, value) for name, value in changes.items()]
 
     return context.write("settings", work, create=True)
 
@@ -66,7 +66,8 @@ def _refuse_unseen(seen: LearnerSettings, now: LearnerSettings, changes: Mapping
             )
 
 
-def _put(txn: Transaction, name: str, value: object) -> SettingAnswer:
+def put(txn: Transaction, name: str, value: object) -> SettingAnswer:
+    """Put a setting in force inside a transaction that is open."""
     before = txn.settings
     wanted = getattr(changed(before, name, value), name)
     plain = msgspec.to_builtins(wanted)

@@ -35,6 +35,8 @@ left out.
 ``texts``            what the agent wrote; read to recognise skills, files and memories, not stored
 ``referenced``       ids that were used; if given, nothing is detected
 ``not_offered``      names of tools that were called without being in the prompt
+``unobserved``       ids of arms that were in the prompt and of which nobody has said yet whether they were
+                     used; only with ``format`` offer
 ``inventory``        how ``arms`` is known: declared (default), supplied, inferred
 ``class``            baseline, selected, passive, fallback, imported (default)
 ``status``           completed (default), aborted, error
@@ -64,7 +66,7 @@ of the ledger.
 =================  ======================================================================================
 ``id`` *           its id
 ``arm`` *          the arm
-``observation`` *  feedback, correction, evaluation, episode, carried
+``observation`` *  feedback, correction, evaluation, episode, reported, carried
 ``reward`` *       0 to 1; a carried belief has ``success_micro``, ``failure_micro`` and ``pulls`` instead
 ``weight_micro``   millionths, 1000000 if left out; below that it adds its weight to the pulls instead of one
 ``at_ms``          when it was submitted
@@ -165,6 +167,7 @@ class _Run(
     texts: tuple[str, ...] = ()
     referenced: tuple[str, ...] | None = None
     not_offered: tuple[Label, ...] = ()
+    unobserved: tuple[str, ...] = ()
     inventory: InventoryKind = "declared"
     run_class: RunClass = "imported"
     status: Status = "completed"
@@ -340,6 +343,7 @@ def _run(line: _Run, inventory: Inventory) -> Run:
         excluded=line.excluded,
         referenced=line.referenced,
         not_offered=line.not_offered,
+        unobserved=line.unobserved,
         empty=line.empty,
         selection=line.selection,
         prompt=line.prompt,
@@ -402,6 +406,7 @@ def _written_run(run: Run) -> _Run:
         texts=run.texts,
         referenced=run.referenced,
         not_offered=run.not_offered,
+        unobserved=run.unobserved,
         inventory=run.inventory.kind,
         run_class=run.run_class,
         status=run.status,

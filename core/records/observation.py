@@ -1,7 +1,7 @@
 """Observation: one reward for one arm from one source.
 
 Automatic observations live with their run. Everything else is a row of the ledger: feedback and corrections
-by people, evaluations, episode credit, carried beliefs.
+by people, evaluations, episode credit, what an agent's client reports, carried beliefs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.errors import InvalidInput, InvalidReward
 from core.records.arm import MICRO
 from core.records.limits import kept, shown
 
-Kind = Literal["feedback", "correction", "evaluation", "episode", "carried"]
+Kind = Literal["feedback", "correction", "evaluation", "episode", "reported", "carried"]
 RewardOutcome = Literal["accepted", "partial", "rejected"]
 OUTCOME_REWARDS: Final[dict[RewardOutcome, float]] = {"accepted": 1.0, "partial": 0.5, "rejected": 0.0}
 MAX_REQUEST_KEY_CHARS: Final = 200

@@ -53,6 +53,8 @@ STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 INVENTORY_KINDS: Final[tuple[InventoryKind, ...]] = get_args(InventoryKind)
 
 METADATA_CHARS: Final = 200
+OFFERED: Final = "offer"
+"""Format of runs that are told arm by arm: what was chosen through a door, and what came back of it."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -123,6 +125,7 @@ _TEXTS: Final = (
     ("texts", None),
     ("excluded", None),
     ("referenced", None),
+    ("unobserved", None),
     ("not_offered", MAX_LABEL_CHARS),
 )
 
@@ -134,6 +137,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     benchmark record), ``rank`` how long that source was: of two versions of a run the higher rank stands.
     Times are milliseconds since 1970 UTC. ``reward`` is the environment's own, on its own scale.
     ``referenced`` None = run the detectors; else the ids its source found referenced.
+    ``unobserved`` are arms of the prompt of which nobody has said yet whether they were used: nothing is learned of
+    them; only what was offered (`OFFERED`) has any.
     ``empty`` marks a prompt that nothing answered. ``prompt`` and ``reply`` are what was asked and what was said last
     (None = the last of ``texts``, "" = it is not to be kept); two tellings that differ in nothing else are the same.
 
@@ -165,6 +170,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     excluded: tuple[str, ...] = ()
     referenced: tuple[str, ...] | None = None
     not_offered: tuple[Label, ...] = ()
+    unobserved: tuple[str, ...] = ()
     empty: bool = False
     selection: Selection | None = None
     prompt: str | None = None
@@ -176,6 +182,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         self._check_parts()
         if self.excluded or self.selection is not None:
             self._check_arms()
+        if self.unobserved:
+            self._check_unobserved()
 
     # Three methods, one pass: each value is asked for its exact type and limits, and only what is out of the
     # ordinary goes through a check, for there may be hundreds of thousands of runs.
@@ -256,6 +264,20 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             )
         if self.selection is not None:
             self._check_selection(self.selection, included.union(self.excluded))
+
+    def _check_unobserved(self) -> None:
+        if self.format != OFFERED:
+            raise InvalidInput(
+                f"Only a run of format {OFFERED} may have unobserved arms, got format {shown(self.format)}"
+                f"{self._where}.",
+                next_step="Leave them out: every arm of another run's prompt is observed, or none.",
+            )
+        foreign = set(self.unobserved).difference(arm.key for arm in self.inventory.arms)
+        if foreign:
+            raise InvalidInput(
+                f"An unobserved arm must have been in the prompt, got {shown(min(foreign))}{self._where}.",
+                next_step="Name it among the arms, or leave it out.",
+            )
 
     def _check_selection(self, selection: Selection, known: set[str]) -> None:
         if selection.run_class != self.run_class:

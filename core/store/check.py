@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED
+from core.records.run import OFFERED
 from core.store.arms import descriptions
 from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen
 from core.store.crediting import credited_observations, due
@@ -201,13 +202,16 @@ def _undone(snapshot: Snapshot) -> dict[object, object]:
 
 
 def _flags(snapshot: Snapshot) -> Iterator[Difference]:
-    """Outcomes are observed where, and only where, their run is observed and had them in."""
+    """Outcomes are observed where, and only where, their run is observed and had them in; of what was offered it may
+    be that nobody has said.
+    """
     for run_no, arm_no, flags, outcome in snapshot.connection.rows(
         "SELECT o.run_no, o.arm_no, o.flags, r.outcome FROM outcome o"
         " LEFT JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no"
         " WHERE o.learner_id = ? AND coalesce(r.revision, 0) <= ?"
-        f" AND (o.flags & {OBSERVED} <> 0) <> (coalesce(r.outcome, '') = 'observed' AND o.flags & {INCLUDED} <> 0)",
-        [snapshot.learner_id, snapshot.revision],
+        f" AND (o.flags & {OBSERVED} <> 0) <> (coalesce(r.outcome, '') = 'observed' AND o.flags & {INCLUDED} <> 0)"
+        f" AND (o.flags & {OBSERVED} <> 0 OR coalesce(r.format, '') <> ?)",
+        [snapshot.learner_id, snapshot.revision, OFFERED],
     ):
         yield Difference(
             "outcome", f"run {run_no}, arm {arm_no}", f"flags {flags}", f"a run that is {outcome}"

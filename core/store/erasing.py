@@ -45,6 +45,8 @@ REACHED: Final[Mapping[str, Reached]] = {
     "version.payload": "version",
     "run.session": "session",
     "execution.session": "session",
+    "offer.session": "session",
+    "agent_session.name": "session",
     # persons
     "observation.actor": "name",
     "reset.actor": "name",
@@ -85,6 +87,7 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("choice.rubric", "model_history.model", "review_queue.uid", "review_queue.rubric"),
             *("review_item.control", "review_aside.uid", "review_aside.queue", "erased.digest", "note.uid"),
             *("reply.kind", "reply.key", "reset.uid", "reset.target", "reset.scope", "setting.name"),
+            *("offer.class", "offer.choice", "agent_session.uid"),
             *("setting.value", "setting.before", "undo.kind", "audit.action", "audit.act"),
             *(f"usage_{place}.{name}" for place in ("hour", "day") for name in ("class", "model", "channel")),
             *(f"usage_{place}.{name}" for place in ("hour", "day") for name in ("status", "outcome")),
@@ -202,12 +205,22 @@ def scope_of_session(txn: Transaction, name: str) -> Scope:
             "SELECT execution_no, uid FROM execution WHERE learner_id = ? AND session = ?", place
         )
     )
-    if not (runs or executions):
+    if not (runs or executions or _was_offered(txn, place)):
         raise NotFound(
             f"There is no session {name[:80]!r} in learner {txn.name!r}.",
             next_step="Use the name that a run's page shows; nothing was erased.",
         )
     return Scope(runs, _executions_of(txn, list(runs)) | executions, (str(place[1]),), True)
+
+
+def _was_offered(txn: Transaction, place: Sequence[Any]) -> bool:
+    """Whether a session is known from what was offered in it, or by its name, alone."""
+    found = txn.connection.row(
+        "SELECT 1 FROM offer WHERE learner_id = ? AND session = ?"
+        " UNION ALL SELECT 1 FROM agent_session WHERE learner_id = ? AND name = ? LIMIT 1",
+        [*place, *place],
+    )
+    return found is not None
 
 
 def _executions_of(txn: Transaction, run_nos: Sequence[int]) -> dict[int, str]:
@@ -505,6 +518,9 @@ def _unquoted(summary: dict[str, object]) -> dict[str, object]:
     return {name: _OF_FILES.get(name, held) for name, held in summary.items()}
 
 
+_OFFERED: Final = (("offer", "session"), ("agent_session", "name"))
+
+
 def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]) -> int:
     """Let sessions have numbers for names, wherever they stand; clusters stay what they are."""
     found = 0
@@ -524,6 +540,11 @@ def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]
             [drawn, txn.learner_id, name],
         )
         found += len(runs)
+        for table, column in _OFFERED:
+            found += txn.connection.run(
+                f"UPDATE {table} SET {column} = ? WHERE learner_id = ? AND {column} = ?",
+                [drawn, txn.learner_id, name],
+            )
     kept = txn.connection.rows("SELECT DISTINCT run_no FROM version WHERE learner_id = ?", [txn.learner_id])
     if sessions:
         _rewrite_versions(

@@ -9,7 +9,7 @@ import msgspec
 
 from core.columns import UNKNOWN
 from core.records.arm import Arm, Prior
-from core.records.judged import INCLUDED, REFERENCED
+from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.ledger_lines import ArmLine, PlacedLine, RunLine
 from core.records.run import Inventory, Run, Usage
 from core.store.reads import arm_columns
@@ -108,6 +108,7 @@ class _Runs:
                 "excluded": [key for key, flags, _ in outcomes if not flags & INCLUDED],
                 "referenced": [key for key, flags, _ in outcomes if flags & REFERENCED],
                 "not_offered": msgspec.json.decode(str(columns["not_offered"] or "[]")),
+                "unobserved": _unobserved(columns, outcomes),
                 "empty": columns["outcome"] == "empty",
                 "selection": recorded_selection(version, self._keys, {arm.key for arm in arms}),
             },
@@ -127,6 +128,13 @@ _PLAIN: Final = (
     "prompt_chars",
     "reward",
 )
+
+
+def _unobserved(columns: Columns, outcomes: Sequence[tuple[str, int, int]]) -> list[str]:
+    """Arms in the prompt of an observed run of which nobody said whether they were used."""
+    if columns["outcome"] != "observed":
+        return []
+    return [key for key, flags, _ in outcomes if flags & INCLUDED and not flags & OBSERVED]
 
 
 def _usage(columns: Columns) -> Usage | None:

@@ -174,12 +174,13 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _Telling]], import_n
 def _rollup_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]]) -> Rollup:
     """What new runs add: those of one hour with the same inventory are added up together."""
     rollup = Rollup()
-    groups: dict[tuple[int, int], list[Judged]] = defaultdict(list)
+    groups: dict[tuple[int, int, tuple[str, ...]], list[Judged]] = defaultdict(list)
     for judged, version in fresh:
         rollup.add_run(run_facts(_usage_row(version.columns)))
         if version.flags:
-            groups[id(judged.run.inventory), hour_of(judged.run.ended_at_ms)].append(judged)
-    for (_, hour), members in groups.items():
+            run = judged.run
+            groups[id(run.inventory), hour_of(run.ended_at_ms), run.unobserved].append(judged)
+    for (_, hour, _), members in groups.items():
         _rollup_group(txn, rollup, members[0].run.inventory, hour, members)
     return rollup
 
@@ -193,7 +194,7 @@ def _rollup_group(
     times = [
         member.run.ended_at_ms
         for member in members
-        if member.run.ended_at_ms is not None and member.flags[0] & OBSERVED
+        if member.run.ended_at_ms is not None and max(member.flags) & OBSERVED
     ]
     rollup.add_outcomes(
         arm_nos,

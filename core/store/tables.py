@@ -47,6 +47,8 @@ NUMBERED: Final = (
     "review_aside",
     "member",
     "token",
+    "offer",
+    "agent_session",
 )
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
@@ -575,6 +577,46 @@ review_repeat = _clustered(
     Column("actor", Text, primary_key=True, nullable=False),
     _int("first_no"),
     _int("second_no"),
+)
+
+# What an agent's client was offered, and waits to be told about. A run is made of it when it comes: no export has the
+# offer itself, and verify asks nothing of it.
+
+offer = _clustered(
+    "offer",  # a selection that a door gave away
+    _learner(),
+    _key("offer_no"),
+    _text("session"),  # '': none was named
+    _int("at_ms"),
+    _text("class"),
+    _text("choice"),  # the selection as JSON; '': nothing more is waited for
+    _int("run_no"),  # 0: nothing was observed of it yet
+    Index(
+        "ix_offer_open",
+        "learner_id",
+        "at_ms",
+        sqlite_where=text("choice <> ''"),
+        postgresql_where=text("choice <> ''"),
+    ),
+)
+
+offer_arm = _clustered(
+    "offer_arm",  # arms of its prompt that nothing was observed of, as long as that may come
+    _bulk_learner(),
+    _key("arm_no"),
+    _key("offer_no"),
+    Index("ix_offer_arm_offer", "learner_id", "offer_no"),
+)
+
+agent_session = _clustered(
+    "agent_session",  # what a client said it begins and ends
+    _learner(),
+    _key("agent_session_no"),
+    _text("uid"),
+    _text("name"),
+    _int("started_ms"),
+    _maybe_int("ended_ms"),
+    UniqueConstraint("learner_id", "uid"),
 )
 
 erased = _clustered(

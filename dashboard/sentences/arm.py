@@ -28,6 +28,7 @@ _SOURCES: Final[dict[Kind, str]] = {
     "correction": "correction",
     "evaluation": "evaluation",
     "episode": "episode credit",
+    "reported": "reported by an agent",
     "carried": "carried belief",
 }
 

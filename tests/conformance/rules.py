@@ -79,3 +79,14 @@ GATE: Final = (
 )
 CASELESS: Final = "KAIROS's ids compare in lower case and are answered as they were sent."
 AS_GIVEN: Final = "A score is kept as it was given, one that was not given is left out."
+
+# Doors
+
+CONTEXT_WRITTEN: Final = (
+    f"{ONE_POSTERIOR} What is asked of a context, or told in one, is asked of the arm and told of it."
+)
+NO_5XX: Final = "What a client sends is answered or refused by name, and is no failure of the server."
+STAYS_LISTED: Final = "An arm that was reset stays listed, at Beta(1, 1) and zero pulls."
+BOTH_SHAPES: Final = (
+    "A reset names how many, which, and its learner, in the shapes of qortex and of OpenClaw."
+)

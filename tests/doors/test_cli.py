@@ -120,6 +120,8 @@ def test_status(filled: Shell, tmp_path: Path) -> None:
         "arms",
         "pulls",
         "need_a_look",
+        "offers",
+        "offers_unobserved",
         "tokens",
         "baseline",
         "revision",

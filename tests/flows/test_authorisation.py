@@ -23,6 +23,7 @@ from core.flows import (
     learn,
     maintenance,
     names,
+    offers,
     queries,
     queues,
     review,
@@ -44,10 +45,12 @@ from core.flows.watch import watch
 from core.formats.kairos import read_reward
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor, Grant, Role
+from core.records.arm import Arm
 from core.records.batch import BatchLine
 from core.records.evaluation_page import EvaluationFilter
 from core.records.judging import EvaluationOrder
 from core.records.limits import LAST_MS
+from core.records.offer import Report
 from core.records.review import Draft, QueueAsks
 from core.records.reward import RewardOrder
 from core.records.training import TrainingQuery
@@ -221,6 +224,11 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "choose.next_pair": ("judge", lambda context, _: choose.next_pair(context)),
     "choose.choose": ("judge", lambda context, _: chosen(context)),
     "rubrics.rubric_levels": ("read", lambda context, _: rubrics.rubric_levels(context, "v1")),
+    "offers.offer": ("select", lambda context, _: offers.offer(context, [Arm(key=A)])),
+    "offers.report": ("ingest", lambda context, _: offers.report(context, Report(arm=A))),
+    "offers.arm_states": ("read", lambda context, _: offers.arm_states(context)),
+    "offers.start_session": ("ingest", lambda context, _: offers.start_session(context, "a session")),
+    "offers.finish_session": ("ingest", lambda context, _: offers.finish_session(context, "nobody's")),
     "settings.change_all": ("settings", lambda context, _: change_all(context, {"k": 3})),
 }
 """Flows that the table of verbs does not name: what pages and commands ask beside it."""

@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Callable, Iterable
 from contextlib import chdir, closing, suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,7 @@ from core.flows.learn import record, record_all
 from core.flows.learners import create_learner
 from core.flows.members import add_member, invite_member, members, remove_member
 from core.flows.note import note
+from core.flows.offers import finish_session, offer, report, start_session
 from core.flows.pace import USUAL
 from core.flows.queues import add_queue, assign, propose_queue, rater_checks
 from core.flows.reset import reset
@@ -65,9 +67,11 @@ from core.flows.training import export_training
 from core.flows.undo import redo, undo
 from core.formats import open_sources
 from core.formats.armscope import write
+from core.records.arm import Arm
 from core.records.audit import AuditFilter
 from core.records.batch import BatchLine
 from core.records.limits import LAST_MS
+from core.records.offer import Asked, Report
 from core.records.review import ABOUTS, ORDERS, Control, Draft, QueueAsks
 from core.records.reward import RewardOrder
 from core.records.rubric import Rubric
@@ -136,6 +140,7 @@ def do(context: Context, folder: Path) -> None:
     with pytest.raises(Conflict):
         reward(context, A, 0.5, run="r", seen="reward-1")
     assert note(context, A, "asked once", key="asked") == note(context, A, "asked once", key="asked")
+    offer_and_hear(context)
     redo(context, undo(context, reset(context, arms=[A], target="prior").id).undone)
     undo(context, change(context, "k", 5).id)
     create_learner(context, "second")
@@ -146,6 +151,22 @@ def do(context: Context, folder: Path) -> None:
     with pytest.raises(UnknownLearner):
         record(replace(nobody, is_named=False), run_of("whose"))
     nobody.store.close()
+
+
+def offer_and_hear(context: Context) -> None:
+    """Offers that are told of wholly, in a session, too late and not at all; a client's session."""
+    minute = replace(context, clock=count(START_MS + 9 * HOUR_MS, 60_000).__next__)
+    arms = [Arm(key=A, token_cost=3), Arm(key="tool:other:offered")]
+    for session in (None, "chat 1"):
+        offer(minute, arms, Asked(k=0, seed_arms=(A,), seed_boost=2.0), session=session)
+        for arm, value in zip(arms, (1.0, 0.5), strict=True):
+            report(minute, Report(arm=arm.key, value=value, session=session))
+    offer(context, arms)
+    offer(replace(context, clock=lambda: START_MS + 99 * HOUR_MS), arms)
+    for arm in arms:
+        report(replace(context, clock=lambda: START_MS + 99 * HOUR_MS), Report(arm=arm.key, value=0.0))
+    uid = start_session(context, "chat 1").uid
+    assert finish_session(context, uid) == finish_session(context, uid) is not None
 
 
 def tell(context: Context, folder: Path) -> None:

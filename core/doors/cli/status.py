@@ -31,6 +31,7 @@ def _say_status(found: queries.Status) -> None:
         ("learner", f"{found.learner} ({found.phase}, detection {found.mode}, revision {found.revision:,})"),
         ("runs", f"{found.runs:,} ({found.observed:,} observed; skipped: {skipped}; {found.empty:,} empty)"),
         ("arms", f"{found.arms:,} with {found.pulls:,} pulls{_need_a_look(found)}"),
+        *([("offers", _offers(found))] if found.offers else []),
         ("tokens", f"{found.tokens:,}"),
         ("first and last run", f"{found.first_run or 'unknown'} to {found.last_run or 'unknown'}"),
         ("baseline, selected", f"{baseline.baseline_runs:,}{truncated} and {baseline.selected_runs:,} runs"),
@@ -55,6 +56,11 @@ _VERDICTS: Final[Mapping[str, str]] = {
     "no_interval": "nothing is proven: no interval yet",
     "no_figure": "no savings can be claimed",
 }
+
+
+def _offers(found: queries.Status) -> str:
+    """Selections that clients were given, and of how many they said nothing."""
+    return f"{found.offers:,} given to clients, {found.offers_unobserved:,} of them with nothing observed"
 
 
 def _saved(percent: float | None, interval: tuple[float, float] | None) -> str:

@@ -19,6 +19,7 @@ from core.statistics import savings as savings_of
 from core.statistics.judgement import alarms, stale_arms
 from core.store import reads
 from core.store.files import files_of, is_open_to_others
+from core.store.offers import offer_counts
 from core.store.transaction import Snapshot
 
 
@@ -46,8 +47,9 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown.
 
-    ``need_a_look``: how many arms do, by the name of what they are judged to be. ``open_to_others``: files of the
-    database that other users of this machine can read.
+    ``need_a_look``: how many arms do, by the name of what they are judged to be. ``offers`` are selections that were
+    given away through a door, ``offers_unobserved`` those of which nothing was reported (so far): they count against
+    no arm. ``open_to_others``: files of the database that other users of this machine can read.
     """
 
     database: str
@@ -61,6 +63,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     arms: int
     pulls: int
     need_a_look: dict[JudgementName, int]
+    offers: int
+    offers_unobserved: int
     tokens: int
     baseline: Baseline
     revision: int
@@ -76,6 +80,7 @@ def status(context: Context) -> Status:
         columns = reads.arm_columns(snapshot)
         saved = savings_in(snapshot, reads.usage_columns(snapshot), len(columns), View()).overall
         need_a_look = _need_a_look(snapshot, columns)
+        made = offer_counts(snapshot)
     return Status(
         database=str(context.store.path),
         learner=context.learner,
@@ -88,6 +93,8 @@ def status(context: Context) -> Status:
         arms=len(columns),
         pulls=columns.n_pulls,
         need_a_look=need_a_look,
+        offers=made.made,
+        offers_unobserved=made.unobserved,
         tokens=totals.tokens,
         baseline=_baseline(saved),
         revision=snapshot.revision,

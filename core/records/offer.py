@@ -1,0 +1,119 @@
+"""Offer: a selection that a door gave away, and what its client then reports, arm by arm."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from core.errors import InvalidInput
+from core.records.limits import MAX_LABEL_CHARS, text, whole
+from core.records.observation import RewardOutcome, check_reason, reward_of
+from core.records.selection import Selection
+
+MAX_COUNT_ASKED: Final = 10**12
+"""What ``k``, ``min_pulls`` and a budget may be at most: nobody has as many arms, or tokens."""
+MAX_BOOST: Final = 1e9
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """How one selection is to be made; None = as the learner's settings have it.
+
+    ``seed_arms`` are the seeds of this selection; ``seed_boost`` is the alpha that those of them start with which
+    nobody has seen before (where none is named: every arm on offer), beside a beta of 1. 0 is no limit.
+    """
+
+    k: int | None = 1
+    budget_tokens: int | None = None
+    min_pulls: int | None = None
+    seed_arms: tuple[str, ...] | None = None
+    seed_boost: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("k", "budget_tokens", "min_pulls"):
+            value = getattr(self, name)
+            if value is not None:
+                whole(name, value, MAX_COUNT_ASKED)
+        if self.seed_boost is not None and not 0 < self.seed_boost <= MAX_BOOST:
+            raise InvalidInput(
+                f"seed_boost must be above 0 and at most 10^9, got {self.seed_boost:g}.",
+                next_step="Use the alpha that seed arms are to start with, for example 2.",
+            )
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was chosen; ``number`` None: nothing was on offer, so there is nothing to come back to."""
+
+    number: int | None
+    selection: Selection | None
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client says of an arm: a number from 0 to 1, which wins, or an outcome; neither means accepted.
+
+    ``session`` names the session that the offer was made in; None = any. ``is_lagged``: it is said afterwards, by a
+    person, so it stands for itself and is not what a run came to.
+
+    >>> Report(arm="tool:fs:Read", value=0.0, outcome="accepted").reward
+    0.0
+    """
+
+    arm: str
+    value: float | None = None
+    outcome: RewardOutcome | None = None
+    reason: str | None = None
+    session: str | None = None
+    is_lagged: bool = False
+
+    def __post_init__(self) -> None:
+        reward_of(self.value, self.outcome)
+        check_reason(self.reason)
+        if self.session is not None:
+            text("A session's key", self.session, MAX_LABEL_CHARS)
+
+    @property
+    def reward(self) -> float:
+        return reward_of(self.value, self.outcome)
+
+
+class Reported(msgspec.Struct, frozen=True, kw_only=True):
+    """What a report came to: where the arm stands now; ``run`` is the run it belongs to, ``id`` the act that `undo`
+    takes (None: it is what the run itself was observed to be).
+    """
+
+    arm: str
+    run: str | None
+    id: str | None
+    alpha: float
+    beta: float
+    mean: float
+    pulls: int
+
+
+class ArmState(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm of which something is known beyond its type's prior; ``last_updated`` is ISO 8601, None: no pull."""
+
+    arm: str
+    alpha: float
+    beta: float
+    mean: float
+    pulls: int
+    total_reward: float
+    last_updated: str | None
+
+
+class States(msgspec.Struct, frozen=True, kw_only=True):
+    """Every such arm, by id, and the learner's chance of a baseline run."""
+
+    arms: tuple[ArmState, ...]
+    baseline_rate: float
+
+
+class SessionSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A client's session; times are ISO 8601, ``ended_at`` None: it goes on."""
+
+    uid: str
+    learner: str
+    name: str
+    started_at: str
+    ended_at: str | None

@@ -1,0 +1,169 @@
+"""Offers: selections that a door gave away, until what came of them is told arm by arm; and sessions of clients.
+
+An offer waits for an hour. Of its arms those have a row that nothing was observed of; once none has, or the hour is
+over, its choice is forgotten: the run, if one was made of it, has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.selection import Selection
+from core.store.caches import shifting
+from core.store.provenance import attributed
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Transaction
+from core.store.version import read_version
+
+_OFFER: Final = insert_into(
+    "offer", "learner_id", "offer_no", "session", "at_ms", "class", "choice", "run_no"
+)
+_ARM: Final = insert_into("offer_arm", "learner_id", "arm_no", "offer_no")
+_SESSION: Final = insert_into("agent_session", "learner_id", "agent_session_no", "uid", "name", "started_ms")
+_WAITING: Final = (
+    "SELECT o.offer_no, o.session, o.choice, o.run_no FROM offer_arm a"
+    " JOIN offer o ON o.learner_id = a.learner_id AND o.offer_no = a.offer_no"
+    " WHERE a.learner_id = ? AND a.arm_no = ? AND o.at_ms > ?{of} ORDER BY a.offer_no DESC LIMIT 1"
+)
+
+
+class Waiting(NamedTuple):
+    """An offer that holds an arm unobserved; ``run_no`` 0: no run was made of it yet, ``session`` '': of none."""
+
+    offer_no: int
+    session: str
+    choice: str
+    run_no: int
+
+
+class OfferCounts(NamedTuple):
+    """How many offers there were, and of how many nothing was observed (so far)."""
+
+    made: int
+    unobserved: int
+
+
+class AgentSession(NamedTuple):
+    """What a client said it begins; ``ended_ms`` None: it goes on."""
+
+    number: int
+    name: str
+    started_ms: int
+    ended_ms: int | None
+
+
+def add_offer(txn: Transaction, selection: Selection, *, session: str) -> int:
+    """Remember a selection that is given away; its number."""
+    number = txn.number("offer")
+    txn.connection.run(
+        _OFFER,
+        [txn.learner_id, number, session, txn.now_ms, selection.run_class, selection.to_json(), 0],
+    )
+    arm_nos = txn.arm_nos(selection.included).values()
+    txn.connection.many(_ARM, [(txn.learner_id, arm_no, number) for arm_no in sorted(arm_nos)])
+    return number
+
+
+def close_offers(txn: Transaction, until_ms: int) -> None:
+    """Wait no longer for what was offered until then."""
+    numbers = [
+        number
+        for (number,) in txn.connection.rows(
+            "SELECT offer_no FROM offer WHERE learner_id = ? AND at_ms <= ? AND choice <> ''",
+            [txn.learner_id, until_ms],
+        )
+    ]
+    _close(txn, numbers)
+
+
+def _close(txn: Transaction, numbers: Sequence[int]) -> None:
+    for statement in (
+        "DELETE FROM offer_arm WHERE learner_id = ? AND offer_no IN ({})",
+        "UPDATE offer SET choice = '' WHERE learner_id = ? AND offer_no IN ({})",
+    ):
+        txn.connection.run_in(statement, [txn.learner_id], numbers)
+
+
+def waiting_offer(facts: Facts, arm_no: int, *, after_ms: int, session: str | None) -> Waiting | None:
+    """The latest offer after a time, of a session or (None) of any, that holds the arm unobserved."""
+    of = "" if session is None else " AND o.session = ?"
+    row = facts.connection.row(
+        _WAITING.replace("{of}", of),
+        [facts.learner_id, arm_no, after_ms, *([] if session is None else [session])],
+    )
+    return None if row is None else Waiting(*row)
+
+
+def keep_told(txn: Transaction, offer: Waiting, arm_no: int, run_no: int) -> None:
+    """Note that something was observed of an arm of an offer, and which run was made of it."""
+    place = [txn.learner_id, offer.offer_no]
+    if run_no != offer.run_no:
+        txn.connection.run(
+            "UPDATE offer SET run_no = ? WHERE learner_id = ? AND offer_no = ?", [run_no, *place]
+        )
+    txn.connection.run(
+        "DELETE FROM offer_arm WHERE learner_id = ? AND offer_no = ? AND arm_no = ?", [*place, arm_no]
+    )
+    left = txn.connection.row("SELECT 1 FROM offer_arm WHERE learner_id = ? AND offer_no = ? LIMIT 1", place)
+    if left is None:
+        _close(txn, [offer.offer_no])
+
+
+def may_grow(txn: Transaction, run_no: int) -> bool:
+    """Whether a run is told by nobody but us: one that an import told, too, is not ours alone to go on with."""
+    return not attributed(txn, [run_no])
+
+
+def observe_later(txn: Transaction, run_no: int, arm_no: int, *, referenced: bool) -> None:
+    """Add to a run what was observed of one more arm of its prompt; in a passive run nothing is learned from it."""
+    place = [txn.learner_id, run_no]
+    with shifting(txn, [run_no]):
+        txn.connection.run(
+            f"UPDATE outcome SET flags = {INCLUDED} | ? | (SELECT CASE WHEN outcome = 'observed' THEN {OBSERVED}"
+            " ELSE 0 END FROM run WHERE learner_id = ? AND run_no = ?)"
+            " WHERE learner_id = ? AND run_no = ? AND arm_no = ?",
+            [REFERENCED if referenced else 0, *place, *place, arm_no],
+        )
+    trace, digest = read_version(txn, run_no).digests()
+    txn.connection.run(
+        "UPDATE run SET rank = rank + 1, trace = ?, digest = ? WHERE learner_id = ? AND run_no = ?",
+        [trace, digest, *place],
+    )
+
+
+def offer_counts(facts: Facts) -> OfferCounts:
+    """Of a learner."""
+    row = facts.connection.row(
+        "SELECT count(*), count(CASE WHEN run_no = 0 THEN 1 END) FROM offer WHERE learner_id = ?",
+        [facts.learner_id],
+    )
+    return OfferCounts(0, 0) if row is None else OfferCounts(*row)
+
+
+# Sessions of clients
+
+
+def begin_session(txn: Transaction, uid: str, name: str) -> int:
+    """Remember that a client begins a session; its number."""
+    number = txn.number("agent_session")
+    txn.connection.run(_SESSION, [txn.learner_id, number, uid, name, txn.now_ms])
+    return number
+
+
+def session_named(facts: Facts, uid: str) -> AgentSession | None:
+    """The session that goes by an id."""
+    row = facts.connection.row(
+        "SELECT agent_session_no, name, started_ms, ended_ms FROM agent_session WHERE learner_id = ? AND uid = ?",
+        [facts.learner_id, uid],
+    )
+    return None if row is None else AgentSession(*row)
+
+
+def end_session(txn: Transaction, number: int) -> None:
+    """Remember that a session ended."""
+    txn.connection.run(
+        "UPDATE agent_session SET ended_ms = ? WHERE learner_id = ? AND agent_session_no = ?",
+        [txn.now_ms, txn.learner_id, number],
+    )
