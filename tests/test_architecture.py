@@ -67,6 +67,8 @@ AT_HOME = {
         "dashboard.configuration",
     ),
     "starlette": ("dashboard.server",),
+    "mcp": ("core.doors.mcp",),
+    "mcp_types": ("core.doors.mcp",),
 }
 """Which modules may import a library that is shut in one place."""
 

@@ -15,7 +15,7 @@ from core.formats import FORMATS
 from dashboard import launch
 from tests.conftest import ROOT
 from tests.installed import slim_packages
-from tests.test_architecture import imports_of, source_files
+from tests.test_architecture import imports_of, is_within, module_of, source_files
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -88,11 +88,16 @@ def test_the_map_names_what_is_there() -> None:
         assert any(place.exists() for place in places), name
 
 
+SERVED = {"mcp": "core.doors.mcp"}
+"""What is needed only where a process serves others, by what needs it: one that selects and records does without."""
+
+
 def test_the_slim_install_is_what_core_imports() -> None:
     """Names as imported; the dashboard's own, which three commands ask for, are the rest of what is declared."""
     outside = {
         found.imported.split(".")[0]
         for path in source_files("core")
+        if not is_within(module_of(path), tuple(SERVED.values()))
         for found in imports_of(path)
         if found.imported.split(".")[0] not in {*sys.stdlib_module_names, "core", "_typeshed"}
     }
@@ -103,7 +108,7 @@ def test_the_slim_install_is_what_core_imports() -> None:
             "dependencies"
         ]
     }
-    assert declared == outside | set(launch.NEEDED.values())
+    assert declared == outside | set(launch.NEEDED.values()) | SERVED.keys()
 
 
 def test_the_changelog_begins_with_this_version() -> None:

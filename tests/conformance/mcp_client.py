@@ -1,0 +1,56 @@
+"""An agent: the SDK's client over standard input and output, against ``python -m core.doors.mcp`` as a process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp_types import Tool
+
+from tests.conftest import ROOT
+
+Document = dict[str, Any]
+
+
+@dataclass
+class Agent:
+    """What an agent can do with the server that it started."""
+
+    client: Client
+    portal: BlockingPortal
+
+    def tools(self) -> dict[str, Tool]:
+        """What is listed, by name."""
+        return {tool.name: tool for tool in self.portal.call(self.client.list_tools).tools}
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[Document, bool]:
+        """What a call is answered with, and whether it was refused; one block of text says the same."""
+        result = self.portal.call(self.client.call_tool, name, dict(arguments))
+        (block,) = result.content
+        said: Document = json.loads(block.text)
+        if not result.is_error:
+            assert result.structured_content == said
+        return said, result.is_error
+
+
+@contextmanager
+def agent_at(database: Path, *options: str) -> Iterator[Agent]:
+    """An agent that started the server on a file, with nothing of ours in its environment."""
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "core.doors.mcp", "--database", str(database), *options],
+        cwd=ROOT,
+    )
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(Client(stdio_client(server))) as client,
+    ):
+        yield Agent(client, portal)

@@ -1,0 +1,150 @@
+"""The table of tools: each names an action; what an agent may not, it is told; and takes back its own only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from core.doors.desk import Desk
+from core.doors.mcp.server import agent, allowances
+from core.doors.mcp.tools import ALLOWABLE, BY_NAME, call
+from core.errors import InvalidInput
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.reward import reward
+from core.permissions import Action, may
+from core.records.actor import Actor, Grant, Role, Scope
+from tests.doors.examples import ARM, LAYER, RUN, example_world
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "qortex_learning_select": {"candidates": [{"id": ARM}]},
+    "qortex_learning_observe": {"arm_id": ARM, "reward": 0},
+    "qortex_learning_posteriors": {},
+    "qortex_learning_metrics": {"window": 3},
+    "qortex_learning_session_start": {"session_name": "n"},
+    "qortex_learning_session_end": {"session_id": "nobody's"},
+    "qortex_learning_reset": {"arm_ids": [ARM]},
+    "reward": {"uri": LAYER, "outcome": "success"},
+    "export": {"all_adapters": True, "format": "trace_jsonl"},
+    "why_in_prompt": {"run": RUN},
+    "runs": {},
+    "undo": {"id": "note-1"},
+}
+NOTHING = frozenset[str]()
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Context]:
+    monkeypatch.chdir(tmp_path)
+    made = example_world(tmp_path)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def desk(context: Context) -> Desk:
+    return Desk(store=context.store, learner=context.learner, clock=context.clock, entropy=lambda: 1)
+
+
+def told(desk: Desk, actor: Actor, name: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401
+    found: dict[str, Any] = json.loads(call(desk, actor, name, given).text)
+    return found
+
+
+def test_every_tool_names_an_action_and_has_arguments_here() -> None:
+    assert BY_NAME.keys() == ARGUMENTS.keys()
+    for tool in BY_NAME.values():
+        assert tool.action in get_args(Action)
+        assert tool.schema["type"] == "object"
+        assert tool.words.endswith(".")
+    assert {tool.allowed_as for tool in BY_NAME.values()} == {None, *ALLOWABLE}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_token_may_call_what_its_scope_includes(desk: Desk, context: Context, name: str) -> None:
+    scopes: tuple[Role, ...] = get_args(Scope)
+    for scope in scopes:
+        actor = Actor(name="bot", role=None, grants=(Grant(role=scope, learner=context.learner),))
+        before = queries.revision(context)
+        answer = call(desk, actor, name, ARGUMENTS[name])
+        is_denied = answer.document is None and b"denied" in answer.text.lower()
+        assert is_denied is not may(actor, BY_NAME[name].action, context.learner) or name == "undo", scope
+        if is_denied:
+            assert queries.revision(context) == before
+
+
+def test_over_standard_input_reset_and_export_are_allowed_by_name(desk: Desk, context: Context) -> None:
+    bot = agent("bot")
+    for name, tool in BY_NAME.items():
+        if tool.allowed_as is None:
+            continue
+        before = queries.revision(context)
+        assert call(desk, bot, name, ARGUMENTS[name], NOTHING).document is None
+        other = frozenset(ALLOWABLE) - {tool.allowed_as}
+        refused = call(desk, bot, name, ARGUMENTS[name], other)
+        assert f"--allow {tool.allowed_as}".encode() in refused.text
+        assert queries.revision(context) == before
+        assert call(desk, bot, name, ARGUMENTS[name], frozenset({tool.allowed_as})).document is not None
+
+
+@pytest.mark.parametrize("said", ["operate", "reset,", "reset export"])
+def test_only_what_can_be_allowed_is(said: str) -> None:
+    if said == "reset,":
+        assert allowances(said) == {"reset"}
+        return
+    with pytest.raises(InvalidInput, match="reset, export"):
+        allowances(said)
+
+
+def test_an_agent_takes_back_its_own_acts_only(desk: Desk, context: Context) -> None:
+    theirs = reward(context, ARM, 0.5)
+    operator = Actor(name="boss", role="operator")
+    for actor in (agent("bot"), operator):
+        assert told(desk, actor, "undo", id=theirs.id)["code"] == "denied"
+    observed = told(desk, agent("bot"), "qortex_learning_observe", arm_id=ARM, reward=0.5)
+    own = queries.rewards(context)[0]
+    assert own.actor == "bot"
+    assert own.kind == "reported"
+    assert told(desk, agent("bot"), "undo", id=own.id)["undone"] == own.id
+    assert told(desk, agent("bot"), "qortex_learning_posteriors")["posteriors"][ARM]["pulls"] == (
+        observed["pulls"] - 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("qortex_learning_observe", {"arm_id": ARM, "reward": "x"}),
+        ("qortex_learning_observe", {"arm_id": ARM, "reward": None}),
+        ("qortex_learning_observe", {"arm_id": ARM, "reward": 2}),
+        ("qortex_learning_observe", {"arm_id": ARM, "outcome": "good"}),
+        ("qortex_learning_observe", {"arm_id": ["a"]}),
+        ("qortex_learning_select", {"candidates": [{"token_cost": 1}]}),
+        ("qortex_learning_select", {"candidates": {"id": ARM}}),
+        ("qortex_learning_select", {"candidates": [{"id": ARM}], "k": -1}),
+        ("qortex_learning_select", {"candidates": [{"id": ARM, "token_cost": -1}]}),
+        ("qortex_learning_reset", {"arm_ids": ARM}),
+        ("qortex_learning_reset", {"arm_ids": [1]}),
+        ("qortex_learning_posteriors", {"learner": "\0"}),
+        ("runs", {"limit": 0}),
+        ("runs", {"learner": 3}),
+        ("why_in_prompt", {"run": "nobody's"}),
+        ("undo", {"id": "reward-999"}),
+        ("undo", {}),
+        ("reward", {"uri": LAYER}),
+        ("export", {"format": "skill_zip"}),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_done(
+    desk: Desk, context: Context, name: str, given: dict[str, Any]
+) -> None:
+    before = queries.revision(context)
+    answer = call(desk, Actor(name="mara", role="operator"), name, given)
+    said = json.loads(answer.text)
+    assert answer.document is None
+    assert said["error"]
+    assert queries.revision(context) == before
