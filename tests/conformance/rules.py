@@ -90,3 +90,20 @@ STAYS_LISTED: Final = "An arm that was reset stays listed, at Beta(1, 1) and zer
 BOTH_SHAPES: Final = (
     "A reset names how many, which, and its learner, in the shapes of qortex and of OpenClaw."
 )
+NO_STAR: Final = "No answer is for every origin: only our own, and one that is named, may read it."
+TOO_LONG: Final = "A body that is too long is answered 413, and the connection is closed."
+MEANT_RESET: Final = (
+    "A reset resets what it names, or all where nothing is sent; what can't be read as either resets nothing."
+)
+HALF: Final = f"{OUTCOMES} Partial without a number is half a success."
+SHORT_REASON: Final = "A reason has at most 2,000 characters."
+MORE_TOLD: Final = (
+    "More may be told: both shapes of a reset, the act's id, the credible interval, our own five bands."
+)
+ONE_RATE: Final = "The share of exploring runs is the learner's baseline rate, wherever it is told."
+RUNS_COUNTED: Final = "An observation is no run: only runs are counted as baseline or selected."
+OWN_SETTINGS: Final = "A learner's settings have defaults of their own, and a learner that is served is on."
+IN_MS: Final = "Times are milliseconds here; what is no time is none."
+REAL_RUNS: Final = (
+    "Traces and series are what was recorded; there is nothing to remark where that is nothing."
+)

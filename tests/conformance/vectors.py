@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -74,8 +76,11 @@ def compare(
     theirs: Mapping[str, Any],
     deviations: Sequence[Deviation],
     same: Callable[[Any, Any], bool] = lambda one, other: bool(one == other),
-) -> None:
-    """Hold every part of an answer against theirs; what is missing on one side counts as `ABSENT`."""
+) -> tuple[Deviation, ...]:
+    """Hold every part of an answer against theirs; what is missing on one side counts as `ABSENT`. Answers with the
+    deviations that were met, each once.
+    """
+    met: dict[str, Deviation] = {}
     for name in dict.fromkeys((*theirs, *ours)):
         our, their = ours.get(name, ABSENT), theirs.get(name, ABSENT)
         case = Case(vector, name, their)
@@ -85,6 +90,16 @@ def compare(
             assert is_same, f"{vector.id} {name}: ours is {our!r}, theirs {their!r}"
         else:
             assert not is_same, f"{vector.id} {name}: no longer deviates from {their!r} ({found.rule})"
+            met[found.rule] = found
+    return tuple(met.values())
+
+
+def print_counts(name: str, met: Sequence[Sequence[Deviation]]) -> None:
+    """Say how many of the vectors of a file met each rule."""
+    counts = Counter(deviation.rule for each in met for deviation in each)
+    lines = [f"\n{name}: {len(met)} vectors, {sum(map(bool, met))} with deviations"]
+    lines += [f"  {n:3}  {rule}" for rule, n in counts.most_common()]
+    sys.stdout.write("\n".join([*lines, ""]))
 
 
 def close(tolerance: float) -> Callable[[Any, Any], bool]:

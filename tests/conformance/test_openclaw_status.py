@@ -1,0 +1,20 @@
+"""The text of ``learning status``, to the letter."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from core.formats.openclaw_learning import ArmState, Config, Summary
+from core.formats.openclaw_status import status_text
+from tests.conformance.vectors import Vector, compare, load
+
+
+@pytest.mark.parametrize("vector", load("openclaw_status"))
+def test_a_status_reads_as_openclaws(vector: Vector) -> None:
+    text = status_text(
+        msgspec.convert(vector.input["summary"], Summary),
+        msgspec.convert(vector.input["config"], Config),
+        msgspec.convert(vector.input["posteriors"], list[ArmState]),
+    )
+    compare(vector, {"text": text}, {"text": vector.output}, ())
