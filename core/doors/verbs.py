@@ -268,6 +268,9 @@ class ResetInput(Input, frozen=True, kw_only=True):
     types: Annotated[Sequence[ArmType], Meta(description="All arms of these types.")] = ()
     target: Annotated[Target, Meta(description="Beta(1, 1), or each own prior.")] = "uniform"
     reason: Annotated[str | None, Meta(description="Why.")] = None
+    seen: Annotated[int | None, Meta(description="The revision it was looked at; a later one refuses.")] = (
+        None
+    )
 
 
 class QueuesInput(Input, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from core.columns import ArmColumns
-from core.errors import InvalidInput, NotApplicable
+from core.errors import Conflict, InvalidInput, NotApplicable
 from core.flows.context import Context
 from core.flows.requests import unknown_arm
 from core.records.arm import ARM_TYPES, ArmType, check_key
@@ -78,16 +78,22 @@ def reset(
     types: Sequence[ArmType] = (),
     target: Target = "uniform",
     reason: str | None = None,
+    seen: int | None = None,
 ) -> ResetAnswer:
     """Start arms again at Beta(1, 1) or at each arm's own prior, with zero pulls; `undo` takes it back.
 
-    Raises `UnknownArm` for an arm that is not listed and `NotApplicable` where no arm is in scope; then
-    nothing is reset.
+    Raises `UnknownArm` for an arm that is not listed, `NotApplicable` where no arm is in scope, and `Conflict` where
+    something was recorded after the revision that the caller has ``seen``; then nothing is reset.
     """
     scope = Scope(arms=tuple(dict.fromkeys(arms)), types=tuple(dict.fromkeys(types)))
     _check(target, reason)
 
     def work(txn: Transaction) -> ResetAnswer:
+        if seen is not None and txn.revision != seen + 1:
+            raise Conflict(
+                f"The learner must be as it was seen, at revision {seen:,}, got {txn.revision - 1:,}.",
+                next_step="Look at it again, and confirm that; nothing was reset.",
+            )
         keys = scope.keys(txn, arm_columns(txn))
         if not keys:
             raise NotApplicable(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Final
 
 import msgspec
@@ -55,7 +55,8 @@ def desk_of(
     context = context_at(path, learner=LEARNER)
     lines = path.with_suffix(".jsonl")
     lines.write_text("".join(json.dumps(line) + "\n" for line in _lines(states)), encoding="utf-8")
-    import_files(context, [lines])
+    if states:
+        import_files(context, [lines])
     told = {_SETTINGS[name]: value for name, value in (config or {}).items() if name in _SETTINGS}
     change_all(context, {**told, "seed_arms": ()})
     _befall(path, fate)
@@ -98,6 +99,7 @@ def _lines(states: Mapping[str, Mapping[str, Any]]) -> Iterator[Json]:
                 "success_micro": round(MICRO * success),
                 "failure_micro": round(MICRO * (pulls - success)),
                 "pulls": pulls,
+                "at_ms": state.get("at_ms"),
             }
 
 
@@ -111,23 +113,19 @@ def before(alpha: float, beta: float, observed: float) -> Json:
     }
 
 
+Tell = Callable[[Mapping[str, Any]], list[object]]
+"""What a flow was called with → the call in somebody else's words."""
+
+
 @contextmanager
-def overheard() -> Iterator[list[list[object]]]:
-    """Which flows are called meanwhile, in the words of OpenClaw's client."""
+def overheard(tell: Mapping[Callable[..., object], Tell]) -> Iterator[list[list[object]]]:
+    """Which of some flows are called meanwhile, each as it is told."""
     calls: list[list[object]] = []
-    tell: dict[CodeType, Callable[[Mapping[str, Any]], list[object]]] = {
-        openclaw_summary.__code__: lambda _: ["metrics"],
-        openclaw_posteriors.__code__: lambda _: ["posteriors"],
-        reset.__code__: lambda given: [
-            "reset",
-            {"arm_ids": list(given["arms"])} if given["arms"] or given["types"] else None,
-        ],
-        reward.__code__: _observed,
-    }
+    by_code: dict[object, Tell] = {getattr(flow, "__code__"): told for flow, told in tell.items()}  # noqa: B009
 
     def hear(frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call" and frame.f_code in tell:
-            calls.append(tell[frame.f_code](frame.f_locals))
+        if event == "call" and frame.f_code in by_code:
+            calls.append(by_code[frame.f_code](frame.f_locals))
 
     sys.setprofile(hear)
     try:
@@ -136,7 +134,8 @@ def overheard() -> Iterator[list[list[object]]]:
         sys.setprofile(None)
 
 
-def _observed(given: Mapping[str, Any]) -> list[object]:
+def observed(given: Mapping[str, Any]) -> list[object]:
+    """A reward as OpenClaw's client asks its backend for it."""
     outcome = given["outcome"] or ("accepted" if given["outcome"] is None else "")
     rewards: Mapping[str, float] = OUTCOME_REWARDS  # type: ignore[assignment]  # asked with any word
     value = rewards.get(outcome) if given["value"] is None else given["value"]
@@ -144,6 +143,18 @@ def _observed(given: Mapping[str, Any]) -> list[object]:
     if given["reason"] is not None:
         context["reason"] = given["reason"]
     return ["observe", given["arm"], outcome, {"reward": value, "context": context}]
+
+
+BACKEND: Final[Mapping[Callable[..., object], Tell]] = {
+    openclaw_summary: lambda _: ["metrics"],
+    openclaw_posteriors: lambda _: ["posteriors"],
+    reset: lambda given: [
+        "reset",
+        {"arm_ids": list(given["arms"])} if given["arms"] or given["types"] else None,
+    ],
+    reward: observed,
+}
+"""Flows in the words of OpenClaw's client."""
 
 
 def plain(body: bytes) -> object:

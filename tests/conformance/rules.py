@@ -107,3 +107,12 @@ IN_MS: Final = "Times are milliseconds here; what is no time is none."
 REAL_RUNS: Final = (
     "Traces and series are what was recorded; there is nothing to remark where that is nothing."
 )
+SILENCE: Final = "Who is no member gets no answer."
+CONFIRMED: Final = (
+    "A reset over chat says what it would do and asks; it is done when its code comes back from who asked."
+)
+NO_GUESS: Final = "Where not exactly one arm is meant, similar ones are named and nothing is recorded."
+PULLS_ADD_UP: Final = "Observations are the pulls of all arms, added up."
+READ_FIRST: Final = (
+    "What a command is about is read before anything is written; where it can't be, nothing is tried."
+)

@@ -20,7 +20,7 @@ from core.records.actor import Actor
 from core.records.observation import OUTCOME_REWARDS
 from tests.conformance import rules
 from tests.conformance.arm_ids import is_arm_id
-from tests.conformance.openclaw_worlds import before, desk_of, overheard, plain
+from tests.conformance.openclaw_worlds import BACKEND, before, desk_of, overheard, plain
 from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, close, compare, load, print_counts
 from tests.conftest import VECTORS
 
@@ -57,7 +57,7 @@ def _ours(vector: Vector, folder: Path) -> Json:
     states = {**_posteriors(), **_before(vector)}
     with (
         desk_of(folder, states, vector.input["config"], fate=vector.input["backend"]) as desk,
-        overheard() as calls,
+        overheard(BACKEND) as calls,
     ):
         try:
             answer = openclaw.handle(desk, Actor(name="mara"), call)

@@ -1,0 +1,33 @@
+"""Chat: a command of a chat, as it would be answered there."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from core.doors.cli.program.app import answer, command, context_of
+from core.doors.terminal import say
+
+
+@command(
+    examples=['chat "/learning status"', 'chat "/learning reward bash 0.5"', 'chat "/learning reset tools"']
+)
+def chat(
+    line: typer.Context,
+    text: Annotated[str, typer.Argument(help="/learning status, reward ARM [0..1], or reset [SCOPE].")],
+) -> None:
+    """Answer a chat's command: what is believed, a reward, a reset that asks first."""
+    from core.doors.chat import Message, chat
+    from core.doors.desk import Desk
+    from core.errors import InvalidInput
+
+    context = context_of(line)
+    desk = Desk(store=context.store, learner=context.learner, clock=context.clock)
+    reply = chat(desk, context.actor, Message(text=text))
+    if reply is None:
+        raise InvalidInput(
+            f"A command must begin with /learning, got {text[:80]!r}.",
+            next_step='Write it like armscope chat "/learning status".',
+        )
+    answer(line, {"reply": reply}, lambda: say(*reply.splitlines()))

@@ -1,0 +1,205 @@
+"""OpenClaw's ``/learning`` command, message by message, over desks like the gateway that it talked to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from core.doors.chat import Message, chat
+from core.flows.queries import openclaw_config, openclaw_posteriors, openclaw_summary
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.records.actor import Actor
+from tests.conformance import rules
+from tests.conformance.arm_ids import is_arm_id
+from tests.conformance.openclaw_worlds import Tell, desk_of, overheard
+from tests.conformance.vectors import Case, Deviation, Vector, compare, load, print_counts
+
+Json = dict[str, Any]
+
+_PREFIX: Final = "/__openclaw__/api/learning"
+_FATES: Final = {"down": "noclient", "503": "unavailable", "reward_not_ok": "reward_not_ok"}
+_AT_MS: Final = 1_707_091_200_000
+_CONFIG: Final = {"phase": "active", "tokenBudget": 8000, "baselineRate": 0.1, "minPulls": 5}
+
+
+@pytest.mark.parametrize("vector", load("openclaw_chat"))
+def test_a_message_is_answered_as_openclaws(vector: Vector, tmp_path: Path) -> None:
+    compare(vector, _ours(vector, tmp_path), _theirs(vector), DEVIATIONS)
+
+
+def test_deviations_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By rule, for whoever reads along; without vectors there is nothing to count."""
+    vectors = [case.values[0] for case in load("openclaw_chat")]
+    met = [compare(one, _ours(one, tmp_path), _theirs(one), DEVIATIONS) for one in vectors]
+    with capsys.disabled():
+        print_counts("openclaw_chat", met)
+    assert any(met)
+
+
+# What we answer
+
+
+def _ours(vector: Vector, folder: Path) -> Json:
+    given = vector.input
+    if not given.get("allowTextCommands", True):
+        return _parts(None, ())  # its host hands the message to nobody
+    who = None if given["authorized"] else (lambda channel, sender: None)
+    named = {} if who is None else {"channel": "general", "sender": "stranger"}
+    fate = _FATES.get(given["gateway"], "ok")
+    with desk_of(folder, _states(vector), _CONFIG, fate=fate) as desk, overheard(GATEWAY) as calls:
+        text = chat(desk, Actor(name="mara"), Message(text=given["command"], **named), who=who)
+    return _parts(text, calls)
+
+
+def _states(vector: Vector) -> dict[str, Json]:
+    """Two successes each, and failures from none on; the gateway knew them as that."""
+    return {
+        arm: {"alpha": 3, "beta": 1 + place, "pulls": 2 + place, "total_reward": 2, "at_ms": _AT_MS}
+        for place, arm in enumerate(vector.input.get("posteriors", ()))
+    }
+
+
+def _posted(given: Mapping[str, Any]) -> list[object]:
+    outcome = {0.0: "rejected", 1.0: "accepted"}.get(given["value"], "partial")
+    told = {"arm_id": given["arm"], "outcome": outcome, "reward": given["value"], "reason": given["reason"]}
+    return ["POST", f"{_PREFIX}/reward", told]
+
+
+def _got(path: str) -> Tell:
+    return lambda _: ["GET", f"{_PREFIX}/{path}", None]
+
+
+GATEWAY: Final[Mapping[Callable[..., object], Tell]] = {
+    openclaw_summary: _got("summary"),
+    openclaw_config: _got("config"),
+    openclaw_posteriors: _got("posteriors"),
+    reward: _posted,
+    reset: lambda _: ["POST", f"{_PREFIX}/reset", {}],
+}
+"""Flows in the words of the handler's requests."""
+
+
+# Both in parts
+
+
+def _theirs(vector: Vector) -> Json:
+    result = vector.output["result"]
+    requests = [[made["method"], made["path"], made.get("body")] for made in vector.output["requests"]]
+    if any(made[1].endswith("/reward") for made in requests):  # which arms there are is no request of ours
+        requests = [made for made in requests if made[0] == "POST"]
+    return _parts(None if result is None else result["reply"]["text"], requests)
+
+
+def _parts(text: str | None, requests: Sequence[Sequence[object]]) -> Json:
+    told: Json = {"requests": sorted(map(repr, map(_numbers, requests)))}
+    if text is None or not text.startswith("Learning Layer Status"):
+        return {**told, "text": text}
+    lines = [line for line in text.split("\n") if line]
+    counted = [line for line in lines if line.startswith("  Observations:")]
+    shares = [line for line in lines if line.startswith(("Run Distribution", "  Baseline: "))]
+    shares = [line for line in shares if "|" not in line]
+    rest = [line for line in lines if line not in {*counted, *shares}]
+    return {**told, "counted": counted, "shares": shares, "rest": rest}
+
+
+def _numbers(made: Sequence[object]) -> list[object]:
+    """1 and 1.0 are one number."""
+    method, path, body = made
+    if isinstance(body, dict):
+        body = {key: float(one) if isinstance(one, int) else one for key, one in body.items()}
+    return [method, path, body]
+
+
+# Where we answer otherwise, told from what was asked
+
+
+def _asked(vector: Vector) -> tuple[str, str] | None:
+    """Action and the rest, None where it is no command, or nobody reads it."""
+    found = re.fullmatch(r"/learning(?:\s+(.*))?", vector.input["command"].strip(), re.IGNORECASE)
+    if found is None or not vector.input.get("allowTextCommands", True):
+        return None
+    action, _, rest = (found[1] or "status").strip().partition(" ")
+    return action.lower(), rest.strip()
+
+
+def _is(vector: Vector, action: str) -> bool:
+    asked = _asked(vector)
+    return asked is not None and asked[0] == action and vector.input["authorized"] is True
+
+
+def _is_reachable(vector: Vector) -> bool:
+    return vector.input["gateway"] not in {"down", "503"}
+
+
+def _is_stranger(case: Case) -> bool:
+    return case.name == "text" and _asked(case.vector) is not None and not case.vector.input["authorized"]
+
+
+def _is_reset(case: Case) -> bool:
+    is_answered = case.name == "text" and _is_reachable(case.vector)
+    return _is(case.vector, "reset") and (case.name == "requests" or is_answered)
+
+
+def _is_usage(case: Case) -> bool:
+    return _is(case.vector, "reward") and _asked(case.vector) == ("reward", "") and case.name == "text"
+
+
+def _reward_rule(vector: Vector) -> str | None:
+    """The rule by which a reward is refused; None = it is recorded, or can't be."""
+    asked = _asked(vector)
+    if asked is None or not _is(vector, "reward") or not asked[1] or not _is_reachable(vector):
+        return None
+    arms: list[str] = vector.input.get("posteriors", [])
+    name, _, last = asked[1].rpartition(" ")
+    is_number = bool(name) and re.fullmatch(r"[-+]?[.\d]+", last) is not None
+    if is_number and (not 0 <= float(last) <= 1 or (last.startswith("0") and last.isdigit() and last != "0")):
+        return rules.WITHIN_0_1
+    said = name.strip() if is_number else asked[1]
+    if ":" in said:
+        return None if said in arms else rules.KNOWN_ARMS if is_arm_id(said) else rules.ARM_ID
+    return None if _n_meant(said.lower(), arms) == 1 else rules.NO_GUESS
+
+
+def _n_meant(said: str, arms: Sequence[str]) -> int:
+    """How many arms may be meant: by their label, else by a part of their id."""
+    exact = [arm for arm in arms if said in {arm.split(":", 2)[2].lower(), _category(arm)}]
+    return len(exact or [arm for arm in arms if said in arm.lower()])
+
+
+def _category(arm: str) -> str | None:
+    kind, category, name = arm.split(":", 2)
+    return category.lower() if (kind, name) == ("skill", "main") else None
+
+
+def _is_refused(rule: str) -> Deviation:
+    def covers(case: Case) -> bool:
+        is_call = case.name == "requests" and rule not in {rules.KNOWN_ARMS, rules.ARM_ID}
+        return _reward_rule(case.vector) == rule and (case.name == "text" or is_call)
+
+    return Deviation(rule, "A reward that is refused.", covers)
+
+
+def _is_not_tried(case: Case) -> bool:
+    is_reward = _is(case.vector, "reward") and _asked(case.vector) != ("reward", "")
+    is_status = _is(case.vector, "status")
+    return not _is_reachable(case.vector) and (is_reward or is_status) and case.name == "requests"
+
+
+def _is_status(case: Case, part: str) -> bool:
+    return _is(case.vector, "status") and _is_reachable(case.vector) and case.name == part
+
+
+DEVIATIONS: Final = (
+    Deviation(rules.SILENCE, "Theirs tells a stranger why not.", _is_stranger),
+    Deviation(rules.CONFIRMED, "Theirs resets at once, and whatever was named.", _is_reset),
+    Deviation(rules.WITHIN_0_1, "The usage names the numbers there are.", _is_usage),
+    *map(_is_refused, (rules.WITHIN_0_1, rules.KNOWN_ARMS, rules.ARM_ID, rules.NO_GUESS)),
+    Deviation(rules.READ_FIRST, "The gateway was not there.", _is_not_tried),
+    Deviation(rules.PULLS_ADD_UP, "Their gateway said 12.", lambda case: _is_status(case, "counted")),
+    Deviation(rules.RUNS_COUNTED, "Observations without runs.", lambda case: _is_status(case, "shares")),
+)
