@@ -1,0 +1,315 @@
+"""OpenClaw's paths: what is read of a learner, what a request may change, and that a refused one changes nothing."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.doors.desk import Desk
+from core.doors.exchange import Answer, Call
+from core.doors.http import openclaw
+from core.errors import ArmscopeError, Conflict, Denied, InvalidInput, UnknownArm
+from core.flows import learn, queries
+from core.flows.settings import change
+from core.records.actor import Actor, Role
+from core.records.arm import Arm
+from core.records.run import Inventory
+from tests.flows.world import START_MS, context_at, run_of
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+HOSTILE = "tool:x:<script>alert('1')</script>%{x}$\\alpha$"
+MARA = Actor(name="mara")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """A seed and a hostile id in every prompt; runs on three days, one of whose usage nobody knows."""
+    context = context_at(tmp_path / "a.db")
+    prompt = Inventory(kind="declared", arms=(Arm(key="tool:fs:Read", token_cost=120), Arm(key=HOSTILE)))
+    for place, tokens in enumerate((100, 200, None, 400)):
+        at_ms = START_MS + place // 2 * DAY_MS + place * HOUR_MS
+        learn.record(
+            context,
+            run_of(
+                f"r{place}",
+                inventory=prompt,
+                calls=["Read"],
+                at_ms=at_ms,
+                tokens=tokens,
+                run_class="baseline" if place == 0 else "selected",
+            ),
+        )
+    learn.record(
+        context, run_of("late", inventory=prompt, calls=["Read"], at_ms=START_MS + 4 * DAY_MS, tokens=None)
+    )
+    yield Desk(store=context.store, learner="default", clock=context.clock)
+    context.store.close()
+
+
+def asked(desk: Desk, path: str, *, actor: Actor = MARA, body: bytes | None = None, **query: str) -> Any:  # noqa: ANN401
+    answer = sent(desk, path, actor=actor, body=body, **query)
+    assert answer.status == 200, answer
+    return json.loads(answer.body)
+
+
+def sent(desk: Desk, path: str, *, actor: Actor = MARA, body: bytes | None = None, **query: str) -> Answer:
+    method = "GET" if body is None else "POST"
+    return openclaw.handle(desk, actor, Call(method, openclaw.PREFIX + path, query, {}, body or b""))
+
+
+def test_arms_are_told_with_both_scales_of_confidence(desk: Desk) -> None:
+    read, hostile = asked(desk, "/posteriors/")
+    believed = {one.arm: one for one in queries.posteriors(desk.context(MARA))}
+    for one in (read, hostile):
+        ours = believed[one["armId"]]
+        assert (one["alpha"], one["beta"], one["mean"], one["pulls"]) == (
+            ours.alpha,
+            ours.beta,
+            ours.mean,
+            ours.pulls,
+        )
+        limits = {"lower": ours.interval.lower, "upper": ours.interval.upper}
+        assert one["credibleInterval"] == limits
+        assert (one["confidence"], one["tier"]) == ("medium", "medium")
+        assert one["lastUpdated"] == START_MS + 4 * DAY_MS
+        assert not one["isUnderexplored"]
+    assert (read["armId"], read["isSeed"], hostile["isSeed"]) == ("tool:fs:Read", True, False)
+    change(desk.context(MARA), "min_pulls", 6)
+    assert all(one["isUnderexplored"] for one in asked(desk, "/posteriors"))
+
+
+def test_an_arm_nobody_observed_was_never_updated(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "b.db")
+    learn.record(context, run_of("r", calls=()))
+    found = asked(Desk(store=context.store, learner="default"), "/posteriors")
+    assert [(one["lastUpdated"], one["tier"], one["confidence"]) for one in found] == [
+        ("", "none", "low")
+    ] * 3
+    context.store.close()
+
+
+def test_a_summary_adds_up_and_leaves_unknown_what_it_is(desk: Desk) -> None:
+    found = asked(desk, "/summary")
+    assert found == asked(desk, "/metrics", x="1")
+    assert (found["traceCount"], found["runs"], found["armCount"], found["totalTokens"]) == (10, 5, 2, 700)
+    assert (found["totalReward"], found["accuracy"]) == (5.0, 0.5)
+    assert (found["minTimestamp"], found["maxTimestamp"]) == (START_MS, START_MS + 4 * DAY_MS)
+    runs = found["baseline"]
+    assert (runs["baselineRuns"], runs["selectedRuns"]) == (1, 3)
+    assert runs["tokenSavingsPercent"] is runs["baselineAvgDuration"] is runs["selectedAvgDuration"] is None
+
+
+def test_traces_are_the_runs_newest_first(desk: Desk) -> None:
+    found = asked(desk, "/traces", limit="2", offset="1")
+    assert found["total"] == 5
+    assert [one["runId"] for one in found["traces"]] == ["r3", "r2"]
+    first, second = found["traces"]
+    assert first["usage"]["total"] == 400
+    assert second["usage"] is None
+    assert first["arms"][0] == {
+        "armId": "tool:fs:Read",
+        "included": True,
+        "referenced": True,
+        "tokenCost": 120,
+    }
+    assert len(asked(desk, "/traces")["traces"]) == 5
+    assert asked(desk, "/traces", offset="5") == {"traces": [], "total": 5}
+    for wrong in (
+        {"limit": "0"},
+        {"limit": "1001"},
+        {"offset": "-1"},
+        {"limit": "ten"},
+        {"offset": "9" * 30},
+    ):
+        with pytest.raises(InvalidInput):
+            sent(desk, "/traces", **wrong)
+
+
+def test_a_series_has_gaps_where_nothing_is_known(desk: Desk) -> None:
+    day = START_MS // DAY_MS * DAY_MS
+    tokens = asked(desk, "/timeseries")["buckets"]
+    assert tokens == [
+        {"t": day, "value": 300.0, "runs": 2},
+        {"t": day + DAY_MS, "value": 400.0, "runs": 2},
+        {"t": day + 4 * DAY_MS, "value": None, "runs": 1},
+    ]
+    pulls = asked(desk, "/timeseries", metric="pulls", window="1h")["buckets"]
+    assert [one["value"] for one in pulls] == [2.0] * 5
+    assert sum(one["value"] for one in asked(desk, "/timeseries", metric="pulls")["buckets"]) == 10
+    for wrong in ({"metric": "mood"}, {"window": "1m"}):
+        with pytest.raises(InvalidInput):
+            sent(desk, "/timeseries", **wrong)
+
+
+@pytest.mark.parametrize("window", ["1h", "1d"])
+def test_a_path_of_means_ends_where_the_arm_is_now(desk: Desk, window: str) -> None:
+    openclaw_reward(desk, {"arm_id": HOSTILE, "reward": 0.25})
+    found = asked(desk, "/timeseries", metric="convergence", window=window)["buckets"]
+    last = {one["armId"]: one["value"] for one in found}
+    now = {one["armId"]: one["mean"] for one in asked(desk, "/posteriors")}
+    assert last == pytest.approx(now)
+    read = [one["value"] for one in found if one["armId"] == "tool:fs:Read"]
+    assert read[-1] == pytest.approx(8 / 9)
+    assert read == sorted(read)  # it was used in every run
+
+
+def openclaw_reward(desk: Desk, body: object, actor: Actor = MARA) -> Any:  # noqa: ANN401
+    return asked(desk, "/reward", actor=actor, body=json.dumps(body).encode())
+
+
+@pytest.mark.parametrize(
+    ("said", "reward"),
+    [
+        ({}, 1),
+        ({"outcome": "rejected"}, 0),
+        ({"outcome": "partial"}, 0.5),
+        ({"outcome": "accepted", "reward": 0}, 0),
+        ({"outcome": "so so", "reward": 0.7}, 0.7),
+        ({"reward": True}, 1),
+        ({"reward": "0.2", "outcome": ["x"], "reason": 7}, 1),
+    ],
+)
+def test_a_number_counts_before_an_outcome_and_0_is_one(
+    desk: Desk, said: dict[str, object], reward: float
+) -> None:
+    before = {one["armId"]: one for one in asked(desk, "/posteriors")}[HOSTILE]
+    told = openclaw_reward(desk, {"arm_id": HOSTILE, **said})
+    assert told["ok"] is True
+    assert told["alpha"] == pytest.approx(before["alpha"] + reward)
+    assert told["beta"] == pytest.approx(before["beta"] + 1 - reward)
+    assert told["pulls"] == before["pulls"] + 1
+    (row,) = queries.rewards(desk.context(MARA))
+    assert (row.reward, row.actor) == (pytest.approx(reward), "mara")
+
+
+NOTHING_DONE: list[tuple[str, bytes]] = [
+    ("/reward", b""),
+    ("/reward", b"{"),
+    ("/reward", b'{"arm_id": "tool:fs:Read", "reward": NaN}'),
+    ("/reward", b'{"arm_id": "tool:fs:Read", "reward": 1e999}'),
+    ("/reward", b'{"arm_id": "tool:fs:Read", "arm_id": "tool:fs:Read"}'),
+    ("/reward", b'{"arm_id": "\\ud800"}'),
+    ("/reward", b"[" * 10_000),
+    ("/reward", b'["tool:fs:Read"]'),
+    ("/reward", b'{"arm_id": ["tool:fs:Read"]}'),
+    ("/reward", b'{"arm_id": "tool:fs:Read\\u0000"}'),
+    ("/reward", b'{"arm_id": "<img src=x onerror=alert(1)>"}'),
+    ("/reward", b'{"arm_id": "tool:fs:Raed"}'),
+    ("/reward", b'{"arm_id": "tool:fs:Read", "reward": 1.5}'),
+    ("/reward", b'{"arm_id": "tool:fs:Read", "reward": -1}'),
+    ("/reward", b'{"arm_id": "tool:fs:Read", "outcome": "great"}'),
+    ("/reward", b'{"arm_id": "tool:fs:Read", "reason": "' + b"r" * 2_001 + b'"}'),
+    ("/reward", b'{"arm_id": "tool:fs:Read"}' + b" " * 65_511),
+    ("/reset", b"bad"),
+    ("/reset", b"[]"),
+    ("/reset", b"null"),
+    ("/reset", b'"all"'),
+    ("/reset", b'{"arm_ids": null}'),
+    ("/reset", b'{"arm_ids": []}'),
+    ("/reset", b'{"arm_ids": "tool:fs:Read"}'),
+    ("/reset", b'{"arm_ids": ["tool:fs:Read", 7]}'),
+    ("/reset", b'{"arm_ids": ["tool:fs:Read", "tool:fs:Nobody"]}'),
+    ("/reset", b'{"arm_ids": NaN}'),
+    ("/reset", b" " * 65_537),
+]
+
+
+def test_what_is_refused_changes_nothing(desk: Desk) -> None:
+    before = queries.moment(desk.context(MARA))
+    for path, body in NOTHING_DONE:
+        try:
+            answer = sent(desk, path, body=body)
+        except (InvalidInput, UnknownArm, Conflict):
+            continue
+        assert answer.status in {400, 413}, body[:60]
+        assert set(json.loads(answer.body)) == {"error"}
+    assert queries.moment(desk.context(MARA)) == before
+
+
+def test_a_body_has_a_length_at_most(desk: Desk) -> None:
+    padding = 65_536 - len(b'{"arm_id":"tool:fs:Read"}')
+    body = b'{"arm_id":"tool:fs:Read"' + b" " * padding + b"}"
+    assert sent(desk, "/reward", body=body).status == 200
+    told = sent(desk, "/reward", body=body + b" ")
+    assert (told.status, told.headers["connection"]) == (413, "close")
+
+
+def test_a_reset_has_both_shapes_and_arms_stay_listed(desk: Desk) -> None:
+    one = asked(desk, "/reset", body=json.dumps({"arm_ids": [HOSTILE]}).encode())
+    assert one == {
+        "learner": "default",
+        "reset_count": 1,
+        "arm_ids": [HOSTILE],
+        "deleted": 1,
+        "status": "reset",
+        "id": "reset-1",
+    }
+    assert asked(desk, "/reset", body=b"{}")["reset_count"] == 2
+    assert asked(desk, "/reset", body=b"")["reset_count"] == 2
+    states = asked(desk, "/posteriors")
+    assert [(arm["alpha"], arm["beta"], arm["pulls"]) for arm in states] == [(1, 1, 0)] * 2
+
+
+READS = ("/summary", "/metrics", "/config", "/posteriors", "/traces", "/timeseries")
+MAY: dict[Role, set[str]] = {
+    "viewer": {*READS},
+    "reviewer": {*READS, "/reward"},
+    "operator": {*READS, "/reward", "/reset"},
+    "ingest": set(),
+    "read": {*READS},
+    "review": {*READS, "/reward"},
+    "operate": {*READS, "/reward", "/reset"},
+}
+
+
+@pytest.mark.parametrize("role", MAY)
+def test_who_may_do_what(desk: Desk, role: Role) -> None:
+    """The table by hand; what is denied changes nothing, and routes declare the actions that flows ask."""
+    actor = Actor(name="jo", role=role)
+    before = queries.moment(desk.context(MARA))
+    bodies = {"/reward": b'{"arm_id": "tool:fs:Read"}', "/reset": b"{}"}
+    for path in (*READS, *bodies):
+        if path in MAY[role]:
+            assert sent(desk, path, actor=actor, body=bodies.get(path)).status == 200
+        else:
+            with pytest.raises(Denied):
+                sent(desk, path, actor=actor, body=bodies.get(path))
+    if not MAY[role] & bodies.keys():
+        assert queries.moment(desk.context(MARA)) == before
+    assert sent(desk, "/dashboard", actor=actor).status == 200  # it holds nothing that is anybody's
+
+
+def test_every_route_declares_its_action() -> None:
+    declared = {route.path.removeprefix(openclaw.PREFIX): route.action for route in openclaw.ROUTES}
+    assert declared == {
+        **dict.fromkeys((*READS, "/dashboard", "/{rest...}"), "read"),
+        "/reward": "reward",
+        "/reset": "reset",
+    }
+    assert {route.handler for route in openclaw.ROUTES} == {openclaw.handle}
+
+
+def test_the_prefix_alone_is_nobodys(desk: Desk) -> None:
+    with pytest.raises(ArmscopeError, match="nothing at this path"):
+        sent(desk, "")
+
+
+def test_the_page_runs_what_it_brought_and_nothing_else(desk: Desk) -> None:
+    answer = sent(desk, "/dashboard/")
+    page = answer.body.decode()
+    policy = answer.headers["content-security-policy"]
+    for tag in ("script", "style"):
+        inner = page.split(f"<{tag}>")[1].split(f"</{tag}>")[0]
+        assert page.count(f"<{tag}") == 1
+        assert f"{tag}-src 'sha256-{b64encode(sha256(inner.encode()).digest()).decode()}'" in policy
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    assert "innerHTML" not in page
+    assert " on" + "click=" not in page
