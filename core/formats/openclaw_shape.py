@@ -19,7 +19,7 @@ import msgspec
 from core.records.cells import csv_line
 from core.records.ledger_lines import RewardContext, RewardLine, RunLine
 from core.records.observation import whole_pulls
-from core.records.run import Run
+from core.records.run import Run, Usage
 
 _POSTERIOR_HEADS: Final = ("armId", "alpha", "beta", "mean", "pulls", "lastUpdated")
 _OBSERVATION_HEADS: Final = (
@@ -78,7 +78,6 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def trace_of(run: Run) -> Json:
     """A run in the documented fields; its uid is the trace's id."""
     used = set(run.referenced or ())
-    usage = run.usage
     return {
         "traceId": run.uid,
         "runId": run.uid,
@@ -92,20 +91,24 @@ def trace_of(run: Run) -> Json:
             *[_arm(arm.key, True, arm.key in used, arm.token_cost) for arm in run.inventory.arms],
             *[_arm(key, False, False, None) for key in run.excluded],
         ],
-        "usage": None
-        if usage is None
-        else {
-            "input": usage.input,
-            "output": usage.output,
-            "cacheRead": usage.cache_read,
-            "cacheWrite": usage.cache_write,
-            "total": usage.tokens,
-        },
+        "usage": None if run.usage is None else _usage(run.usage),
         "durationMs": run.duration_ms,
         "systemPromptChars": run.prompt_chars,
         "aborted": run.status == "aborted",
         "error": "error" if run.status == "error" else None,
     }
+
+
+def _usage(usage: Usage) -> Json:
+    """Where only the total is known, its parts are not."""
+    parts = {
+        "input": usage.input,
+        "output": usage.output,
+        "cacheRead": usage.cache_read,
+        "cacheWrite": usage.cache_write,
+    }
+    told: Json = dict(parts) if any(parts.values()) else dict.fromkeys(parts)
+    return {**told, "total": usage.tokens}
 
 
 def _arm(key: str, included: bool, referenced: bool, cost: int | None) -> Json:
