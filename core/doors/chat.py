@@ -236,7 +236,7 @@ def _reset(asker: _Asker, rest: str) -> str:
     said, code = _confirmation(rest)
     context = asker.context
     scope = _scope(said, arm_ids(context))
-    moment, _ = queries.moment(context)
+    moment = queries.revision(context).moment
     found = queries.preview_reset(context, arms=scope.arms, types=scope.types)
     if not found.columns.keys:
         return f"There is no arm to reset ({scope.words}). Nothing was reset."
