@@ -38,6 +38,7 @@ _ORDER: Final = (
     "tests/store",
     "tests/doors",
     "tests/demo",
+    "tests/recipes",
     "tests/journeys",
     "tests/bench",
     "tests/dashboard",

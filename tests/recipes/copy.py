@@ -13,7 +13,7 @@ from typing import Final
 from tests.conftest import ROOT
 
 _PARTS: Final = (".streamlit", "README.md", "core", "dashboard", "pyproject.toml", "tests")
-_OURS: Final = ("ARMSCOPE_", "PYTEST_", "STREAMLIT_")
+_OURS: Final = ("ARMSCOPE_", "PYTEST_", "PYTHONDONTWRITEBYTECODE", "STREAMLIT_")
 _PATIENCE_S: Final = 300
 
 
@@ -66,13 +66,18 @@ class Copy:
         found = (path for path in self.root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         return {path.relative_to(self.root).as_posix() for path in found}
 
+    def environment(self) -> dict[str, str]:
+        """Of processes that run the copy's sources: not ours, and compiled once, beside it."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        beside = self.root.parent / "bytecode"
+        return {**kept, "PYTHONPATH": str(self.root), "PYTHONPYCACHEPREFIX": str(beside)}
+
     def passes(self, *tests: str) -> None:
         """Run tests of the copy in a process of their own, against its sources and not against ours."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests],
             cwd=self.root,
-            env={**kept, "PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"},
+            env=self.environment(),
             capture_output=True,
             text=True,
             timeout=_PATIENCE_S,

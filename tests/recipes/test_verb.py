@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -108,10 +107,10 @@ print(json.dumps(asked.plain(context, asked.call(context, asked.decode({"type": 
 """
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Copy:
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     """The recipe followed to the letter."""
-    copy = Copy(tmp_path)
+    copy = Copy(tmp_path_factory.mktemp("verb"))
     copy.add("core/flows/count.py", _FLOW)
     copy.insert("core/doors/verbs.py", _INPUT, after=_BEFORE_INPUT)
     copy.insert("core/doors/verbs.py", _ROW, after=_BEFORE_ROW)
@@ -123,12 +122,10 @@ def copy(tmp_path: Path) -> Copy:
 
 def python(copy: Copy, database: Path, code: str, *arguments: str) -> str:
     """What Python says of the copy's sources."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ARMSCOPE_")}
-    more = {"PYTHONPATH": str(copy.root), "PYTHONDONTWRITEBYTECODE": "1", "ARMSCOPE_DATABASE": str(database)}
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=copy.root,
-        env=kept | more,
+        env={**copy.environment(), "ARMSCOPE_DATABASE": str(database)},
         capture_output=True,
         text=True,
         timeout=300,
