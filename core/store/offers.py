@@ -142,6 +142,15 @@ def offer_counts(facts: Facts) -> OfferCounts:
     return OfferCounts(0, 0) if row is None else OfferCounts(*row)
 
 
+def told_sessions(facts: Facts) -> frozenset[str]:
+    """Sessions in which something was offered and observed."""
+    rows = facts.connection.rows(
+        "SELECT DISTINCT session FROM offer WHERE learner_id = ? AND run_no > 0 AND session <> ''",
+        [facts.learner_id],
+    )
+    return frozenset(session for (session,) in rows)
+
+
 # Sessions of clients
 
 

@@ -327,3 +327,20 @@ def test_a_session_that_is_erased_is_erased_where_it_was_offered(context: Contex
     offered(context, session="Mara's chat")
     content = b"".join(file.read_bytes() for file in context.store.path.parent.iterdir() if file.is_file())
     assert b"Mara's chat" not in content
+
+
+def test_a_transcript_of_what_was_observed_through_a_door_is_not_told_twice(
+    context: Context, tmp_path: Path
+) -> None:
+    told(context, offered(context, session="chat 1").included[0], 1.0, session="chat 1")
+    before = arm_states(context), queries.revision(context)
+    lines = [run_line("a", session=session, calls=["a"]) for session in ("chat 2", "chat 1")]
+    files = [lines_file(tmp_path / f"{number}.jsonl", line) for number, line in enumerate(lines)]
+    with pytest.raises(NotApplicable, match=r"chat 1.*1\.jsonl") as refused:
+        import_files(context, files)
+    assert "--phase passive" in refused.value.next_step
+    assert (arm_states(context), queries.revision(context)) == before
+    assert import_files(context, files[1:], phase="passive").runs == 1
+    assert arm_states(context) == before[0]
+    export_file(context, tmp_path / "own.jsonl")
+    assert import_files(context_at(tmp_path / "b.db"), [tmp_path / "own.jsonl"]).runs == 2

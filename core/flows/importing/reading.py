@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from core.errors import UnreadableSource
+from core.errors import NotApplicable, UnreadableSource
 from core.flows.context import Context
 from core.flows.importing.comparing import Comparison
 from core.flows.importing.counts import Counts
@@ -23,7 +23,9 @@ from core.records.evaluation_lines import ExecutionLine, without_texts
 from core.records.judged import Judged
 from core.records.learner import LearnerSettings, Mode
 from core.records.ledger_lines import LearnerLine, ResetLine, RunLine, SaidLine
+from core.records.limits import shown
 from core.records.run import Phase, Run
+from core.store.offers import told_sessions
 from core.store.staging import Spoiled
 
 Progress = Callable[[Opened, Source, int], None]
@@ -55,6 +57,7 @@ class Reading:
         self._comparisons: list[Comparison] = []
         with context.store.reading(context.learner) as snapshot:
             self._settings, self._origin = snapshot.settings, snapshot.origin
+            self._told_of = told_sessions(snapshot)
         self._are_written = False
         self._judged_by: dict[bool, _Judging] = {}
 
@@ -95,8 +98,19 @@ class Reading:
     def _judged(self, entry: Entry) -> Judged | None:
         if isinstance(entry, Run):
             self._judged_by.setdefault(self._are_written, self._judging(self._settings))
-            return judge(entry, self._settings, self._phase)
+            judged = judge(entry, self._settings, self._phase)
+            if judged.verdict.observed and entry.session in self._told_of:
+                raise self._told_already(entry.session)
+            return judged
         return judged_line(entry) if isinstance(entry, RunLine) else None
+
+    def _told_already(self, session: str) -> NotApplicable:
+        return NotApplicable(
+            f"Session {shown(session)} was observed through a door while it went on; its transcript "
+            f"({self.counts.file}) would observe it a second time.",
+            next_step="Import it with --phase passive: usage and times are read, and nothing is observed again. "
+            "Nothing was recorded.",
+        )
 
     def _judging(self, settings: LearnerSettings) -> _Judging:
         return settings.mode, settings.meta_tools, settings.phase if self._phase is None else self._phase
