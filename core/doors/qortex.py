@@ -118,7 +118,8 @@ def call(desk: Desk, actor: Actor, name: str, given: object) -> Document:
     tool = TOOLS[name]
     if not isinstance(given, Mapping):
         raise InvalidInput(
-            f"The arguments must be one object, got {shown(given)}.", next_step=_names(tool.required)
+            "What is asked must be one object, got something else.",
+            next_step=f"{_names(tool.required)}; nothing was done.",
         )
     if any(one not in given for one in tool.required if one != "learner"):
         raise InvalidInput(_names(tool.required), next_step="Send them; nothing was done.")

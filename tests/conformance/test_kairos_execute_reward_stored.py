@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -85,11 +85,26 @@ def test_a_store_that_is_down_is_said(vector: Vector, context: Context) -> None:
     moved.rename(place)
 
 
-def rewarded(context: Context, folder: Path, payload: Json | None, calls: Sequence[Json]) -> Rewarded:
+def asked(context: Context, call: Json) -> bytes:
+    body = json.dumps(call).encode()
+    try:
+        read_reward(body)
+    except ArmscopeError:
+        return reward_given(context, given(call))
+    return reward_call(context, body)
+
+
+def rewarded(
+    context: Context,
+    folder: Path,
+    payload: Json | None,
+    calls: Sequence[Json],
+    ask: Callable[[Context, Json], bytes] = asked,
+) -> Rewarded:
     """The last of some calls, asked as bytes where its schema lets it; then the layer is described if it is bare."""
     folder.mkdir()
     last = calls[-1]
-    answer = json.loads(asked(context, last))
+    answer = json.loads(ask(context, last))
     given_uri = LayerUri.parse(last["uri"])
     if payload is None and len(calls) == 1:
         assert is_bare(context, given_uri)
@@ -101,15 +116,6 @@ def rewarded(context: Context, folder: Path, payload: Json | None, calls: Sequen
         head=stored(context, HEAD),
         step=None if payload is None else step(payload, last),
     )
-
-
-def asked(context: Context, call: Json) -> bytes:
-    body = json.dumps(call).encode()
-    try:
-        read_reward(body)
-    except ArmscopeError:
-        return reward_given(context, given(call))
-    return reward_call(context, body)
 
 
 def given(call: Json) -> RewardInput:

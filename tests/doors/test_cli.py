@@ -42,7 +42,7 @@ OF_OTHER_COMMANDS = {
 NO_COMMANDS = {"record", "redo"}
 """Verbs of programs: a person imports runs, and undoes an undo."""
 
-NO_VERBS = {"demo", "doctor", "queue", "report", "restore", "rubric", "serve", "upgrade"}
+NO_VERBS = {"demo", "doctor", "mcp", "queue", "report", "restore", "rubric", "serve", "upgrade"}
 """Commands of a dashboard, of the file beneath a context, or of several verbs."""
 
 COMMANDS = {one.name for one in VERBS} - OF_OTHER_COMMANDS - NO_COMMANDS | NO_VERBS

@@ -162,9 +162,9 @@ def test_an_old_database_is_upgraded_and_used(old: Path, tmp_path: Path) -> None
     for name in before.keys() - anew - elsewhere:
         # That of 0007 holds observations of weight below 1, each of which was a pull.
         recounted = {"pulls", "seen"} if old.name == "0007.db.gz" else set()
-        was = [{column: row[column] for column in row.keys() - recounted} for row in before[name]]
-        # That of 0011 made the hidden learner, under which nothing was before it.
-        now = [row for row in after[name] if row.get("learner_id") != 0]
+        # 0011 made the hidden learner, under which nothing was before it.
+        known, now = ([row for row in dump[name] if row.get("learner_id") != 0] for dump in (before, after))
+        was = [{column: row[column] for column in row.keys() - recounted} for row in known]
         both = zip(was, now, strict=True)
         kept = [{column: later[column] for column in earlier} for earlier, later in both]
         assert kept == was, f"what is remembered stays as it is ({name})"

@@ -1,0 +1,205 @@
+"""qortex's paths: whose learner is meant, what a reset takes, how numbers are told; what is wrong does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from core.doors.desk import Desk
+from core.doors.exchange import Call
+from core.doors.http.qortex import ROUTES
+from core.doors.http.routes import Route
+from core.errors import Denied, InvalidInput, InvalidSetting
+from core.flows import queries
+from core.flows.names import learner_names
+from core.permissions import authorise
+from core.records.actor import Actor, Grant
+from tests.conformance.qortex_calls import OPERATOR, desk_at
+
+A, B = "tool:other:a", "tool:other:b"
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with desk_at(tmp_path) as made:
+        yield made
+
+
+def route(path: str) -> Route:
+    (found,) = (one for one in ROUTES if one.path.endswith(path))
+    return found
+
+
+def ask(desk: Desk, path: str, body: object = None, *, actor: Actor = OPERATOR, **values: str) -> Any:  # noqa: ANN401
+    sent = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
+    one = route(path)
+    answer = one.handler(desk, actor, Call(one.methods[0], one.path, body=sent, path_values=values))
+    assert answer.status == 200
+    return orjson.loads(answer.body)
+
+
+def observed(desk: Desk, arm: str, reward: float, learner: str = "o") -> Any:  # noqa: ANN401
+    return ask(desk, "/observe", {"learner": learner, "arm_id": arm, "reward": reward})
+
+
+def test_health_is_anybodys(desk: Desk) -> None:
+    assert route("/health").public
+    assert ask(desk, "/health")["status"] == "ok"
+    assert [one.path for one in ROUTES if one.public] == ["/v1/health"]
+
+
+def test_a_reset_tells_both_shapes_and_arms_stay(desk: Desk) -> None:
+    observed(desk, A, 1)
+    observed(desk, B, 0)
+    assert ask(desk, "/reset", {"learner": "o", "arm_ids": [A]}) == {
+        "learner": "o",
+        "reset_count": 1,
+        "arm_ids": [A],
+        "deleted": 1,
+        "status": "reset",
+    }
+    listed = ask(desk, "/posteriors", learner="o")["posteriors"]
+    assert (listed[A]["alpha"], listed[A]["pulls"], listed[B]["pulls"]) == (1.0, 0, 1)
+    none = {"reset_count": 0, "deleted": 0, "arm_ids": []}
+    for arms in ([], ["tool:other:nobody"]):
+        assert ask(desk, "/reset", {"learner": "o", "arm_ids": arms}).items() >= none.items()
+    assert ask(desk, "/reset", {"learner": "nobody"}).items() >= none.items()
+
+
+def test_an_empty_body_resets_all(desk: Desk) -> None:
+    observed(desk, A, 1)
+    one = Actor(name="bot", role=None, grants=(Grant(role="operate", learner="o"),))
+    assert ask(desk, "/reset", b"", actor=one)["arm_ids"] == [A]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[]",
+        b"null",
+        b'"all"',
+        b'{"learner": "o", "arm_ids": "tool:other:a"}',
+        b'{"learner": "o", "arm_ids": [1]}',
+        b'{"learner": "o", "arm_ids": {}}',
+        b'{"learner": "o", "arm_ids": ["a"]}',
+        b'{"learner": 3}',
+        b'{"learner": "o", "learner": "o"}',
+    ],
+)
+def test_a_reset_that_is_wrong_resets_nothing(desk: Desk, body: bytes) -> None:
+    observed(desk, A, 1)
+    before = queries.revision(desk.context(OPERATOR, "o"))
+    with pytest.raises(InvalidInput):
+        ask(desk, "/reset", body)
+    assert queries.revision(desk.context(OPERATOR, "o")) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/observe", {"learner": "o"}),
+        ("/observe", {"learner": "o", "arm_id": A, "reward": None}),
+        ("/observe", {"learner": "o", "arm_id": A, "reward": "1"}),
+        ("/observe", {"learner": "o", "arm_id": A, "reward": True}),
+        ("/observe", {"learner": "o", "arm_id": A, "outcome": "good"}),
+        ("/observe", {"learner": "o", "arm_id": A, "context": {"reason": "x" * 2_001}}),
+        ("/observe", {"learner": "o\n", "arm_id": A}),
+        ("/observe", {"learner": "o", "arm_id": f"{A}\0"}),
+        ("/select", {"learner": "o"}),
+        ("/select", {"learner": "o", "candidates": [{"id": "a"}]}),
+        ("/select", {"learner": "o", "candidates": [{"id": A}], "k": 1.5}),
+        ("/select", {"learner": "o", "candidates": [{"id": A}], "seed_boost": 0}),
+        ("/select", {"learner": "o", "candidates": [{"id": A}], "seed_arms": ["a"]}),
+        ("/sessions/start", {"learner": "o", "session_name": 3}),
+        ("/sessions/end", {"session_id": None}),
+    ],
+)
+def test_what_is_wrong_makes_no_learner(desk: Desk, path: str, body: object) -> None:
+    with pytest.raises((InvalidInput, InvalidSetting)):
+        ask(desk, path, body)
+    assert ask(desk, "/metrics", learner="o")["arm_count"] == 0
+    assert "o" not in _learners(desk)
+
+
+def _learners(desk: Desk) -> tuple[str, ...]:
+    return learner_names(desk.context(OPERATOR, "default"))
+
+
+def test_asking_makes_no_learner(desk: Desk) -> None:
+    assert ask(desk, "/posteriors", learner="a b/c") == {"learner": "a b/c", "posteriors": {}}
+    assert _learners(desk) == ()
+
+
+def test_whose_learner_is_meant(desk: Desk) -> None:
+    bot = Actor(name="bot", role=None, grants=(Grant(role="ingest", learner="mine"),))
+    ask(desk, "/observe", {"arm_id": A, "reward": 1}, actor=bot)
+    assert _learners(desk) == ("mine",)
+    with pytest.raises(Denied):
+        ask(desk, "/observe", {"learner": "other", "arm_id": A}, actor=bot)
+    everywhere = Actor(name="bot", role=None, grants=(Grant(role="ingest"),))
+    with pytest.raises(InvalidInput, match="learner must be named"):
+        ask(desk, "/observe", {"arm_id": A}, actor=everywhere)
+    ask(desk, "/observe", {"learner": "new", "arm_id": A}, actor=everywhere)
+    assert _learners(desk) == ("mine", "new")
+
+
+def test_every_route_is_decided_by_its_action(desk: Desk) -> None:
+    nobody = Actor(name="nobody", role="viewer")
+    bodies = {
+        "/select": {"learner": "o", "candidates": [{"id": A}]},
+        "/observe": {"learner": "o", "arm_id": A},
+        "/reset": {"learner": "o"},
+        "/sessions/start": {"learner": "o", "session_name": "n"},
+        "/sessions/end": {"session_id": "n"},
+    }
+    for path, body in bodies.items():
+        with pytest.raises(Denied):
+            authorise(nobody, route(path).action, "o")
+        with pytest.raises(Denied):
+            ask(desk, path, body, actor=nobody)
+
+
+def test_numbers_have_four_decimals_on_the_wire_only(desk: Desk) -> None:
+    for _ in range(3):
+        told = observed(desk, A, 0.123456)
+    assert (told["alpha"], told["beta"], told["mean"]) == (1.3704, 3.6296, 0.2741)
+    (kept,) = queries.posteriors(desk.context(OPERATOR, "o"))
+    assert (kept.alpha, kept.beta) == (1.370368, 3.629632)
+    state = ask(desk, "/posteriors", learner="o")["posteriors"][A]
+    assert state["total_reward"] == 0.3704
+    assert state["last_updated"].endswith("Z")
+
+
+def test_what_a_context_says_stays_with_the_fact(desk: Desk) -> None:
+    arms = [{"id": A}, {"id": B}]
+    chosen = ask(desk, "/select", {"learner": "o", "candidates": arms, "k": 0, "session_key": "chat"})
+    assert {one["id"] for one in chosen["selected_arms"]} == {A, B}
+    elsewhere = {"learner": "o", "arm_id": A, "reward": 1, "context": {"session_key": "another"}}
+    ask(desk, "/observe", elsewhere)
+    ask(desk, "/observe", {**elsewhere, "context": {"session_key": "chat"}})
+    lagged = {"lagged": True, "reason": "seen later"}
+    ask(desk, "/observe", {"learner": "o", "arm_id": B, "outcome": "rejected", "context": lagged})
+    context = desk.context(OPERATOR, "o")
+    (run,) = queries.runs(context)
+    assert run.n_arms == 2
+    assert [(row.arm, row.reward, row.reason, row.run) for row in queries.rewards(context)] == [
+        (B, 0.0, "seen later", None),
+        (A, 1.0, None, None),
+    ]
+
+
+def test_limits_that_are_not_sent_are_the_learners(desk: Desk) -> None:
+    arms = [{"id": A, "token_cost": 5}, {"id": B, "token_cost": 5, "metadata": {"x": 1}}]
+    one = ask(desk, "/select", {"learner": "o", "candidates": arms})
+    assert (len(one["selected_arms"]), one["used_tokens"], one["token_budget"]) == (1, 5, 0)
+    fits = ask(desk, "/select", {"learner": "o", "candidates": arms, "k": 0, "token_budget": 7})
+    assert (len(fits["selected_arms"]), len(fits["excluded_arms"]), fits["token_budget"]) == (1, 1, 7)
+    seeds = {"learner": "o", "candidates": arms, "seed_arms": [B], "seed_boost": 9}
+    (seed,) = ask(desk, "/select", seeds)["selected_arms"]
+    assert seed == {"id": B, "token_cost": 5, "metadata": {"x": 1}}
+    assert set(fits["scores"]) == {A, B}
