@@ -55,7 +55,7 @@ class Room:
 
     @property
     def moment(self) -> object:
-        return queries.sight(self.desk.context(MARA))
+        return queries.revision(self.desk.context(MARA))
 
     def n_pulls(self) -> int:
         return sum(one.pulls for one in queries.posteriors(self.desk.context(MARA)))

@@ -231,7 +231,7 @@ NOTHING_DONE: list[tuple[str, bytes]] = [
 
 
 def test_what_is_refused_changes_nothing(desk: Desk) -> None:
-    before = queries.sight(desk.context(MARA))
+    before = queries.revision(desk.context(MARA))
     for path, body in NOTHING_DONE:
         try:
             answer = sent(desk, path, body=body)
@@ -239,7 +239,7 @@ def test_what_is_refused_changes_nothing(desk: Desk) -> None:
             continue
         assert answer.status in {400, 413}, body[:60]
         assert set(json.loads(answer.body)) == {"error"}
-    assert queries.sight(desk.context(MARA)) == before
+    assert queries.revision(desk.context(MARA)) == before
 
 
 def test_a_body_has_a_length_at_most(desk: Desk) -> None:
@@ -282,7 +282,7 @@ MAY: dict[Role, set[str]] = {
 def test_who_may_do_what(desk: Desk, role: Role) -> None:
     """The table by hand; what is denied changes nothing, and routes declare the actions that flows ask."""
     actor = Actor(name="jo", role=role)
-    before = queries.sight(desk.context(MARA))
+    before = queries.revision(desk.context(MARA))
     bodies = {"/reward": b'{"arm_id": "tool:fs:Read"}', "/reset": b"{}"}
     for path in (*READS, *bodies):
         if path in MAY[role]:
@@ -291,7 +291,7 @@ def test_who_may_do_what(desk: Desk, role: Role) -> None:
             with pytest.raises(Denied):
                 sent(desk, path, actor=actor, body=bodies.get(path))
     if not MAY[role] & bodies.keys():
-        assert queries.sight(desk.context(MARA)) == before
+        assert queries.revision(desk.context(MARA)) == before
     assert sent(desk, "/dashboard", actor=actor).status == 200  # it holds nothing that is anybody's
 
 
