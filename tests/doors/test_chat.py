@@ -31,7 +31,7 @@ ARMS: Final = (
     "memory:x:<b>note</b>",
 )
 MARA: Final = Actor(name="mara")
-BRIDGE: Final = Actor(name="bridge", role="operate", token=7)
+BRIDGE: Final = Actor(name="token:bridge", role="operate", token=7)
 
 
 @dataclass
@@ -252,7 +252,7 @@ TOKENS: Final[dict[Role, set[str]]] = {
 @pytest.mark.parametrize("role", TOKENS)
 @pytest.mark.parametrize("sender", MAY)
 def test_both_the_token_and_the_member_must_be_allowed(room: Room, sender: str, role: Role) -> None:
-    actor = Actor(name="bridge", role=role, token=7)
+    actor = Actor(name="token:bridge", role=role, token=7)
     for said in ("status", "reward bash 0", "reset"):
         before = room.moment
         if said in MAY[sender] & TOKENS[role]:
