@@ -34,15 +34,38 @@ OF_OTHER_COMMANDS = {
     "next_item",
     "rubrics",
     "add_rubric",
+    "members",
+    "add_member",
+    "invite_member",
+    "set_role",
+    "remove_member",
+    "sign_out_member",
+    "tokens",
+    "create_token",
+    "denials",
+    "revoke_token",
 }
 """Verbs that are an option or a word of a command: `learners --create`, `export --manifest`, `settings set`,
-`reward --file`, `reward --all`, `queue add`, `rubric list`.
+`reward --file`, `reward --all`, `queue add`, `rubric list`, `member role`, `token create`.
 """
 
 NO_COMMANDS = {"record", "redo"}
 """Verbs of programs: a person imports runs, and undoes an undo."""
 
-NO_VERBS = {"demo", "doctor", "mcp", "queue", "report", "restore", "rubric", "serve", "upgrade"}
+NO_VERBS = {
+    "chat",
+    "demo",
+    "doctor",
+    "mcp",
+    "member",
+    "queue",
+    "report",
+    "restore",
+    "rubric",
+    "serve",
+    "token",
+    "upgrade",
+}
 """Commands of a dashboard, of the file beneath a context, or of several verbs."""
 
 COMMANDS = {one.name for one in VERBS} - OF_OTHER_COMMANDS - NO_COMMANDS | NO_VERBS

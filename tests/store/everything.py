@@ -162,6 +162,8 @@ def offer_and_hear(context: Context) -> None:
         for arm, value in zip(arms, (1.0, 0.5), strict=True):
             report(minute, Report(arm=arm.key, value=value, session=session))
     offer(context, arms)
+    offer(context, arms, session="of an offer alone")
+    erase(context, session="of an offer alone")
     offer(replace(context, clock=lambda: START_MS + 99 * HOUR_MS), arms)
     for arm in arms:
         report(replace(context, clock=lambda: START_MS + 99 * HOUR_MS), Report(arm=arm.key, value=0.0))
