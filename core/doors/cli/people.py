@@ -22,7 +22,6 @@ from core.doors.verbs import (
     verb,
 )
 from core.errors import InvalidInput
-from core.formats.moments import moment
 from core.records.actor import SCOPES, PersonRole
 from core.records.audit import AuditFilter
 from core.records.times import iso
@@ -257,6 +256,8 @@ def audit(
 def _since(told: str | None) -> int | None:
     if told is None:
         return None
+    from core.formats.moments import moment
+
     at_ms, _ = moment(told)
     if at_ms is None or at_ms < 0:
         raise InvalidInput(
