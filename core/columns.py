@@ -310,7 +310,8 @@ class EvaluationColumns:
     ``item`` numbers what was judged from 0: a layer in an execution, an execution, a run, an arm in a run; -1 where
     it was a layer as such, of which every judgement is one of its own. ``grader`` and ``rubric`` are places in
     ``graders`` and ``rubrics``; ``score`` is in [0, 1], NaN where none was given. ``is_named`` says whether anybody,
-    and ``has_rubric`` whether a version, is named by more than white space.
+    and ``has_rubric`` whether a version, is named by more than white space; ``is_claimed`` whether a token said who
+    rates.
     """
 
     item: Ints
@@ -320,6 +321,7 @@ class EvaluationColumns:
     score: Floats
     is_named: Bools
     has_rubric: Bools
+    is_claimed: Bools
     graders: tuple[Grader, ...]
     rubrics: tuple[str, ...]
 

@@ -79,6 +79,7 @@ def evaluations(context: Context, answer: Sequence[Evaluation]) -> list[dict[str
             "supersedes": one.supersedes,
             "arms": one.arms,
             "by": one.actor,
+            "claimed_by": one.claimed_by,
             "rated_at": iso(one.at_ms),
         }
         for one in answer

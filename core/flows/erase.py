@@ -25,7 +25,11 @@ from core.store.files import files_of
 from core.store.transaction import Transaction
 
 Erasable = Literal["run", "session", "execution", "rater"]
-_ELSEWHERE: Final = ("backups made before", "exports and reports made before")
+_ELSEWHERE: Final = (
+    "backups made before",
+    "exports and reports made before",
+    "the names of members and tokens",
+)
 
 
 class EraseAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,8 @@ from collections.abc import Collection, Sequence
 from functools import cache, partial
 from typing import Final
 
+import msgspec
+
 from core.credit import SHARING, credited
 from core.errors import InvalidEvaluation, UnknownRun
 from core.evaluate import grade
@@ -162,7 +164,9 @@ def evaluate_all(context: Context, orders: Sequence[EvaluationOrder]) -> list[Ev
 
 
 def evaluated(txn: Transaction, orders: Sequence[EvaluationOrder]) -> list[EvaluationAnswer]:
-    """The same inside a transaction that is open."""
+    """The same inside a transaction that is open; of who signed in, the rater is whoever that is."""
+    if txn.actor.member:
+        orders = [msgspec.structs.replace(order, rater=txn.actor.name) for order in orders]
     return in_rounds([order.key for order in orders], lambda places: _answered(txn, orders, places))
 
 
@@ -209,7 +213,7 @@ def _judgements(
     """Orders → evaluations to be: the arm that is judged gets all of it; of a whole run arms get what the setting
     says.
     """
-    settings = txn.settings
+    settings, claimed_by = txn.settings, txn.actor.token_name
     sharing = SHARING[settings.evaluation_credit]
     runs = {about.run_no for about in placed if sharing and about.run_no and not about.arm_no}
     sharers = arms_of_runs(txn, runs, sharing)
@@ -229,10 +233,15 @@ def _judgements(
             credit=_weighed(
                 settings,
                 order,
-                {about.arm_no: MICRO} if about.arm_no else credited(sharers.get(about.run_no, ())),
+                {}
+                if claimed_by and settings.graders == "human"  # that it was one is only claimed
+                else {about.arm_no: MICRO}
+                if about.arm_no
+                else credited(sharers.get(about.run_no, ())),
             ),
             actor=txn.actor.name,
             at_ms=txn.now_ms,
+            claimed_by=claimed_by,
         )
         for order, about in zip(orders, placed, strict=True)
     ]
@@ -257,6 +266,7 @@ def _answers(
     rated_at = iso(txn.now_ms) or ""
     versions = {version for order in orders if (version := (order.rubric or "").strip())}
     missing = versions - standing_versions(txn, versions)
+    unproven = _unproven(txn)
     return [
         answered(
             one,
@@ -265,7 +275,7 @@ def _answers(
             order.score,
             graded(order.outcome, order.score, rater=order.rater, model=order.model, rubric=order.rubric),
             rated_at=rated_at,
-            warnings=_warnings(order, missing),
+            warnings=(*_warnings(order, missing), *unproven),
         )
         for order, about, one in zip(orders, placed, added, strict=True)
     ]
@@ -277,6 +287,16 @@ def _warnings(order: EvaluationOrder, missing: Collection[str]) -> tuple[str, ..
     if version in missing:
         return (f"There is no rubric {version!r}: it is kept as it was given.",)
     return ()
+
+
+def _unproven(txn: Transaction) -> tuple[str, ...]:
+    """What is to be known of evaluations that a token claims for somebody."""
+    token = txn.actor.token_name
+    if not token or token in txn.settings.trusted_graders:
+        return ()
+    return (
+        f"Who rates is only claimed by token {token!r}: no file to fine-tune on has it, and no agreement.",
+    )
 
 
 def _detail(order: EvaluationOrder, answer: EvaluationAnswer) -> Detail:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -69,9 +69,12 @@ class _Group:
 class Counting:
     """One export; what it has come to is `told` when all rows were read."""
 
-    def __init__(self, query: TrainingQuery, thresholds: Thresholds) -> None:
+    def __init__(self, query: TrainingQuery, thresholds: Thresholds, trusted: Collection[str] = ()) -> None:
         self._query = query
         self._thresholds = thresholds
+        self._trusted = frozenset(trusted)
+        self._n_evaluations = 0
+        self._claimed: Counter[str] = Counter()
         self._n_rows = 0
         self._first_line = 2 if query.format == "reward_csv" else 1
         self._left_out: Counter[str] = Counter()
@@ -145,16 +148,27 @@ class Counting:
         ]
         self._blockers.update(map(_BLOCKERS_OF, grades))
         self._rubrics.update([told.rubric for told in part])
-        self._pairs.extend(map(_pair, part))
-        self._who.extend([who.setdefault((told.rater, told.model), len(who)) for told in part])
-        self._labels.extend([_WORDS[graded.label] for graded in grades])
-        self._scores.extend([graded.signed_score for graded in grades])
+        self._n_evaluations += len(part)
+        self._claimed.update([told.claimed_by for told in part if told.claimed_by])
+        words = [both for both in zip(part, grades, strict=True) if not both[0].claimed_by]
+        self._pairs.extend([_pair(told) for told, _ in words])
+        self._who.extend([who.setdefault((told.rater, told.model), len(who)) for told, _ in words])
+        self._labels.extend([_WORDS[graded.label] for _, graded in words])
+        self._scores.extend([graded.signed_score for _, graded in words])
         if self._query.format == "trace_jsonl":
             self._seen.update(map(_pair, part))
         eligible = [told for told, graded in zip(part, grades, strict=True) if wanted(graded)]
         if len(eligible) < len(part):
             self._left_out["not_eligible"] += len(part) - len(eligible)
-        return eligible
+        proven = [told for told in eligible if not self._is_unproven(told)]
+        if len(proven) < len(eligible):
+            self._left_out["claimed"] += len(eligible) - len(proven)
+        return proven
+
+    def _is_unproven(self, told: Told) -> bool:
+        """Whether who rated is only claimed, by a token that nobody trusts, and a model is to be tuned by it."""
+        tunes = self._query.format in {"sft_jsonl", "preference_jsonl"}
+        return tunes and bool(told.claimed_by) and told.claimed_by not in self._trusted
 
     def _kept(self, part: Sequence[Told], *, once: bool = False) -> list[Kept]:
         """Rows of those that can be one; what keeps the others from it is counted."""
@@ -236,7 +250,8 @@ class Counting:
         )
         return {
             "rows": self._n_rows,
-            "evaluations": len(item),
+            "evaluations": self._n_evaluations,
+            "claimed": dict(self._claimed.most_common()),
             "left_out": LeftOut(**self._left_out),
             "sft_blockers": self._blocked(0),
             "preference_blockers": self._blocked(1),

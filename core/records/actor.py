@@ -62,6 +62,15 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
                 next_step="Give a person a name that begins otherwise.",
             )
 
+    @property
+    def token_name(self) -> str:
+        """The name of the token that acts; '' where it is a person.
+
+        >>> Actor(name="token:ci", role=None, token=3).token_name
+        'ci'
+        """
+        return self.name.removeprefix(TOKENS) if self.token else ""
+
     def roles(self, learner: str | None) -> frozenset[Role]:
         """Every role that holds in a learner; None: those that hold in all of them.
 

@@ -189,7 +189,8 @@ class EvaluationLine(
     tag_field="kind",
     tag="evaluation",
 ):
-    """What somebody judged. ``mover`` and ``credit`` are what the settings made of it when it came.
+    """What somebody judged. ``mover`` and ``credit`` are what the settings made of it when it came; ``claimed_by`` is
+    the token that said who rates.
 
     >>> EvaluationLine(id="e1", run="request-1", outcome="success", rater="mara").undone
     False
@@ -213,10 +214,11 @@ class EvaluationLine(
     revision: Count | None = None
     key: str | None = None
     undone: bool = False
+    claimed_by: str | None = None
 
     def __post_init__(self) -> None:
         check_id(self.id)
-        check_kept(by=self.by)
+        check_kept(by=self.by, claimed_by=self.claimed_by)
         check_feedback(self.feedback)
         check_request_key(self.key)
         self.order()

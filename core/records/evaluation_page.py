@@ -83,7 +83,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """One evaluation with its grade by the thresholds in force.
 
     ``score`` is as it was given, 0 apart from None; ``feedback`` None = none, or not for whoever asks. Names are None
-    where they were not given. ``arms`` is how many arms it moves at present, ``actor`` whose act it was.
+    where they were not given. ``arms`` is how many arms it moves at present, ``actor`` whose act it was,
+    ``claimed_by`` the token that said who rates.
     """
 
     id: str
@@ -105,6 +106,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     arms: int
     actor: str
     at_ms: int
+    claimed_by: str | None = None
 
     @property
     def undone(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -58,14 +58,14 @@ _MAX_MODEL_CHARS: Final = 200
 class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an operator can set; every change is logged and can be undone.
 
-    ``budget_tokens`` and ``k`` 0 = unlimited; ``baseline_rate`` is a probability; ``meta_tools`` are called
-    without being real tool use. Where nobody set ``seed_arms``, a learner takes those of its ``mode`` from
-    `SEEDS`. An evaluation is good enough for training from ``thresholds`` on. ``graders`` are those whose
-    evaluations move an arm, ``evaluation_credit`` names the arms that share one of a whole run, and
-    ``weight_by_agreement`` says what of a rater's or model's judgement an arm gets, 0 to 1, where that is not all
-    of it: they hold for what comes from then on, as does ``keep_texts``, without which what was asked and answered
-    is not kept. ``prices`` say what a million tokens of a model cost, in whatever currency the operator reckons;
-    selection does not heed them.
+    ``budget_tokens`` and ``k`` 0 = unlimited; ``baseline_rate`` is a probability; ``meta_tools`` are called without
+    being real tool use. Where nobody set ``seed_arms``, a learner takes those of its ``mode`` from `SEEDS`. An
+    evaluation is good enough for training from ``thresholds`` on. ``graders`` are those whose evaluations move an
+    arm, ``evaluation_credit`` names the arms that share one of a whole run, and ``weight_by_agreement`` says what of
+    a rater's or model's judgement an arm gets, 0 to 1, where that is not all of it: they hold for what comes from
+    then on, as does ``keep_texts``, without which what was asked and answered is not kept. ``trusted_graders`` are
+    tokens, by name, whose claims of who rates may be trained on. ``prices`` say what a million tokens of a model
+    cost, in whatever currency the operator reckons; selection does not heed them.
 
     >>> LearnerSettings().baseline_rate
     0.1
@@ -86,6 +86,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     evaluation_credit: Crediting = "none"
     weight_by_agreement: dict[str, float] = {}
     keep_texts: bool = False
+    trusted_graders: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.baseline_rate <= 1:
@@ -104,6 +105,22 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             check_key(key)
         _check_prices(self.prices)
         _check_weights(self.weight_by_agreement)
+        _check_trusted(self.trusted_graders)
+
+
+def _check_trusted(names: Sequence[str]) -> None:
+    """Refuse what no token can be called."""
+    if len(names) > MAX_WEIGHTS:
+        raise InvalidSetting(
+            f"trusted_graders must name at most {MAX_WEIGHTS:,} tokens, got {len(names):,}.",
+            next_step="Name those that bring evaluations.",
+        )
+    for name in names:
+        if not 0 < len(name) <= MAX_NAME_CHARS or not name.isprintable():
+            raise InvalidSetting(
+                f"A token in trusted_graders must be 1 to {MAX_NAME_CHARS} printable characters, got {name[:60]!r}.",
+                next_step="Write it as armscope token list names it.",
+            )
 
 
 def _check_weights(weights: Mapping[str, float]) -> None:

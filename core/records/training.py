@@ -42,7 +42,8 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     ``not_eligible`` for this format, by the thresholds in force; ``no_text``: they were not kept; ``other_shape``:
     texts that are no JSON objects; ``second_opinion``: the pair is there already, by what another rater said of it;
     ``secret``: they seem to hold one; ``not_best``: others of the group were preferred; ``no_other``: the group has
-    no answer to set against it; ``same_answer``: what is chosen and rejected is the same.
+    no answer to set against it; ``same_answer``: what is chosen and rejected is the same; ``claimed``: who rated is
+    only claimed, by a token that the setting ``trusted_graders`` doesn't name.
     """
 
     not_eligible: int = 0
@@ -53,6 +54,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     not_best: int = 0
     no_other: int = 0
     same_answer: int = 0
+    claimed: int = 0
 
 
 class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,8 +119,9 @@ class TrainingManifest(msgspec.Struct, frozen=True, kw_only=True):
     """What is in a training file, and how it came about.
 
     ``rows`` are lines (without the heads of a table), ``evaluations`` those that were looked at, blockers are counted
-    over all of them. ``duplicates`` are lines whose texts stand in an earlier line, ``disputed`` pairs on whose
-    outcome raters differ. ``suspicions`` lists the first thousand of ``suspicions_count``.
+    over all of them. ``claimed`` counts those of which a token said who rated, by its name: no agreement, weight or
+    dispute here is by them. ``duplicates`` are lines whose texts stand in an earlier line, ``disputed`` pairs on
+    whose outcome raters differ. ``suspicions`` lists the first thousand of ``suspicions_count``.
     """
 
     armscope: str
@@ -134,6 +137,7 @@ class TrainingManifest(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: Thresholds
     rows: int
     evaluations: int
+    claimed: dict[str, int]
     left_out: LeftOut
     sft_blockers: dict[Blocker, int]
     preference_blockers: dict[Blocker, int]

@@ -24,7 +24,9 @@ from core.store.tables import insert_into
 from core.store.transaction import TEXTS_OF_DETAILS, Transaction
 from core.store.version import Version, renamed, session_key, stripped
 
-Reached = Literal["words", "said", "session", "name", "names in words", "JSON", "version", "harmless"]
+Reached = Literal[
+    "words", "said", "session", "name", "names in words", "JSON", "version", "account", "harmless"
+]
 REACHED: Final[Mapping[str, Reached]] = {
     # what people wrote: goes with what it is about, or that it names; a person's name in it becomes a number
     "observation.reason": "words",
@@ -73,6 +75,15 @@ REACHED: Final[Mapping[str, Reached]] = {
     "import.summary": "JSON",
     "review_draft.fields": "JSON",
     "review_queue.asks": "JSON",
+    # accounts: who may come in, and who let them in; no learner's, and no learner's erasing reaches them
+    **dict.fromkeys(
+        (
+            *("member.issuer", "member.subject", "member.email", "member.name", "member.by"),
+            *("member_role.learner", "member_role.role", "token.name", "token.by", "token.scopes"),
+            *("token.learners", "token.digest", "denial.actor", "denial.action", "evaluation.claimed_by"),
+        ),
+        "account",
+    ),
     # ids, kinds, models, settings: nobody's words. A run's uid stays, or the run would come again beside itself.
     **dict.fromkeys(
         (

@@ -1,8 +1,8 @@
 """Evaluations: what people and models judged, append-only; as rows, and as the lines of an export.
 
-With an execution or a run, one evaluation of a key (subject, rater, model, rubric) counts: the latest that stands. A
-later one supersedes it and leaves it where it is. What follows from those that count is kept beside them: the quality
-of layers (`core.store.quality`) and observations of arms (`core.store.crediting`).
+With an execution or a run, one evaluation of a key (subject, rater, model, rubric, claiming token) counts: the latest
+that stands. A later one supersedes it and leaves it where it is. What follows from those that count is kept beside
+them: the quality of layers (`core.store.quality`) and observations of arms (`core.store.crediting`).
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _COLUMNS: Final = (
     "rater",
     "model",
     "rubric",
+    "claimed_by",
     "blank",
     "outcome",
     "score",
@@ -58,14 +59,14 @@ _COLUMNS: Final = (
     "undone",
 )
 _CREDIT: Final = ("evaluation_no", "arm_no", "weight_micro")
-_KEY: Final = "layer_no, execution_no, run_no, arm_no, rater, model, rubric"
+_KEY: Final = "layer_no, execution_no, run_no, arm_no, rater, model, rubric, claimed_by"
 _OF_KEY: Final = (
     "learner_id = ? AND layer_no = ? AND execution_no = ? AND run_no = ? AND arm_no = ? AND rater = ? AND model = ?"
-    " AND rubric = ? AND (execution_no <> 0 OR run_no <> 0)"
+    " AND rubric = ? AND claimed_by = ? AND (execution_no <> 0 OR run_no <> 0)"
 )
 
-Key = tuple[int, int, int, int, str, str, str]
-"""Layer, execution, run and arm by number (0 = none), rater, model, rubric ('' = none)."""
+Key = tuple[int, int, int, int, str, str, str, str]
+"""Layer, execution, run and arm by number (0 = none), rater, model, rubric, claiming token ('' = none)."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -87,6 +88,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     actor: str
     at_ms: int
     uid: str = ""
+    claimed_by: str = ""
+    """The token by which somebody said who rates; "": whoever acted is known to be it."""
 
     @property
     def key(self) -> Key:
@@ -98,6 +101,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             self.rater or "",
             self.model or "",
             self.rubric or "",
+            self.claimed_by,
         )
 
     @property
@@ -324,7 +328,7 @@ def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     for row in snapshot.connection.each(
         "SELECT CASE WHEN r.revision > e.revision THEN r.revision ELSE e.revision END AS told, e.evaluation_no,"
         " e.uid, l.uid, x.uid, r.uid, a.key, e.rater, e.model, e.rubric, e.blank, e.outcome, e.score, e.feedback,"
-        " e.mover, e.actor, e.at_ms, e.revision, e.undone, p.key"
+        " e.mover, e.actor, e.at_ms, e.revision, e.undone, p.key, e.claimed_by"
         " FROM evaluation e"
         " LEFT JOIN layer l ON l.learner_id = e.learner_id AND l.layer_no = e.layer_no AND e.layer_no > 0"
         " LEFT JOIN execution x ON x.learner_id = e.learner_id AND x.execution_no = e.execution_no"
@@ -341,7 +345,7 @@ def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 def _line(snapshot: Snapshot, row: Sequence[object]) -> EvaluationLine:
     number, uid, layer, execution, run, arm, rater, model, rubric, blank, *rest = row
-    outcome, score, feedback, mover, actor, at_ms, revision, undone, key = rest
+    outcome, score, feedback, mover, actor, at_ms, revision, undone, key, claimed_by = rest
     assert isinstance(number, int) and isinstance(blank, int)  # noqa: S101, PT018 - narrows for the type checker
     return msgspec.convert(
         {
@@ -366,6 +370,7 @@ def _line(snapshot: Snapshot, row: Sequence[object]) -> EvaluationLine:
             "revision": revision,
             "undone": bool(undone),
             "key": key,
+            "claimed_by": claimed_by or None,
         },
         EvaluationLine,
     )
@@ -418,6 +423,7 @@ def read_evaluation(txn: Transaction, line: EvaluationLine, import_no: int) -> i
         actor=line.by or txn.actor.name,
         at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
         uid=line.id,
+        claimed_by=line.claimed_by or txn.actor.token_name,
     )
     return add_evaluations(txn, [one], import_no=import_no)[0].number
 
@@ -458,15 +464,35 @@ def alike_evaluation(txn: Transaction, line: EvaluationLine) -> int | None:
         return None
     execution_no, run_no = execution.execution_no, execution.run_no
     who = (line.rater or "", line.model or "", line.rubric or "")
+    claimants = claimants_of(txn)
     places = {(layer_no, execution_no), (0, execution_no), (layer_no, 0), (0, 0)}
     for place in sorted(places, reverse=True):
         for of_run in sorted({run_no, 0}, reverse=True):
-            key = (*place, of_run, 0, *who)
-            number = _counting_of(txn, [key]).get(key, 0) if place[1] or of_run else 0
-            while number:
-                if _says(txn, number, line):
-                    return number
-                number = _superseded(txn, number)
+            keys = [(*place, of_run, 0, *who, token) for token in claimants] if place[1] or of_run else []
+            counting = _counting_of(txn, keys)
+            for key in keys:
+                found = _alike(txn, counting.get(key, 0), line)
+                if found is not None:
+                    return found
+    return None
+
+
+def claimants_of(facts: Facts) -> tuple[str, ...]:
+    """Tokens that claimed evaluations, and "" for none: a row for training doesn't say which it was."""
+    rows = facts.connection.rows(
+        "SELECT DISTINCT claimed_by FROM evaluation WHERE learner_id = ? AND claimed_by <> ''"
+        " ORDER BY claimed_by",
+        [facts.learner_id],
+    )
+    return ("", *(token for (token,) in rows))
+
+
+def _alike(txn: Transaction, number: int, line: EvaluationLine) -> int | None:
+    """The one of an evaluation, and those whose place it took, that says what a line says."""
+    while number:
+        if _says(txn, number, line):
+            return number
+        number = _superseded(txn, number)
     return None
 
 

@@ -35,7 +35,8 @@ _SINCE: Final = (  # a clock that was set back changes nothing here; of what was
 _JUDGED: Final = (
     "SELECT i.item_no, e.rater, e.evaluation_no, e.outcome, e.score, e.at_ms FROM review_item i"
     " CROSS JOIN evaluation e {by} WHERE i.learner_id = ? AND i.review_queue_no = ? AND {kind} AND {same}"
-    f" AND {_COUNTING} AND e.model = '' AND e.rater <> '' AND e.rubric = ? AND {_SINCE}"
+    f" AND {_COUNTING} AND e.model = '' AND e.rater <> '' AND e.claimed_by = '' AND e.rubric = ?"
+    f" AND {_SINCE}"
 )
 # Items first, in so many words: SQLite would else go through all evaluations there are.
 _ITEMS_JUDGED: Final = " UNION ALL ".join(
@@ -361,9 +362,10 @@ def hidden_evaluations(facts: Facts, actor: str) -> frozenset[int]:
     rows = facts.connection.rows(
         f"SELECT e.evaluation_no{_OPEN_BLIND} CROSS JOIN evaluation e {EVALUATIONS_BY_RUN}"
         f" WHERE {_SAME} AND e.run_no = i.run_no AND e.run_no <> 0"
-        " AND h.learner_id = ? AND h.actor = ? AND e.rater <> h.actor"
+        " AND h.learner_id = ? AND h.actor = ? AND (e.rater <> h.actor OR e.claimed_by <> '')"
         f" UNION SELECT e.evaluation_no{_OPEN_BLIND} JOIN evaluation e ON {_SAME}"
-        " WHERE h.learner_id = ? AND h.actor = ? AND i.execution_no <> 0 AND e.rater <> h.actor",
+        " WHERE h.learner_id = ? AND h.actor = ? AND i.execution_no <> 0"
+        " AND (e.rater <> h.actor OR e.claimed_by <> '')",
         [facts.learner_id, actor] * 2,
     )
     return frozenset(number for (number,) in rows)

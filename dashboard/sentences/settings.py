@@ -104,6 +104,12 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         "isn’t named weighs 1.",
         allowed="0 to 1 each",
     ),
+    "trusted_graders": SettingWords(
+        label="Trusted tokens, one a line",
+        explains="Tokens that may say who rates, so that files to fine-tune on have what they bring. Agreement never "
+        "has it.",
+        allowed="names of tokens",
+    ),
     "keep_texts": SettingWords(
         label="Keep texts",
         explains="Whether what a run was asked and answered is kept, for reviewers and training. Off: nothing of it "
@@ -130,7 +136,14 @@ SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Choosing": ("phase", "baseline_rate", "budget_tokens", "k", "min_pulls", "seed_arms"),
     "Recognising": ("mode", "meta_tools"),
     "Believing": ("priors",),
-    "Judging": ("thresholds", "graders", "evaluation_credit", "weight_by_agreement", "keep_texts"),
+    "Judging": (
+        "thresholds",
+        "graders",
+        "evaluation_credit",
+        "weight_by_agreement",
+        "trusted_graders",
+        "keep_texts",
+    ),
     "Money": ("prices",),
 }
 

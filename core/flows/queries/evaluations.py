@@ -145,9 +145,10 @@ def ready(columns: EvaluationColumns, grades: GradeColumns) -> Readiness:
 
 
 def panel_of(columns: EvaluationColumns) -> Ints:
-    """Rows that can be held against each other."""
+    """Rows that can be held against each other: of graders who are known, not only claimed by a token."""
     is_known = np.array([one.kind != "unknown" for one in columns.graders], dtype=np.bool_)
-    return panel(columns.item, columns.grader, is_known=is_known)
+    known = np.flatnonzero(~columns.is_claimed)
+    return np.asarray(known[panel(columns.item[known], columns.grader[known], is_known=is_known)])
 
 
 def parting_of(columns: EvaluationColumns) -> tuple[PartingGrader, ...]:

@@ -55,7 +55,7 @@ _NO_SCORE: Final = -1.0
 """None was given: numbers alone become an array twice as fast as numbers and None."""
 _ROWS: Final = (
     "SELECT e.evaluation_no, l.uid, x.uid, r.uid, r.run_no, a.key, e.rater, e.model, e.rubric, e.blank, e.outcome,"
-    " e.score, e.feedback, e.supersedes, e.counts, e.undone, e.actor, e.at_ms FROM evaluation e"
+    " e.score, e.feedback, e.supersedes, e.counts, e.undone, e.actor, e.at_ms, e.claimed_by FROM evaluation e"
     " LEFT JOIN layer l ON l.learner_id = e.learner_id AND l.layer_no = e.layer_no AND e.layer_no > 0"
     " LEFT JOIN execution x ON x.learner_id = e.learner_id AND x.execution_no = e.execution_no"
     " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no > 0"
@@ -64,7 +64,8 @@ _ROWS: Final = (
 )
 _COLUMNS: Final = (
     "SELECT e.layer_no, e.execution_no, e.run_no, e.arm_no, e.rater, e.model, e.rubric,"
-    f" CASE WHEN e.outcome = 'success' THEN 1 ELSE 0 END, coalesce(e.score, {_NO_SCORE})"
+    f" CASE WHEN e.outcome = 'success' THEN 1 ELSE 0 END, coalesce(e.score, {_NO_SCORE}),"
+    " CASE WHEN e.claimed_by <> '' THEN 1 ELSE 0 END"
     f" FROM evaluation e{_STANDING}"
 )
 
@@ -104,7 +105,7 @@ def evaluation_columns(
 ) -> EvaluationColumns:
     """All evaluations that are wanted, the earliest first."""
     found = _conditions(facts, wanted)
-    values: list[list[Any]] = [[] for _ in range(9)]
+    values: list[list[Any]] = [[] for _ in range(10)]
     if found is not None:
         fits, more = found
         unless, left_out = leaving_out("e.evaluation_no", hidden)
@@ -217,7 +218,7 @@ def _arms_moved(facts: Facts, rows: Sequence[Row]) -> dict[int, int]:
 
 def _evaluation(facts: Facts, row: Row, n_arms: int) -> Evaluation:
     number, layer, execution, run, run_no, arm, rater, model, rubric, blank, *rest = row
-    outcome, score, feedback, supersedes, counts, undone, actor, at_ms = rest
+    outcome, score, feedback, supersedes, counts, undone, actor, at_ms, claimed_by = rest
     rated = grade(
         outcome, score, rater=rater, model=model, rubric=rubric, thresholds=facts.settings.thresholds
     )
@@ -241,6 +242,7 @@ def _evaluation(facts: Facts, row: Row, n_arms: int) -> Evaluation:
         arms=n_arms,
         actor=actor,
         at_ms=at_ms,
+        claimed_by=claimed_by or None,
     )
 
 
@@ -263,6 +265,7 @@ def _columns(  # noqa: PLR0917 - one for each column of the statement
     rubric: list[str],
     is_success: list[int],
     score: list[float],
+    is_claimed: list[int],
 ) -> EvaluationColumns:
     named, who = _placed(zip(rater, model, rubric, strict=True), len(rater))
     graders, grader = _placed((grader_of(one, other) for one, other, _ in named), len(named))
@@ -279,6 +282,7 @@ def _columns(  # noqa: PLR0917 - one for each column of the statement
         score=scores,
         is_named=is_identity[who],
         has_rubric=is_version[version][who],
+        is_claimed=ints(is_claimed).astype(np.bool_),
         graders=tuple(graders),
         rubrics=tuple(rubrics),
     )

@@ -28,8 +28,8 @@ _WORTH_READING: Final = 2
 _MOST_KNOWN: Final = 4_096
 _Row = tuple[Any, ...]
 
-_SAID: Final = "e.outcome, e.score, e.feedback, e.rater, e.model, e.rubric, e.blank, e.at_ms"
-_UNSAID: Final[_Row] = ("success", None, None, "", "", "", 0, 0)
+_SAID: Final = "e.outcome, e.score, e.feedback, e.rater, e.model, e.rubric, e.blank, e.at_ms, e.claimed_by"
+_UNSAID: Final[_Row] = ("success", None, None, "", "", "", 0, 0, "")
 _PAIR: Final = "execution_no, layer_no, layer_index, digest, instruction, response"
 _PAIRS_NEAR: Final = (
     f"SELECT {_PAIR} FROM training_pair WHERE learner_id = ? AND execution_no >= ? AND execution_no <= ?"
@@ -56,7 +56,8 @@ def _unless(layer: str, execution: str, run: str) -> str:
     return (
         " AND NOT EXISTS (SELECT 1 FROM evaluation n WHERE n.learner_id = p.learner_id"
         f" AND n.layer_no = {layer} AND n.execution_no = {execution} AND n.run_no = {run} AND n.arm_no = 0"
-        " AND n.rater = e.rater AND n.model = e.model AND n.rubric = e.rubric AND n.counts = 1"
+        " AND n.rater = e.rater AND n.model = e.model AND n.rubric = e.rubric AND n.claimed_by = e.claimed_by"
+        " AND n.counts = 1"
         " AND (n.execution_no <> 0 OR n.run_no <> 0))"
     )
 
@@ -99,6 +100,7 @@ class Told(NamedTuple):
     rubric: str
     blank: int
     rated_ms: int
+    claimed_by: str
     execution: str
     session: str | None
     at_ms: int | None

@@ -215,6 +215,7 @@ FIELDS: Final[dict[str, Field]] = {
         write=_write_numbers,
         read=partial(_read_numbers, form="rater = weight"),
     ),
+    "trusted_graders": _lines(),
     "keep_texts": Field(
         draw=lambda label, key: st.segmented_control(
             label,
