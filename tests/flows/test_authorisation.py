@@ -55,6 +55,7 @@ from core.records.review import Draft, QueueAsks
 from core.records.reward import RewardOrder
 from core.records.training import TrainingQuery
 from tests.doors.examples import ARM, FILE, LAYER, RUN, arguments, example_world
+from tests.flows.training_worlds import executed, execution_line, order
 from tests.flows.world import run_of
 
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -374,3 +375,42 @@ def test_everybody_sees_who_did_what(context: Context) -> None:
     assert (newest.actor, newest.action, newest.detail["reward"]) == ("jo", "reward", 1.0)
     assert newest.detail["reason"] is None, "why is for those who may read texts"
     assert queries.changes(acting(context, "reviewer"), 1)[0].detail["reason"] == "good"
+
+
+def test_a_token_that_exports_to_train_gets_the_texts_that_it_may_not_read(tmp_path: Path) -> None:
+    context = executed(tmp_path, execution_line(1, say="the secret of the answer"))
+    evaluate_all(context, [order(1, "success", score=0.9, rater="mara", rubric="v1", feedback="well said")])
+    operate = Actor(name="token:x", role=None, grants=(Grant(role="operate"),), token=1)
+    token = replace(context, actor=operate)
+    assert (token.may("export_training"), token.may("read_texts"), token.may("judge")) == (True, False, False)
+    file = io.BytesIO()
+    training_into(token, file, "-", TrainingQuery(format="reward_jsonl"))
+    assert b"the secret of the answer" in file.getvalue()
+    (seen,) = queries.evaluations(token)
+    assert (seen.feedback, queries.evaluations(context)[0].feedback) == (None, "well said")
+    whole = io.BytesIO()
+    export.export_into(token, whole, "-")
+    assert b"the secret" not in whole.getvalue()
+    assert b"well said" not in whole.getvalue()
+
+
+def test_what_one_may_see_of_a_learner_is_no_matter_of_another(context: Context) -> None:
+    create_learner(context, "support")
+    both = (Grant(role="reviewer"), Grant(role="viewer", learner="support"))
+    with replace(context, actor=Actor(name="jo", role=None, grants=both)).reading() as snapshot:
+        assert snapshot.shows_texts
+        assert not snapshot.of("support").shows_texts
+    only = Actor(name="jo", role=None, grants=(Grant(role="viewer", learner="default"),))
+    assert queries.verify(replace(context, actor=only)).learners == ("default",)
+    assert queries.verify(context).learners == ("default", "support")
+
+
+def test_a_token_is_never_taken_for_the_person_of_its_name(context: Context) -> None:
+    """What mara did is not the token's own, though it is called so."""
+    token = Actor(name="token:mara", role=None, grants=(Grant(role="review"),), token=1)
+    with pytest.raises(Denied):
+        undo(replace(context, actor=token), "reward-1")
+    given = reward(replace(context, actor=token), A, 0.5)
+    with pytest.raises(Denied):
+        undo(acting(context, "reviewer", "mara"), given.id)
+    assert undo(replace(context, actor=token), given.id).undone == given.id
