@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from core.errors import Denied
 from core.records.actor import Actor, Grant, Role
@@ -23,6 +23,7 @@ Action = Literal[
     "export_training",
     "erase",
     "members",
+    "connect",
 ]
 
 _ALLOWED: Final[dict[Action, frozenset[Role]]] = {
@@ -41,6 +42,7 @@ _ALLOWED: Final[dict[Action, frozenset[Role]]] = {
     "export_training": frozenset({"operator", "operate"}),
     "erase": frozenset({"operator"}),
     "members": frozenset({"operator"}),
+    "connect": frozenset(get_args(Role)),  # what is asked over a connection has an action of its own
 }
 
 

@@ -72,7 +72,7 @@ AT_HOME = {
 }
 """Which modules may import a library that is shut in one place."""
 
-LAZY = ("dashboard.launch", "core.doors.cli", "core.formats", "core.store.schema")
+LAZY = ("dashboard.launch", "core.doors.cli", "core.doors.mcp.over_http", "core.formats", "core.store.schema")
 """Modules whose functions may import: what only one command, one format or one migration needs."""
 
 STRICT_RECORDS = {"numpy", "scipy", "time", "random", "os", "pathlib", "io", "logging"}

@@ -81,6 +81,7 @@ TABLE: dict[Action, set[Role]] = {
     "ingest": {"operator", "ingest"},
     "select": {"operator", "ingest"},
     "members": {"operator"},
+    "connect": set(ROLES),
 }
 """Which roles include an action, written a second time by hand, so that a change of `core.permissions` is meant."""
 

@@ -168,6 +168,8 @@ def offer_and_hear(context: Context) -> None:
     for arm in arms:
         report(replace(context, clock=lambda: START_MS + 99 * HOUR_MS), Report(arm=arm.key, value=0.0))
     uid = start_session(context, "chat 1").uid
+    start_session(replace(context, identity=lambda: "another"), "chat 2")
+    erase(context, session="chat 2")
     assert finish_session(context, uid) == finish_session(context, uid) is not None
 
 

@@ -1,0 +1,109 @@
+"""MCP over HTTP: the SDK's client goes round once; each request stands for its own token, and none for a session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import orjson
+import pytest
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from core.doors.desk import Desk
+from core.doors.exchange import Call
+from core.doors.mcp.over_http import ROUTES
+from core.doors.mcp.tools import BY_NAME
+from core.errors import Denied
+from core.flows import queries
+from core.permissions import authorise
+from core.records.actor import Actor, Grant
+from tests.conformance.qortex_calls import OPERATOR, desk_at
+
+ARM = "tool:other:a"
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with desk_at(tmp_path) as made:
+        yield made
+
+
+class App:
+    """The route as an application: who acts is whoever's turn it is."""
+
+    def __init__(self, desk: Desk, actor: Actor) -> None:
+        self.desk, self.actor = desk, actor
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:  # noqa: ANN401
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        (route,) = ROUTES
+        if scope["method"] not in route.methods:
+            await send({"type": "http.response.start", "status": 405, "headers": [(b"allow", b"POST")]})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        call = Call(scope["method"], scope["path"], headers=headers, body=body)
+        answer = await asyncio.to_thread(route.handler, self.desk, self.actor, call)
+        told = [(name.encode(), value.encode()) for name, value in answer.headers.items()]
+        await send({"type": "http.response.start", "status": answer.status, "headers": told})
+        await send({"type": "http.response.body", "body": answer.body})
+
+
+def test_the_sdks_client_goes_round_once(desk: Desk) -> None:
+    ingest = Actor(name="bot", role=None, grants=(Grant(role="ingest", learner="o"),))
+    app = App(desk, ingest)
+
+    async def go_round() -> None:
+        transport = httpx2.ASGITransport(app=app)
+        async with (
+            httpx2.AsyncClient(transport=transport) as http,
+            Client(streamable_http_client("http://127.0.0.1/mcp", http_client=http)) as client,
+        ):
+            listed = await client.list_tools()
+            assert [tool.name for tool in listed.tools] == list(BY_NAME)
+            chosen = await client.call_tool(
+                "qortex_learning_select", {"learner": "o", "candidates": [{"id": ARM}]}
+            )
+            assert chosen.structured_content["selected_arms"][0]["id"] == ARM
+            told = await client.call_tool(
+                "qortex_learning_observe", {"learner": "o", "arm_id": ARM, "reward": 1}
+            )
+            assert told.structured_content["pulls"] == 1
+            denied = await client.call_tool("qortex_learning_reset", {"learner": "o"})
+            assert denied.is_error
+            app.actor = Actor(name="nobody", role=None)
+            denied = await client.call_tool(
+                "qortex_learning_observe", {"learner": "o", "arm_id": ARM, "reward": 1}
+            )
+            assert denied.is_error, "what was said in this connection before gives no right"
+
+    asyncio.run(go_round())
+    context = desk.context(OPERATOR, "o")
+    assert (queries.status(context).runs, queries.status(context).pulls) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "id": 1, "method": "nothing"}'],
+)
+def test_what_is_no_message_is_said_to_be_none(desk: Desk, body: bytes) -> None:
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    (route,) = ROUTES
+    answer = route.handler(desk, OPERATOR, Call("POST", "/mcp", headers=headers, body=body))
+    assert 200 <= answer.status < 500
+    assert "error" in orjson.loads(answer.body)
+
+
+def test_whoever_has_a_role_may_connect() -> None:
+    for role in ("viewer", "ingest", "read"):
+        authorise(Actor(name="jo", role=role), ROUTES[0].action, None)
+    with pytest.raises(Denied):
+        authorise(Actor(name="jo", role=None), ROUTES[0].action, "o")
