@@ -222,6 +222,7 @@ def _judgements(
             layer_no=about.layer_no,
             execution_no=about.execution_no,
             run_no=about.run_no,
+            run_revision=about.run_revision,
             arm_no=about.arm_no,
             rater=order.rater,
             model=order.model,

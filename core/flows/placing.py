@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -28,15 +29,16 @@ _MISSING: Final[dict[Kind, type[UnknownLayer | UnknownExecution]]] = {
     "layer": UnknownLayer,
     "execution": UnknownExecution,
 }
-_NONE: Final = FoundExecution(0, 0, "")
+_NONE: Final = FoundExecution(0, 0, "", 0)
 
 
 class PlacedOrder(msgspec.Struct, frozen=True, gc=False):
-    """What an order is about, by number and by name."""
+    """What an order is about, by number and by name; ``run_revision`` is that of the run."""
 
     layer_no: int
     execution_no: int
     run_no: int
+    run_revision: int
     arm_no: int
     subject: Subject
 
@@ -78,13 +80,13 @@ class _Known:
         layer_no = self._layer_no(order, layer) if layer else 0
         execution = "" if order.execution is None else _uid(order.execution)
         found = self._execution(order, execution) if execution else _NONE
-        run_no, run = found.run_no, found.run
+        run_no, run, revision = found.run_no, found.run, found.run_revision
         if order.run is not None:
             named = standing(self.txn, self._runs.get(order.run), order.run)
-            run_no, run = named.run_no, named.uid
+            run_no, run, revision = named.run_no, named.uid, named.revision
         arm_no = 0 if order.arm is None else self._arm_no(order.arm, run_no)
         subject = Subject(layer=layer, execution=execution, run=run, arm=order.arm or "")
-        return PlacedOrder(layer_no, found.execution_no, run_no, arm_no, subject)
+        return PlacedOrder(layer_no, found.execution_no, run_no, revision, arm_no, subject)
 
     def _layer_no(self, order: EvaluationOrder, uid: str) -> int:
         if uid not in self._layers:
@@ -96,7 +98,7 @@ class _Known:
         if uid not in self._executions:
             number = self._made("execution", order.execution, uid, create=order.create)
             self._executions |= executions_of(self.txn, [uid])
-            return self._executions.get(uid, FoundExecution(number, 0, ""))
+            return self._executions.get(uid, FoundExecution(number, 0, "", 0))
         return self._executions[uid]
 
     def _made(self, kind: Kind, named: str | None, uid: str, *, create: bool) -> int:
@@ -118,6 +120,7 @@ class _Known:
         return arm_no
 
 
+@lru_cache(maxsize=1_024)
 def _uid(named: str) -> str:
     """By what layers and executions compare."""
     uid = named.lower()

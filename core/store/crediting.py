@@ -74,6 +74,24 @@ def credit_again(txn: Transaction, run_nos: Sequence[int]) -> dict[int, list[int
     return found
 
 
+def credit_first(txn: Transaction, claimed: Sequence[Row]) -> dict[int, list[int]]:
+    """The same for runs that nobody judged before: these are all claims there are, in the order of `_claimed`."""
+    found: dict[int, list[int]] = {}
+    for (evaluation_no, _), number in _add(txn, dict(_dealt(claimed)), claimed):
+        found.setdefault(evaluation_no, []).append(number)
+    return found
+
+
+def _add(txn: Transaction, new: Mapping[Place, Due], claimed: Sequence[Row]) -> list[tuple[Place, int]]:
+    """Write observations that are new, which only add; each with its number."""
+    if not new:
+        return []
+    made = sorted(new.items(), key=itemgetter(0))
+    numbered = _append(txn, made)
+    apply(txn, _added(txn, made, {(row[2], row[3]): row[12] for row in claimed if row[12] is not None}))
+    return numbered
+
+
 def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> list[tuple[Place, int]]:
     """The same for a few runs; what stands afterwards, each with its number."""
     claimed = _claimed(txn, run_nos)
@@ -85,10 +103,7 @@ def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> list[tuple[Place,
     if not changed:
         return kept
     if not changed & stored.keys():  # what is new only adds
-        made = [(place, wanted[place]) for place in sorted(changed)]
-        numbered = _append(txn, made)
-        apply(txn, _added(txn, made, {(row[2], row[3]): row[12] for row in claimed if row[12] is not None}))
-        return kept + numbered
+        return kept + _add(txn, {place: wanted[place] for place in changed}, claimed)
     with shifting(txn, sorted(_runs(changed, wanted, run_nos))):
         known, fresh = changed & wanted.keys() & stored.keys(), changed & wanted.keys() - stored.keys()
         _stand_down(txn, [stored[place][0] for place in sorted(changed) if place not in wanted])

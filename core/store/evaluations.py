@@ -24,9 +24,9 @@ from core.records.ledger_lines import PlacedLine
 from core.records.quality import Rated
 from core.records.reward import not_in_prompt
 from core.records.times import iso
-from core.store.crediting import credit_again
+from core.store.crediting import credit_again, credit_first
 from core.store.engine import Row
-from core.store.engine.words import BY_RUN, EVALUATIONS_BY_KEY
+from core.store.engine.words import BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.quality import Placed, fold_again, gain
 from core.store.reads import outcome_of, run_of_uid
 from core.store.replies import HOLDS, Reply, reply_to
@@ -90,6 +90,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     uid: str = ""
     claimed_by: str = ""
     """The token by which somebody said who rates; "": whoever acted is known to be it."""
+    run_revision: int = 0
+    """That of the run, where it is known to stand, and to have had all arms of ``credit`` in its prompt."""
 
     @property
     def key(self) -> Key:
@@ -129,7 +131,8 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
     txn.note_news()
     first = txn.number("evaluation", len(judgements))
     numbers = range(first, first + len(judgements))
-    superseded = _superseded_by(txn, numbers, judgements)
+    judged = _judged_before(txn, {one.run_no for one in judgements})
+    superseded = _superseded_by(txn, numbers, judgements, judged)
     gone = set(superseded) - {0}
     _stop_counting(txn, sorted(number for number in gone if number < first))
     rows = (
@@ -146,17 +149,35 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
     if not import_no:  # an import has named what it tells
         layers = {one.layer_no for one in judgements}
         name_again(txn, {"layer": layers, "execution": {one.execution_no for one in judgements}})
-    observations = _follow(txn, numbers, judgements, superseded)
+    _gain(txn, numbers, judgements, superseded)
+    observations = _credit(txn, numbers, judgements, superseded, judged)
     return [
         Added(number, before, observations.get(number, ()))
         for number, before in zip(numbers, superseded, strict=True)
     ]
 
 
-def _superseded_by(txn: Transaction, numbers: Sequence[int], judgements: Sequence[Judgement]) -> list[int]:
-    """The evaluation whose place each new one takes, be it one of those before it; 0 = none."""
+def _judged_before(txn: Transaction, run_nos: Collection[int]) -> set[int]:
+    """Those of some runs of which there is an evaluation, be it one that doesn't count."""
+    rows = txn.connection.rows_in(
+        f"SELECT DISTINCT run_no FROM evaluation {EVALUATIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0"
+        " AND run_no IN ({})",
+        [txn.learner_id],
+        sorted({*run_nos} - {0}),
+    )
+    return {run_no for (run_no,) in rows}
+
+
+def _superseded_by(
+    txn: Transaction, numbers: Sequence[int], judgements: Sequence[Judgement], judged: Collection[int]
+) -> list[int]:
+    """The evaluation whose place each new one takes, be it one of those before it; 0 = none. ``judged`` are the runs
+    of which there were some before.
+    """
     keys = [one.key if one.is_revisable else None for one in judgements]
-    counting = _counting_of(txn, {key for key in keys if key is not None})
+    counting = _counting_of(
+        txn, {key for key in keys if key is not None and (not key[2] or key[2] in judged)}
+    )
     superseded: list[int] = []
     for number, key in zip(numbers, keys, strict=True):
         superseded.append(0 if key is None else counting.get(key, 0))
@@ -216,13 +237,11 @@ def _row(
     )
 
 
-def _follow(
+def _gain(
     txn: Transaction, numbers: Sequence[int], judgements: Sequence[Judgement], superseded: Sequence[int]
-) -> dict[int, list[int]]:
+) -> None:
     """What is only added to is added to; then a layer whose evaluations took others' places is folded again, with its
     head, which holds by then what the other layers added: before them it would hold that twice.
-
-    Answers with the observations of each evaluation that has any.
     """
     again = {
         one.layer_no for one, before in zip(judgements, superseded, strict=True) if before and one.layer_no
@@ -243,16 +262,50 @@ def _follow(
         ],
     )
     fold_again(txn, sorted(again))
-    return credit_again(
-        txn,
-        sorted(
-            {
-                one.run_no
-                for one, before in zip(judgements, superseded, strict=True)
-                if one.run_no and (one.credit or before)
-            }
-        ),
-    )
+
+
+def _credit(
+    txn: Transaction,
+    numbers: Sequence[int],
+    judgements: Sequence[Judgement],
+    superseded: Sequence[int],
+    judged: Collection[int],
+) -> dict[int, list[int]]:
+    """Let arms get what follows; the observations of each evaluation that has any.
+
+    Of a run that was judged before (``judged``) it is read what that said; of one that wasn't all is here already.
+    """
+    gone = set(superseded)
+    again: set[int] = set()
+    claims: list[Row] = []
+    for number, one, before in zip(numbers, judgements, superseded, strict=True):
+        if not one.run_no or not (one.credit or before):
+            continue
+        if one.run_no in judged or not 0 < one.run_revision <= txn.revision:
+            again.add(one.run_no)
+        elif number not in gone:
+            claims += _claims(txn, number, one)
+    return credit_first(txn, claims) | credit_again(txn, sorted(again))
+
+
+def _claims(txn: Transaction, number: int, one: Judgement) -> Iterator[Row]:
+    """What a new evaluation says of arms, as it would be read back."""
+    for arm_no, weight in one.credit.items():
+        yield (
+            one.run_no,
+            txn.revision,
+            number,
+            arm_no,
+            weight,
+            one.rater,
+            one.model,
+            one.mover,
+            one.outcome,
+            one.score,
+            one.actor,
+            one.at_ms,
+            one.run_revision,
+        )
 
 
 def settle_evaluations(txn: Transaction, numbers: Sequence[int]) -> None:

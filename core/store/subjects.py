@@ -71,23 +71,25 @@ def layer_nos(facts: Facts, uids: Collection[str]) -> dict[str, int]:
 
 
 class FoundExecution(msgspec.Struct, frozen=True, gc=False):
-    """An execution, and the run it is of by number and uid; 0 and "" = it is of none."""
+    """An execution, and the run it is of by number, uid and revision; 0 and "" = it is of none."""
 
     execution_no: int
     run_no: int
     run: str
+    run_revision: int
 
 
 def executions_of(facts: Facts, uids: Collection[str]) -> dict[str, FoundExecution]:
     """Those of some executions, by uid in small letters, that somebody who stands has named, and whose run stands."""
     rows = facts.connection.rows_in(
-        f"SELECT e.uid, e.execution_no, e.run_no, coalesce(r.uid, '') FROM execution e {EXECUTIONS_BY_UID}"
+        "SELECT e.uid, e.execution_no, e.run_no, coalesce(r.uid, ''), coalesce(r.revision, 0)"
+        f" FROM execution e {EXECUTIONS_BY_UID}"
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND r.standing = 1"
         " WHERE e.learner_id = ? AND e.standing = 1 AND (e.run_no = 0 OR r.run_no IS NOT NULL) AND e.uid IN ({})",
         [facts.learner_id],
         sorted(uids),
     )
-    return {uid: FoundExecution(number, run_no, run) for uid, number, run_no, run in rows}
+    return {uid: FoundExecution(*found) for uid, *found in rows}
 
 
 def name_subject(txn: Transaction, kind: Kind, uid: str, import_no: int = 0) -> int:
