@@ -8,13 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import msgspec
 import streamlit as st
 
 from core.errors import InvalidInput
 from core.flows.bundle import BundleAnswer, export_bundle
 from core.flows.export import ExportFormat
 from core.flows.training import export_training
-from core.records.training import TrainingAnswer, TrainingFormat
+from core.records.training import TrainingAnswer, TrainingQuery
 from dashboard.actions import Flash, tried
 from dashboard.reading import reading
 
@@ -65,24 +66,28 @@ def made_export() -> MadeExport | None:
 
 @dataclass(frozen=True, kw_only=True)
 class MadeTraining:
-    """A training file and its manifest that wait to be fetched; ``folder`` deletes itself with its last holder."""
+    """A training file and its manifest that wait to be fetched; ``folder`` deletes itself with its last holder.
 
+    ``asked`` is what the form said, the manifest's query how that was understood.
+    """
+
+    asked: TrainingQuery
     folder: TemporaryDirectory[str]
     path: Path
     manifest: Path
     answer: TrainingAnswer
 
 
-def make_training(format: TrainingFormat) -> None:
+def make_training(asked: TrainingQuery) -> None:
     """Write what was judged into a file to train on, and its manifest; those made before are deleted."""
 
     def act() -> Flash:
         drop_training()
         context = reading().context
         folder = TemporaryDirectory(prefix="armscope-training-")
-        path = Path(folder.name) / f"armscope-{_file_name(context.learner)}.{format.replace('_', '.')}"
+        path = Path(folder.name) / f"armscope-{_file_name(context.learner)}.{asked.format.replace('_', '.')}"
         try:
-            answer = export_training(context, path, format)
+            answer = export_training(context, path, **msgspec.structs.asdict(asked))
         except BaseException:
             folder.cleanup()
             raise
@@ -91,10 +96,10 @@ def make_training(format: TrainingFormat) -> None:
             raise InvalidInput(
                 f"A training file must be {MAX_BYTES // 1_000_000:,} MB or less to go through the browser, got "
                 f"{answer.manifest.size_bytes / 1_000_000:,.0f} MB.",
-                next_step=f"Use the command armscope export FILE --manifest --format {format}.",
+                next_step=f"Use the command armscope export FILE --manifest --format {asked.format}.",
             )
         st.session_state[_TRAINING] = MadeTraining(
-            folder=folder, path=path, manifest=Path(answer.manifest_file or ""), answer=answer
+            asked=asked, folder=folder, path=path, manifest=Path(answer.manifest_file or ""), answer=answer
         )
         return Flash(text="The training file is ready to be saved.")
 

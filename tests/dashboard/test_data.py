@@ -23,7 +23,7 @@ from dashboard import downloads
 from dashboard.widgets.data import training_form
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
-from tests.flows.training_worlds import execution_line, layer_line, order
+from tests.flows.training_worlds import execution_line, layer_line, layer_uid, order
 from tests.formats.builders import lines
 
 HOSTILE_NAME = "<script>alert(1)</script> :material/home: $\\alpha$ ../../etc/passwd.jsonl"
@@ -181,6 +181,63 @@ def test_a_training_file_is_made_with_its_counts_and_its_manifest(open_page: Ope
     assert list(blockers["fine-tuning"]) == ["2", "0"]
     page.button(key="drop training").click().run()
     assert not made.path.exists()
+
+
+def test_what_becomes_a_row_can_be_narrowed(open_page: Open, database: Path) -> None:
+    context = context_at(database)
+    change(context, "keep_texts", True)
+    told = [layer_line(1), layer_line(2)]
+    told += [execution_line(n, layer=1 + n % 2, ask="same", say=f"answer {n}") for n in range(3)]
+    told += [execution_line(3, ask="other", say="my key is AKIAIOSFODNN7EXAMPLE")]
+    import_files(context, [_file(database, told)])
+    evaluate_all(
+        context,
+        [
+            order(0, "success", score=0.9, rater="mara", rubric="v1"),
+            order(1, "failure", layer=2, score=0.9, rater="mara", rubric="v1"),
+            order(2, "success", score=0.8, rater="bob", rubric="v2"),
+            order(3, "success", score=0.9, rater="mara", rubric="v1"),
+        ],
+    )
+    page = open_page("data")
+    assert not list(page.multiselect), "what is folded away costs nothing"
+
+    def lines_made() -> list[dict[str, object]]:
+        page.button(key="make training").click().run()
+        check(page)
+        made: downloads.MadeTraining = page.session_state["armscope training"]
+        return [json.loads(line) for line in made.path.read_bytes().splitlines()]
+
+    assert len(lines_made()) == 2
+    unfold(page, "training more")
+    assert page.multiselect(key="training raters").options == ["bob", "mara"]
+    page.toggle(key="training secrets").set_value(True).run()
+    assert "save training" not in {button.key for button in page.get("download_button")}, (
+        "was asked otherwise"
+    )
+    assert len(lines_made()) == 3
+    assert any("1 row in it seems to hold a secret" in text for text in texts(page))
+    page.multiselect(key="training raters").set_value(["mara"]).run()
+    assert len(lines_made()) == 2
+    page.multiselect(key="training rubrics").set_value(["v2"]).run()
+    assert lines_made() == []
+    page.multiselect(key="training raters").set_value([]).run()
+    page.multiselect(key="training layers").set_value([f"  kairos://layer/{layer_uid(1)} "]).run()
+    assert len(lines_made()) == 1
+    page.multiselect(key="training rubrics").set_value([]).run()
+    page.multiselect(key="training layers").set_value([]).run()
+    page.button_group(key="training").set_value("preference_jsonl").run()
+    assert len(lines_made()) == 1
+    page.button_group(key="training pairing").set_value("layer").run()
+    assert lines_made() == [], "chosen and rejected are of two layers"
+    page.multiselect(key="training layers").set_value(["kairos://adapter/<b>a</b>"]).run()
+    page.button(key="make training").click().run()
+    check(page)
+    assert any("No training file was made" in text for text in texts(page))
+    page = unfold(open_page("data", span="dates", to="2001-01-01", training="reward_jsonl"), "training more")
+    assert len(lines_made()) == 3
+    page.toggle(key="training span").set_value(True).run()
+    assert lines_made() == [], "nothing was judged before that day"
 
 
 def test_verify_and_backup_answer(open_page: Open, database: Path) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import Final
 
 import streamlit as st
 
 from core.flows.bundle import Manifest
-from core.flows.export import EXPORT_FORMATS, ExportFormat
+from core.flows.export import ExportFormat
 from dashboard import downloads, wording
-from dashboard.reading import reading
+from dashboard.widgets.data.taking_out import chosen_format, moved_on, save
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.words import as_table, small
 
-_WORDS: Final[dict[ExportFormat, str]] = {
+WORDS: Final[dict[ExportFormat, str]] = {
     "jsonl": "Lines: everything, loss-free; imports give the same posteriors again.",
     "json": "JSON in the shape of OpenClaw’s export: what stands at present, for other programs.",
     "csv": "Two tables: posteriors and observations, without formulas, for spreadsheets.",
@@ -24,16 +23,7 @@ FORMAT: Final = "export"
 
 def form() -> None:
     """Format and button; then what was made, with its manifest, to be saved."""
-    format_name = st.segmented_control(
-        "Format",
-        EXPORT_FORMATS,
-        default="jsonl",
-        required=True,
-        key=FORMAT,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    st.markdown(small(_WORDS[format_name]))
+    format_name = chosen_format("Format", WORDS, default="jsonl", key=FORMAT)
     st.button(
         "Make the export",
         icon=":material/inventory_2:",
@@ -47,29 +37,14 @@ def form() -> None:
 
 
 def _made(made: downloads.MadeExport) -> None:
-    manifest, path = made.answer.manifest, made.path
-    stale = reading().frame.revision - manifest.revision
-    later = f" The data have moved on by {wording.things(stale, 'revision')} since." if stale else ""
+    manifest = made.answer.manifest
     st.markdown(
         f"**{wording.size(made.answer.size_bytes)}**, revision {wording.count(manifest.revision)}: "
         f"{wording.things(manifest.runs, 'run')}, {wording.things(manifest.arms, 'arm')}, "
-        f"{wording.things(manifest.rewards, 'reward')}.{later}"
+        f"{wording.things(manifest.rewards, 'reward')}.{moved_on(manifest.revision)}"
     )
-
-    def content() -> BytesIO:
-        return BytesIO(path.read_bytes())
-
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.download_button(
-            "Save the zip",
-            content,
-            file_name=path.name,
-            mime="application/zip",
-            on_click="ignore",
-            type="primary",
-            icon=":material/download:",
-            key="save export",
-        )
+        save("Save the zip", made.path, "save export")
         behind = lazy_popover("Manifest", key="manifest")
         if behind is not None:
             with behind:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from io import BytesIO
-from pathlib import Path
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, get_args
 
 import streamlit as st
 
-from core.records.training import TRAINING_FORMATS, TrainingFormat, TrainingManifest
-from dashboard import downloads, wording
+from core.records.limits import MAX_LABEL_CHARS
+from core.records.training import Pairing, TrainingFormat, TrainingManifest, TrainingQuery
+from dashboard import downloads, queries, wording
 from dashboard.reading import reading
+from dashboard.widgets.data.taking_out import chosen_format, moved_on, save
+from dashboard.widgets.popover import in_use
 from dashboard.widgets.words import as_table, small
 
 WORDS: Final[dict[TrainingFormat, str]] = {
@@ -21,45 +23,110 @@ WORDS: Final[dict[TrainingFormat, str]] = {
     "reward_csv": "All that was judged as a table, without formulas.",
 }
 FORMAT: Final = "training"
+_PAIRINGS: Final[tuple[Pairing, ...]] = get_args(Pairing)
+_PAIRING_WORDS: Final[dict[Pairing, str]] = {"prompt": "Same instruction", "layer": "Same layer"}
+_PAIRING: Final = "training pairing"
+_SECRETS: Final = "training secrets"
+_SPAN: Final = "training span"
+_RATERS: Final = "training raters"
+_RUBRICS: Final = "training rubrics"
+_ADAPTERS: Final = "training adapters"
+_LAYERS: Final = "training layers"
+_EXECUTIONS: Final = "training executions"
+_MORE: Final = (_PAIRING, _SECRETS, _SPAN, _RATERS, _RUBRICS, _ADAPTERS, _LAYERS, _EXECUTIONS)
 
 
 def form() -> None:
-    """Format and button; then what was made, with counts and what is in the way, to be saved."""
-    format_name = st.segmented_control(
-        "Format to train on",
-        TRAINING_FORMATS,
-        default="sft_jsonl",
-        required=True,
-        key=FORMAT,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    st.markdown(small(WORDS[format_name]))
+    """Format, what of it, and the button; then what was made, with counts and what is in the way, to be saved."""
+    format_name = chosen_format("Format to train on", WORDS, default="sft_jsonl", key=FORMAT)
+    asked = _more(format_name)
     st.button(
         "Make the training file",
         icon=":material/model_training:",
         key="make training",
         on_click=downloads.make_training,
-        args=(format_name,),
+        args=(asked,),
     )
     made = downloads.made_training()
-    if made is not None and made.answer.manifest.query.format == format_name:
+    if made is not None and made.asked == asked:
         _made(made)
+
+
+def _more(format_name: TrainingFormat) -> TrainingQuery:
+    """What pairs have in common, whose and which rows, and those that seem to hold a secret; none of it is needed."""
+    behind = st.expander("More", icon=":material/tune:", key="training more", on_change="rerun")
+    if not behind.open and not in_use(*_MORE):
+        return TrainingQuery(format=format_name)
+    with behind:
+        pairing: Pairing = "prompt"
+        if format_name == "preference_jsonl":
+            pairing = st.segmented_control(
+                "Chosen and rejected answer are to the",
+                _PAIRINGS,
+                default="prompt",
+                required=True,
+                key=_PAIRING,
+                format_func=_PAIRING_WORDS.__getitem__,
+            )
+        graders, versions = queries.evaluated_names()
+        people = sorted({one.name for one in graders if one.kind != "model"})
+        left, right = st.columns(2, gap="small")
+        with left:
+            raters = _several("Raters", people, _RATERS)
+            adapters = _several("Adapters", (), _ADAPTERS, "URI or name")
+            executions = _several("Executions", (), _EXECUTIONS, "id")
+        with right:
+            rubrics = _several("Rubrics", versions, _RUBRICS)
+            layers = _several("Layers", (), _LAYERS, "id or kairos://layer/…")
+        is_spanned = st.toggle(
+            "Only what was judged in the time span above",
+            key=_SPAN,
+            help="The span in the row of filters above; its models, channels and types don’t matter.",
+        )
+        with_secrets = st.toggle(
+            "Also rows that seem to hold a secret",
+            key=_SECRETS,
+            help="A key or a password. They are held back else, and the manifest lists them either way.",
+        )
+    view = reading().view
+    return TrainingQuery(
+        format=format_name,
+        pairing=pairing,
+        with_secrets=with_secrets,
+        adapters=adapters,
+        layers=layers,
+        executions=executions,
+        raters=raters,
+        rubrics=rubrics,
+        since_ms=view.since_ms if is_spanned else None,
+        until_ms=view.until_ms if is_spanned else None,
+    )
+
+
+def _several(label: str, known: Sequence[str], key: str, what: str = "") -> tuple[str, ...]:
+    """Several names: of those that are known, or typed; nothing = all."""
+    chosen: list[str] = st.multiselect(
+        label,
+        [name for name in known if name.strip()],
+        key=key,
+        format_func=wording.plain,
+        accept_new_options=True,
+        placeholder=f"All, or {what}" if what else "All",
+    )
+    return tuple(name if name in known else name.strip()[:MAX_LABEL_CHARS] for name in chosen)
 
 
 def _made(made: downloads.MadeTraining) -> None:
     manifest = made.answer.manifest
-    stale = reading().frame.revision - manifest.revision
-    later = f" The data have moved on by {wording.things(stale, 'revision')} since." if stale else ""
     st.markdown(
         f"**{wording.things(manifest.rows, 'row')}** of {wording.things(manifest.evaluations, 'evaluation')}, "
         f"revision {wording.count(manifest.revision)}: {wording.count(manifest.split.train)} to train on, "
-        f"{wording.count(manifest.split.test)} to test with.{later}"
+        f"{wording.count(manifest.split.test)} to test with.{moved_on(manifest.revision)}"
     )
     _in_the_way(manifest)
     with st.container(horizontal=True, vertical_alignment="center"):
-        _save("Save the rows", made.path, "save training", "primary")
-        _save("Save the manifest", made.manifest, "save training manifest", "secondary")
+        save("Save the rows", made.path, "save training")
+        save("Save the manifest", made.manifest, "save training manifest", "secondary")
         st.button("Delete them", type="tertiary", key="drop training", on_click=downloads.drop_training)
 
 
@@ -73,6 +140,11 @@ def _in_the_way(manifest: TrainingManifest) -> None:
     if left_out:
         said = ", ".join(f"{wording.count(count)} {name}" for name, count in left_out.items())
         st.markdown(small(f"Left out: {said}."))
+    if manifest.query.with_secrets and manifest.suspicions_count:
+        st.markdown(
+            f":orange[:material/warning:] {wording.things(manifest.suspicions_count, 'row')} in it "
+            f"{'seems' if manifest.suspicions_count == 1 else 'seem'} to hold a secret."
+        )
     blockers = manifest.sft_blockers | manifest.preference_blockers
     if blockers:
         rows: dict[str, list[str]] = {
@@ -81,19 +153,3 @@ def _in_the_way(manifest: TrainingManifest) -> None:
             "preference": [wording.count(manifest.preference_blockers.get(name, 0)) for name in blockers],
         }
         as_table(rows, alt="Evaluations that each blocker keeps from being trained on")
-
-
-def _save(label: str, path: Path, key: str, kind: str) -> None:
-    def content() -> BytesIO:
-        return BytesIO(path.read_bytes())
-
-    st.download_button(
-        label,
-        content,
-        file_name=path.name,
-        mime="application/octet-stream",
-        on_click="ignore",
-        type="primary" if kind == "primary" else "secondary",
-        icon=":material/download:",
-        key=key,
-    )

@@ -1,0 +1,56 @@
+"""Taking out: what the forms that make files have in common: which format, whether the data moved on, saving."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Final, Literal, TypeVar
+
+import streamlit as st
+
+from dashboard import wording
+from dashboard.reading import reading
+from dashboard.widgets.words import small
+
+_Format = TypeVar("_Format", bound=str)
+_ZIP: Final = ".zip"
+
+
+def chosen_format(label: str, words: Mapping[_Format, str], *, default: _Format, key: str) -> _Format:
+    """One of the formats, which the address keeps, and what it is in words."""
+    name = st.segmented_control(
+        label,
+        list(words),
+        default=default,
+        required=True,
+        key=key,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    st.markdown(small(words[name]))
+    return name
+
+
+def moved_on(revision: int) -> str:
+    """What is to be said behind a file of this revision; nothing where it is the present one."""
+    since = reading().frame.revision - revision
+    return f" The data have moved on by {wording.things(since, 'revision')} since." if since else ""
+
+
+def save(label: str, path: Path, key: str, type: Literal["primary", "secondary"] = "primary") -> None:
+    """A button by which the browser fetches a file, which is read no earlier."""
+
+    def content() -> BytesIO:
+        return BytesIO(path.read_bytes())
+
+    st.download_button(
+        label,
+        content,
+        file_name=path.name,
+        mime="application/zip" if path.suffix == _ZIP else "application/octet-stream",
+        on_click="ignore",
+        type=type,
+        icon=":material/download:",
+        key=key,
+    )
