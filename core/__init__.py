@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from core.version import __version__
 
 if TYPE_CHECKING:
+    from core.client import Client
     from core.doors.asynchronous import AsyncLearner
     from core.doors.python import Learner, learners, open_learner, restore
     from core.doors.running import RunUnderWay
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from core.records.view import View
 else:
     _HOMES = {
+        "core.client": ("Client",),
         "core.doors.asynchronous": ("AsyncLearner",),
         "core.doors.python": ("Learner", "learners", "open_learner", "restore"),
         "core.doors.running": ("RunUnderWay",),
@@ -68,6 +70,7 @@ __all__ = [
     "ArmscopeError",
     "AsyncLearner",
     "Call",
+    "Client",
     "Evaluation",
     "EvaluationFilter",
     "Inventory",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
 import shlex
-import socket
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final
@@ -14,6 +12,7 @@ import typer
 
 from core.doors.cli import asked, command, context_of, done, following
 from core.doors.cli import main as run
+from core.doors.http.address import claimable_port, is_loopback, url_of
 from core.doors.progress import counted
 from core.doors.terminal import say
 from core.errors import InvalidInput, NotInstalled
@@ -143,10 +142,9 @@ def _serve(
     browser: bool,
 ) -> None:
     _refuse_strangers(address)
-    chosen = _claimable_port(address, port)
+    chosen = claimable_port(address, port)
     set_variables(Settings.from_environment(database=database, learner=learner).as_environment())
-    host = f"[{address}]" if ":" in address else address
-    at = Serving(url=f"http://{host}:{chosen}", database=database, learner=learner)
+    at = Serving(url=url_of(address, chosen), database=database, learner=learner)
     words = f"armscope serves {at.learner} from {at.database} at {at.url} (stop: Ctrl+C)."
     done(line, at, lambda: say(words, *more))
     from dashboard.server import serve as serve_app  # Streamlit takes a second to import
@@ -167,31 +165,12 @@ def _refuse_without(command: str) -> None:
 
 def _refuse_strangers(address: str) -> None:
     """Only this machine may connect: whoever does is the operator."""
-    try:
-        local = address == "localhost" or ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        local = False
-    if not local:
+    if not is_loopback(address):
         raise InvalidInput(
             f"The address must be of this machine (127.0.0.1, ::1, localhost), got {address[:60]!r}: "
-            "there is no sign-in, and whoever connects is the operator.",
+            "there is no sign-in for pages, and whoever connects is the operator.",
             next_step="Leave --address out; to reach it from elsewhere use an SSH tunnel.",
         )
-
-
-def _claimable_port(address: str, port: int) -> int:
-    """The port asked for, or a free one for 0; raises `InvalidInput` where another program has it."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError as problem:
-            raise InvalidInput(
-                f"Port {port} of {address} can't be had: {problem.strerror or problem}.",
-                next_step="Use --port with another number, or --port 0 for any free one.",
-            ) from problem
-        return int(probe.getsockname()[1])
 
 
 def main() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import gc
 import importlib
 import pkgutil
-import re
 import secrets
 import socket
-from asyncio import BaseTransport
+from asyncio import BaseTransport, to_thread
 from asyncio.trsock import TransportSocket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -25,9 +24,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit import runtime
 from streamlit.runtime import app_session
 
+from core.doors.desk import Desk
+from core.doors.http.app import Api
+from core.doors.http.guard import host_of, sent_by_proxy
+from core.doors.http.serving import doors, is_of_doors
 from dashboard.configuration import PACKAGE, options, own_names
 from dashboard.handles import keep_sessions, quieten, raise_limit, sessions_allowed
 from dashboard.pages import OVERVIEW, PAGES
+from dashboard.reading import context_of
 from dashboard.start_page import start_page
 from dashboard.widgets.browser import BROWSER_COOKIE
 from dashboard.widgets.frame.window import WIDTH_COOKIE
@@ -53,7 +57,6 @@ _SCRIPTS: Final = ("dashboard.app", "dashboard.launch")
 """What runs when it is imported: the router, its pages, the command."""
 
 
-_HOST: Final = re.compile(r"(\[[0-9a-f:]+\]|[^\s:/?#@\[\]]+)(:[0-9]{1,5})?", re.IGNORECASE)
 _LOOKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _CLOSED: Final = "/_stcore/metrics"
 """How many sessions there are is told to nobody: no page of ours asks."""
@@ -68,8 +71,7 @@ def names_this_machine(host: str) -> bool:
     >>> [names_this_machine(host) for host in ("localhost.", "me@127.0.0.1", "127.0.0.1:80.evil.example")]
     [False, False, False]
     """
-    parts = _HOST.fullmatch(host)
-    return parts is not None and parts[1].strip("[]").lower() in st.get_option("server.allowedHosts")
+    return host_of(host) in st.get_option("server.allowedHosts")
 
 
 class OwnPages:
@@ -102,6 +104,10 @@ def _refusal(scope: Scope) -> PlainTextResponse | None:
     host = ",".join(headers.getlist("host"))
     if not names_this_machine(host):
         return PlainTextResponse("armscope answers this machine only: use localhost.\n", status_code=421)
+    if sent_by_proxy(headers):
+        return PlainTextResponse(
+            "armscope takes no requests from a proxy: there is no sign-in.\n", status_code=403
+        )
     origins = headers.getlist("origin")
     scheme = _PLAIN.get(scope["scheme"], scope["scheme"])
     may_be_silent = scope["type"] == "http" and scope["method"] in _LOOKING
@@ -110,6 +116,31 @@ def _refusal(scope: Scope) -> PlainTextResponse | None:
     if scope["path"].rstrip("/") == _CLOSED:
         return PlainTextResponse("There is nothing here.\n", status_code=404)
     return None
+
+
+class Beside:
+    """Answers what programs ask, at the paths of the doors over HTTP; all else is the pages'.
+
+    The doors guard themselves: what is right for a page (an Origin with every write) is not what programs send.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and is_of_doors(scope["path"]):
+            await (await to_thread(_doors))(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+@cache
+def _doors() -> Api:
+    """The doors at a desk over the store that the pages read, too."""
+    context = context_of()
+    return doors(
+        Desk(store=context.store, learner=context.learner), hosts=st.get_option("server.allowedHosts")
+    )
 
 
 class SafeHeaders:
@@ -255,7 +286,7 @@ def make_app() -> st.App:
             Route(f"/{OVERVIEW.name}", _to_the_start),
             *(Route(f"/{name}", _start) for name in ("", *(page.name for page in PAGES if page != OVERVIEW))),
         ],
-        middleware=[Middleware(Promptly), Middleware(SafeHeaders), Middleware(OwnPages), Middleware(Width)],
+        middleware=[Middleware(each) for each in (Promptly, Beside, SafeHeaders, OwnPages, Width)],
     )
 
 

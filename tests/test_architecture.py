@@ -40,6 +40,7 @@ STAGES: list[set[str]] = [
     {"core.flows"},
     {"core.demo", "core.explained"},
     {"core.doors"},
+    {"core.client"},
     {"core"},
     {"dashboard"},
 ]

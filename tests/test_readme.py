@@ -27,7 +27,7 @@ def blocks(language: str) -> list[str]:
 
 def test_the_ten_lines_of_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (code,) = blocks("python")
+    code = blocks("python")[0]
     for n_times in (1, 2):  # a first experiment is run twice
         exec(compile(code, "README.md", "exec"), {})
         with open_learner("runs.db") as learner:

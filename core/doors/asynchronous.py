@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
-from core.doors.python import Learner, RunOptions, open_learner
+from core.doors.answering import RunOptions
+from core.doors.python import Learner, open_learner
 from core.doors.running import RunUnderWay
 from core.records.learner import LearnerSettings
 from core.settings import DEFAULT_LEARNER

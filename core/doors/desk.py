@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from core.errors import Denied, InvalidInput
 from core.flows.context import Context, fresh_identity, fresh_seed, utc_now_ms
 from core.records.actor import Actor
-from core.settings import check_learner
+from core.settings import DEFAULT_LEARNER, check_learner
 from core.store.store import Store
 
 
@@ -43,9 +43,16 @@ class Desk:
                 f"{actor.name} has no role in learner {name!r}.",
                 next_step="Ask an operator for one, or name a learner that is yours.",
             )
+        return self._at(actor, name)
+
+    def whole(self, actor: Actor) -> Context:
+        """Where an actor works at what is about all of the database."""
+        return self._at(actor, DEFAULT_LEARNER if self.learner is None else self.learner)
+
+    def _at(self, actor: Actor, learner: str) -> Context:
         return Context(
             store=self.store,
-            learner=name,
+            learner=learner,
             actor=actor,
             clock=self.clock,
             entropy=self.entropy,

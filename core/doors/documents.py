@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from core.records.evaluation_page import Evaluation, Grader
     from core.records.run_page import RunRow
     from core.statistics.agreement import Agreement
+    from core.statistics.savings import Savings
 
 
 def plain(context: Context, answer: object) -> object:  # noqa: ARG001 - all documents are asked for alike
@@ -84,6 +85,23 @@ def evaluations(context: Context, answer: Sequence[Evaluation]) -> list[dict[str
         }
         for one in answer
     ]
+
+
+def savings(context: Context, answer: Savings) -> dict[str, object]:  # noqa: ARG001
+    """Baseline against selected runs: in all, by model and channel, and what was left out."""
+    return {
+        name: as_plain(getattr(answer, name))
+        for name in (
+            "overall",
+            "unfinished_too",
+            "by_model",
+            "by_channel",
+            "left_out",
+            "share",
+            "need",
+            "recommended_rate",
+        )
+    }
 
 
 def agreement(context: Context, answer: queries.AgreementSeen) -> dict[str, object]:  # noqa: ARG001

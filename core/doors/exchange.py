@@ -6,7 +6,7 @@ one flow, and formats. The server decides before who the actor is, and that the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -17,7 +17,8 @@ JSON = "application/json"
 class Call(NamedTuple):
     """A request: ``path`` as it was sent, without its query; names of ``headers`` in small letters.
 
-    ``path_values`` is what stood where its route has ``{name}``.
+    ``path_values`` is what stood where its route has ``{name}``; ``lines`` a body that is too long to be held, each
+    line at most 4 MiB and a byte (then it was longer).
     """
 
     method: str
@@ -26,21 +27,23 @@ class Call(NamedTuple):
     headers: Mapping[str, str] = {}
     body: bytes = b""
     path_values: Mapping[str, str] = {}
+    lines: Iterator[bytes] = iter(())
 
 
 class Answer(NamedTuple):
-    """What is sent back."""
+    """What is sent back: the body, or ``pieces`` one after the other where it is too long to be held."""
 
     status: int
     body: bytes
     headers: Mapping[str, str] = {}
+    pieces: Iterator[bytes] | None = None
 
 
 def json_answer(status: int, document: Any, **headers: str) -> Answer:  # noqa: ANN401 - anything JSON knows
     """A document as an answer; underscores of the headers' names are hyphens.
 
-    >>> json_answer(405, {"ok": False}, allow="GET")
-    Answer(status=405, body=b'{"ok":false}', headers={'content-type': 'application/json', 'allow': 'GET'})
+    >>> json_answer(405, {"ok": False}, allow="GET").headers
+    {'content-type': 'application/json', 'allow': 'GET'}
     """
     told = {name.replace("_", "-"): value for name, value in headers.items()}
     return Answer(status, orjson.dumps(document), {"content-type": JSON} | told)

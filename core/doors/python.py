@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Self, TypedDict, TypeVar, Unpack, overload
 
+from core.doors.answering import Answering, RunOptions, arm_of
 from core.doors.running import RunUnderWay
 from core.doors.verbs import verb
-from core.errors import Closed, Conflict, InvalidInput
+from core.errors import Closed, InvalidInput
 from core.flows import learn, maintenance, queries
 from core.flows.batch import reward_run
 from core.flows.context import Context, open_context
@@ -33,9 +33,8 @@ from core.flows.settings import SettingAnswer, change, in_force
 from core.flows.training import export_training
 from core.flows.undo import UndoAnswer, redo, undo
 from core.formats import Limits
-from core.records.arm import Arm, ArmType
+from core.records.arm import ArmType
 from core.records.batch import BatchAnswer, BatchLine
-from core.records.candidate import tool_candidate
 from core.records.evaluation import EvaluationOutcome
 from core.records.evaluation_page import Evaluation, EvaluationFilter
 from core.records.judgement import Judgement
@@ -46,7 +45,7 @@ from core.records.observation import Observation, RewardOutcome
 from core.records.posterior import Posterior
 from core.records.reset import Target
 from core.records.reward import RewardAnswer
-from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage
+from core.records.run import Phase, Run, Unit
 from core.records.run_page import RunRow
 from core.records.selection import Selection
 from core.records.training import Pairing, TrainingAnswer, TrainingFormat
@@ -54,21 +53,7 @@ from core.records.view import View
 from core.settings import DEFAULT_LEARNER, Settings
 from core.statistics.savings import Savings
 
-_OFFERS_KEPT: Final = 64
-
 _T = TypeVar("_T")
-
-
-class RunOptions(TypedDict, total=False):
-    """What may be said of a request: how much room its prompt has, and what it is part of."""
-
-    budget_tokens: int | None
-    k: int | None
-    uid: str | None
-    session: str | None
-    model: str | None
-    channel: str | None
-    keep: bool
 
 
 class TrainingOptions(TypedDict, total=False):
@@ -136,16 +121,16 @@ def restore(file: str | Path, database: str | Path | None = None) -> RestoreAnsw
     return restore_backup(settings.database, Path(file))
 
 
-class Learner:
+class Learner(Answering):
     """One learner: select, record, reward, reset, undo, look. Safe to share between threads.
 
     Once closed it refuses everything with `Closed`.
     """
 
     def __init__(self, context: Context) -> None:
+        super().__init__()
         self._context = context
         self._is_closed = False
-        self._offers = _Offers()
 
     @property
     def context(self) -> Context:
@@ -208,31 +193,7 @@ class Learner:
         """
         if isinstance(arms, str):
             return self.why(arms)
-        began_ms = 0
-
-        def begin(offered: Sequence[_T] | None) -> Selection:
-            nonlocal began_ms
-            chosen = self.select(offered, budget_tokens=options.get("budget_tokens"), k=options.get("k"))
-            began_ms = self.context.clock()
-            return chosen
-
-        def end(run: RunUnderWay[_T], status: Status) -> RecordAnswer:
-            return self.record(
-                run.uid,
-                selection=run.selection,
-                calls=run.calls,
-                texts=run.texts,
-                usage=run.usage,
-                status=status,
-                duration_ms=max(self.context.clock() - began_ms, 0),
-                session=options.get("session"),
-                model=options.get("model"),
-                channel=options.get("channel"),
-                prompt=run.prompt,
-                keep=options.get("keep", True),
-            )
-
-        return RunUnderWay(arms, uid=options.get("uid"), begin=begin, end=end)
+        return self._under_way(arms, options)
 
     def select(
         self,
@@ -246,77 +207,14 @@ class Learner:
         Offered are arms, ids, and tools as the SDK at hand defines them (`tool_candidate`); `Selection.keep` hands
         back those that are in.
         """
-        offered = None if arms is None else [_arm(arm) for arm in arms]
-        chosen = select(self.context, offered, budget_tokens=budget_tokens, k=k)
-        self._offers.keep(chosen, offered or ())
-        return chosen
+        offered = None if arms is None else [arm_of(arm) for arm in arms]
+        return self._offered(select(self.context, offered, budget_tokens=budget_tokens, k=k), offered)
 
-    def record(
-        self,
-        uid: str,
-        *,
-        selection: Selection | None = None,
-        arms: Iterable[object] | None = None,
-        calls: Iterable[Call | str] = (),
-        texts: Iterable[str] = (),
-        usage: Usage | None = None,
-        status: Status = "completed",
-        ended_at: datetime | None = None,
-        duration_ms: int | None = None,
-        session: str | None = None,
-        model: str | None = None,
-        channel: str | None = None,
-        prompt: str | None = None,
-        keep: bool = True,
-    ) -> RecordAnswer:
-        """Record what came of one request. Give the ``selection`` it ran with, or the ``arms`` in its prompt.
+    def _recorded(self, run: Run, *, ended_now: bool) -> RecordAnswer:
+        return learn.record(self.context, run, ended_now=ended_now)
 
-        What was said of arms when they were offered (content, label, prior) is remembered from the latest
-        selections of this object; a program that selects in one process and records in another gives these
-        ``arms`` with the ``selection``, else a memory's content can't be recognised in the run's texts.
-        ``calls`` are the tools called, ``texts`` what the agent wrote: read by the detectors. ``prompt`` is what was
-        asked; it and the last of the ``texts`` are kept for judging and training, up to 100,000 characters each,
-        where the setting ``keep_texts`` is on and ``keep`` doesn't say no; else neither is stored.
-        ``ended_at`` is an aware time; left out, it is when the run was first recorded. Sent again with the same
-        ``uid`` it changes nothing, with other content it is a `Conflict`.
-        """
-        run = Run(
-            uid=uid,
-            inventory=self._inventory(selection, arms),
-            excluded=() if selection is None else selection.excluded,
-            selection=selection,
-            run_class="imported" if selection is None else selection.run_class,
-            calls=tuple(call if isinstance(call, Call) else Call(name=call) for call in calls),
-            texts=tuple(texts),
-            usage=usage,
-            status=status,
-            ended_at_ms=None if ended_at is None else _utc_ms(ended_at),
-            duration_ms=duration_ms,
-            session=session,
-            model=model,
-            channel=channel,
-            prompt=prompt if keep else None,
-            reply=None if keep else "",
-        )
-        try:
-            return learn.record(self.context, run, ended_now=ended_at is None)
-        except Conflict as problem:
-            raise Conflict(
-                problem.problem,
-                next_step="Give every request a uid of its own, for example str(uuid.uuid4()); learner.run(…) does.",
-            ) from None
-
-    def _inventory(self, selection: Selection | None, arms: Iterable[object] | None) -> Inventory:
-        said = [_arm(arm) for arm in arms or ()]
-        if selection is not None:
-            _check_offered(selection, said)
-            return Inventory(kind="declared", arms=self._offers.included(selection, said))
-        if arms is None:
-            raise InvalidInput(
-                "A run must come with its selection or its arms, got neither.",
-                next_step="Pass selection=learner.select(…), or arms=[…] where something else chose.",
-            )
-        return Inventory(kind="declared", arms=tuple(said))
+    def _now_ms(self) -> int:
+        return self.context.clock()
 
     def record_runs(self, runs: Sequence[Run]) -> list[RecordAnswer]:
         """Record many runs in one transaction."""
@@ -603,53 +501,3 @@ class Learner:
     def verify(self) -> queries.Verification:
         """Whether every cache equals the fold of the recorded facts."""
         return queries.verify(self.context)
-
-
-def _arm(arm: object) -> Arm:
-    if isinstance(arm, Arm):
-        return arm
-    return Arm(key=arm) if isinstance(arm, str) else tool_candidate(arm)
-
-
-class _Offers:
-    """What was said of arms on offer, by selection: the latest few, since most are recorded soon or never."""
-
-    def __init__(self) -> None:
-        self._said: dict[tuple[str, int], dict[str, Arm]] = {}
-
-    def keep(self, selection: Selection, offered: Sequence[Arm]) -> None:
-        included = set(selection.included)
-        self._said[selection.seed, selection.revision] = {
-            arm.key: arm for arm in offered if arm.key in included
-        }
-        for oldest in list(self._said)[:-_OFFERS_KEPT]:
-            self._said.pop(oldest, None)
-
-    def included(self, selection: Selection, arms: Sequence[Arm]) -> tuple[Arm, ...]:
-        """The arms of a selection's prompt, with what is known of them."""
-        said = self._said.get((selection.seed, selection.revision), {}) | {arm.key: arm for arm in arms}
-        return tuple(
-            # A cost of 0 may stand for one that nobody knows.
-            said.get(one.arm) or Arm(key=one.arm, token_cost=one.token_cost or None)
-            for one in selection.decisions
-            if one.included
-        )
-
-
-def _check_offered(selection: Selection, arms: Sequence[Arm]) -> None:
-    decided = {one.arm for one in selection.decisions}
-    for arm in arms:
-        if arm.key not in decided:
-            raise InvalidInput(
-                f"arms must be of those that the selection decided on, got {arm.key!r}.",
-                next_step="Offer it to select, or record the run without the selection.",
-            )
-
-
-def _utc_ms(moment: datetime) -> int:
-    if moment.tzinfo is None:
-        raise InvalidInput(
-            f"ended_at must be an aware time, got {moment.isoformat()} without a zone.",
-            next_step="Use datetime.now(UTC).",
-        )
-    return round(moment.timestamp() * 1000)

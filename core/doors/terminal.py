@@ -49,7 +49,7 @@ def _write(answer: object, option: int) -> None:
     try:
         document = orjson.dumps(plain, option=option)
     except orjson.JSONEncodeError:  # a lone surrogate, say from a file name that is no UTF-8
-        document = orjson.dumps(_whole(plain), option=option)
+        document = orjson.dumps(whole(plain), option=option)
     sys.stdout.buffer.write(document)
     sys.stdout.buffer.flush()
 
@@ -166,14 +166,14 @@ def _columns() -> int | None:
     return get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def _whole(value: object) -> object:
-    """The same with replacement characters where a text is no Unicode."""
+def whole(value: object) -> object:
+    """An answer with replacement characters where a text is no Unicode."""
     if isinstance(value, str):
         return value.encode(errors="surrogateescape").decode(errors="replace")
     if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in value.items()}
+        return {whole(key): whole(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_whole(item) for item in value]
+        return [whole(item) for item in value]
     return value
 
 

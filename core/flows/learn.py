@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -75,10 +75,18 @@ def record(context: Context, run: Run, *, ended_now: bool = False) -> RecordAnsw
     return context.write("ingest", work, create=True)
 
 
-def record_all(context: Context, runs: Sequence[Run]) -> list[RecordAnswer]:
-    """Record many runs in one transaction: all of them or none."""
+def record_all(
+    context: Context, runs: Sequence[Run], *, ended_now: Collection[str] = ()
+) -> list[RecordAnswer]:
+    """Record many runs in one transaction: all of them or none. Those of ``ended_now``, by uid, ended when they were
+    first sent, see `record`.
+    """
     told = tuple(runs)  # which are told again if need be
-    return context.write("ingest", lambda txn: _record(txn, told), create=True)
+
+    def work(txn: Transaction) -> list[RecordAnswer]:
+        return _record(txn, [_timed(txn, run) if run.uid in ended_now else run for run in told])
+
+    return context.write("ingest", work, create=True)
 
 
 def _timed(txn: Transaction, run: Run) -> Run:

@@ -119,7 +119,7 @@ from typing import Final, get_args
 
 import msgspec
 
-from core.errors import UnreadableSource
+from core.errors import InvalidInput, UnreadableSource
 from core.formats.bundle import is_bundle, unpacked
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.moments import moment
@@ -203,6 +203,7 @@ class _Version(msgspec.Struct):
 
 
 _LINE: Final = msgspec.json.Decoder(SaidLine | _Run)
+_RUN: Final = msgspec.json.Decoder(_Run)
 _ARMS: Final = msgspec.json.Decoder(list[str | _Arm])
 _VERSION: Final = msgspec.json.Decoder(_Version)
 _ENCODER: Final = msgspec.json.Encoder()
@@ -296,6 +297,37 @@ class _Inventories:
 def _make_room(known: dict[tuple[bytes, InventoryKind], Inventory] | dict[str, Arm]) -> None:
     if len(known) >= _MAX_KNOWN:
         known.clear()
+
+
+class SentRuns:
+    """Runs as a program sends them, a line each."""
+
+    def __init__(self) -> None:
+        self._inventories = _Inventories()
+
+    def run(self, line: bytes) -> Run:
+        """The run that a line says; the line is strict JSON already.
+
+        Raises `InvalidInput` for what is no run, and for one that says what came of it: that is found out here.
+        """
+        try:
+            found = _RUN.decode(line)
+            entry = _run_entry(found, self._inventories)
+        except msgspec.ValidationError as problem:
+            raise InvalidInput(
+                f"A run must be as our own lines have it, got one of which this is wrong: {problem}.",
+                next_step='Send it like {"kind":"run","uid":"r1","arms":["tool:fs:Read"],"calls":["Read"]}.',
+            ) from problem
+        except (Flaw, UnreadableSource) as problem:
+            raise InvalidInput(
+                f"A run must be as our own lines have it, got one that {problem}.", next_step="Correct it."
+            ) from problem
+        if isinstance(entry, RunLine):
+            raise InvalidInput(
+                "A run must be sent without its outcome, got one that says it.",
+                next_step="Leave outcome out, or import the file.",
+            )
+        return entry
 
 
 def _run_entry(line: _Run, inventories: _Inventories) -> Run | RunLine:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import pkgutil
 import socket
+from pathlib import Path
+from typing import cast
 
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 from websockets.asyncio.client import connect
 
-from dashboard.server import Promptly, connection_of, remember_names
+from core import open_learner
+from core.doors.http.app import Api
+from dashboard.server import Beside, Promptly, connection_of, remember_names
+from tests.doors.http.asking import Asking
 
 
 async def _delays(*, promptly: bool) -> bool:
@@ -69,3 +74,21 @@ def test_names_of_options_are_spelt_once(monkeypatch: pytest.MonkeyPatch) -> Non
     remember_names()
     assert [pkgutil.resolve_name(name)("codeFontSize") for _ in range(3)] == ["code_font_size"] * 3
     assert asked == ["codeFontSize"]
+
+
+def test_programs_are_answered_beside_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARMSCOPE_DATABASE", str(tmp_path / "a.db"))
+    monkeypatch.delenv("ARMSCOPE_LEARNER", raising=False)
+
+    async def pages(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 418, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    asking = Asking(app=cast("Api", Beside(pages)))
+    run = {"kind": "run", "uid": "r1", "arms": ["tool:fs:Read"], "calls": ["Read"]}
+    assert asking.post("/api/v1/learners/default/runs", run).document["told"] == "new"
+    assert asking.get("/api/nothing").status == 404
+    assert [asking.get(path).status for path in ("/", "/runs", "/_stcore/health", "/apis")] == [418] * 4
+    asking.close()
+    with open_learner(tmp_path / "a.db") as learner:
+        assert learner.status().runs == 1

@@ -37,7 +37,7 @@ from core.flows.queries.evaluations import (
 from core.flows.queries.frame import DEMO_ORIGIN, Frame, Revision, Sight, frame, revision, sight
 from core.flows.queries.imports import PastImport, imports
 from core.flows.queries.judgement import JudgedArm, judged_arms, judged_posteriors, judgements
-from core.flows.queries.ledger import changes, resets, rewards
+from core.flows.queries.ledger import acts, changes, resets, rewards
 from core.flows.queries.notes import notes
 from core.flows.queries.openclaw import (
     Traces,
@@ -59,7 +59,7 @@ from core.flows.queries.previews import (
 )
 from core.flows.queries.quality import LayersSeen, layers
 from core.flows.queries.run import ArmFlip, RunArm, RunStory, run
-from core.flows.queries.runs import RunsSeen, runs, seen_runs
+from core.flows.queries.runs import RunsSeen, listed_runs, runs, seen_runs
 from core.flows.queries.savings import savings
 from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
 from core.flows.queries.status import Baseline, Status, status

@@ -40,6 +40,12 @@ def runs(context: Context, limit: int = 50) -> tuple[RunRow, ...]:
         return reads.run_rows(snapshot, limit=limit)
 
 
+def listed_runs(context: Context, *, cursor: Cursor | None = None, limit: int = PAGE_RUNS) -> RunPage:
+    """Runs beyond a cursor, newest first."""
+    with context.reading() as snapshot:
+        return run_page(snapshot, RunFilter(), View(), cursor=cursor, limit=limit)
+
+
 def seen_runs(
     context: Context,
     wanted: RunFilter = RunFilter(),  # noqa: B008 - frozen

@@ -1,0 +1,74 @@
+"""API: the doors over HTTP by themselves, without pages."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from core.doors.cli.program.app import command, context_of, done
+from core.doors.http.address import claimable_port, is_loopback, url_of
+from core.doors.terminal import say
+from core.errors import InvalidInput
+
+DEFAULT_PORT = 8502
+
+
+class Listening(msgspec.Struct, frozen=True, kw_only=True):
+    url: str
+    database: str
+    learner: str
+
+
+@command(
+    words="Answer programs over HTTP, without pages.",
+    examples=["api", "api --database demo.db --port 0"],
+)
+def api(
+    line: typer.Context,
+    port: Annotated[
+        int,
+        typer.Option("--port", metavar="N", min=0, max=65_535, help="0 = any free one.", show_default=True),
+    ] = DEFAULT_PORT,
+    address: Annotated[
+        str, typer.Option("--address", metavar="A", help="Where to listen.", show_default=True)
+    ] = "127.0.0.1",
+    host: Annotated[
+        list[str] | None,
+        typer.Option("--host", metavar="NAME", help="A name that it is called by; repeatable."),
+    ] = None,
+    rate: Annotated[
+        int,
+        typer.Option("--rate", metavar="N", min=1, help="Requests a minute and token.", show_default=True),
+    ] = 600,
+) -> None:
+    """On this machine whoever asks without a token is the operator; a token is always itself."""
+    import uvicorn
+
+    from core.doors.desk import Desk
+    from core.doors.http.serving import doors
+    from core.flows.tokens import tokens
+
+    context = context_of(line, create=True)
+    is_near = is_loopback(address)
+    if not is_near and not any(one.revoked_ms is None for one in tokens(context)):
+        raise InvalidInput(
+            f"Off this machine nobody is let in without a token, and there is none; got {address[:60]!r}.",
+            next_step="Make one: armscope token create NAME --scope ingest. Or leave --address out.",
+        )
+    desk = Desk(store=context.store, learner=context.learner)
+    app = doors(desk, hosts=[address, *(host or ())], asks_tokens=not is_near, per_minute=rate)
+    chosen = claimable_port(address, port)
+    at = Listening(url=url_of(address, chosen), database=str(context.store.path), learner=context.learner)
+    done(line, at, lambda: say(f"armscope answers programs for {at.learner} at {at.url} (stop: Ctrl+C)."))
+    uvicorn.run(
+        app,
+        host=address,
+        port=chosen,
+        lifespan="off",
+        log_level="warning",
+        access_log=False,  # it would hold what was asked, names included
+        server_header=False,
+        proxy_headers=False,
+    )

@@ -1,0 +1,43 @@
+"""Address: where a server listens."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+from core.errors import InvalidInput
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can connect to an address.
+
+    >>> [is_loopback(address) for address in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "elsewhere")]
+    [True, True, True, False, False]
+    """
+    try:
+        return address == "localhost" or ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def url_of(address: str, port: int) -> str:
+    """
+    >>> url_of("::1", 8501)
+    'http://[::1]:8501'
+    """
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+
+def claimable_port(address: str, port: int) -> int:
+    """The port asked for, or a free one for 0; raises `InvalidInput` where another program has it."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as problem:
+            raise InvalidInput(
+                f"Port {port} of {address} can't be had: {problem.strerror or problem}.",
+                next_step="Use --port with another number, or --port 0 for any free one.",
+            ) from problem
+        return int(probe.getsockname()[1])

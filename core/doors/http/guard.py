@@ -1,0 +1,175 @@
+"""Guard: which requests may come in at all, whoever asks; and how often.
+
+A page of a stranger must not act in a person's name. What a browser says of a page can't be trusted to be there,
+so all of it is asked: the Host must be a name of this server, Origin and Sec-Fetch-Site, where they are sent, its own
+page's, and whatever may change something has to be JSON, which no form of a foreign page sends unasked.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+from core.doors.http.refusals import Foreign, Misdirected, NotJson, TooMany
+from core.doors.http.routes import Route
+from core.errors import Unidentified
+from core.records.actor import Actor
+
+LOOKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+OWN_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+PER_MINUTE: Final = 600
+PATIENCE_S: Final = 30.0
+_HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(:[0-9]{1,5})?", re.IGNORECASE)
+_OF_PROXIES: Final = frozenset({"forwarded", "via", "x-real-ip"})
+_MOST_COUNTED: Final = 10_000
+
+SAFE_HEADERS: Final = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""On every answer, where it doesn't say otherwise itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listener:
+    """Where a server listens, and to whom.
+
+    ``hosts`` are the names and addresses it may be called by, ``origins`` foreign pages that may ask it
+    (``ARMSCOPE_CORS_ORIGIN``). ``local`` acts where no token is sent; None: there is always a token. A token gets
+    ``per_minute`` requests. A piece of a body is waited for up to ``patience_s`` seconds.
+    """
+
+    hosts: frozenset[str] = OWN_NAMES
+    origins: frozenset[str] = frozenset()
+    local: Actor | None = None
+    per_minute: int = PER_MINUTE
+    patience_s: float = PATIENCE_S
+
+
+def host_of(header: str) -> str | None:
+    """The name or address that a Host header says, and nothing else; None for what is no such header.
+
+    >>> [host_of(header) for header in ("localhost:8501", "[::1]:8501", "me@127.0.0.1", "127.0.0.1:80.evil.example")]
+    ['localhost', '::1', None, None]
+    """
+    parts = _HOST.fullmatch(header)
+    return None if parts is None else parts[1].strip("[]").lower()
+
+
+def sent_by_proxy(headers: Mapping[str, str]) -> bool:
+    """Whether a request came through somebody who asks for others.
+
+    >>> sent_by_proxy({"x-forwarded-for": "203.0.113.7"}), sent_by_proxy({"host": "localhost"})
+    (True, False)
+    """
+    return any(name in _OF_PROXIES or name.startswith("x-forwarded-") for name in headers)
+
+
+def check_address(listener: Listener, headers: Mapping[str, str]) -> None:
+    """Raise unless a request is for this server and comes straight from whoever asks."""
+    if host_of(headers.get("host", "")) not in listener.hosts:
+        raise Misdirected(
+            "The Host must be a name of this server, got another.",
+            next_step="Use localhost, or start it with --host NAME for each name it has.",
+        )
+    if sent_by_proxy(headers):
+        raise Foreign(
+            "There is no sign-in here, so requests must come without a proxy's headers (Forwarded, X-Forwarded-*, "
+            "X-Real-IP, Via), got some: behind a proxy everybody would seem to be on this machine.",
+            next_step="Ask it directly, or through an SSH tunnel.",
+        )
+
+
+def allowed_origin(listener: Listener, method: str, scheme: str, headers: Mapping[str, str]) -> str | None:
+    """The page that asks, if it may; None where nothing says that a page does.
+
+    Raises `Foreign` for a page of somebody else.
+    """
+    origin = headers.get("origin")
+    if origin in listener.origins:
+        return origin
+    is_own = origin == f"{scheme}://{headers.get('host', '')}"
+    if origin is None or is_own:
+        if origin is None and method in LOOKING and headers.get("sec-fetch-mode") == "navigate":
+            return None  # a link that somebody follows: it reads, and what it reads no foreign page sees
+        if headers.get("sec-fetch-site", "none") in {"same-origin", "none"}:
+            return origin
+    raise Foreign(
+        "A request must come from a page of this server, or from none, got one from elsewhere.",
+        next_step="Name the page's origin in ARMSCOPE_CORS_ORIGIN if it may ask.",
+    )
+
+
+def check_written(route: Route, headers: Mapping[str, str]) -> None:
+    """Raise unless the body of a request that may change something is of a media type that the route takes."""
+    if headers.get("content-encoding", "identity") != "identity" and route.takes[0].endswith("json"):
+        raise NotJson(
+            "A body must be sent as it is, got one that is packed.", next_step="Leave Content-Encoding out."
+        )
+    kind, _, parameters = headers.get("content-type", "").partition(";")
+    charset = parameters.strip().lower().replace('"', "")
+    if kind.strip().lower() not in route.takes or charset not in {"", "charset=utf-8"}:
+        raise NotJson(
+            f"The Content-Type must be {' or '.join(route.takes)}, in UTF-8, got another.",
+            next_step=f"Send Content-Type: {route.takes[0]}.",
+        )
+
+
+def secret_of(headers: Mapping[str, str]) -> str | None:
+    """The token that a request names, None for none; raises `Unidentified` where it can't be told which."""
+    said = headers.get("authorization")
+    named = headers.get("x-api-key")
+    if said is not None:
+        scheme, _, secret = said.partition(" ")
+        if scheme.lower() != "bearer" or named not in {None, secret.strip()}:
+            raise Unidentified(
+                "The Authorization must be one Bearer token, got something else.",
+                next_step="Send Authorization: Bearer TOKEN.",
+            )
+        return secret.strip()
+    return named
+
+
+@dataclass(kw_only=True)
+class Rate:
+    """How often each token has asked: ``per_minute`` at once, and as many again in every minute."""
+
+    per_minute: int = PER_MINUTE
+    seconds: Callable[[], float] = time.monotonic
+    _left: OrderedDict[int, tuple[float, float]] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def count(self, who: int, n: int = 1) -> None:
+        """Raise `TooMany` where there is no room for ``n`` more.
+
+        >>> rate = Rate(per_minute=1, seconds=lambda: 0.0)
+        >>> rate.count(7)
+        >>> rate.count(7)
+        Traceback (most recent call last):
+        core.doors.http.refusals.TooMany: At most 1 a minute are taken of one token, got more. Wait 60 s.
+        """
+        with self._lock:
+            now = self.seconds()
+            left, then = self._left.pop(who, (float(self.per_minute), now))
+            left = min(self.per_minute, left + (now - then) * self.per_minute / 60)
+            is_room = left >= min(n, self.per_minute)
+            self._left[who] = (left - n if is_room else left, now)
+            if len(self._left) > _MOST_COUNTED:
+                self._left.popitem(last=False)
+        if not is_room:
+            wait_s = math.ceil((min(n, self.per_minute) - left) * 60 / self.per_minute)
+            raise TooMany(
+                f"At most {self.per_minute:,} a minute are taken of one token, got more.",
+                next_step=f"Wait {wait_s} s.",
+                wait_s=wait_s,
+            )

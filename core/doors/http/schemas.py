@@ -1,0 +1,151 @@
+"""Schemas: the routes of ``/api/v1`` as an OpenAPI document, from the very records that bodies are decoded into."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from core.doors.exchange import JSON
+from core.doors.http.routes import Route
+from core.doors.verbs import Input, Verb
+from core.version import __version__
+
+_ERROR: Final = "Error"
+_REFUSED: Final = {
+    "type": "object",
+    "required": ["ok", "error", "code", "next"],
+    "properties": {
+        "ok": {"const": False},
+        "error": {"type": "string", "description": "What is wrong, what was got and what is allowed."},
+        "code": {"type": "string", "description": "Which error it is; it never changes."},
+        "next": {"type": "string", "description": "The step that helps."},
+    },
+}
+_PAGE: Final = (
+    {
+        "name": "limit",
+        "in": "query",
+        "schema": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50},
+        "description": "Items at most.",
+    },
+    {
+        "name": "cursor",
+        "in": "query",
+        "schema": {"type": "string"},
+        "description": "The next of the page before.",
+    },
+)
+_KEY: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+    "description": "The same request sent again under it counts once, and is answered as the first time.",
+}
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of a route beside its method and path: the verb it does, what it does in one line, whether it is a
+    list, and fields of its query.
+    """
+
+    verb: Verb | None = None
+    words: str = ""
+    is_list: bool = False
+    query: Mapping[str, Mapping[str, object]] = {}
+
+
+def openapi(routes: Sequence[Route], told: Mapping[tuple[str, str], Told]) -> dict[str, Any]:
+    """The document; ``told`` is of each route by its method and path."""
+    inputs = sorted({kind for one in told.values() if (kind := _input(one))}, key=lambda kind: kind.__name__)
+    _, components = msgspec.json.schema_components(inputs, ref_template="#/components/schemas/{name}")
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        for method in route.methods:
+            one = told[method, route.path]
+            paths.setdefault(route.path, {})[method.lower()] = _operation(route, method, one, components)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "armscope", "version": __version__},
+        "paths": paths,
+        "components": {
+            "schemas": {**components, _ERROR: _REFUSED},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+            },
+        },
+        "security": [{"token": []}, {"key": []}, {}],
+    }
+
+
+def _input(one: Told) -> type[Input] | None:
+    return None if one.verb is None else one.verb.input
+
+
+def _operation(route: Route, method: str, one: Told, components: Mapping[str, Any]) -> dict[str, Any]:
+    parameters: list[Mapping[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in re.findall(r"\{(\w+)\}", route.path)
+    ]
+    parameters += _PAGE if one.is_list else ()
+    parameters += [
+        {"name": name, "in": "query", "schema": dict(schema)} for name, schema in one.query.items()
+    ]
+    found: dict[str, Any] = {
+        "operationId": re.sub(r"\W+", "_", f"{method.lower()}{route.path}"),
+        "summary": one.words or ("" if one.verb is None else one.verb.words),
+        "description": f"Needs the action {route.action}.",
+        "responses": {
+            ("207" if route.streams else "200"): _answer(route),
+            "default": {
+                "description": "It was refused; nothing was done.",
+                "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{_ERROR}"}}},
+            },
+        },
+    }
+    if method not in {"GET", "HEAD"}:
+        kind = _input(one)
+        takes_key = kind is not None and "key" in kind.__struct_fields__
+        parameters += [_KEY] if takes_key else []
+        found["requestBody"] = {"required": True, "content": {route.takes[0]: _body(route, one, components)}}
+    if parameters:
+        found["parameters"] = parameters
+    if route.public:
+        found["security"] = [{}]
+    return found
+
+
+def _answer(route: Route) -> dict[str, Any]:
+    if route.streams:
+        content = {route.takes[0]: {"schema": {"type": "string"}}}
+        return {"description": "A result for each line, in order.", "content": content}
+    if route.path.endswith("/export"):
+        return {"description": "All of it."}
+    return {
+        "description": "What the command answers with --json.",
+        "content": {JSON: {"schema": {"type": "object"}}},
+    }
+
+
+def _body(route: Route, one: Told, components: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a body: the verb's input without what the path says."""
+    if route.streams or one.verb is None:
+        return {"schema": {"type": "string", "description": one.words}}
+    schema = components[one.verb.input.__name__]
+    bound = {"name"} if route.path.endswith("{setting}") else set()
+    if not bound:
+        return {
+            "schema": {"$ref": f"#/components/schemas/{one.verb.input.__name__}"},
+            "example": one.verb.example,
+        }
+    return {
+        "schema": {
+            **schema,
+            "properties": {name: kind for name, kind in schema["properties"].items() if name not in bound},
+            "required": [name for name in schema.get("required", ()) if name not in bound],
+        },
+        "example": {name: value for name, value in one.verb.example.items() if name not in bound},
+    }

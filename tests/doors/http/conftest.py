@@ -1,0 +1,73 @@
+"""A world in which the example of every verb makes sense, and whoever asks it over HTTP."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from core.doors.desk import Desk
+from core.doors.http import kairos, own
+from core.doors.http.app import Api
+from core.doors.http.guard import Listener
+from core.errors import Unidentified
+from core.flows import queries
+from core.flows.context import Context
+from core.records.actor import Actor
+from tests.doors.examples import example_world
+from tests.doors.http.asking import Asking
+from tests.flows.world import context_at
+
+ROUTES = (*own.ROUTES, *kairos.ROUTES)
+"""The other doors are asked in tests of their own."""
+MARA = Actor(name="mara")
+LOCAL = Listener(local=MARA)
+Asked = Callable[..., Asking]
+
+
+@pytest.fixture(scope="package")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder to copy."""
+    folder = tmp_path_factory.mktemp("http")
+    example_world(folder).store.close()
+    return folder
+
+
+@pytest.fixture
+def context(world: Path, tmp_path: Path) -> Iterator[Context]:
+    """A copy of the world, which is sound afterwards, whatever was asked."""
+    shutil.copytree(world, tmp_path / "here")
+    made = context_at(tmp_path / "here" / "a.db")
+    yield made
+    assert queries.verify(made).clean
+    made.store.close()
+
+
+def at_desk(context: Context) -> Desk:
+    return Desk(store=context.store, learner="default", clock=context.clock, entropy=context.entropy)
+
+
+@pytest.fixture
+def ask_as(context: Context) -> Iterator[Asked]:
+    """Make somebody who asks: the machine's user, or those whose tokens these are."""
+    with ExitStack() as ending:
+
+        def made(listener: Listener = LOCAL, **tokens: Actor) -> Asking:
+            def identify(secret: str) -> Actor:
+                if secret not in tokens:
+                    raise Unidentified("A token that holds is needed, got none.", next_step="Ask for one.")
+                return tokens[secret]
+
+            asking = Asking(app=Api(at_desk(context), ROUTES, listener=listener, identify=identify))
+            ending.callback(asking.close)
+            return asking
+
+        yield made
+
+
+@pytest.fixture
+def asking(ask_as: Asked) -> Asking:
+    return ask_as()

@@ -1,0 +1,373 @@
+"""Only who may comes in, whatever a browser or a stranger's page sends; what is wrong is told and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+import pytest
+
+from core.doors.exchange import Answer, Call
+from core.doors.http import serving
+from core.doors.http.app import Api, Message
+from core.doors.http.body import MAX_BYTES
+from core.doors.http.guard import Listener, Rate
+from core.doors.http.refusals import TooMany
+from core.doors.http.routes import NDJSON, Route
+from core.doors.http.serving import doors, foreign_pages
+from core.errors import InvalidSetting
+from core.flows import queries
+from core.flows.audit import denials
+from core.flows.context import Context
+from core.flows.tokens import create_token, revoke_token
+from core.permissions import Action, may
+from core.records.actor import Actor, Grant, Role
+from tests.doors.examples import ARM, RUN
+from tests.doors.http.asking import Asking
+from tests.doors.http.conftest import MARA, ROUTES, Asked, at_desk
+
+AT = "/api/v1/learners/default"
+JSON = {"content-type": "application/json"}
+NOTE = {"arm": ARM, "text": "x"}
+ACTIONS = get_args(Action)
+ROLES: tuple[Role, ...] = get_args(Role)
+
+REFUSED: Mapping[str, tuple[str, str, dict[str, str], int]] = {
+    "another name": ("GET", "/healthz", {"host": "evil.example"}, 421),
+    "two names": ("GET", "/healthz", {"host": "localhost,evil.example"}, 421),
+    "a name with more": ("GET", "/healthz", {"host": "localhost:80@evil.example"}, 421),
+    "no name": ("GET", "/healthz", {"host": ""}, 421),
+    "a proxy": ("GET", "/healthz", {"x-forwarded-for": "203.0.113.7"}, 403),
+    "another proxy": ("POST", f"{AT}/notes", {**JSON, "forwarded": "for=203.0.113.7"}, 403),
+    "a third": ("GET", f"{AT}/status", {"via": "1.1 gate"}, 403),
+    "a fourth": ("GET", f"{AT}/status", {"x-real-ip": "127.0.0.1"}, 403),
+    "a foreign page": ("POST", f"{AT}/notes", {**JSON, "origin": "http://evil.example"}, 403),
+    "another port": ("POST", f"{AT}/notes", {**JSON, "origin": "http://localhost:3000"}, 403),
+    "another scheme": ("POST", f"{AT}/notes", {**JSON, "origin": "https://localhost"}, 403),
+    "no page's own": ("POST", f"{AT}/notes", {**JSON, "origin": "null"}, 403),
+    "a foreign page that reads": ("GET", f"{AT}/runs", {"origin": "http://evil.example"}, 403),
+    "a page beside it": ("POST", f"{AT}/notes", {**JSON, "sec-fetch-site": "same-site"}, 403),
+    "a page elsewhere": ("POST", f"{AT}/notes", {**JSON, "sec-fetch-site": "cross-site"}, 403),
+    "a script elsewhere": ("GET", f"{AT}/runs", {"sec-fetch-site": "cross-site"}, 403),
+    "a form": ("POST", f"{AT}/notes", {"content-type": "application/x-www-form-urlencoded"}, 415),
+    "a form's text": ("POST", f"{AT}/notes", {"content-type": "text/plain"}, 415),
+    "nothing said": ("POST", f"{AT}/notes", {}, 415),
+    "another alphabet": ("POST", f"{AT}/notes", {"content-type": "application/json; charset=utf-16"}, 415),
+    "packed": ("POST", f"{AT}/notes", {**JSON, "content-encoding": "gzip"}, 415),
+    "lines for a body": ("POST", f"{AT}/notes", {"content-type": NDJSON}, 415),
+    "a body for lines": ("POST", f"{AT}/runs:batch", JSON, 415),
+    "nowhere": ("GET", "/api/v2/version", {}, 404),
+    "nowhere to write": ("POST", "/api/v1/learners/default/nothing", JSON, 404),
+    "the wrong method": ("DELETE", f"{AT}/notes", JSON, 405),
+    "a method nobody has": ("BREW", f"{AT}/notes", JSON, 405),
+    "reading what is written": ("GET", f"{AT}/notes", {}, 405),
+    "a token that is none": ("GET", f"{AT}/status", {"authorization": "Bearer nonsense"}, 401),
+    "an empty token": ("GET", f"{AT}/status", {"authorization": "Bearer "}, 401),
+    "a password": ("GET", f"{AT}/status", {"authorization": "Basic bWFyYTpzZWNyZXQ="}, 401),
+    "two tokens": ("GET", f"{AT}/status", {"authorization": "Bearer a", "x-api-key": "b"}, 401),
+    "a key that is none": ("GET", f"{AT}/status", {"x-api-key": "nonsense"}, 401),
+    "a path that is no text": ("GET", f"{AT}/runs/%ff", {}, 400),
+    "a query that is no text": ("GET", f"{AT}/runs?cursor=%ff", {}, 400),
+    "a cursor that is none": ("GET", f"{AT}/runs?cursor=abc", {}, 400),
+    "a limit that is none": ("GET", f"{AT}/runs?limit=0", {}, 400),
+    "a limit that is much": ("GET", f"{AT}/runs?limit=1001", {}, 400),
+    "a limit in other digits": ("GET", f"{AT}/runs?limit=%D9%A3", {}, 400),
+    "a field that is misspelt": ("GET", f"{AT}/runs?limits=3", {}, 400),
+    "a learner nobody knows": ("GET", "/api/v1/learners/nobody/status", {}, 404),
+    "a learner that can't be": ("GET", "/api/v1/learners/a%00b/status", {}, 400),
+    "a run nobody knows": ("GET", f"{AT}/runs/none", {}, 404),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_may_not_come_in_is_told_and_changes_nothing(
+    what: str, context: Context, asking: Asking
+) -> None:
+    method, path, headers, status = REFUSED[what]
+    before = queries.revision(context).revision
+    found = asking.ask(method, path, [json.dumps(NOTE).encode()], headers)
+    assert found.status == status
+    assert set(found.document) == {"ok", "error", "code", "next"}
+    assert found.document["ok"] is False
+    assert "evil" not in found.body.decode()
+    assert "access-control-allow-origin" not in found.headers
+    assert found.headers["x-content-type-options"] == "nosniff"
+    assert ("allow" in found.headers) == (status == 405)
+    assert ("www-authenticate" in found.headers) == (status == 401)
+    assert queries.revision(context).revision == before
+
+
+def test_own_pages_and_those_that_are_named_may_ask(ask_as: Asked) -> None:
+    listed = Listener(local=MARA, origins=foreign_pages("https://board.example"))
+    asking = ask_as(listed)
+    for origin, site in (("http://localhost", "same-origin"), ("https://board.example", "cross-site")):
+        found = asking.post(f"{AT}/notes", NOTE, origin=origin, sec_fetch_site=site)
+        assert (found.status, found.headers["access-control-allow-origin"]) == (200, origin)
+        assert found.headers["vary"] == "Origin"
+        asked = {"origin": origin, "access-control-request-method": "POST"}
+        before = asking.ask("OPTIONS", f"{AT}/notes", headers=asked)
+        assert (before.status, before.headers["access-control-allow-origin"]) == (204, origin)
+        assert "POST" in before.headers["access-control-allow-methods"]
+    followed = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert asking.ask("GET", f"{AT}/status", headers=followed).status == 200
+    assert asking.ask("POST", f"{AT}/notes", [json.dumps(NOTE).encode()], {**JSON, **followed}).status == 403
+
+
+@pytest.mark.parametrize("said", ["*", "board.example", "https://board.example/page", "https://*.example"])
+def test_no_list_of_pages_has_all_of_them(said: str) -> None:
+    with pytest.raises(InvalidSetting):
+        foreign_pages(said)
+
+
+def test_the_list_of_pages_is_the_environments(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARMSCOPE_CORS_ORIGIN", "https://board.example")
+    asking = Asking(app=doors(at_desk(context)))
+    assert asking.get(f"{AT}/status", origin="https://board.example").status == 200
+    assert asking.get(f"{AT}/status", origin="https://other.example").status == 403
+    asking.close()
+
+
+def test_a_head_is_an_answer_without_its_body(asking: Asking) -> None:
+    whole, head = asking.get(f"{AT}/status"), asking.ask("HEAD", f"{AT}/status")
+    assert (head.status, head.body, head.headers) == (200, b"", whole.headers)
+    assert asking.get(f"{AT}/status/").body == whole.body
+
+
+# Who it is
+
+
+def test_where_tokens_are_asked_nobody_acts_without(context: Context, ask_as: Asked) -> None:
+    bot = Actor(name="token:bot", role=None, grants=(Grant(role="ingest", learner="default"),), token=7)
+    asking = ask_as(Listener(), bot=bot)
+    run = {"kind": "run", "uid": "x", "arms": [ARM]}
+    assert asking.get("/healthz").status == 200
+    assert asking.get("/api/v1/version").status == 401
+    assert asking.post(f"{AT}/runs", run).status == 401
+    assert asking.post(f"{AT}/runs", run, authorization="Bearer bot").status == 200
+    assert asking.post(f"{AT}/runs", run, x_api_key="bot").status == 200
+    assert asking.post(f"{AT}/notes", NOTE, x_api_key="bot").document["code"] == "denied"
+    elsewhere = asking.post("/api/v1/learners/other/runs", run, x_api_key="bot")
+    assert (elsewhere.status, elsewhere.document["code"]) == (403, "denied")
+
+
+def test_a_token_is_itself_on_this_machine_too(context: Context, ask_as: Asked) -> None:
+    asking = ask_as(vi=Actor(name="token:vi", role="viewer", token=3))
+    assert asking.post(f"{AT}/notes", NOTE).status == 200
+    assert asking.post(f"{AT}/notes", NOTE, authorization="Bearer vi").status == 403
+    assert asking.get(f"{AT}/learners", authorization="Bearer vi").status == 404
+    assert asking.get("/api/v1/learners", authorization="Bearer vi").status == 200
+
+
+def test_a_token_that_was_made_is_let_in_until_it_is_revoked(context: Context) -> None:
+    made = create_token(context, "bot", scopes=("ingest",), learners=("default",))
+    asking = Asking(app=doors(at_desk(context), asks_tokens=True))
+    run, bearer = {"kind": "run", "uid": "x", "arms": [ARM]}, f"Bearer {made.secret}"
+    assert asking.post(f"{AT}/runs", run, authorization=bearer).status == 200
+    assert asking.get(f"{AT}/status", authorization=bearer).status == 403
+    assert asking.post(f"{AT}/runs", run, authorization=bearer[:-1] + "0").status == 401
+    revoke_token(context, made.token.id)
+    assert asking.post(f"{AT}/runs", run, authorization=bearer).status == 401
+    asking.close()
+    refused = denials(context).denials
+    assert {(one.actor, one.action) for one in refused} == {("token:bot", "read"), ("", "identify")}
+    assert made.secret not in json.dumps([one.actor for one in refused])
+
+
+def example_of(route: Route) -> tuple[str, bytes]:
+    """A request that makes sense, as far as its path says."""
+    path = route.path.format(name="default", uid=RUN, setting="k")
+    bodies: dict[str, Any] = {
+        "select": {},
+        "runs": {"kind": "run", "uid": "x", "arms": [ARM]},
+        "runs:batch": {"kind": "run", "uid": "x", "arms": [ARM]},
+        "rewards": {"arm": ARM, "value": 0.5},
+        "rewards:batch": {"arm": ARM, "value": 0.5},
+        "rewards:together": {"rewards": [{"arm": ARM, "value": 0.5}]},
+        "notes": NOTE,
+        "evaluations": {"subject": RUN, "outcome": "success"},
+        "resets": {},
+        "resets:preview": {},
+        "undo": {"act_id": "reward-1"},
+        "redo": {"act_id": "reward-1"},
+        "k": {"value": 3},
+        "reward": {"uri": "kairos://layer/aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "outcome": "success"},
+        "export": {"all_adapters": True, "format": "trace_jsonl"},
+    }
+    name = path.rpartition("/")[2]
+    return path, b"" if route.methods == ("GET",) else json.dumps(bodies[name]).encode()
+
+
+def test_every_route_has_an_action_and_no_get_has_one_that_changes() -> None:
+    for route in serving.ROUTES:
+        assert route.action in ACTIONS, route.path
+        assert route.public == (route.path in {"/healthz", "/v1/health"}), route.path
+        if set(route.methods) & {"GET", "HEAD"}:
+            assert route.action in {"read", "members"}, route.path
+            assert route.methods == ("GET",), route.path
+    named = [(method, route.path) for route in serving.ROUTES for method in route.methods]
+    assert len(set(named)) == len(named)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_role_is_denied_what_the_table_denies_it(role: Role, context: Context, ask_as: Asked) -> None:
+    who = Actor(name="mara", role=None, grants=(Grant(role=role, learner="default"),))
+    asking = ask_as(Listener(), me=who)
+    for route in ROUTES:
+        if route.path.endswith(("/verify", "/audit")):
+            continue  # of the whole database: asked below
+        path, body = example_of(route)
+        before = queries.revision(context).revision
+        kind = {"content-type": route.takes[0], "authorization": "Bearer me"}
+        found = asking.ask(route.methods[0], path, [body], kind)
+        allowed = route.public or may(who, route.action, "default")
+        assert found.status in ({200, 207} if allowed else {403}), (route.path, found.body)
+        if not allowed:
+            assert found.document["code"] == "denied"
+            assert queries.revision(context).revision == before
+    for path in ("/api/v1/verify", f"{AT}/audit"):
+        assert asking.get(path, authorization="Bearer me").status == 403
+
+
+def test_a_denial_is_told_to_whoever_counts_them(context: Context) -> None:
+    counted: list[tuple[str | None, str]] = []
+
+    def count(actor: Actor | None, action: str) -> None:
+        counted.append((None if actor is None else actor.name, action))
+
+    listener = Listener(local=Actor(name="vi", role="viewer"))
+    asking = Asking(app=Api(at_desk(context), ROUTES, listener=listener, denied=count))
+    asking.post(f"{AT}/resets", {})
+    asking.get(f"{AT}/status", x_api_key="forged")
+    asking.get(f"{AT}/status")
+    asking.close()
+    assert counted == [("vi", "reset"), (None, "identify")]
+
+
+# How much, and how often
+
+
+def test_a_token_has_so_many_requests_a_minute(context: Context, ask_as: Asked) -> None:
+    who, other = (Actor(name=f"token:{number}", role="viewer", token=number) for number in (1, 2))
+    asking = ask_as(Listener(local=MARA, per_minute=2), a=who, b=other)
+    found = [asking.get("/api/v1/version", authorization="Bearer a").status for _ in range(3)]
+    assert found == [200, 200, 429]
+    last = asking.get("/api/v1/version", authorization="Bearer a")
+    assert last.document["code"] == "too_many"
+    assert 1 <= int(last.headers["retry-after"]) <= 60
+    assert asking.get("/api/v1/version", authorization="Bearer b").status == 200
+    assert [asking.get("/api/v1/version").status for _ in range(5)] == [200] * 5
+
+
+def test_room_comes_back_with_time() -> None:
+    now = 0.0
+    rate = Rate(per_minute=60, seconds=lambda: now)
+    rate.count(1, 60)
+    with pytest.raises(TooMany) as refused:
+        rate.count(1)
+    assert refused.value.wait_s == 1
+    now = 1.0
+    rate.count(1)
+    now = 1_000.0
+    rate.count(1, 60)
+    with pytest.raises(TooMany):
+        rate.count(1)
+
+
+def test_a_body_has_its_limits(context: Context, ask_as: Asked) -> None:
+    asking = ask_as(Listener(local=MARA, patience_s=0.05))
+    before = queries.revision(context).revision
+    body = json.dumps(NOTE).encode()
+    told = asking.ask("POST", f"{AT}/notes", [body], {**JSON, "content-length": str(MAX_BYTES + 1)})
+    assert told.status == 413
+    large = [b"x" * (1 << 20)] * 5
+    assert asking.ask("POST", f"{AT}/notes", large, JSON).status == 413
+    assert asking.ask("POST", f"{AT}/notes", [body[:5], None], JSON).status == 0  # nobody is there to be told
+    assert queries.revision(context).revision == before
+    assert asking.ask("POST", f"{AT}/notes", [b"", body[:5], b"", body[5:]], JSON).status == 200
+    slow = asyncio.run(_slowly(asking.app))
+    assert (slow["status"], queries.revision(context).revision) == (408, before + 1)
+
+
+async def _slowly(app: Api) -> Message:
+    told: list[Message] = []
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+
+    async def receive() -> Message:
+        await asyncio.sleep(3_600)
+        return {}
+
+    async def send(message: Message) -> None:
+        told.append(message)
+
+    scope: dict[str, Any] = {
+        "type": "http", "method": "POST", "path": f"{AT}/notes", "headers": headers,
+    }  # fmt: skip
+    await app(scope, receive, send)
+    return told[0]
+
+
+def test_where_we_fail_nothing_of_why_is_told(context: Context, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(desk: object, actor: Actor, call: Call) -> Answer:
+        raise RuntimeError("arms_canary")
+
+    listener = Listener(local=MARA)
+    asking = Asking(app=Api(at_desk(context), [Route(("GET",), "/api/x", "read", fail)], listener=listener))
+    found = asking.get("/api/x")
+    asking.close()
+    assert (found.status, found.document["code"]) == (500, "internal")
+    assert "canary" not in found.body.decode()
+    assert "came to nothing" in caplog.text
+
+
+# Ten thousand bodies that are none
+
+
+def malformed(dice: random.Random, body: bytes, *, knows_all_fields: bool) -> bytes:
+    """A body that says something sound, made unsound."""
+    sound = json.loads(body)
+    first = next(iter(sound), "key")
+    ways = [
+        lambda: body[: dice.randrange(len(body))],
+        lambda: body[:-1] + dice.choice([b', "x": NaN}', b', "x": 1e999}', b', "x": Infinity}']),
+        lambda: (
+            body[:-1] + dice.choice([b', "\\ud800": 1}', b', "x": "\\udc00"}', b', "x": "\xed\xa0\x80"}'])
+        ),
+        lambda: b'{"%s": 1, ' % first.encode() + body[1:] if sound else b'{"a": 1, "a": 2}',
+        lambda: json.dumps(dice.choice([None, 3, "x", [], [sound], True])).encode(),
+        lambda: b"[" * dice.choice([65, 1_000, 10_000]),
+        lambda: b'{"x":' * 100 + body + b"}" * 100,
+        lambda: body.replace(b'"', b"'") if b'"' in body else b"{'",
+        lambda: body.replace(b":", b":\x00", 1) + b"\x00",
+        lambda: b"\xff\xfe" + body,
+        lambda: body + body,
+        lambda: dice.randbytes(dice.randrange(1, 60)),
+        lambda: json.dumps({**sound, first: {"a": [1]}} if sound else {"q": 1}).encode(),
+        lambda: json.dumps({**sound, "arm": "\x00" * 3, "zz": 10**30}).encode(),
+    ]
+    if knows_all_fields:  # KAIROS's calls may have others
+        ways.append(lambda: json.dumps({**sound, "abc": dice.choice([None, 0, [], {}])}).encode())
+    return dice.choice(ways)()
+
+
+def bodies(n: int) -> Iterator[tuple[Route, str, bytes]]:
+    dice = random.Random(13)
+    writing = [route for route in ROUTES if route.methods != ("GET",)]
+    for number in range(n):
+        route = writing[number % len(writing)]
+        path, body = example_of(route)
+        yield route, path, malformed(dice, body, knows_all_fields=path.startswith("/api/v1/"))
+
+
+def test_ten_thousand_bodies_that_are_none_change_nothing(context: Context, asking: Asking) -> None:
+    before = queries.revision(context).revision
+    for route, path, body in bodies(10_000):
+        found = asking.ask(route.methods[0], path, [body], {"content-type": route.takes[0]})
+        assert found.status < 500, (path, body, found.body)
+        if found.status == 207:
+            assert not any(line["ok"] for line in found.lines), (path, body)
+        else:
+            assert found.status >= 400, (path, body, found.body)
+    assert queries.revision(context).revision == before

@@ -1,0 +1,259 @@
+"""/api/v1: what programs are told by a route is what the verb's command tells them; the same again counts once."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+import pytest
+
+from core.doors.http import own
+from core.doors.verbs import VERBS, verb
+from core.flows import learn, queries
+from core.flows.context import Context
+from core.records.actor import Actor
+from tests.doors.examples import ARM, RUN
+from tests.doors.http.asking import Asking
+from tests.doors.http.conftest import Asked
+from tests.flows.world import context_at, run_of
+
+AT = "/api/v1/learners/default"
+ACTS: Mapping[str, str] = {
+    "select": "select",
+    "record": "runs",
+    "reward": "rewards",
+    "reward_run": "rewards",
+    "reward_batch": "rewards:together",
+    "evaluate": "evaluations",
+    "note": "notes",
+    "reset": "resets",
+    "undo": "undo",
+    "redo": "redo",
+}
+LOOKS = ("status", "settings", "agreement")
+LISTS = ("posteriors", "arms", "runs", "evaluations", "acts", "audit")
+
+
+def sent_once(context: Context, tmp_path: Path, name: str) -> tuple[Any, Any]:
+    """A verb's example: as the verb answers it in a copy of the world, and what it is asked with."""
+    shutil.copytree(context.store.path.parent, tmp_path / "copy")
+    copy = context_at(tmp_path / "copy" / "a.db")
+    one = verb(name)
+    given = one.decode(one.example)
+    told = json.loads(msgspec.json.encode(one.plain(copy, one.call(copy, given))))
+    copy.store.close()
+    return told, one.example
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_an_act_is_answered_as_its_command_answers_it(
+    name: str, context: Context, asking: Asking, tmp_path: Path
+) -> None:
+    told, example = sent_once(context, tmp_path, name)
+    found = asking.post(f"{AT}/{ACTS[name]}", example)
+    assert (found.status, found.document) == (200, told)
+
+
+def test_what_is_looked_at_is_what_commands_tell(context: Context, asking: Asking) -> None:
+    for name in (*LOOKS, "verify", "learners"):
+        one = verb(name)
+        told = json.loads(msgspec.json.encode(one.plain(context, one.call(context, one.decode({})))))
+        found = asking.get(f"/api/v1/{name}" if one.whole else f"{AT}/{name}").document
+        assert found == ({"items": told, "next": None} if name == "learners" else told), name
+    story = verb("run")
+    told = story.plain(context, story.call(context, story.decode({"name": RUN})))
+    assert asking.get(f"{AT}/runs/{RUN}").document == json.loads(msgspec.json.encode(told))
+    assert asking.get(f"{AT}/savings").document["overall"]["baseline"]["n_runs"] == 0
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_pages_of_a_list_are_the_whole_list(name: str, context: Context, asking: Asking) -> None:
+    learn.record_all(context, [run_of(f"r{n}", at_ms=None if n % 3 else 1_790_000_000_000) for n in range(9)])
+    whole = asking.get(f"{AT}/{name}?limit=1000").document
+    assert whole["next"] is None
+    found, cursor = [], ""
+    while True:
+        page = asking.get(f"{AT}/{name}?limit=2{cursor}").document
+        found += page["items"]
+        if page["next"] is None:
+            break
+        assert len(page["items"]) == 2
+        cursor = f"&cursor={page['next']}"
+    assert found == whole["items"]
+    assert len(found) > 2
+
+
+def test_a_page_goes_on_where_it_ended_whatever_comes_meanwhile(context: Context, asking: Asking) -> None:
+    learn.record_all(context, [run_of(f"r{n}") for n in range(4)])
+    first = asking.get(f"{AT}/runs?limit=2").document
+    learn.record(context, run_of("newer", at_ms=1_790_000_000_001))
+    second = asking.get(f"{AT}/runs?limit=9&cursor={first['next']}").document
+    assert [run["uid"] for run in first["items"] + second["items"]] == ["r3", "r2", "r1", "r0", RUN]
+
+
+def test_what_has_not_changed_is_not_told_again(context: Context, ask_as: Asked) -> None:
+    asking = ask_as(viewer=Actor(name="vi", role="viewer"))
+    for name in (*LOOKS, *LISTS[:-1], "savings", f"runs/{RUN}"):
+        tag = asking.get(f"{AT}/{name}").headers["etag"]
+        assert tag.startswith('"10-')
+        again = asking.get(f"{AT}/{name}", if_none_match=f'"x", W/{tag}')
+        assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
+        assert asking.get(f"{AT}/{name}", if_none_match=tag, authorization="Bearer viewer").status == 200
+    asking.post(f"{AT}/notes", {"arm": ARM, "text": "slow"})
+    assert asking.get(f"{AT}/status", if_none_match=tag).status == 200
+
+
+def test_series_are_told_window_by_window(asking: Asking) -> None:
+    for metric in ("tokens", "pulls", "convergence"):
+        found = asking.get(f"{AT}/timeseries?metric={metric}&window=1h").document
+        assert (found["metric"], found["window"]) == (metric, "1h")
+        assert found["points"], metric
+    assert asking.get(f"{AT}/timeseries?metric=moods").status == 400
+
+
+def test_exports_are_the_file(context: Context, asking: Asking) -> None:
+    lines = asking.get(f"{AT}/export").lines
+    assert {line["kind"] for line in lines} >= {"learner", "arm", "run", "reward"}
+    assert asking.get(f"{AT}/export?format=json").document["posteriors"]
+    assert asking.get(f"{AT}/export?format=csv").body.startswith(b"armId,")
+    assert asking.get(f"{AT}/export?format=pickle").document["code"] == "invalid_input"
+
+
+# The same again
+
+
+def test_a_key_counts_once(context: Context, asking: Asking) -> None:
+    for path, asked in (
+        ("rewards", {"arm": ARM, "value": 0.25}),
+        ("rewards", {"run": RUN, "value": 0.5}),
+        ("notes", {"arm": ARM, "text": "slow"}),
+        ("evaluations", {"subject": RUN, "outcome": "success", "rater": "zoe"}),
+    ):
+        key = f"{path}-{len(asked)}-{'run' in asked}"
+        first = asking.post(f"{AT}/{path}", asked, idempotency_key=key)
+        known = queries.posteriors(context), queries.rewards(context, limit=99)
+        assert first.status == 200
+        assert asking.post(f"{AT}/{path}", {**asked, "key": key}).document == first.document
+        other = {**asked, "text": "other"} if "text" in asked else {**asked, "value": 0.75}
+        if "subject" not in asked:
+            assert asking.post(f"{AT}/{path}", other, idempotency_key=key).status == 409
+        assert (queries.posteriors(context), queries.rewards(context, limit=99)) == known
+    both = asking.post(f"{AT}/notes", {"arm": ARM, "text": "x", "key": "a"}, idempotency_key="b")
+    assert (both.status, both.document["code"]) == (400, "invalid_input")
+    assert asking.post(f"{AT}/resets", {}, idempotency_key="b").status == 400
+
+
+def test_batches_say_of_each_line_what_came_of_it(context: Context, asking: Asking) -> None:
+    sent = [
+        {"kind": "run", "uid": "b1", "arms": [ARM], "calls": ["search"]},
+        b"nonsense",
+        {"kind": "run", "uid": RUN, "arms": ["tool:fs:Other"]},
+        {"run": {"uid": "b2", "inventory": {"kind": "declared", "arms": [{"key": ARM}]}}, "ended_now": True},
+        {"kind": "run", "uid": "b3", "arms": [ARM], "arms ": []},
+        {"kind": "reset", "uid": "b4"},
+        {"kind": "run", "uid": "b1", "arms": [ARM], "calls": ["search"]},
+        {"kind": "run", "uid": "b5", "arms": [ARM], "outcome": "observed"},
+    ]
+    found = asking.send_lines(f"{AT}/runs:batch", sent)
+    assert found.status == 207
+    assert [line["line"] for line in found.lines] == list(range(1, 9))
+    assert [line.get("told", line.get("code")) for line in found.lines] == [
+        "new", "invalid_input", "conflict", "new", "invalid_input", "invalid_input", "duplicate", "invalid_input",
+    ]  # fmt: skip
+    again = asking.send_lines(f"{AT}/runs:batch", [sent[0], sent[3]])
+    assert [line["told"] for line in again.lines] == ["duplicate", "duplicate"]
+    assert queries.revision(context).n_runs == 3
+    rewards = [{"arm": ARM, "value": 0.5}, {"arm": ARM, "value": 7}, {"arm": "tool:no:one", "value": 1}]
+    given = asking.send_lines(f"{AT}/rewards:batch", rewards, idempotency_key="table")
+    assert [line.get("code") for line in given.lines] == [None, "invalid_reward", "unknown_arm"]
+    known = queries.rewards(context, limit=99)
+    assert asking.send_lines(f"{AT}/rewards:batch", rewards, idempotency_key="table").lines == given.lines
+    assert queries.rewards(context, limit=99) == known
+
+
+def test_a_batch_is_not_one_body(context: Context, asking: Asking) -> None:
+    """Six MiB in lines of which one is too long, in pieces that end wherever they end."""
+    lines = [b'{"kind":"run","uid":"long%d","arms":["tool:web:search"]}' % n for n in range(3)]
+    lines.insert(1, b'{"kind":"run","uid":"' + b"x" * (5 << 20) + b'"}')
+    body = b"\n".join(lines) + b"\r\n" * 3
+    pieces = [body[start : start + 70_001] for start in range(0, len(body), 70_001)]
+    found = asking.ask("POST", f"{AT}/runs:batch", pieces, {"content-type": "application/x-ndjson"})
+    assert [line.get("told", line.get("code")) for line in found.lines] == [
+        "new", "invalid_input", "new", "new",
+    ]  # fmt: skip
+
+
+def test_what_came_before_a_batch_was_cut_off_may_stand_and_the_rest_comes_again(
+    context: Context, asking: Asking
+) -> None:
+    lines = [b'{"kind":"run","uid":"c%d","arms":["tool:web:search"]}\n' % n for n in range(1_500)]
+    kind = {"content-type": "application/x-ndjson"}
+    assert asking.ask("POST", f"{AT}/runs:batch", [*lines, None], kind).status == 0
+    assert queries.revision(context).n_runs == 1 + 1_000
+    found = asking.ask("POST", f"{AT}/runs:batch", lines, kind)
+    assert [line["told"] for line in found.lines] == ["duplicate"] * 1_000 + ["new"] * 500
+
+
+# The document
+
+
+def test_the_document_has_every_route_and_the_records_that_bodies_become(asking: Asking) -> None:
+    told = asking.get("/api/v1/openapi.json").document
+    assert {(method.upper(), path) for path, one in told["paths"].items() for method in one} == {
+        (method, route.path) for route in own.ROUTES for method in route.methods
+    }
+    assert len({one["operationId"] for path in told["paths"].values() for one in path.values()}) == len(
+        own.ROUTES
+    )
+    reward = told["components"]["schemas"]["RewardInput"]
+    assert reward["required"] == ["arm"]
+    assert reward["additionalProperties"] is False
+    for reference in re.findall(r'"\$ref": "#/components/schemas/(\w+)"', json.dumps(told)):
+        assert reference in told["components"]["schemas"]
+
+
+def test_no_route_reaches_files_of_the_server() -> None:
+    """A path in a body would be one on the server's disk."""
+    reached = {one.verb.name for one in (row.told for row in own._ROWS) if one.verb is not None}
+    with_paths = {
+        one.name for one in VERBS if any("Path" in str(kind) for kind in get_type_hints(one.input).values())
+    }
+    assert with_paths
+    assert not reached & with_paths
+
+
+def test_every_verb_is_a_route_or_of_this_machine(asking: Asking) -> None:
+    """What is not offered is named, so that a verb that is added is thought about."""
+    offered = {*ACTS, *LOOKS, *LISTS, "run", "learners", "verify", "change"}
+    kept = {one.name for one in VERBS} - offered
+    assert kept == {
+        "backup", "create_learner", "erase", "export", "export_bundle", "export_training", "import",
+        "add_queue", "queues", "next_item", "rubrics", "add_rubric", "members", "add_member", "invite_member",
+        "set_role", "sign_out_member", "remove_member", "tokens", "create_token", "revoke_token", "denials",
+    }  # fmt: skip
+
+
+def test_a_setting_is_put_by_its_name(context: Context, asking: Asking) -> None:
+    kind = {"content-type": "application/json"}
+    found = asking.ask("PUT", f"{AT}/settings/k", [b'{"value": 3}'], kind)
+    assert (found.status, found.document["value"], found.document["before"]) == (200, 3, 0)
+    assert asking.get(f"{AT}/settings").document["k"] == 3
+    assert asking.ask("PUT", f"{AT}/settings/k", [b'{"value": 3, "name": "x"}'], kind).status == 400
+    assert asking.ask("PUT", f"{AT}/settings/nothing", [b'{"value": 3}'], kind).document["code"] == (
+        "invalid_setting"
+    )
+
+
+def test_a_reset_is_shown_before_it_is_done(context: Context, asking: Asking) -> None:
+    before = queries.revision(context).revision
+    shown = asking.post(f"{AT}/resets:preview", {"arms": [ARM]}).document
+    assert (shown["arm_ids"], shown["to"], queries.revision(context).revision) == ([ARM], "uniform", before)
+    done = asking.post(f"{AT}/resets", {"arms": [ARM]}).document
+    assert {name: done[name] for name in ("arm_ids", "reset_count", "to", "learner")} == {
+        name: shown[name] for name in ("arm_ids", "reset_count", "to", "learner")
+    }

@@ -1,0 +1,249 @@
+"""A real server: the loop of the README, the session with curl, and agents whose server is killed under them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import uvicorn
+
+from core import Client, Learner, open_learner
+from core.client import Unreachable
+from core.doors.desk import Desk
+from core.doors.http.app import Api
+from core.doors.http.guard import Listener
+from core.errors import Conflict, InvalidBatch, UnknownArm, UnknownRun
+from core.flows.context import Context
+from core.records.actor import Actor
+from core.records.arm import Arm
+from core.records.run import Inventory, Run
+from tests.doors.examples import ARM, RUN, example_world
+from tests.doors.http.conftest import ROUTES
+from tests.flows.world import context_at
+from tests.test_readme import blocks
+
+PATIENCE_S = 120.0
+
+
+@contextmanager
+def served(context: Context) -> Iterator[str]:
+    """A server in a thread of this process, with this context's clock and dice."""
+    desk = Desk(store=context.store, learner="default", clock=context.clock, entropy=context.entropy)
+    app = Api(desk, ROUTES, listener=Listener(local=Actor(name="mara")))
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error", proxy_headers=False))
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Context, str]]:
+    context = example_world(tmp_path_factory.mktemp("served"))
+    with served(context) as url:
+        yield context, url
+    context.store.close()
+
+
+def test_the_loop_of_the_readme_comes_to_the_same_over_http(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop = blocks("python")[1]
+    assert len([line for line in loop.splitlines() if line]) <= 15
+    names: dict[str, Any] = {}
+    here = context_at(tmp_path / "here.db", learner="support")
+    with served(here) as place:
+        exec(compile(loop.replace("http://127.0.0.1:8502", place), "README.md", "exec"), names)
+        with Client(place, learner="support") as client:
+            over_http = client.posteriors()
+    here.store.close()
+    assert "Posterior" in capsys.readouterr().out
+    with Learner(context_at(tmp_path / "there.db", learner="support")) as learner:
+        for number in range(20):
+            names["answer"](learner, number)
+        within = learner.posteriors()
+        assert learner.verify().clean
+    assert [(one.arm, one.alpha, one.beta, one.pulls, one.inclusions) for one in over_http] == [
+        (one.arm, one.alpha, one.beta, one.pulls, one.inclusions) for one in within
+    ]
+    assert {one.pulls for one in within} != {0}
+
+
+def test_a_client_answers_as_a_learner_does(world: tuple[Context, str], tmp_path: Path) -> None:
+    context, url = world
+    shutil.copytree(context.store.path.parent, tmp_path / "copy")
+    learner = Learner(context_at(tmp_path / "copy" / "a.db"))
+    with Client(url) as client:
+        for name, given in (
+            ("select", {"arms": [ARM, {"name": "search", "input_schema": {}}], "budget_tokens": 50}),
+            ("reward", {"arm": ARM, "value": 0.5, "key": "one"}),
+            ("reward_batch", {"rewards": [{"arm": ARM, "value": 0.25, "run": RUN}]}),
+            ("reward_run", {"run": RUN, "outcome": "partial"}),
+            ("note", {"arm": ARM, "text": "slow"}),
+            ("evaluate", {"subject": RUN, "outcome": "success", "rater": "zoe", "rubric": "v2"}),
+            ("reset", {"arms": [ARM]}),
+            ("undo", {"act_id": "reset-1"}),
+            ("redo", {"act_id": "reset-1"}),
+            ("change", {"name": "k", "value": 2}),
+        ):
+            ours, theirs = getattr(learner, name)(**given), getattr(client, name)(**given)
+            if name == "select":  # the dice of each have been thrown before
+                ours, theirs = ours.included, theirs.included
+            elif name == "evaluate":  # nor are their clocks one
+                theirs = msgspec.structs.replace(theirs, rated_at=ours.rated_at)
+            assert theirs == ours, name
+        told = [
+            door.record("r9", arms=[Arm(key=ARM, token_cost=3)], calls=["search"])
+            for door in (learner, client)
+        ]
+        assert told[0] == told[1]
+        assert client.settings == learner.settings
+        assert [one.arm for one in client.arms()] == [one.arm for one in learner.arms()]
+        assert [one.mean for one in client.posteriors()] == [one.mean for one in learner.posteriors()]
+        assert client.status().runs == learner.status().runs == 2
+        assert [one["uid"] for one in client.runs(1)] == ["r9"] or client.runs(1)
+        assert client.why("r9")["uid"] == "r9"
+        assert client.verify()["ok"] is True
+        assert {"overall", "left_out"} <= client.savings().keys()
+        assert client.agreement()["evaluations"] >= 3
+        assert len(client.evaluations(2)) == 2
+        assert client.acts(1)[0]["action"]
+        client.export(tmp_path / "all.jsonl")
+        assert (tmp_path / "all.jsonl").read_bytes().startswith(b'{"')
+    learner.close()
+
+
+def test_a_client_raises_what_a_learner_raises(world: tuple[Context, str], tmp_path: Path) -> None:
+    _, url = world
+    with Client(url) as client:
+        with pytest.raises(UnknownArm, match="Did you mean"):
+            client.reward("tool:web:saerch", 1)
+        with pytest.raises(UnknownRun):
+            client.why("nothing")
+        with pytest.raises(Conflict):
+            client.record(RUN, arms=["tool:no:other"])
+        runs = [
+            Run(uid=uid, inventory=Inventory(kind="declared", arms=(Arm(key=ARM),))) for uid in ("m1", RUN)
+        ]
+        with pytest.raises(InvalidBatch) as refused:
+            client.record_runs(runs)
+        assert [type(problem) for problem in refused.value.lines.values()] == [Conflict]
+        assert [one.told for one in client.record_runs(runs[:1])] == ["duplicate"]
+    with Client("http://127.0.0.1:1") as nobody, pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
+        nobody.status()
+
+
+def test_the_session_with_curl_is_as_the_readme_shows_it(world: tuple[Context, str], tmp_path: Path) -> None:
+    _, url = world
+    session = next(block for block in blocks("sh") if "armscope api" in block)
+    lines = [line for line in session.splitlines() if not line.startswith("armscope api")]
+    script = "\n".join(lines).replace("http://127.0.0.1:8502", url)
+    script = re.sub(r"^(post \w+ .*|curl .*)$", r"\1; echo", script, flags=re.M)
+    done = subprocess.run(["bash", "-ec", script], capture_output=True, check=True, timeout=PATIENCE_S)
+    run, rewarded, undone, believed = [json.loads(line) for line in done.stdout.splitlines() if line]
+    assert (run["told"], rewarded["id"], undone["undone"]) == ("new", "reward-1", "reward-1")
+    assert len(believed["items"]) == 1
+
+
+# Killed
+
+
+COMMAND = (sys.executable, "-c", "from core.doors.cli import main; main()")
+
+
+@contextmanager
+def server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """``armscope api`` as a process, once it answers."""
+    with (folder / "api.log").open("ab") as log:
+        line = [
+            *COMMAND,
+            "--database",
+            str(folder / "a.db"),
+            "--learner",
+            "agents",
+            "api",
+            "--port",
+            str(port),
+        ]
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("ARMSCOPE_")}
+        process = subprocess.Popen(line, stdout=log, stderr=log, env=variables)
+    try:
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end and process.poll() is None:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_what_was_answered_is_there_once_though_the_server_is_killed(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    answered: dict[str, int] = {}
+    is_killed = threading.Event()
+
+    def agent(number: int) -> None:
+        with Client(f"http://127.0.0.1:{port}", learner="agents") as client:
+            for place in range(12):
+                uid = f"{number}-{place}"
+                told = _told(client, uid)
+                answered[uid] = told
+                if len(answered) > 30:
+                    is_killed.set()
+
+    with ThreadPoolExecutor(8) as agents:
+        with server(tmp_path, port) as first:
+            works = [agents.submit(agent, number) for number in range(8)]
+            assert is_killed.wait(PATIENCE_S)
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+        with server(tmp_path, port):
+            for work in works:
+                work.result(PATIENCE_S)
+            with Client(f"http://127.0.0.1:{port}", learner="agents") as client:
+                before = client.posteriors()
+                for uid in list(answered)[::7]:
+                    assert _told(client, uid) == answered[uid]
+                assert client.posteriors() == before
+    with open_learner(tmp_path / "a.db", "agents") as learner:
+        assert len(answered) == learner.status().runs == 96
+        assert sorted(run.uid for run in learner.runs(200)) == sorted(answered)
+        assert len(learner.ledger(500)) == 96
+        assert learner.verify().clean
+
+
+def _told(client: Client, uid: str) -> int:
+    """A run and a reward under its key; whoever gets no answer asks again, as agents do."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            client.record(uid, arms=[ARM], calls=["search"])
+            return int(client.reward(ARM, 0.5, key=f"late-{uid}", reason=uid).id.rpartition("-")[2])
+        except Unreachable:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
