@@ -53,6 +53,7 @@ NO_COMMANDS = {"record", "redo"}
 """Verbs of programs: a person imports runs, and undoes an undo."""
 
 NO_VERBS = {
+    "api",
     "chat",
     "demo",
     "doctor",
