@@ -155,7 +155,7 @@ def _reset(context: Context, call: Call) -> _Told:
 
 def _arms_to_reset(body: bytes) -> tuple[str, ...]:
     """None for all of them: nothing was sent, or an object that names no arms."""
-    if not body.strip():
+    if not body:
         return ()
     asked = document(body)
     if not isinstance(asked, dict):

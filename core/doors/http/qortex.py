@@ -27,7 +27,7 @@ def _posted(name: str, *, may_be_empty: bool = False) -> Handler:
     """The handler of a call whose arguments are the body."""
 
     def handle(desk: Desk, actor: Actor, asked: Call) -> Answer:
-        is_empty = may_be_empty and not asked.body.strip()
+        is_empty = may_be_empty and not asked.body
         return json_answer(200, call(desk, actor, name, {} if is_empty else document(asked.body)))
 
     return handle

@@ -12,6 +12,7 @@ from core.doors.http import kairos, openclaw, own, qortex
 from core.doors.http.app import Api
 from core.doors.http.guard import OWN_NAMES, PER_MINUTE, Listener
 from core.doors.http.routes import Route
+from core.doors.mcp import over_http
 from core.errors import InvalidSetting, StoreError
 from core.flows.identity import actor_of_token, note_denied
 from core.records.actor import Actor
@@ -23,6 +24,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *qortex.ROUTES,
     *openclaw.ROUTES,
     *chat.ROUTES,
+    *over_http.ROUTES,
 )
 """What all doors answer."""
 _ROOTS: Final = frozenset(route.path.split("/")[1] for route in ROUTES)

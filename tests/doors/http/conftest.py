@@ -13,6 +13,7 @@ from core.doors.desk import Desk
 from core.doors.http import kairos, own
 from core.doors.http.app import Api
 from core.doors.http.guard import Listener
+from core.doors.http.serving import ROUTES as EVERY
 from core.errors import Unidentified
 from core.flows import queries
 from core.flows.context import Context
@@ -22,7 +23,7 @@ from tests.doors.http.asking import Asking
 from tests.flows.world import context_at
 
 ROUTES = (*own.ROUTES, *kairos.ROUTES)
-"""The other doors are asked in tests of their own."""
+"""Those whose errors are in the one shape; of the other doors there are tests of their own."""
 MARA = Actor(name="mara")
 LOCAL = Listener(local=MARA)
 Asked = Callable[..., Asking]
@@ -61,7 +62,7 @@ def ask_as(context: Context) -> Iterator[Asked]:
                     raise Unidentified("A token that holds is needed, got none.", next_step="Ask for one.")
                 return tokens[secret]
 
-            asking = Asking(app=Api(at_desk(context), ROUTES, listener=listener, identify=identify))
+            asking = Asking(app=Api(at_desk(context), EVERY, listener=listener, identify=identify))
             ending.callback(asking.close)
             return asking
 

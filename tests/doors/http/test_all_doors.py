@@ -1,0 +1,114 @@
+"""Clients' own doors in the one application: who is let in, and that nothing malformed fails or moves anything."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Final, NamedTuple
+
+import pytest
+
+from core.doors.http.guard import Listener
+from core.doors.http.serving import ROUTES, is_of_doors
+from core.flows import queries
+from core.flows.context import Context
+from core.permissions import Action, may
+from core.records.actor import Actor, Grant, Role
+from dashboard.pages import PAGES
+from tests.doors.examples import ARM
+from tests.doors.http.asking import Asking
+from tests.doors.http.conftest import Asked
+from tests.doors.http.test_guard import malformed
+from tests.flows.test_authorisation import ROLES
+
+OPENCLAW: Final = "/__openclaw__/api/learning"
+QORTEX: Final = "/v1/learning"
+
+
+class Example(NamedTuple):
+    """A request that is answered 200 to whoever may do this."""
+
+    action: Action
+    path: str
+    body: object = None
+    method: str = "POST"
+
+
+def got(action: Action, path: str) -> Example:
+    return Example(action, path, method="GET")
+
+
+EXAMPLES: Final = (
+    got("read", f"{OPENCLAW}/dashboard"),
+    got("read", f"{OPENCLAW}/summary"),
+    got("read", f"{OPENCLAW}/metrics"),
+    got("read", f"{OPENCLAW}/config"),
+    got("read", f"{OPENCLAW}/posteriors"),
+    got("read", f"{OPENCLAW}/traces?limit=2"),
+    got("read", f"{OPENCLAW}/timeseries?metric=pulls&window=1d"),
+    Example("reward", f"{OPENCLAW}/reward", {"arm_id": ARM, "reward": 0.5}),
+    Example("reset", f"{OPENCLAW}/reset", {"arm_ids": [ARM]}),
+    Example("select", f"{QORTEX}/select", {"learner": "default", "candidates": [{"id": ARM}]}),
+    Example("ingest", f"{QORTEX}/observe", {"learner": "default", "arm_id": ARM, "outcome": "accepted"}),
+    Example("reset", f"{QORTEX}/reset", {"learner": "default", "arm_ids": [ARM]}),
+    got("read", f"{QORTEX}/default/posteriors"),
+    got("read", f"{QORTEX}/default/metrics"),
+    Example("read", "/api/v1/chat", {"text": "/learning status"}),
+)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_role_is_let_in_where_the_table_lets_it(role: Role, context: Context, ask_as: Asked) -> None:
+    who = Actor(name="mara", role=None, grants=(Grant(role=role, learner="default"),))
+    asking = ask_as(Listener(), me=who)
+    for one in EXAMPLES:
+        before = queries.revision(context).revision
+        found = sent(asking, one, authorization="Bearer me")
+        allowed = may(who, one.action, "default")
+        assert found == (200 if allowed else 403), (one, role)
+        if not allowed:
+            assert queries.revision(context).revision == before
+
+
+def sent(asking: Asking, one: Example, **headers: str) -> int:
+    body = b"" if one.body is None else json.dumps(one.body).encode()
+    return asking.ask(one.method, one.path, [body], {"content-type": "application/json", **headers}).status
+
+
+def test_pages_and_doors_share_no_path() -> None:
+    assert not [page.name for page in PAGES if is_of_doors(f"/{page.name}")]
+    assert all(is_of_doors(route.path) for route in ROUTES)
+
+
+def test_nobody_unknown_gets_through_any_door(context: Context, ask_as: Asked) -> None:
+    asking, before = ask_as(Listener()), queries.revision(context).revision
+    for one in EXAMPLES:
+        assert sent(asking, one) == 401, one
+        assert sent(asking, one, authorization="Bearer nobody") == 401, one
+    assert asking.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).status == 401
+    assert queries.revision(context).revision == before
+
+
+def test_what_is_malformed_neither_fails_nor_moves_anything(context: Context, asking: Asking) -> None:
+    dice, before = random.Random(29), queries.revision(context).revision
+    writing = [*(one for one in EXAMPLES if one.body is not None), Example("connect", "/mcp", CALLED)]
+    for number in range(3_000):
+        one = writing[number % len(writing)]
+        body = malformed(dice, json.dumps(one.body).encode(), knows_all_fields=False)
+        if not body:
+            continue  # to OpenClaw's reset that means everything
+        found = asking.ask(one.method, one.path, [body], {"content-type": "application/json"})
+        assert found.status < 500, (one.path, body, found.body)
+        now = queries.revision(context).revision
+        assert now == before, (one.path, body, found.status, found.body)
+
+
+CALLED: Final = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {
+        "name": "qortex_learning_observe",
+        "arguments": {"learner": "default", "arm_id": ARM, "reward": 1},
+    },
+}
