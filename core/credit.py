@@ -73,6 +73,8 @@ def credited(arms: Sequence[int]) -> dict[int, int]:
     >>> credited([7, 4]), credited([7]), credited([])
     ({4: 500000, 7: 500000}, {7: 1000000}, {})
     """
+    if len(arms) == 1:
+        return {arms[0]: MICRO}
     return {arm: weight for arm, weight in zip(sorted(arms), _alike(len(arms)), strict=True) if weight}
 
 

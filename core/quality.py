@@ -100,16 +100,7 @@ def gained(quality: Quality, update: Update) -> Quality:
     Quality(retrievals=1, successes=1, failures=0, bonus=6.0, last_rated_ms=7, last_rater='mara', \
 usage_context='success reward')
     """
-    is_success = update.outcome == "success"
-    return Quality(
-        retrievals=quality.retrievals + 1,
-        successes=quality.successes + is_success,
-        failures=quality.failures + (not is_success),
-        bonus=quality.bonus + update.bonus,
-        last_rated_ms=update.rated_ms,
-        last_rater=update.rater,
-        usage_context=update.usage_context or quality.usage_context,
-    )
+    return total([update], quality)
 
 
 def total(updates: Iterable[Update], start: Quality | None = None) -> Quality:
@@ -118,10 +109,24 @@ def total(updates: Iterable[Update], start: Quality | None = None) -> Quality:
     >>> total([]) == Quality()
     True
     """
-    quality = Quality() if start is None else start
+    before = Quality() if start is None else start
+    retrievals, successes, bonus = before.retrievals, before.successes, before.bonus
+    rated_ms, rater, context = before.last_rated_ms, before.last_rater, before.usage_context
     for update in updates:
-        quality = gained(quality, update)
-    return quality
+        retrievals += 1
+        successes += update.outcome == "success"
+        bonus += update.bonus
+        rated_ms, rater = update.rated_ms, update.rater
+        context = update.usage_context or context
+    return Quality(
+        retrievals=retrievals,
+        successes=successes,
+        failures=before.failures + (retrievals - before.retrievals) - (successes - before.successes),
+        bonus=bonus,
+        last_rated_ms=rated_ms,
+        last_rater=rater,
+        usage_context=context,
+    )
 
 
 def updates(rated: Iterable[Rated]) -> list[Update]:
@@ -187,13 +192,15 @@ def implementation_bonus(
     >>> earned.final, history.attempts
     (4, 1)
     """
-    known = sorted(histories, key=_order)
+    known = list(histories)
     mine = _attempted(known, model, outcome)
     if outcome == "failure":
         return ImplementationBonus(final=0, comparative=0.0, rarity=1.0, rare_success=False), mine
     others = [history for history in known if history.model != model]
-    comparative = _comparative(mine.rate, [history.rate for history in others])
-    rarity = _rarity([mine, *others])
+    if len(others) > 2:  # two add up to the same either way
+        others.sort(key=_order)
+    comparative = _comparative(mine.rate, others)
+    rarity = _rarity(mine, others)
     points = (_BASE[outcome] + comparative) * wilson_adjustment(mine.attempts, mine.successes)
     earned = ImplementationBonus(
         final=min(25, _rounded(points * min(3.0, rarity))),
@@ -205,16 +212,17 @@ def implementation_bonus(
 
 
 def _attempted(known: Sequence[ModelHistory], model: str, outcome: StepOutcome) -> ModelHistory:
-    before = next((history for history in known if history.model == model), None)
-    if before is None:
-        rank = 1 + max((history.rank for history in known), default=-1)
-        before = ModelHistory(model=model, rank=rank)
-    return ModelHistory(
-        model=model,
-        rank=before.rank,
-        attempts=before.attempts + 1,
-        successes=before.successes + (outcome == "success"),
-    )
+    is_success = outcome == "success"
+    for before in known:
+        if before.model == model:
+            return ModelHistory(
+                model=model,
+                rank=before.rank,
+                attempts=before.attempts + 1,
+                successes=before.successes + is_success,
+            )
+    rank = 1 + max((history.rank for history in known), default=-1)
+    return ModelHistory(model=model, rank=rank, attempts=1, successes=int(is_success))
 
 
 def _order(history: ModelHistory) -> tuple[tuple[bool, int], int]:
@@ -222,19 +230,19 @@ def _order(history: ModelHistory) -> tuple[tuple[bool, int], int]:
     return index_first(history.model), history.rank
 
 
-def _comparative(mine: float, others: Sequence[float]) -> float:
+def _comparative(mine: float, others: Sequence[ModelHistory]) -> float:
     if not others:
         return 0.0
     sum_of_rates = 0.0
-    for rate in others:  # one by one: Python's sum of floats is exacter than that of KAIROS from 3.12 on
-        sum_of_rates += rate
+    for history in others:  # one by one: Python's sum of floats is exacter than that of KAIROS from 3.12 on
+        sum_of_rates += history.rate
     mean = sum_of_rates / len(others)
     return min(10.0, (mine - mean) * 20) if mean < 0.5 and mine > mean else 0.0
 
 
-def _rarity(known: Iterable[ModelHistory]) -> float:
-    n_attempts = n_successes = 0
-    for history in known:
+def _rarity(mine: ModelHistory, others: Iterable[ModelHistory]) -> float:
+    n_attempts, n_successes = mine.attempts, mine.successes
+    for history in others:
         n_attempts += history.attempts
         n_successes += history.successes
     return max(1.0, 1 / max(0.1, n_successes / n_attempts))

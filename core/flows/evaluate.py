@@ -213,7 +213,7 @@ def _judgements(
     """Orders → evaluations to be: the arm that is judged gets all of it; of a whole run arms get what the setting
     says.
     """
-    settings, claimed_by = txn.settings, txn.actor.token_name
+    settings, claimed_by, actor = txn.settings, txn.actor.token_name, txn.actor.name
     sharing = SHARING[settings.evaluation_credit]
     runs = {about.run_no for about in placed if sharing and about.run_no and not about.arm_no}
     sharers = arms_of_runs(txn, runs, sharing)
@@ -240,7 +240,7 @@ def _judgements(
                 if about.arm_no
                 else credited(sharers.get(about.run_no, ())),
             ),
-            actor=txn.actor.name,
+            actor=actor,
             at_ms=txn.now_ms,
             claimed_by=claimed_by,
         )
@@ -250,6 +250,8 @@ def _judgements(
 
 def _weighed(settings: LearnerSettings, order: EvaluationOrder, credit: dict[int, int]) -> dict[int, int]:
     """What is left of it, where the setting lets whoever judged weigh less than 1."""
+    if not settings.weight_by_agreement:
+        return credit
     weight = settings.weight_by_agreement.get(order.model or order.rater or "", 1.0)
     if weight == 1:
         return credit
@@ -265,9 +267,11 @@ def _answers(
     """What each is answered with, by the thresholds in force."""
     graded = cache(partial(grade, thresholds=txn.settings.thresholds))
     rated_at = iso(txn.now_ms) or ""
-    versions = {version for order in orders if (version := (order.rubric or "").strip())}
+    rubrics = {order.rubric for order in orders}
+    versions = {version for rubric in rubrics if (version := (rubric or "").strip())}
     missing = versions - standing_versions(txn, versions)
     unproven = _unproven(txn)
+    warned = {rubric: (*_warnings(rubric, missing), *unproven) for rubric in rubrics}
     return [
         answered(
             one,
@@ -276,15 +280,15 @@ def _answers(
             order.score,
             graded(order.outcome, order.score, rater=order.rater, model=order.model, rubric=order.rubric),
             rated_at=rated_at,
-            warnings=(*_warnings(order, missing), *unproven),
+            warnings=warned[order.rubric],
         )
         for order, about, one in zip(orders, placed, added, strict=True)
     ]
 
 
-def _warnings(order: EvaluationOrder, missing: Collection[str]) -> tuple[str, ...]:
+def _warnings(rubric: str | None, missing: Collection[str]) -> tuple[str, ...]:
     """What was kept as it came, and is likely not meant."""
-    version = (order.rubric or "").strip()
+    version = (rubric or "").strip()
     if version in missing:
         return (f"There is no rubric {version!r}: it is kept as it was given.",)
     return ()

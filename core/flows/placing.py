@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -56,9 +55,11 @@ class _Known:
 
     def __init__(self, txn: Transaction, orders: Sequence[EvaluationOrder]) -> None:
         self.txn = txn
-        self._layers = layer_nos(txn, {_uid(one.layer) for one in orders if one.layer is not None})
-        executions = {_uid(one.execution) for one in orders if one.execution is not None}
-        self._executions = executions_of(txn, executions)
+        layers = {one.layer for one in orders if one.layer is not None}
+        executions = {one.execution for one in orders if one.execution is not None}
+        self._uids = {named: _uid(named) for named in layers | executions}
+        self._layers = layer_nos(txn, {self._uids[named] for named in layers})
+        self._executions = executions_of(txn, {self._uids[named] for named in executions})
         self._runs = find_runs(txn, {one.run for one in orders if one.run is not None})
         self._arms = listed_arms(txn, {one.arm for one in orders if one.arm is not None})
         self._flags = self._flags_of(orders)
@@ -76,9 +77,9 @@ class _Known:
         }
 
     def placed(self, order: EvaluationOrder) -> PlacedOrder:
-        layer = "" if order.layer is None else _uid(order.layer)
+        layer = "" if order.layer is None else self._uids[order.layer]
         layer_no = self._layer_no(order, layer) if layer else 0
-        execution = "" if order.execution is None else _uid(order.execution)
+        execution = "" if order.execution is None else self._uids[order.execution]
         found = self._execution(order, execution) if execution else _NONE
         run_no, run, revision = found.run_no, found.run, found.run_revision
         if order.run is not None:
@@ -120,7 +121,6 @@ class _Known:
         return arm_no
 
 
-@lru_cache(maxsize=1_024)
 def _uid(named: str) -> str:
     """By what layers and executions compare."""
     uid = named.lower()

@@ -115,11 +115,12 @@ def _added(txn: Transaction, made: Sequence[tuple[Place, Due]], revisions: Mappi
     """What new observations add, without reading their runs back: ``revisions`` are those of the runs that stand, and
     had the arm in the prompt.
     """
-    txn.epochs.load({arm_no for _, arm_no in revisions})
+    epochs = txn.epochs_of([(arm_no, revision) for (_, arm_no), revision in revisions.items()])
+    found = dict(zip(revisions, epochs, strict=True))
     rollup = Rollup()
     for place, one in made:
-        if place in revisions:
-            where = (hour_of(one.at_ms), place[1], txn.epochs.of(place[1], revisions[place]))
+        if place in found:
+            where = (hour_of(one.at_ms), place[1], found[place])
             amounts = (one.success_micro, one.failure_micro)
             rollup.add_observation(where, "evaluation", one.pulls, amounts, one.at_ms)
     return rollup
@@ -164,11 +165,9 @@ def _dealt(claimed: Sequence[Row]) -> Iterator[tuple[Place, Due]]:
     for row in claimed:
         claims.setdefault((row[0], row[3]), []).append(row)
     for rows in claims.values():
-        weights = (
-            _shares(rows) if len(rows) > 1 else {rows[0][2]: rows[0][4]}
-        )  # who is alone shares with nobody
-        for run_no, _, number, arm_no, _, _, _, _, outcome, score, actor, at_ms, _ in rows:
-            if weight := weights.get(number):
+        weights = _shares(rows) if len(rows) > 1 else None  # who is alone shares with nobody
+        for run_no, _, number, arm_no, whole, _, _, _, outcome, score, actor, at_ms, _ in rows:
+            if weight := whole if weights is None else weights.get(number):
                 yield (number, arm_no), Due(run_no, *_amounts(outcome, score, weight), actor, at_ms)
 
 

@@ -284,28 +284,27 @@ def _credit(
         if one.run_no in judged or not 0 < one.run_revision <= txn.revision:
             again.add(one.run_no)
         elif number not in gone:
-            claims += _claims(txn, number, one)
+            claims += [_claim(txn, number, one, *credit) for credit in one.credit.items()]
     return credit_first(txn, claims) | credit_again(txn, sorted(again))
 
 
-def _claims(txn: Transaction, number: int, one: Judgement) -> Iterator[Row]:
-    """What a new evaluation says of arms, as it would be read back."""
-    for arm_no, weight in one.credit.items():
-        yield (
-            one.run_no,
-            txn.revision,
-            number,
-            arm_no,
-            weight,
-            one.rater,
-            one.model,
-            one.mover,
-            one.outcome,
-            one.score,
-            one.actor,
-            one.at_ms,
-            one.run_revision,
-        )
+def _claim(txn: Transaction, number: int, one: Judgement, arm_no: int, weight: int) -> Row:
+    """What a new evaluation says of an arm, as it would be read back."""
+    return (
+        one.run_no,
+        txn.revision,
+        number,
+        arm_no,
+        weight,
+        one.rater,
+        one.model,
+        one.mover,
+        one.outcome,
+        one.score,
+        one.actor,
+        one.at_ms,
+        one.run_revision,
+    )
 
 
 def settle_evaluations(txn: Transaction, numbers: Sequence[int]) -> None:

@@ -65,16 +65,16 @@ def gain(txn: Transaction, placed: Sequence[Placed]) -> None:
     heads = heads_of(txn, layer_nos)
     sums = _stored(txn, sorted({*layer_nos, *heads.values()}))
     known = stored_histories(txn, layer_nos)
-    made: dict[int, list[tuple[int, Update]]] = defaultdict(list)
+    made: dict[int, list[Update]] = defaultdict(list)
+    last: dict[int, int] = {}
     for one in placed:
         of_layer = known.setdefault(one.layer_no, {})
         update = step(of_layer.values(), one.rated)
         of_layer[update.rater] = update.history
-        made[one.layer_no].append((one.number, update))
-        head = heads.get(one.layer_no, one.layer_no)
-        if head != one.layer_no:
-            made[head].append((one.number, update))
-    _write(txn, {layer_no: _plus(sums.get(layer_no), of_layer) for layer_no, of_layer in made.items()})
+        for layer_no in {one.layer_no, heads.get(one.layer_no, one.layer_no)}:
+            made[layer_no].append(update)
+            last[layer_no] = one.number
+    _write(txn, {layer_no: _plus(sums.get(layer_no), made[layer_no], last[layer_no]) for layer_no in made})
     _write_histories(txn, {layer_no: list(known[layer_no].values()) for layer_no in layer_nos})
 
 
@@ -109,7 +109,7 @@ def folded(facts: Facts, layer_no: int) -> Sums | None:
         for each, update in zip(placed, updates(each.rated for each in placed), strict=True):
             made.append((each.revision, each.number, update))
     made.sort(key=itemgetter(0, 1))
-    return _plus(None, [(number, update) for _, number, update in made]) if made else None
+    return _plus(None, [update for *_, update in made], made[-1][1]) if made else None
 
 
 def stored_quality(facts: Facts) -> dict[int, Sums]:
@@ -217,8 +217,8 @@ def _placed(row: Row) -> Placed:
     )
 
 
-def _plus(sums: Sums | None, made: Sequence[tuple[int, Update]]) -> Sums:
-    """A row, or none, with what evaluations add, each with its number, in their order."""
+def _plus(sums: Sums | None, made: Sequence[Update], last_no: int) -> Sums:
+    """A row, or none, with what evaluations add, in their order; ``last_no`` is the number of the last of them."""
     before = (
         Quality()
         if sums is None
@@ -226,8 +226,8 @@ def _plus(sums: Sums | None, made: Sequence[tuple[int, Update]]) -> Sums:
             retrievals=sums.retrievals, successes=sums.successes, failures=sums.failures, bonus=sums.bonus
         )
     )
-    after = total((update for _, update in made), before)
-    return Sums(after.retrievals, after.successes, after.failures, after.bonus, made[-1][0])
+    after = total(made, before)
+    return Sums(after.retrievals, after.successes, after.failures, after.bonus, last_no)
 
 
 def _stored(facts: Facts, layer_nos: Sequence[int]) -> dict[int, Sums]:

@@ -216,6 +216,10 @@ class Part(Transaction):
         """The stretch, of each."""
         return [self.stretch or 0] * len(arm_nos)
 
+    def epochs_of(self, facts: Sequence[tuple[int, int]]) -> list[int]:
+        """The stretch of each fact, by its revision."""
+        return [self.epochs.of(arm_no, revision) for arm_no, revision in facts]
+
 
 def _check(staged: Staged, stage: Stage, parts: int) -> None:
     if (staged.import_no, staged.parts) != (stage.import_no, parts):

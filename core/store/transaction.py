@@ -113,7 +113,7 @@ class Epochs:
     def of(self, arm_no: int, revision: int) -> int:
         """The epoch of a fact: the arm's latest standing reset with a smaller revision; 0 = the first."""
         boundaries = self._boundaries[arm_no]
-        place = bisect_left(boundaries, revision)
+        place = bisect_left(boundaries, revision) if boundaries else 0
         return boundaries[place - 1] if place else 0
 
     def current(self, arm_no: int) -> int:
@@ -365,9 +365,10 @@ class Transaction:
 
     def audit_all(self, action: ActionName, changes: Iterable[tuple[str | None, Detail]]) -> None:
         """Note several changes of one kind."""
+        said = list(changes)
         rows = (
             (
-                self.number("audit"),
+                number,
                 self.actor.name,
                 action,
                 act,
@@ -375,7 +376,7 @@ class Transaction:
                 self.now_ms,
                 self.revision,
             )
-            for act, detail in changes
+            for number, (act, detail) in enumerate(said, self.number("audit", len(said)))
         )
         self.connection.insert("audit", _AUDIT, self.learner_id, chain.from_iterable(rows))
 
@@ -446,6 +447,18 @@ class Transaction:
         costs = tuple(UNKNOWN if arm.token_cost is None else arm.token_cost for arm in inventory.arms)
         self._inventories[id(inventory)] = (inventory, arm_nos, costs)
         return arm_nos, costs
+
+    def epochs_of(self, facts: Sequence[tuple[int, int]]) -> list[int]:
+        """The epoch of each fact: of an arm, at a revision. What is newer than an arm's present epoch is in it, and
+        older boundaries need not be read for that.
+        """
+        arm_nos = sorted({arm_no for arm_no, _ in facts})
+        present = dict(zip(arm_nos, self.current_epochs(arm_nos), strict=True))
+        self.epochs.load({arm_no for arm_no, revision in facts if revision <= present[arm_no]})
+        return [
+            present[arm_no] if revision > present[arm_no] else self.epochs.of(arm_no, revision)
+            for arm_no, revision in facts
+        ]
 
     def current_epochs(self, arm_nos: Sequence[int]) -> list[int]:
         """The present epoch of each arm."""
