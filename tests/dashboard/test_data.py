@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 
@@ -234,10 +235,12 @@ def test_what_becomes_a_row_can_be_narrowed(open_page: Open, database: Path) -> 
     page.button(key="make training").click().run()
     check(page)
     assert any("No training file was made" in text for text in texts(page))
-    page = unfold(open_page("data", span="dates", to="2001-01-01", training="reward_jsonl"), "training more")
+    last_month = (datetime.now(UTC) - timedelta(days=30)).date().isoformat()
+    page = unfold(open_page("data", span="Dates", to=last_month, training="reward_jsonl"), "training more")
     assert len(lines_made()) == 3
     page.toggle(key="training span").set_value(True).run()
     assert lines_made() == [], "nothing was judged before that day"
+    page.button(key="drop training").click().run()
 
 
 def test_verify_and_backup_answer(open_page: Open, database: Path) -> None:
