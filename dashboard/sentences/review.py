@@ -38,6 +38,7 @@ ORDER_WORDS: Final[Mapping[Order, str]] = {
 }
 _HOLDERS: Final = 3
 _MINUTE_S: Final = 60
+_LINE_CHARS: Final = 80
 
 
 def review(known: Progress) -> Sentence:
@@ -275,4 +276,6 @@ def readable(text: str) -> list[tuple[str, str]]:
 
 
 def _indented(found: object) -> str:
-    return json.dumps(found, ensure_ascii=False, indent=2)
+    """On one line where it fits there."""
+    line = json.dumps(found, ensure_ascii=False)
+    return line if len(line) <= _LINE_CHARS else json.dumps(found, ensure_ascii=False, indent=2)

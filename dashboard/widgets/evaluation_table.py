@@ -31,9 +31,9 @@ _WIDTHS: Final = {
     "score": 56,
     "label": 74,
     "by": 130,
-    "rubric": 62,
+    "rubric": 76,
     "held back by": 160,
-    "feedback": 160,
+    "feedback": 146,
 }
 _RIGHT: Final = frozenset({"score"})
 

@@ -24,11 +24,8 @@ _TALL_PX: Final = 350
 _LINES: Final = 40
 _LINE_CHARS: Final = 100
 _LISTED: Final = 12
-_WORDS: Final = {
-    "activation query": "Task",
-    "raw solution": "Answer",
-}
-"""What the commonest parts of KAIROS's texts are to people."""
+_ITSELF: Final = frozenset(("", "activation query", "raw solution"))
+"""Parts that are the task or the answer itself; what stands around them is said by name."""
 
 
 @st.fragment
@@ -70,23 +67,36 @@ def _about(item: ReviewItem, story: RunStory | None) -> str:
 
 
 def _texts(item: ReviewItem) -> bool:
-    """Instruction and response of each layer; whether there were any."""
+    """Instruction and response of each layer; whether there were any.
+
+    The answer comes right after what was asked: the rest of an instruction is long, and the same for many items.
+    """
     shown = False
     for text in item.texts:
         if len(item.texts) > 1:
             st.markdown(f"**Layer {text.index}** {small(wording.literal(wording.plain(text.layer)[:8]))}")
-        for what, content in (("Task", text.instruction), ("Answer", text.response)):
-            if content is not None:
-                shown = True
-                texts_of(f"{item.queue} {item.item} {text.layer} {text.index} {what}", what, content)
+        key = f"{item.queue} {item.item} {text.layer} {text.index}"
+        asked, answered = (
+            () if content is None else said.readable(content) for content in (text.instruction, text.response)
+        )
+        _parts(f"{key} Task", "Task", asked[:1])
+        _parts(f"{key} Answer", "Answer", answered)
+        _parts(f"{key} rest", "Task", asked[1:])
+        shown = shown or bool(asked or answered)
     return shown
 
 
-def texts_of(key: str, what: str, content: str) -> None:
-    """A text in its parts, as text."""
-    parts = said.readable(content)
+def texts_of(key: str, content: str) -> None:
+    """A text in its parts, as text, under a head that says what it is."""
+    _parts(key, "", said.readable(content))
+
+
+def _parts(key: str, what: str, parts: Sequence[tuple[str, str]]) -> None:
     for place, (name, words) in enumerate(parts):
-        _head(_WORDS.get(name) or (f"{what}: {wording.plain(name)}" if name else what))
+        plain = wording.plain(name)
+        head = what if name in _ITSELF else f"{what}: {plain}" if what else plain
+        if head:
+            _head(head)
         _folded(f"{key} {place}", words)
 
 

@@ -21,7 +21,7 @@ _WHICH: Final[tuple[tuple[str, str, Preferred], ...]] = (
     ("B is better", "B", "second"),
     ("Equal", "E", "equal"),
 )
-_TALL_PX: Final = 380
+_TALL_PX: Final = 300
 
 
 def now() -> Pair | None:
@@ -39,7 +39,7 @@ def pair(shown: Pair) -> None:
         if shown.instruction is None:
             muted(how_to_keep(keeps=reading().frame.settings.keep_texts))
         else:
-            texts_of(f"pair {shown.first} task", "Task", shown.instruction)
+            texts_of(f"pair {shown.first} task", shown.instruction)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         for words, letter, chosen in _WHICH:
             st.button(
@@ -49,7 +49,7 @@ def pair(shown: Pair) -> None:
                 on_click=_prefer,
                 args=(shown, chosen),
             )
-        st.markdown(gray("Keys A, B and E; U takes the last one back."), width="content")
+        st.markdown(gray("U takes the last one back."), width="content")
     for column, name, content in zip(
         st.columns(2, gap="medium"), "AB", (shown.first_response, shown.second_response), strict=True
     ):
@@ -59,7 +59,7 @@ def pair(shown: Pair) -> None:
                 if content is None:
                     muted("Not kept.")
                 else:
-                    texts_of(f"pair {shown.first} {shown.second} {name}", "Answer", content)
+                    texts_of(f"pair {shown.first} {shown.second} {name}", content)
 
 
 def _prefer(shown: Pair, chosen: Preferred) -> None:
