@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import queries, sentences
+from dashboard import pages, queries, sentences
 from dashboard.figures.heatmap import COMPACT_RUNS, heatmap
 from dashboard.reading import pictured_once, reading
+from dashboard.widgets import address
 from dashboard.widgets.charts import heat_legend
 from dashboard.widgets.empty import no_arms
+from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import run_chart
 from dashboard.widgets.panel import panel
 from dashboard.widgets.runs import filters, table
@@ -21,7 +23,8 @@ def page() -> None:
         no_arms("What became of each arm in each run")
         return
     title = st.container(gap="small")
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    choosing = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    with choosing:
         wanted = filters.run_filter()
         by = filters.rows_by()
     cursor, direction = filters.place()
@@ -31,6 +34,10 @@ def page() -> None:
     with title:
         sentence(sentences.runs(seen, newest=at_newest, narrowed=narrowed), here.tokens)
         muted(sentences.runs_counted(seen, newest=at_newest, narrowed=narrowed, year_of_ms=year))
+    if seen.page.rows and here.may("queue"):
+        with choosing:
+            st.space("stretch")
+            link(pages.REVIEW, "Queue these for review", **address.new_queue(wanted))
     if seen.page.rows:
         with panel("Arms × runs", still="the table below still works"):
             drawn = pictured_once(

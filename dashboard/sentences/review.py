@@ -20,6 +20,7 @@ from core.records.review import (
 )
 from core.records.rubric import Level
 from core.records.times import instant
+from core.records.view import RunFilter
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 
@@ -250,6 +251,19 @@ def last_table(rows: Iterable[MyJudgement], *, year_of_ms: int | None) -> dict[s
         "about": [about(one.uri) for one in known],
         "judgement": [judged(one.outcome, one.score) for one in known],
     }
+
+
+def runs_wanted(wanted: RunFilter) -> str:
+    """Which runs a filter keeps, as Markdown.
+
+    >>> runs_wanted(RunFilter(arm="skill:review:main", part="out", classes=("baseline",)))
+    'review left out, baseline'
+    >>> runs_wanted(RunFilter())
+    'any'
+    """
+    part = {"in": " in the prompt", "out": " left out", None: ""}[wanted.part]
+    arm = [f"{wording.literal(wording.short_name(wanted.arm))}{part}"] if wanted.arm else []
+    return ", ".join([*arm, *wanted.outcomes, *wanted.classes, *wanted.statuses]) or "any"
 
 
 def readable(text: str) -> list[tuple[str, str]]:

@@ -10,8 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import parse_qs
 
+import msgspec
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from core.records.view import RunFilter
 
 # The frame's, which go along from page to page
 
@@ -39,10 +42,14 @@ REWARDS_ARM: Final = "reward_arm"
 REWARDS_RUN: Final = "reward_run"
 REVIEW_QUEUE: Final = "queue"
 REVIEW_ITEM: Final = "item"
+REVIEW_HOW: Final = "review_as"
+REVIEW_RUNS: Final = "review_runs"
 RESET_SCOPE: Final = "scope"
 RESET_ARMS: Final = "reset_arm"
 NAMED_ARMS: Final = "Named arms"
 """The scope of a reset that is told its arms, as its choice is worded: so it stands in the address."""
+QUEUES: Final = "Queues"
+"""The part of the page of reviews where queues are made, likewise."""
 
 
 def reset(arms: Sequence[str]) -> dict[str, str | list[str]]:
@@ -52,6 +59,24 @@ def reset(arms: Sequence[str]) -> dict[str, str | list[str]]:
     {'scope': 'Named arms', 'reset_arm': ['tool:fs:read']}
     """
     return {RESET_SCOPE: NAMED_ARMS, RESET_ARMS: list(arms)}
+
+
+def new_queue(wanted: RunFilter) -> dict[str, str]:
+    """What the address of the page of reviews has to hold so that a new queue is offered of these runs.
+
+    >>> new_queue(RunFilter(classes=("baseline",)))
+    {'review_as': 'Queues', 'review_runs': '{"classes":["baseline"]}'}
+    """
+    told = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value}
+    return {REVIEW_HOW: QUEUES, REVIEW_RUNS: msgspec.json.encode(told).decode()}
+
+
+def queued_runs() -> RunFilter | None:
+    """The runs that the address offers for a queue; None where it names none that can be read."""
+    try:
+        return msgspec.json.decode(st.query_params.get(REVIEW_RUNS, ""), type=RunFilter)
+    except msgspec.DecodeError:
+        return None
 
 
 def kept() -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -368,3 +369,31 @@ def test_of_two_answers_one_is_preferred(open_page: Open, context: Context, tmp_
     assert page.title[0].value == "No pair is left for you."
     press(page, "Undo choice")
     assert page.title[0].value == "Which of two answers is better?"
+
+
+def test_runs_that_are_filtered_are_sent_to_a_new_queue(
+    open_page: Open, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = open_page("runs", of_arm=READ, part="In the prompt", status="completed")
+    (link,) = [link for link in page.get("page_link") if link.proto.label == "Queue these for review"]
+    sent = parse_qs(link.proto.query_string)
+    page = open_page("review", **sent)
+    assert page.selectbox(key="new queue source").value == "filter"
+    assert says(page, "Read in the prompt, completed**")
+    press(page, "Count them")
+    assert says(page, "**5 items**")
+    page.selectbox(key="new queue source").set_value("low").run()
+    assert page.selectbox(key="new queue source").value == "low", "the fields are filled in once"
+    press(page, "All runs")
+    assert "review_runs" not in page.query_params
+
+    sent["review_runs"] = [sent["review_runs"][0].replace("completed", "aborted")]
+    page = press(open_page("review", **sent), "Count them")
+    assert says(page, "**0 items**")
+    for unread in ("{", '{"arm":1}', '{"classes":["<b>"]}'):
+        page = open_page("review", review_as="Queues", review_runs=unread)
+        assert page.selectbox(key="new queue source").value == "unjudged"
+    assert is_text_only(open_page("review", review_as="Queues", review_runs=json.dumps({"arm": MARKUP})))
+
+    as_role(monkeypatch, "reviewer")
+    assert "Queue these for review" not in {link.proto.label for link in open_page("runs").get("page_link")}

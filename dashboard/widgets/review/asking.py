@@ -10,9 +10,11 @@ import streamlit as st
 
 from core.errors import ArmscopeError
 from core.records.review import ABOUTS, MAX_ITEMS, ORDERS, SOURCES, About, Order, QueueAsks, QueueProposal
+from core.records.view import RunFilter
 from dashboard import reviews, wording
 from dashboard.reading import reading
 from dashboard.sentences import review as said
+from dashboard.widgets import address
 from dashboard.widgets.words import gray, muted
 
 _ABOUT_WORDS: Final[Mapping[About, str]] = {
@@ -34,6 +36,7 @@ class Counted:
 
 def asks_fields(name: str, *, ordered: bool) -> QueueAsks | None:
     """The fields; None where what they hold can't be asked for, which is said there."""
+    wanted = _wanted_runs(name)
     left, right = st.columns(2)
     with left:
         source = st.selectbox(
@@ -50,22 +53,59 @@ def asks_fields(name: str, *, ordered: bool) -> QueueAsks | None:
                 "Order", ORDERS, key=f"{name} order", format_func=said.ORDER_WORDS.__getitem__
             )
     with right if ordered else left:
-        limit = st.number_input("At most", 1, MAX_ITEMS, 30 if ordered else 100, key=f"{name} limit")
+        st.session_state.setdefault(f"{name} limit", 30 if ordered else 100)
+        limit = st.number_input("At most", 1, MAX_ITEMS, key=f"{name} limit")
     below, picked = 0.5, ""
     if source == "low":
         below = st.number_input("Score at most", 0.0, 1.0, 0.5, 0.05, key=f"{name} below")
     if source == "runs":
         picked = st.text_area("Runs, by number or id, one a line", key=f"{name} runs", height=100)
     else:
-        muted("The filters above (span, models, channels, types) hold for it.")
+        _say_filters(wanted)
     runs = tuple(line.strip() for line in picked.splitlines() if line.strip())
     try:
         return QueueAsks(
-            source=source, about=about, order=order, limit=limit, below=below, runs=runs, view=reading().view
+            source=source,
+            about=about,
+            order=order,
+            wanted=wanted or RunFilter(),
+            limit=limit,
+            below=below,
+            runs=runs,
+            view=reading().view,
         )
     except ArmscopeError as problem:
         st.markdown(f":red[:material/error: {wording.literal(str(problem))}]")
         return None
+
+
+def _wanted_runs(name: str) -> RunFilter | None:
+    """The runs that somebody was sent here with; the fields are filled in for them once, for each such arrival."""
+    wanted, told = address.queued_runs(), f"{name} sent"
+    now = None if wanted is None else (wanted, address.arrival())
+    if st.session_state.get(told) != now:
+        st.session_state[told] = now
+        if wanted is not None:
+            st.session_state[f"{name} source"] = "filter"
+            st.session_state[f"{name} limit"] = MAX_ITEMS
+    return wanted
+
+
+def _say_filters(wanted: RunFilter | None) -> None:
+    """What holds beside the fields, and the way to be rid of it."""
+    muted("The filters above (span, models, channels, types) hold for it.")
+    if wanted is None:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(f"From the page Runs: **{said.runs_wanted(wanted)}**", width="content")
+        st.button(
+            "All runs",
+            type="tertiary",
+            icon=":material/close:",
+            key="queue all runs",
+            on_click=address.say,
+            args=({address.REVIEW_RUNS: None},),
+        )
 
 
 def counted(name: str, asks: QueueAsks | None, *, batch: bool) -> Counted | None:

@@ -105,6 +105,8 @@ def new_queue() -> None:
                 "due_days": due,
             },
         )
+        if known is not None and not name.strip():
+            muted("It needs a name.")
 
 
 def _make(

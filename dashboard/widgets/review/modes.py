@@ -8,14 +8,15 @@ from typing import Final, Literal
 import streamlit as st
 
 from dashboard.reading import reading
+from dashboard.widgets.address import QUEUES
+from dashboard.widgets.address import REVIEW_HOW as HOW
 
-HOW: Final = "review_as"
 How = Literal["one", "pairs", "many", "queues"]
 _HOWS: Final[Mapping[How, str]] = {
     "one": "One by one",
     "pairs": "Pairs",
     "many": "Many at once",
-    "queues": "Queues",
+    "queues": QUEUES,
 }
 
 
