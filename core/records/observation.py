@@ -20,6 +20,7 @@ RewardOutcome = Literal["accepted", "partial", "rejected"]
 OUTCOME_REWARDS: Final[dict[RewardOutcome, float]] = {"accepted": 1.0, "partial": 0.5, "rejected": 0.0}
 MAX_REQUEST_KEY_CHARS: Final = 200
 MAX_REASON_CHARS: Final = 2_000
+_DIGITS: Final = 6
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +48,25 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
         exact = Decimal(repr(float(reward))) * weight_micro
         success = int(exact.quantize(Decimal(1), rounding=ROUND_HALF_EVEN))
         return cls(success_micro=success, failure_micro=weight_micro - success, rounded=exact != success)
+
+
+def told_reward(success_micro: int, weight_micro: int) -> float:
+    """The reward behind an amount: of those that come to it the one with the fewest decimals; 0 without a weight.
+
+    What weighs less than 1 has fewer millionths to be told by, and their ratio is a little off what was given.
+
+    >>> told_reward(24_242, 30_303), 24_242 / 30_303, told_reward(333_333, 1_000_000)
+    (0.8, 0.7999867999868, 0.333333)
+    """
+    if not weight_micro:
+        return 0.0
+    ratio = success_micro / weight_micro
+    if weight_micro >= MICRO:
+        return ratio
+    shorter = (round(ratio, digits) for digits in range(1, _DIGITS + 1))
+    return next(
+        (one for one in shorter if Amount.of(one, weight_micro).success_micro == success_micro), ratio
+    )
 
 
 def whole_pulls(kind: Kind, weight_micro: int) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
-from core.records.observation import Observation, Replacement
+from core.records.observation import Observation, Replacement, told_reward
 from core.records.reset import Reset
 from core.store.engine import Row
 from core.store.engine.words import BY_ARM, BY_RUN
@@ -168,7 +168,7 @@ def _observation(
         row_no=number,
         arm=key,
         kind=kind,
-        reward=success / weight if weight else 0.0,
+        reward=told_reward(success, weight),
         weight=weight / MICRO,
         run=uid,
         run_no=run_no or None,
