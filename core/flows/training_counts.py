@@ -172,14 +172,16 @@ class Counting:
 
     def _kept(self, part: Sequence[Told], *, once: bool = False) -> list[Kept]:
         """Rows of those that can be one; what keeps the others from it is counted."""
-        kept = []
+        first, rows = self._n_rows, []
         for told, kinds in zip(part, self._secrets(part), strict=True):
             if self._is_row(told, kinds, once=once):
-                row = _training_row(told)
-                self._link(told)
-                self._texts.append(hash((row.instruction, row.response)))
                 self._n_rows += 1
-                kept.append(row)
+                rows.append(told)
+        self._sessions.extend([_name_of(_session(told)) for told in rows])
+        self._digests.extend([_signed(told.digest) for told in rows])
+        self._line_of_link.extend(range(first, self._n_rows))
+        kept = list(map(_training_row, rows))
+        self._texts.extend([hash((row.instruction, row.response)) for row in kept])
         return kept
 
     def _is_row(self, told: Told, kinds: tuple[SecretKind, ...], *, once: bool = False) -> bool:
@@ -234,8 +236,7 @@ class Counting:
         self._n_rows += 1
 
     def _link(self, told: Told) -> None:
-        session = told.session if told.session else f"execution {told.execution}"
-        self._sessions.append(_name_of(session))
+        self._sessions.append(_name_of(_session(told)))
         self._digests.append(_signed(told.digest))
         self._line_of_link.append(self._n_rows)
 
@@ -416,6 +417,10 @@ def _digest_of(text: str) -> int:
     return int.from_bytes(
         blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "big", signed=True
     )
+
+
+def _session(told: Told) -> str:
+    return told.session or f"execution {told.execution}"
 
 
 @lru_cache(maxsize=_NAMES_KNOWN)

@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import Final, Literal
 
 import msgspec
+import orjson
 
 from core.errors import ArmscopeError, Conflict, Denied, InvalidEvaluation, InvalidInput, NotFound
 from core.evaluate import known_grade
@@ -379,21 +380,10 @@ class _Rewarded(msgspec.Struct, gc=False):
     metadata: _Origin
 
 
-class _Message(msgspec.Struct, gc=False):
-    role: Literal["user", "assistant"]
-    content: str
-
-
 class _Source(msgspec.Struct, gc=False):
     adapter_uri: str
     layer_uri: str
     layer_index: int
-    reward: _Record | msgspec.UnsetType = msgspec.UNSET
-
-
-class _Sample(msgspec.Struct, gc=False):
-    messages: tuple[_Message, _Message]
-    metadata: _Source
 
 
 class _Preference(msgspec.Struct, gc=False):
@@ -415,6 +405,9 @@ class _Trace(msgspec.Struct, gc=False):
     reward: _Record | msgspec.UnsetType
 
 
+_SAMPLE: Final = (
+    b'{"messages":[{"role":"user","content":%b},{"role":"assistant","content":%b}],"metadata":%b}}'
+)
 _encode: Final = msgspec.json.Encoder().encode
 _INSTRUCTION: Final = msgspec.json.Decoder(_Instruction)
 _RESPONSE: Final = msgspec.json.Decoder(_Response)
@@ -467,18 +460,16 @@ def sft_jsonl(
     for row in rows:
         if row.reward is None:
             continue
-        graded = row.reward.graded(thresholds)
-        if not graded.exportable_for_sft:
+        said, rated_at = _said_of(row.reward, thresholds), _time(row.reward.rated_at_ms)
+        if not said:
             continue
-        asked = _encode(_INSTRUCTION.decode(row.instruction)).decode()
-        answered = _encode(_RESPONSE.decode(row.response)).decode()
-        reward = _record(row.reward, graded) if include_reward else msgspec.UNSET
-        yield _encode(
-            _Sample(
-                (_Message("user", asked), _Message("assistant", answered)),
-                _Source(row.adapter_uri, row.layer_uri, row.layer_index, reward),
-            )
-        )
+        asked = orjson.dumps(_encode(_INSTRUCTION.decode(row.instruction)).decode())
+        answered = orjson.dumps(_encode(_RESPONSE.decode(row.response)).decode())
+        source = _source(row.adapter_uri, row.layer_uri, row.layer_index)
+        if include_reward:
+            when = b"" if rated_at is None else b',"rated_at":"%b"' % rated_at.encode()
+            source = b'%b,"reward":%b%b}' % (source, said, when)
+        yield _SAMPLE % (asked, answered, source)
 
 
 def preference_jsonl(
@@ -620,6 +611,41 @@ def _record(reward: Reward, graded: Grade) -> _Record:
         graded.preference_blockers,
         _or_unset(_time(reward.rated_at_ms)),
     )
+
+
+def _said_of(reward: Reward, thresholds: Thresholds) -> bytes:
+    """A reward's record but for its end, which is when it was given; nothing where it is not good enough."""
+    said = (reward.outcome, reward.score, reward.feedback, reward.rater)
+    of = (reward.rubric_version, reward.llm_model_id, thresholds)
+    return _sampled(*said, *of) if reward.feedback is None else _sampled.__wrapped__(*said, *of)
+
+
+@lru_cache(maxsize=4096)
+def _sampled(  # noqa: PLR0917 - what is remembered by
+    outcome: EvaluationOutcome,
+    score: float | None,
+    feedback: str | None,
+    rater: str | None,
+    rubric: str | None,
+    model: str | None,
+    thresholds: Thresholds,
+) -> bytes:
+    reward = Reward(
+        outcome=outcome,
+        score=score,
+        feedback=feedback,
+        rater=rater,
+        rubric_version=rubric,
+        llm_model_id=model,
+    )
+    graded = reward.graded(thresholds)
+    return _encode(_record(reward, graded)).removesuffix(b"}") if graded.exportable_for_sft else b""
+
+
+@lru_cache(maxsize=4096)
+def _source(adapter_uri: str, layer_uri: str, layer_index: int) -> bytes:
+    """Where a sample is from, without its end."""
+    return _encode(_Source(adapter_uri, layer_uri, layer_index)).removesuffix(b"}")
 
 
 def _plain(score: float) -> float:

@@ -345,7 +345,7 @@ def train_on(context: Context, folder: Path) -> None:
     with context.reading() as snapshot:
         assert quality_of(snapshot, 1).retrievals
         assert texts_of_pair(snapshot, 1, 1) != (None, None)
-        assert len(Subjects(snapshot).pairs({(1, 1), (1_000_000, 1)})) == 1
+        assert len(Subjects(snapshot).pairs([(0, 1, 1), (0, 1_000_000, 1)])) == 1
 
 
 def review(folder: Path) -> None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -30,19 +31,16 @@ _Row = tuple[Any, ...]
 
 _SAID: Final = "e.outcome, e.score, e.feedback, e.rater, e.model, e.rubric, e.blank, e.at_ms, e.claimed_by"
 _UNSAID: Final[_Row] = ("success", None, None, "", "", "", 0, 0, "")
-_PAIR: Final = "execution_no, layer_no, layer_index, digest, instruction, response"
-_PAIRS_NEAR: Final = (
-    f"SELECT {_PAIR} FROM training_pair WHERE learner_id = ? AND execution_no >= ? AND execution_no <= ?"
-)
-_PAIRS_OF_LAYER: Final = (
-    f"SELECT {_PAIR} FROM training_pair WHERE learner_id = ? AND execution_no IN ({{}}) AND layer_no = ?"
-)
-_EXECUTIONS: Final = (
-    "SELECT x.execution_no, x.uid, coalesce(x.session, r.session), x.at_ms, x.adapter_no FROM execution x"
+_PAIR: Final = (
+    "SELECT p.execution_no, p.layer_no, x.adapter_no, x.uid, coalesce(x.session, r.session), x.at_ms, p.layer_index,"
+    " p.digest, p.instruction, p.response FROM training_pair p"
+    " JOIN execution x ON x.learner_id = p.learner_id AND x.execution_no = p.execution_no"
+    " AND x.standing = 1 AND x.bare = 0"
     " LEFT JOIN run r ON r.learner_id = x.learner_id AND r.run_no = x.run_no AND x.run_no <> 0"
-    " WHERE x.learner_id = ? AND x.execution_no IN ({})"
-    " AND x.standing = 1 AND x.bare = 0 AND coalesce(r.standing, 1) = 1"
+    " WHERE p.learner_id = ? AND coalesce(r.standing, 1) = 1"
 )
+_PAIRS_NEAR: Final = f"{_PAIR} AND p.execution_no >= ? AND p.execution_no <= ?"
+_PAIRS_OF_LAYER: Final = f"{_PAIR} AND p.execution_no IN ({{}}) AND p.layer_no = ?"
 _LAYERS: Final = (
     "SELECT l.layer_no, l.uid, a.uri FROM layer l"
     " LEFT JOIN adapter a ON a.learner_id = l.learner_id AND a.adapter_no = l.adapter_no"
@@ -104,32 +102,42 @@ class Told(NamedTuple):
     execution: str
     session: str | None
     at_ms: int | None
-    adapter: str
-    layer: str
     layer_index: int
     digest: str
     instruction: str | None
     response: str | None
+    layer: str
+    adapter: str
+
+
+_TOLD: Final = partial(tuple.__new__, Told)
+"""As ``Told._make``, without counting what is known to be complete."""
 
 
 def judged_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[list[Told]]:
     """Pairs with what was judged of them, in the order in which it was judged, at most `AT_ONCE` at a time."""
     streams = (_of_pairs(snapshot, wanted), _of_executions(snapshot, wanted), _of_runs(snapshot, wanted))
-    said, subjects = heapq.merge(*streams, key=itemgetter(0)), Subjects(snapshot)
+    said, subjects = _in_order(streams), Subjects(snapshot)
     while part := list(islice(said, AT_ONCE)):
-        yield subjects.told(part, subjects.pairs({(one[1], one[2]) for one in part}))
+        yield subjects.told(part, subjects.pairs(part))
 
 
 def all_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[list[Told]]:
     """Pairs, judged or not, without what was judged, at most `AT_ONCE` at a time."""
-    more, values = _conditions(snapshot, wanted, "layer_no", "execution_no", is_judged=False)
+    more, values = _conditions(snapshot, wanted, "p.layer_no", "p.execution_no", is_judged=False)
     rows = snapshot.connection.each(
-        f"SELECT {_PAIR} FROM training_pair WHERE learner_id = ?{more} ORDER BY execution_no, layer_no",
-        [snapshot.learner_id, *values],
+        f"{_PAIR}{more} ORDER BY p.execution_no, p.layer_no", [snapshot.learner_id, *values]
     )
     subjects = Subjects(snapshot)
     while part := list(islice(rows, AT_ONCE)):
         yield subjects.told([(0, *row[:2], *_UNSAID) for row in part], _by_key(part))
+
+
+def _in_order(streams: Iterable[Iterator[_Row]]) -> Iterator[_Row]:
+    """Rows of streams that are each in order, in order; mostly all are of one."""
+    begun = ((next(stream, None), stream) for stream in streams)
+    rows = [chain([first], stream) for first, stream in begun if first is not None]
+    return rows[0] if len(rows) == 1 else heapq.merge(*rows, key=itemgetter(0))
 
 
 def _of_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[_Row]:
@@ -200,34 +208,32 @@ class Subjects:
 
     def told(self, said: Sequence[_Row], pairs: dict[tuple[int, int], _Row]) -> list[Told]:
         """What was said of pairs, with the pairs; without those that are not there, or do not stand."""
-        found = _rows_of(self._snapshot, _EXECUTIONS, {one[1] for one in said})
-        executions = {row[0]: row for row in found}
         layers = self._layers.of({one[2] for one in said})
-        adapters = self._adapters.of({row[4] for row in found} - {0})
+        adapters = self._adapters.of({pair[2] for pair in pairs.values()} - {0})
         told = []
         for one in said:
-            execution, layer, pair = executions.get(one[1]), layers.get(one[2]), pairs.get(one[1:3])
-            if execution is not None and layer is not None and pair is not None:
-                _, uid, session, at_ms, adapter_no = execution
-                (adapter,) = adapters.get(adapter_no) or (layer[1] or "",)
-                told.append(Told._make((*one, uid, session, at_ms, adapter, layer[0], *pair[2:])))
+            pair, layer = pairs.get(one[1:3]), layers.get(one[2])
+            if pair is not None and layer is not None:
+                uid, of_layer = layer
+                (adapter,) = adapters.get(pair[2]) or (of_layer or "",)
+                told.append(_TOLD((*one, *pair[3:], uid, adapter)))
         return told
 
-    def pairs(self, wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], _Row]:
-        """Rows of pairs by execution and layer. Neighbours are read through, until that reads too much else."""
-        numbers = [execution_no for execution_no, _ in wanted]
-        first, last = min(numbers), max(numbers)
-        if not self._is_dense or last - first >= _WORTH_READING * len(wanted):
-            return _by_key(self._sought(wanted))
-        rows, n_read = {}, 0
-        near = self._snapshot.connection.each(_PAIRS_NEAR, [self._snapshot.learner_id, first, last])
-        for n_read, row in enumerate(near, start=1):  # noqa: B007 - how many there were
-            if row[:2] in wanted:
-                rows[row[:2]] = row
-        self._is_dense = n_read <= _WORTH_READING * len(wanted)
-        return rows
+    def pairs(self, said: Sequence[_Row]) -> dict[tuple[int, int], _Row]:
+        """Rows of pairs by execution and layer, of those that stand; there may be more than something was said of.
 
-    def _sought(self, wanted: Iterable[tuple[int, int]]) -> Iterator[_Row]:
+        Neighbours are read through, until that reads too much else.
+        """
+        numbers = [one[1] for one in said]
+        first, last = min(numbers), max(numbers)
+        if not self._is_dense or last - first >= _WORTH_READING * len(said):
+            return _by_key(self._sought({one[1:3] for one in said}))
+        near = self._snapshot.connection.each(_PAIRS_NEAR, [self._snapshot.learner_id, first, last])
+        rows = _by_key(islice(near, _WORTH_READING * len(said) + 1))
+        self._is_dense = len(rows) <= _WORTH_READING * len(said)
+        return rows if self._is_dense else self.pairs(said)
+
+    def _sought(self, wanted: Collection[tuple[int, int]]) -> Iterator[_Row]:
         of_layer: dict[int, list[int]] = {}
         for execution_no, layer_no in sorted(wanted):
             of_layer.setdefault(layer_no, []).append(execution_no)
