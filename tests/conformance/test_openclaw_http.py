@@ -53,7 +53,8 @@ def _ours(vector: Vector, folder: Path) -> Json:
     path, _, query = request["path"].partition("?")
     if not path.startswith(openclaw.PREFIX):  # no route of ours begins otherwise
         return {"handled": False}
-    call = Call(request["method"], path, dict(parse_qsl(query)), {}, request.get("body", "").encode())
+    headers = {"content-type": "application/json"}
+    call = Call(request["method"], path, dict(parse_qsl(query)), headers, request.get("body", "").encode())
     states = {**_posteriors(), **_before(vector)}
     with (
         desk_of(folder, states, vector.input["config"], fate=vector.input["backend"]) as desk,

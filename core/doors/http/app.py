@@ -130,8 +130,10 @@ class Api:
             await _discard(asked, receive)
             return told._replace(headers={**told.headers, "allow": ", ".join(allowed)})
         route, values = chosen
-        if wanted not in LOOKING:
-            check_written(route, asked.headers)
+        if "*" in route.methods:  # the handler knows which methods there are, and which of them write
+            wanted = asked.method
+        elif wanted not in LOOKING:
+            check_written(asked.headers, route.takes)
         call = Call(wanted, asked.path, _query(asked.query), asked.headers, path_values=values)
         pieces = _Pieces(receive, self._listener.patience_s)
         if route.streams:

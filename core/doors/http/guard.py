@@ -11,13 +11,13 @@ import math
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
+from core.doors.exchange import JSON
 from core.doors.http.refusals import Foreign, Misdirected, NotJson, TooMany
-from core.doors.http.routes import Route
 from core.errors import Unidentified
 from core.records.actor import Actor
 
@@ -110,18 +110,18 @@ def allowed_origin(listener: Listener, method: str, scheme: str, headers: Mappin
     )
 
 
-def check_written(route: Route, headers: Mapping[str, str]) -> None:
-    """Raise unless the body of a request that may change something is of a media type that the route takes."""
-    if headers.get("content-encoding", "identity") != "identity" and route.takes[0].endswith("json"):
+def check_written(headers: Mapping[str, str], takes: Sequence[str] = (JSON,)) -> None:
+    """Raise unless the body of a request that may change something is of one of these media types."""
+    if headers.get("content-encoding", "identity") != "identity" and takes[0].endswith("json"):
         raise NotJson(
             "A body must be sent as it is, got one that is packed.", next_step="Leave Content-Encoding out."
         )
     kind, _, parameters = headers.get("content-type", "").partition(";")
     charset = parameters.strip().lower().replace('"', "")
-    if kind.strip().lower() not in route.takes or charset not in {"", "charset=utf-8"}:
+    if kind.strip().lower() not in takes or charset not in {"", "charset=utf-8"}:
         raise NotJson(
-            f"The Content-Type must be {' or '.join(route.takes)}, in UTF-8, got another.",
-            next_step=f"Send Content-Type: {route.takes[0]}.",
+            f"The Content-Type must be {' or '.join(takes)}, in UTF-8, got another.",
+            next_step=f"Send Content-Type: {takes[0]}.",
         )
 
 

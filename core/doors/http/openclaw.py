@@ -19,6 +19,7 @@ import msgspec
 from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call, json_answer
 from core.doors.http.body import document
+from core.doors.http.guard import LOOKING, check_written
 from core.doors.http.routes import Route
 from core.errors import InvalidInput, NotApplicable, NotFound, StoreError
 from core.flows import queries
@@ -62,6 +63,8 @@ def handle(desk: Desk, actor: Actor, call: Call) -> Answer:
         queries.revision(context)
         if call.method != way.method:
             return _not_allowed(call, way.method)
+        if way.method not in LOOKING:
+            check_written(call.headers)
         said = way.failed
         status, answer = way.answer(context, call)
     except StoreError:

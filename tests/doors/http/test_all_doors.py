@@ -75,6 +75,20 @@ def sent(asking: Asking, one: Example, **headers: str) -> int:
     return asking.ask(one.method, one.path, [body], {"content-type": "application/json", **headers}).status
 
 
+def test_openclaws_paths_answer_every_method_as_its_clients_know_it(context: Context, asking: Asking) -> None:
+    before = queries.revision(context).revision
+    for method, path in (
+        ("HEAD", "summary"),
+        ("OPTIONS", "reset"),
+        ("DELETE", "reward"),
+        ("POST", "summary"),
+    ):
+        found = asking.ask(method, f"{OPENCLAW}/{path}")
+        assert (found.status, bool(found.headers["allow"])) == (405, True), (method, path)
+    assert asking.ask("POST", f"{OPENCLAW}/reset").status == 415, "no form of a foreign page resets"
+    assert queries.revision(context).revision == before
+
+
 def test_pages_and_doors_share_no_path() -> None:
     assert not [page.name for page in PAGES if is_of_doors(f"/{page.name}")]
     assert all(is_of_doors(route.path) for route in ROUTES)

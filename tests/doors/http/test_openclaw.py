@@ -27,6 +27,7 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 HOSTILE = "tool:x:<script>alert('1')</script>%{x}$\\alpha$"
 MARA = Actor(name="mara")
+JSON_SENT = {"content-type": "application/json"}
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def sent(
     body: bytes | None = None,
 ) -> Answer:
     method = "GET" if body is None else "POST"
-    return openclaw.handle(desk, actor, Call(method, openclaw.PREFIX + path, query, {}, body or b""))
+    return openclaw.handle(desk, actor, Call(method, openclaw.PREFIX + path, query, JSON_SENT, body or b""))
 
 
 def test_arms_are_told_with_both_scales_of_confidence(desk: Desk) -> None:
