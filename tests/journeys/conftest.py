@@ -28,9 +28,21 @@ _SWITCHES: Final = (
     "--disable-sync",
 )
 
+_STARVED: Final = ("Timeout", "timeout", "what was waited for did not happen")
+"""How a journey ends that waited for a minute."""
+
 Beginning = Callable[[bytes], Served]
 Come = Callable[..., Visit]
 Profiles = Callable[..., BrowserContext]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let a journey go once more that ran out of patience: a machine that has much else to do can keep a browser
+    from everything for a minute. Whatever else fails has failed, and so has what runs out of patience twice.
+    """
+    for item in items:
+        if item.get_closest_marker("browser") is not None:
+            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=list(_STARVED)))
 
 
 # Of this package, not of the session: Playwright's event loop must not outlive the journeys.
