@@ -74,8 +74,10 @@ def means_over_time(columns: ArmColumns, place: Ints, success_micro: Ints, failu
         What is believed now.
     place : array of int, shape (n,)
         Which arm each entry is of; the entries of an arm ascend in time and end at the present.
-    success_micro, failure_micro : arrays of int, shape (n,)
-        What the arm gathered in the entry, in millionths.
+    success_micro : array of int, shape (n,)
+        What the arm gathered of success in the entry, in millionths.
+    failure_micro : array of int, shape (n,)
+        What it gathered of failure.
 
     Returns
     -------

@@ -30,13 +30,24 @@ def _n_beyond(ours: Iterator[Row], theirs: Iterator[Row]) -> int:
     """How many of the first sorted rows are not among the second."""
     n_beyond, other = 0, next(theirs, None)
     for row in ours:
-        while other is not None and other < row:
+        while other is not None and _rank(other) < _rank(row):
             other = next(theirs, None)
         if other == row:
             other = next(theirs, None)
         else:
             n_beyond += 1
     return n_beyond
+
+
+def _rank(row: Row) -> list[tuple[int, object]]:
+    """Where a row stands, also one of a damaged database, whose columns may hold anything.
+
+    >>> _rank((None, 2)) < _rank((1, None)) < _rank(("a", None)) < _rank(("b", 0))
+    True
+    """
+    kinds = ((type(None), 0), ((int, float), 1), (str, 2))
+    ranks = [next((rank for kind, rank in kinds if isinstance(value, kind)), 3) for value in row]
+    return [(rank, value if rank else 0) for rank, value in zip(ranks, row, strict=True)]
 
 
 def n_runs(connection: Connection) -> int:
