@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Final
 
 from core.doors import chat
@@ -24,7 +25,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *qortex.ROUTES,
     *openclaw.ROUTES,
     *chat.ROUTES,
-    *over_http.ROUTES,
+    # Where the protocol's package is left out, as in an agent's slim install, there is no such path.
+    *(over_http.ROUTES if find_spec("mcp") is not None else ()),
 )
 """What all doors answer."""
 _ROOTS: Final = frozenset(route.path.split("/")[1] for route in ROUTES)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from typing import Final, NamedTuple
 
 import pytest
@@ -15,6 +17,7 @@ from core.flows.context import Context
 from core.permissions import Action, may
 from core.records.actor import Actor, Grant, Role
 from dashboard.pages import PAGES
+from tests.conftest import ROOT
 from tests.doors.examples import ARM
 from tests.doors.http.asking import Asking
 from tests.doors.http.conftest import Asked
@@ -87,6 +90,18 @@ def test_openclaws_paths_answer_every_method_as_its_clients_know_it(context: Con
         assert (found.status, bool(found.headers["allow"])) == (405, True), (method, path)
     assert asking.ask("POST", f"{OPENCLAW}/reset").status == 415, "no form of a foreign page resets"
     assert queries.revision(context).revision == before
+
+
+def test_without_the_protocols_package_the_other_doors_are_there() -> None:
+    code = (
+        "import importlib.util as util\n"
+        "find = util.find_spec\n"
+        "util.find_spec = lambda name, *more: None if name == 'mcp' else find(name, *more)\n"
+        "from core.doors.http.serving import ROUTES\n"
+        "print(len([route for route in ROUTES if route.path == '/mcp']), len(ROUTES))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout == f"0 {len(ROUTES) - 1}\n"
 
 
 def test_pages_and_doors_share_no_path() -> None:
