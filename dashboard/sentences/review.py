@@ -200,11 +200,14 @@ def moves(preview: EvaluationPreview | None) -> str:
     return f"It would move the mean of {name} from {before} to {after}{rank}.{more}"
 
 
-def sent(item: ReviewItem, answer: SubmitAnswer) -> list[str]:
-    """What a judgement came to, and what others made of the same; Markdown, the first line is the judgement's."""
+def sent(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> list[str]:
+    """What a judgement came to, and what others made of the same; Markdown, the first line is the judgement's.
+
+    ``ran_out``: its hold did, as was noticed when it was typed or when it was sent.
+    """
     mine = answer.evaluation
     lines = [f"Item {item.item}: {judged(mine.outcome, mine.score)}, {mine.label}."]
-    if answer.hold_ran_out:
+    if ran_out:
         lines.append("Your hold had run out; nobody had taken it, so it was recorded all the same.")
     lines += [
         f"{wording.literal(wording.plain(one.rater))} judged it {judged(one.outcome, one.score)} meanwhile."

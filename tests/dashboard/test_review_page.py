@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -162,6 +164,20 @@ def test_who_was_quicker_is_told_before_it_is_sent(open_page: Open, context: Con
     press(page, "Send all the same")
     assert judged(context)[1:] == [("run:r0", "success", 1.0)]
     assert item_of(page) == "2"
+
+
+def test_a_hold_that_ran_out_is_told_however_fast_somebody_types(
+    open_page: Open, context: Context, database: Path
+) -> None:
+    for pauses in range(3):
+        add_queue(context, "one")
+        page = level(open_page("review", queue=f"queue-{pauses + 1}"), 3)
+        with closing(sqlite3.connect(database)) as driver, driver:
+            driver.execute("UPDATE review_hold SET until_ms = 1")
+        for pause in range(pauses):
+            next(area for area in page.text_area).set_value("half" + " and half" * pause).run()
+        press(page, "Submit and next")
+        assert says(page, "Your hold had run out; nobody had taken it")
 
 
 def test_skipped_items_are_offered_again(open_page: Open, context: Context) -> None:

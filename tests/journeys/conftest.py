@@ -45,6 +45,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=list(_STARVED)))
 
 
+def is_again(request: pytest.FixtureRequest) -> bool:
+    """Whether the journey goes once more, on what its first try left half done."""
+    return getattr(request.node, "execution_count", 1) > 1
+
+
 # Of this package, not of the session: Playwright's event loop must not outlive the journeys.
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
@@ -89,9 +94,15 @@ def beginning(lent: Served, chromium: Browser, tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture(scope="module")
-def changing(beginning: Beginning) -> Served:
-    """The same as `served`, for the journeys of one module that change what is believed."""
+def changed(beginning: Beginning) -> Served:
+    """The same as `served`, in whatever state the journeys of one module have brought it to."""
     return beginning(run_lines(ARMS, 40))
+
+
+@pytest.fixture
+def changing(changed: Served, beginning: Beginning, request: pytest.FixtureRequest) -> Served:
+    """The same as `served`, for journeys that change what is believed; one that goes once more begins anew."""
+    return beginning(run_lines(ARMS, 40)) if is_again(request) else changed
 
 
 @pytest.fixture(scope="package")

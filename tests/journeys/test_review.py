@@ -7,6 +7,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -28,13 +29,21 @@ N_ITEMS = 30
 
 
 @pytest.fixture(scope="module")
-def reviewers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Served]]:
-    """Kim's and Lee's dashboards on one database, with thirty runs to judge."""
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Served]]:
+    """Kim's and Lee's dashboards on one database."""
     folder = tmp_path_factory.mktemp("reviewers")
     with serving(folder, run_lines(ARMS, N_ITEMS), user="kim") as kim, serving(folder, user="lee") as lee:
-        with closing(context_of(kim).store):
-            add_queue(context_of(kim), "thirty", QueueAsks(limit=N_ITEMS))
         yield kim, lee
+
+
+@pytest.fixture
+def reviewers(two: tuple[Served, Served], tmp_path: Path) -> tuple[Served, Served]:
+    """The same, with thirty runs to judge and nothing judged."""
+    kim, _lee = two
+    kim.begin_anew(run_lines(ARMS, N_ITEMS), tmp_path)
+    with closing(context_of(kim).store):
+        add_queue(context_of(kim), "thirty", QueueAsks(limit=N_ITEMS))
+    return two
 
 
 def context_of(served: Served) -> Context:

@@ -37,7 +37,7 @@ _CHOOSE: Final = "Choose a level first, or an outcome with its score."
 @dataclass(frozen=True, kw_only=True)
 class Open:
     """The form that stands on the page. ``problem`` says why it was not sent; ``anyway``: sending it again records it
-    all the same.
+    all the same; ``ran_out``: its hold did while somebody typed, and began again.
     """
 
     queue: str
@@ -46,6 +46,7 @@ class Open:
     key: str
     problem: str = ""
     anyway: bool = False
+    ran_out: bool = False
 
 
 def now() -> Open | None:
@@ -232,9 +233,9 @@ def keep(key: str) -> None:
         left_ms = item.hold_until_ms - here.context.clock()
         if left_ms < _RENEW_MS and not known.anyway:
             reviews.hold(known.queue, item.item)
-            if left_ms <= 0 < item.hold_until_ms:
-                ended = said.clock(item.hold_until_ms)
-                tell([f"Your hold ran out at {ended}; nobody had taken the item, and it is yours again."])
+            if left_ms <= 0:
+                known = replace(known, ran_out=True)
+                tell(["Your hold ran out; nobody had taken the item, and it is yours again."])
     except Conflict as refusal:
         problem = f"Your hold ran out. {refusal.problem} What you typed is kept."
     except ArmscopeError as refusal:
@@ -270,7 +271,7 @@ def send(key: str) -> None:
     except ArmscopeError as refusal:
         _set(replace(known, problem=f"Not sent: {refusal}"))
         return
-    lines = said.sent(item, answer)
+    lines = said.sent(item, answer, ran_out=known.ran_out or answer.hold_ran_out)
     tell(lines[1:])
     actions.done(Flash(text=lines[0], act=answer.evaluation.id))
     _go_on(known.queue, answer.next)
