@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from core.doors.terminal import as_plain
+from core.records.audit import AuditEntry, AuditPage, Denial, DenialPage
 from core.records.times import iso
 
 if TYPE_CHECKING:
@@ -84,6 +85,23 @@ def evaluations(context: Context, answer: Sequence[Evaluation]) -> list[dict[str
             "rated_at": iso(one.at_ms),
         }
         for one in answer
+    ]
+
+
+def audit_rows(answer: AuditPage | DenialPage) -> list[dict[str, object]]:
+    """Entries of an audit, or what was refused, as rows of a table: times as people read them."""
+    rows: tuple[AuditEntry, ...] | tuple[Denial, ...]
+    rows = answer.denials if isinstance(answer, DenialPage) else answer.entries
+    return [
+        {
+            "at": iso(row.at_ms),
+            **{
+                name: getattr(row, name)
+                for name in ("actor", "action", "act", "undone", "revision", "n", "detail")
+                if hasattr(row, name)
+            },
+        }
+        for row in rows
     ]
 
 

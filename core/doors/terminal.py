@@ -31,12 +31,21 @@ def take_any_encoding() -> None:
 
 def say_json(answer: object) -> None:
     """Write an answer as one JSON document and a line end; nothing else goes to standard output."""
-    _write(answer, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    _write(json_document(answer))
 
 
 def say_json_line(answer: object) -> None:
     """Write one of many answers: a JSON document on a line of its own."""
-    _write(answer, orjson.OPT_APPEND_NEWLINE)
+    _write(_document(answer, orjson.OPT_APPEND_NEWLINE))
+
+
+def json_document(answer: object) -> bytes:
+    r"""An answer as one JSON document and a line end.
+
+    >>> json_document({"a": 0})
+    b'{\n  "a": 0\n}\n'
+    """
+    return _document(answer, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def as_plain(answer: object) -> object:
@@ -44,12 +53,15 @@ def as_plain(answer: object) -> object:
     return msgspec.to_builtins(answer, enc_hook=_plain)
 
 
-def _write(answer: object, option: int) -> None:
+def _document(answer: object, option: int) -> bytes:
     plain = as_plain(answer)
     try:
-        document = orjson.dumps(plain, option=option)
+        return orjson.dumps(plain, option=option)
     except orjson.JSONEncodeError:  # a lone surrogate, say from a file name that is no UTF-8
-        document = orjson.dumps(whole(plain), option=option)
+        return orjson.dumps(whole(plain), option=option)
+
+
+def _write(document: bytes) -> None:
     sys.stdout.buffer.write(document)
     sys.stdout.buffer.flush()
 
@@ -72,14 +84,22 @@ def say_rows(rows: Sequence[object], form: Literal["csv", "tsv", "nl"]) -> None:
         for row in rows:
             say_json_line(row)
         return
+    _say(sys.stdout, (line[:-1] for line in row_lines(rows, form)))
+
+
+def row_lines(rows: Sequence[object], form: Literal["csv", "tsv"]) -> Iterator[str]:
+    r"""Rows as lines of cells below the names of all columns; what a row doesn't have is an empty cell.
+
+    >>> list(row_lines([{"a": 1}, {"a": 2, "b": {"c": "=x"}}], "csv"))
+    ['a,b_c\n', "1,\n", "2,'=x\n"]
+    """
     flat = [dict(_flat(as_plain(row))) for row in rows]
+    heads = list(dict.fromkeys(name for row in flat for name in row))
     lines: list[list[Cell]] = (
-        [list(flat[0]), *[[_cell(value) for value in row.values()] for row in flat]] if flat else []
+        [list(heads), *[[_cell(row.get(name)) for name in heads] for row in flat]] if flat else []
     )
-    _say(
-        sys.stdout,
-        [csv_line(line)[:-1] if form == "csv" else "\t".join(map(defused, line)) for line in lines],
-    )
+    for line in lines:
+        yield csv_line(line) if form == "csv" else "\t".join(map(defused, line)) + "\n"
 
 
 def say_facts(rows: Iterable[tuple[str, str]]) -> None:

@@ -369,13 +369,13 @@ class AuditInput(Input, frozen=True, kw_only=True):
     installation: Annotated[bool, Meta(description="What was done to members and tokens.")] = False
     wanted: AuditFilter = AuditFilter()
     before: Annotated[int | None, Meta(description="Where the page before says the next begins.")] = None
-    limit: Annotated[int, Meta(ge=1, le=1_000, description="How many, newest first.")] = 50
+    limit: Annotated[int | None, Meta(description="How many (1 to 1,000), newest first; null: all.")] = 50
 
 
 class DenialsInput(Input, frozen=True, kw_only=True):
     wanted: AuditFilter = AuditFilter()
     after: Annotated[Denial | None, Meta(description="The last of the page before.")] = None
-    limit: Annotated[int, Meta(ge=1, le=1_000, description="How many, newest first.")] = 50
+    limit: Annotated[int | None, Meta(description="How many (1 to 1,000), newest first; null: all.")] = 50
 
 
 VERBS: Final = (

@@ -20,13 +20,14 @@ def audit(
     installation: bool = False,
     wanted: AuditFilter = AuditFilter(),  # noqa: B008 - frozen
     before: int | None = None,
-    limit: int = 50,
+    limit: int | None = 50,
 ) -> AuditPage:
-    """What was done at the learner, or (``installation``) to members and tokens: newest first, ``limit`` 1 to 1,000.
+    """What was done at the learner, or (``installation``) to members and tokens: newest first, ``limit`` 1 to 1,000,
+    or (None) all of it.
 
     ``before`` is ``next`` of the page before.
     """
-    limit = whole("limit", limit, MOST, lowest=1)
+    limit = None if limit is None else whole("limit", limit, MOST, lowest=1)
     authorise(context.actor, "members", None)
     with context.governing() if installation else context.reading("members") as snapshot:
         hidden = () if installation else hidden_from(context, snapshot)
@@ -38,12 +39,13 @@ def denials(
     *,
     wanted: AuditFilter = AuditFilter(),  # noqa: B008 - frozen
     after: Denial | None = None,
-    limit: int = 50,
+    limit: int | None = 50,
 ) -> DenialPage:
-    """What was refused, added up by minute: newest first, ``limit`` 1 to 1,000; ``after`` is ``next`` of the page
-    before.
+    """What was refused, added up by minute: newest first, ``limit`` 1 to 1,000, or (None) all of it; ``after`` is
+    ``next`` of the page before.
     """
-    limit = whole("limit", limit, MOST, lowest=1)
+    limit = None if limit is None else whole("limit", limit, MOST, lowest=1)
     with context.governing() as snapshot:
-        found = stored_denials(snapshot, wanted, after=after, limit=limit + 1)
-    return DenialPage(denials=found[:limit], next=found[limit - 1] if len(found) > limit else None)
+        found = stored_denials(snapshot, wanted, after=after, limit=None if limit is None else limit + 1)
+    is_more = limit is not None and len(found) > limit
+    return DenialPage(denials=found[:limit], next=found[:limit][-1] if is_more else None)

@@ -45,6 +45,21 @@ class _Rehearsed(Exception):
     """The rehearsal is over."""
 
 
+def _rehearsed(
+    write: Callable[[Callable[[Transaction], None]], None], work: Callable[[Transaction], _T]
+) -> _T:
+    """What ``work`` answers in a write of which nothing stays."""
+    answers: list[_T] = []
+
+    def rehearsed(txn: Transaction) -> None:
+        answers.append(work(txn))
+        raise _Rehearsed
+
+    with suppress(_Rehearsed):
+        write(rehearsed)
+    return answers[-1]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """What a flow needs. ``clock`` gives UTC milliseconds, ``entropy`` a seed for each selection, ``identity`` the
@@ -60,6 +75,7 @@ class Context:
     entropy: Callable[[], int] = fresh_seed
     identity: Callable[[], str] = fresh_identity
     pace: Pace = USUAL
+    rehearses: bool = False
 
     def __post_init__(self) -> None:
         if self.learner == INSTALLATION:
@@ -89,8 +105,14 @@ class Context:
         return self.store.stage(self.learner, stage, work, actor=self.actor)
 
     def may(self, action: Action) -> bool:
-        """Whether who asks may do it here."""
-        return may(self.actor, action, self.learner)
+        """Whether who asks may do it here; what is about the installation: in every learner."""
+        return may(self.actor, action, None if action == "members" else self.learner)
+
+    def rehearsing(self) -> Context:
+        """The same, of whose acts about the installation nothing stays: each is done by the code that does it, looked
+        at, and taken back.
+        """
+        return replace(self, rehearses=True)
 
     def permit(self, action: Action, *, create: bool = False) -> None:
         """Authorise for this learner, and refuse to make a learner (``create``) beside another that nobody named."""
@@ -101,7 +123,14 @@ class Context:
     def govern(self, work: Callable[[Transaction], _T]) -> _T:
         """One transaction about the installation, its members and tokens, for who is an operator of all learners."""
         authorise(self.actor, "members", None)
-        return self.store.write(INSTALLATION, work, actor=self.actor, now_ms=self.clock())
+
+        now_ms = self.clock()
+        if self.rehearses:
+            return _rehearsed(
+                lambda rehearsed: self.store.write(INSTALLATION, rehearsed, actor=self.actor, now_ms=now_ms),
+                work,
+            )
+        return self.store.write(INSTALLATION, work, actor=self.actor, now_ms=now_ms)
 
     @contextmanager
     def governing(self) -> Iterator[Snapshot]:
@@ -115,15 +144,7 @@ class Context:
 
         Other writers wait meanwhile, as for any write.
         """
-        answers: list[_T] = []
-
-        def rehearsed(txn: Transaction) -> None:
-            answers.append(work(txn))
-            raise _Rehearsed
-
-        with suppress(_Rehearsed):
-            self.write(action, rehearsed, create=create)
-        return answers[-1]
+        return _rehearsed(lambda rehearsed: self.write(action, rehearsed, create=create), work)
 
     @contextmanager
     def reading(self, action: Action = "read") -> Iterator[Snapshot]:

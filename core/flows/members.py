@@ -19,6 +19,7 @@ from core.records.member import (
 from core.settings import check_learner
 from core.store.members import (
     Found,
+    clear_roles,
     end_sessions,
     give_role,
     invitation,
@@ -158,6 +159,43 @@ def remove_member(context: Context, member: str) -> MemberAnswer:
         return _told(txn, "member_remove", found.member_no)
 
     return context.govern(work)
+
+
+def restore_member(context: Context, was: MemberRow, *, seen: MemberRow) -> MemberAnswer:
+    """Let a member be again what they ``was``: their roles, and whether they are in, invited or removed.
+
+    Tokens and sessions that ended with it stay ended. Raises `Conflict` where they are no longer what was ``seen``.
+    """
+
+    def work(txn: Transaction) -> MemberAnswer:
+        found = member_by_number(txn, seen.number)
+        if found is None or found.member != seen or not _is_same_person(was, seen):
+            raise Conflict(
+                f"{seen.name} was changed by somebody else meanwhile; nothing was taken back.",
+                next_step="Look at what they are now, and say what they should be.",
+            )
+        n_before = n_operators(txn)
+        for held in (*seen.roles, *was.roles):
+            refuse_more_than_held(txn.actor, held)
+        clear_roles(txn, seen.number)
+        for grant in was.roles:
+            give_role(txn, seen.number, grant.learner, grant.role)
+        if was.removed_ms is None:
+            until_ms = was.invited_until_ms or 0
+            settle_member(
+                txn, seen.number, subject=was.subject or "", email=was.email, invited_until_ms=until_ms
+            )
+        else:
+            mark_removed(txn, seen.number)
+            end_sessions(txn, seen.number)
+        _keep_an_operator(txn, n_before, found.member)
+        return _told(txn, "member_restore", seen.number)
+
+    return context.govern(work)
+
+
+def _is_same_person(one: MemberRow, other: MemberRow) -> bool:
+    return (one.id, one.name, one.issuer, one.subject) == (other.id, other.name, other.issuer, other.subject)
 
 
 def sign_out_member(context: Context, member: str) -> MemberAnswer:

@@ -23,11 +23,12 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is wanted of an audit: of one actor, of one action, from a moment on (UTC milliseconds)."""
+    """What is wanted of an audit: of one actor, of one action, from a moment on until another (UTC, in ms)."""
 
     actor: str | None = None
     action: str | None = None
     since_ms: Millis | None = None
+    until_ms: Millis | None = None
 
 
 class AuditPage(msgspec.Struct, frozen=True, kw_only=True):

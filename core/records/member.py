@@ -36,8 +36,12 @@ class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def actor(self) -> Actor:
         """Who acts when they have signed in."""
-        number = int(self.id.removeprefix("member-"))
-        return Actor(name=self.name, role=None, grants=self.roles, member=number)
+        return Actor(name=self.name, role=None, grants=self.roles, member=self.number)
+
+    @property
+    def number(self) -> int:
+        """The number in their id."""
+        return int(self.id.removeprefix("member-"))
 
 
 class MemberAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MINUTE_MS: Final = 60_000
 _BETWEEN_MS: Final = 1_000
+_EVER: Final = 1 << 62
 _COUNT: Final = (
     insert_into("denial", "learner_id", "minute", "actor", "action", "n")
     + " ON CONFLICT (learner_id, minute, actor, action) DO UPDATE SET n = denial.n + excluded.n"
@@ -77,22 +78,24 @@ def _add(txn: Transaction, counted: Counter[_Place]) -> None:
 
 
 def denials(
-    facts: Facts, wanted: AuditFilter, *, after: Denial | None = None, limit: int
+    facts: Facts, wanted: AuditFilter, *, after: Denial | None = None, limit: int | None
 ) -> tuple[Denial, ...]:
-    """Denials, newest first, from the one ``after`` on."""
-    place = (1 << 62, "", "") if after is None else (after.at_ms // MINUTE_MS, after.actor, after.action)
+    """Denials, newest first, from the one ``after`` on; ``limit`` None: all of them."""
+    place = (_EVER, "", "") if after is None else (after.at_ms // MINUTE_MS, after.actor, after.action)
     rows = facts.connection.rows(
         "SELECT minute, actor, action, n FROM denial WHERE learner_id = ?"
         " AND (minute < ? OR (minute = ? AND (actor > ? OR (actor = ? AND action > ?))))"
-        " AND (minute + 1) * 60000 > ? AND (actor = ? OR ? = 0) AND (action = ? OR ? = 0)"
+        " AND (minute + 1) * 60000 > ? AND (minute * 60000 < ? OR ? = 0)"
+        " AND (actor = ? OR ? = 0) AND (action = ? OR ? = 0)"
         " ORDER BY minute DESC, actor, action LIMIT ?",
         [
             facts.learner_id,
             *(place[0], place[0], place[1], place[1], place[2]),
             -1 if wanted.since_ms is None else wanted.since_ms,
+            *(wanted.until_ms or 0, int(wanted.until_ms is not None)),
             *(wanted.actor or "", int(wanted.actor is not None)),
             *(wanted.action or "", int(wanted.action is not None)),
-            limit,
+            _EVER if limit is None else limit,
         ],
     )
     return tuple(

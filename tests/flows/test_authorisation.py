@@ -36,6 +36,7 @@ from core.flows.erase import preview_erase
 from core.flows.evaluate import evaluate_all, order_of
 from core.flows.kairos import export_call, reward_call, reward_given
 from core.flows.learners import create_learner, learners
+from core.flows.members import members, restore_member
 from core.flows.names import learner_names
 from core.flows.reset import reset
 from core.flows.reward import reward, reward_all
@@ -127,6 +128,12 @@ def chosen(context: Context) -> object:
     return None
 
 
+def restored(context: Context, _: Path) -> object:
+    """A member as they are."""
+    first, *_others = members(acting(context, "operator"))
+    return restore_member(context, first, seen=first)
+
+
 NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.revision": ("read", lambda context, _: queries.revision(context)),
     "queries.frame": ("read", lambda context, _: queries.frame(context)),
@@ -161,6 +168,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "names.arm_ids": ("read", lambda context, _: names.arm_ids(context)),
     "names.learner_names": ("read", lambda context, _: names.learner_names(context)),
     "maintenance.place": ("read", lambda context, _: maintenance.place(context)),
+    "members.restore_member": ("members", restored),
     "learn.record_all": ("ingest", lambda context, _: learn.record_all(context, [run_of("x")])),
     "upload.import_uploaded": ("ingest", lambda context, folder: dropped(context, folder / FILE)),
     "watch.watch": ("ingest", lambda context, folder: next(watch(context, [folder / FILE], lambda: None))),

@@ -72,6 +72,9 @@ def test_denials_are_read_page_by_page_and_by_what_is_wanted(context: Context) -
     assert denials(context, wanted=AuditFilter(actor="")).denials == ()
     since = AuditFilter(since_ms=MINUTE + 2 * MINUTE_MS)
     assert len(denials(context, wanted=since).denials) == 2
+    until = AuditFilter(until_ms=MINUTE + 2 * MINUTE_MS)
+    assert denials(context, wanted=since).denials + denials(context, wanted=until).denials == whole
+    assert denials(context, limit=None) == denials(context, limit=1_000)
 
 
 def test_the_audit_is_read_page_by_page_and_by_what_is_wanted(context: Context) -> None:
@@ -94,3 +97,6 @@ def test_the_audit_is_read_page_by_page_and_by_what_is_wanted(context: Context) 
     assert audit(context, wanted=AuditFilter(actor="nobody")).entries == ()
     since = AuditFilter(since_ms=whole[1].at_ms)
     assert audit(context, wanted=since).entries == whole[:2]
+    until = AuditFilter(until_ms=whole[1].at_ms)
+    assert audit(context, wanted=until).entries == whole[2:]
+    assert audit(context, limit=None) == audit(context, limit=1_000)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,13 +28,14 @@ from core.flows.members import (
     invite_member,
     members,
     remove_member,
+    restore_member,
     set_role,
     sign_out_member,
 )
 from core.flows.tokens import create_token, tokens
 from core.permissions import Action, may, may_give
 from core.records.actor import PERSON_ROLES, Actor, Grant, Role
-from core.records.member import INVITED_MS
+from core.records.member import INVITED_MS, MemberAnswer
 from tests.flows.world import context_at
 
 ID = "https://id.example.com"
@@ -208,6 +210,55 @@ def test_who_is_removed_takes_their_tokens_along_and_the_last_operator_stays(con
         actor_of_token(context.store, made.secret, now_ms=context.clock())
     with pytest.raises(NotFound):
         remove_member(context, "nobody")
+
+
+def test_what_was_done_to_a_member_is_taken_back_but_for_what_ended_with_it(context: Context) -> None:
+    operator = ann(context)
+    add_member(context, ID, "u-bo", "bo", role="operator")
+    set_role(context, "bo", "reviewer", learner="support")
+    invite_member(context, ID, "jo@example.com", name="jo", role="viewer", learner="sales")
+    made = create_token(acting(context, signed_in(context, "u-bo")), "ci", ("ingest",))
+    acts: tuple[tuple[str, Callable[[Context], MemberAnswer]], ...] = (
+        ("bo", lambda one: set_role(one, "bo", "viewer")),
+        ("bo", lambda one: set_role(one, "bo", None, learner="support")),
+        ("bo", lambda one: remove_member(one, "bo")),
+        ("jo", lambda one: set_role(one, "jo", "operator")),
+        ("jo", lambda one: remove_member(one, "jo")),
+        ("jo", lambda one: invite_member(one, ID, "jo@example.com", name="jo")),
+    )
+    for name, act in acts:
+        before = members(context)
+        (was,) = (one for one in before if one.name == name)
+        foreseen = act(operator.rehearsing())
+        assert members(context) == before, "a rehearsal changes nothing"
+        done = act(operator)
+        assert (foreseen.member.roles, foreseen.revoked) == (done.member.roles, done.revoked)
+        back = restore_member(operator, was, seen=done.member)
+        assert members(context) == before
+        if was.removed_ms is None:
+            restore_member(operator, done.member, seen=back.member)
+            assert [one.roles for one in members(context) if one.name == name] == [done.member.roles]
+            restore_member(operator, was, seen=next(one for one in members(context) if one.name == name))
+    with pytest.raises(Unidentified):
+        actor_of_token(context.store, made.secret, now_ms=context.clock())
+    assert signed_in(context, "u-bo").roles("support") == {"operator", "reviewer"}
+
+
+def test_what_somebody_changed_meanwhile_is_not_taken_back_over_it(context: Context) -> None:
+    operator = ann(context)
+    was = add_member(context, ID, "u-bo", "bo").member
+    seen = set_role(operator, "bo", "reviewer").member
+    set_role(context, "bo", "operator")
+    other = add_member(context, ID, "u-jo", "jo", role="operator").member
+    for one in (was, other):
+        with pytest.raises(Conflict, match="meanwhile"):
+            restore_member(operator, one, seen=seen)
+    assert signed_in(context, "u-bo").roles(None) == {"operator"}
+    remove_member(context, "jo")
+    remove_member(context, "bo")
+    (now,) = (one for one in members(context) if one.name == "ann")
+    with pytest.raises(NotApplicable, match="last operator"):
+        restore_member(context, msgspec.structs.replace(now, roles=()), seen=now)
 
 
 def test_what_goes_beyond_a_smaller_role_is_revoked_with_it(context: Context) -> None:

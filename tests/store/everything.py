@@ -42,7 +42,7 @@ from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
 from core.flows.learn import record, record_all
 from core.flows.learners import create_learner
-from core.flows.members import add_member, invite_member, members, remove_member
+from core.flows.members import add_member, invite_member, members, remove_member, restore_member
 from core.flows.note import note
 from core.flows.offers import finish_session, offer, report, start_session
 from core.flows.pace import USUAL
@@ -588,7 +588,9 @@ def identify(folder: Path) -> None:
         remove_member(context, "member-1")
     assert has_operator(context.store)
     members(context)
-    wanted = AuditFilter(actor="mara", action="member_add", since_ms=0)
+    for one in members(context):
+        restore_member(context, one, seen=one)
+    wanted = AuditFilter(actor="mara", action="member_add", since_ms=0, until_ms=LAST_MS)
     audit(context, installation=True, wanted=wanted, before=9)
     denials(context, wanted=wanted)
     context.store.close()

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from core.doors.cli.program.app import answer, asked, command, context_of, done
+from core.doors.cli.program.app import Format, answer, asked, command, context_of, done, rows_or
 from core.doors.cli.program.spelling import words
+from core.doors.documents import audit_rows
 from core.doors.terminal import say, say_table
 from core.doors.verbs import (
     AddMemberInput,
@@ -23,14 +24,14 @@ from core.doors.verbs import (
 )
 from core.errors import InvalidInput
 from core.records.actor import SCOPES, PersonRole
-from core.records.audit import AuditFilter
+from core.records.audit import AuditFilter, DenialPage
 from core.records.times import iso
 from core.records.token import DEFAULT_DAYS, check_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from core.records.audit import AuditPage, DenialPage
+    from core.records.audit import AuditPage
     from core.records.member import MemberAnswer, MemberRow
     from core.records.token import TokenMade, TokenRow
 
@@ -221,6 +222,7 @@ def _say_tokens(rows: Sequence[TokenRow]) -> None:
         "audit --installation",
         "audit --by mara --action reset --since 2026-01-31",
         "audit --denials",
+        "audit --all --format csv > audit.csv",
     ],
     words="Who did what: at a learner, or to members and tokens; or what was refused.",
 )
@@ -235,25 +237,41 @@ def audit(
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="From this time on (ISO 8601, UTC).")
     ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Before this time (ISO 8601, UTC).")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help=words(AuditInput, "limit"))] = 50,
     before: Annotated[
         int | None, typer.Option("--before", metavar="N", help=words(AuditInput, "before"))
     ] = None,
+    whole: Annotated[bool, typer.Option("--all", help="All of it, whatever --limit says.")] = False,
+    format_name: Format = None,
 ) -> None:
-    wanted = AuditFilter(actor=by, action=action, since_ms=_since(since))
-    context = context_of(line, whole=installation or denials)
-    if denials:
-        refused: DenialPage = verb("denials").call(context, DenialsInput(wanted=wanted, limit=limit))
-        answer(line, refused, lambda: _say_denials(refused))
-        return
-    page: AuditPage = verb("audit").call(
-        context, AuditInput(installation=installation, wanted=wanted, before=before, limit=limit)
+    wanted = AuditFilter(
+        actor=by, action=action, since_ms=_moment("--since", since), until_ms=_moment("--until", until)
     )
-    more = f"{asked(line).again()} audit --before {page.next}"
-    answer(line, page, lambda: _say_audit(page, more))
+    context = context_of(line, whole=installation or denials)
+    page: AuditPage | DenialPage
+    at_most = None if whole else limit
+    if denials:
+        page = verb("denials").call(context, DenialsInput(wanted=wanted, limit=at_most))
+    else:
+        asks = AuditInput(installation=installation, wanted=wanted, before=before, limit=at_most)
+        page = verb("audit").call(context, asks)
+    if format_name is not None:
+        rows_or(line, format_name, audit_rows(page), lambda: None)
+    else:
+        answer(line, page, lambda: _say_page(page, f"{asked(line).again()} audit"))
 
 
-def _since(told: str | None) -> int | None:
+def _say_page(page: AuditPage | DenialPage, again: str) -> None:
+    if isinstance(page, DenialPage):
+        _say_denials(page)
+    else:
+        _say_audit(page, f"{again} --before {page.next}")
+
+
+def _moment(option: str, told: str | None) -> int | None:
     if told is None:
         return None
     from core.formats.moments import moment
@@ -261,7 +279,7 @@ def _since(told: str | None) -> int | None:
     at_ms, _ = moment(told)
     if at_ms is None or at_ms < 0:
         raise InvalidInput(
-            f"--since must be a time such as 2026-01-31 or 2026-01-31T08:00:00Z, got {told[:60]!r}.",
+            f"{option} must be a time such as 2026-01-31 or 2026-01-31T08:00:00Z, got {told[:60]!r}.",
             next_step="Write it in ISO 8601.",
         )
     return at_ms

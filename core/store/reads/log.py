@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 import msgspec
 
@@ -10,6 +11,8 @@ from core.records.audit import AuditEntry, AuditFilter, AuditPage
 from core.store.engine import Row
 from core.store.tables import ACTS
 from core.store.transaction import TEXTS_OF_DETAILS, Detail, Snapshot
+
+_EVERY: Final = 1 << 62
 
 
 def learners(snapshot: Snapshot) -> tuple[str, ...]:
@@ -30,10 +33,12 @@ def audit_page(
     wanted: AuditFilter,
     *,
     before: int | None = None,
-    limit: int,
+    limit: int | None,
     hidden: Collection[int] = (),
 ) -> AuditPage:
-    """The same of what is wanted, from the entry ``before`` on, and where the page after it begins."""
+    """The same of what is wanted, from the entry ``before`` on, and where the page after it begins; ``limit`` None:
+    all of it.
+    """
     acts = sorted(f"evaluation-{number}" for number in hidden)
     chosen: list[tuple[str, str | int]] = [
         (sql, value)
@@ -41,6 +46,7 @@ def audit_page(
             (" AND actor = ?", wanted.actor),
             (" AND action = ?", wanted.action),
             (" AND at_ms >= ?", wanted.since_ms),
+            (" AND at_ms < ?", wanted.until_ms),
             (" AND audit_no < ?", before),
         )
         if value is not None
@@ -49,12 +55,11 @@ def audit_page(
     found = snapshot.connection.rows(
         "SELECT at_ms, actor, action, act, detail, revision, audit_no FROM audit"
         f" WHERE learner_id = ?{''.join(sql for sql, _ in chosen)}{unless} ORDER BY audit_no DESC LIMIT ?",
-        [snapshot.learner_id, *(value for _, value in chosen), *acts, limit + 1],
+        [snapshot.learner_id, *(value for _, value in chosen), *acts, _EVERY if limit is None else limit + 1],
     )
     rows = [row[:-1] for row in found[:limit]]
-    return AuditPage(
-        entries=_entries(snapshot, rows), next=found[limit - 1][-1] if len(found) > limit else None
-    )
+    is_more = limit is not None and len(found) > limit
+    return AuditPage(entries=_entries(snapshot, rows), next=found[len(rows) - 1][-1] if is_more else None)
 
 
 def _entries(snapshot: Snapshot, rows: Sequence[Row]) -> tuple[AuditEntry, ...]:
