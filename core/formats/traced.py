@@ -1,0 +1,218 @@
+"""Traced steps → the run that they are: what was offered, called, said and used, whoever traced it.
+
+- *Offered tools* stand in one of many places (`core.formats.spans`); all that are found are taken together.
+- *Calls* are the spans of tools, and what the model's replies ask for; a call that shows in both, or in spans
+  inside each other, counts once.
+- *Usage* is that of the innermost steps that have one: those around them repeat it.
+- *Tools* are what the model could choose from: one that a framework makes for the final answer (``final_result``)
+  is a tool where it is listed among the others, and none where it is listed apart.
+
+A trace whose tools or calls can't be told is refused with the reason: a guess would count for or against arms. So
+is one that names a tool in nothing but the name of a span (``tool.search.wikipedia.start``), for what of it is the
+tool's own name it doesn't say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import msgspec
+
+from core.formats.identity import plain
+from core.formats.spans import Span, asked_for, offered, texts, tool_called
+from core.formats.strict import Flaw
+from core.formats.tools import inferred, inventory_of
+from core.records.run import Call, Inventory, Run, Usage
+
+_MAX_LEVELS: Final = 64
+
+
+class Tokens(NamedTuple):
+    """What one step says of its usage; ``total`` is its sum where it names none."""
+
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    total: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One traced step; ``parent`` None: it is around all others. Times are milliseconds since 1970 UTC, None where
+    they are unknown; ``naive_time``: its end named no zone. ``usage`` None: it tells none.
+    """
+
+    id: str
+    parent: str | None
+    span: Span
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    naive_time: bool = False
+    failed: bool = False
+    model: str | None = None
+    usage: Tokens | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traced:
+    """All that a trace tells: its steps in the order of their starts."""
+
+    id: str
+    session: str | None
+    steps: Sequence[Step]
+
+    @cached_property
+    def parents(self) -> dict[str, str | None]:
+        return {step.id: step.parent for step in self.steps}
+
+    def run(self, format: str, supplied: Inventory | None = None) -> Run:
+        """The run; raises what `core.formats.strict.UNDECODABLE` names where it can't be told."""
+        identity = plain(self.id)
+        if identity is None:
+            raise Flaw("has no id of its trace")
+        calls = self.calls()
+        ended_at_ms, is_naive = self._end()
+        return Run(
+            uid=f"{format}/prompt/{identity}",
+            inventory=self.offered() or supplied or inferred({call.name for call in calls}),
+            format=format,
+            unit="prompt",
+            source=identity,
+            rank=len(self.steps),
+            session=plain(self.session) or identity,
+            ended_at_ms=ended_at_ms,
+            naive_time=is_naive,
+            model=self.model(),
+            status="error" if self._failed() else "completed",
+            usage=self.usage(),
+            duration_ms=self.duration_ms(ended_at_ms),
+            calls=tuple(calls),
+            texts=tuple(text for one in self._replies() for text in texts(one.span)),
+            empty=not calls and not self._replies(),
+            prompt=self._prompt(),
+            reply=next((text for one in reversed(self._replies()) for text in texts(one.span)), None),
+        )
+
+    def _end(self) -> tuple[int | None, bool]:
+        ends = [(one.ended_ms, one.naive_time) for one in self.steps if one.ended_ms is not None]
+        return max(ends, default=(None, False))
+
+    def _prompt(self) -> str | None:
+        """What the user said last before the first reply: what came before is history."""
+        asked = (asked_for(one.span) for one in self._replies())
+        return next((text for text in asked if text is not None), None)
+
+    def offered(self) -> Inventory | None:
+        """Every tool that any part of the trace lists; with its schema, if one of them has it."""
+        found: dict[str, object] = {}
+        for one in self.steps:
+            for name, tool in offered(one.span):
+                if isinstance(found.get(name, ""), str):
+                    found[name] = tool
+        return inventory_of(msgspec.json.encode(list(found.values())), "declared") if found else None
+
+    def calls(self) -> list[Call]:
+        made = self._made()
+        asked = self._asked()
+        n_made = Counter(call.name for call in made)
+        n_asked: Counter[str] = Counter()
+        calls = list(made)
+        for call in asked:
+            n_asked[call.name] += 1
+            if n_asked[call.name] > n_made[call.name]:
+                calls.append(call)
+        if not calls:
+            self._check_no_calls()
+        return calls
+
+    def _made(self) -> list[Call]:
+        """Spans of tools; one inside another of the same tool, or of the same call, is not another call."""
+        told = ((one.id, tool_called(one.span)) for one in self.steps)
+        spans = {identity: call for identity, call in told if call is not None}
+        names = {identity: call.name for identity, call in spans.items()}
+        ids: set[str] = set()
+        made: list[Call] = []
+        for identity, call in spans.items():
+            if call.id in ids or any(names.get(around) == call.name for around in self._around(identity)):
+                continue
+            if call.id is not None:
+                ids.add(call.id)
+            made.append(call.call)
+        return made
+
+    def _asked(self) -> list[Call]:
+        """What the model asked for; of replies around each other the innermost that asks for anything."""
+        asking = {one.id: one.span.asked for one in self._replies() if one.span.asked}
+        outer = self._outer(asking)
+        not_tools = {name for one in self.steps for name in one.span.output_tools}
+        ids: set[str] = set()
+        found: list[Call] = []
+        for identity, calls in asking.items():
+            for call in calls:
+                is_known = identity in outer if call.id is None else call.id in ids
+                if call.id is not None:
+                    ids.add(call.id)
+                if not is_known and call.name not in not_tools:
+                    found.append(call.call)
+        return found
+
+    def _check_no_calls(self) -> None:
+        """No call was found; if the trace says that there was one, it can't be told."""
+        if any(one.span.asks_for_tools for one in self.steps):
+            raise Flaw("says that the model asked for tools, but not for which")
+        if any(one.span.mentions_tool for one in self.steps):
+            raise Flaw("names tools that the agent went for, but no call of them")
+
+    def _replies(self) -> list[Step]:
+        return [one for one in self.steps if one.span.is_reply]
+
+    def _failed(self) -> bool:
+        """Whether the outermost step did; failures inside were perhaps made up for."""
+        return any(one.failed and one.parent not in self.parents for one in self.steps)
+
+    def _around(self, identity: str) -> Iterator[str]:
+        """The steps around one, from the nearest; a circle, which only a broken trace has, ends too."""
+        parent = self.parents.get(identity)
+        for _ in range(_MAX_LEVELS):
+            if parent is None or parent not in self.parents:
+                return
+            yield parent
+            parent = self.parents[parent]
+
+    def _outer(self, identities: Iterable[str]) -> set[str]:
+        """All steps around any of these; each is visited once, however deep they lie."""
+        outer: set[str] = set()
+        for identity in identities:
+            parent = self.parents.get(identity)
+            while parent is not None and parent in self.parents and parent not in outer:
+                outer.add(parent)
+                parent = self.parents[parent]
+        return outer
+
+    def model(self) -> str | None:
+        models = [one.model for one in self._replies() if one.model is not None]
+        return models[-1] if models else None
+
+    def usage(self) -> Usage | None:
+        told = {one.id: one.usage for one in self.steps if one.usage is not None}
+        outer = self._outer(told)
+        innermost = [tokens for identity, tokens in told.items() if identity not in outer]
+        found = Usage(
+            input=sum(one.input for one in innermost),
+            output=sum(one.output for one in innermost),
+            cache_read=sum(one.cache_read for one in innermost),
+            cache_write=sum(one.cache_write for one in innermost),
+            total=sum(one.total for one in innermost) or None,
+        )
+        return None if found.tokens is None else found
+
+    def duration_ms(self, ended_at_ms: int | None) -> int | None:
+        known = [one.started_ms for one in self.steps if one.started_ms is not None]
+        if ended_at_ms is None or not known or ended_at_ms < min(known):
+            return None
+        return ended_at_ms - min(known)
