@@ -29,9 +29,9 @@ _WORDS: Final[Mapping[RewardOutcome, str]] = {
     "partial": "Partial",
     "rejected": "Rejected",
 }
-_AT_ONCE: Final = 50
-"""Rows that are drawn; each costs every rerun, and what is typed above finds the others."""
-_SEARCHED_FROM: Final = 20
+_AT_ONCE: Final = 8
+"""Rows that are drawn at first, more than can be seen without scrolling: each costs every rerun."""
+_MORE: Final = 50
 _SCROLLED_FROM: Final = 7
 _LIST_PX: Final = 440
 _EFFECTS: Final = 12
@@ -82,7 +82,7 @@ def _arms(story: RunStory, marks: Marks) -> None:
     arms = marked.judged(story)
     _for_all(story, arms, marks)
     found = _found(arms)
-    shown = found[:_AT_ONCE]
+    shown = found[: st.session_state.get(_rows_key(story), _AT_ONCE)]
     is_long = len(shown) >= _SCROLLED_FROM
     gap: Literal["medium", "xsmall"] = "medium" if reading().compact else "xsmall"
     with st.container(border=True, height=_LIST_PX if is_long else "content", gap=gap):
@@ -91,15 +91,34 @@ def _arms(story: RunStory, marks: Marks) -> None:
         if not shown:
             muted("No arm of this run is called so.")
     if len(found) > len(shown):
-        muted(f"{wording.count(len(found) - len(shown))} more; type a part of a name to find them.")
+        _more(story, len(shown), len(found))
 
 
-def _found(arms: Sequence[RunArm]) -> list[RunArm]:
-    if len(arms) < _SEARCHED_FROM:
-        return list(arms)
+def _found(arms: Sequence[RunArm]) -> Sequence[RunArm]:
+    if len(arms) <= _AT_ONCE:
+        return arms
     wanted = st.text_input("Find an arm", key=_FIND, placeholder="Find an arm", label_visibility="collapsed")
     words = wanted.casefold().split()
-    return [arm for arm in arms if all(word in arm.arm.casefold() for word in words)]
+    return [arm for arm in arms if all(word in arm.arm.casefold() for word in words)] if words else arms
+
+
+def _more(story: RunStory, n_shown: int, n_found: int) -> None:
+    """How many are not drawn, and a way to some of them."""
+    n_next = min(n_found - n_shown, _MORE)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.button(
+            f"Show {wording.count(n_next)} more",
+            key="judge more",
+            type="tertiary",
+            icon=":material/expand_more:",
+            on_click=lambda: st.session_state.update({_rows_key(story): n_shown + n_next}),
+        )
+        if n_found - n_shown > n_next:
+            muted(f"of {wording.count(n_found - n_shown)} not shown")
+
+
+def _rows_key(story: RunStory) -> str:
+    return f"judge rows {story.facts.run_no}"
 
 
 def _for_all(story: RunStory, arms: Sequence[RunArm], marks: Marks) -> None:
@@ -111,8 +130,8 @@ def _for_all(story: RunStory, arms: Sequence[RunArm], marks: Marks) -> None:
                 word,
                 key=f"judge all {outcome}",
                 type="tertiary",
-                on_click=_mark,
-                args=(story, {arm.arm: outcome for arm in arms}),
+                on_click=_mark_all,
+                args=(story, outcome),
             )
         st.button(
             "Clear",
@@ -150,13 +169,17 @@ def _key(story: RunStory, arm: str) -> str:
 def _record(story: RunStory, arm: RunArm, marks: Marks) -> str:
     """What is recorded, and what a person said last; marked where the one who judges may not know of it."""
     said = wording.literal(explained.recorded(arm, story).partition(";")[0])
-    row = marked.newest(story, arm.arm)
+    row = marked.last_said(arm)
     if row is None:
         return small(said)
     by_hand = sentences.said_by_hand(row, reading().context.clock())
     if arm.arm in marks.outcomes and marks.seen.get(arm.arm) != row.id:
         return f"{small(said)}  \n:small[:yellow[:material/warning: {by_hand}]]"
     return small(f"{said}; {by_hand}")
+
+
+def _mark_all(story: RunStory, outcome: RewardOutcome) -> None:
+    _mark(story, {arm.arm: outcome for arm in marked.judged(story)})
 
 
 def _chosen(story: RunStory, arm: str, key: str) -> None:

@@ -95,13 +95,18 @@ def lines_of(story: RunStory, marks: Marks, *, checked: bool) -> tuple[BatchLine
 
 def judged(story: RunStory) -> list[RunArm]:
     """The arms that can be judged, those that were referenced first."""
-    return sorted((arm for arm in story.arms if arm.in_prompt), key=lambda arm: not arm.referenced)
+    arms = [arm for arm in story.arms if arm.in_prompt]
+    return [arm for arm in arms if arm.referenced] + [arm for arm in arms if not arm.referenced]
+
+
+def last_said(arm: RunArm) -> Observation | None:
+    """What a person said last of an arm in its run, of what was not taken back."""
+    return next((row for row in arm.by_hand if not row.undone), None)
 
 
 def newest(story: RunStory, arm: str) -> Observation | None:
-    """What a person said last of an arm in the run, of what was not taken back."""
-    rows = next((one.by_hand for one in story.arms if one.arm == arm), ())
-    return next((row for row in rows if not row.undone), None)
+    """The same, by the arm's name."""
+    return next((last_said(one) for one in story.arms if one.arm == arm), None)
 
 
 def newest_id(story: RunStory, arm: str) -> str:
