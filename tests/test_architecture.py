@@ -34,6 +34,7 @@ STAGES: list[set[str]] = [
         "core.packing",
         "core.quality",
         "core.credit",
+        "core.episodes",
         "core.secrecy",
     },
     {"core.store", "core.formats", "core.statistics", "core.policy", "core.guidance"},

@@ -1,0 +1,185 @@
+"""Steps → what an episode came to: total, running sum, discounted return, final reward, length, success. Pure.
+
+Sums are sums of the decimals as written, the shortest ones that are read back as the same number: ten times 0.1 is 1,
+and nine times 0.1 is not above 0.9, whatever binary says. None is not zero: it adds nothing, and where nothing was
+paid there is no total. What is refused adds nothing either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Context, Decimal
+from typing import Final
+
+from msgspec.structs import replace as with_fields
+
+from core.records.episode import Scale, Step
+
+_EXACT: Final = Context(prec=800)
+"""Digits between the largest double and the smallest, and 10^15 of them added up."""
+_NEAR: Final = Context(prec=60)
+"""Powers of a discount have digits without end; a double shows 17."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """What the steps of an episode came to.
+
+    ``n_steps`` counts those that were not refused, ``n_paid`` those of them with a reward, 0 included. ``total`` and
+    ``final`` are None where none was paid, at all and by the last step.
+    """
+
+    n_steps: int
+    n_paid: int
+    n_refused: int
+    finished: bool
+    total: Decimal | None
+    final: Decimal | None
+
+    def base(self, scale: Scale) -> Decimal | None:
+        """What success goes by."""
+        return self.total if scale.base == "total" else self.final
+
+    def succeeded(self, scale: Scale) -> bool:
+        """Whether it is strictly above the threshold; without any reward it is not."""
+        reached = self.base(scale)
+        return reached is not None and reached > written(scale.threshold)
+
+
+def written(reward: float) -> Decimal:
+    """The decimal that somebody wrote, of those that are read as this number the shortest.
+
+    >>> written(0.1), written(1e-7), written(1)
+    (Decimal('0.1'), Decimal('1E-7'), Decimal('1.0'))
+    """
+    return Decimal(repr(float(reward)))
+
+
+def decimal_text(value: Decimal) -> str:
+    """A decimal in plain digits, one text for each value.
+
+    >>> decimal_text(Decimal("1.10")), decimal_text(Decimal("1E+2")), decimal_text(Decimal("-0.0"))
+    ('1.1', '100', '0')
+    """
+    if not value:
+        return "0"
+    found = f"{value:f}"
+    return found.rstrip("0").rstrip(".") if "." in found else found
+
+
+def added(rewards: Iterable[float | None]) -> Decimal | None:
+    """The sum of what was paid; None where nothing was.
+
+    >>> added([0.1] * 10), added([None, 0.0, None]), added([None])
+    (Decimal('1.0'), Decimal('0.0'), None)
+    """
+    return next(reversed(running(rewards)), None)
+
+
+def running(rewards: Iterable[float | None]) -> list[Decimal | None]:
+    """What had been paid up to each step, itself included; None before the first payment.
+
+    >>> running([None, 0.5, None, 0.25])
+    [None, Decimal('0.5'), Decimal('0.5'), Decimal('0.75')]
+    """
+    found: list[Decimal | None] = []
+    so_far: Decimal | None = None
+    for reward in rewards:
+        if reward is not None:
+            so_far = written(reward) if so_far is None else _EXACT.add(so_far, written(reward))
+        found.append(so_far)
+    return found
+
+
+def discounted(rewards: Sequence[float | None], gamma: float) -> float | None:
+    """The discounted return: the sum of gamma^t r_t over the steps t from 0 on; None where nothing was paid.
+
+    A step without a reward takes its time and adds nothing. Computed from the end (Horner), with 60 digits.
+
+    Parameters
+    ----------
+    rewards
+        Shape (n,), the steps that were not refused; None = none.
+    gamma
+        0 to 1.
+
+    References
+    ----------
+    R. S. Sutton and A. G. Barto, Reinforcement Learning, 2nd edition, equation 3.8.
+
+    Examples
+    --------
+    >>> discounted([1.0, None, 1.0], 0.5), discounted([0.1] * 10, 1.0), discounted([None], 0.9)
+    (1.25, 1.0, None)
+    """
+    if all(reward is None for reward in rewards):
+        return None
+    factor, found = written(gamma), Decimal(0)
+    for reward in reversed(rewards):
+        found = _NEAR.multiply(found, factor)
+        if reward is not None:
+            found = _NEAR.add(found, written(reward))
+    return float(found)
+
+
+def closed(steps: Iterable[Step]) -> Iterator[Step]:
+    """Steps in their order, with all that come after the end marked as refused.
+
+    >>> [one.refused for one in closed([Step(number=0, finished=True), Step(number=1, reward=1.0)])]
+    [False, True]
+    """
+    is_over = False
+    for step in steps:
+        yield with_fields(step, refused=True) if is_over and not step.refused else step
+        is_over |= step.finished and not step.refused
+
+
+NOTHING: Final = Totals(n_steps=0, n_paid=0, n_refused=0, finished=False, total=None, final=None)
+"""What an episode without steps comes to."""
+
+
+def after(totals: Totals, step: Step) -> Totals:
+    """What an episode came to with one more step, which is refused where the end has come.
+
+    >>> after(NOTHING, Step(number=0, reward=0.5)).total
+    Decimal('0.5')
+    """
+    if step.refused or totals.finished:
+        return replace(totals, n_refused=totals.n_refused + 1)
+    paid = None if step.reward is None else written(step.reward)
+    total = totals.total
+    if paid is not None:
+        total = paid if total is None else _EXACT.add(total, paid)
+    return replace(
+        totals,
+        n_steps=totals.n_steps + 1,
+        n_paid=totals.n_paid + (paid is not None),
+        finished=step.finished,
+        total=total,
+        final=paid,
+    )
+
+
+def totals_of(steps: Sequence[Step]) -> Totals:
+    """What steps came to.
+
+    >>> steps = [Step(number=0, reward=0.1), Step(number=1), Step(number=2, reward=1.0, finished=True)]
+    >>> found = totals_of(steps)
+    >>> found.total, found.final, found.n_steps, found.n_paid, found.succeeded(Scale())
+    (Decimal('1.1'), Decimal('1.0'), 3, 2, True)
+    """
+    n_steps = n_paid = n_refused = 0
+    finished, total, final = False, None, None
+    for step in steps:
+        if step.refused or finished:
+            n_refused += 1
+            continue
+        n_steps, finished = n_steps + 1, step.finished
+        final = None if step.reward is None else written(step.reward)
+        if final is not None:
+            n_paid += 1
+            total = final if total is None else _EXACT.add(total, final)
+    return Totals(
+        n_steps=n_steps, n_paid=n_paid, n_refused=n_refused, finished=finished, total=total, final=final
+    )

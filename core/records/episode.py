@@ -1,0 +1,286 @@
+"""Episode: what an environment paid an agent, step by step, until it was finished; and on which scale.
+
+No reward is not a reward of 0: it is a gap. What came after the end is kept, and marked as refused.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Final, Literal, get_args
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from core.errors import InvalidInput
+from core.records.limits import (
+    LAST_MS,
+    MAX_COUNT,
+    MAX_LABEL_CHARS,
+    Count,
+    Label,
+    Millis,
+    flag,
+    number,
+    one_of,
+    several,
+    shown,
+    text,
+    texts,
+    whole,
+)
+
+StepKind = Literal["call", "message", "outcome"]
+"""A tool's answer, a message that was paid for by itself, or what the whole was judged to be worth at its end."""
+StepNote = Literal["nan", "infinite", "not_a_number", "error", "cut", "episode_finished"]
+"""Why a step has no reward where one may be looked for: it was sent and is none; the call failed; the answer broke
+off; nothing was run, because the episode had finished.
+"""
+PartKind = Literal["reward", "measure"]
+Base = Literal["total", "final"]
+Pattern = Literal["sparse", "dense", "shaped", "penalty", "binary", "continuous"]
+FindingKind = Literal[
+    "delayed",
+    "sparsity",
+    "hacking",
+    "scaling",
+    "ambiguity",
+    "inconsistent",
+    "proxy",
+    "out_of_scale",
+    "paid_after_finished",
+]
+STEP_KINDS: Final[tuple[StepKind, ...]] = get_args(StepKind)
+STEP_NOTES: Final[tuple[StepNote, ...]] = get_args(StepNote)
+PART_KINDS: Final[tuple[PartKind, ...]] = get_args(PartKind)
+BASES: Final[tuple[Base, ...]] = get_args(Base)
+FINDING_KINDS: Final[tuple[FindingKind, ...]] = get_args(FindingKind)
+MAX_STEPS: Final = 100_000
+
+_STEP_TEXTS: Final = ("name", "arguments", "metadata")
+_STEP_COUNTS: Final = (("at_ms", LAST_MS), ("n_chars_in", MAX_COUNT), ("n_chars_out", MAX_COUNT))
+
+
+class Step(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
+):
+    """One answer of an environment, and what it paid; ``reward`` None = nothing, which is not 0.
+
+    ``number`` orders the steps of an episode, from 0. ``refused``: it came after the end, or was not run at all, and
+    adds nothing. ``n_chars_in`` and ``n_chars_out`` are the lengths of what was sent and answered, None = unknown.
+    ``extra`` names members of the answer that the protocol doesn't know. ``arguments`` and ``metadata`` are read to
+    tell equal ones, and not stored.
+
+    Raises `InvalidInput` for what is no number, or too long.
+
+    >>> Step(number=0, name="look", reward=0.0).reward, Step(number=1).reward
+    (0.0, None)
+    """
+
+    number: Count
+    kind: StepKind = "call"
+    name: Label = ""
+    reward: float | None = None
+    finished: bool = False
+    refused: bool = False
+    at_ms: Millis | None = None
+    n_chars_in: Count | None = None
+    n_chars_out: Count | None = None
+    note: StepNote | None = None
+    extra: tuple[Label, ...] = ()
+    arguments: str | None = None
+    metadata: str | None = None
+
+    def __post_init__(self) -> None:
+        where = f" (step {shown(self.number)})"
+        force_setattr(self, "number", whole("A step's number", self.number, MAX_COUNT))
+        force_setattr(self, "kind", one_of("A step's kind", self.kind, STEP_KINDS, where=where))
+        force_setattr(self, "name", text("A step's name", self.name, MAX_LABEL_CHARS, where=where))
+        if self.reward is not None:
+            reward = number("A step's reward", self.reward, where=where)
+            force_setattr(self, "reward", reward + 0.0)  # a negative zero is a zero
+        if self.note is not None:
+            one_of("A step's note", self.note, STEP_NOTES, where=where)
+        for name in ("finished", "refused"):
+            flag(f"A step's {name}", getattr(self, name), where=where)
+        for name, highest in _STEP_COUNTS:
+            value = getattr(self, name)
+            if value is not None:
+                force_setattr(self, name, whole(name, value, highest, where=where))
+        if self.extra != ():
+            force_setattr(self, "extra", texts("extra", self.extra, MAX_LABEL_CHARS, where=where))
+
+
+class Part(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
+):
+    """What an environment names beside the reward of a whole episode: a part of it, or a measure of what was done.
+
+    >>> Part(name="judge_reward", value=1.0).kind
+    'reward'
+    """
+
+    name: Label
+    value: float
+    kind: PartKind = "reward"
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "name", text("A part's name", self.name, MAX_LABEL_CHARS, lowest=1))
+        force_setattr(
+            self, "value", number("A part's value", self.value, where=f" ({shown(self.name)})") + 0.0
+        )
+        force_setattr(self, "kind", one_of("A part's kind", self.kind, PART_KINDS))
+
+
+class Episode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One attempt at one task of an environment.
+
+    ``uid`` is unique in a learner and never a path: environment and session, or the source's own identity. ``runs``
+    are the uids of runs that were made in it. ``incomplete``: not everything that was answered could be written.
+    Steps are in the order of their numbers, each number once, and all of them after the one that finished are marked
+    as refused.
+
+    >>> steps = (Step(number=0, reward=0.1), Step(number=1), Step(number=2, reward=1.0, finished=True))
+    >>> Episode(uid="sums/1", environment="sums", steps=steps).status
+    'finished'
+    """
+
+    uid: str
+    environment: str
+    format: Label = "armscope"
+    split: Label | None = None
+    task: Label | None = None
+    variant: Label | None = None
+    model: Label | None = None
+    at_ms: Millis | None = None
+    incomplete: bool = False
+    steps: tuple[Step, ...] = ()
+    parts: tuple[Part, ...] = ()
+    runs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "uid", text("An episode's uid", self.uid, MAX_LABEL_CHARS, lowest=1))
+        where = f" (episode {shown(self.uid)})"
+        environment = text("An environment's name", self.environment, MAX_LABEL_CHARS, lowest=1, where=where)
+        force_setattr(self, "environment", environment)
+        for name in ("format", "split", "task", "variant", "model"):
+            value = getattr(self, name)
+            if value is not None:
+                force_setattr(self, name, text(name, value, MAX_LABEL_CHARS, where=where))
+        if self.at_ms is not None:
+            force_setattr(self, "at_ms", whole("at_ms", self.at_ms, LAST_MS, where=where))
+        flag("incomplete", self.incomplete, where=where)
+        force_setattr(self, "steps", several("steps", self.steps, Step, where=where))
+        force_setattr(self, "parts", several("parts", self.parts, Part, where=where))
+        force_setattr(self, "runs", texts("runs", self.runs, MAX_LABEL_CHARS, where=where))
+        self._check_steps(where)
+        self._check_parts(where)
+
+    def _check_steps(self, where: str) -> None:
+        if len(self.steps) > MAX_STEPS:
+            raise InvalidInput(
+                f"An episode must have at most {MAX_STEPS:,} steps, got {len(self.steps):,}{where}.",
+                next_step="Record what goes on as another episode.",
+            )
+        last, is_over = -1, False
+        for step in self.steps:
+            if step.number <= last:
+                raise InvalidInput(
+                    f"Steps must come in the order of their numbers, each once, got {step.number} after {last}"
+                    f"{where}.",
+                    next_step="Number them from 0 on, and tell each once.",
+                )
+            if is_over and not step.refused:
+                raise InvalidInput(
+                    f"A step after the end must be marked as refused, got step {step.number} without it{where}.",
+                    next_step="Set refused, or leave finished out of the step before it.",
+                )
+            last, is_over = step.number, is_over or (step.finished and not step.refused)
+
+    def _check_parts(self, where: str) -> None:
+        names = [part.name for part in self.parts]
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidInput(
+                f"A part may be named once, got {shown(twice)} twice{where}.",
+                next_step="Name every part once.",
+            )
+
+    @property
+    def finished(self) -> bool:
+        """Whether some step that counts ended it."""
+        return any(step.finished and not step.refused for step in self.steps)
+
+    @property
+    def status(self) -> Literal["finished", "unfinished", "incomplete"]:
+        """How it stands: not everything was written, or it ended, or it did not."""
+        if self.incomplete:
+            return "incomplete"
+        return "finished" if self.finished else "unfinished"
+
+
+class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """On what scale an environment pays, and when an episode is a success.
+
+    ``step_lo`` to ``step_hi`` is what one payment may be, ``lo`` to ``hi`` what the total or the final reward may be,
+    whichever ``base`` says success goes by: ten payments of 0.2 are each within [0, 1], and come to 2. Success is
+    strictly above ``threshold``, which is in raw units. ``gamma``, 0 to 1, discounts later steps.
+
+    Raises `InvalidInput` where a lower end is not below its upper one, or an end is not finite.
+
+    References
+    ----------
+    OpenReward Standard, "Rewards" (scales, success above 0.9 of the total).
+
+    >>> Scale().hi, Scale(lo=-1, hi=1).normalised(0.5), Scale().normalised(1.5) is None
+    (1.0, 0.75, True)
+    """
+
+    step_lo: float = 0.0
+    step_hi: float = 1.0
+    lo: float = 0.0
+    hi: float = 1.0
+    threshold: float = 0.9
+    base: Base = "total"
+    gamma: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("step_lo", "step_hi", "lo", "hi", "threshold"):
+            force_setattr(self, name, number(f"A scale's {name}", getattr(self, name)) + 0.0)
+        force_setattr(self, "gamma", number("A scale's gamma", self.gamma, lowest=0, highest=1) + 0.0)
+        force_setattr(self, "base", one_of("A scale's base", self.base, BASES))
+        for low, high in (("step_lo", "step_hi"), ("lo", "hi")):
+            lower, upper = getattr(self, low), getattr(self, high)
+            if not lower < upper or not math.isfinite(upper - lower):
+                raise InvalidInput(
+                    f"A scale's {low} must be below its {high}, got {lower!r} and {upper!r}.",
+                    next_step="Give the lowest reward first, then the highest: 0 1, or -1 1.",
+                )
+
+    def normalised(self, reward: float) -> float | None:
+        """Where a total or final reward lies on the scale, 0 to 1; None outside it."""
+        return (reward - self.lo) / (self.hi - self.lo) if self.lo <= reward <= self.hi else None
+
+    def allows(self, reward: float) -> bool:
+        """Whether one payment is on the scale of payments."""
+        return self.step_lo <= reward <= self.step_hi
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that may be wrong with how an environment pays: what was seen, and where.
+
+    ``certainty`` is a share, 0 to 1; ``steps`` are pairs of an episode's uid and a step's number; ``advice`` is one
+    sentence.
+
+    >>> Finding(kind="scaling", certainty=0.97, seen="…", steps=(("e1", 3),), advice="…").kind
+    'scaling'
+    """
+
+    kind: FindingKind
+    certainty: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    seen: str
+    steps: tuple[tuple[str, int], ...]
+    advice: str
+
+    def __post_init__(self) -> None:
+        one_of("A finding's kind", self.kind, FINDING_KINDS)
+        number("A finding's certainty", self.certainty, lowest=0, highest=1)
