@@ -123,7 +123,8 @@ def report(
 
     It belongs to the latest offer younger than an hour that holds the arm unobserved, and makes its run where there
     is none yet: 0 or 1 is what the run was observed to be, anything between a row of the ledger about it. Without
-    such an offer it is a row about no run; so is what is said afterwards by a person.
+    such an offer it is a row about no run; so is what is said afterwards by a person, and of a run that was begun
+    before the arm was reset.
 
     Raises
     ------

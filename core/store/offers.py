@@ -25,7 +25,10 @@ _SESSION: Final = insert_into("agent_session", "learner_id", "agent_session_no",
 _WAITING: Final = (
     "SELECT o.offer_no, o.session, o.choice, o.run_no FROM offer_arm a"
     " JOIN offer o ON o.learner_id = a.learner_id AND o.offer_no = a.offer_no"
-    " WHERE a.learner_id = ? AND a.arm_no = ? AND o.at_ms > ?{of} ORDER BY a.offer_no DESC LIMIT 1"
+    " JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+    " LEFT JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no"
+    " WHERE a.learner_id = ? AND a.arm_no = ? AND o.at_ms > ? AND (o.run_no = 0 OR r.revision > p.epoch){of}"
+    " ORDER BY a.offer_no DESC LIMIT 1"
 )
 
 
@@ -87,7 +90,10 @@ def _close(txn: Transaction, numbers: Sequence[int]) -> None:
 
 
 def waiting_offer(facts: Facts, arm_no: int, *, after_ms: int, session: str | None) -> Waiting | None:
-    """The latest offer after a time, of a session or (None) of any, that holds the arm unobserved."""
+    """The latest offer after a time, of a session or (None) of any, that holds the arm unobserved.
+
+    None whose run was begun before the arm was reset: what is told now would count in the epoch that is over.
+    """
     of = "" if session is None else " AND o.session = ?"
     row = facts.connection.row(
         _WAITING.replace("{of}", of),

@@ -1,13 +1,14 @@
-"""An agent: the SDK's client over standard input and output, against ``python -m core.doors.mcp`` as a process."""
+"""An agent: the SDK's client over standard input and output, against a server that it starts as a process."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -35,22 +36,26 @@ class Agent:
         """What a call is answered with, and whether it was refused; one block of text says the same."""
         result = self.portal.call(self.client.call_tool, name, dict(arguments))
         (block,) = result.content
+        if result.is_error and not block.text.startswith("{"):
+            return {"error": block.text}, True  # words alone, as others refuse
         said: Document = json.loads(block.text)
         if not result.is_error:
             assert result.structured_content == said
         return said, result.is_error
 
 
+def agent_at(database: Path, *options: str) -> AbstractContextManager[Agent]:
+    """An agent that started our server on a file, with nothing of ours in its environment."""
+    arguments = ["-m", "core.doors.mcp", "--database", str(database), *options]
+    return agent_of(StdioServerParameters(command=sys.executable, args=arguments, cwd=ROOT))
+
+
 @contextmanager
-def agent_at(database: Path, *options: str) -> Iterator[Agent]:
-    """An agent that started the server on a file, with nothing of ours in its environment."""
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "core.doors.mcp", "--database", str(database), *options],
-        cwd=ROOT,
-    )
+def agent_of(server: StdioServerParameters) -> Iterator[Agent]:
+    """An agent that started a server."""
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(Client(stdio_client(server))) as client,
+        TemporaryFile("w+") as log,
+        portal.wrap_async_context_manager(Client(stdio_client(server, log))) as client,
     ):
         yield Agent(client, portal)

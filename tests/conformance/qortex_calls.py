@@ -35,6 +35,8 @@ RULES: Final[Mapping[str, str]] = {
     "shape": rules.BOTH_SHAPES,
     "5xx": rules.NO_5XX,
     "baseline": rules.BASELINE,
+    "forgotten": rules.NOTHING_DELETED,
+    "nothing": rules.NOTHING_OFFERED,
 }
 TOLERANCE: Final = 1e-9
 OPERATOR: Final = Actor(name="mara", role="operator")
@@ -106,11 +108,13 @@ class State:
 class Model:
     """What ours must answer, and by which rule that may differ from theirs.
 
-    ``taints`` names, by arm, the rule by which its counts are others than qortex's.
+    ``taints`` names, by arm, the rule by which its counts are others than qortex's. What was ``offered`` is known,
+    and is reset with the rest, before anybody observed it.
     """
 
     arms: dict[str, State] = field(default_factory=dict)
     taints: dict[str, str] = field(default_factory=dict)
+    offered: set[str] = field(default_factory=set)
 
     def expect(self, name: str, args: Args) -> tuple[Answer | None, str | None]:
         """What ours must be (None: of that only the shape is known), and the rule by which it may differ."""
@@ -156,7 +160,8 @@ class Model:
         named = args.get("arm_ids")
         if any(not is_arm_id(arm) for arm in named or ()):
             return Refused(), "ids"
-        done = sorted(self.arms) if named is None else sorted(set(named) & self.arms.keys())
+        known = self.arms.keys() | self.offered
+        done = sorted(known if named is None else known & set(named))
         for arm in done:
             self.arms[arm] = State()
             self.taints[arm] = "kept"
@@ -168,6 +173,7 @@ class Model:
         if bad:
             reason = "ids" if all("id" in one for one in bad) else None
             return Refused(), reason
+        self.offered.update(one["id"] for one in args["candidates"])
         return None, None
 
     def _session_start(self, args: Args) -> tuple[Answer | None, str | None]:

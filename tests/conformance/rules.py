@@ -116,3 +116,4 @@ PULLS_ADD_UP: Final = "Observations are the pulls of all arms, added up."
 READ_FIRST: Final = (
     "What a command is about is read before anything is written; where it can't be, nothing is tried."
 )
+NOTHING_OFFERED: Final = "Of nothing on offer nothing is chosen, whatever door it came by."

@@ -309,6 +309,20 @@ def test_a_reset_and_what_comes_after(context: Context) -> None:
     assert queries.verify(context).clean
 
 
+def test_what_is_told_after_a_reset_counts_after_it(context: Context) -> None:
+    """As with qortex: whoever reports is answered with one pull more, whatever was selected when."""
+    offered(context, k=0)
+    run = told(context, KEYS[0], 1.0).run
+    done = reset(context)
+    assert (told(context, KEYS[1], 1.0).run, state(context, KEYS[1]).pulls) == (None, 1)
+    undo(context, done.id)
+    assert told(context, KEYS[2], 1.0).run == run, "the run goes on where no boundary is drawn"
+    offered(context, k=0)
+    reset(context)
+    after = told(context, KEYS[1], 1.0)
+    assert (after.run is None, after.pulls) == (False, 1), "nothing was told of this one before"
+
+
 def test_sessions_begin_and_end_once(context: Context) -> None:
     begun = start_session(context.of("elsewhere"), "chat 1")
     assert begun.ended_at is None
