@@ -29,11 +29,11 @@ class Frozen(NamedTuple):
 
 def frozen(snapshot: Snapshot, asks: QueueAsks, *, blind: bool = False) -> list[Frozen]:
     """What is asked for at this moment, in order; ``blind``: why it is tells nothing of others' judgements."""
-    wanted = (one for one in reviewable(snapshot, asks) if _is_wanted(one, asks))
+    wanted = _wanted(reviewable(snapshot, asks), asks)
     if asks.order == "oldest":  # they come like that
         found = list(islice(wanted, asks.limit))
         return [Frozen(one.about, _why(one, asks, blind=blind)) for one in sorted(found, key=_age)]
-    return _ordered(snapshot, list(wanted), asks, blind=blind)
+    return _ordered(snapshot, wanted, asks, blind=blind)
 
 
 def proposed(snapshot: Snapshot, asks: QueueAsks) -> QueueProposal:
@@ -62,15 +62,16 @@ def check_token(asks: QueueAsks, found: Sequence[Frozen], token: str | None) -> 
         )
 
 
-def _ordered(snapshot: Snapshot, found: list[Candidate], asks: QueueAsks, *, blind: bool) -> list[Frozen]:
+def _ordered(snapshot: Snapshot, found: Iterator[Candidate], asks: QueueAsks, *, blind: bool) -> list[Frozen]:
     if asks.order == "information":
-        return list(_by_worth(snapshot, found, asks, blind=blind))
+        return list(_by_worth(snapshot, list(found), asks, blind=blind))
     first = nsmallest(asks.limit, found, key=_lowest if asks.order == "lowest" else _most_divided)
     return [Frozen(one.about, _why(one, asks, blind=blind)) for one in first]
 
 
 def _lowest(one: Candidate) -> tuple[bool, float, int, Placed]:
-    return (one.score is None, one.score or 0.0, *_age(one))
+    score, at_ms = one.score, one.at_ms
+    return (score is None, score or 0.0, _LAST if at_ms is None else at_ms, one.about)
 
 
 def _most_divided(one: Candidate) -> tuple[float, int, Placed]:
@@ -91,12 +92,12 @@ def _age(one: Candidate) -> tuple[int, Placed]:
     return (_LAST if one.at_ms is None else one.at_ms), one.about
 
 
-def _is_wanted(one: Candidate, asks: QueueAsks) -> bool:
+def _wanted(found: Iterator[Candidate], asks: QueueAsks) -> Iterator[Candidate]:
     if asks.source == "unjudged":
-        return one.n_people == 0
+        return (one for one in found if one.n_people == 0)
     if asks.source == "low":
-        return one.score is not None and one.score <= asks.below
-    return asks.source != "disagree" or one.minority > 0
+        return (one for one in found if one.score is not None and one.score <= asks.below)
+    return (one for one in found if one.minority > 0) if asks.source == "disagree" else found
 
 
 def _why(one: Candidate, asks: QueueAsks, *, blind: bool) -> str:

@@ -101,18 +101,17 @@ def _of_runs(snapshot: Snapshot, times: Mapping[int, int | None]) -> Iterator[Ca
 def _of_arms(snapshot: Snapshot, times: Mapping[int, int | None], asks: QueueAsks) -> Iterator[Candidate]:
     """Arms that runs are said to have referenced; of a filter by arm that one, referenced or not."""
     run_nos = list(times)
-    places = {run_no: place for place, run_no in enumerate(run_nos)}
     judged, given = _judged(snapshot, run_nos), _given(snapshot, run_nos)
     only = None if asks.wanted.arm is None else arm_number(snapshot, asks.wanted.arm)
-    part = REFERENCED if only is None else INCLUDED
-    seen = sorted(_seen_in(snapshot, run_nos, part), key=lambda row: (places[row[0]], row[1]))
-    for run_no, arm_no, kind, place, flags in seen:
-        if only is None or only == arm_no:
-            of, at_ms = (run_no, arm_no), times[run_no]
+    seen: dict[int, list[Row]] = {run_no: [] for run_no in run_nos}
+    for row in _seen_in(snapshot, run_nos, REFERENCED if only is None else INCLUDED):
+        if only is None or only == row[1]:
+            seen[row[0]].append(row)
+    for run_no, at_ms in times.items():
+        for _, arm_no, kind, place, flags in sorted(seen[run_no]):
+            of, about = (run_no, arm_no), Placed(0, 0, run_no, arm_no)
             where = _place(place, flags)
-            yield _candidate(
-                Placed(0, 0, run_no, arm_no), at_ms, judged.get(of), given.get(of), type=kind, place=where
-            )
+            yield _candidate(about, at_ms, judged.get(of), given.get(of), type=kind, place=where)
 
 
 def arms_referenced(snapshot: Snapshot, run_nos: Sequence[int]) -> list[tuple[int, int, str, str]]:
