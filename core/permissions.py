@@ -23,6 +23,7 @@ Action = Literal[
     "export_training",
     "erase",
     "members",
+    "alerts",
     "connect",
 ]
 
@@ -42,6 +43,7 @@ _ALLOWED: Final[dict[Action, frozenset[Role]]] = {
     "export_training": frozenset({"operator", "operate"}),
     "erase": frozenset({"operator"}),
     "members": frozenset({"operator"}),
+    "alerts": frozenset({"operator"}),
     "connect": frozenset(get_args(Role)),  # what is asked over a connection has an action of its own
 }
 

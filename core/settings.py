@@ -108,6 +108,22 @@ def variable(name: str, environment: Mapping[str, str] = os.environ) -> str | No
     return environment.get(name)
 
 
+def secret(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
+    """A secret that a variable holds, or the file that the variable with ``_FILE`` after its name names; None where
+    there is neither, or the file can't be read. White space around it is none of it.
+
+    >>> secret("KEY", {"KEY": " s3cret "})
+    's3cret'
+    """
+    if said := environment.get(name, "").strip():
+        return said
+    file = environment.get(f"{name}_FILE")
+    try:
+        return (Path(file).read_text(encoding="utf-8").strip() or None) if file else None
+    except (OSError, ValueError):
+        return None
+
+
 def set_variables(values: Mapping[str, str]) -> None:
     """Hand variables to what this process starts, or asks next."""
     os.environ.update(values)

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit import runtime
 from streamlit.runtime import app_session
 
+from core.doors.alerting import Watch
 from core.doors.desk import Desk
 from core.doors.http.app import Api
 from core.doors.http.guard import host_of, sent_by_proxy
@@ -252,7 +253,9 @@ async def warm(_: object) -> AsyncIterator[None]:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
+    watch = Watch(context_of).start()
     yield
+    watch.stop()
 
 
 def bound_handles() -> None:

@@ -23,6 +23,7 @@ from msgspec import Meta
 from core.errors import ArmscopeError, InvalidInput
 from core.permissions import Action
 from core.records.actor import PersonRole, Scope
+from core.records.alert import PAGES_AT, SECRET_FROM
 from core.records.arm import Arm, ArmType
 from core.records.audit import AuditFilter, Denial
 from core.records.batch import BatchLine
@@ -363,6 +364,22 @@ class CreateTokenInput(Input, frozen=True, kw_only=True):
 
 class RevokeTokenInput(Input, frozen=True, kw_only=True):
     token: Annotated[str, Meta(description="Its id or name.")]
+
+
+class AlertsInput(Input, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, le=1_000, description="How many, newest first.")] = 50
+
+
+class AddWebhookInput(Input, frozen=True, kw_only=True):
+    url: Annotated[str, Meta(description="Where to send, by https.")]
+    learner: Annotated[str | None, Meta(description="Of this learner only; else of every one.")] = None
+    pages: Annotated[str, Meta(description="Where its readers find the pages.")] = PAGES_AT
+    secret_from: Annotated[str, Meta(description="The variable that holds its secret.")] = SECRET_FROM
+    private: Annotated[bool, Meta(description="Allow http, and addresses of this network.")] = False
+
+
+class RemoveWebhookInput(Input, frozen=True, kw_only=True):
+    webhook: Annotated[str, Meta(description="Its id or URL.")]
 
 
 class AuditInput(Input, frozen=True, kw_only=True):
@@ -741,6 +758,32 @@ VERBS: Final = (
         input=RevokeTokenInput,
         words="End a token at once, and for good.",
         example={"token": "old"},
+        whole=True,
+    ),
+    Verb(
+        name="alerts",
+        action="alerts",
+        flow="core.flows.alerts:alerts",
+        input=AlertsInput,
+        words="Who is told when something is wrong, and what was.",
+        whole=True,
+    ),
+    Verb(
+        name="add_webhook",
+        action="alerts",
+        flow="core.flows.webhooks:add_webhook",
+        input=AddWebhookInput,
+        words="Tell an address when something is wrong.",
+        example={"url": "https://hooks.example/armscope", "learner": "default"},
+        whole=True,
+    ),
+    Verb(
+        name="remove_webhook",
+        action="alerts",
+        flow="core.flows.webhooks:remove_webhook",
+        input=RemoveWebhookInput,
+        words="Tell an address nothing any more.",
+        example={"webhook": "webhook-1"},
         whole=True,
     ),
     Verb(

@@ -120,10 +120,11 @@ class Context:
         if create and not self.is_named and self.learner != DEFAULT_LEARNER:
             raise _whose(self)
 
-    def govern(self, work: Callable[[Transaction], _T]) -> _T:
-        """One transaction about the installation, its members and tokens, for who is an operator of all learners."""
-        authorise(self.actor, "members", None)
-
+    def govern(self, work: Callable[[Transaction], _T], action: Action = "members") -> _T:
+        """One transaction about the installation: its members, tokens and alerts, for who is an operator of all
+        learners.
+        """
+        authorise(self.actor, action, None)
         now_ms = self.clock()
         if self.rehearses:
             return _rehearsed(
@@ -133,9 +134,9 @@ class Context:
         return self.store.write(INSTALLATION, work, actor=self.actor, now_ms=now_ms)
 
     @contextmanager
-    def governing(self) -> Iterator[Snapshot]:
+    def governing(self, action: Action = "members") -> Iterator[Snapshot]:
         """One moment of the installation, for the same."""
-        authorise(self.actor, "members", None)
+        authorise(self.actor, action, None)
         with self.store.reading(INSTALLATION) as snapshot:
             yield snapshot
 

@@ -77,6 +77,15 @@ def _add(txn: Transaction, counted: Counter[_Place]) -> None:
     txn.connection.many(_COUNT, rows)
 
 
+def count_denials(facts: Facts, since_ms: int) -> int:
+    """How often anybody was refused anything, in whole minutes from a moment on."""
+    row = facts.connection.row(
+        "SELECT sum(n) FROM denial WHERE learner_id = ? AND minute >= ?",
+        [facts.learner_id, since_ms // MINUTE_MS],
+    )
+    return 0 if row is None or row[0] is None else int(row[0])
+
+
 def denials(
     facts: Facts, wanted: AuditFilter, *, after: Denial | None = None, limit: int | None
 ) -> tuple[Denial, ...]:

@@ -49,6 +49,9 @@ NUMBERED: Final = (
     "token",
     "offer",
     "agent_session",
+    "webhook",
+    "alert",
+    "alert_message",
 )
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
@@ -771,6 +774,69 @@ denial = _clustered(
     Column("actor", Text, primary_key=True, nullable=False),  # '': nobody knows who
     Column("action", Text, primary_key=True, nullable=False),
     _int("n"),
+)
+
+webhook = _clustered(
+    "webhook",  # who is told of alerts; the secret is nowhere
+    _learner(),
+    _key("webhook_no"),
+    _text("url"),
+    _text("learner"),  # '': of every one, and of the installation
+    _text("pages"),  # where its readers find ours
+    _text("secret_from"),  # the variable that holds the secret
+    _int("private"),  # 1: addresses that only this network reaches are allowed
+    _text("by"),
+    _int("at_ms"),
+    _int("removed_ms"),  # 0: it stands
+    UniqueConstraint("learner_id", "url", "learner"),
+)
+
+alert = _clustered(
+    "alert",  # a condition from when it was found until it was gone
+    _learner(),
+    _key("alert_no"),
+    _text("learner"),  # '': the installation
+    _text("kind"),
+    _text("object"),
+    _int("count"),
+    _text("ids"),  # JSON
+    _int("raised_ms"),
+    _int("quiet_ms"),  # since when it isn't found; 0: it is
+    _int("cleared_ms"),  # 0: it stands
+    Index(
+        "uq_alert_standing",
+        "learner_id",
+        "learner",
+        "kind",
+        "object",
+        unique=True,
+        sqlite_where=text("cleared_ms = 0"),
+        postgresql_where=text("cleared_ms = 0"),
+    ),
+)
+
+alert_message = _clustered(
+    "alert_message",  # what a webhook is told; whoever moves `due_ms` sends it
+    _learner(),
+    _key("alert_message_no"),
+    _int("webhook_no"),
+    _int("alert_no"),  # 0: a test
+    _text("uid"),
+    _text("state"),
+    _int("at_ms"),
+    _int("due_ms"),  # when it is tried next
+    _int("tries"),
+    _int("tried_ms"),  # 0: never
+    _text("result"),  # '': none is known of the latest try
+    _int("done_ms"),  # 0: it is to be sent
+    Index(
+        "ix_alert_message_due",
+        "learner_id",
+        "due_ms",
+        sqlite_where=text("done_ms = 0"),
+        postgresql_where=text("done_ms = 0"),
+    ),
+    Index("ix_alert_message_webhook", "learner_id", "webhook_no", "tried_ms"),
 )
 
 posterior = _clustered(

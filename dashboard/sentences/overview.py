@@ -136,8 +136,8 @@ def _overdue(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
     since = wording.moment(item.since_ms, year_of_ms=year_of_ms)
     name = (
         ""
-        if item.overdue is None
-        else wording.literal(wording.cut_middle(wording.plain(item.overdue.name), 40))
+        if not item.overdue
+        else wording.literal(wording.cut_middle(wording.plain(item.overdue[0].name), 40))
     )
     waits = "waits" if item.count == 1 else "wait"
     return "A review queue is overdue", f"{left} {waits} to be judged, due since {since}: {name}"

@@ -13,6 +13,7 @@ from core.flows.queues import add_queue
 from core.flows.reward import reward
 from core.flows.tokens import create_token
 from core.flows.undo import undo
+from core.flows.webhooks import add_webhook
 from core.records.arm import Arm
 from core.records.evaluation import EvaluationOutcome
 from core.records.run import Inventory
@@ -27,7 +28,7 @@ TABLE = "rewards.csv"
 
 
 def example_world(folder: Path) -> Context:
-    """A run, a reward that stands, one that is undone, a queue, a member and a token, all by mara; and a file."""
+    """A run, a reward that stands, one that is undone, a queue, a member, a token, a webhook; and a file."""
     context = context_at(folder / "a.db")
     prompt = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key="tool:fs:Read")))
     learn.record(context, run_of(RUN, inventory=prompt, calls=["search"]))
@@ -37,6 +38,7 @@ def example_world(folder: Path) -> Context:
     judge(context)
     add_member(context, "https://id.example.com", "u-1", "ann", role="operator", learner="default")
     create_token(context, "old", ("read",))
+    add_webhook(context, "https://hooks.example/old")
     (folder / FILE).write_bytes(lines([{"kind": "run", "uid": "q", "arms": [ARM], "calls": ["search"]}]))
     (folder / TABLE).write_text(
         f"arm,value,run,reason\n{ARM},0.5,{RUN},\ntool:fs:Read,rejected,,wrong file\n"

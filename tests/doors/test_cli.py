@@ -44,15 +44,19 @@ OF_OTHER_COMMANDS = {
     "create_token",
     "denials",
     "revoke_token",
+    "alerts",
+    "add_webhook",
+    "remove_webhook",
 }
 """Verbs that are an option or a word of a command: `learners --create`, `export --manifest`, `settings set`,
-`reward --file`, `reward --all`, `queue add`, `rubric list`, `member role`, `token create`.
+`reward --file`, `reward --all`, `queue add`, `rubric list`, `member role`, `token create`, `alert add`.
 """
 
 NO_COMMANDS = {"record", "redo"}
 """Verbs of programs: a person imports runs, and undoes an undo."""
 
 NO_VERBS = {
+    "alert",
     "api",
     "chat",
     "demo",

@@ -19,6 +19,7 @@ import core.flows
 from core.doors.verbs import VERBS, Verb
 from core.errors import Denied, UnknownExecution
 from core.flows import (
+    alerts,
     bulk,
     choose,
     export,
@@ -30,6 +31,7 @@ from core.flows import (
     queues,
     review,
     rubrics,
+    webhooks,
 )
 from core.flows.context import Context
 from core.flows.erase import preview_erase
@@ -48,6 +50,7 @@ from core.flows.watch import watch
 from core.formats.kairos import read_reward
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor, Grant, Role
+from core.records.alert import Message, Sent
 from core.records.arm import Arm
 from core.records.batch import BatchLine
 from core.records.evaluation_page import EvaluationFilter
@@ -84,6 +87,7 @@ TABLE: dict[Action, set[Role]] = {
     "ingest": {"operator", "ingest"},
     "select": {"operator", "ingest"},
     "members": {"operator"},
+    "alerts": {"operator"},
     "connect": set(ROLES),
 }
 """Which roles include an action, written a second time by hand, so that a change of `core.permissions` is meant."""
@@ -132,6 +136,17 @@ def restored(context: Context, _: Path) -> object:
     """A member as they are."""
     first, *_others = members(acting(context, "operator"))
     return restore_member(context, first, seen=first)
+def tested(context: Context) -> Message:
+    """A test of the webhook that stands, or stands again."""
+    mara = replace(context, actor=Actor(name="mara"))
+    return webhooks.take_test(context, webhooks.add_webhook(mara, "https://hooks.example/old").id)
+
+
+def settled(context: Context) -> None:
+    """What came of a message that somebody took, if it was allowed them."""
+    message = tested(replace(context, actor=Actor(name="mara")))
+    sent = Sent(webhook="webhook-1", message=message.uid, result="200", ok=True)
+    webhooks.settle(context, message, sent)
 
 
 NO_VERBS: dict[str, tuple[Action, Flow]] = {
@@ -243,6 +258,12 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "offers.arm_states": ("read", lambda context, _: offers.arm_states(context)),
     "offers.start_session": ("ingest", lambda context, _: offers.start_session(context, "a session")),
     "offers.finish_session": ("ingest", lambda context, _: offers.finish_session(context, "nobody's")),
+    "queries.alarms": ("read", lambda context, _: queries.alarms(context)),
+    "queries.refused": ("alerts", lambda context, _: queries.refused(context)),
+    "alerts.look": ("alerts", lambda context, _: alerts.look(context)),
+    "webhooks.take_test": ("alerts", lambda context, _: tested(context)),
+    "webhooks.take_due": ("alerts", lambda context, _: webhooks.take_due(context)),
+    "webhooks.settle": ("alerts", lambda context, _: settled(context)),
     "settings.change_all": ("settings", lambda context, _: change_all(context, {"k": 3})),
 }
 """Flows that the table of verbs does not name: what pages and commands ask beside it."""

@@ -22,7 +22,7 @@ from core.errors import (
     UnknownRun,
     UnreadableSource,
 )
-from core.flows import maintenance, queries
+from core.flows import alerts, maintenance, queries
 from core.flows.audit import audit, denials
 from core.flows.batch import reward_batch, reward_run
 from core.flows.choose import choose, next_pair
@@ -65,8 +65,10 @@ from core.flows.settings import change
 from core.flows.tokens import create_token
 from core.flows.training import export_training
 from core.flows.undo import redo, undo
+from core.flows.webhooks import add_webhook, remove_webhook, settle, take_due
 from core.formats import open_sources
 from core.formats.armscope import write
+from core.records.alert import Alarm, Sent
 from core.records.arm import Arm
 from core.records.audit import AuditFilter
 from core.records.batch import BatchLine
@@ -122,6 +124,7 @@ def ask_everything(folder: Path) -> None:
     read(context)
     flow_by_flow(folder / "flows")
     identify(folder)
+    alert(folder)
     look_after(context, folder)
 
 
@@ -594,6 +597,23 @@ def identify(folder: Path) -> None:
     audit(context, installation=True, wanted=wanted, before=9)
     denials(context, wanted=wanted)
     context.store.close()
+
+
+def alert(folder: Path) -> None:
+    """What is raised, gone, there again, and cleared; told, tried, and told again by a webhook that came back."""
+    desk = desk_at(folder / "alerts.db")
+    for _ in range(2):
+        add_webhook(desk.context, "https://hooks.example/")
+    alarm = Alarm(learner="default", kind="silent", count=9)
+    for found in ([alarm], [], [alarm], [], []):
+        alerts.look(desk.context, ask=lambda _, found=found: found)  # type: ignore[misc]
+        desk.pass_minutes(60)
+    message = take_due(desk.context)
+    assert message is not None
+    settle(desk.context, message, Sent(webhook="webhook-1", message=message.uid, result="200", ok=True))
+    assert len(alerts.alerts(desk.context).alerts) == 1
+    remove_webhook(desk.context, "webhook-1")
+    desk.context.store.close()
 
 
 def look_after(context: Context, folder: Path) -> None:

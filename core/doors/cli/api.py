@@ -46,6 +46,7 @@ def api(
     """On this machine whoever asks without a token is the operator; a token is always itself."""
     import uvicorn
 
+    from core.doors.alerting import Watch
     from core.doors.desk import Desk
     from core.doors.http.serving import doors
     from core.flows.tokens import tokens
@@ -62,6 +63,7 @@ def api(
     chosen = claimable_port(address, port)
     at = Listening(url=url_of(address, chosen), database=str(context.store.path), learner=context.learner)
     done(line, at, lambda: say(f"armscope answers programs for {at.learner} at {at.url} (stop: Ctrl+C)."))
+    watch = Watch(lambda: context).start()
     uvicorn.run(
         app,
         host=address,
@@ -72,3 +74,4 @@ def api(
         server_header=False,
         proxy_headers=False,
     )
+    watch.stop()

@@ -7,6 +7,7 @@ from core.flows.queries.agreement import (
     TwoGraders,
     agreement,
 )
+from core.flows.queries.alarms import alarms, refused
 from core.flows.queries.arm import (
     ArmInRun,
     ArmLedger,

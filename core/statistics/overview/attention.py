@@ -59,7 +59,7 @@ class Attention:
     ``count`` is of arms where ``arms`` names them (all that are concerned, most urgent first), else of runs
     (compared ones, those of unknown usage, decided ones with a probability, passive ones), rejected lines, graders
     who part from the others (the surest of them as ``parting``) or days without a run; of queues that are
-    overdue their open items (the latest due first as ``overdue``).
+    overdue their open items (the queues as ``overdue``, the latest due first).
     ``evidence`` is there where arms changed or were never referenced, ``since_ms`` where it began at a known time.
     """
 
@@ -70,7 +70,7 @@ class Attention:
     evidence: ArmEvidence | None = None
     since_ms: int | None = None
     parting: PartingGrader | None = None
-    overdue: OverdueQueue | None = None
+    overdue: tuple[OverdueQueue, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,7 +286,7 @@ def _about_queues(happened: Happened) -> Attention | None:
         severity="notice",
         count=sum(one.n_open for one in happened.overdue),
         since_ms=min(one.due_ms for one in happened.overdue),
-        overdue=max(happened.overdue, key=lambda one: one.due_ms),
+        overdue=tuple(sorted(happened.overdue, key=lambda one: one.due_ms, reverse=True)),
     )
 
 

@@ -118,8 +118,8 @@ def _links(item: Attention, words: str) -> None:
         link(pages.ARM, words, **{address.ARM: item.arms[0]})
     elif page == pages.POSTERIORS:
         link(pages.POSTERIORS, words, **{address.POSTERIORS_ARMS: shown} if shown else {})
-    elif item.overdue is not None:
+    elif item.overdue:
         if reading().may(pages.REVIEW.needs):
-            link(page, words, **{address.REVIEW_QUEUE: item.overdue.queue})
+            link(page, words, **{address.REVIEW_QUEUE: item.overdue[0].queue})
     elif not reading().presenting or page.is_presented:
         link(page, words)

@@ -235,6 +235,7 @@ def test_every_verb_is_a_route_or_of_this_machine(asking: Asking) -> None:
         "backup", "create_learner", "erase", "export", "export_bundle", "export_training", "import",
         "add_queue", "queues", "next_item", "rubrics", "add_rubric", "members", "add_member", "invite_member",
         "set_role", "sign_out_member", "remove_member", "tokens", "create_token", "revoke_token", "denials",
+        "alerts", "add_webhook", "remove_webhook",
     }  # fmt: skip
 
 

@@ -1,0 +1,246 @@
+"""Alert: a condition that was found, the message about it, and the webhook that is told: ids and counts, no texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal, get_args
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from core.errors import InvalidInput
+from core.records.limits import text
+from core.records.times import HOUR_MS, MINUTE_MS, iso
+
+AlertKind = Literal["poisoned", "costs_more", "queue_overdue", "silent", "denials"]
+"""Arms that look poisoned, a selection that costs more than it saves, a queue that is overdue, no runs: as the
+overview says it of a learner. And refusals, which belong to no learner.
+"""
+ALERT_KINDS: Final[tuple[AlertKind, ...]] = get_args(AlertKind)
+State = Literal["raised", "cleared", "test"]
+"""What a message says of its alert; or that it is about none."""
+
+CLEAR_MS: Final = HOUR_MS
+"""An alert is cleared when its condition was not found for so long: one that comes and goes is told of once."""
+MAX_IDS: Final = 20
+MAX_TRIES: Final = 10
+"""With the pauses between them a message is tried for about 17 hours."""
+LEASE_MS: Final = 5 * MINUTE_MS
+"""Whoever tries a message has it for so long; sending gives up well before."""
+MAX_URL_CHARS: Final = 2_000
+MAX_WEBHOOKS: Final = 20
+PAGES_AT: Final = "http://127.0.0.1:8501"
+SECRET_FROM: Final = "ARMSCOPE_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
+TESTED: Final = "test"
+
+_SECRET_NAME: Final = re.compile(rf"{SECRET_FROM}(_[A-Z0-9]+)*", re.ASCII)
+_PAGE: Final[Mapping[AlertKind, str]] = {
+    "poisoned": "reset",
+    "costs_more": "savings",
+    "queue_overdue": "review",
+    "silent": "data",
+    "denials": "settings",
+}
+"""On which page each is seen."""
+
+
+class Alarm(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition that holds now. ``learner`` '': the installation. ``object`` is what it is about, where a learner
+    may have several: the type of arms, the id of a queue. ``ids`` are of at most 20 arms.
+    """
+
+    learner: str
+    kind: AlertKind
+    object: str = ""
+    count: int
+    ids: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """What tells it from others."""
+        return self.learner, self.kind, self.object
+
+
+class AlertRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition from when it was found until it was gone; ``count`` and ``ids`` as they were when it was found.
+
+    ``quiet_ms`` is since when it isn't found, ``cleared_ms`` when that was long enough; None: not yet.
+    """
+
+    id: str
+    kind: AlertKind
+    learner: str
+    object: str
+    count: int
+    ids: tuple[str, ...]
+    raised_ms: int
+    quiet_ms: int | None = None
+    cleared_ms: int | None = None
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """What tells it from other conditions."""
+        return self.learner, self.kind, self.object
+
+
+class WebhookRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An address that is told of alerts, of one learner or (None) of all and of the installation.
+
+    ``pages`` is where its readers find armscope's pages. ``secret_from`` names the variable of the environment that
+    holds the secret, or with ``_FILE`` after it the file that does. ``private``: addresses that only this network
+    reaches are allowed. ``last_result`` is what came of its latest try: an HTTP status or a word; None: none yet.
+    """
+
+    id: str
+    url: str
+    learner: str | None
+    pages: str
+    secret_from: str
+    private: bool
+    by: str
+    at_ms: int
+    removed_ms: int | None = None
+    last_ms: int | None = None
+    last_result: str | None = None
+    n_waiting: int = 0
+    n_given_up: int = 0
+
+
+class AlertsSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """Where alerts go, and what there was, the newest first."""
+
+    webhooks: tuple[WebhookRow, ...]
+    alerts: tuple[AlertRow, ...]
+
+
+class Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look changed: ids of alerts that it raised and cleared."""
+
+    raised: tuple[str, ...] = ()
+    cleared: tuple[str, ...] = ()
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that is to be sent now, by nobody else. ``uid`` is the same each time it is tried, ``tries`` counts
+    them; ``alert`` None: it is a test.
+    """
+
+    number: int
+    uid: str
+    state: State
+    at_ms: int
+    tries: int
+    webhook: WebhookRow
+    alert: AlertRow | None = None
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a try: an HTTP status (``200``) or a word (``timeout``), and whether it was taken."""
+
+    webhook: str
+    message: str
+    result: str
+    ok: bool
+
+
+def pause_ms(tries: int) -> int:
+    """How long after so many failed tries the next one is made.
+
+    >>> [pause_ms(tries) // MINUTE_MS for tries in (1, 2, 3, 10)]
+    [1, 2, 4, 512]
+    """
+    return MINUTE_MS << (min(tries, MAX_TRIES) - 1)
+
+
+def body_of(message: Message) -> bytes:
+    """What is sent: the same bytes each time the message is tried."""
+    alert = message.alert
+    told: dict[str, object] = {
+        "id": message.uid,
+        "type": TESTED if alert is None else f"alert.{message.state}",
+        "at": iso(message.at_ms),
+    }
+    if alert is not None:
+        told |= {
+            "alert": alert.id,
+            "kind": alert.kind,
+            "learner": alert.learner or None,
+            "object": alert.object or None,
+            "count": alert.count,
+            "ids": alert.ids,
+            "raised_at": iso(alert.raised_ms),
+            "cleared_at": iso(alert.cleared_ms) if message.state == "cleared" else None,
+        }
+    return msgspec.json.encode(told | {"url": page_url(message.webhook.pages, alert)})
+
+
+def page_url(pages: str, alert: AlertRow | None) -> str:
+    """Where an alert is seen, or put right.
+
+    >>> page_url("https://desk.example/", None)
+    'https://desk.example/settings'
+    """
+    if alert is None:
+        return f"{pages.rstrip('/')}/settings"
+    asked = {"learner": alert.learner} if alert.learner else {}
+    if alert.kind == "queue_overdue":
+        asked["queue"] = alert.object
+    query = f"?{urlencode(asked, quote_via=quote)}" if asked else ""
+    return f"{pages.rstrip('/')}/{_PAGE[alert.kind]}{query}"
+
+
+def check_webhook(url: str, *, private: bool) -> str:
+    """Return an address that can be told: https, or http where private addresses are allowed; no user, no fragment.
+
+    >>> check_webhook("https://hooks.example/a?b=c", private=False)
+    'https://hooks.example/a?b=c'
+    """
+    allowed = {"https", "http"} if private else {"https"}
+    return _address("A webhook's URL", url, allowed, "https://hooks.example/armscope")
+
+
+def check_pages(url: str) -> str:
+    """Return the address below which pages are found, without a query."""
+    found = _address("The pages' URL", url, {"https", "http"}, PAGES_AT)
+    if "?" in found:
+        raise _refused("The pages' URL", "have no query", PAGES_AT)
+    return found
+
+
+def check_secret_from(name: str) -> str:
+    """Return the name of a variable that may hold a webhook's secret.
+
+    >>> check_secret_from("ARMSCOPE_WEBHOOK_SECRET_PAGER")
+    'ARMSCOPE_WEBHOOK_SECRET_PAGER'
+    """
+    if not _SECRET_NAME.fullmatch(name) or name.endswith("_FILE") or len(name) > 100:
+        raise InvalidInput(
+            f"The variable of a webhook's secret must be named {SECRET_FROM} or begin with {SECRET_FROM}_ (and not "
+            f"end with _FILE), got {name[:60]!r}.",
+            next_step=f"Leave it out for {SECRET_FROM}.",
+        )
+    return name
+
+
+def _address(what: str, url: str, schemes: set[str], example: str) -> str:
+    found = text(what, url, MAX_URL_CHARS, lowest=1)
+    if not found.isascii() or not found.isprintable() or " " in found or "\\" in found:
+        raise _refused(what, "be ASCII without spaces, other alphabets percent-encoded", example)
+    try:
+        parts = urlsplit(found)
+        port = parts.port
+    except ValueError:
+        raise _refused(what, "have a host and, if any, a port from 1 to 65535", example) from None
+    if parts.scheme not in schemes:
+        raise _refused(what, f"begin with {' or '.join(sorted(schemes))}://", example)
+    if not parts.hostname or port == 0:
+        raise _refused(what, "have a host and, if any, a port from 1 to 65535", example)
+    if parts.username is not None or parts.password is not None or "#" in found:
+        raise _refused(what, "name no user and no fragment", example)
+    return found
+
+
+def _refused(what: str, rule: str, example: str) -> InvalidInput:
+    """The error for an address, which is not repeated: some hold a secret."""
+    return InvalidInput(f"{what} must {rule}, got another.", next_step=f"Write it like {example}.")

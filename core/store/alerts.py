@@ -1,0 +1,94 @@
+"""Alerts: rows of the hidden learner ↔ records."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from core.records.alert import Alarm, AlertRow
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Transaction
+
+_ADD: Final = insert_into(
+    "alert",
+    "learner_id",
+    "alert_no",
+    "learner",
+    "kind",
+    "object",
+    "count",
+    "ids",
+    "raised_ms",
+    "quiet_ms",
+    "cleared_ms",
+)
+_SELECT: Final = (
+    "SELECT alert_no, learner, kind, object, count, ids, raised_ms, quiet_ms, cleared_ms FROM alert"
+    " WHERE learner_id = ?"
+)
+
+
+def standing_alerts(facts: Facts) -> tuple[AlertRow, ...]:
+    """Alerts that are not cleared, by number."""
+    rows = facts.connection.rows(f"{_SELECT} AND cleared_ms = 0 ORDER BY alert_no", [facts.learner_id])
+    return tuple(_alert(*row) for row in rows)
+
+
+def latest_alerts(facts: Facts, limit: int) -> tuple[AlertRow, ...]:
+    """Alerts, the newest first."""
+    rows = facts.connection.rows(f"{_SELECT} ORDER BY alert_no DESC LIMIT ?", [facts.learner_id, limit])
+    return tuple(_alert(*row) for row in rows)
+
+
+def alert_row(facts: Facts, number: int) -> AlertRow | None:
+    """The alert of a number."""
+    row = facts.connection.row(f"{_SELECT} AND alert_no = ?", [facts.learner_id, number])
+    return None if row is None else _alert(*row)
+
+
+def raise_alert(txn: Transaction, found: Alarm) -> int:
+    """A condition that was found just now; its number."""
+    number = txn.number("alert")
+    ids = msgspec.json.encode(found.ids).decode()
+    txn.connection.run(
+        _ADD,
+        [
+            txn.learner_id,
+            number,
+            *(found.learner, found.kind, found.object, found.count, ids),
+            *(txn.now_ms, 0, 0),
+        ],
+    )
+    return number
+
+
+def note_quiet(txn: Transaction, alert_no: int, quiet_ms: int) -> None:
+    """Since when a condition isn't found (0: it is)."""
+    txn.connection.run(
+        "UPDATE alert SET quiet_ms = ? WHERE learner_id = ? AND alert_no = ?",
+        [quiet_ms, txn.learner_id, alert_no],
+    )
+
+
+def clear_alert(txn: Transaction, alert_no: int) -> None:
+    """It was gone for long enough."""
+    txn.connection.run(
+        "UPDATE alert SET cleared_ms = ? WHERE learner_id = ? AND alert_no = ? AND cleared_ms = 0",
+        [max(txn.now_ms, 1), txn.learner_id, alert_no],
+    )
+
+
+def _alert(*row: Any) -> AlertRow:  # noqa: ANN401 - as the columns come
+    number, learner, kind, about, count, ids, raised_ms, quiet_ms, cleared_ms = row
+    return AlertRow(
+        id=f"alert-{number}",
+        kind=kind,
+        learner=learner,
+        object=about,
+        count=count,
+        ids=msgspec.json.decode(ids, type=tuple[str, ...]),
+        raised_ms=raised_ms,
+        quiet_ms=quiet_ms or None,
+        cleared_ms=cleared_ms or None,
+    )

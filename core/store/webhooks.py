@@ -1,0 +1,194 @@
+"""Webhooks, and what each is told: rows of the hidden learner ↔ records.
+
+A message waits until it is due. Whoever moves the time at which it is due sends it, and nobody else does meanwhile;
+a process that is killed has sent it or not, and once its time is over another tries it again, under the same id.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from core.records.alert import LEASE_MS, MAX_TRIES, AlertRow, Message, State, WebhookRow, pause_ms
+from core.store.alerts import alert_row
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Transaction
+
+_ADD: Final = insert_into(
+    "webhook",
+    "learner_id",
+    "webhook_no",
+    "url",
+    "learner",
+    "pages",
+    "secret_from",
+    "private",
+    "by",
+    "at_ms",
+    "removed_ms",
+)
+_TELL: Final = insert_into(
+    "alert_message",
+    "learner_id",
+    "alert_message_no",
+    "webhook_no",
+    "alert_no",
+    "uid",
+    "state",
+    "at_ms",
+    "due_ms",
+    "tries",
+    "tried_ms",
+    "result",
+    "done_ms",
+)
+_SELECT: Final = (
+    "SELECT w.webhook_no, w.url, w.learner, w.pages, w.secret_from, w.private, w.by, w.at_ms, w.removed_ms,"
+    " (SELECT max(m.tried_ms) FROM alert_message m"
+    " WHERE m.learner_id = w.learner_id AND m.webhook_no = w.webhook_no),"
+    " (SELECT m.result FROM alert_message m WHERE m.learner_id = w.learner_id AND m.webhook_no = w.webhook_no"
+    " AND m.tried_ms > 0 ORDER BY m.tried_ms DESC, m.alert_message_no DESC LIMIT 1),"
+    " (SELECT count(*) FROM alert_message m"
+    " WHERE m.learner_id = w.learner_id AND m.webhook_no = w.webhook_no AND m.done_ms = 0),"
+    " (SELECT count(*) FROM alert_message m WHERE m.learner_id = w.learner_id AND m.webhook_no = w.webhook_no"
+    " AND m.alert_no > 0 AND m.done_ms > 0 AND m.result NOT LIKE '2__')"
+    " FROM webhook w WHERE w.learner_id = ?"
+)
+
+
+def put_webhook(  # noqa: PLR0917 - as the columns come
+    txn: Transaction, url: str, learner: str | None, pages: str, secret_from: str, private: bool
+) -> int:
+    """A webhook that stands from now on; its number, which is the one it had if it was there before."""
+    known = txn.connection.row(
+        "SELECT webhook_no FROM webhook WHERE learner_id = ? AND url = ? AND learner = ?",
+        [txn.learner_id, url, learner or ""],
+    )
+    said = [pages, secret_from, int(private), txn.actor.name, txn.now_ms]
+    if known is not None:
+        txn.connection.run(
+            "UPDATE webhook SET pages = ?, secret_from = ?, private = ?, by = ?, at_ms = ?, removed_ms = 0"
+            " WHERE learner_id = ? AND webhook_no = ?",
+            [*said, txn.learner_id, known[0]],
+        )
+        return int(known[0])
+    number = txn.number("webhook")
+    txn.connection.run(_ADD, [txn.learner_id, number, url, learner or "", *said, 0])
+    return number
+
+
+def take_webhook_away(txn: Transaction, number: int) -> None:
+    """From now on it is told nothing."""
+    txn.connection.run(
+        "UPDATE webhook SET removed_ms = ? WHERE learner_id = ? AND webhook_no = ? AND removed_ms = 0",
+        [max(txn.now_ms, 1), txn.learner_id, number],
+    )
+
+
+def webhook_rows(facts: Facts) -> tuple[WebhookRow, ...]:
+    """Those that stand, by number."""
+    rows = facts.connection.rows(f"{_SELECT} AND w.removed_ms = 0 ORDER BY w.webhook_no", [facts.learner_id])
+    return tuple(_webhook(*row) for row in rows)
+
+
+def webhook_row(facts: Facts, number: int) -> WebhookRow | None:
+    """The webhook of a number, also one that was taken away."""
+    row = facts.connection.row(f"{_SELECT} AND w.webhook_no = ?", [facts.learner_id, number])
+    return None if row is None else _webhook(*row)
+
+
+def has_webhooks(facts: Facts) -> bool:
+    """Whether anybody is told."""
+    row = facts.connection.row(
+        "SELECT 1 FROM webhook WHERE learner_id = ? AND removed_ms = 0 LIMIT 1", [facts.learner_id]
+    )
+    return row is not None
+
+
+def tell(txn: Transaction, webhook_no: int, alert_no: int, state: State, origin: str) -> int:
+    """A message to a webhook, due at once; its number. ``origin`` makes its id one that nobody else gives."""
+    number = txn.number("alert_message")
+    txn.connection.run(
+        _TELL,
+        [
+            txn.learner_id,
+            number,
+            webhook_no,
+            alert_no,
+            f"{origin}-{number}",
+            state,
+            txn.now_ms,
+            txn.now_ms,
+            *(0, 0, "", 0),
+        ],
+    )
+    return number
+
+
+def due_messages(facts: Facts, now_ms: int) -> list[tuple[int, int]]:
+    """Numbers of messages to be tried now and of their webhooks, the longest due first; at most a hundred."""
+    rows = facts.connection.rows(
+        "SELECT m.alert_message_no, m.webhook_no FROM alert_message m JOIN webhook w"
+        " ON w.learner_id = m.learner_id AND w.webhook_no = m.webhook_no"
+        " WHERE m.learner_id = ? AND m.done_ms = 0 AND m.due_ms <= ? AND w.removed_ms = 0"
+        " ORDER BY m.due_ms, m.alert_message_no LIMIT 100",
+        [facts.learner_id, now_ms],
+    )
+    return [(number, webhook_no) for number, webhook_no in rows]
+
+
+def take_message(txn: Transaction, number: int) -> Message | None:
+    """Have a message to oneself for as long as a try takes; None where somebody else has it, or it is done."""
+    taken = txn.connection.row(
+        "UPDATE alert_message SET due_ms = ?, tries = tries + 1, tried_ms = ?, result = ''"
+        " WHERE learner_id = ? AND alert_message_no = ? AND done_ms = 0 AND due_ms <= ?"
+        " RETURNING webhook_no, alert_no, uid, state, at_ms, tries",
+        [txn.now_ms + LEASE_MS, txn.now_ms, txn.learner_id, number, txn.now_ms],
+    )
+    if taken is None:
+        return None
+    webhook_no, alert_no, uid, state, at_ms, tries = taken
+    webhook = webhook_row(txn, webhook_no)
+    assert webhook is not None  # noqa: S101 - none is ever deleted
+    about: AlertRow | None = alert_row(txn, alert_no) if alert_no else None
+    return Message(
+        number=number, uid=uid, state=state, at_ms=at_ms, tries=tries, webhook=webhook, alert=about
+    )
+
+
+def settle_message(txn: Transaction, message: Message, result: str, *, ok: bool) -> None:
+    """Note what came of a try: done, or due again after a pause that doubles; given up after the last.
+
+    Nothing is noted of a try that took so long that another was made meanwhile.
+    """
+    is_over = ok or message.alert is None or message.tries >= MAX_TRIES
+    due_ms = txn.now_ms + pause_ms(message.tries)
+    txn.connection.run(
+        "UPDATE alert_message SET result = ?, due_ms = ?, done_ms = ?"
+        " WHERE learner_id = ? AND alert_message_no = ? AND tries = ? AND done_ms = 0",
+        [
+            result,
+            due_ms,
+            max(txn.now_ms, 1) if is_over else 0,
+            *(txn.learner_id, message.number, message.tries),
+        ],
+    )
+
+
+def _webhook(*row: Any) -> WebhookRow:  # noqa: ANN401 - as the columns come
+    number, url, learner, pages, secret_from, private, by, at_ms, removed_ms, *told = row
+    last_ms, last_result, n_waiting, n_given_up = told
+    return WebhookRow(
+        id=f"webhook-{number}",
+        url=url,
+        learner=learner or None,
+        pages=pages,
+        secret_from=secret_from,
+        private=private == 1,
+        by=by,
+        at_ms=at_ms,
+        removed_ms=removed_ms or None,
+        last_ms=last_ms or None,
+        last_result=last_result or None,
+        n_waiting=n_waiting,
+        n_given_up=n_given_up,
+    )
