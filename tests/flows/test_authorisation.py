@@ -136,6 +136,8 @@ def restored(context: Context, _: Path) -> object:
     """A member as they are."""
     first, *_others = members(acting(context, "operator"))
     return restore_member(context, first, seen=first)
+
+
 def tested(context: Context) -> Message:
     """A test of the webhook that stands, or stands again."""
     mara = replace(context, actor=Actor(name="mara"))
