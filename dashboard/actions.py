@@ -15,9 +15,11 @@ from typing import Final
 
 import streamlit as st
 
-from core.errors import ArmscopeError, InvalidInput
+from core.errors import ArmscopeError, Denied, InvalidInput
 from core.flows import maintenance
 from core.flows.batch import reward_batch
+from core.flows.identity import note_denied
+from core.flows.identity import sign_out as end_sessions
 from core.flows.learners import create_learner
 from core.flows.note import note
 from core.flows.queries import verify as verified
@@ -30,7 +32,7 @@ from core.records.batch import BatchLine
 from core.records.learner import LearnerSettings
 from core.records.reset import Target
 from dashboard import wording
-from dashboard.reading import reading
+from dashboard.reading import ask_again, reading
 
 _FLASHES: Final = "armscope flashes"
 _LAST_ACT: Final = "armscope last act"
@@ -68,9 +70,11 @@ def tried(
 
     Nothing is said of an error that is ``told`` elsewhere.
     """
+    ask_again()
     try:
         flash = act()
     except ArmscopeError as problem:
+        note_refusal(problem)
         if told(problem):
             return
         flash = failure(otherwise, problem)
@@ -78,6 +82,32 @@ def tried(
         say(flash)
     else:
         done(flash)
+
+
+def note_refusal(problem: ArmscopeError) -> None:
+    """Count what somebody was not allowed, for the audit."""
+    if isinstance(problem, Denied):
+        context = reading().context
+        note_denied(context.store, context.actor, problem.action or "act", context.clock())
+
+
+def sign_out() -> None:
+    """End every session of whoever signed in, here and wherever their cookie was copied to, and leave."""
+
+    def act() -> Flash:
+        here = reading()
+        if here.session is not None:
+            issued_ms, now_ms = here.session.issued_ms, here.context.clock()
+            end_sessions(here.context.store, here.context.actor, now_ms=now_ms, issued_ms=issued_ms)
+        leave()
+        return Flash(text="Signed out.")
+
+    tried("You are still signed in.", act)
+
+
+def leave() -> None:
+    """Have the browser forget who signed in."""
+    st.logout()
 
 
 def done(flash: Flash) -> None:

@@ -16,15 +16,16 @@ if str(_HERE.parent) not in sys.path:
 import streamlit as st  # noqa: E402 - the path comes first
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer  # noqa: E402
 
-from core.errors import ArmscopeError  # noqa: E402
+from core.errors import ArmscopeError, Denied, Unidentified  # noqa: E402
 from core.flows.context import Context  # noqa: E402
 from core.flows.queries import Frame  # noqa: E402
-from dashboard import actions, queries, uploads, wording  # noqa: E402
+from core.permissions import may  # noqa: E402
+from dashboard import actions, queries, uploads, who, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
 from dashboard.pages import OVERVIEW  # noqa: E402
 from dashboard.reading import Reading, begin, context_of  # noqa: E402
 from dashboard.widgets import address, navigation  # noqa: E402
-from dashboard.widgets.frame import filters, role, window  # noqa: E402
+from dashboard.widgets.frame import filters, role, signing_in, window  # noqa: E402
 from dashboard.widgets.frame.flash import show_flashes, undo_last  # noqa: E402
 from dashboard.widgets.frame.status import status  # noqa: E402
 from dashboard.widgets.frame.style import FRAME, picture, style  # noqa: E402
@@ -47,6 +48,10 @@ def main() -> None:
         if learner != first.learner:
             context = context_of(learner)
             first = queries.frame_of(context)
+    except (Denied, Unidentified):
+        st.navigation(navigation.every(), position="hidden")
+        signing_in.cannot_come_in()
+        return
     except ArmscopeError as problem:
         _cannot_open(problem)
         return
@@ -55,11 +60,12 @@ def main() -> None:
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=FRAME, wrap=not window.compact()
     ):
-        may_create = context.may("settings") and not window.presenting()
+        may_create = may(context.actor, "settings", None) and not window.presenting()
         chosen = filters.pickers(first, default, may_create=may_create)
         begin(
             Reading(
                 context=context,
+                session=who.session_here() if who.people_sign_in() else None,
                 frame=first,
                 view=chosen.view,
                 tokens=look,

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
 from core.doors.cli import asked, command, context_of, done, following
 from core.doors.cli import main as run
-from core.doors.http.address import claimable_port, is_loopback, url_of
+from core.doors.http.address import claimable_port, url_of
 from core.doors.progress import counted
 from core.doors.terminal import say
-from core.errors import InvalidInput, NotInstalled
+from core.errors import NotInstalled
 from core.settings import Settings, database_path, demo_database, set_variables
+
+if TYPE_CHECKING:
+    from dashboard.sign_in import SignIn
 
 DEFAULT_PORT = 8501
 
@@ -34,7 +39,16 @@ Port = Annotated[
     int, typer.Option("--port", metavar="N", min=0, max=65_535, help="0 = any free one.", show_default=True)
 ]
 Address = Annotated[
-    str, typer.Option("--address", metavar="A", help="Loopback only: there is no sign-in.", show_default=True)
+    str,
+    typer.Option(
+        "--address", metavar="A", help="Off this machine only where people sign in.", show_default=True
+    ),
+]
+Proxies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--proxy", metavar="ADDRESS", help="A proxy whose word counts; repeatable. Only where people sign in."
+    ),
 ]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")]
 
@@ -57,8 +71,12 @@ def serve(
     port: Port = DEFAULT_PORT,
     address: Address = "127.0.0.1",
     browser: Browser = True,
+    proxy: Proxies = None,
 ) -> None:
-    """Open the dashboard."""
+    """Open the dashboard.
+
+    Where ARMSCOPE_AUTH names a secrets file, people sign in.
+    """
     _refuse_without("serve")
     was_there = asked(line).settings().database.exists()
     context = context_of(line, create=True)  # runs come in through its pages, too
@@ -66,8 +84,9 @@ def serve(
     fresh = (
         () if was_there else ("There was no database at this place: a new one was made, and it is empty.",)
     )
+    at = str(context.store.path)
     _serve(
-        line, str(context.store.path), context.learner, *fresh, address=address, port=port, browser=browser
+        line, at, context.learner, *fresh, address=address, port=port, browser=browser, proxies=proxy or ()
     )
 
 
@@ -140,16 +159,21 @@ def _serve(
     address: str,
     port: int,
     browser: bool,
+    proxies: Sequence[str] = (),
 ) -> None:
-    _refuse_strangers(address)
+    from dashboard.sign_in import auth_file, check_place
+
+    check_place(address, proxies, signs_in=auth_file() is not None)
     chosen = claimable_port(address, port)
+    sign_in = _sign_in(database, chosen)
     set_variables(Settings.from_environment(database=database, learner=learner).as_environment())
-    at = Serving(url=url_of(address, chosen), database=database, learner=learner)
+    url = url_of(address, chosen) if sign_in is None else sign_in.origin
+    at = Serving(url=url, database=database, learner=learner)
     words = f"armscope serves {at.learner} from {at.database} at {at.url} (stop: Ctrl+C)."
     done(line, at, lambda: say(words, *more))
     from dashboard.server import serve as serve_app  # Streamlit takes a second to import
 
-    serve_app(address=address, port=chosen, open_browser=browser)
+    serve_app(address=address, port=chosen, open_browser=browser, sign_in=sign_in, proxies=proxies)
 
 
 def _refuse_without(command: str) -> None:
@@ -163,14 +187,20 @@ def _refuse_without(command: str) -> None:
         )
 
 
-def _refuse_strangers(address: str) -> None:
-    """Only this machine may connect: whoever does is the operator."""
-    if not is_loopback(address):
-        raise InvalidInput(
-            f"The address must be of this machine (127.0.0.1, ::1, localhost), got {address[:60]!r}: "
-            "there is no sign-in for pages, and whoever connects is the operator.",
-            next_step="Leave --address out; to reach it from elsewhere use an SSH tunnel.",
-        )
+def _sign_in(database: str, port: int) -> SignIn | None:
+    """How people sign in, None where nobody does; refuse to listen where nobody could."""
+    from core.flows.context import open_context
+    from core.flows.identity import has_operator
+    from dashboard.sign_in import auth_file, check_operator, read_sign_in
+
+    file = auth_file()
+    if file is None:
+        return None
+    found = read_sign_in(file, port=port)
+    context = open_context(Settings.from_environment(database=database), whole=True)
+    with closing(context.store):
+        check_operator(has_one=has_operator(context.store))
+    return found
 
 
 def main() -> None:

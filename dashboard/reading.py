@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from threading import local
@@ -9,11 +10,16 @@ from typing import Final, cast
 
 import streamlit as st
 
+from core.errors import Denied
 from core.flows import queries
 from core.flows.context import Context, open_context
+from core.flows.names import learner_names
 from core.permissions import Action
+from core.records.actor import Actor
+from core.records.member import Session
 from core.records.view import View
 from core.settings import Settings
+from dashboard import who
 from dashboard.cache import Answer, Cache
 from dashboard.figures.theme import Tokens
 
@@ -23,6 +29,8 @@ _DRAWINGS_BOUND: Final = 32
 _PICTURES_BOUND: Final = 64
 _CONTEXTS_BOUND: Final = 16
 _SESSION: Final = "armscope reading"
+_SURE_S: Final = 1.0
+"""So long a rerun goes by what it found out of who acts; each act asks anew."""
 
 # Ambient on purpose, though no signature says then what a page depends on: Streamlit starts pages, callbacks and
 # fragments itself and gives them nothing of ours, and nearly every widget asks for some of it (context, view,
@@ -38,9 +46,13 @@ _contexts: Final = Cache(_CONTEXTS_BOUND)
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What the frame found out for the page it frames: whose data, which part of them, and how to draw."""
+    """What the frame found out for the page it frames: whose data, which part of them, and how to draw.
+
+    ``session`` is that of who signed in; None: the machine's user looks.
+    """
 
     context: Context
+    session: Session | None = None
     frame: queries.Frame
     view: View
     tokens: Tokens
@@ -52,14 +64,33 @@ class Reading:
         return not self.presenting and self.context.may(action)
 
 
-def context_of(learner: str | None = None) -> Context:
-    """Where this session's person works at a learner (the environment's by default), over the one store that the
-    process opened.
-    """
+def opened() -> Context:
+    """The one store that the process opened, at the learner that the environment names; for the machine's user."""
     wanted = Settings.from_environment()
-    opened = _contexts.kept((str(wanted.database), wanted.learner), lambda: open_context(wanted))
-    mine = replace(opened, actor=wanted.actor)
+    kept = _contexts.kept((str(wanted.database), wanted.learner), lambda: open_context(wanted))
+    return replace(kept, actor=wanted.actor)
+
+
+def context_of(learner: str | None = None) -> Context:
+    """Where this session's person works at a learner; by default at the environment's, or one of their own.
+
+    Where people sign in, raises `Unidentified` for who is none that may come, `Denied` for who has no role anywhere.
+    """
+    mine = opened()
+    if who.people_sign_in():
+        mine = who.acting(mine, who.session_here())
+        if learner is None and not mine.may("read"):
+            mine = mine.of(_own_learner(mine))
     return mine if learner is None else mine.of(learner)
+
+
+def _own_learner(context: Context) -> str:
+    """The first of the learners that somebody may read."""
+    for name in learner_names(context):
+        return name
+    raise Denied(
+        f"{context.actor.name} has no role in any learner that is here.", next_step="Ask an operator for one."
+    )
 
 
 def begun_here() -> bool:
@@ -69,16 +100,56 @@ def begun_here() -> bool:
 
 def begin(reading: Reading) -> None:
     """Hand this rerun's reading to the page and to the fragments that outlive the rerun."""
-    st.session_state[_SESSION] = _rerun.reading = reading
+    st.session_state[_SESSION] = _rerun.reading = _rerun.sure = reading
+    _rerun.asked_s = time.monotonic()
 
 
 def reading() -> Reading:
-    """The session's reading, as the frame left it.
+    """The session's reading, as the frame left it; of who signed in, with what they may do now.
 
     A rerun has a thread of its own and asks dozens of times; the session itself is asked by fragments alone.
     """
     known: Reading | None = getattr(_rerun, "reading", None)
-    return cast("Reading", st.session_state[_SESSION]) if known is None else known
+    found = cast("Reading", st.session_state[_SESSION]) if known is None else known
+    return found if found.session is None else _surely(found)
+
+
+def ask_again() -> None:
+    """Have whoever acts be asked for anew, however short ago that was: before an act, which runs before any page."""
+    _rerun.asked_s = -_SURE_S
+
+
+def acting() -> Context:
+    """Where an act is done: by who they are at this moment."""
+    ask_again()
+    return reading().context
+
+
+def has_changed_hands() -> bool:
+    """Whether who looks may do something else by now than when the page was drawn."""
+    drawn: Reading = st.session_state[_SESSION]
+    return reading().context.actor != drawn.context.actor
+
+
+def still(found: Reading) -> Reading:
+    """A reading of some time ago with what its person may do now, for whatever runs when no page does."""
+    return found if found.session is None else _of_actor(found, who.actor_now(found.context, found.session))
+
+
+def _surely(found: Reading) -> Reading:
+    now_s = time.monotonic()
+    if now_s - getattr(_rerun, "asked_s", now_s - _SURE_S) >= _SURE_S:
+        _rerun.sure, _rerun.asked_s = still(found), now_s
+    return cast("Reading", _rerun.sure)
+
+
+def _of_actor(found: Reading, actor: Actor) -> Reading:
+    """The same for who may do something else: none of what was kept for whom they were is for them."""
+    if actor == found.context.actor:
+        return found
+    context = replace(found.context, actor=actor)
+    sight = found.frame.sight._replace(roles=actor.roles(context.learner))
+    return replace(found, context=context, frame=replace(found.frame, sight=sight))
 
 
 def belief_view(view: View) -> View:

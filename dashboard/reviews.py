@@ -33,7 +33,7 @@ from core.records.review import (
     RubricRow,
     SubmitAnswer,
 )
-from dashboard.reading import asked, reading
+from dashboard.reading import acting, asked, reading
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def make_queue(
 ) -> QueueAnswer:
     """Make the queue that was counted."""
     return queues.add_queue(
-        reading().context,
+        acting(),
         name,
         asks,
         n_reviewers=n_reviewers,
@@ -88,7 +88,7 @@ def make_queue(
 
 def assign(queue: str, items: Sequence[int], to: str | None) -> int:
     """Say whose items are; None: whoever comes."""
-    return queues.assign(reading().context, queue, items, to)
+    return queues.assign(acting(), queue, items, to)
 
 
 def checks(queue: str) -> tuple[RaterChecks, ...]:
@@ -107,12 +107,12 @@ def known_rubrics() -> tuple[RubricRow, ...]:
 
 def next_item(queue: str) -> Given:
     """The next one for oneself, held."""
-    return review.next_item(reading().context, queue)
+    return review.next_item(acting(), queue)
 
 
 def this_item(queue: str, item: int) -> Given:
     """A certain one, held; raises `Conflict` where it isn't to be had."""
-    context = reading().context
+    context = acting()
     review.hold(context, queue, item)
     return Given(item=review.look_at(context, queue, item), progress=queues.progress(context, queue))
 
@@ -124,7 +124,7 @@ def look_at(queue: str, item: int) -> ReviewItem:
 
 def hold(queue: str, item: int) -> int:
     """Hold it, or hold it longer; until when."""
-    return review.hold(reading().context, queue, item)
+    return review.hold(acting(), queue, item)
 
 
 def let_go(context: Context, queue: str, item: int) -> None:
@@ -145,7 +145,7 @@ def submit(
 ) -> SubmitAnswer:
     """Judge an item as typed; the next one comes with the answer."""
     return review.submit(
-        reading().context,
+        acting(),
         item.queue,
         item.item,
         level=typed.level,
@@ -160,22 +160,22 @@ def submit(
 
 def skip(item: ReviewItem, *, later: bool) -> Given:
     """Pass it over."""
-    return review.skip(reading().context, item.queue, item.item, later=later)
+    return review.skip(acting(), item.queue, item.item, later=later)
 
 
 def requeue(queue: str) -> int:
     """Be given again what one passed over."""
-    return review.requeue(reading().context, queue)
+    return review.requeue(acting(), queue)
 
 
 def set_aside(item: ReviewItem, reason: str) -> ItemAnswer:
     """Say why it can't be judged."""
-    return review.set_aside(reading().context, item.queue, item.item, reason)
+    return review.set_aside(acting(), item.queue, item.item, reason)
 
 
 def keep_draft(item: ReviewItem, draft: Draft | None) -> None:
     """Keep what is typed, on the server."""
-    review.keep_draft(reading().context, item.queue, item.item, draft)
+    review.keep_draft(acting(), item.queue, item.item, draft)
 
 
 def my_last(limit: int) -> tuple[MyJudgement, ...]:
@@ -185,7 +185,7 @@ def my_last(limit: int) -> tuple[MyJudgement, ...]:
 
 def take_back(acts: Sequence[str]) -> int:
     """Undo several as one act."""
-    return review.take_back(reading().context, acts)
+    return review.take_back(acting(), acts)
 
 
 def effect_of(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> queries.EvaluationPreview | None:
@@ -223,7 +223,7 @@ def judge_batch(
 ) -> BatchAnswer:
     """Judge alike all that was counted."""
     return bulk.judge_batch(
-        reading().context, asks, token, outcome=outcome, score=score, feedback=feedback, rubric=rubric
+        acting(), asks, token, outcome=outcome, score=score, feedback=feedback, rubric=rubric
     )
 
 
@@ -235,5 +235,5 @@ def next_pair() -> Pair | None:
 def prefer(pair: Pair, chosen: Preferred, *, rubric: str | None, feedback: str | None) -> ChoiceAnswer:
     """Which of the two is better."""
     return choose.choose(
-        reading().context, pair.layer, pair.first, pair.second, chosen, rubric=rubric, feedback=feedback
+        acting(), pair.layer, pair.first, pair.second, chosen, rubric=rubric, feedback=feedback
     )

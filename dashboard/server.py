@@ -9,7 +9,7 @@ import secrets
 import socket
 from asyncio import BaseTransport, to_thread
 from asyncio.trsock import TransportSocket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any, Final
@@ -26,13 +26,17 @@ from streamlit.runtime import app_session
 
 from core.doors.alerting import Watch
 from core.doors.desk import Desk
+from core.doors.http import openclaw
 from core.doors.http.app import Api
 from core.doors.http.guard import host_of, sent_by_proxy
 from core.doors.http.serving import doors, is_of_doors
+from core.settings import set_variables
 from dashboard.configuration import PACKAGE, options, own_names
+from dashboard.gate import SIGN_IN, Gate, Proxied
 from dashboard.handles import keep_sessions, quieten, raise_limit, sessions_allowed
 from dashboard.pages import OVERVIEW, PAGES
-from dashboard.reading import context_of
+from dashboard.reading import opened
+from dashboard.sign_in import SignIn
 from dashboard.start_page import start_page
 from dashboard.widgets.browser import BROWSER_COOKIE
 from dashboard.widgets.frame.window import WIDTH_COOKIE
@@ -62,6 +66,7 @@ _LOOKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _CLOSED: Final = "/_stcore/metrics"
 """How many sessions there are is told to nobody: no page of ours asks."""
 _PLAIN: Final = {"ws": "http", "wss": "https"}
+_OPENCLAWS_PAGE: Final = f"{openclaw.PREFIX}/dashboard"
 
 
 def names_this_machine(host: str) -> bool:
@@ -78,7 +83,7 @@ def names_this_machine(host: str) -> bool:
 class OwnPages:
     """Answers only requests that name this machine, and lets only pages that it served itself act and listen.
 
-    There is no sign-in, so no foreign page may get through: neither one whose name is bound to this address, nor
+    No foreign page may get through, whoever sits before it: neither one whose name is bound to this address, nor
     one of another server of this machine, which differs in the port alone. A page says where it is from with
     every web socket and every write, and where it reads across origins. What it says must be scheme, name and
     port of the very address it asks: so a tunnel from another port works, and another server doesn't.
@@ -104,7 +109,10 @@ def _refusal(scope: Scope) -> PlainTextResponse | None:
     headers = Headers(scope=scope)
     host = ",".join(headers.getlist("host"))
     if not names_this_machine(host):
-        return PlainTextResponse("armscope answers this machine only: use localhost.\n", status_code=421)
+        return PlainTextResponse(
+            "armscope answers by its own name only: use localhost, or the name in redirect_uri.\n",
+            status_code=421,
+        )
     if sent_by_proxy(headers):
         return PlainTextResponse(
             "armscope takes no requests from a proxy: there is no sign-in.\n", status_code=403
@@ -122,25 +130,33 @@ def _refusal(scope: Scope) -> PlainTextResponse | None:
 class Beside:
     """Answers what programs ask, at the paths of the doors over HTTP; all else is the pages'.
 
-    The doors guard themselves: what is right for a page (an Origin with every write) is not what programs send.
+    The doors guard themselves: what is right for a page (an Origin with every write) is not what programs send. Where
+    people sign in, nobody is the machine's user, so that a program always needs its token, and OpenClaw's page, which
+    has none, leads to the sign-in.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, asks_tokens: bool = False) -> None:
         self._app = app
+        self._asks_tokens = asks_tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and is_of_doors(scope["path"]):
-            await (await to_thread(_doors))(scope, receive, send)
-        else:
+        if scope["type"] != "http" or not is_of_doors(scope["path"]):
             await self._app(scope, receive, send)
+        elif self._asks_tokens and scope["path"].rstrip("/") == _OPENCLAWS_PAGE:
+            await RedirectResponse(SIGN_IN, status_code=303)(scope, receive, send)
+        else:
+            answer = await to_thread(_doors, asks_tokens=self._asks_tokens)
+            await answer(scope, receive, send)
 
 
 @cache
-def _doors() -> Api:
+def _doors(*, asks_tokens: bool) -> Api:
     """The doors at a desk over the store that the pages read, too."""
-    context = context_of()
+    context = opened()
     return doors(
-        Desk(store=context.store, learner=context.learner), hosts=st.get_option("server.allowedHosts")
+        Desk(store=context.store, learner=context.learner),
+        hosts=st.get_option("server.allowedHosts"),
+        asks_tokens=asks_tokens,
     )
 
 
@@ -280,8 +296,12 @@ def _own_modules() -> Iterator[str]:
             yield found.name
 
 
-def make_app() -> st.App:
-    """The one application of this process."""
+def make_app(sign_in: SignIn | None = None, proxies: Sequence[str] = ()) -> st.App:
+    """The one application of this process; with ``sign_in`` for people who do, behind proxies at these addresses."""
+    asked = [Middleware(Promptly), Middleware(Beside, asks_tokens=sign_in is not None)]
+    asked += [Middleware(SafeHeaders), Middleware(OwnPages)]
+    if sign_in is not None:
+        asked = [Middleware(Proxied, proxies=proxies), *asked, Middleware(Gate, sign_in=sign_in)]
     return st.App(
         PACKAGE / "app.py",
         lifespan=warm,
@@ -289,17 +309,29 @@ def make_app() -> st.App:
             Route(f"/{OVERVIEW.name}", _to_the_start),
             *(Route(f"/{name}", _start) for name in ("", *(page.name for page in PAGES if page != OVERVIEW))),
         ],
-        middleware=[Middleware(each) for each in (Promptly, Beside, SafeHeaders, OwnPages, Width)],
+        middleware=[*asked, Middleware(Width)],
     )
 
 
-def serve(*, address: str, port: int, open_browser: bool) -> None:
+def serve(
+    *,
+    address: str,
+    port: int,
+    open_browser: bool,
+    sign_in: SignIn | None = None,
+    proxies: Sequence[str] = (),
+) -> None:
     """Serve until stopped."""
+    names = [*own_names(address), *([] if sign_in is None else [sign_in.host])]
     config: dict[str, Any] = {
         **options(),
         "server.address": address,
-        "server.allowedHosts": own_names(address),
+        "server.allowedHosts": names,
         "server.port": port,
         "server.headless": not open_browser,
+        # No other file: one of somebody's other application may lie where Streamlit would look.
+        "secrets.files": [] if sign_in is None else [str(sign_in.file)],
     }
-    make_app().run(config=config)
+    # The server under Streamlit would believe whatever a program of this machine says of whom it asks for.
+    set_variables({"FORWARDED_ALLOW_IPS": ""})
+    make_app(sign_in, proxies).run(config=config)

@@ -22,7 +22,7 @@ from core.formats import Opened, Source
 from core.records.run import Phase, Unit
 from dashboard import wording
 from dashboard.actions import Flash, failure, say
-from dashboard.reading import reading
+from dashboard.reading import acting
 
 _JOB: Final = "armscope import"
 log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ def start_import(form: ImportForm, after: Callable[[ImportAnswer], None]) -> Non
     """Begin to read the files; ``after`` is called in the session that began it, once it has ended well."""
     if running_import() is not None:
         return
-    context = reading().context
+    context = acting()
     job = ImportJob(
         learner=context.learner, total_bytes=sum(file.size_bytes for file in form.files), after=after
     )

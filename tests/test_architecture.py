@@ -65,10 +65,12 @@ AT_HOME = {
         "dashboard.downloads",
         "dashboard.launch",
         "dashboard.server",
+        "dashboard.gate",
+        "dashboard.who",
         "dashboard.start_page",
         "dashboard.configuration",
     ),
-    "starlette": ("dashboard.server",),
+    "starlette": ("dashboard.server", "dashboard.gate"),
     "mcp": ("core.doors.mcp",),
     "mcp_types": ("core.doors.mcp",),
 }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from core.errors import StoreError, Unidentified
+from core.errors import InvalidInput, StoreError, Unidentified
 from core.records.actor import Actor
 from core.records.learner import INSTALLATION
-from core.records.member import check_email
+from core.records.member import Session, check_email
 from core.records.times import HOUR_MS
 from core.records.token import digest_of, is_well_formed
 from core.store.members import (
@@ -23,7 +23,7 @@ from core.store.members import (
 )
 from core.store.store import Store
 from core.store.tokens import note_use, token_by_digest
-from core.store.transaction import Transaction
+from core.store.transaction import Facts, Transaction
 
 SESSION_MS = 12 * HOUR_MS
 """How long a session lasts that nobody ends."""
@@ -72,6 +72,41 @@ def actor_of_member(
     return found.member.actor
 
 
+def actor_of_session(store: Store, session: Session, *, now_ms: int, session_ms: int = SESSION_MS) -> Actor:
+    """Who acts in a session, as `actor_of_member`; who comes for the first time takes their invitation by it.
+
+    Raises `Unidentified`, also where the invitation's session is none that holds.
+    """
+
+    def known() -> Actor:
+        return actor_of_member(
+            store,
+            session.issuer,
+            session.subject,
+            issued_ms=session.issued_ms,
+            now_ms=now_ms,
+            session_ms=session_ms,
+        )
+
+    try:
+        return known()
+    except Unidentified:
+        # Whoever has an account anywhere may come and go: who is not invited costs a read, and no write.
+        if not _is_invited(store, session, now_ms) or now_ms - session.issued_ms >= session_ms:
+            raise
+    take_invitation(
+        store, session.issuer, session.subject, email=session.email, email_verified=True, now_ms=now_ms
+    )
+    return known()
+
+
+def is_member(store: Store, session: Session) -> bool:
+    """Whether whoever signed in is a member, be this session of theirs over or not."""
+    with store.reading(INSTALLATION) as snapshot:
+        found = member_by_subject(snapshot, session.issuer, session.subject)
+    return found is not None and found.member.removed_ms is None
+
+
 def take_invitation(
     store: Store, issuer: str, subject: str, *, email: str, email_verified: bool, now_ms: int
 ) -> Actor:
@@ -87,7 +122,7 @@ def take_invitation(
         known = member_by_subject(txn, issuer, subject)
         if known is not None and known.member.removed_ms is None:
             return known.member.actor
-        invited = _invitation(txn, issuer, email) if email_verified is True else None
+        invited = _invitation(txn, issuer, email, txn.now_ms) if email_verified is True else None
         if invited is None or not subject:
             return None
         number = invited.member_no
@@ -111,11 +146,13 @@ def take_invitation(
     return found
 
 
-def sign_out(store: Store, actor: Actor, *, now_ms: int) -> None:
-    """End every session of the member who acts: a copied cookie dies with them."""
+def sign_out(store: Store, actor: Actor, *, now_ms: int, issued_ms: int = 0) -> None:
+    """End every session of the member who acts, the one that began at ``issued_ms`` too: a copied cookie dies with
+    them.
+    """
 
     def work(txn: Transaction) -> None:
-        end_sessions(txn, actor.member)
+        end_sessions(txn, actor.member, issued_ms=issued_ms)
         txn.audit("member_sign_out", None, {"member": f"member-{actor.member}", "name": actor.name})
 
     if actor.member:
@@ -136,12 +173,18 @@ def unidentified() -> Unidentified:
     )
 
 
-def _invitation(txn: Transaction, issuer: str, email: str) -> Found | None:
+def _invitation(facts: Facts, issuer: str, email: str, now_ms: int) -> Found | None:
     """The invitation of an address, if it can still be taken."""
-    if "@" not in email.strip("@"):
+    try:
+        found = invitation(facts, issuer, check_email(email))
+    except InvalidInput:  # what a provider calls an address is whatever it likes
         return None
-    found = invitation(txn, issuer, check_email(email))
-    return found if found is not None and txn.now_ms < (found.member.invited_until_ms or 0) else None
+    return found if found is not None and now_ms < (found.member.invited_until_ms or 0) else None
+
+
+def _is_invited(store: Store, session: Session, now_ms: int) -> bool:
+    with store.reading(INSTALLATION) as snapshot:
+        return _invitation(snapshot, session.issuer, session.email, now_ms) is not None
 
 
 def note_denied(store: Store, actor: Actor | None, action: str, now_ms: int) -> None:

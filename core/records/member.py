@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from core.errors import InvalidInput
 from core.records.actor import PERSON_ROLES, TOKENS, Actor, Grant, Role
-from core.records.limits import text
+from core.records.limits import LAST_MS, text
 from core.records.times import DAY_MS
 
 INVITED_MS: Final = 7 * DAY_MS
@@ -49,6 +50,37 @@ class MemberAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     member: MemberRow
     revoked: tuple[str, ...] = ()
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """What an identity provider (``issuer``) said of who signed in, and when: ``issued_ms``, milliseconds since 1970
+    UTC. ``email`` is "" where it did not say that it has verified it.
+    """
+
+    issuer: str
+    subject: str
+    issued_ms: int
+    email: str = ""
+
+
+def session_of(claims: Mapping[str, object]) -> Session | None:
+    """What an ID token's claims say of who signed in; None where they don't say who, by whom, or since when.
+
+    >>> claims = {"iss": "https://id.example.com", "sub": "u-17", "iat": 1_790_000_000, "email": "jo@example.com"}
+    >>> session_of(claims).issued_ms, session_of(claims).email, session_of(claims | {"email_verified": True}).email
+    (1790000000000, '', 'jo@example.com')
+    >>> session_of(claims | {"sub": ""}), session_of(claims | {"iat": True}), session_of({})
+    (None, None, None)
+    """
+    issuer, subject, issued, email = (claims.get(name) for name in ("iss", "sub", "iat", "email"))
+    if not isinstance(issuer, str) or not isinstance(subject, str) or not issuer or not subject:
+        return None
+    if isinstance(issued, bool) or not isinstance(issued, int | float) or not 0 < issued < LAST_MS / 1000:
+        return None
+    is_verified = claims.get("email_verified") is True and isinstance(email, str)
+    return Session(
+        issuer=issuer, subject=subject, issued_ms=int(issued * 1000), email=str(email) if is_verified else ""
+    )
 
 
 def check_member_name(name: str) -> str:

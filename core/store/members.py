@@ -97,11 +97,14 @@ def mark_removed(txn: Transaction, member_no: int) -> None:
     )
 
 
-def end_sessions(txn: Transaction, member_no: int) -> None:
-    """Whatever session of theirs began before now is over."""
+def end_sessions(txn: Transaction, member_no: int, *, issued_ms: int = 0) -> None:
+    """Whatever session of theirs began before now is over, and the one that began at ``issued_ms`` by another clock,
+    which may be ahead of ours.
+    """
+    since_ms = max(txn.now_ms, issued_ms + 1)
     txn.connection.run(
         "UPDATE member SET not_before_ms = ? WHERE learner_id = ? AND member_no = ? AND not_before_ms < ?",
-        [txn.now_ms, txn.learner_id, member_no, txn.now_ms],
+        [since_ms, txn.learner_id, member_no, since_ms],
     )
 
 

@@ -1,4 +1,4 @@
-"""Drafts: forms that somebody has begun and not sent, kept in this server's memory for their browser.
+"""Drafts: forms that somebody has begun and not sent, kept in this server's memory for them and their browser.
 
 Not in the address, which is no place for what people write about people; not in the database, where nothing is that
 nobody sent. They end when they are sent or discarded, when the server stops, or when newer ones need their room.
@@ -28,11 +28,12 @@ class Draft(Generic[Fields]):
 
 @dataclass(frozen=True)
 class Place:
-    """Whose drafts: of which learner, begun in which browser."""
+    """Whose drafts: of which learner, begun in which browser by whom; several people may share one."""
 
     database: str
     learner: str
     browser: str
+    person: str = ""
 
 
 class Drafts(Generic[Fields]):
@@ -75,4 +76,4 @@ class Drafts(Generic[Fields]):
 def here() -> Place:
     """The place of this browser and this page's learner."""
     context = reading().context
-    return Place(str(context.store.path), context.learner, browser())
+    return Place(str(context.store.path), context.learner, browser(), context.actor.name)

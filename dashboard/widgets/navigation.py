@@ -8,7 +8,10 @@ from typing import Final, NoReturn
 import streamlit as st
 from streamlit.navigation.page import Page as StreamlitPage
 
+from core.errors import Denied
 from core.flows.context import Context
+from core.permissions import authorise
+from dashboard import actions, wording
 from dashboard.configuration import PACKAGE
 from dashboard.pages import OVERVIEW, PAGES, Page
 from dashboard.widgets import address
@@ -18,7 +21,9 @@ _MADE: Final = "armscope pages"
 
 
 def shown_to(context: Context, *, presenting: bool) -> dict[str, list[StreamlitPage]]:
-    """What is in the navigation, by group; an audience is shown no administration, and told so at its address."""
+    """What is in the navigation, by group; at the address of what somebody is not shown, an audience or
+    whoever has no role for it, stands why.
+    """
     if presenting:
         # An address copied from somebody at work is none the less one of ours.
         return {"": [_made(page) if page.is_presented else _left_out(page) for page in PAGES]}
@@ -26,6 +31,8 @@ def shown_to(context: Context, *, presenting: bool) -> dict[str, list[StreamlitP
     for page in PAGES:
         if context.may(page.needs):
             shown.setdefault(page.group, []).append(_made(page))
+        else:
+            shown.setdefault("", []).append(_closed(context, page))
     return shown
 
 
@@ -54,6 +61,21 @@ def _left_out(page: Page) -> StreamlitPage:
     def said() -> None:
         st.title(f"{page.title} is no part of a presentation.", anchor=False)
         st.markdown(":gray[Nothing is changed while presenting. Behind “Presenting” it is switched off.]")
+        link(OVERVIEW, "Overview")
+
+    return st.Page(said, title=page.title, url_path=page.name, visibility="hidden")
+
+
+def _closed(context: Context, page: Page) -> StreamlitPage:
+    """A page for others: it is in no menu, and at its address stands who may open it."""
+
+    def said() -> None:
+        st.title(f"{page.title} is not open to you.", anchor=False)
+        try:
+            authorise(context.actor, page.needs, context.learner)
+        except Denied as problem:
+            actions.note_refusal(problem)
+            st.markdown(f":gray[{wording.literal(str(problem))}]")
         link(OVERVIEW, "Overview")
 
     return st.Page(said, title=page.title, url_path=page.name, visibility="hidden")

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as replace_session
 
 from core.errors import Conflict, Denied, InvalidInput, NotApplicable, NotFound, Unidentified
 from core.flows.audit import audit
@@ -18,8 +19,10 @@ from core.flows.context import Context
 from core.flows.identity import (
     SESSION_MS,
     actor_of_member,
+    actor_of_session,
     actor_of_token,
     has_operator,
+    is_member,
     sign_out,
     take_invitation,
 )
@@ -35,7 +38,7 @@ from core.flows.members import (
 from core.flows.tokens import create_token, tokens
 from core.permissions import Action, may, may_give
 from core.records.actor import PERSON_ROLES, Actor, Grant, Role
-from core.records.member import INVITED_MS, MemberAnswer
+from core.records.member import INVITED_MS, MemberAnswer, Session, session_of
 from tests.flows.world import context_at
 
 ID = "https://id.example.com"
@@ -335,3 +338,48 @@ def test_only_who_governs_all_learners_gives_anything(context: Context, role: Ro
             with pytest.raises(Denied):
                 act(jo)
     assert members(context) == ()
+
+
+def test_a_session_takes_the_invitation_of_its_verified_address_once(context: Context) -> None:
+    invite_member(context, ID, "jo@example.com", role="reviewer", name="jo")
+    now_ms = context.clock()
+    jo = Session(issuer=ID, subject="u-jo", issued_ms=now_ms, email="jo@example.com")
+    unverified = session_of({"iss": ID, "sub": "u-jo", "iat": now_ms / 1000, "email": "jo@example.com"})
+    assert unverified is not None
+    for stranger in (
+        unverified,
+        replace_session(jo, issuer="https://other.example.com"),
+        replace_session(jo, email="kim@example.com"),
+        replace_session(jo, issued_ms=now_ms - SESSION_MS),
+    ):
+        revision = audit(context, installation=True).entries[0].revision
+        with pytest.raises(Unidentified):
+            actor_of_session(context.store, stranger, now_ms=now_ms)
+        assert audit(context, installation=True).entries[0].revision == revision
+    assert not is_member(context.store, jo)
+    assert actor_of_session(context.store, jo, now_ms=now_ms).name == "jo"
+    assert is_member(context.store, jo)
+    with pytest.raises(Unidentified):
+        actor_of_session(context.store, replace_session(jo, subject="u-2"), now_ms=now_ms)
+
+
+def test_an_invitation_revives_no_session_that_is_over(context: Context) -> None:
+    """Of a member who is there taking an invitation would say who they are, whatever became of the session."""
+    add_member(context, ID, "u-jo", "jo", email="jo@example.com")
+    now_ms = context.clock()
+    jo = Session(issuer=ID, subject="u-jo", issued_ms=now_ms, email="jo@example.com")
+    actor = actor_of_session(context.store, jo, now_ms=now_ms)
+    invite_member(context, ID, "jo@example.com", name="another", role="operator")
+    sign_out(context.store, actor, now_ms=now_ms + 1)
+    with pytest.raises(Unidentified):
+        actor_of_session(context.store, jo, now_ms=now_ms + 2)
+
+
+def test_signing_out_ends_a_session_that_a_clock_ahead_of_ours_began(context: Context) -> None:
+    add_member(context, ID, "u-jo", "jo")
+    now_ms = context.clock()
+    ahead = Session(issuer=ID, subject="u-jo", issued_ms=now_ms + 60_000)
+    actor = actor_of_session(context.store, ahead, now_ms=now_ms)
+    sign_out(context.store, actor, now_ms=now_ms, issued_ms=ahead.issued_ms)
+    with pytest.raises(Unidentified):
+        actor_of_session(context.store, ahead, now_ms=now_ms + 90_000)

@@ -72,7 +72,12 @@ def sent_by_proxy(headers: Mapping[str, str]) -> bool:
     >>> sent_by_proxy({"x-forwarded-for": "203.0.113.7"}), sent_by_proxy({"host": "localhost"})
     (True, False)
     """
-    return any(name in _OF_PROXIES or name.startswith("x-forwarded-") for name in headers)
+    return any(is_of_proxies(name) for name in headers)
+
+
+def is_of_proxies(name: str) -> bool:
+    """Whether a header of this name says that somebody asks for others."""
+    return name in _OF_PROXIES or name.startswith("x-forwarded-")
 
 
 def check_address(listener: Listener, headers: Mapping[str, str]) -> None:

@@ -9,8 +9,9 @@ from typing import Final, Literal, TypeVar
 
 import streamlit as st
 
+from core.errors import Denied
 from dashboard import wording
-from dashboard.reading import reading
+from dashboard.reading import reading, still
 from dashboard.widgets.words import small
 
 _Format = TypeVar("_Format", bound=str)
@@ -39,9 +40,12 @@ def moved_on(revision: int) -> str:
 
 
 def save(label: str, path: Path, key: str, type: Literal["primary", "secondary"] = "primary") -> None:
-    """A button by which the browser fetches a file, which is read no earlier."""
+    """A button by which the browser fetches a file, which is read no earlier, and by nobody who may less by then."""
+    here = reading()
 
     def content() -> BytesIO:
+        if still(here) is not here:
+            raise Denied("What you may do here has changed.", next_step="Load the page again.")
         return BytesIO(path.read_bytes())
 
     st.download_button(

@@ -8,7 +8,8 @@ from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 from core.flows.context import Context
 from core.flows.queries import Frame
 from core.records.actor import highest
-from dashboard.reading import reading
+from dashboard import actions
+from dashboard.reading import reading, still
 from dashboard.report import gather, rendered, report
 from dashboard.widgets.address import COMPACT, PRESENT
 from dashboard.widgets.frame import tour
@@ -33,6 +34,15 @@ def role_badge(context: Context, frame: Frame, behind: PopoverContainer | None =
         if not behind.open:
             return
         st.text(f"{actor.name}, {role}")
+        if reading().session is not None:
+            st.button(
+                "Sign out",
+                type="tertiary",
+                icon=":material/logout:",
+                key="sign out",
+                on_click=actions.sign_out,
+                help="Ends your sessions in every browser.",
+            )
         st.text(f"Data: {frame.database}")
         _report_button()
         st.button("First steps", type="tertiary", icon=":material/explore:", key="tour", on_click=tour.begin)
@@ -44,7 +54,8 @@ def _report_button() -> None:
     here = reading()
 
     def frozen() -> bytes:
-        return rendered(report(gather(here.context, here.view)))
+        now = still(here)  # it is made when somebody clicks, and they may have lost their role by then
+        return rendered(report(gather(now.context, now.view)))
 
     st.download_button(
         "Report, frozen",

@@ -1,7 +1,7 @@
 """Status: how old the page is, and whether there is more; a small fragment that looks every few seconds.
 
-It never redraws the page by itself, with one exception: after a switch of theme, which does not rerun the
-script, charts would keep the old colours.
+It never redraws the page by itself, with two exceptions: after a switch of theme, which does not rerun the
+script, charts would keep the old colours; and whoever has lost a role loses what they saw by it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import streamlit as st
 from core.errors import ArmscopeError
 from core.records.times import instant
 from dashboard import queries, wording
-from dashboard.reading import begun_here, reading
+from dashboard.reading import begun_here, has_changed_hands, reading
 
 _EVERY_S: Final = 10
 _UP_TO_DATE: Final = "Up to date"
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 def status() -> None:
     """Data as of …, and a button when the learner has moved on."""
     here = reading()
-    if (st.context.theme.type or "light") != here.tokens.name:
+    if (st.context.theme.type or "light") != here.tokens.name or has_changed_hands():
         st.rerun(scope="app")
     with st.container(
         horizontal=True,

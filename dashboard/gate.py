@@ -1,0 +1,213 @@
+"""Gate: where people sign in, nothing is answered but to a session that holds; and what a proxy says counts if named.
+
+Streamlit hands media, components and web sockets to whoever asks. So every path asks for the session, but those by
+which one signs in and Streamlit's own scripts and styles; programs come by doors beside it, and bring a token.
+The cookie is read by what Streamlit reads it with; whether its session holds, the members say.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from asyncio import to_thread
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.user_info import generate_login_redirect_url
+from streamlit.web.server.server_util import AUTH_COOKIE_NAME, get_cookie_secret
+from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
+
+from core.doors.http.guard import LOOKING, is_of_proxies
+from core.errors import StoreError, Unidentified
+from core.flows.identity import note_denied
+from core.records.member import Session, session_of
+from dashboard import who
+from dashboard.reading import opened
+from dashboard.sentences.sign_in import Standing, button, told
+from dashboard.sign_in import SignIn, session_ms
+from dashboard.sign_in_page import sign_in_page
+
+SIGN_IN: Final = "/sign-in"
+_SIGN_OUT: Final = "/auth/logout"
+_OPEN: Final = frozenset({"/auth/login", "/oauth2callback", _SIGN_OUT})
+"""Where Streamlit signs people in and out."""
+_SCRIPTS: Final = "/static/"
+_SPLIT: Final = b"chunks-"
+_BY_OWN_PAGE: Final = frozenset({"same-origin", "none"})
+
+
+class Presented(NamedTuple):
+    """What a request's cookie says: whose session, or why it is none."""
+
+    session: Session | None
+    standing: Standing = "out"
+
+
+class Gate:
+    """Lets through who has a session that holds, and shows the others the way in."""
+
+    def __init__(self, app: ASGIApp, sign_in: SignIn) -> None:
+        self._app = app
+        self._sign_in = sign_in
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        if self._sign_in.is_encrypted or scope["scheme"] in {"https", "wss"}:
+            send = _encrypted(send)
+        refusal = await self._refusal(scope)
+        if refusal is None:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send(
+                {"type": "websocket.close", "code": 1008}
+            )  # answered with a 403, as nobody accepted it
+        else:
+            refusal.headers["cache-control"] = "no-store"
+            await refusal(scope, receive, send)
+
+    async def _refusal(self, scope: Scope) -> Response | None:
+        """What is answered in the place of a page; None for what may go on."""
+        path = scope["path"]
+        if scope["type"] == "http":
+            if path == _SIGN_OUT and not _is_own(scope):
+                return PlainTextResponse("Sign out on a page of armscope.\n", status_code=403)
+            if path in _OPEN or path.startswith(_SCRIPTS):
+                return None
+            if path.startswith(f"{SIGN_IN}/"):
+                return self._to_provider(path.removeprefix(f"{SIGN_IN}/"))
+        presented = self._presented(HTTPConnection(scope).cookies)
+        try:
+            standing = await to_thread(_standing, presented)
+        except StoreError:
+            return PlainTextResponse("The members can't be read just now. Try again.\n", status_code=503)
+        return self._answer(scope, presented.session, standing)
+
+    def _answer(self, scope: Scope, session: Session | None, standing: Standing | None) -> Response | None:
+        is_sign_in = scope["path"] == SIGN_IN
+        if standing is None:
+            return RedirectResponse("/", status_code=303) if is_sign_in else None
+        if is_sign_in or (scope["type"] == "http" and _is_for_people(scope)):
+            return self._page(standing, session, 200 if is_sign_in else 401)
+        return PlainTextResponse("Sign in first.\n", status_code=401)
+
+    def _presented(self, cookies: Mapping[str, str]) -> Presented:
+        try:
+            signed = cookies.get(AUTH_COOKIE_NAME, "").encode("latin-1")
+        except UnicodeError:
+            return Presented(None)
+        said = decode_signed_value(get_cookie_secret(), AUTH_COOKIE_NAME, signed)
+        if said is None:
+            return Presented(None)
+        if said.startswith(_SPLIT):
+            # Its parts are signed one by one: those of two sign-ins of one account could be put together so that
+            # they name somebody else.
+            return Presented(None, "large")
+        claims = json.loads(said)
+        is_ours = claims.get("origin") == self._sign_in.origin and claims.get("is_logged_in") is True
+        return Presented(session_of(claims) if is_ours else None)
+
+    def _page(self, standing: Standing, session: Session | None, status: int) -> Response:
+        links = [
+            (button(name, is_first=session is None), f"{self._sign_in.origin}{SIGN_IN}/{quote(name)}")
+            for name in self._sign_in.providers
+        ]
+        if session is not None:
+            links.append(("Sign out", _SIGN_OUT))
+        return HTMLResponse(sign_in_page(told(standing, session, session_ms()), links), status_code=status)
+
+    def _to_provider(self, name: str) -> Response:
+        if name not in self._sign_in.providers:
+            return PlainTextResponse("There is nothing here.\n", status_code=404)
+        return RedirectResponse(generate_login_redirect_url(name), status_code=303)
+
+
+def _standing(presented: Presented) -> Standing | None:
+    """Why nobody may come by what was presented; None for who may."""
+    if presented.session is None:
+        return presented.standing
+    context = opened()
+    try:
+        who.acting(context, presented.session)
+    except Unidentified:
+        note_denied(context.store, None, "identify", context.clock())
+        return who.standing(context, presented.session)
+    return None
+
+
+def _is_own(scope: Scope) -> bool:
+    """Whether no other site's page asks, where the browser says who does."""
+    return Headers(scope=scope).get("sec-fetch-site", "none") in _BY_OWN_PAGE
+
+
+def _is_for_people(scope: Scope) -> bool:
+    """Whether it is a page that a person waits for."""
+    headers = Headers(scope=scope)
+    is_page = headers.get("sec-fetch-dest") == "document" or "text/html" in headers.get("accept", "")
+    return is_page and scope["method"] in LOOKING
+
+
+def _encrypted(send: Send) -> Send:
+    """Has the browser send cookies by TLS alone, whoever sets them."""
+
+    async def send_secure(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            cookies = headers.getlist("set-cookie")
+            del headers["set-cookie"]
+            for cookie in cookies:
+                attributes = {part.strip().lower() for part in cookie.split(";")[1:]}
+                headers.append("set-cookie", cookie if "secure" in attributes else f"{cookie}; Secure")
+        await send(message)
+
+    return send_secure
+
+
+class Proxied:
+    """Takes from a named proxy what it says of the request (`X-Forwarded-Proto`, `X-Forwarded-Host`).
+
+    Whatever anybody else says of that kind counts for nothing: it is left out of the request.
+    """
+
+    def __init__(self, app: ASGIApp, proxies: Iterable[str]) -> None:
+        self._app = app
+        self._proxies = frozenset(ipaddress.ip_address(one) for one in proxies)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in {"http", "websocket"}:
+            scope = self._plain(scope)
+        await self._app(scope, receive, send)
+
+    def _plain(self, scope: Scope) -> Scope:
+        headers = Headers(scope=scope)
+        kept = [
+            (name, value) for name, value in scope["headers"] if not is_of_proxies(name.decode("latin-1"))
+        ]
+        plain = {**scope, "headers": kept}
+        if self._is_named(scope):
+            scheme, host = (_last(headers, f"x-forwarded-{name}") for name in ("proto", "host"))
+            if scheme in {"http", "https"}:
+                plain["scheme"] = scheme.replace("http", "ws") if scope["type"] == "websocket" else scheme
+            if host:
+                others = [(name, value) for name, value in kept if name != b"host"]
+                plain["headers"] = [*others, (b"host", host.encode("latin-1"))]
+        return plain
+
+    def _is_named(self, scope: Scope) -> bool:
+        client = scope.get("client")
+        try:
+            return client is not None and ipaddress.ip_address(client[0]) in self._proxies
+        except ValueError:
+            return False
+
+
+def _last(headers: Headers, name: str) -> str:
+    """What the proxy before us said, where several did."""
+    said = headers.getlist(name)
+    return said[-1].rpartition(",")[2].strip() if said else ""

@@ -1,0 +1,78 @@
+"""Sign-in: what whoever can't come in is told to do, on the page before all pages and on one that was open."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Final, Literal, NamedTuple
+
+from core.records.member import Session
+from core.records.times import HOUR_MS
+
+Standing = Literal["out", "over", "unknown", "large"]
+"""Not signed in; no longer; signed in as nobody who is known; with more said of them than a cookie holds."""
+
+_OUT: Final = "Sign in with your company's account: what you see and may do here depends on who you are."
+_LARGE: Final = (
+    "Your identity provider says more of you than fits into one cookie. Ask who runs armscope to want less of it, by "
+    "scope in client_kwargs of the secrets file."
+)
+
+
+class Told(NamedTuple):
+    """A title, what to do, and lines to copy; plain text all of it."""
+
+    title: str
+    text: str
+    lines: tuple[str, ...] = ()
+
+
+def told(standing: Standing, session: Session | None, session_ms: int) -> Told:
+    """What to do.
+
+    >>> jo = Session(issuer="https://id.example.com", subject="u-17", issued_ms=0)
+    >>> told("unknown", jo, 12 * HOUR_MS).lines[0]
+    'armscope member add NAME --issuer https://id.example.com --subject u-17 --role viewer'
+    >>> told("over", jo, 12 * HOUR_MS).title
+    'Your session is over.'
+    """
+    if standing == "over":
+        return Told("Your session is over.", f"{_over(session_ms)} Sign in again.")
+    if standing == "unknown" and session is not None:
+        who = f"--issuer {shlex.quote(session.issuer)} --subject {shlex.quote(session.subject)}"
+        return Told(
+            "Nobody has let you in yet.",
+            f"Ask an operator of this desk to let you in, and hand them this line. {_invited(session)}",
+            (f"armscope member add NAME {who} --role viewer",),
+        )
+    if standing == "large":
+        return Told("You can't be signed in.", _LARGE)
+    return Told("Sign in to armscope.", _OUT)
+
+
+def no_role(name: str) -> Told:
+    """What a member is told who is nothing in any learner that there is."""
+    return Told(
+        "You have no role here.",
+        f"You are signed in as {name}, and are nothing in any learner of this database. Ask an operator for a role.",
+        (f"armscope member role {shlex.quote(name)} viewer",),
+    )
+
+
+def button(provider: str, *, is_first: bool) -> str:
+    """What the button says that leads to who vouches for people.
+
+    >>> button("default", is_first=True), button("google", is_first=False)
+    ('Sign in', 'Sign in again by google')
+    """
+    return f"Sign in{'' if is_first else ' again'}{'' if provider == 'default' else f' by {provider}'}"
+
+
+def _over(session_ms: int) -> str:
+    hours = session_ms / HOUR_MS
+    return f"It ends after {hours:g} hour{'' if hours == 1 else 's'}, and when you or an operator ends it."
+
+
+def _invited(session: Session) -> str:
+    if session.email:
+        return f"There is no invitation for {session.email} by that provider, or it was taken or is over."
+    return "An invitation by address can't help: your identity provider does not say that it verified yours."

@@ -1,0 +1,223 @@
+"""Sign-in: what the secrets file says of who vouches for people, and whether that is enough to let them come.
+
+Without a file (``ARMSCOPE_AUTH``) whoever opens a page is the machine's user, and only this machine may. With one,
+everybody signs in, wherever from. Streamlit itself reads the file for the sign-in; here is only asked what it leaves
+open: a secret that is too short, a redirect that goes in clear, a file in which something is missing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from core.doors.http.address import is_loopback
+from core.errors import InvalidInput, InvalidSetting, NotInstalled
+from core.flows.identity import SESSION_MS
+from core.records.times import HOUR_MS
+from core.settings import variable
+
+FILE: Final = "ARMSCOPE_AUTH"
+HOURS: Final = "ARMSCOPE_SESSION_HOURS"
+LEAST_SECRET_BYTES: Final = 32
+MOST_HOURS: Final = 30 * 24
+_CALLBACK: Final = "/oauth2callback"
+_OF_PROVIDERS: Final = ("client_id", "client_secret", "server_metadata_url")
+_DEFAULT: Final = "default"
+_NEEDED: Final = {"authlib": "Authlib", "httpx": "httpx"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignIn:
+    """How people sign in. ``origin`` is scheme, name and port that pages have in a browser, ``providers`` who may
+    vouch for people, by the names that Streamlit knows them by.
+    """
+
+    file: Path
+    origin: str
+    providers: tuple[str, ...]
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether pages come by TLS, so that cookies must go by nothing else."""
+        return self.origin.startswith("https://")
+
+    @property
+    def host(self) -> str:
+        """The name that pages have in a browser."""
+        return urlsplit(self.origin).hostname or ""
+
+
+def auth_file() -> Path | None:
+    """The secrets file that is named; None where nobody signs in."""
+    named = variable(FILE)
+    return Path(named).expanduser() if named else None
+
+
+def session_ms() -> int:
+    """How long a session lasts that nobody ends, in milliseconds."""
+    said = variable(HOURS)
+    if not said:
+        return SESSION_MS
+    try:
+        hours = float(said)
+    except ValueError:
+        hours = math.nan
+    if not 0 < hours <= MOST_HOURS:
+        raise InvalidSetting(
+            f"{HOURS} must be a number of hours, above 0 and at most {MOST_HOURS}, got {said[:40]!r}.",
+            next_step=f"Leave it out for {SESSION_MS // HOUR_MS} hours.",
+        )
+    return int(hours * HOUR_MS)
+
+
+def read_sign_in(file: Path, *, port: int) -> SignIn:
+    """What the file says, if it is complete; ``port`` is what stands for ``{port}`` in its redirect.
+
+    Raises `InvalidSetting` for what is missing or not safe, `NotInstalled` where Streamlit can't do it here.
+    """
+    auth = _auth_of(file)
+    session_ms()
+    secret = auth.get("cookie_secret")
+    if not isinstance(secret, str) or len(secret.encode()) < LEAST_SECRET_BYTES:
+        raise _incomplete(
+            f"cookie_secret must have {LEAST_SECRET_BYTES} bytes or more, got "
+            f"{len(secret.encode()) if isinstance(secret, str) else 'none'}",
+            'Make one: python -c "import secrets; print(secrets.token_urlsafe(48))"',
+        )
+    origin = _origin(auth.get("redirect_uri"), port)
+    named: dict[str, Mapping[str, object]] = {
+        name: table for name, table in auth.items() if isinstance(table, dict) and name != "client_kwargs"
+    }
+    if any(name in auth for name in _OF_PROVIDERS) or not named:
+        named = {_DEFAULT: auth, **named}
+    for name, table in named.items():
+        _check_provider(name, table)
+    missing = [package for module, package in _NEEDED.items() if find_spec(module) is None]
+    if missing:
+        raise NotInstalled(
+            f"Signing in needs {' and '.join(missing)}, not installed here.",
+            next_step="Install with: pip install 'armscope[auth]'",
+        )
+    return SignIn(file=file, origin=origin, providers=tuple(named))
+
+
+def check_place(address: str, proxies: Sequence[str], *, signs_in: bool) -> None:
+    """Raise `InvalidInput` where whoever connects would be taken for the machine's user, and isn't."""
+    if not signs_in and not is_loopback(address):
+        raise InvalidInput(
+            f"The address must be of this machine (127.0.0.1, ::1, localhost), got {address[:60]!r}: nobody signs in "
+            "here, and whoever connects is the operator.",
+            next_step=f"Name a secrets file with [auth] in {FILE}, or leave --address out and use an SSH tunnel.",
+        )
+    if not signs_in and proxies:
+        raise InvalidInput(
+            "A proxy can be named only where people sign in, got --proxy without: behind it everybody would be the "
+            "operator.",
+            next_step=f"Name a secrets file with [auth] in {FILE}, or leave --proxy out.",
+        )
+    for proxy in proxies:
+        if not _is_address(proxy):
+            raise InvalidInput(
+                f"A proxy must be named by its address, such as 10.0.0.7 or ::1, got {proxy[:60]!r}.",
+                next_step="Give --proxy the address that its requests come from.",
+            )
+
+
+def check_operator(*, has_one: bool) -> None:
+    """Raise `InvalidInput` where people sign in, and nobody could let them in."""
+    if not has_one:
+        raise InvalidInput(
+            "Where people sign in, one of them must be an operator of all learners, got none.",
+            next_step="Make the first: armscope member add NAME --issuer URL --subject ID --role operator",
+        )
+
+
+def _auth_of(file: Path) -> Mapping[str, object]:
+    try:
+        told = tomllib.loads(file.read_text("utf-8"))
+    except OSError as problem:
+        raise InvalidSetting(
+            f"{FILE} must name a file that can be read, got {str(file)[:200]!r} ({problem.strerror or problem}).",
+            next_step="Name the secrets file with [auth] in it; the README has one that works.",
+        ) from problem
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        # What it says of the place is kept back: beside it stand secrets.
+        raise InvalidSetting(
+            f"{FILE} must name a TOML file, got {str(file)[:200]!r}, which is none.",
+            next_step="Look for a missing quotation mark; the README has a file that works.",
+        ) from problem
+    auth = told.get("auth")
+    if not isinstance(auth, dict):
+        raise _incomplete("there must be a table [auth], got none", "The README has one that works.")
+    return auth
+
+
+def _origin(redirect: object, port: int) -> str:
+    """Scheme, name and port of the address to which a provider sends people back."""
+    parts = _split(redirect.replace("{port}", str(port)) if isinstance(redirect, str) else "")
+    if parts is None or not _is_safe(parts) or parts.geturl() != f"{_origin_of(parts)}{_CALLBACK}":
+        raise _incomplete(
+            f"redirect_uri must be https (or http on this machine) and end in {_CALLBACK} right after the name, got "
+            f"{str(redirect)[:120]!r}",
+            f"Write it as the browser has it: https://armscope.example.com{_CALLBACK}",
+        )
+    return _origin_of(parts)
+
+
+def _origin_of(parts: SplitResult) -> str:
+    """As a browser spells it: in small letters, without the port that everybody expects."""
+    name = parts.hostname or ""
+    usual = parts.port in {None, {"https": 443, "http": 80}.get(parts.scheme)}
+    return f"{parts.scheme}://{f'[{name}]' if ':' in name else name}{'' if usual else f':{parts.port}'}"
+
+
+def _check_provider(name: str, table: Mapping[str, object]) -> None:
+    where = "[auth]" if name == _DEFAULT else f"[auth.{name}]"
+    if not (name.isascii() and name.isalnum()):
+        raise _incomplete(
+            f"a provider's name must be letters and digits, got {name[:40]!r}", "Write it without _ and -."
+        )
+    for needed in _OF_PROVIDERS:
+        value = table.get(needed)
+        if not isinstance(value, str) or not value:
+            raise _incomplete(f"{where} must have {needed}, got none", "The identity provider tells it.")
+    parts = _split(str(table["server_metadata_url"]))
+    if parts is None or not _is_safe(parts):
+        raise _incomplete(
+            f"server_metadata_url of {where} must be https (or http on this machine), got another",
+            "It ends in /.well-known/openid-configuration.",
+        )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # says whether it is one
+    except ValueError:
+        return None
+    return None if parts.username is not None or parts.password is not None else parts
+
+
+def _is_safe(parts: SplitResult) -> bool:
+    """Whether nobody on the way can read or change what goes there."""
+    name = parts.hostname or ""
+    return bool(name) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(name)))
+
+
+def _incomplete(problem: str, next_step: str) -> InvalidSetting:
+    return InvalidSetting(f"In the file that {FILE} names {problem}.", next_step=next_step)

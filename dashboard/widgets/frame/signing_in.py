@@ -1,0 +1,50 @@
+"""Signing in: what stands in the place of every page for whoever may see none, and the way in."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.errors import ArmscopeError, Unidentified
+from dashboard import actions, who, wording
+from dashboard.reading import opened
+from dashboard.sentences import sign_in as sentences
+from dashboard.sign_in import session_ms
+
+
+def cannot_come_in() -> None:
+    """Why they can't, what to do, and what to hand to whom."""
+    session = who.session_here()
+    said = _told()
+    st.title(said.title, anchor=False)
+    st.markdown(wording.literal(said.text))
+    for line in said.lines:
+        st.code(line, language=None, wrap_lines=True)
+    with st.container(horizontal=True):
+        for place, name in enumerate(_providers()):
+            st.button(
+                sentences.button(name, is_first=session is None),
+                type="secondary" if place else "primary",
+                icon=":material/login:",
+                key=f"sign in {name}",
+                on_click=st.login,
+                args=(name,),
+            )
+        if session is not None:
+            st.button("Sign out", icon=":material/logout:", key="sign out", on_click=actions.leave)
+
+
+def _told() -> sentences.Told:
+    session, context = who.session_here(), opened()
+    try:
+        return sentences.no_role(who.acting(context, session).actor.name)
+    except Unidentified:
+        return sentences.told(who.standing(context, session), session, session_ms())
+
+
+def _providers() -> tuple[str, ...]:
+    """Who may vouch for people; nobody where the file has changed so that it is none any more."""
+    try:
+        found = who.sign_in_here()
+    except ArmscopeError:
+        return ()
+    return () if found is None else found.providers

@@ -1,0 +1,105 @@
+"""Whether what a secrets file says is enough to let people come, and from where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.errors import InvalidInput, InvalidSetting
+from core.records.times import HOUR_MS
+from dashboard.sign_in import check_operator, check_place, read_sign_in, session_ms
+from tests.dashboard.signed_in import ISSUER, auth_file
+
+
+def test_a_complete_file_says_where_people_come_from_and_who_vouches(tmp_path: Path) -> None:
+    found = read_sign_in(auth_file(tmp_path), port=8501)
+    assert (found.origin, found.host, found.providers, found.is_encrypted) == (
+        "https://armscope.example.com",
+        "armscope.example.com",
+        ("default",),
+        True,
+    )
+    near = read_sign_in(auth_file(tmp_path, redirect_uri="http://localhost:{port}/oauth2callback"), port=9)
+    assert (near.origin, near.is_encrypted) == ("http://localhost:9", False)
+
+
+def test_several_may_vouch_each_in_a_table_of_its_own(tmp_path: Path) -> None:
+    file = auth_file(tmp_path, client_id=None, client_secret=None, server_metadata_url=None)
+    table = f'client_id = "a"\nclient_secret = "b"\nserver_metadata_url = "{ISSUER}/x"\n'
+    file.write_text(f"{file.read_text('utf-8')}[auth.google]\n{table}[auth.work]\n{table}", "utf-8")
+    assert read_sign_in(file, port=1).providers == ("google", "work")
+    file.write_text(file.read_text("utf-8").replace("[auth.work]", "[auth.my_work]"), "utf-8")
+    with pytest.raises(InvalidSetting, match="letters and digits"):
+        read_sign_in(file, port=1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"cookie_secret": None}, "cookie_secret must have 32 bytes or more, got none"),
+        ({"cookie_secret": "x" * 31}, "cookie_secret must have 32 bytes or more, got 31"),
+        ({"redirect_uri": None}, "redirect_uri must be https"),
+        ({"redirect_uri": "http://armscope.example.com/oauth2callback"}, "redirect_uri must be https"),
+        ({"redirect_uri": "https://armscope.example.com/"}, "redirect_uri must be https"),
+        ({"redirect_uri": "https://armscope.example.com/a/oauth2callback"}, "redirect_uri must be https"),
+        ({"redirect_uri": "https://Armscope.example.com/oauth2callback"}, "redirect_uri must be https"),
+        ({"redirect_uri": "https://armscope.example.com:443/oauth2callback"}, "redirect_uri must be https"),
+        ({"redirect_uri": "https://me@armscope.example.com/oauth2callback"}, "redirect_uri must be https"),
+        ({"redirect_uri": "https://armscope.example.com/oauth2callback?x=1"}, "redirect_uri must be https"),
+        ({"redirect_uri": "http://localhost.example.com/oauth2callback"}, "redirect_uri must be https"),
+        ({"client_id": None}, r"\[auth\] must have client_id"),
+        ({"client_secret": ""}, r"\[auth\] must have client_secret"),
+        ({"server_metadata_url": None}, r"\[auth\] must have server_metadata_url"),
+        ({"server_metadata_url": "http://id.example.com/x"}, "server_metadata_url of"),
+    ],
+)
+def test_what_is_missing_or_not_safe_is_said_in_a_sentence_with_the_next_step(
+    tmp_path: Path, changed: dict[str, str | None], words: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=words) as problem:
+        read_sign_in(auth_file(tmp_path, **changed), port=8501)
+    assert problem.value.next_step
+    assert "told by the provider" not in str(problem.value)
+
+
+def test_a_file_that_is_none_is_named_and_nothing_of_it_is_said(tmp_path: Path) -> None:
+    for content in (None, b"[auth\ncookie_secret = hidden", b"\xff\xfe", b"[other]\nx = 1"):
+        file = tmp_path / "auth.toml"
+        if content is not None:
+            file.write_bytes(content)
+        with pytest.raises(InvalidSetting) as problem:
+            read_sign_in(file, port=1)
+        assert "ARMSCOPE_AUTH" in str(problem.value)
+        assert "hidden" not in str(problem.value)
+
+
+def test_off_this_machine_and_behind_a_proxy_people_have_to_sign_in() -> None:
+    for address in ("0.0.0.0", "::", "192.0.2.7", "elsewhere.example"):
+        with pytest.raises(InvalidInput, match="must be of this machine"):
+            check_place(address, (), signs_in=False)
+        check_place(address, ("192.0.2.1", "::1"), signs_in=True)
+    check_place("127.0.0.1", (), signs_in=False)
+    with pytest.raises(InvalidInput, match="only where people sign in"):
+        check_place("127.0.0.1", ("127.0.0.1",), signs_in=False)
+    for proxy in ("*", "proxy.example", "192.0.2.0/24", ""):
+        with pytest.raises(InvalidInput, match="must be named by its address"):
+            check_place("127.0.0.1", (proxy,), signs_in=True)
+
+
+def test_somebody_must_be_able_to_let_others_in() -> None:
+    check_operator(has_one=True)
+    with pytest.raises(InvalidInput, match="operator of all learners") as problem:
+        check_operator(has_one=False)
+    assert "armscope member add" in problem.value.next_step
+
+
+def test_how_long_a_session_lasts_can_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ARMSCOPE_SESSION_HOURS", raising=False)
+    assert session_ms() == 12 * HOUR_MS
+    monkeypatch.setenv("ARMSCOPE_SESSION_HOURS", "0.5")
+    assert session_ms() == HOUR_MS // 2
+    for wrong in ("0", "-1", "721", "nan", "a day"):
+        monkeypatch.setenv("ARMSCOPE_SESSION_HOURS", wrong)
+        with pytest.raises(InvalidSetting, match="must be a number of hours"):
+            session_ms()
