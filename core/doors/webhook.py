@@ -17,7 +17,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from http.client import HTTPException
-from threading import Timer
+from threading import Event, Timer
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
@@ -160,17 +160,21 @@ def _posted(place: _Place, message: Message, key: bytes, at_s: int) -> int:
     target = (place.parts.path or "/") + (f"?{place.parts.query}" if place.parts.query else "")
     connection = _connection(place)
     # A socket's own time limit begins anew with each byte; this one does not.
-    ending = Timer(WHOLE_S, _cut, (connection,))
+    late = Event()
+    ending = Timer(WHOLE_S, _cut, (connection, late))
     ending.daemon = True
     ending.start()
     try:
         connection.request("POST", target, body, headers, preload_content=False, decode_content=False)
-        return connection.getresponse().status
+        status = connection.getresponse().status
     except (HTTPError, HTTPException, OSError, ValueError) as problem:
-        raise _Refused(_word(problem, is_late=not ending.is_alive())) from problem
+        raise _Refused(_word(problem, is_late=late.is_set())) from problem
     finally:
         ending.cancel()
         connection.close()
+    if late.is_set():  # cut in the middle of its headers an answer seems to be a whole one
+        raise _Refused("timeout")
+    return status
 
 
 def _connection(place: _Place) -> HTTPConnection:
@@ -185,8 +189,9 @@ def _connection(place: _Place) -> HTTPConnection:
     )
 
 
-def _cut(connection: HTTPConnection) -> None:
+def _cut(connection: HTTPConnection, late: Event) -> None:
     """End a connection that somebody waits at."""
+    late.set()
     if connection.sock is not None:
         try:
             connection.sock.shutdown(socket.SHUT_RDWR)

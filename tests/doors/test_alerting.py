@@ -1,0 +1,197 @@
+"""Looking and sending by several processes: nothing told twice, nothing lost when one is killed in the middle."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+
+from core.doors.alerting import Alarms, Watch, deliver, send_test
+from core.errors import StoreBusy
+from core.flows import queries
+from core.flows.alerts import alerts, look
+from core.flows.context import Context
+from core.flows.note import note
+from core.flows.queues import add_queue
+from core.flows.webhooks import add_webhook
+from core.records.alert import LEASE_MS, Alarm
+from tests.conftest import ROOT
+from tests.doors.test_webhook import SECRET, failing, receiving, well
+from tests.flows.reviewers import Desk, desk_at
+from tests.flows.world import START_MS
+
+N = 8
+ALARMS = [Alarm(learner="default", kind="poisoned", object=f"type-{number}", count=3) for number in range(N)]
+PROCESS = """
+import sys
+from pathlib import Path
+from core.doors.alerting import look_and_send
+from core.flows.context import Context
+from core.records.actor import Actor
+from core.records.alert import Alarm
+from core.store.store import Store
+path, now_ms, n = sys.argv[1:]
+context = Context(store=Store(Path(path)), actor=Actor(name="armscope"), clock=lambda: int(now_ms))
+alarms = [Alarm(learner="default", kind="poisoned", object=f"type-{k}", count=3) for k in range(int(n))]
+print("ready", flush=True)
+sys.stdin.readline()
+done = look_and_send(context, lambda one: alarms)
+print(len(done.raised), len(done.sent), flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARMSCOPE_WEBHOOK_SECRET", SECRET)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = desk_at(tmp_path / "a.db")
+    with closing(made.context.store):
+        yield made
+
+
+def process(context: Context) -> subprocess.Popen[str]:
+    """Another one that looks and sends once it is told to."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", PROCESS, str(context.store.path), str(START_MS), str(N)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return started
+
+
+def go(*started: subprocess.Popen[str]) -> None:
+    """Have them begin as nearly at once as can be."""
+    for one in started:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "ready\n"
+    for one in started:
+        assert one.stdin is not None
+        one.stdin.write("go\n")
+        one.stdin.flush()
+
+
+def test_two_processes_tell_everything_once(desk: Desk) -> None:
+    with receiving() as (port, received):
+        for path in ("/a", "/b"):
+            add_webhook(desk.context, f"http://127.0.0.1:{port}{path}", private=True)
+        both = [process(desk.context) for _ in range(2)]
+        go(*both)
+        said = [tuple(map(int, one.communicate(timeout=60)[0].split())) for one in both]
+    assert sorted(raised for raised, _ in said) == [0, N], "one found what is new, the other that it isn't"
+    assert sum(sent for _, sent in said) == 2 * N
+    seen = Counter((path, headers["webhook-id"]) for path, headers, _ in received)
+    assert len(seen) == 2 * N
+    assert set(seen.values()) == {1}
+    assert [one.n_waiting for one in alerts(desk.context).webhooks] == [0, 0]
+
+
+def test_what_a_process_had_in_its_hands_when_it_was_killed_is_told_by_the_next(desk: Desk) -> None:
+    """Killed after it was received and before that was noted, which is when it may be told twice: under one id."""
+    killed: list[subprocess.Popen[str]] = []
+
+    def deadly(handler: BaseHTTPRequestHandler) -> None:
+        if len(received) == N // 2 and killed[0].poll() is None:
+            killed[0].kill()
+            killed[0].wait()
+        else:
+            well(handler)
+
+    with receiving(deadly) as (port, received):
+        add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
+        killed.append(process(desk.context))
+        go(killed[0])
+        assert killed[0].communicate(timeout=60) == ("", None)
+        assert len(received) == N // 2
+        deliver(desk.context)
+        assert len({headers["webhook-id"] for _, headers, _ in received}) == N
+        before = len(received)
+        assert alerts(desk.context).webhooks[0].n_waiting == 1, "the one that it had is its own for a while"
+        desk.now_ms += LEASE_MS
+        deliver(desk.context)
+        again = Counter(headers["webhook-id"] for _, headers, _ in received)
+        assert len(received) == before + 1
+    assert sorted(again.values()) == [*[1] * (N - 1), 2]
+    bodies = [body for _, headers, body in received if again[headers["webhook-id"]] == 2]
+    assert bodies[0] == bodies[1]
+    assert alerts(desk.context).webhooks[0].n_waiting == 0
+
+
+def test_one_that_fails_keeps_no_other_waiting(desk: Desk) -> None:
+    with receiving(failing) as (bad, refused), receiving() as (good, taken):
+        for port in (bad, good):
+            add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
+        look(desk.context, ask=lambda _: ALARMS)
+        deliver(desk.context)
+        assert (len(refused), len(taken)) == (1, N)
+        desk.pass_minutes(1)
+        deliver(desk.context)
+        assert (len(refused), len(taken)) == (2, N)
+
+
+def test_a_test_is_sent_at_once_whatever_waits(desk: Desk) -> None:
+    with receiving() as (port, received):
+        made = add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
+        look(desk.context, ask=lambda _: ALARMS)
+        assert send_test(desk.context, made.id).ok
+    assert len(received) == 1
+    assert b'"type":"test"' in received[0][2]
+
+
+def test_the_thread_looks_until_it_is_stopped_and_says_once_what_is_wrong(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen, looked = threading.Event(), threading.Event()
+    n_failed = 0
+
+    def opened() -> Context:
+        nonlocal n_failed
+        n_failed += 1
+        if n_failed <= 3:
+            raise StoreBusy("Somebody writes.", next_step="Wait.")
+        looked.set()
+        return desk.context
+
+    def noticed(handler: BaseHTTPRequestHandler) -> None:
+        well(handler)
+        seen.set()
+
+    add_queue(desk.context, "W", due_days=0)
+    desk.pass_minutes(1)
+    caplog.set_level(logging.ERROR, logger="armscope")
+    with receiving(noticed) as (port, received):
+        add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
+        watch = Watch(opened, every_s=0.01).start()
+        assert seen.wait(60)
+        watch.stop()
+    assert looked.is_set()
+    assert len(received) == 1
+    assert [record.message for record in caplog.records] == ["alerts could not be looked for"]
+    assert SECRET not in caplog.text
+
+
+def test_what_holds_is_found_anew_only_where_something_was_recorded_or_time_has_passed(desk: Desk) -> None:
+    """A queue that becomes overdue by the clock alone is found within ten minutes."""
+    found = Alarms()
+    add_queue(desk.context, "W", due_days=1)
+    assert found(desk.context) == ()
+    desk.pass_minutes(24 * 60 + 10)
+    (alarm,) = found(desk.context)
+    assert alarm.count == 30
+    again = found(desk.context)
+    assert again[0] is alarm
+    note(desk.context, "tool:other:a", "x")
+    assert found(desk.context)[0] is not alarm
+    assert found(desk.context) == queries.alarms(desk.context)

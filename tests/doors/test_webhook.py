@@ -1,0 +1,350 @@
+"""A webhook's request: signed so that the README's lines check it, to the address that was looked at, and bounded."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address, ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.doors import webhook
+from core.doors.webhook import is_public, key_of, send, signature
+from core.records.alert import AlertRow, Message, Sent, WebhookRow, body_of
+from tests.test_readme import blocks
+
+SECRET = "a secret of twenty-four bytes and more"
+AT_S = 1_790_000_000
+
+Received = list[tuple[str, Mapping[str, str], bytes]]
+Answers = Callable[[BaseHTTPRequestHandler], None]
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARMSCOPE_WEBHOOK_SECRET", SECRET)
+
+
+def well(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(204)
+    handler.end_headers()
+
+
+@contextmanager
+def receiving(
+    answer: Answers = well, context: ssl.SSLContext | None = None
+) -> Iterator[tuple[int, Received]]:
+    """A receiver on this machine: its port, and what it was sent."""
+    received: Received = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            assert self.command == "POST"
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            received.append((self.path, dict(self.headers), body))
+            answer(self)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server.server_address[1], received
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def message_to(url: str, *, private: bool = True) -> Message:
+    hook = WebhookRow(
+        id="webhook-1",
+        url=url,
+        learner=None,
+        pages="https://desk.example",
+        secret_from="ARMSCOPE_WEBHOOK_SECRET",
+        private=private,
+        by="mara",
+        at_ms=0,
+    )
+    alert = AlertRow(
+        id="alert-1",
+        kind="poisoned",
+        learner="support",
+        object="tool",
+        count=2,
+        ids=("tool:fs:Read",),
+        raised_ms=5,
+    )
+    return Message(number=1, uid="u-1", state="raised", at_ms=5, tries=1, webhook=hook, alert=alert)
+
+
+def receiver() -> Callable[..., bool]:
+    """The receiver of the README."""
+    (code,) = [block for block in blocks("python") if "is_from_armscope" in block]
+    assert len(code.split("def ")[1].strip().splitlines()) <= 10
+    found: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), found)
+    check: Callable[..., bool] = found["is_from_armscope"]
+    return check
+
+
+def test_what_is_sent_is_signed_so_that_ten_lines_check_it() -> None:
+    check = receiver()
+    with receiving() as (port, received):
+        sent = send(message_to(f"http://127.0.0.1:{port}/a/b?c=d"), at_s=AT_S)
+    assert sent == Sent(webhook="webhook-1", message="u-1", result="204", ok=True)
+    ((path, headers, body),) = received
+    low = {name.lower(): value for name, value in headers.items()}
+    assert (path, low["host"], low["content-type"]) == ("/a/b?c=d", f"127.0.0.1:{port}", "application/json")
+    assert json.loads(body)["ids"] == ["tool:fs:Read"]
+    key = SECRET.encode()
+    assert check(low, body, key, AT_S + 299)
+    assert not check(low, body, key, AT_S + 300)
+    assert not check(low, body + b" ", key, AT_S)
+    assert not check(low, body, key + b"x", AT_S)
+    assert not check({**low, "webhook-id": "u-2"}, body, key, AT_S)
+    assert not check({**low, "webhook-timestamp": str(AT_S + 1)}, body, key, AT_S)
+
+
+def test_the_signature_is_the_standards() -> None:
+    """The example that the implementations of Standard Webhooks are tested with."""
+    key = key_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    assert key is not None
+    told = signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, b'{"test": 2432232314}')
+    assert told == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+@pytest.mark.parametrize("said", ["", "short", "whsec_", "whsec_c2hvcnQ=", "whsec_not base64", "whsec_é"])
+def test_without_a_secret_nothing_is_sent(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARMSCOPE_WEBHOOK_SECRET", said)
+    with receiving() as (port, received):
+        assert send(message_to(f"http://127.0.0.1:{port}/"), at_s=AT_S).result == "no secret"
+    assert received == []
+
+
+def test_a_secret_in_a_file_counts_and_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, check = tmp_path / "secret", receiver()
+    monkeypatch.delenv("ARMSCOPE_WEBHOOK_SECRET")
+    monkeypatch.setenv("ARMSCOPE_WEBHOOK_SECRET_FILE", str(file))
+    with receiving() as (port, received):
+        message = message_to(f"http://127.0.0.1:{port}/")
+        assert send(message, at_s=AT_S).result == "no secret"
+        for secret in ("the first of two secrets", "the other of two secrets"):
+            file.write_text(secret + "\n")
+            assert send(message, at_s=AT_S).ok
+            low = {name.lower(): value for name, value in received[-1][1].items()}
+            assert check(low, received[-1][2], secret.encode(), AT_S)
+
+
+# Where it goes
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+        "255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:127.0.0.1",
+        "64:ff9b::7f00:1", "2002:7f00:1::", "2001:0:53aa:64c:0:5efe:7f00:1", "2001:db8::1", "not an address",
+    ],
+)  # fmt: skip
+def test_an_address_of_this_network_is_none_of_the_open_one(address: str) -> None:
+    assert not is_public(address)
+    sent = send(message_to("https://hooks.example/", private=False), at_s=AT_S, resolve=lambda *_: [address])
+    assert sent.result == "private address"
+
+
+@given(st.ip_addresses(v=4))
+def test_an_address_of_version_four_is_judged_alike_in_whatever_it_is_wrapped(address: IPv4Address) -> None:
+    plain = is_public(str(address))
+    number = int(address)
+    for wrapped in ((0xFFFF << 32) | number, (0x64FF9B << 96) | number, (0x2002 << 112) | (number << 80)):
+        assert is_public(str(ip_address(wrapped.to_bytes(16, "big")))) == plain
+
+
+def test_one_address_of_a_name_that_is_not_allowed_is_enough() -> None:
+    sent = send(
+        message_to("https://hooks.example/", private=False),
+        at_s=AT_S,
+        resolve=lambda *_: ["93.184.215.14", "10.0.0.1"],
+    )
+    assert sent.result == "private address"
+
+
+def test_a_name_is_resolved_once_and_the_connection_goes_there() -> None:
+    """A name that means another machine a moment later: what was looked at is what is asked, under its own name."""
+    asked: list[tuple[str, int]] = []
+
+    def resolve(host: str, port: int) -> list[str]:
+        asked.append((host, port))
+        return ["127.0.0.1" if len(asked) == 1 else "127.0.0.2"]
+
+    with receiving() as (port, received):
+        assert send(message_to(f"http://rebound.invalid:{port}/"), at_s=AT_S, resolve=resolve).ok
+    assert asked == [("rebound.invalid", port)]
+    assert received[0][1]["Host"] == f"rebound.invalid:{port}"
+
+
+def test_no_redirect_is_followed() -> None:
+    with receiving() as (other, elsewhere):
+
+        def away(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(307)
+            handler.send_header("Location", f"http://127.0.0.1:{other}/")
+            handler.end_headers()
+
+        with receiving(away) as (port, received):
+            sent = send(message_to(f"http://127.0.0.1:{port}/"), at_s=AT_S)
+    assert (sent.result, sent.ok, len(received), elsewhere) == ("307", False, 1, [])
+
+
+def test_environments_proxies_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    with receiving() as (port, _):
+        assert send(message_to(f"http://127.0.0.1:{port}/"), at_s=AT_S).ok
+
+
+# What comes back
+
+
+def drip(handler: BaseHTTPRequestHandler) -> None:
+    """A byte now and then, for ever: no single wait is long."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    with suppress(OSError):
+        while True:
+            handler.wfile.write(b"x")
+            handler.wfile.flush()
+            threading.Event().wait(0.01)
+
+
+def endless(handler: BaseHTTPRequestHandler) -> None:
+    """A body that never ends; nobody reads it."""
+    handler.send_response(200)
+    handler.end_headers()
+    with suppress(OSError):
+        while True:
+            handler.wfile.write(b"x" * 65_536)
+
+
+def nonsense(handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"what?\r\n\r\n")
+
+
+def nothing(handler: BaseHTTPRequestHandler) -> None:
+    handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+def failing(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(500)
+    handler.end_headers()
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        (drip, "timeout"),
+        (endless, "200"),
+        (nonsense, "unreachable"),
+        (nothing, "unreachable"),
+        (failing, "500"),
+    ],
+)
+def test_whatever_comes_back_is_a_word_within_the_time(
+    answer: Answers, result: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook, "WHOLE_S", 0.5)
+    with receiving(answer) as (port, _):
+        assert send(message_to(f"http://127.0.0.1:{port}/"), at_s=AT_S).result == result
+
+
+def test_where_nobody_listens_or_no_such_name_is_that_is_said() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert send(message_to(f"http://127.0.0.1:{port}/"), at_s=AT_S).result == "unreachable"
+
+    def unknown(host: str, port: int) -> list[str]:
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    assert send(message_to("https://nowhere.invalid/"), at_s=AT_S, resolve=unknown).result == "unresolved"
+    assert (
+        send(message_to("https://nowhere.invalid/"), at_s=AT_S, resolve=lambda *_: []).result == "unresolved"
+    )
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of hooks.invalid, signed by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hooks.invalid")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(7)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("hooks.invalid")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        + made.public_bytes(serialization.Encoding.PEM)
+    )
+    return file
+
+
+def test_the_certificate_must_be_one_of_the_name_that_was_asked_for(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    names: list[str | None] = []
+    context.sni_callback = lambda _socket, name, _context: names.append(name)
+    with receiving(context=context) as (port, received):
+        for name, trusted in (("hooks.invalid", False), ("hooks.invalid", True), ("other.invalid", True)):
+            with monkeypatch.context() as patch:
+                if trusted:
+                    patch.setenv("SSL_CERT_FILE", str(certificate))
+                message = message_to(f"https://{name}:{port}/")
+                sent = send(message, at_s=AT_S, resolve=lambda *_: ["127.0.0.1"])
+            assert sent.result == ("204" if trusted and name == "hooks.invalid" else "TLS")
+    assert len(received) == 1
+    assert names == ["hooks.invalid", "hooks.invalid", "other.invalid"]
+
+
+def test_the_secret_is_in_no_word_and_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with receiving(failing) as (port, received):
+        sent = send(message_to(f"http://127.0.0.1:{port}/"), at_s=AT_S)
+    assert SECRET not in caplog.text + repr(sent)
+    assert SECRET.encode() not in body_of(message_to("https://x.example/")) + repr(received).encode()
