@@ -88,7 +88,7 @@ def test_the_map_names_what_is_there() -> None:
         assert any(place.exists() for place in places), name
 
 
-SERVED = {"mcp": "core.doors.mcp"}
+SERVED = {"mcp": "core.doors.mcp", "opentelemetry-proto": "core.formats.otlp"}
 """What is needed only where a process serves others, by what needs it: one that selects and records does without."""
 
 

@@ -17,8 +17,8 @@ JSON = "application/json"
 class Call(NamedTuple):
     """A request: ``path`` as it was sent, without its query; names of ``headers`` in small letters.
 
-    ``path_values`` is what stood where its route has ``{name}``; ``lines`` a body that is too long to be held, each
-    line at most 4 MiB and a byte (then it was longer).
+    ``path_values`` is what stood where its route has ``{name}``; ``pieces`` a body that is too long to be held, as it
+    arrives.
     """
 
     method: str
@@ -27,7 +27,7 @@ class Call(NamedTuple):
     headers: Mapping[str, str] = {}
     body: bytes = b""
     path_values: Mapping[str, str] = {}
-    lines: Iterator[bytes] = iter(())
+    pieces: Iterator[bytes] = iter(())
 
 
 class Answer(NamedTuple):

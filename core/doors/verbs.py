@@ -452,6 +452,12 @@ VERBS: Final = (
         document="core.doors.story:document",
     ),
     Verb(
+        name="traces",
+        action="read",
+        flow="core.flows.traces:traces",
+        words="Traces that wait for their root span, became runs without it, or can't be read.",
+    ),
+    Verb(
         name="import",
         action="ingest",
         flow="core.flows.importing:import_files",

@@ -21,6 +21,7 @@ from core.store.quality import fold_again
 from core.store.reads.runs import named_run
 from core.store.staging import spoil
 from core.store.tables import insert_into
+from core.store.traces import TRACES, drop_traces
 from core.store.transaction import TEXTS_OF_DETAILS, Transaction
 from core.store.version import Version, renamed, session_key, stripped
 
@@ -49,6 +50,9 @@ REACHED: Final[Mapping[str, Reached]] = {
     "execution.session": "session",
     "offer.session": "session",
     "agent_session.name": "session",
+    "trace.session": "session",
+    # spans that wait to become runs: they go with their trace
+    "span.content": "said",
     # persons
     "observation.actor": "name",
     "reset.actor": "name",
@@ -82,6 +86,7 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("member_role.learner", "member_role.role", "token.name", "token.by", "token.scopes"),
             *("token.learners", "token.digest", "denial.actor", "denial.action", "evaluation.claimed_by"),
             *("webhook.url", "webhook.learner", "webhook.pages", "webhook.secret_from", "webhook.by"),
+            *("bridge_sender.channel", "bridge_sender.sender", "bridge_sender.by"),
         ),
         "account",
     ),
@@ -99,7 +104,8 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("choice.rubric", "model_history.model", "review_queue.uid", "review_queue.rubric"),
             *("review_item.control", "review_aside.uid", "review_aside.queue", "erased.digest", "note.uid"),
             *("reply.kind", "reply.key", "reset.uid", "reset.target", "reset.scope", "setting.name"),
-            *("offer.class", "offer.choice", "agent_session.uid"),
+            *("offer.class", "offer.choice", "agent_session.uid", "trace.uid", "trace.said"),
+            *("span.trace", "span.uid"),
             *("setting.value", "setting.before", "undo.kind", "audit.action", "audit.act"),
             *(f"usage_{place}.{name}" for place in ("hour", "day") for name in ("class", "model", "channel")),
             *(f"usage_{place}.{name}" for place in ("hour", "day") for name in ("status", "outcome")),
@@ -227,11 +233,12 @@ def scope_of_session(txn: Transaction, name: str) -> Scope:
 
 
 def _was_offered(txn: Transaction, place: Sequence[Any]) -> bool:
-    """Whether a session is known from what was offered in it, or by its name, alone."""
+    """Whether a session is known by its name, from what was offered in it, or from spans of it, alone."""
     found = txn.connection.row(
         "SELECT 1 FROM offer WHERE learner_id = ? AND session = ?"
-        " UNION ALL SELECT 1 FROM agent_session WHERE learner_id = ? AND name = ? LIMIT 1",
-        [*place, *place],
+        " UNION ALL SELECT 1 FROM agent_session WHERE learner_id = ? AND name = ?"
+        " UNION ALL SELECT 1 FROM trace WHERE learner_id = ? AND session = ? LIMIT 1",
+        [*place, *place, *place],
     )
     return found is not None
 
@@ -263,6 +270,8 @@ def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
     found["evidence.excerpt"] += _drop_excerpts(txn, scope)
     found["training_pair"] += _drop_pairs(txn, scope)
     found["review_draft.fields"] += _drop_drafts(txn, scope)
+    told = [uid.removeprefix(TRACES) for uid in scope.runs.values() if uid.startswith(TRACES)]
+    found["span.content"] += drop_traces(txn, told, scope.sessions)
     found["import.summary"] += _drop_quotes(txn, scope)
     sessions = {name: erased.drawn("name", name) for name in scope.sessions if not before.is_drawn(name)}
     found["session"] += _rename_sessions(txn, scope, sessions)

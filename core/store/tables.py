@@ -622,6 +622,37 @@ agent_session = _clustered(
     UniqueConstraint("learner_id", "uid"),
 )
 
+# Traces that OpenTelemetry's exporters send, span by span, until they are runs and nobody adds to them any more. No
+# export has them, and verify asks nothing of them.
+
+trace = _clustered(
+    "trace",
+    _learner(),
+    Column("uid", Text, primary_key=True, nullable=False),
+    _text("session"),  # '': none is told
+    _text("said"),  # why no run can be made of it
+    _int("is_rooted"),  # whether the span that is around all others is there
+    _int("n_spans"),
+    _int("n_bytes"),
+    _int("n_told"),  # spans it had when it was last told as a run, or could not be
+    _int("last_ms"),  # when the last of them came
+    Index(
+        "ix_trace_due",
+        "learner_id",
+        "last_ms",
+        sqlite_where=text("n_told < n_spans"),
+        postgresql_where=text("n_told < n_spans"),
+    ),
+)
+
+span = _clustered(
+    "span",
+    _bulk_learner(),
+    Column("trace", Text, primary_key=True, nullable=False),
+    Column("uid", Text, primary_key=True, nullable=False),
+    Column("content", LargeBinary, nullable=False),  # what of it is read, packed
+)
+
 erased = _clustered(
     "erased",  # what no import may bring back, as a keyed digest that tells nothing of it
     _learner(),
@@ -763,8 +794,19 @@ token = _clustered(
     _int("expires_ms"),
     _int("used_hour"),  # since 1970 UTC; -1: never
     _int("revoked_ms"),  # 0: it is in force
+    _int("is_bridge", default=0),  # whether it may say who sent what it sends
     UniqueConstraint("learner_id", "digest"),
     UniqueConstraint("learner_id", "name"),
+)
+
+bridge_sender = _clustered(
+    "bridge_sender",  # which member speaks in a chat as whom
+    _learner(),
+    Column("channel", Text, primary_key=True, nullable=False),
+    Column("sender", Text, primary_key=True, nullable=False),
+    _int("member_no"),
+    _text("by"),
+    _int("at_ms"),
 )
 
 denial = _clustered(

@@ -31,6 +31,7 @@ from core.flows import (
     queues,
     review,
     rubrics,
+    traces,
     webhooks,
 )
 from core.flows.context import Context
@@ -48,6 +49,7 @@ from core.flows.undo import redo, undo
 from core.flows.upload import Uploaded, import_uploaded
 from core.flows.watch import watch
 from core.formats.kairos import read_reward
+from core.formats.otlp import Sent as SentSpans
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor, Grant, Role
 from core.records.alert import Message, Sent
@@ -266,6 +268,9 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "webhooks.take_test": ("alerts", lambda context, _: tested(context)),
     "webhooks.take_due": ("alerts", lambda context, _: webhooks.take_due(context)),
     "webhooks.settle": ("alerts", lambda context, _: settled(context)),
+    "traces.take_spans": ("ingest", lambda context, _: traces.take_spans(context, SentSpans([], []))),
+    "traces.settle_traces": ("ingest", lambda context, _: traces.settle_traces(context)),
+    "traces.settle_everywhere": ("ingest", lambda context, _: traces.settle_everywhere(context)),
     "settings.change_all": ("settings", lambda context, _: change_all(context, {"k": 3})),
 }
 """Flows that the table of verbs does not name: what pages and commands ask beside it."""

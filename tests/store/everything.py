@@ -63,6 +63,7 @@ from core.flows.reward import reward, reward_all
 from core.flows.rubrics import add_rubric, rubrics
 from core.flows.settings import change
 from core.flows.tokens import create_token
+from core.flows.traces import settle_everywhere, take_spans, traces
 from core.flows.training import export_training
 from core.flows.undo import redo, undo
 from core.flows.webhooks import add_webhook, remove_webhook, settle, take_due
@@ -88,11 +89,14 @@ from core.store.quality import quality_of
 from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
 from core.store.reads.training import Subjects, texts_of_pair
 from core.store.review import hidden_subjects
+from core.store.traces import keep_spans
 from tests.doors.examples import example_world
 from tests.flows.reviewers import QUEUE, desk_at, executed, judge_all
 from tests.flows.test_authorisation import FLOWS
 from tests.flows.test_erase import PERSON, SESSION, planted_world
+from tests.flows.test_traces import OTHER, packed, sent
 from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
+from tests.formats.test_otlp import AGENT, TRACE, reply, span
 from tests.formats.test_qortex_db import database as qortex
 from tests.formats.test_qortex_db import state
 from tests.store.worlds import (
@@ -125,6 +129,7 @@ def ask_everything(folder: Path) -> None:
     flow_by_flow(folder / "flows")
     identify(folder)
     alert(folder)
+    trace(folder)
     look_after(context, folder)
 
 
@@ -614,6 +619,22 @@ def alert(folder: Path) -> None:
     assert len(alerts.alerts(desk.context).alerts) == 1
     remove_webhook(desk.context, "webhook-1")
     desk.context.store.close()
+
+
+def trace(folder: Path) -> None:
+    """A trace that comes in parts, one without a root, one that can't be read; too little room; erased, forgotten."""
+    made = replace(context_at(folder / "traces.db"), clock=count(START_MS, 2 * HOUR_MS).__next__)
+    take_spans(made, sent(*AGENT[1:]))
+    take_spans(made, sent(AGENT[0], reply(2, 1, trace=OTHER), reply(2, 1, trace="e" * 32, session__id="s-9")))
+    settle_everywhere(made)
+    traces(made)
+    made.write("ingest", lambda txn: keep_spans(txn, packed(span(3, 1, trace=OTHER)), at_most_bytes=1_000))
+    erase(made, run=f"otlp/prompt/{TRACE}")
+    erase(made, session="s-9")
+    late = replace(made, clock=lambda: START_MS + 30 * 24 * HOUR_MS)
+    settle_everywhere(late)
+    settle_everywhere(late)
+    made.store.close()
 
 
 def look_after(context: Context, folder: Path) -> None:

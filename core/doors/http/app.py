@@ -137,13 +137,13 @@ class Api:
         call = Call(wanted, asked.path, _query(asked.query), asked.headers, path_values=values)
         pieces = _Pieces(receive, self._listener.patience_s)
         if route.streams:
-            call = call._replace(lines=_lines(pieces.blocking(asyncio.get_running_loop())))
+            call = call._replace(pieces=pieces.blocking(asyncio.get_running_loop()))
         else:
             call = call._replace(body=await _body(asked, pieces))
         answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._done, route, call)
         if pieces.is_gone:
             raise _Gone
-        if route.streams and answer.status != 207:
+        if route.streams and answer.status >= 400:
             await _discard(asked, receive)
         return answer
 
@@ -155,11 +155,10 @@ class Api:
             if not route.public:
                 _permit(actor, route.action, call.path_values.get("name", call.path_values.get("learner")))
             return route.handler(self._desk, actor, call)
-        except (Denied, Unidentified) as problem:
-            self._denied(actor, route.action if actor is not None else "identify")
-            return refused(problem)
         except ArmscopeError as problem:
-            return refused(problem)
+            if isinstance(problem, Denied | Unidentified):
+                self._denied(actor, route.action if actor is not None else "identify")
+            return route.refuse(problem, call)
         except Exception as problem:  # whatever it is, the connection gets an answer
             return failed(problem)
 
@@ -274,22 +273,6 @@ def _too_large() -> TooLarge:
         f"A body must have at most {MAX_BYTES >> 20} MiB, got more; nothing was done.",
         next_step="Send it in parts, or many at once as lines (application/x-ndjson).",
     )
-
-
-def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines without their ends; of one that is too long a byte more than may be, and its rest is left out."""
-    rest = b""
-    for piece in pieces:
-        whole, end, tail = piece.rpartition(b"\n")
-        if not end:
-            rest = (rest + tail)[: MAX_BYTES + 1]
-            continue
-        first, *others = whole.split(b"\n")
-        yield (rest + first)[: MAX_BYTES + 1]
-        yield from others
-        rest = tail
-    if rest:
-        yield rest
 
 
 async def _discard(asked: _Asked, receive: Receive) -> None:

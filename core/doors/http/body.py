@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
 from core.errors import InvalidInput
@@ -45,6 +46,22 @@ in UTF-8; nothing was done.
         raise _refused(f"is malformed at character {problem.pos}" if body.strip() else "is empty") from None
     except UnicodeDecodeError as problem:
         raise _refused(f"is not UTF-8 (byte {problem.start})") from None
+
+
+def lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines without their ends; of one that is too long a byte more than may be, and its rest is left out."""
+    rest = b""
+    for piece in pieces:
+        whole, end, tail = piece.rpartition(b"\n")
+        if not end:
+            rest = (rest + tail)[: MAX_BYTES + 1]
+            continue
+        first, *others = whole.split(b"\n")
+        yield (rest + first)[: MAX_BYTES + 1]
+        yield from others
+        rest = tail
+    if rest:
+        yield rest
 
 
 def _refused(why: str) -> InvalidInput:

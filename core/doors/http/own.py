@@ -21,7 +21,7 @@ from core.doors.desk import Desk
 from core.doors.exchange import JSON, Answer, Call
 from core.doors.http import schemas
 from core.doors.http.batches import reward_lines, run_lines
-from core.doors.http.body import document
+from core.doors.http.body import document, lines_of
 from core.doors.http.refusals import document_bytes
 from core.doors.http.routes import NDJSON, Handler, Route
 from core.doors.http.schemas import Told
@@ -299,12 +299,13 @@ def _reward(desk: Desk, actor: Actor, call: Call) -> Answer:
 def _reward_batch(desk: Desk, actor: Actor, call: Call) -> Answer:
     """Rewards line by line, each by itself."""
     context = desk.context(actor, call.path_values["name"])
-    return _told_lines(reward_lines(context, call.lines, call.headers.get("idempotency-key")))
+    return _told_lines(reward_lines(context, lines_of(call.pieces), call.headers.get("idempotency-key")))
 
 
 def _run_batch(desk: Desk, actor: Actor, call: Call) -> Answer:
     """Runs line by line, each by itself."""
-    return _told_lines(run_lines(desk.context(actor, call.path_values["name"]), call.lines))
+    context = desk.context(actor, call.path_values["name"])
+    return _told_lines(run_lines(context, lines_of(call.pieces)))
 
 
 def _told_lines(results: Iterator[Mapping[str, object]]) -> Answer:
@@ -445,6 +446,7 @@ _ROWS: Final = (
     _plain(f"{ROOT}/learners", _learners, verb("learners").words, is_list=True),
     _look("status", "status"),
     _look("settings", "settings"),
+    _look("traces", "traces"),
     _look("agreement", "agreement"),
     _look("runs/{uid}", "run", {"name": "uid"}),
     _list("posteriors", _listed(_by_arm("posteriors"), str), verb("posteriors").words),

@@ -9,7 +9,8 @@ from urllib.parse import unquote
 
 from core.doors.desk import Desk
 from core.doors.exchange import JSON, Answer, Call
-from core.errors import InvalidInput, NotFound
+from core.doors.http.refusals import refused
+from core.errors import ArmscopeError, InvalidInput, NotFound
 from core.permissions import Action
 from core.records.actor import Actor
 
@@ -23,7 +24,8 @@ class Route(NamedTuple):
 
     ``path`` holds ``{name}`` where any one segment may stand, which comes as ``call.path_values``; ``{name...}`` at
     its end stands for all the rest, be it nothing. ``public``: no identity is asked. ``takes`` are the media types of
-    its body. ``streams``: its body comes line by line, as ``call.lines``, however long it is. A method ``*`` is any.
+    its body. ``streams``: its body comes as ``call.pieces``, however long it is. A method ``*`` is any. ``refuse``
+    tells an error to whoever asks there.
     """
 
     methods: tuple[str, ...]
@@ -33,6 +35,7 @@ class Route(NamedTuple):
     public: bool = False
     takes: tuple[str, ...] = (JSON,)
     streams: bool = False
+    refuse: Callable[[ArmscopeError, Call], Answer] = lambda problem, _call: refused(problem)
 
 
 class Table:

@@ -9,7 +9,7 @@ from typing import Final
 
 from core.doors import chat
 from core.doors.desk import Desk
-from core.doors.http import kairos, openclaw, own, qortex
+from core.doors.http import kairos, openclaw, otlp, own, qortex
 from core.doors.http.app import Api
 from core.doors.http.guard import OWN_NAMES, PER_MINUTE, Listener
 from core.doors.http.routes import Route
@@ -19,14 +19,28 @@ from core.flows.identity import actor_of_token, note_denied
 from core.records.actor import Actor
 from core.settings import local_operator, variable
 
+
+def has_package(name: str) -> bool:
+    """Whether a package can be imported.
+
+    >>> has_package("json.decoder"), has_package("nothing.of.this.name")
+    (True, False)
+    """
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # what it lies in is not there
+        return False
+
+
 ROUTES: Final[tuple[Route, ...]] = (
     *own.ROUTES,
     *kairos.ROUTES,
     *qortex.ROUTES,
     *openclaw.ROUTES,
     *chat.ROUTES,
-    # Where the protocol's package is left out, as in an agent's slim install, there is no such path.
-    *(over_http.ROUTES if find_spec("mcp") is not None else ()),
+    # Where a protocol's package is left out, as in an agent's slim install, there is no such path.
+    *(over_http.ROUTES if has_package("mcp") else ()),
+    *(otlp.ROUTES if has_package("opentelemetry.proto") else ()),
 )
 """What all doors answer."""
 _ROOTS: Final = frozenset(route.path.split("/")[1] for route in ROUTES)

@@ -27,13 +27,13 @@ from core.client import Unreachable
 from core.doors.desk import Desk
 from core.doors.http.app import Api
 from core.doors.http.guard import Listener
+from core.doors.http.serving import ROUTES
 from core.errors import Conflict, InvalidBatch, UnknownArm, UnknownRun
 from core.flows.context import Context
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from tests.doors.examples import ARM, RUN, example_world
-from tests.doors.http.conftest import ROUTES
 from tests.flows.world import context_at
 from tests.test_readme import blocks
 

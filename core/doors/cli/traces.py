@@ -1,0 +1,32 @@
+"""Traces: what OpenTelemetry's exporters sent that is no whole run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from core.doors.cli.program.app import answer, command, context_of
+from core.doors.terminal import say, say_table
+from core.doors.verbs import Input, verb
+
+if TYPE_CHECKING:
+    from core.records.trace import TraceRow
+
+
+@command(examples=["traces"])
+def traces(line: typer.Context) -> None:
+    found: list[TraceRow] = verb("traces").call(context_of(line), Input())
+    rows = [
+        (one.trace, one.session or "", one.state, f"{one.spans:,}", one.last_at, one.said or one.run or "")
+        for one in found
+    ]
+    heads = ("trace", "session", "state", "spans", "last span", "run, or why there is none")
+
+    def tell() -> None:
+        if rows:
+            say_table(heads, rows, numbers=(3,))
+        else:
+            say("Every trace that was sent is a run.")
+
+    answer(line, found, tell)

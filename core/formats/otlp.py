@@ -1,0 +1,421 @@
+"""OpenTelemetry's protocol (OTLP): an ``ExportTraceServiceRequest``, as protobuf or JSON → spans; spans → a run.
+
+Of a span is kept what `core.formats.spans` reads: attributes that nobody reads, what tools answered, and what any
+step but a reply was given or gave, are left out at once. OTLP's JSON is not protobuf's: its ids are hexadecimal.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from core.errors import InvalidInput
+from core.formats.spans import Span
+from core.formats.strict import UNDECODABLE, Flaw, check, reason
+from core.formats.traced import Step, Tokens, Traced
+from core.records.run import Run
+
+NAME: Final = "otlp"
+Encoding = Literal["protobuf", "json"]
+MAX_SPAN_BYTES: Final = 4 << 20
+_MAX_DEPTH: Final = 128
+_MS: Final = 1_000_000
+_FAILED: Final = 2
+_NO_ID: Final = frozenset("0")
+_HEX: Final = frozenset("0123456789abcdef")
+_DIGITS: Final = re.compile("-?[0-9]{1,20}")
+_SIZE: Final[Mapping[str, int]] = {"trace_id": 32, "span_id": 16}
+
+_READ: Final = re.compile(
+    r"gen_ai\.|llm\.|ai\.(prompt\.tools|toolCall\.(name|id|args)|model\.id|response\.(model|text)|usage\.)|agno|"
+    r"(smolagents\.tools_names|function_tools|builtin_tools|model_request_parameters|tool_arguments|"
+    r"gcp\.vertex\.agent\.llm_request|(in|out)put\.value|tool\.name|tool_call\.id|openinference\.span\.kind|"
+    r"session\.id|langfuse\.session\.id|langfuse\.observation\.type|traceloop\.(span\.kind|entity\.\w+))$"
+)
+"""Attributes that are read; `core.formats.spans` says what for."""
+_GIVEN: Final = (
+    "input.value",
+    "gen_ai.tool.call.arguments",
+    "tool_arguments",
+    "ai.toolCall.args",
+    "traceloop.entity.input",
+)
+_CAME: Final = ("output.value", "gen_ai.output.messages", "ai.response.text", "traceloop.entity.output")
+_ANSWERED: Final = (*_CAME, "gen_ai.tool.call.result", "gen_ai.input.messages", "gen_ai.system_instructions")
+_SESSIONS: Final = ("session.id", "langfuse.session.id", "gen_ai.conversation.id")
+_MODELS: Final = (
+    "gen_ai.response.model",
+    "ai.response.model",
+    "gen_ai.request.model",
+    "llm.model_name",
+    "llm.request.model",
+    "ai.model.id",
+)
+_USED: Final = (
+    (
+        "gen_ai.usage.input_tokens",
+        "gen_ai.usage.prompt_tokens",
+        "llm.token_count.prompt",
+        "ai.usage.promptTokens",
+    ),
+    (
+        "gen_ai.usage.output_tokens",
+        "gen_ai.usage.completion_tokens",
+        "llm.token_count.completion",
+        "ai.usage.completionTokens",
+    ),
+    (
+        "gen_ai.usage.cache_read.input_tokens",
+        "gen_ai.usage.cache_read_input_tokens",
+        "llm.token_count.prompt_details.cache_read",
+    ),
+    (
+        "gen_ai.usage.cache_creation.input_tokens",
+        "gen_ai.usage.cache_creation_input_tokens",
+        "llm.token_count.prompt_details.cache_write",
+    ),
+    ("gen_ai.usage.total_tokens", "llm.token_count.total", "llm.usage.total_tokens"),
+)
+"""Where frameworks tell tokens read, written, read from a cache, written to one, and all of them."""
+
+
+class TracedSpan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One span, ids in small hexadecimal digits; ``parent`` '': it is the root. Times are nanoseconds since 1970."""
+
+    trace: str
+    id: str
+    parent: str
+    name: str
+    started_ns: int
+    ended_ns: int
+    failed: bool
+    attributes: dict[str, Any]
+
+    @property
+    def session(self) -> str | None:
+        """The session or conversation that it says it is of."""
+        return _text(_first(self.attributes, _SESSIONS))
+
+    def packed(self) -> bytes:
+        """All of it, small."""
+        return zlib.compress(_PACK(self), 1)
+
+
+_PACK: Final = msgspec.msgpack.Encoder().encode
+_UNPACK: Final = msgspec.msgpack.Decoder(TracedSpan).decode
+
+
+def unpacked(content: bytes) -> TracedSpan:
+    """The span that was `packed`."""
+    return _UNPACK(zlib.decompress(content))
+
+
+class Sent(NamedTuple):
+    """What a request held: spans, and why others of it are refused, a reason each."""
+
+    spans: list[TracedSpan]
+    refused: list[str]
+
+
+def read_spans(body: bytes, encoding: Encoding) -> Sent:
+    """The spans of a request.
+
+    Raises `InvalidInput`, which never repeats what was sent, for what is no such request at all; a span that has no
+    sound ids, or is larger than 4 MiB, is refused by itself.
+    """
+    told = _of_protobuf(body) if encoding == "protobuf" else _of_json(body)
+    spans: list[TracedSpan] = []
+    refused: list[str] = []
+    for one in told:
+        try:
+            spans.append(_checked(one))
+        except Flaw as flaw:
+            refused.append(str(flaw))
+    return Sent(spans, refused)
+
+
+def run_of(spans: Iterable[TracedSpan]) -> Run:
+    """The run that the spans of one trace tell; raises what `core.formats.strict.UNDECODABLE` names."""
+    ordered = sorted(spans, key=lambda one: (one.started_ns, one.id))
+    sessions = (one.session for one in sorted(ordered, key=lambda one: one.parent != ""))
+    return Traced(
+        id=ordered[0].trace,
+        session=next((session for session in sessions if session), None),
+        steps=[_step(one) for one in ordered],
+    ).run(NAME)
+
+
+def told_by(spans: Iterable[TracedSpan]) -> Run | str:
+    """The run that the spans of one trace tell, or why they tell none."""
+    try:
+        return run_of(spans)
+    except UNDECODABLE as problem:
+        said = reason(problem, b"")
+        return said if said.endswith(".") else f"It {said}."
+
+
+# Spans → steps
+
+
+def _step(one: TracedSpan) -> Step:
+    return Step(
+        id=one.id,
+        parent=one.parent or None,
+        span=_span(one),
+        started_ms=one.started_ns // _MS or None,
+        ended_ms=one.ended_ns // _MS or None,
+        failed=one.failed,
+        model=_text(_first(one.attributes, _MODELS)),
+        usage=_usage(one.attributes),
+    )
+
+
+def _span(one: TracedSpan) -> Span:
+    attributes = one.attributes
+    return Span(
+        type=_type(attributes),
+        name=_text(attributes.get("traceloop.entity.name")) or one.name,
+        attributes=attributes,
+        input=_first(attributes, _GIVEN),
+        output=_first(attributes, _CAME),
+    )
+
+
+def _type(attributes: Mapping[str, object]) -> str:
+    """TOOL or GENERATION where something else than the usual attributes says so."""
+    told = _text(attributes.get("langfuse.observation.type")) or ""
+    if told or attributes.get("traceloop.span.kind") == "tool":
+        return told.upper() or "TOOL"
+    is_said = "openinference.span.kind" in attributes or "gen_ai.operation.name" in attributes
+    return "GENERATION" if not is_said and _first(attributes, _MODELS) is not None else ""
+
+
+def _usage(attributes: Mapping[str, object]) -> Tokens | None:
+    read, written, cache_read, cache_write, total = (_count(_first(attributes, names)) for names in _USED)
+    if not (read or written or total):
+        return None
+    return Tokens(read, written, cache_read, cache_write, total or read + written)
+
+
+def _count(told: object) -> int:
+    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told < 1 << 62:
+        return 0
+    return round(told)
+
+
+def _first(attributes: Mapping[str, object], names: Iterable[str]) -> object:
+    told = (attributes.get(name) for name in names)
+    return next((one for one in told if one is not None and one != ""), None)
+
+
+def _text(told: object) -> str | None:
+    return told if isinstance(told, str) and told else None
+
+
+# A request → spans
+
+
+def _checked(one: TracedSpan) -> TracedSpan:
+    """A span with sound ids, and of its attributes those that are read."""
+    for name, told in (("trace_id", one.trace), ("span_id", one.id), ("span_id", one.parent or one.id)):
+        if len(told) != _SIZE[name] or not set(told) <= _HEX or set(told) == _NO_ID:
+            raise Flaw(f"A span's {name} must be {_SIZE[name]} hexadecimal digits, not all 0.")
+    found = msgspec.structs.replace(one, attributes=_kept(one))
+    try:
+        n_bytes = len(_PACK(found))
+    except (OverflowError, msgspec.MsgspecError, UnicodeEncodeError):
+        raise Flaw("A span's values must be text in UTF-8 and numbers of 64 bits.") from None
+    if n_bytes > MAX_SPAN_BYTES:
+        raise Flaw(f"A span must be at most {MAX_SPAN_BYTES >> 20} MiB.")
+    return found
+
+
+def _kept(one: TracedSpan) -> dict[str, Any]:
+    kept = {name: value for name, value in one.attributes.items() if _READ.match(name)}
+    span = _span(msgspec.structs.replace(one, attributes=kept))
+    if not span.is_reply:
+        is_tool = span.type == "TOOL" or span.kind == "TOOL" or "gen_ai.tool.name" in kept
+        unread = _ANSWERED if is_tool or "ai.toolCall.name" in kept else (*_ANSWERED, *_GIVEN)
+        kept = {name: value for name, value in kept.items() if name not in unread}
+    return kept
+
+
+def _of_protobuf(body: bytes) -> Iterator[TracedSpan]:
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+        ExportTraceServiceRequest,
+    )
+
+    request = ExportTraceServiceRequest()
+    try:
+        request.ParseFromString(body)
+    except DecodeError:
+        raise _no_request("can't be decoded") from None
+    for resource in request.resource_spans:
+        for scope in resource.scope_spans:
+            for span in scope.spans:
+                yield TracedSpan(
+                    trace=span.trace_id.hex(),
+                    id=span.span_id.hex(),
+                    parent=span.parent_span_id.hex(),
+                    name=span.name,
+                    started_ns=span.start_time_unix_nano,
+                    ended_ns=span.end_time_unix_nano,
+                    failed=span.status.code == _FAILED,
+                    attributes={one.key: _message_value(one.value) for one in span.attributes},
+                )
+
+
+def _message_value(value: Any) -> object:  # noqa: ANN401 - a generated class
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return [_message_value(one) for one in value.array_value.values]
+    if kind == "kvlist_value":
+        return {one.key: _message_value(one.value) for one in value.kvlist_value.values}
+    return None if kind in {None, "bytes_value"} else getattr(value, kind)
+
+
+class _Value(msgspec.Struct, rename="camel"):
+    string_value: str | None = None
+    bool_value: bool | None = None
+    int_value: int | str | None = None
+    double_value: float | str | None = None
+    array_value: _Values | None = None
+    kvlist_value: _Pairs | None = None
+
+    @property
+    def plain(self) -> object:
+        if self.array_value is not None:
+            return [one.plain for one in self.array_value.values]
+        if self.kvlist_value is not None:
+            return {one.key: one.value.plain for one in self.kvlist_value.values}
+        if self.int_value is not None:
+            return _number(self.int_value)
+        if self.double_value is not None:
+            return float(self.double_value) if isinstance(self.double_value, float) else None
+        return self.string_value if self.bool_value is None else self.bool_value
+
+
+class _Values(msgspec.Struct):
+    values: list[_Value] = []
+
+
+class _Pair(msgspec.Struct):
+    key: str = ""
+    value: _Value = msgspec.field(default_factory=_Value)
+
+
+class _Pairs(msgspec.Struct):
+    values: list[_Pair] = []
+
+
+class _Status(msgspec.Struct):
+    code: int | str = 0
+
+
+class _Told(msgspec.Struct, rename="camel"):
+    trace_id: str = ""
+    span_id: str = ""
+    parent_span_id: str = ""
+    name: str = ""
+    start_time_unix_nano: int | str = 0
+    end_time_unix_nano: int | str = 0
+    attributes: list[_Pair] = []
+    status: _Status = msgspec.field(default_factory=_Status)
+
+    @property
+    def span(self) -> TracedSpan:
+        return TracedSpan(
+            trace=self.trace_id.lower(),
+            id=self.span_id.lower(),
+            parent=self.parent_span_id.lower(),
+            name=self.name,
+            started_ns=_number(self.start_time_unix_nano),
+            ended_ns=_number(self.end_time_unix_nano),
+            failed=self.status.code in {_FAILED, "STATUS_CODE_ERROR"},
+            attributes={one.key: one.value.plain for one in self.attributes},
+        )
+
+
+class _Scope(msgspec.Struct):
+    spans: list[_Told] = []
+
+
+class _Resource(msgspec.Struct, rename="camel"):
+    scope_spans: list[_Scope] = []
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    resource_spans: list[_Resource] = []
+
+
+_REQUEST: Final = msgspec.json.Decoder(_Request)
+
+
+def _of_json(body: bytes) -> Iterator[TracedSpan]:
+    try:
+        check(body, _MAX_DEPTH)
+        request = _REQUEST.decode(body)
+        for resource in request.resource_spans:
+            for scope in resource.scope_spans:
+                for one in scope.spans:
+                    yield one.span
+    except UNDECODABLE as problem:
+        raise _no_request(reason(problem, body)) from None
+
+
+def _number(told: int | str) -> int:
+    """An integer of 64 bits, which JSON may have as a text."""
+    if isinstance(told, str) and not _DIGITS.fullmatch(told):
+        raise Flaw("holds a number that is none")
+    number = int(told)
+    if not -(1 << 63) <= number < 1 << 64:
+        raise Flaw("holds an integer of more than 64 bits")
+    return number
+
+
+def _no_request(why: str) -> InvalidInput:
+    return InvalidInput(
+        f"The body must be an OTLP ExportTraceServiceRequest, got one that {why}.",
+        next_step="Send what an OTLP/HTTP exporter of traces sends; nothing was kept.",
+    )
+
+
+# What is answered
+
+
+def answer_to(encoding: Encoding, n_refused: int, words: str) -> bytes:
+    """An ``ExportTraceServiceResponse``: so many spans were refused; ``words`` say why, or warn.
+
+    >>> answer_to("json", 1, "A span must be at most 4 MiB.")
+    b'{"partialSuccess":{"rejectedSpans":"1","errorMessage":"A span must be at most 4 MiB."}}'
+    >>> answer_to("protobuf", 0, "")
+    b''
+    """
+    if encoding == "json":
+        told = {"rejectedSpans": str(n_refused), "errorMessage": words}
+        return msgspec.json.encode({"partialSuccess": told} if n_refused or words else {})
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
+
+    if not (n_refused or words):
+        return b""
+    partial = service.ExportTracePartialSuccess(rejected_spans=n_refused, error_message=words)
+    return bytes(service.ExportTraceServiceResponse(partial_success=partial).SerializeToString())
+
+
+def problem_of(encoding: Encoding, words: str) -> bytes:
+    r"""A ``google.rpc.Status`` that says what was wrong with a request.
+
+    >>> problem_of("json", "No."), problem_of("protobuf", "No.")
+    (b'{"message":"No."}', b'\x12\x03No.')
+    """
+    if encoding == "json":
+        return msgspec.json.encode({"message": words})
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
+
+    # A text in field 2 of both, and nothing else: the same bytes.
+    return bytes(service.ExportTracePartialSuccess(error_message=words).SerializeToString())

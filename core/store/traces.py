@@ -1,0 +1,207 @@
+"""Traces: spans as they were sent, until their trace is a run and nobody adds to it any more.
+
+Spans are kept for a day after the last of their trace came, told or not, so that a root that comes late still finds
+the others; where there is too little room, those of traces that are told go first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from core.errors import StoreBusy
+from core.records.times import DAY_MS
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Transaction
+
+TRACES: Final = "otlp/prompt/"
+"""How the uids of runs begin that traces are told as; the trace's own follows."""
+MAX_SPANS: Final = 10_000
+"""Of one trace."""
+MAX_KEPT_BYTES: Final = 256 << 20
+"""Of one learner, packed."""
+KEPT_MS: Final = DAY_MS
+LISTED_MS: Final = 7 * DAY_MS
+"""So long a trace is listed that became a run without its root, or none."""
+_ROW_BYTES: Final = 200
+_ADD: Final = (
+    insert_into(
+        "trace",
+        *("learner_id", "uid", "session", "said", "is_rooted", "n_spans", "n_bytes", "n_told", "last_ms"),
+    )
+    + " ON CONFLICT (learner_id, uid) DO UPDATE SET n_spans = trace.n_spans + excluded.n_spans,"
+    " n_bytes = trace.n_bytes + excluded.n_bytes, last_ms = excluded.last_ms,"
+    " is_rooted = CASE WHEN excluded.is_rooted > 0 THEN 1 ELSE trace.is_rooted END,"
+    " session = CASE WHEN trace.session = '' THEN excluded.session ELSE trace.session END"
+)
+_SPAN: Final = insert_into("span", "learner_id", "trace", "uid", "content")
+_COLUMNS: Final = "uid, session, said, is_rooted, n_spans, n_told, last_ms"
+
+
+class Packed(NamedTuple):
+    """A span that was sent."""
+
+    uid: str
+    content: bytes
+    is_root: bool
+    session: str
+
+
+class KeptTrace(NamedTuple):
+    """A trace as it is kept; its spans may be gone already."""
+
+    uid: str
+    session: str
+    said: str
+    is_rooted: int
+    n_spans: int
+    n_told: int
+    last_ms: int
+
+
+def keep_spans(
+    txn: Transaction, sent: Mapping[str, Sequence[Packed]], *, at_most_bytes: int = MAX_KEPT_BYTES
+) -> int:
+    """Keep spans by trace, those that are known as they were first told; how many are beyond what a trace may have.
+
+    Raises `StoreBusy` where there is no room, which there will be.
+    """
+    known = _known(txn, list(sent))
+    rows, spans, n_refused = [], [], 0
+    for uid, told in sorted(sent.items()):
+        fresh = {one.uid: one for one in told if one.uid not in known.get(uid, ())}
+        kept = list(fresh.values())[: max(0, MAX_SPANS - len(known.get(uid, ())))]
+        n_refused += len(fresh) - len(kept)
+        if kept:
+            n_bytes = sum(len(one.content) + _ROW_BYTES for one in kept)
+            session = next((txn.erased.session(one.session) or "" for one in kept if one.session), "")
+            is_rooted = int(any(one.is_root for one in kept))
+            rows.append((txn.learner_id, uid, session, "", is_rooted, len(kept), n_bytes, 0, txn.now_ms))
+            spans += [(txn.learner_id, uid, one.uid, one.content) for one in kept]
+    _make_room(txn, sum(row[6] for row in rows), at_most_bytes)
+    txn.connection.many(_ADD, rows)
+    txn.connection.many(_SPAN, spans)
+    return n_refused
+
+
+def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for trace, uid in txn.connection.rows_in(
+        "SELECT trace, uid FROM span WHERE learner_id = ? AND trace IN ({})", [txn.learner_id], uids
+    ):
+        found.setdefault(trace, set()).add(uid)
+    return found
+
+
+def _make_room(txn: Transaction, n_bytes: int, at_most: int) -> None:
+    row = txn.connection.row("SELECT sum(n_bytes) FROM trace WHERE learner_id = ?", [txn.learner_id])
+    over = n_bytes + int((row and row[0]) or 0) - at_most
+    if over <= 0:
+        return
+    gone = []
+    for uid, held in txn.connection.rows(
+        "SELECT uid, n_bytes FROM trace WHERE learner_id = ? AND n_told >= n_spans AND n_bytes > 0"
+        " ORDER BY last_ms",
+        [txn.learner_id],
+    ):
+        gone.append(uid)
+        over -= held
+        if over <= 0:
+            break
+    if over > 0:
+        raise StoreBusy(
+            f"Spans that wait to become runs must have at most {at_most:,} bytes, got more.",
+            next_step="Send them again later: traces without a root become runs after an hour, and make room.",
+        )
+    _empty(txn, gone)
+
+
+def _empty(txn: Transaction, uids: Sequence[str]) -> None:
+    txn.connection.run_in("DELETE FROM span WHERE learner_id = ? AND trace IN ({})", [txn.learner_id], uids)
+    txn.connection.run_in(
+        "UPDATE trace SET n_bytes = 0 WHERE learner_id = ? AND uid IN ({})", [txn.learner_id], uids
+    )
+
+
+def has_old(facts: Facts, now_ms: int) -> bool:
+    """Whether there is anything that `forget_old` would let go."""
+    row = facts.connection.row(
+        "SELECT 1 FROM trace WHERE learner_id = ? AND n_told >= n_spans"
+        " AND last_ms <= CASE WHEN n_bytes > 0 THEN ? ELSE ? END LIMIT 1",
+        [facts.learner_id, now_ms - KEPT_MS, now_ms - LISTED_MS],
+    )
+    return row is not None
+
+
+def forget_old(txn: Transaction) -> None:
+    """Let go what nobody adds to any more, and in the end that it was there."""
+    rows = txn.connection.rows(
+        "SELECT uid FROM trace WHERE learner_id = ? AND last_ms <= ? AND n_told >= n_spans AND n_bytes > 0",
+        [txn.learner_id, txn.now_ms - KEPT_MS],
+    )
+    _empty(txn, [uid for (uid,) in rows])
+    txn.connection.run(
+        "DELETE FROM trace WHERE learner_id = ? AND n_bytes = 0"
+        " AND (last_ms <= ? OR (is_rooted = 1 AND said = ''))",
+        [txn.learner_id, txn.now_ms - LISTED_MS],
+    )
+
+
+def due_traces(facts: Facts, silent_ms: int, at_most: int) -> list[KeptTrace]:
+    """Traces that are to be told: those with a root, and those to which nobody added since a moment."""
+    rows = facts.connection.rows(
+        f"SELECT {_COLUMNS} FROM trace WHERE learner_id = ? AND n_told < n_spans"
+        " AND (is_rooted = 1 OR last_ms <= ?) ORDER BY last_ms, uid LIMIT ?",
+        [facts.learner_id, silent_ms, at_most],
+    )
+    return [KeptTrace(*row) for row in rows]
+
+
+def spans_of(facts: Facts, uid: str) -> list[bytes]:
+    """The spans of a trace, packed."""
+    rows = facts.connection.rows(
+        "SELECT content FROM span WHERE learner_id = ? AND trace = ?", [facts.learner_id, uid]
+    )
+    return [bytes(content) for (content,) in rows]
+
+
+def known_ranks(facts: Facts, uids: Sequence[str]) -> dict[str, int]:
+    """How long runs are that are known."""
+    return dict(
+        facts.connection.rows_in(
+            "SELECT uid, rank FROM run WHERE learner_id = ? AND uid IN ({})", [facts.learner_id], uids
+        )
+    )
+
+
+def note_told(txn: Transaction, told: Sequence[tuple[str, int, str]]) -> None:
+    """Note of traces with how many spans they were told, and why they could not be ('')."""
+    txn.connection.many(
+        "UPDATE trace SET said = ?, n_told = CASE WHEN n_told < ? THEN ? ELSE n_told END"
+        " WHERE learner_id = ? AND uid = ?",
+        [(said, n_spans, n_spans, txn.learner_id, uid) for uid, n_spans, said in told],
+    )
+
+
+def listed_traces(facts: Facts, at_most: int) -> list[KeptTrace]:
+    """Traces that wait for their root, were told without it, or can't be told; the latest first."""
+    rows = facts.connection.rows(
+        f"SELECT {_COLUMNS} FROM trace WHERE learner_id = ?"
+        " AND (is_rooted = 0 OR said <> '' OR n_told < n_spans) ORDER BY last_ms DESC, uid LIMIT ?",
+        [facts.learner_id, at_most],
+    )
+    return [KeptTrace(*row) for row in rows]
+
+
+def drop_traces(txn: Transaction, uids: Sequence[str], sessions: Sequence[str]) -> int:
+    """Erase what is kept of traces, and of those of sessions; how many there were."""
+    of_sessions = txn.connection.rows_in(
+        "SELECT uid FROM trace WHERE learner_id = ? AND session IN ({})", [txn.learner_id], sessions
+    )
+    here = txn.connection.rows_in(
+        "SELECT uid FROM trace WHERE learner_id = ? AND uid IN ({})", [txn.learner_id], uids
+    )
+    wanted = sorted({uid for (uid,) in [*of_sessions, *here]})
+    txn.connection.run_in("DELETE FROM span WHERE learner_id = ? AND trace IN ({})", [txn.learner_id], wanted)
+    txn.connection.run_in("DELETE FROM trace WHERE learner_id = ? AND uid IN ({})", [txn.learner_id], wanted)
+    return len(wanted)

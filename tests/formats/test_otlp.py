@@ -1,0 +1,327 @@
+"""OTLP: both encodings say the same, real traces say what was read of them by hand, and hostile bytes say nothing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
+
+from core.detect import detect
+from core.errors import InvalidInput
+from core.formats.otlp import Encoding, answer_to, problem_of, read_spans, run_of, told_by, unpacked
+from core.formats.spans import attributes_of
+from core.guard import guard
+from core.records.run import Run
+
+Json = dict[str, Any]
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+START_NS = 1_790_000_000_000_000_000
+
+
+def span(
+    number: int,
+    parent: int | None = None,
+    *,
+    trace: str = TRACE,
+    name: str = "step",
+    failed: bool = False,
+    **attributes: Any,  # noqa: ANN401 - any JSON
+) -> Json:
+    """A span as JSON has it; ``__`` in the names of attributes are dots."""
+    return {
+        "traceId": trace,
+        "spanId": f"{number:016x}",
+        "parentSpanId": "" if parent is None else f"{parent:016x}",
+        "name": name,
+        "startTimeUnixNano": str(START_NS + number * 1_000_000),
+        "endTimeUnixNano": str(START_NS + number * 1_000_000 + 500_000_000),
+        "attributes": _pairs({key.replace("__", "."): value for key, value in attributes.items()}),
+        "status": {"code": 2} if failed else {},
+    }
+
+
+def _pairs(attributes: Mapping[str, object]) -> list[Json]:
+    return [{"key": key, "value": _json_value(value)} for key, value in attributes.items()]
+
+
+def request(*spans: Json) -> Json:
+    return {
+        "resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {"name": "x"}, "spans": list(spans)}]}]
+    }
+
+
+def as_json(*spans: Json) -> bytes:
+    return json.dumps(request(*spans)).encode()
+
+
+def as_protobuf(*spans: Json) -> bytes:
+    """The same request in the other encoding, made by the protocol's own classes."""
+    made = ExportTraceServiceRequest()
+    target = made.resource_spans.add().scope_spans.add()
+    for one in spans:
+        told = target.spans.add()
+        told.trace_id = bytes.fromhex(one["traceId"])
+        told.span_id = bytes.fromhex(one["spanId"])
+        told.parent_span_id = bytes.fromhex(one["parentSpanId"])
+        told.name = one["name"]
+        told.start_time_unix_nano = int(one["startTimeUnixNano"])
+        told.end_time_unix_nano = int(one["endTimeUnixNano"])
+        told.status.code = one["status"].get("code", 0)
+        for pair in one["attributes"]:
+            told.attributes.append(KeyValue(key=pair["key"], value=_message_value(pair["value"])))
+    return bytes(made.SerializeToString())
+
+
+def _json_value(value: object) -> Json:
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    if isinstance(value, str):
+        return {"stringValue": value}
+    if isinstance(value, Mapping):
+        return {
+            "kvlistValue": {"values": [{"key": key, "value": _json_value(one)} for key, one in value.items()]}
+        }
+    assert isinstance(value, Sequence)
+    return {"arrayValue": {"values": [_json_value(one) for one in value]}}
+
+
+def _message_value(told: Json) -> AnyValue:
+    ((kind, value),) = told.items()
+    if kind == "arrayValue":
+        return AnyValue(array_value=ArrayValue(values=[_message_value(one) for one in value["values"]]))
+    if kind == "kvlistValue":
+        pairs = [KeyValue(key=one["key"], value=_message_value(one["value"])) for one in value["values"]]
+        return AnyValue(kvlist_value=KeyValueList(values=pairs))
+    named = {"boolValue": "bool_value", "doubleValue": "double_value", "stringValue": "string_value"}
+    return AnyValue(int_value=int(value)) if kind == "intValue" else AnyValue(**{named[kind]: value})
+
+
+def reply(number: int, parent: int | None = None, **attributes: Any) -> Json:  # noqa: ANN401
+    return span(number, parent, gen_ai__operation__name="chat", gen_ai__request__model="m-1", **attributes)
+
+
+def called(number: int, parent: int | None, tool: str, **attributes: Any) -> Json:  # noqa: ANN401
+    return span(number, parent, gen_ai__operation__name="execute_tool", gen_ai__tool__name=tool, **attributes)
+
+
+AGENT = (
+    span(1, name="invoke_agent", session__id="s-1"),
+    reply(
+        2,
+        1,
+        gen_ai__tool__definitions=json.dumps([{"name": "search"}, {"name": "fetch"}]),
+        gen_ai__usage__input_tokens=90,
+        gen_ai__usage__output_tokens=10,
+        gen_ai__input__messages=json.dumps([{"role": "user", "parts": [{"type": "text", "content": "Hi?"}]}]),
+        gen_ai__output__messages=json.dumps(
+            [{"role": "assistant", "parts": [{"type": "text", "content": "I look it up."}]}]
+        ),
+    ),
+    called(3, 1, "search", gen_ai__tool__call__id="c1", gen_ai__tool__call__arguments='{"q": "x"}'),
+)
+"""An agent by the conventions for generative AI: a reply with two tools on offer, one of them called."""
+
+
+def read_one(*spans: Json) -> Run:
+    run = told_of(as_json(*spans), "json")
+    assert told_of(as_protobuf(*spans), "protobuf") == run
+    return run
+
+
+def told_of(body: bytes, encoding: Encoding) -> Run:
+    sent = read_spans(body, encoding)
+    assert sent.refused == []
+    return run_of(sent.spans)
+
+
+def test_a_trace_is_a_run() -> None:
+    run = read_one(*AGENT)
+    assert (run.uid, run.session, run.model, run.status, run.rank) == (
+        f"otlp/prompt/{TRACE}",
+        "s-1",
+        "m-1",
+        "completed",
+        3,
+    )
+    assert [arm.key for arm in run.inventory.arms] == ["tool:web:search", "tool:web:fetch"]
+    assert [(call.name, call.metadata) for call in run.calls] == [("search", '{"q": "x"}')]
+    assert (run.tokens, run.duration_ms, run.prompt, run.texts) == (100, 502, "Hi?", ("I look it up.",))
+    assert read_one(*reversed(AGENT)) == run
+    assert read_one(span(1, failed=True), *AGENT[1:]).status == "error"
+    assert read_one(AGENT[0], AGENT[1], {**AGENT[2], "status": {"code": 2}}).status == "completed"
+
+
+def test_what_nobody_reads_is_not_kept() -> None:
+    secret = "what a tool answered"
+    sent = read_spans(
+        as_json(
+            called(
+                1, None, "search", output__value=secret, gen_ai__tool__call__result=secret, input__value="q"
+            ),
+            span(2, 1, input__value=secret, output__value=secret, db__statement=secret, http__url=secret),
+            reply(3, 1, input__value="asked", output__value="said"),
+        ),
+        "json",
+    )
+    kept = b"".join(one.packed() and json.dumps(one.attributes).encode() for one in sent.spans)
+    assert secret.encode() not in kept
+    assert [sorted(one.attributes) for one in sent.spans] == [
+        ["gen_ai.operation.name", "gen_ai.tool.name", "input.value"],
+        [],
+        ["gen_ai.operation.name", "gen_ai.request.model", "input.value", "output.value"],
+    ]
+
+
+_VALUES = st.recursive(
+    st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["llm.x", "gen_ai.y", "tool.name", "input.value"]), _VALUES),
+    st.booleans(),
+)
+def test_both_encodings_say_the_same(attributes: dict[str, Any], failed: bool) -> None:
+    one = span(1, 2, name="Ünïcode", failed=failed, openinference__span__kind="LLM", **attributes)
+    ((ours,), refused) = read_spans(as_json(one), "json")
+    assert (([ours], refused)) == read_spans(as_protobuf(one), "protobuf")
+    assert unpacked(ours.packed()) == ours
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"traceId": ""}, "trace_id must be 32"),
+        ({"traceId": "0" * 32}, "trace_id must be 32"),
+        ({"traceId": "zz" * 16}, "trace_id must be 32"),
+        ({"spanId": "ab"}, "span_id must be 16"),
+        ({"parentSpanId": "ab"}, "span_id must be 16"),
+        ({"attributes": [{"key": "llm.x", "value": {"stringValue": "x" * (5 << 20)}}]}, "at most 4 MiB"),
+    ],
+)
+def test_a_span_that_can_t_be_is_refused_by_itself(changed: Json, why: str) -> None:
+    sent = read_spans(as_json({**span(1), **changed}, span(2)), "json")
+    assert [one.id for one in sent.spans] == [f"{2:016x}"]
+    (refused,) = sent.refused
+    assert why in refused
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"resourceSpans": 1}',
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"startTimeUnixNano": "secret"}]}]}]}',
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"startTimeUnixNano": 36893488147419103232}]}]}]}',
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "\\ud800"}]}]}]}',
+        b'{"a": ' + b"[" * 10_000,
+        b'{"a": NaN}',
+    ],
+)
+def test_what_is_no_request_is_refused_whole(body: bytes) -> None:
+    with pytest.raises(InvalidInput) as problem:
+        read_spans(body, "json")
+    assert "secret" not in str(problem.value)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_spans_or_refused(body: bytes) -> None:
+    try:
+        read_spans(body, "protobuf")
+    except InvalidInput:
+        return
+
+
+def test_answers_are_the_protocol_s_own() -> None:
+    found = ExportTraceServiceResponse.FromString(answer_to("protobuf", 300, "Some."))
+    assert (found.partial_success.rejected_spans, found.partial_success.error_message) == (300, "Some.")
+    assert ExportTraceServiceResponse.FromString(answer_to("protobuf", 0, "")) == ExportTraceServiceResponse()
+    assert problem_of("protobuf", "x" * 200) == b"\x12\xc8\x01" + b"x" * 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "tools"),
+    [
+        ({"openinference__span__kind": "TOOL", "tool__name": "search"}, ["search"]),
+        ({"ai__toolCall__name": "search", "ai__toolCall__id": "c1"}, ["search"]),
+        ({"traceloop__span__kind": "tool", "traceloop__entity__name": "search"}, ["search"]),
+        ({"langfuse__observation__type": "tool"}, ["step"]),
+        ({"db__system": "postgresql"}, []),
+    ],
+)
+def test_tools_are_told_in_many_ways(kind: dict[str, Any], tools: list[str]) -> None:
+    assert [call.name for call in read_one(reply(1), span(2, 1, **kind)).calls] == tools
+
+
+def test_a_trace_that_can_t_be_told_says_why() -> None:
+    sent = read_spans(as_json(reply(1, gen_ai__response__finish_reasons=["tool_calls"])), "json")
+    assert told_by(sent.spans) == "It says that the model asked for tools, but not for which."
+    assert read_one(span(1, http__method="GET")).empty
+
+
+# Real traces
+
+
+def exported(observation: Json) -> Json:
+    """An observation of an export as the span that it was made of: what was taken out of its attributes put back."""
+    attributes = dict(attributes_of(observation.get("metadata")))
+    for name in ("input", "output"):
+        if observation.get(name) is not None:
+            attributes.setdefault(f"{name}.value", observation[name])
+    if observation.get("model"):
+        attributes.setdefault("gen_ai.request.model", observation["model"])
+    for ours, theirs in (("input_tokens", "inputUsage"), ("output_tokens", "outputUsage")):
+        if observation.get(theirs):
+            attributes.setdefault(f"gen_ai.usage.{ours}", observation[theirs])
+    is_told = "openinference.span.kind" in attributes or "gen_ai.operation.name" in attributes
+    if observation["type"] == "GENERATION" and not is_told:
+        attributes["gen_ai.operation.name"] = "chat"
+    plain = {
+        name: value if isinstance(value, int) else value if isinstance(value, str) else json.dumps(value)
+        for name, value in attributes.items()
+    }
+    return {
+        **span(1, trace=observation["traceId"], name=observation.get("name") or ""),
+        "spanId": observation["id"],
+        "parentSpanId": observation.get("parentObservationId") or "",
+        "attributes": _pairs(plain),
+    }
+
+
+def test_real_traces_say_what_was_read_of_them_by_hand(shared_data: Path) -> None:
+    place = shared_data / "langfuse-trace"
+    told = json.loads((shared_data / "EXPECTED" / "langfuse-trace.hand.json").read_text())["traces"]
+    for name, by_hand in told.items():
+        export = json.loads(gzip.decompress((place / f"{name}.gz").read_bytes()))
+        spans = read_spans(as_protobuf(*map(exported, export["observations"])), "protobuf").spans
+        run = told_by(spans)
+        if by_hand.get("ambiguous"):
+            assert isinstance(run, str), name
+            continue
+        assert isinstance(run, Run), name
+        assert {call.name for call in run.calls} == set(by_hand["called"]), name
+        if by_hand["offered"] is not None:
+            assert {arm.key.split(":")[2] for arm in run.inventory.arms} == set(by_hand["offered"]), name
+        assert guard(run, detect(run)).observed != by_hand.get("skipped", False), name
