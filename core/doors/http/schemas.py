@@ -38,6 +38,18 @@ _PAGE: Final = (
         "description": "The next of the page before.",
     },
 )
+_PART: Final = {
+    "type": "object",
+    "required": ["items", "next"],
+    "properties": {
+        "items": {"type": "array", "items": {"type": "object"}},
+        "next": {
+            "type": ["string", "null"],
+            "description": "The cursor of the next page; null after the last.",
+        },
+    },
+    "additionalProperties": False,
+}
 _KEY: Final = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -99,7 +111,7 @@ def _operation(route: Route, method: str, one: Told, components: Mapping[str, An
         "summary": one.words or ("" if one.verb is None else one.verb.words),
         "description": f"Needs the action {route.action}.",
         "responses": {
-            ("207" if route.streams else "200"): _answer(route),
+            ("207" if route.streams else "200"): _answer(route, one),
             "default": {
                 "description": "It was refused; nothing was done.",
                 "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{_ERROR}"}}},
@@ -118,7 +130,7 @@ def _operation(route: Route, method: str, one: Told, components: Mapping[str, An
     return found
 
 
-def _answer(route: Route) -> dict[str, Any]:
+def _answer(route: Route, one: Told) -> dict[str, Any]:
     if route.streams:
         content = {route.takes[0]: {"schema": {"type": "string"}}}
         return {"description": "A result for each line, in order.", "content": content}
@@ -126,7 +138,7 @@ def _answer(route: Route) -> dict[str, Any]:
         return {"description": "All of it."}
     return {
         "description": "What the command answers with --json.",
-        "content": {JSON: {"schema": {"type": "object"}}},
+        "content": {JSON: {"schema": _PART if one.is_list else {"type": "object"}}},
     }
 
 
