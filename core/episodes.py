@@ -18,6 +18,7 @@ from core.records.episode import Scale, Step
 
 _EXACT: Final = Context(prec=800)
 """Digits between the largest double and the smallest, and 10^15 of them added up."""
+_SQUARED: Final = Context(prec=1_600)
 _NEAR: Final = Context(prec=60)
 """Powers of a discount have digits without end; a double shows 17."""
 
@@ -182,4 +183,56 @@ def totals_of(steps: Sequence[Step]) -> Totals:
             total = final if total is None else _EXACT.add(total, final)
     return Totals(
         n_steps=n_steps, n_paid=n_paid, n_refused=n_refused, finished=finished, total=total, final=final
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sums:
+    """Episodes added up by what success goes by, exactly; ``n_paid`` counts those with such a reward.
+
+    They form a group: what was added can be taken away again, in any order.
+
+    >>> one = sums_of(totals_of([Step(number=0, reward=0.5, finished=True)]), Scale())
+    >>> both = one.plus(one)
+    >>> both.n, both.reward_sum, both.reward_squares, both.minus(one) == one
+    (2, Decimal('1.0'), Decimal('0.50'), True)
+    """
+
+    n: int = 0
+    n_paid: int = 0
+    n_finished: int = 0
+    successes: int = 0
+    reward_sum: Decimal = Decimal(0)
+    reward_squares: Decimal = Decimal(0)
+
+    def plus(self, other: Sums) -> Sums:
+        """Those of both."""
+        return self._with(other, 1)
+
+    def minus(self, other: Sums) -> Sums:
+        """Those that are left without the others."""
+        return self._with(other, -1)
+
+    def _with(self, other: Sums, sign: int) -> Sums:
+        add = _SQUARED.add if sign > 0 else _SQUARED.subtract  # a sign alone would round to the usual digits
+        return Sums(
+            n=self.n + sign * other.n,
+            n_paid=self.n_paid + sign * other.n_paid,
+            n_finished=self.n_finished + sign * other.n_finished,
+            successes=self.successes + sign * other.successes,
+            reward_sum=add(self.reward_sum, other.reward_sum),
+            reward_squares=add(self.reward_squares, other.reward_squares),
+        )
+
+
+def sums_of(totals: Totals, scale: Scale) -> Sums:
+    """One episode, to be added up with others of its environment."""
+    reached = totals.base(scale)
+    return Sums(
+        n=1,
+        n_paid=int(reached is not None),
+        n_finished=int(totals.finished),
+        successes=int(totals.succeeded(scale)),
+        reward_sum=Decimal(0) if reached is None else reached,
+        reward_squares=Decimal(0) if reached is None else _SQUARED.multiply(reached, reached),
     )

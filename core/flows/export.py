@@ -40,6 +40,7 @@ from core.records.arm import MICRO
 from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
 from core.records.line_texts import line_without_texts
 from core.records.times import iso
+from core.store.episodes import episode_lines
 from core.store.export_rows import arm_lines, run_lines
 from core.store.files import opener, sync_names
 from core.store.ledger import all_reward_lines
@@ -66,6 +67,7 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     resets: int
     revision: int
     notes: int = 0
+    episodes: int = 0
     texts: bool = True
     format: ExportFormat = "jsonl"
     observations: int = 0
@@ -158,6 +160,7 @@ def write_into(
         rewards=counts["RewardLine"],
         resets=counts["ResetLine"],
         notes=counts["NoteLine"],
+        episodes=counts["Episode"],
         revision=snapshot.revision,
         texts=snapshot.shows_texts,
     )
@@ -178,7 +181,7 @@ def _lines(snapshot: Snapshot, progress: Progress | None) -> Iterator[LedgerLine
     yield from arm_lines(snapshot)
     yield from layer_lines(snapshot)
     runs = _steps(snapshot, progress).each(run_lines(snapshot))
-    streams = [runs, execution_lines(snapshot), *fact_lines(snapshot)]
+    streams = [runs, execution_lines(snapshot), episode_lines(snapshot), *fact_lines(snapshot)]
     for _, line in heapq.merge(*streams, key=itemgetter(0)):
         yield line
 

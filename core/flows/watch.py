@@ -89,7 +89,7 @@ class _Imports:
 
 def has_news(answer: ImportAnswer) -> bool:
     """Whether an import brought anything that was not known."""
-    return answer.runs > answer.duplicates or answer.ledger > answer.ledger_duplicates
+    return answer.runs > answer.duplicates or answer.n_told > answer.n_told_before
 
 
 def _check_exist(paths: Sequence[Path]) -> None:

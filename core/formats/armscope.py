@@ -86,6 +86,29 @@ of the ledger.
 an arm, with ``id`` *, ``arm`` * and ``text`` * (1 to 2,000 characters), ``by``, ``at_ms``, ``revision``, ``undone``
 and ``key``.
 
+``{"kind": "episode", "uid": "e1", "environment": "sums", "steps": [{"number": 0, "reward": 0.1}]}`` - what an
+environment paid, step by step.
+
+=================  ======================================================================================
+``uid`` *          unique in the learner, 1 to 512 characters; with more steps it is the same, which went on
+``environment`` *  what paid
+``steps``          each with ``number`` * (from 0 on, growing), ``kind`` (call, message, outcome), ``name`` (of the
+                   tool), ``reward`` (left out: none, which is not 0), ``finished``, ``refused`` (it came after the
+                   end, and adds nothing), ``at_ms``, ``n_chars_in``, ``n_chars_out``, ``note`` (nan, infinite,
+                   not_a_number, error, cut, episode_finished), ``extra`` (names of members nobody knows), and
+                   ``args_digest`` and ``meta_digest`` (128 bits in hexadecimal, to tell equal ones)
+``parts``          what was named beside the whole reward: ``name`` *, ``value`` *, ``kind`` (reward, measure)
+``runs``           uids of the runs that were made in it; those that are here are linked
+``format``, ``split``, ``task``, ``variant``, ``model``, ``at_ms``
+                   where it was first read, and what it was an attempt at
+``incomplete``     true = not everything that was answered could be written
+``revision``       the counter of the learner that recorded it
+=================  ======================================================================================
+
+``{"kind": "environment", "id": "s1", "environment": "sums", "scale": {"lo": 0, "hi": 2}}`` - on what scale an
+environment pays, with ``id`` *, ``environment`` * and ``scale`` * (``step_lo``, ``step_hi`` of one payment; ``lo``,
+``hi``, ``threshold`` of what ``base``, total or final, says; ``gamma``), ``by``, ``at_ms``, ``revision``, ``undone``.
+
 ``{"kind": "review_queue", "id": "q1", "name": "Week 12", "items": [{"no": 1, "run": "r1"}]}`` - what is to be judged.
 
 =================  ======================================================================================

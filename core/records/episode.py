@@ -28,6 +28,7 @@ from core.records.limits import (
     texts,
     whole,
 )
+from core.records.line_checks import check_id, check_kept
 
 StepKind = Literal["call", "message", "outcome"]
 """A tool's answer, a message that was paid for by itself, or what the whole was judged to be worth at its end."""
@@ -55,8 +56,9 @@ PART_KINDS: Final[tuple[PartKind, ...]] = get_args(PartKind)
 BASES: Final[tuple[Base, ...]] = get_args(Base)
 FINDING_KINDS: Final[tuple[FindingKind, ...]] = get_args(FindingKind)
 MAX_STEPS: Final = 100_000
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+"""128 bits in hexadecimal."""
 
-_STEP_TEXTS: Final = ("name", "arguments", "metadata")
 _STEP_COUNTS: Final = (("at_ms", LAST_MS), ("n_chars_in", MAX_COUNT), ("n_chars_out", MAX_COUNT))
 
 
@@ -67,8 +69,8 @@ class Step(
 
     ``number`` orders the steps of an episode, from 0. ``refused``: it came after the end, or was not run at all, and
     adds nothing. ``n_chars_in`` and ``n_chars_out`` are the lengths of what was sent and answered, None = unknown.
-    ``extra`` names members of the answer that the protocol doesn't know. ``arguments`` and ``metadata`` are read to
-    tell equal ones, and not stored.
+    ``extra`` names members of the answer that the protocol doesn't know. ``args_digest`` and ``meta_digest`` tell
+    equal arguments and metadata from others; they are kept under a key that no export has, and never told.
 
     Raises `InvalidInput` for what is no number, or too long.
 
@@ -87,8 +89,8 @@ class Step(
     n_chars_out: Count | None = None
     note: StepNote | None = None
     extra: tuple[Label, ...] = ()
-    arguments: str | None = None
-    metadata: str | None = None
+    args_digest: Digest | None = None
+    meta_digest: Digest | None = None
 
     def __post_init__(self) -> None:
         where = f" (step {shown(self.number)})"
@@ -131,13 +133,22 @@ class Part(
         force_setattr(self, "kind", one_of("A part's kind", self.kind, PART_KINDS))
 
 
-class Episode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One attempt at one task of an environment.
+class Episode(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="episode",
+    gc=False,
+):
+    """One attempt at one task of an environment; also a line of our own export, steps and parts within it.
 
     ``uid`` is unique in a learner and never a path: environment and session, or the source's own identity. ``runs``
     are the uids of runs that were made in it. ``incomplete``: not everything that was answered could be written.
     Steps are in the order of their numbers, each number once, and all of them after the one that finished are marked
-    as refused.
+    as refused; parts are sorted by name. ``revision`` is the counter of the learner whose line it is.
 
     >>> steps = (Step(number=0, reward=0.1), Step(number=1), Step(number=2, reward=1.0, finished=True))
     >>> Episode(uid="sums/1", environment="sums", steps=steps).status
@@ -155,7 +166,8 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     incomplete: bool = False
     steps: tuple[Step, ...] = ()
     parts: tuple[Part, ...] = ()
-    runs: tuple[str, ...] = ()
+    runs: tuple[Label, ...] = ()
+    revision: Count | None = None
 
     def __post_init__(self) -> None:
         force_setattr(self, "uid", text("An episode's uid", self.uid, MAX_LABEL_CHARS, lowest=1))
@@ -170,7 +182,8 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             force_setattr(self, "at_ms", whole("at_ms", self.at_ms, LAST_MS, where=where))
         flag("incomplete", self.incomplete, where=where)
         force_setattr(self, "steps", several("steps", self.steps, Step, where=where))
-        force_setattr(self, "parts", several("parts", self.parts, Part, where=where))
+        parts = several("parts", self.parts, Part, where=where)
+        force_setattr(self, "parts", tuple(sorted(parts, key=lambda part: part.name)))
         force_setattr(self, "runs", texts("runs", self.runs, MAX_LABEL_CHARS, where=where))
         self._check_steps(where)
         self._check_parts(where)
@@ -263,6 +276,35 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def allows(self, reward: float) -> bool:
         """Whether one payment is on the scale of payments."""
         return self.step_lo <= reward <= self.step_hi
+
+
+class ScaleLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="environment",
+):
+    """That somebody declared the scale of an environment; the latest that stands is in force.
+
+    >>> ScaleLine(id="s1", environment="sums", scale=Scale(hi=2)).scale.hi
+    2.0
+    """
+
+    id: str
+    environment: str
+    scale: Scale
+    by: str | None = None
+    at_ms: Millis | None = None
+    revision: Count | None = None
+    undone: bool = False
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        text("An environment's name", self.environment, MAX_LABEL_CHARS, lowest=1)
+        check_kept(by=self.by)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.records.arm import MICRO, Prior, check_key
+from core.records.episode import Episode, ScaleLine
 from core.records.evaluation_lines import ChoiceLine, EvaluationLine, ExecutionLine, LayerLine, RubricLine
 from core.records.evidence import Reference
 from core.records.learner import LearnerSettings
@@ -285,12 +286,20 @@ def carried_prefix(arm: str) -> str:
 
 
 FactLine = (
-    RewardLine | ResetLine | NoteLine | RubricLine | EvaluationLine | ChoiceLine | QueueLine | AsideLine
+    RewardLine
+    | ResetLine
+    | NoteLine
+    | RubricLine
+    | EvaluationLine
+    | ChoiceLine
+    | QueueLine
+    | AsideLine
+    | ScaleLine
 )
 """Lines of what people did, one for each kind of fact that goes from one learner to another; each has an ``id`` and
 says whether it is ``undone``.
 """
-SaidLine = LearnerLine | ArmLine | LayerLine | ExecutionLine | FactLine
+SaidLine = LearnerLine | ArmLine | LayerLine | ExecutionLine | Episode | FactLine
 """What a file says besides runs."""
 LedgerLine = SaidLine | RunLine
 PlacedLine = tuple[int, LedgerLine]

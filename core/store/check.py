@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Final, TypeVar
 
+from core.episodes import totals_of
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED
 from core.records.run import OFFERED
@@ -14,6 +15,8 @@ from core.store.arms import descriptions
 from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen
 from core.store.crediting import credited_observations, due
 from core.store.damage import Difference, damage, glance, guarded, size_of
+from core.store.environments import Stored, counted_days, stored_days
+from core.store.episodes import episode_digest, episode_plans, read_episodes
 from core.store.evaluations import counting_evaluations
 from core.store.facts import EXCHANGED, Fact
 from core.store.provenance import plans, standings
@@ -57,6 +60,8 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("observation", _credited(snapshot)),
         ("layer_quality", _qualities(snapshot)),
         *((kind, _subjects(snapshot, kind)) for kind in SUBJECTS),
+        ("episode", _episodes(snapshot)),
+        ("environment_day", _days(snapshot)),
         ("arm", _listed(snapshot)),
         ("arm", _described(snapshot)),
         ("learner", _counters(snapshot)),
@@ -330,6 +335,40 @@ def _subjects(snapshot: Snapshot, kind: Kind) -> Iterator[Difference]:
     stored: dict[int, object] = {row[0]: (row[1], row[2]) for row in rows}
     told: dict[int, object] = {**said}
     yield from _compare(kind, stored, told)
+
+
+def _episodes(snapshot: Snapshot) -> Iterator[Difference]:
+    """Episodes stand, in the version that those who tell them say, and came to what their steps say."""
+    rows = snapshot.connection.rows(
+        "SELECT episode_no FROM episode WHERE learner_id = ? ORDER BY episode_no", [snapshot.learner_id]
+    )
+    numbers = [number for (number,) in rows]
+    for start in range(0, len(numbers), _EPISODES):
+        chunk = numbers[start : start + _EPISODES]
+        stored: dict[int, object] = {
+            number: row
+            for number, *row in snapshot.connection.rows_in(
+                "SELECT episode_no, standing, revision, digest, digest, n_steps, n_paid, finished, total_text,"
+                " final_text, status FROM episode WHERE learner_id = ? AND episode_no IN ({})",
+                [snapshot.learner_id],
+                chunk,
+            )
+        }
+        plans = episode_plans(snapshot, chunk)
+        said: dict[int, object] = {
+            number: [*plans[number], episode_digest(line), *Stored.of(totals_of(line.steps)), line.status]
+            for number, line in zip(chunk, read_episodes(snapshot, chunk), strict=True)
+        }
+        yield from _compare("episode", stored, said)
+
+
+_EPISODES: Final = 200
+"""Which may have many steps each."""
+
+
+def _days(snapshot: Snapshot) -> Iterator[Difference]:
+    """Episodes add up, by day, to what is stored."""
+    yield from _compare("environment_day", stored_days(snapshot), counted_days(snapshot))
 
 
 def _standing(stands: bool, revision: int) -> str:

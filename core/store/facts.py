@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
+from core.records.episode import Scale, ScaleLine
 from core.records.evaluation_lines import ChoiceLine, EvaluationLine, RubricLine
 from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, ResetLine, RewardLine
 from core.records.note import note_payload
@@ -19,6 +20,7 @@ from core.records.queue_lines import AsideLine, ItemLine, QueueLine
 from core.records.rubric import Rubric
 from core.store import tables
 from core.store.choices import choice_again, choice_lines, read_choice
+from core.store.environments import read_scale, scale_lines, settle_scales
 from core.store.evaluations import (
     alike_evaluation,
     evaluation_again,
@@ -193,6 +195,14 @@ _ALL: Final = (
         line=AsideLine(id="elsewhere/aside-1", queue="elsewhere/queue-1", item=1, reason="cut off"),
         lines=aside_lines,
         read=read_aside,
+    ),
+    Exchanged(
+        table="scale",
+        example="scale-1",
+        settled=settle_scales,
+        line=ScaleLine(id="elsewhere/scale-1", environment="sums", scale=Scale(hi=2)),
+        lines=scale_lines,
+        read=read_scale,
     ),
     Fact(table="undo", example="undo-4"),
 )

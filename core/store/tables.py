@@ -52,6 +52,9 @@ NUMBERED: Final = (
     "webhook",
     "alert",
     "alert_message",
+    "environment",
+    "scale",
+    "episode",
 )
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
@@ -124,6 +127,10 @@ def _maybe_float(name: str) -> Column[float]:
     return Column(name, Float, nullable=True)
 
 
+def _float(name: str) -> Column[float]:
+    return Column(name, Float, nullable=False)
+
+
 def _clustered(name: str, *parts: SchemaItem, **says: object) -> Table:
     """A table kept in the order of its key, without a hidden row number on SQLite; and what it ``says`` of itself."""
     return Table(name, metadata, *parts, sqlite_with_rowid=False, info=says)
@@ -149,6 +156,7 @@ learner = Table(
     _int("staged_import_no", default=0),  # the import that is being told in parts; 0: there is none
     _int("staged_revision", default=0),  # from which on it tells: the learner has not come so far
     _int("staged_parts", default=0),
+    _text_or_none("digest_key"),  # under which what is only to be told apart is kept; '': none was needed yet
     *(_int(f"next_{name}_no", default=1) for name in NUMBERED),
 )
 
@@ -651,6 +659,113 @@ span = _clustered(
     Column("trace", Text, primary_key=True, nullable=False),
     Column("uid", Text, primary_key=True, nullable=False),
     Column("content", LargeBinary, nullable=False),  # what of it is read, packed
+)
+
+environment = _clustered(
+    "environment",  # what pays rewards, by name
+    _learner(),
+    _key("environment_no"),
+    _text("name"),
+    UniqueConstraint("learner_id", "name"),
+)
+
+scale = _acts(
+    "scale",  # what somebody declared of how an environment pays; the latest that stands is in force
+    _text("uid"),
+    _int("environment_no"),
+    _float("step_lo"),
+    _float("step_hi"),
+    _float("lo"),
+    _float("hi"),
+    _float("threshold"),
+    _text("base"),
+    _float("gamma"),
+    _text("actor"),
+    _int("at_ms"),
+    _int("import_no"),
+    _int("revision"),
+    _int("standing"),
+    Index("ix_scale_environment", "learner_id", "environment_no"),
+    act="scale",
+)
+
+episode = _clustered(
+    "episode",  # as `provenance` says, from its first telling on; its sums are its steps'
+    _learner(),
+    _key("episode_no"),
+    _text("uid"),
+    _text("format"),
+    _int("environment_no"),
+    _maybe_text("split"),
+    _maybe_text("task"),
+    _maybe_text("variant"),
+    _maybe_text("model"),
+    _maybe_int("at_ms"),
+    _int("n_steps"),  # refused ones left out
+    _int("n_paid"),
+    _int("finished"),
+    _text("status"),
+    _maybe_text("total_text"),  # the decimal; NULL: nothing was paid
+    _maybe_text("final_text"),
+    _maybe_float("total"),  # the same, to sort by
+    _maybe_float("final"),
+    _int("digest"),  # of the version that stands
+    _int("revision"),
+    _int("standing"),
+    UniqueConstraint("learner_id", "uid"),
+    Index("ix_episode_environment", "learner_id", "environment_no", "at_ms"),
+)
+
+step = _clustered(
+    "step",  # what an environment answered
+    _bulk_learner(),
+    _key("episode_no"),
+    _key("step_no"),
+    _text("kind"),
+    _text("name"),
+    _maybe_float("reward"),  # NULL: none, which is not 0
+    _int("finished"),
+    _int("refused"),
+    _maybe_int("at_ms"),
+    _maybe_int("n_chars_in"),
+    _maybe_int("n_chars_out"),
+    _maybe_text("args_digest"),  # under the learner's own key
+    _maybe_text("meta_digest"),
+    _maybe_text("note"),
+    _maybe_text("extra"),  # JSON
+)
+
+episode_part = _clustered(
+    "episode_part",  # what an environment names beside the whole reward
+    _bulk_learner(),
+    _key("episode_no"),
+    Column("name", Text, primary_key=True, nullable=False),
+    _float("value"),
+    _text("kind"),
+)
+
+episode_run = _clustered(
+    "episode_run",  # the runs that were made in it
+    _bulk_learner(),
+    _key("episode_no"),
+    _key("run_no"),
+    Index("ix_episode_run", "learner_id", "run_no"),
+)
+
+environment_day = _clustered(
+    "environment_day",  # episodes that stand, added up by what success goes by
+    _bulk_learner(),
+    _key("environment_no"),
+    _key("day"),  # since 1970 UTC; -1: unknown
+    Column("split", Text, primary_key=True, nullable=False),  # '': unknown
+    Column("variant", Text, primary_key=True, nullable=False),
+    Column("model", Text, primary_key=True, nullable=False),
+    _int("n"),
+    _int("n_paid"),  # with a reward to go by
+    _int("n_finished"),
+    _int("successes"),
+    _text("reward_sum"),  # decimals, exact
+    _text("reward_squares"),
 )
 
 erased = _clustered(

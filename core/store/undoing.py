@@ -11,6 +11,7 @@ from core.errors import NotApplicable, UnknownAct
 from core.records.batch import MAX_BATCH
 from core.store.arms import recompute_arms, recompute_descriptions
 from core.store.caches import shifting
+from core.store.episodes import episodes_said_by, recompute_episodes
 from core.store.facts import EXCHANGED, FACTS, Fact
 from core.store.provenance import (
     Numbered,
@@ -316,6 +317,7 @@ def _recompute_said(txn: Transaction, import_no: int) -> None:
     recompute_arms(txn, _about_arms(txn, import_no, "('arm')"))
     recompute_descriptions(txn, _about_arms(txn, import_no, "('cost', 'label')"))
     recompute_runs(txn, said_by(txn, "run", import_no))
+    recompute_episodes(txn, episodes_said_by(txn, import_no))
 
 
 _BY_TABLE: Final = {fact.table: fact for fact in FACTS.values()}

@@ -63,6 +63,7 @@ def report(answer: ImportAnswer) -> dict[str, list[object]]:
         ("empty", answer.empty, "neither reply nor call"),
         ("replies outside any turn", answer.outside, "nobody had asked yet"),
         ("calls of tools that were not offered", answer.not_offered, "they get no arm"),
+        ("episodes", answer.episodes, "what environments paid, step by step"),
         *(
             (f"{kind}s", n, "told by the files")
             for kind, n in (answer.ledger_by or {"fact": answer.ledger}).items()

@@ -73,6 +73,7 @@ from core.records.alert import Alarm, Sent
 from core.records.arm import Arm
 from core.records.audit import AuditFilter
 from core.records.batch import BatchLine
+from core.records.episode import Scale, ScaleLine, Step
 from core.records.limits import LAST_MS
 from core.records.offer import Asked, Report
 from core.records.review import ABOUTS, ORDERS, Control, Draft, QueueAsks
@@ -84,6 +85,7 @@ from core.records.training import TRAINING_FORMATS
 from core.records.view import RunFilter, View
 from core.store import reads
 from core.store.damage import glance
+from core.store.episodes import tell_episodes as store_episodes
 from core.store.facts import EXCHANGED
 from core.store.quality import quality_of
 from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
@@ -93,6 +95,7 @@ from core.store.traces import keep_spans
 from tests.doors.examples import example_world
 from tests.flows.reviewers import QUEUE, desk_at, executed, judge_all
 from tests.flows.test_authorisation import FLOWS
+from tests.flows.test_episodes import LONG, SHORT, file_of
 from tests.flows.test_erase import PERSON, SESSION, planted_world
 from tests.flows.test_traces import OTHER, packed, sent
 from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
@@ -200,6 +203,7 @@ def tell(context: Context, folder: Path) -> None:
     undo(context, first.id)
     record(context, run_of("comes back", arms=("told", "a")))
     redo(context, first.id)
+    tell_episodes(context, folder)
     import_files(context, [qortex(folder, [state()])])
     import_files(context, [qortex(folder, [state(alpha=9.5, pulls=9)], name="later.sqlite")])
     turns: dict[str, object] = {
@@ -410,6 +414,18 @@ def review_item(context: Context) -> None:
 def undo_and_redo(context: Context, act: str | None) -> None:
     if act is not None:
         redo(context, undo(context, act).undone)
+
+
+def tell_episodes(context: Context, folder: Path) -> None:
+    """One that grows, goes back and comes again, in the run it was made in; and the scale of its environment."""
+    grown = replace_fields(LONG, runs=("r",))
+    scale = ScaleLine(id="x/scale-1", environment="sums", scale=Scale(hi=2))
+    digested = Step(number=0, args_digest="00" * 16)
+    other = replace_fields(LONG, uid="other", steps=(digested,))
+    import_files(context, [file_of(folder, "short.episodes", SHORT, scale)])
+    undo_and_redo(context, import_files(context, [file_of(folder, "long.episodes", grown, other)]).id)
+    context.write("ingest", lambda txn: store_episodes(txn, [LONG]))
+    export_file(context, folder / "episodes.out")
 
 
 def tell_in_parts(folder: Path) -> None:

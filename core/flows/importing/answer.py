@@ -59,7 +59,9 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ``runs`` = read and not empty = ``observed`` + ``skipped`` (``skipped_by`` reason); of them ``duplicates``
     were known and ``updated`` known and shorter. ``outside``: replies that belong to no turn; ``not_offered``:
     calls of tools that were not in the prompt, once a run and tool, the tools by name in ``not_offered_calls``,
-    most frequent first; ``ledger``: what people did (rewards, evaluations, resets, notes, ...) that was read and not
+    most frequent first; ``episodes``: attempts at an
+    environment's tasks that were read, of them ``episode_duplicates`` were known and ``episodes_updated`` known and
+    shorter; ``ledger``: what people did (rewards, evaluations, resets, notes, ...) that was read and not
     rejected, by kind in ``ledger_by``, of them ``ledger_duplicates`` were known; ``ignored``: files that were not
     read, in ``unread`` by reason and ending; ``differences``: beliefs a file states that its own runs don't lead to;
     ``notes``: what was done with it that one might not expect.
@@ -83,6 +85,9 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ledger: int = 0
     ledger_duplicates: int = 0
     ledger_by: dict[str, int] = {}
+    episodes: int = 0
+    episode_duplicates: int = 0
+    episodes_updated: int = 0
     not_offered_calls: tuple[NotOffered, ...] = ()
     ignored: tuple[RejectedLine, ...] = ()
     unread: tuple[Unread, ...] = ()
@@ -95,7 +100,19 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     def told(self) -> str:
         """What was read besides runs, in words; an import made before kinds were counted says less."""
         kinds = [number_of(n, kind) for kind, n in sorted(self.ledger_by.items())]
+        if self.episodes:
+            kinds.insert(0, number_of(self.episodes, "episode"))
         return ", ".join(kinds) or number_of(self.ledger, "fact")
+
+    @property
+    def n_told(self) -> int:
+        """How much was read besides runs."""
+        return self.ledger + self.episodes
+
+    @property
+    def n_told_before(self) -> int:
+        """How much of it was known."""
+        return self.ledger_duplicates + self.episode_duplicates
 
     def after(self, earlier: ImportAnswer) -> ImportAnswer:
         """Both as one answer: what an import that went on has told so far, of which this is the latest part.
@@ -146,6 +163,9 @@ _COUNTS: Final = (
     "not_offered",
     "ledger",
     "ledger_duplicates",
+    "episodes",
+    "episode_duplicates",
+    "episodes_updated",
 )
 
 

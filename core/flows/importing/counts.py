@@ -18,6 +18,7 @@ from core.flows.importing.answer import (
 from core.formats import Skipped, Source
 from core.records.judged import Judged
 from core.records.verdict import SKIP_REASONS
+from core.store.episodes import Told
 from core.store.runs import Recorded
 
 _NAMES_KEPT: Final = 10_000
@@ -83,6 +84,11 @@ class Counts:
         self.told[kind] += 1
         self.counts["ledger_duplicate"] += not is_new
 
+    def episode(self, told: Told) -> None:
+        """Count an episode by how it was known."""
+        self.counts["episodes"] += 1
+        self.counts[f"episode_{told}"] += 1
+
     def reject(self, line: int | None, reason: str, file: str | None = None) -> None:
         """Count a line of a file, None = the one being read, that was left out; the first hundred are listed."""
         self.counts["rejected"] += 1
@@ -123,6 +129,9 @@ class Counts:
             ledger=counts["ledger"],
             ledger_duplicates=counts["ledger_duplicate"],
             ledger_by=dict(sorted(self.told.items())),
+            episodes=counts["episodes"],
+            episode_duplicates=counts["episode_duplicate"],
+            episodes_updated=counts["episode_updated"],
             not_offered_calls=most_called(self.not_offered),
             ignored=tuple(self.ignored),
             unread=unread_of(self.ignored, self.next_steps),

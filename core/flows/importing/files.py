@@ -141,7 +141,7 @@ def _act(
     counts, sources = reading.counts.copy(), opened.sources
     has_news = told.tell(txn, reading, counts, number)
     answer = counts.answer(number, sources)
-    if not (answer.runs or answer.ledger or answer.empty or counts.n_named):
+    if not (answer.runs or answer.ledger or answer.empty or answer.episodes or counts.n_named):
         raise _nothing_in(answer)
     if not has_news:
         raise _NothingNew(counts.answer(None if known is None else number, sources))

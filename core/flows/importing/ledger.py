@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from core.errors import ArmscopeError, UnreadableSource
 from core.flows.context import Context
 from core.flows.importing.counts import Counts
 from core.records.arm import Arm
+from core.records.episode import Episode
 from core.records.evaluation_lines import ExecutionLine, LayerLine
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import ArmLine, FactLine, LearnerLine, ResetLine, RewardLine, SaidLine
 from core.store.arms import attribute_arms, recompute_arms
+from core.store.episodes import tell_episodes
 from core.store.facts import EXCHANGED
 from core.store.imports import begin_import
 from core.store.lines import take_line
 from core.store.settings import import_setting
 from core.store.subjects import describe_execution, describe_layer
 from core.store.transaction import BY_IMPORT, Transaction
+
+_EPISODES: Final = 500
+_STEPS: Final = 20_000
+"""Told together: more would only take room."""
 
 
 def settings_after(context: Context, line: LearnerLine) -> LearnerSettings:
@@ -45,9 +53,14 @@ class LedgerWriter:
         self._is_after_reset = False
         self._settings_told = False
         self._described: dict[str, Arm] = {}
+        self._episodes: list[Episode] = []
+        self._n_steps = 0
 
     def take(self, line: SaidLine) -> None:
         """Take a line; the runs it may be about are in the store."""
+        if isinstance(line, Episode):
+            self._take_episode(line)
+            return
         self._is_after_reset |= isinstance(line, ResetLine)
         try:
             if isinstance(line, LearnerLine):
@@ -70,8 +83,23 @@ class LedgerWriter:
             self._counts.reject(None, problem.problem)
 
     def finish(self) -> None:
-        """Say of arms once more what lines of their own said: runs after them tell what a prompt had then."""
+        """Tell the last episodes, and say of arms once more what lines of their own said: runs after them tell what a
+        prompt had then.
+        """
+        self._tell_episodes()
         self._txn.ensure_arms(list(self._described.values()), import_no=self._import_no)
+
+    def _take_episode(self, line: Episode) -> None:
+        """Many episodes are told together: what names no episode waits for none."""
+        self._episodes.append(line)
+        self._n_steps += len(line.steps)
+        if self._n_steps >= _STEPS or len(self._episodes) >= _EPISODES:
+            self._tell_episodes()
+
+    def _tell_episodes(self) -> None:
+        for told in tell_episodes(self._txn, self._episodes, import_no=self._import_no):
+            self._counts.episode(told)
+        self._episodes, self._n_steps = [], 0
 
     def _is_own(self, uid: str) -> bool:
         """Whether an exported id names a fact of this very learner."""

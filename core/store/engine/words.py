@@ -34,6 +34,7 @@ those that count: it says ``counts = 1 AND (execution_no <> 0 OR run_no <> 0)``.
 RUNS_BY_UID: Final = "{runs_by_uid}"
 LAYERS_BY_UID: Final = "{layers_by_uid}"
 EXECUTIONS_BY_UID: Final = "{executions_by_uid}"
+EPISODES_BY_UID: Final = "{episodes_by_uid}"
 ARMS_BY_KEY: Final = "{arms_by_key}"
 REPLIES_BY_KEY: Final = "{replies_by_key}"
 LAYERS_BY_ADAPTER: Final = "{layers_by_adapter}"
@@ -63,6 +64,7 @@ class Words:
     runs_by_uid: str
     layers_by_uid: str
     executions_by_uid: str
+    episodes_by_uid: str
     arms_by_key: str
     replies_by_key: str
     layers_by_adapter: str
@@ -82,6 +84,7 @@ SQLITE: Final = Words(
     runs_by_uid="INDEXED BY sqlite_autoindex_run_2",  # what it calls the second thing that is unique
     layers_by_uid="INDEXED BY sqlite_autoindex_layer_2",
     executions_by_uid="INDEXED BY sqlite_autoindex_execution_2",
+    episodes_by_uid="INDEXED BY sqlite_autoindex_episode_2",
     arms_by_key="INDEXED BY sqlite_autoindex_arm_2",
     replies_by_key="INDEXED BY ix_reply_key",
     layers_by_adapter="INDEXED BY ix_layer_adapter",
@@ -100,6 +103,7 @@ POSTGRESQL: Final = Words(
     runs_by_uid="",
     layers_by_uid="",
     executions_by_uid="",
+    episodes_by_uid="",
     arms_by_key="",
     replies_by_key="",
     layers_by_adapter="",

@@ -1,0 +1,310 @@
+"""Environments: what pays rewards, by name; the scales people declared, as acts; and episodes added up by day.
+
+`environment_day` is a cache of the episodes that stand, by the scale in force: what an episode was counts off, what
+it is counts on, and another scale counts its environment again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import chain
+from typing import Final, NamedTuple
+
+from msgspec.structs import astuple
+
+from core.columns import UNKNOWN
+from core.episodes import Sums, Totals, decimal_text, sums_of
+from core.records.episode import Scale, ScaleLine
+from core.records.ledger_lines import PlacedLine
+from core.store.engine import Row
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Snapshot, Transaction
+
+DAY_MS: Final = 86_400_000
+_NAMED: Final = ("environment_no", "name")
+_SAID: Final = "step_lo, step_hi, lo, hi, threshold, base, gamma"
+_SCALE: Final = insert_into(
+    "scale",
+    "learner_id",
+    "scale_no",
+    "uid",
+    "environment_no",
+    *_SAID.split(", "),
+    "actor",
+    "at_ms",
+    "import_no",
+    "revision",
+    "standing",
+    "undone",
+)
+_DAY: Final = "environment_no, day, split, variant, model"
+_SUMS: Final = "n, n_paid, n_finished, successes, reward_sum, reward_squares"
+_COUNTED: Final = (
+    "environment_no, at_ms, split, variant, model, n_steps, n_paid, finished, total_text, final_text"
+)
+Place = tuple[int, int, str, str, str]
+"""Environment, day, split, variant and model; "" and -1 where one is unknown."""
+
+
+def environment_nos(txn: Transaction, names: Collection[str]) -> dict[str, int]:
+    """Numbers of environments, made if need be."""
+    wanted = sorted({*names})
+    found: dict[str, int] = dict(
+        txn.connection.rows_in(
+            "SELECT name, environment_no FROM environment WHERE learner_id = ? AND name IN ({})",
+            [txn.learner_id],
+            wanted,
+        )
+    )
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        numbers = range(first := txn.number("environment", len(missing)), first + len(missing))
+        made = dict(zip(missing, numbers, strict=True))
+        rows = ((number, name) for name, number in made.items())
+        txn.connection.insert("environment", _NAMED, txn.learner_id, chain.from_iterable(rows))
+        found |= made
+    return found
+
+
+# Scales
+
+
+def add_scale(
+    txn: Transaction,
+    environment: str,
+    scale: Scale,
+    *,
+    actor: str,
+    at_ms: int,
+    uid: str = "",
+    import_no: int = 0,
+) -> int:
+    """Append a declaration; its number. It is in force once `settle_scales` has heard of it."""
+    txn.note_news()
+    number = txn.number("scale")
+    environment_no = environment_nos(txn, [environment])[environment]
+    said = [actor, at_ms, import_no, txn.revision, 1, 0]
+    txn.connection.run(_SCALE, [txn.learner_id, number, uid, environment_no, *astuple(scale), *said])
+    return number
+
+
+def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
+    """Count environments again of which it changed whether declarations stand."""
+    rows = txn.connection.rows_in(
+        "SELECT DISTINCT environment_no FROM scale WHERE learner_id = ? AND scale_no IN ({})",
+        [txn.learner_id],
+        numbers,
+    )
+    count_again(txn, sorted({number for (number,) in rows}))
+
+
+def scales_of(facts: Facts, numbers: Collection[int]) -> Mapping[int, Scale]:
+    """The scales in force of environments, by number: of each the latest that stands, or the usual one."""
+    found: dict[int, Scale] = defaultdict(Scale)
+    for environment_no, *said in sorted(
+        facts.connection.rows_in(
+            f"SELECT environment_no, revision, scale_no, {_SAID} FROM scale"
+            " WHERE learner_id = ? AND standing = 1 AND undone = 0 AND environment_no IN ({})",
+            [facts.learner_id],
+            sorted({*numbers}),
+        )
+    ):
+        found[environment_no] = _scale(said[2:])
+    return found
+
+
+def _scale(said: Sequence[float | str]) -> Scale:
+    return Scale(**dict(zip(_SAID.split(", "), said, strict=True)))  # type: ignore[arg-type]  # as astuple wrote it
+
+
+def scale_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """Declarations that stand or are undone."""
+    for number, uid, name, actor, at_ms, revision, undone, *said in snapshot.connection.rows(
+        "SELECT s.scale_no, s.uid, e.name, s.actor, s.at_ms, s.revision, s.undone,"
+        f" {', '.join(f's.{column}' for column in _SAID.split(', '))} FROM scale s"
+        " JOIN environment e ON e.learner_id = s.learner_id AND e.environment_no = s.environment_no"
+        " WHERE s.learner_id = ? AND s.standing = 1 ORDER BY s.revision, s.scale_no",
+        [snapshot.learner_id],
+    ):
+        line = ScaleLine(
+            id=uid or f"{snapshot.origin}/scale-{number}",
+            environment=name,
+            scale=_scale(said),
+            by=actor,
+            at_ms=at_ms,
+            revision=revision,
+            undone=bool(undone),
+        )
+        yield revision, line
+
+
+def read_scale(txn: Transaction, line: ScaleLine, import_no: int) -> int:
+    """Append a declaration that a file tells; its number."""
+    number = add_scale(
+        txn,
+        line.environment,
+        line.scale,
+        actor=line.by or txn.actor.name,
+        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
+        uid=line.id,
+        import_no=import_no,
+    )
+    settle_scales(txn, [number])
+    return number
+
+
+# Days
+
+
+class Changes:
+    """What of the days changes: episodes as they were are taken away, and as they are added."""
+
+    def __init__(self) -> None:
+        self._sums: dict[Place, Sums] = defaultdict(Sums)
+
+    def take(self, counted: Mapping[Place, Sums]) -> None:
+        """Take episodes away."""
+        for place, sums in counted.items():
+            self._sums[place] = self._sums[place].minus(sums)
+
+    def add(self, counted: Mapping[Place, Sums]) -> None:
+        """Add episodes."""
+        for place, sums in counted.items():
+            self._sums[place] = self._sums[place].plus(sums)
+
+    def write(self, txn: Transaction) -> None:
+        """Put the days into the store; one without episodes goes."""
+        changed = {place: sums for place, sums in sorted(self._sums.items()) if sums != Sums()}
+        stored = _stored(txn, {place[0] for place in changed}, {place[1] for place in changed})
+        kept = {place: stored.get(place, Sums()).plus(sums) for place, sums in changed.items()}
+        txn.connection.many(
+            f"DELETE FROM environment_day WHERE learner_id = ? AND ({_DAY}) = (?, ?, ?, ?, ?)",
+            [(txn.learner_id, *place) for place in kept],
+        )
+        _write(txn, kept)
+
+
+def _write(txn: Transaction, kept: Mapping[Place, Sums]) -> None:
+    rows = ((*place, *_told(sums)) for place, sums in sorted(kept.items()) if sums.n)
+    columns = f"{_DAY}, {_SUMS}".split(", ")
+    txn.connection.insert("environment_day", columns, txn.learner_id, chain.from_iterable(rows))
+
+
+def _told(sums: Sums) -> tuple[int, int, int, int, str, str]:
+    counts = sums.n, sums.n_paid, sums.n_finished, sums.successes
+    return *counts, decimal_text(sums.reward_sum), decimal_text(sums.reward_squares)
+
+
+def _read(row: Row) -> tuple[Place, Sums]:
+    place, (n, n_paid, n_finished, successes, reward_sum, squares) = row[:5], row[5:]
+    return place, Sums(
+        n=n,
+        n_paid=n_paid,
+        n_finished=n_finished,
+        successes=successes,
+        reward_sum=Decimal(reward_sum),
+        reward_squares=Decimal(squares),
+    )
+
+
+def _stored(facts: Facts, environments: Collection[int], days: Collection[int]) -> dict[Place, Sums]:
+    return dict(
+        _read(row)
+        for environment_no in sorted(environments)
+        for row in facts.connection.rows_in(
+            f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ? AND environment_no = ?"
+            " AND day IN ({})",
+            [facts.learner_id, environment_no],
+            sorted(days),
+        )
+    )
+
+
+def stored_days(facts: Facts) -> dict[Place, Sums]:
+    """Every day as it is stored."""
+    return dict(
+        _read(row)
+        for row in facts.connection.rows(
+            f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ?", [facts.learner_id]
+        )
+    )
+
+
+def counted_days(facts: Facts) -> dict[Place, Sums]:
+    """Every day as the episodes that stand say."""
+    rows = facts.connection.rows(
+        "SELECT environment_no FROM environment WHERE learner_id = ?", [facts.learner_id]
+    )
+    found: dict[Place, Sums] = {}
+    for (number,) in rows:
+        found |= _counted_of(facts, number)
+    return found
+
+
+def count_again(txn: Transaction, environments: Sequence[int]) -> None:
+    """Add up all episodes of environments by the scales in force."""
+    for number in environments:
+        txn.connection.run(
+            "DELETE FROM environment_day WHERE learner_id = ? AND environment_no = ?",
+            [txn.learner_id, number],
+        )
+        _write(txn, _counted_of(txn, number))
+
+
+def _counted_of(facts: Facts, environment_no: int) -> dict[Place, Sums]:
+    return _counted(
+        facts.connection.each(
+            f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND environment_no = ? AND standing = 1",
+            [facts.learner_id, environment_no],
+        ),
+        scales_of(facts, [environment_no]),
+    )
+
+
+def counted_episodes(facts: Facts, numbers: Sequence[int]) -> dict[Place, Sums]:
+    """What those of some episodes that stand add up to."""
+    rows = facts.connection.rows_in(
+        f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND standing = 1 AND episode_no IN ({{}})",
+        [facts.learner_id],
+        numbers,
+    )
+    return _counted(rows, scales_of(facts, {row[0] for row in rows}))
+
+
+def _counted(rows: Iterable[Row], scales: Mapping[int, Scale]) -> dict[Place, Sums]:
+    found: dict[Place, Sums] = defaultdict(Sums)
+    for environment_no, at_ms, split, variant, model, *said in rows:
+        day = UNKNOWN if at_ms is None else at_ms // DAY_MS
+        place = (environment_no, day, split or "", variant or "", model or "")
+        found[place] = found[place].plus(sums_of(Stored(*said).totals, scales[environment_no]))
+    return found
+
+
+class Stored(NamedTuple):
+    """What an episode came to, as its row has it."""
+
+    n_steps: int
+    n_paid: int
+    finished: int
+    total_text: str | None
+    final_text: str | None
+
+    @classmethod
+    def of(cls, totals: Totals) -> Stored:
+        texts = [None if one is None else decimal_text(one) for one in (totals.total, totals.final)]
+        return cls(totals.n_steps, totals.n_paid, int(totals.finished), *texts)
+
+    @property
+    def totals(self) -> Totals:
+        """The same, without how many steps were refused."""
+        total, final = (None if one is None else Decimal(one) for one in (self.total_text, self.final_text))
+        return Totals(
+            n_steps=self.n_steps,
+            n_paid=self.n_paid,
+            n_refused=0,
+            finished=bool(self.finished),
+            total=total,
+            final=final,
+        )

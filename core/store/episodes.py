@@ -1,0 +1,517 @@
+"""Episodes: what environments paid → rows, each once, however often and in whatever length it is told; and as lines.
+
+Who told an episode is in ``provenance`` from the first time on, with the digest of what was told; of those that
+stand, the one with the most steps says how it went (ties: the larger digest). Its steps are rows, and what others
+told is a line in ``provenance.said``, so that undoing an import leaves exactly what the others say. Links to runs
+belong to no version: they say which runs were made in it, and are made to those that are here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from itertools import chain
+from secrets import token_hex
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from core.episodes import totals_of
+from core.errors import Conflict
+from core.records.episode import Episode, Part, Step
+from core.records.limits import shown
+from core.store.caches import CHUNK
+from core.store.engine.words import EPISODES_BY_UID, RUNS_BY_UID
+from core.store.environments import Changes, Stored, counted_episodes, environment_nos
+from core.store.provenance import undone_imports
+from core.store.transaction import Facts, Snapshot, Transaction
+
+Told = Literal["new", "duplicate", "updated"]
+
+_NAMES: Final = ("split", "task", "variant", "model", "at_ms")
+_COLUMNS: Final = (
+    "format",
+    "environment_no",
+    *_NAMES,
+    "n_steps",
+    "n_paid",
+    "finished",
+    "total_text",
+    "final_text",
+    "status",
+    "total",
+    "final",
+    "digest",
+)
+"""What a row says of the version that stands."""
+_ROW: Final = ("episode_no", "uid", "revision", "standing", *_COLUMNS)
+_STEP: Final = (
+    "episode_no",
+    "step_no",
+    "kind",
+    "name",
+    "reward",
+    "finished",
+    "refused",
+    "at_ms",
+    "n_chars_in",
+    "n_chars_out",
+    "note",
+    "extra",
+    "args_digest",
+    "meta_digest",
+)
+_PART: Final = ("episode_no", "name", "value", "kind")
+_RUN: Final = ("episode_no", "run_no")
+_SOURCE: Final = ("kind", "no", "import_no", "revision", "rank", "digest", "said")
+_DIGEST_BYTES: Final = 8
+_KEY_BYTES: Final = 32
+_ENCODER: Final = msgspec.json.Encoder()
+_DECODER: Final = msgspec.json.Decoder(Episode)
+_NOT_TOLD: Final = 2
+"""The last columns of a step are for telling equal ones, and no digest of a version covers them."""
+
+
+class Source(NamedTuple):
+    """What one import (0: nobody's) told: since when, how many steps, their digest, and the line where that is not
+    the version in the rows.
+    """
+
+    import_no: int
+    revision: int
+    rank: int
+    digest: int
+    said: str | None
+
+
+class Plan(NamedTuple):
+    """What an episode's row should say."""
+
+    standing: int
+    revision: int
+    digest: int
+
+
+class _Telling(NamedTuple):
+    line: Episode
+    digest: int
+
+    @property
+    def rank(self) -> int:
+        return len(self.line.steps)
+
+
+def tell_episodes(txn: Transaction, lines: Sequence[Episode], *, import_no: int = 0) -> list[Told]:
+    """Remember episodes; what each was: new, told before, or told longer than before.
+
+    ``import_no`` 0 = recorded directly; then one that is known with other content raises `Conflict`, unless it grew.
+    """
+    found: dict[int, Told] = {}
+    tellings = [_Telling(line, episode_digest(line)) for line in _keyed(txn, lines)]
+    rest = list(range(len(tellings)))
+    while rest:
+        first: dict[str, int] = {}
+        later = [place for place in rest if first.setdefault(tellings[place].line.uid, place) != place]
+        distinct = [tellings[place] for place in first.values()]
+        found |= dict(zip(first.values(), _tell_distinct(txn, distinct, import_no), strict=True))
+        rest = later
+    return [found[place] for place in range(len(tellings))]
+
+
+def _tell_distinct(txn: Transaction, tellings: Sequence[_Telling], import_no: int) -> list[Told]:
+    known: dict[str, int] = dict(
+        txn.connection.rows_in(
+            f"SELECT uid, episode_no FROM episode {EPISODES_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
+            [txn.learner_id],
+            [telling.line.uid for telling in tellings],
+        )
+    )
+    fresh = [telling for telling in tellings if telling.line.uid not in known]
+    first = txn.number("episode", len(fresh))
+    numbers = known | {telling.line.uid: number for number, telling in enumerate(fresh, first)}
+    if fresh:
+        _insert(txn, {numbers[telling.line.uid]: telling for telling in fresh}, import_no)
+    again = [(numbers[one.line.uid], one) for one in tellings if one.line.uid in known]
+    changed = _again(txn, again, import_no)
+    _link(txn, {numbers[telling.line.uid]: telling.line.runs for telling in tellings})
+    return [changed.get(numbers[telling.line.uid], "new") for telling in tellings]
+
+
+def _insert(txn: Transaction, fresh: Mapping[int, _Telling], import_no: int) -> None:
+    txn.note_news()
+    environments = environment_nos(txn, {telling.line.environment for telling in fresh.values()})
+    rows = (
+        (number, telling.line.uid, txn.revision, 1, *_columns(telling, environments))
+        for number, telling in fresh.items()
+    )
+    txn.connection.insert("episode", _ROW, txn.learner_id, chain.from_iterable(rows))
+    sources = (
+        ("episode", number, import_no, txn.revision, telling.rank, telling.digest, None)
+        for number, telling in fresh.items()
+    )
+    txn.connection.insert("provenance", _SOURCE, txn.learner_id, chain.from_iterable(sources))
+    _write_parts(txn, {number: telling.line for number, telling in fresh.items()})
+    changes = Changes()
+    changes.add(counted_episodes(txn, list(fresh)))
+    changes.write(txn)
+
+
+def _again(txn: Transaction, again: Sequence[tuple[int, _Telling]], import_no: int) -> dict[int, Told]:
+    """Episodes that are known: note who told them, and let the longest telling stand."""
+    numbers = [number for number, _ in again]
+    sources, now = _sources(txn, numbers), _rows(txn, numbers)
+    noted = []
+    for number, telling in again:
+        own = next((one for one in sources[number] if one.import_no == import_no), None)
+        if import_no == 0 and now[number].standing and _is_other(txn, number, telling, now[number].digest):
+            raise _conflict(telling.line.uid)
+        if own is None or (telling.rank, telling.digest) > (own.rank, own.digest):
+            said = None if telling.digest == now[number].digest else _encoded(telling.line)
+            told = (telling.rank, telling.digest, said)
+            noted.append((txn.learner_id, "episode", number, import_no, txn.revision, *told))
+    txn.connection.many(
+        f"INSERT INTO provenance (learner_id, {', '.join(_SOURCE)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE"
+        " SET rank = excluded.rank, digest = excluded.digest, said = excluded.said",
+        noted,
+    )
+    changed = recompute_episodes(txn, [row[2] for row in noted])
+    return {
+        number: ("updated" if now[number].standing else "new") if number in changed else "duplicate"
+        for number in numbers
+    }
+
+
+def _is_other(txn: Transaction, number: int, telling: _Telling, digest_now: int) -> bool:
+    """Whether this is neither what is known nor how that goes on, or began."""
+    if telling.digest == digest_now:
+        return False
+    known, told = read_episode(txn, number).steps, telling.line.steps
+    both = min(len(known), len(told))
+    return len(known) == len(told) or _told_steps(known[:both]) != _told_steps(told[:both])
+
+
+def _told_steps(steps: Sequence[Step]) -> list[Step]:
+    return [replace(step, args_digest=None, meta_digest=None) for step in steps]
+
+
+def _conflict(uid: str) -> Conflict:
+    return Conflict(
+        f"Episode {shown(uid)} is already recorded with other content.",
+        next_step="Give every episode a uid of its own; one that goes on is told with all its steps.",
+    )
+
+
+# Versions
+
+
+def episode_digest(line: Episode) -> int:
+    """A signed 64-bit digest of what is told, runs and what tells equal arguments left out.
+
+    It is the sum of those of its head and of its steps: one more step adds its own.
+    """
+    # Value by value: what a record leaves out as its default goes by identity, which a row does not keep.
+    parts = [(part.name, part.value, part.kind) for part in line.parts]
+    head = [getattr(line, name) for name in ("uid", "environment", "format", *_NAMES, "incomplete")] + [parts]
+    whole = _digest(_ENCODER.encode(head)) + sum(
+        _digest(_ENCODER.encode(_values(step))) for step in line.steps
+    )
+    return int.from_bytes((whole % (1 << 64)).to_bytes(_DIGEST_BYTES, "big"), "big", signed=True)
+
+
+def _digest(told: bytes) -> int:
+    return int.from_bytes(blake2b(told, digest_size=_DIGEST_BYTES).digest(), "big")
+
+
+def _values(step: Step) -> tuple[object, ...]:
+    """A step's row, without the episode's number and what is not told."""
+    return (
+        step.number,
+        step.kind,
+        step.name,
+        step.reward,
+        int(step.finished),
+        int(step.refused),
+        step.at_ms,
+        step.n_chars_in,
+        step.n_chars_out,
+        step.note,
+        _ENCODER.encode(step.extra).decode() if step.extra else None,
+    )
+
+
+def _columns(telling: _Telling, environments: Mapping[str, int]) -> tuple[object, ...]:
+    line = telling.line
+    totals = totals_of(line.steps)
+    return (
+        line.format,
+        environments[line.environment],
+        *(getattr(line, name) for name in _NAMES),
+        *Stored.of(totals),
+        line.status,
+        None if totals.total is None else float(totals.total),
+        None if totals.final is None else float(totals.final),
+        telling.digest,
+    )
+
+
+def _write_parts(txn: Transaction, lines: Mapping[int, Episode]) -> None:
+    steps = (
+        (number, *_values(step), step.args_digest, step.meta_digest)
+        for number, line in lines.items()
+        for step in line.steps
+    )
+    txn.connection.insert("step", _STEP, txn.learner_id, chain.from_iterable(steps))
+    parts = (
+        (number, part.name, part.value, part.kind) for number, line in lines.items() for part in line.parts
+    )
+    txn.connection.insert("episode_part", _PART, txn.learner_id, chain.from_iterable(parts))
+
+
+def _link(txn: Transaction, named: Mapping[int, Sequence[str]]) -> None:
+    """Link episodes to those of the runs made in them that are here."""
+    run_nos: dict[str, int] = dict(
+        txn.connection.rows_in(
+            f"SELECT uid, run_no FROM run {RUNS_BY_UID} WHERE learner_id = ? AND uid IN ({{}}) AND revision <= ?",
+            [txn.learner_id],
+            sorted({uid for uids in named.values() for uid in uids}),
+            [txn.revision],  # what is staged may never stand
+        )
+    )
+    links = {(number, run_nos[uid]): None for number, uids in named.items() for uid in uids if uid in run_nos}
+    values = chain.from_iterable(links)
+    txn.connection.insert("episode_run", _RUN, txn.learner_id, values, upsert="ON CONFLICT DO NOTHING")
+
+
+def _exchange(txn: Transaction, number: int, plan: Plan, digest_now: int) -> None:
+    """Put the planned version into the rows, and keep the one that was there with those who tell it."""
+    learner = txn.learner_id
+    row = txn.connection.row(
+        "SELECT said FROM provenance WHERE learner_id = ? AND kind = 'episode' AND no = ? AND digest = ?"
+        " AND said IS NOT NULL LIMIT 1",
+        [learner, number, plan.digest],
+    )
+    assert row is not None  # noqa: S101 - whoever tells another version has told it as a line
+    before = _encoded(read_episode(txn, number))
+    for digest, said in ((digest_now, before), (plan.digest, None)):
+        txn.connection.run(
+            "UPDATE provenance SET said = ? WHERE learner_id = ? AND kind = 'episode' AND no = ? AND digest = ?",
+            [said, learner, number, digest],
+        )
+    for table in ("step", "episode_part"):
+        txn.connection.run(f"DELETE FROM {table} WHERE learner_id = ? AND episode_no = ?", [learner, number])
+    line = _DECODER.decode(row[0])
+    environments = environment_nos(txn, [line.environment])
+    txn.connection.run(
+        f"UPDATE episode SET {', '.join(f'{name} = ?' for name in _COLUMNS)} WHERE learner_id = ? AND episode_no = ?",
+        [*_columns(_Telling(line, plan.digest), environments), learner, number],
+    )
+    _write_parts(txn, {number: line})
+
+
+def _encoded(line: Episode) -> str:
+    return _ENCODER.encode(replace(line, runs=(), revision=None)).decode()
+
+
+# Who said it
+
+
+def recompute_episodes(txn: Transaction, numbers: Sequence[int]) -> set[int]:
+    """Let episodes stand, and go, as those say whose imports are not undone; those that changed."""
+    changed: set[int] = set()
+    for start in range(0, len(numbers), CHUNK):
+        changed |= _recompute_chunk(txn, numbers[start : start + CHUNK])
+    return changed
+
+
+def _recompute_chunk(txn: Transaction, numbers: Sequence[int]) -> set[int]:
+    now, plans = _rows(txn, numbers), episode_plans(txn, numbers)
+    moved = {number: plan for number, plan in plans.items() if plan != now[number]}
+    if not moved:
+        return set()
+    txn.note_news()
+    changes = Changes()
+    changes.take(counted_episodes(txn, list(moved)))
+    for number, plan in moved.items():
+        if plan.digest != now[number].digest:
+            _exchange(txn, number, plan, now[number].digest)
+    txn.connection.many(
+        "UPDATE episode SET standing = ?, revision = ? WHERE learner_id = ? AND episode_no = ?",
+        [(plan.standing, plan.revision, txn.learner_id, number) for number, plan in moved.items()],
+    )
+    changes.add(counted_episodes(txn, list(moved)))
+    changes.write(txn)
+    return {
+        number
+        for number, plan in moved.items()
+        if (plan.standing, plan.digest) != (now[number].standing, now[number].digest)
+    }
+
+
+def episode_plans(facts: Facts, numbers: Sequence[int]) -> dict[int, Plan]:
+    """What episodes should say by who told them and stands; one that nobody tells any more stays as it was."""
+    undone = undone_imports(facts)
+    sources, now = _sources(facts, numbers), _rows(facts, numbers)
+    found = {}
+    for number in now:
+        standing = [one for one in sources[number] if one.import_no not in undone]
+        if standing:
+            best = max(standing, key=lambda one: (one.rank, one.digest))
+            found[number] = Plan(1, min(one.revision for one in standing), best.digest)
+        else:
+            found[number] = now[number]._replace(standing=0)
+    return found
+
+
+def _rows(facts: Facts, numbers: Sequence[int]) -> dict[int, Plan]:
+    return {
+        number: Plan(*row)
+        for number, *row in facts.connection.rows_in(
+            "SELECT episode_no, standing, revision, digest FROM episode WHERE learner_id = ? AND episode_no IN ({})",
+            [facts.learner_id],
+            numbers,
+        )
+    }
+
+
+def _sources(facts: Facts, numbers: Sequence[int]) -> dict[int, list[Source]]:
+    found: dict[int, list[Source]] = defaultdict(list)
+    for number, *source in facts.connection.rows_in(
+        "SELECT no, import_no, revision, rank, digest, said FROM provenance"
+        " WHERE learner_id = ? AND kind = 'episode' AND no IN ({})",
+        [facts.learner_id],
+        numbers,
+    ):
+        found[number].append(Source(*source))
+    return found
+
+
+def episodes_said_by(facts: Facts, import_no: int) -> list[int]:
+    """Episodes that an import tells."""
+    rows = facts.connection.rows(
+        "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'episode' AND import_no = ? ORDER BY no",
+        [facts.learner_id, import_no],
+    )
+    return [number for (number,) in rows]
+
+
+# Out
+
+
+def read_episode(facts: Facts, number: int) -> Episode:
+    """The version that is in the rows, without its runs."""
+    return next(read_episodes(facts, [number]))
+
+
+def read_episodes(facts: Facts, numbers: Sequence[int]) -> Iterator[Episode]:
+    """The same of several, by number."""
+    place = [facts.learner_id]
+    steps: dict[int, list[Step]] = defaultdict(list)
+    for number, *step in sorted(
+        facts.connection.rows_in(
+            f"SELECT {', '.join(_STEP)} FROM step WHERE learner_id = ? AND episode_no IN ({{}})",
+            place,
+            numbers,
+        ),
+        key=lambda row: row[:2],
+    ):
+        steps[number].append(_step(step))
+    parts: dict[int, list[Part]] = defaultdict(list)
+    for number, name, value, kind in sorted(
+        facts.connection.rows_in(
+            f"SELECT {', '.join(_PART)} FROM episode_part WHERE learner_id = ? AND episode_no IN ({{}})",
+            place,
+            numbers,
+        )
+    ):
+        parts[number].append(Part(name=name, value=value, kind=kind))
+    for number, uid, environment, status, format_name, *names in sorted(
+        facts.connection.rows_in(
+            "SELECT e.episode_no, e.uid, v.name, e.status, e.format,"
+            f" {', '.join(f'e.{name}' for name in _NAMES)} FROM episode e"
+            " JOIN environment v ON v.learner_id = e.learner_id AND v.environment_no = e.environment_no"
+            " WHERE e.learner_id = ? AND e.episode_no IN ({})",
+            place,
+            numbers,
+        )
+    ):
+        yield Episode(
+            uid=uid,
+            environment=environment,
+            format=format_name,
+            **dict(zip(_NAMES, names, strict=True)),
+            incomplete=status == "incomplete",
+            steps=tuple(steps[number]),
+            parts=tuple(parts[number]),
+        )
+
+
+def _step(row: Sequence[object]) -> Step:
+    said = dict(zip(_STEP[1:], row, strict=True))
+    extra = said.pop("extra")
+    told = {
+        **said,
+        "number": said.pop("step_no"),
+        "finished": bool(said["finished"]),
+        "refused": bool(said["refused"]),
+        "extra": msgspec.json.decode(str(extra or "[]")),
+    }
+    return msgspec.convert({name: value for name, value in told.items() if name != "step_no"}, Step)
+
+
+def episode_lines(snapshot: Snapshot) -> Iterator[tuple[int, Episode]]:
+    """Episodes that stand, never before a run that was made in them; what only tells equal arguments is left out."""
+    runs: dict[int, list[str]] = defaultdict(list)
+    told: dict[int, int] = {}
+    for number, uid, revision in snapshot.connection.each(
+        "SELECT l.episode_no, r.uid, r.revision FROM episode_run l"
+        " JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
+        " WHERE l.learner_id = ? AND r.standing = 1 AND r.revision <= ? ORDER BY l.episode_no, l.run_no",
+        [snapshot.learner_id, snapshot.revision],
+    ):
+        runs[number].append(uid)
+        told[number] = max(told.get(number, 0), revision)
+    rows = snapshot.connection.rows(
+        "SELECT revision, episode_no FROM episode WHERE learner_id = ? AND standing = 1",
+        [snapshot.learner_id],
+    )
+    order = sorted((max(revision, told.get(number, 0)), number, revision) for revision, number in rows)
+    for place, number, revision in order:
+        line = read_episode(snapshot, number)
+        told_line = replace(
+            line, steps=tuple(_told_steps(line.steps)), runs=tuple(runs[number]), revision=revision
+        )
+        yield place, told_line
+
+
+# Keys
+
+
+def _keyed(txn: Transaction, lines: Iterable[Episode]) -> Iterator[Episode]:
+    """Lines whose digests of arguments and metadata are under the learner's own key."""
+    key = b""
+    for line in lines:
+        if any(step.args_digest is not None or step.meta_digest is not None for step in line.steps):
+            key = key or _key(txn)
+            yield replace(line, steps=tuple(_with_key(step, key) for step in line.steps))
+        else:
+            yield line
+
+
+def _with_key(step: Step, key: bytes) -> Step:
+    args, meta = (
+        None if told is None else blake2b(told.encode(), key=key, digest_size=16).hexdigest()
+        for told in (step.args_digest, step.meta_digest)
+    )
+    return replace(step, args_digest=args, meta_digest=meta)
+
+
+def _key(txn: Transaction) -> bytes:
+    row = txn.connection.row("SELECT digest_key FROM learner WHERE learner_id = ?", [txn.learner_id])
+    known = "" if row is None else str(row[0])
+    if not known:
+        known = token_hex(_KEY_BYTES)
+        txn.connection.run("UPDATE learner SET digest_key = ? WHERE learner_id = ?", [known, txn.learner_id])
+    return bytes.fromhex(known)

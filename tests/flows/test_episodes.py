@@ -1,0 +1,313 @@
+"""Episodes in the store: each once, in its longest telling, whoever tells it, in any order; taken back whole."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from core.episodes import Sums, closed, totals_of
+from core.errors import Conflict
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.export import export_file, lines
+from core.flows.importing import import_files
+from core.flows.importing.answer import ImportAnswer
+from core.flows.undo import redo, undo
+from core.formats.armscope import write
+from core.records.episode import Episode, Part, Scale, ScaleLine, Step
+from core.records.ledger_lines import LedgerLine
+from core.records.run import Run
+from core.store.environments import DAY_MS, stored_days
+from core.store.episodes import episode_digest, tell_episodes
+from tests.flows.world import START_MS, context_at, run_of
+
+LONG = Episode(
+    uid="sums/1",
+    environment="sums",
+    split="train",
+    task="t1",
+    model="large",
+    at_ms=START_MS,
+    steps=(
+        Step(number=0, name="look", reward=0.1, at_ms=START_MS, n_chars_in=2, n_chars_out=6),
+        Step(number=1, name="idle"),
+        Step(number=2, name="submit", reward=1.0, finished=True, extra=("x-cost",), note=None),
+        Step(number=3, name="submit", reward=1.0, refused=True, note="episode_finished"),
+    ),
+    parts=(Part(name="judge", value=0.5), Part(name="calls", value=3.0, kind="measure")),
+)
+SHORT = replace(LONG, steps=LONG.steps[:2], parts=())
+OTHER = Episode(uid="sums/2", environment="sums", steps=(Step(number=0),))
+
+
+def file_of(folder: Path, name: str, *told: LedgerLine | Run) -> Path:
+    path = folder / name
+    path.write_bytes(b"".join(write(told)))
+    return path
+
+
+def held(context: Context) -> dict[str, Episode]:
+    """Episodes that stand, as an export tells them, without when they were told."""
+    with context.reading() as snapshot:
+        told = [line for line in lines(snapshot) if isinstance(line, Episode)]
+    return {line.uid: replace(line, revision=None) for line in told}
+
+
+def days(context: Context) -> dict[tuple[int, int, str, str, str], Sums]:
+    with context.reading() as snapshot:
+        return stored_days(snapshot)
+
+
+def clean(context: Context) -> bool:
+    return queries.verify(context).clean
+
+
+def told(context: Context, file: Path) -> ImportAnswer:
+    answer = import_files(context, [file])
+    assert clean(context)
+    return answer
+
+
+def test_twice_is_once_and_a_longer_telling_takes_the_place_of_a_shorter(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    short, long = file_of(tmp_path, "short.jsonl", SHORT, OTHER), file_of(tmp_path, "long.jsonl", LONG, OTHER)
+    first = told(context, short)
+    assert (first.episodes, first.episode_duplicates, first.episodes_updated) == (2, 0, 0)
+    assert told(context, short).id is None, "the second time nothing is new"
+    second = told(context, long)
+    assert (second.episodes, second.episode_duplicates, second.episodes_updated) == (2, 1, 1)
+    assert held(context) == {"sums/1": LONG, "sums/2": OTHER}
+    assert told(context, short).id is None, "what is shorter says nothing new"
+    undo(context, second.id)
+    assert clean(context)
+    assert held(context) == {"sums/1": SHORT, "sums/2": OTHER}
+    undo(context, first.id)
+    assert clean(context)
+    assert held(context) == {}
+    assert days(context) == {}
+    redo(context, second.id)
+    assert clean(context)
+    assert held(context) == {"sums/1": LONG, "sums/2": OTHER}
+
+
+def test_whatever_is_told_and_taken_back_leaves_what_the_others_say(tmp_path: Path) -> None:
+    """Random tellings, undos and redos, beside a plain model: of those that stand the longest is what stands."""
+    context = context_at(tmp_path / "a.db")
+    rng = random.Random(8)
+    acts: dict[str, Episode] = {}
+    standing: dict[str, bool] = {}
+    for number in range(14):
+        steps = tuple(
+            closed(
+                Step(number=place, reward=rng.choice([None, 0.0, 0.1, 1.0]), finished=rng.random() < 0.1)
+                for place in range(rng.randrange(1, 5))
+            )
+        )
+        telling = Episode(uid=f"e{rng.randrange(2)}", environment=rng.choice("ab"), steps=steps)
+        answer = told(context, file_of(tmp_path, f"{number}.jsonl", telling))
+        if answer.id is not None:
+            acts[answer.id], standing[answer.id] = telling, True
+        flipped = rng.choice(sorted(acts))
+        (undo if standing[flipped] else redo)(context, flipped)
+        standing[flipped] = not standing[flipped]
+        expected: dict[str, Episode] = {}
+        for act, one in acts.items():
+            best = expected.get(one.uid)
+            if standing[act] and (best is None or _place(one) > _place(best)):
+                expected[one.uid] = one
+        assert held(context) == expected
+        assert clean(context)
+
+
+def _place(one: Episode) -> tuple[int, int]:
+    return len(one.steps), episode_digest(one)
+
+
+def test_the_order_of_two_files_does_not_matter(tmp_path: Path) -> None:
+    files = [file_of(tmp_path, "a.jsonl", SHORT), file_of(tmp_path, "b.jsonl", LONG, OTHER)]
+    found = []
+    for name, order in (("ab", files), ("ba", files[::-1])):
+        context = context_at(tmp_path / f"{name}.db")
+        for file in order:
+            import_files(context, [file])
+        assert clean(context)
+        found.append((held(context), days(context)))
+    assert found[0] == found[1]
+
+
+def test_days_add_up_what_success_goes_by_and_gaps_are_no_zeros(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    tens = Episode(
+        uid="tens",
+        environment="sums",
+        at_ms=START_MS,
+        steps=tuple(Step(number=n, reward=0.1) for n in range(9)),
+    )
+    unpaid = replace(OTHER, uid="unpaid", at_ms=START_MS + 3 * DAY_MS)
+    told(context, file_of(tmp_path, "a.jsonl", LONG, tens, unpaid))
+    day = START_MS // DAY_MS
+    assert days(context) == {
+        (1, day, "train", "", "large"): Sums(
+            n=1,
+            n_paid=1,
+            n_finished=1,
+            successes=1,
+            reward_sum=Decimal("1.1"),
+            reward_squares=Decimal("1.21"),
+        ),
+        (1, day, "", "", ""): Sums(
+            n=1,
+            n_paid=1,
+            n_finished=0,
+            successes=0,
+            reward_sum=Decimal("0.9"),
+            reward_squares=Decimal("0.81"),
+        ),
+        (1, day + 3, "", "", ""): Sums(n=1),
+    }
+
+
+def test_a_declared_scale_counts_again_and_its_undo_counts_back(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    told(context, file_of(tmp_path, "a.jsonl", LONG, OTHER))
+    before = days(context)
+    assert [sums.successes for sums in before.values()].count(1) == 1
+    scale = ScaleLine(id="x/scale-1", environment="sums", scale=Scale(hi=2, threshold=1.1))
+    act = told(context, file_of(tmp_path, "s.jsonl", scale))
+    assert all(sums.successes == 0 for sums in days(context).values()), "1.1 is not above 1.1"
+    undo(context, "scale-1")
+    assert clean(context)
+    assert days(context) == before
+    redo(context, "scale-1")
+    undo(context, act.id)
+    assert clean(context)
+    assert days(context) == before
+
+
+def test_an_export_brings_all_of_it_into_another_learner(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    run = run_of("r", at_ms=START_MS, calls=["a"])
+    linked = replace(LONG, runs=("r", "unknown"))
+    scale = ScaleLine(id="x/scale-1", environment="sums", scale=Scale(lo=-1, base="final", gamma=0.5))
+    told(context, file_of(tmp_path, "a.jsonl", run, linked, OTHER, scale))
+    answer = export_file(context, tmp_path / "out.jsonl")
+    assert answer.episodes == 2
+    other = context_at(tmp_path / "b.db")
+    assert told(other, tmp_path / "out.jsonl").rejected_count == 0
+    assert held(other) == held(context)
+    assert held(other)["sums/1"].runs == ("r",)
+    assert days(other) == days(context)
+    assert queries.posteriors(other) == queries.posteriors(context)
+    assert told(context, tmp_path / "out.jsonl").id is None, "its own export is nothing new"
+
+
+def test_a_run_that_comes_later_is_linked_when_the_episode_is_told_again(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    linked = replace(LONG, runs=("r",))
+    told(context, file_of(tmp_path, "a.jsonl", linked))
+    assert held(context)["sums/1"].runs == ()
+    act = told(context, file_of(tmp_path, "b.jsonl", run_of("r", calls=["a"]), linked)).id
+    assert held(context)["sums/1"].runs == ("r",)
+    undo(context, act)
+    assert held(context)["sums/1"].runs == (), "that run stands no more"
+
+
+def test_recorded_directly_it_may_go_on_and_not_be_another(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+
+    def record(line: Episode) -> list[str]:
+        return list(context.write("ingest", lambda txn: tell_episodes(txn, [line]), create=True))
+
+    assert record(SHORT) == ["new"]
+    assert record(SHORT) == ["duplicate"]
+    assert record(LONG) == ["updated"]
+    assert record(SHORT) == ["duplicate"], "what it began with"
+    assert held(context) == {"sums/1": LONG}
+    other = replace(LONG, steps=(replace(LONG.steps[0], reward=0.2), *LONG.steps[1:]))
+    for wrong in (other, replace(SHORT, steps=other.steps[:1]), replace(LONG, task="t2")):
+        with pytest.raises(Conflict, match="sums/1"):
+            record(wrong)
+    assert held(context) == {"sums/1": LONG}
+    assert clean(context)
+
+
+def test_equal_arguments_are_told_apart_under_a_key_that_no_export_has(tmp_path: Path) -> None:
+    same, another = "00" * 16, "01" * 16
+    steps = tuple(Step(number=n, args_digest=one) for n, one in enumerate((same, another, same)))
+    line = Episode(uid="e", environment="sums", steps=steps)
+    found = []
+    for name in "ab":
+        context = context_at(tmp_path / f"{name}.db")
+        told(context, file_of(tmp_path, "e.jsonl", line))
+        with context.reading() as snapshot:
+            rows = snapshot.connection.rows("SELECT args_digest FROM step ORDER BY step_no")
+        first, second, third = (digest for (digest,) in rows)
+        assert first == third != second
+        assert {first, second}.isdisjoint({same, another})
+        assert all(step.args_digest is None for step in held(context)["e"].steps)
+        found.append(first)
+    assert found[0] != found[1], "every learner has a key of its own"
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        "UPDATE episode SET n_paid = n_paid + 1",
+        "UPDATE episode SET standing = 0",
+        "UPDATE episode SET total_text = '1.2'",
+        "UPDATE step SET reward = 0.2 WHERE step_no = 0",
+        "DELETE FROM step WHERE step_no = 3",
+        "UPDATE environment_day SET successes = 0",
+        "UPDATE environment_day SET reward_sum = '1.2'",
+        "DELETE FROM environment_day",
+    ],
+)
+def test_what_is_not_as_the_steps_say_is_found(spoiled: str, told_once: Path, tmp_path: Path) -> None:
+    shutil.copy(told_once, tmp_path / "a.db")
+    context = context_at(tmp_path / "a.db")
+    assert clean(context)
+    context.store.database.write(lambda connection: connection.run(spoiled))
+    assert not clean(context)
+
+
+@pytest.fixture(scope="module")
+def told_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("episodes")
+    context = context_at(folder / "a.db")
+    import_files(context, [file_of(folder, "a.jsonl", LONG)])
+    context.store.close()
+    return folder / "a.db"
+
+
+def test_a_hundred_thousand_steps_are_one_episode(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    steps = tuple(Step(number=number, name="s", reward=0.1) for number in range(100_000))
+    long = Episode(uid="long", environment="sums", steps=steps)
+    assert totals_of(steps).total == 10_000
+    answer = import_files(context, [file_of(tmp_path, "long.jsonl", long)])
+    assert (answer.episodes, answer.rejected_count) == (1, 0)
+    assert [sums.reward_sum for sums in days(context).values()] == [Decimal(10_000)]
+
+
+def test_what_is_no_episode_is_a_rejected_line_and_loses_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "bad.jsonl"
+    bad = [
+        '{"kind":"episode","uid":"a","environment":"s","steps":[{"number":0,"reward":"1.0"}]}',
+        '{"kind":"episode","uid":"b","environment":"s","steps":[{"number":0,"reward":true}]}',
+        '{"kind":"episode","uid":"c","environment":"s","steps":[{"number":0,"reward":NaN}]}',
+        '{"kind":"episode","uid":"d","environment":"s","steps":[{"number":0,"reward":1e400}]}',
+        '{"kind":"episode","uid":"e","environment":"s","steps":[{"number":1},{"number":1,"reward":1}]}',
+        '{"kind":"environment","id":"s1","environment":"s","scale":{"lo":1,"hi":1}}',
+    ]
+    good = b"".join(write([LONG])).decode()
+    file.write_text("\n".join([*bad[:3], good.strip(), *bad[3:]]) + "\n")
+    context = context_at(tmp_path / "a.db")
+    answer = import_files(context, [file])
+    assert answer.rejected_count == len(bad)
+    assert [one.line for one in answer.rejected] == [1, 2, 3, 5, 6, 7]
+    assert set(held(context)) == {"sums/1"}
