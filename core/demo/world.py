@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -77,7 +78,7 @@ class Planted:
     def type(self) -> ArmType:
         return arm_type(self.key)
 
-    @property
+    @cached_property
     def arm(self) -> Arm:
         return Arm(key=self.key, token_cost=self.token_cost, content=self.content)
 
