@@ -38,6 +38,7 @@ class Page:
 
 
 _MANAGE: Final = "Manage"
+_INSTALLATION: Final = "Installation"
 
 # Left of each row is the name that links go by; a page that no link leads to can do without.
 PAGES: Final[tuple[Page, ...]] = (
@@ -60,5 +61,8 @@ PAGES: Final[tuple[Page, ...]] = (
     RESET := Page(name="reset", title="Reset", group=_MANAGE, needs="reset", is_presented=False),
     DATA := Page(name="data", title="Data", group=_MANAGE, is_presented=False),
     SETTINGS := Page(name="settings", title="Settings", group=_MANAGE, is_presented=False),
+    PEOPLE := Page(name="people", title="People", group=_INSTALLATION, needs="members", is_presented=False),
+    TOKENS := Page(name="tokens", title="Tokens", group=_INSTALLATION, needs="members", is_presented=False),
+    AUDIT := Page(name="audit", title="Audit", group=_INSTALLATION, needs="members", is_presented=False),
 )
 """In the order of the navigation; the first is what an address without a page opens."""

@@ -15,6 +15,8 @@ from dashboard.figures.theme import LIGHT, Tokens
 from dashboard.sentences import Phrase, Sentence
 from dashboard.widgets.popover import lazy_popover
 
+COPIED: Final = "copied"
+"""Key of what holds a code that is there to be copied: its button is seen without a pointer over it."""
 RIGHT: Final = "right"
 """Begins the word that names a column, from 1, of numbers written as text."""
 

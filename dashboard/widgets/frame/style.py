@@ -13,7 +13,7 @@ import streamlit as st
 
 from dashboard.configuration import PACKAGE
 from dashboard.figures.theme import Tokens
-from dashboard.widgets.words import RIGHT
+from dashboard.widgets.words import COPIED, RIGHT
 
 FRAME: Final = "frame"
 _PICTURES: Final = PACKAGE / "brand"
@@ -48,6 +48,8 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f"{{ color: {look.accent_text}; font-weight: 600; }}",
         f"label[data-testid=stWidgetLabel][disabled] p {{ color: {look.muted}; }}",
         "button kbd[aria-label] { opacity: 1; }",
+        f".st-key-{COPIED} [data-testid=stCode] > div "
+        "{ opacity: 1; visibility: visible; pointer-events: auto; }",
         # It promises that Ctrl + Enter applies a long text. It sends a reward, and nothing else.
         "[data-testid=stTextArea] [data-testid=InputInstructions] { display: none; }",
         f":is(a, button):focus-visible {{ outline: 2px solid {look.accent_text} !important; outline-offset: 1px; }}",

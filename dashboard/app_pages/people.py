@@ -1,0 +1,36 @@
+"""People: who may come in and as what; letting in, changing and removing, each foreseen and taken back."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import governing
+from dashboard.reading import reading
+from dashboard.sentences import people
+from dashboard.widgets.panel import panel
+from dashboard.widgets.people import form, listing
+from dashboard.widgets.words import muted, section, sentence
+
+
+def page() -> None:
+    here = reading()
+    rows = governing.members()
+    sentence(people.people(rows, here.context.clock()), here.tokens)
+    muted(
+        "A member is who an identity provider’s issuer and subject say. A change holds from the next request on, and "
+        "is in the audit."
+    )
+    st.space("xsmall")
+    with panel("Who may come in", still="the form still works"):
+        listing.table(rows)
+    st.space("small")
+    left, right = st.columns([5, 7], gap="large")
+    change = None
+    with left, panel("Change"):
+        section("Change", "nobody gives more than they hold")
+        change = form.fields(rows)
+    with right, panel("What it will do", still="nothing was changed"):
+        form.what_it_does(change, rows)
+
+
+page()

@@ -1,0 +1,39 @@
+"""Tokens: what programs may do by them; making one, whose secret is shown once, and ending one for good."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import governing
+from dashboard.reading import reading
+from dashboard.sentences import tokens
+from dashboard.widgets.panel import panel
+from dashboard.widgets.tokens import ending, listing, making
+from dashboard.widgets.words import muted, section, sentence
+
+
+def page() -> None:
+    here = reading()
+    rows = governing.tokens()
+    sentence(tokens.tokens(rows, here.context.clock()), here.tokens)
+    muted(
+        "A token is a program’s own: its acts are told apart from yours, and only a digest of its secret is stored."
+    )
+    st.space("xsmall")
+    with panel("Tokens", still="the form still works"):
+        listing.table(rows)
+    st.space("small")
+    left, right = st.columns([5, 7], gap="large")
+    with left, panel("Make or revoke"):
+        section("Make or revoke", "nobody gives more than they hold")
+        if ending.doing() == ending.MAKE:
+            wanted = making.fields()
+            with right, panel("What it will do", still="nothing was made"):
+                making.what_it_does(wanted, rows)
+        else:
+            one = ending.chosen(rows)
+            with right, panel("What it will do", still="nothing was revoked"):
+                ending.what_it_does(one)
+
+
+page()

@@ -1,0 +1,173 @@
+"""Governing: what the pages People, Tokens and Audit ask and have done: of the installation, not of one learner.
+
+None of these is kept by revision: a learner's moment says nothing of members and tokens, which are few, and a page of
+the audit is read by its key. Errors are the caller's to tell, beside what they are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+import msgspec
+
+from core.doors.documents import audit_rows
+from core.doors.terminal import json_document, row_lines
+from core.flows import audit as audits
+from core.flows import members as people
+from core.flows import tokens as programs
+from core.flows.context import Context
+from core.records.actor import PersonRole, Scope
+from core.records.audit import AuditFilter, AuditPage, Denial, DenialPage
+from core.records.member import MemberAnswer, MemberRow
+from core.records.token import TokenMade, TokenRow
+from dashboard.reading import reading
+
+PAGE: int = 50
+"""Rows of an audit on a page."""
+
+Doing = Literal["let in", "role", "remove", "sign out"]
+Which = Literal["acts", "installation", "refused"]
+
+
+# Members
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What a form says should become of somebody: of a ``member``, by id, or of who is let in, by ``issuer`` and
+    ``subject`` or ``email``; and as what, in a learner or (None) in every one; ``role`` None: nothing there.
+    """
+
+    doing: Doing
+    member: str = ""
+    name: str = ""
+    issuer: str = ""
+    subject: str = ""
+    email: str = ""
+    role: PersonRole | None = "viewer"
+    learner: str | None = None
+
+
+def members() -> tuple[MemberRow, ...]:
+    """Everybody there ever was."""
+    return people.members(reading().context)
+
+
+def foreseen(change: Change) -> MemberAnswer:
+    """What would become of a member; nothing is written. Raises what the change would raise."""
+    return _changed(reading().context.rehearsing(), change)
+
+
+def carry_out(change: Change) -> MemberAnswer:
+    """Change a member."""
+    return _changed(reading().context, change)
+
+
+def take_back(was: MemberRow | None, seen: MemberRow) -> MemberAnswer:
+    """Let a member be again what they were (None: no member) before a change that left them as they were ``seen``."""
+    context = reading().context
+    return (
+        people.remove_member(context, seen.id)
+        if was is None
+        else people.restore_member(context, was, seen=seen)
+    )
+
+
+def _changed(context: Context, change: Change) -> MemberAnswer:
+    match change.doing:
+        case "let in" if change.subject:
+            return people.add_member(
+                context,
+                change.issuer,
+                change.subject,
+                change.name,
+                role=change.role or "viewer",
+                learner=change.learner,
+            )
+        case "let in":
+            return people.invite_member(
+                context,
+                change.issuer,
+                change.email,
+                name=change.name or None,
+                role=change.role or "viewer",
+                learner=change.learner,
+            )
+        case "role":
+            return people.set_role(context, change.member, change.role, learner=change.learner)
+        case "remove":
+            return people.remove_member(context, change.member)
+        case "sign out":
+            return people.sign_out_member(context, change.member)
+        case _:
+            assert_never(change.doing)
+
+
+# Tokens
+
+
+def tokens() -> tuple[TokenRow, ...]:
+    """Every token there ever was, newest first."""
+    return programs.tokens(reading().context)
+
+
+def make_token(name: str, scopes: Sequence[Scope], *, learners: Sequence[str] | None, days: int) -> TokenMade:
+    """Make a token; its secret is in the answer and nowhere else."""
+    return programs.create_token(reading().context, name, scopes, learners=learners, days=days)
+
+
+def revoke_token(token: str) -> TokenRow:
+    """End a token, for good."""
+    return programs.revoke_token(reading().context, token)
+
+
+# The audit
+
+
+def acts(wanted: AuditFilter, *, installation: bool, before: int | None) -> AuditPage:
+    """A page of what was done, at the learner or to members and tokens."""
+    return audits.audit(
+        reading().context, installation=installation, wanted=wanted, before=before, limit=PAGE
+    )
+
+
+def refused(wanted: AuditFilter, after: Denial | None) -> DenialPage:
+    """A page of what was refused."""
+    return audits.denials(reading().context, wanted=wanted, after=after, limit=PAGE)
+
+
+def whole_audit(which: Which, wanted: AuditFilter, form: Literal["csv", "json"]) -> Callable[[], bytes]:
+    """All that passes the filters as a file, the same as ``armscope audit --all`` writes; made when it is called."""
+    context = reading().context
+
+    def made() -> bytes:
+        page: AuditPage | DenialPage
+        if which == "refused":
+            page = audits.denials(context, wanted=wanted, limit=None)
+        else:
+            page = audits.audit(context, installation=which == "installation", wanted=wanted, limit=None)
+        if form == "json":
+            return json_document(page)
+        return "".join(row_lines(audit_rows(page), "csv")).encode()
+
+    return made
+
+
+def place_of(denial: Denial) -> str:
+    """Where a page of refusals begins, as an address has it.
+
+    >>> read_place(place_of(Denial(at_ms=60_000, actor="jo", action="reset", n=3)))
+    Denial(at_ms=60000, actor='jo', action='reset', n=0)
+    """
+    return msgspec.json.encode([denial.at_ms, denial.actor, denial.action]).decode()
+
+
+def read_place(told: str) -> Denial | None:
+    """The same, read; None for what is no such place."""
+    try:
+        at_ms, actor, action = msgspec.json.decode(told, type=tuple[int, str, str])
+    except msgspec.DecodeError:
+        return None
+    return Denial(at_ms=at_ms, actor=actor, action=action, n=0) if 0 <= at_ms < 1 << 53 else None

@@ -1,0 +1,141 @@
+"""People: members, what they may do and what a change of it would do, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from core.records.actor import Grant
+from core.records.member import MemberAnswer, MemberRow
+from core.records.token import TokenRow
+from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence
+
+EVERY_LEARNER = "Every learner"
+_NAME_CHARS = 40
+
+
+def people(rows: Sequence[MemberRow], now_ms: int) -> Sentence:
+    """How many may come in, and how many govern."""
+    members = [one for one in rows if is_in(one)]
+    invited = [one for one in rows if is_invited(one, now_ms)]
+    if not members and not invited:
+        return ("Nobody is let in yet; whoever works on this machine is the operator.",)
+    n_govern = sum(map(governs, members))
+    govern = "none of them" if n_govern == 0 else wording.number_word(n_govern)
+    more = f"; {wording.number_word(len(invited))} more {'is' if len(invited) == 1 else 'are'} invited"
+    if not members:
+        return (Phrase(wording.things(len(invited), "person", "people")), " invited; nobody has come yet.")
+    return (
+        Phrase(wording.things(len(members), "person", "people")),
+        f" may come in, {govern} as operator of all learners{more if invited else ''}.",
+    )
+
+
+def is_in(one: MemberRow) -> bool:
+    """Whether they are a member who has come."""
+    return one.removed_ms is None and one.subject is not None
+
+
+def is_invited(one: MemberRow, now_ms: int) -> bool:
+    """Whether an invitation of theirs can still be taken."""
+    return one.removed_ms is None and one.subject is None and now_ms < (one.invited_until_ms or 0)
+
+
+def governs(one: MemberRow) -> bool:
+    """Whether they are an operator of all learners who can sign in."""
+    return is_in(one) and Grant(role="operator") in one.roles
+
+
+def last_operator(rows: Sequence[MemberRow]) -> MemberRow | None:
+    """The one operator of all learners who must stay, where there is one only."""
+    found = [one for one in rows if governs(one)]
+    return found[0] if len(found) == 1 else None
+
+
+def known_by(one: MemberRow) -> str:
+    """What tells them from others, as plain text: their address, else their subject."""
+    return wording.plain(one.email or one.subject or wording.MISSING)
+
+
+def roles(grants: Collection[Grant]) -> str:
+    """Roles as plain text.
+
+    >>> roles([Grant(role="operator"), Grant(role="viewer", learner="support")])
+    'operator everywhere, viewer in support'
+    """
+    return ", ".join(_grant(one) for one in grants) or "no role"
+
+
+def _grant(one: Grant) -> str:
+    where = "everywhere" if one.learner is None else f"in {wording.plain(one.learner)}"
+    return f"{one.role} {where}"
+
+
+def state(one: MemberRow, rows: Sequence[MemberRow], now_ms: int) -> str:
+    """Whether they are in, as plain text; the last operator is marked."""
+    if one.removed_ms is not None:
+        return f"removed {wording.day(one.removed_ms, year_of_ms=now_ms)}"
+    if one.subject is None:
+        until = wording.day(one.invited_until_ms, year_of_ms=now_ms)
+        return f"invited until {until}" if is_invited(one, now_ms) else "invitation is over"
+    return "in, the last operator" if one == last_operator(rows) else "in"
+
+
+def name(text: str) -> str:
+    """Somebody's name in Markdown, the middle left out where it is long."""
+    return wording.literal(wording.cut_middle(wording.plain(text), _NAME_CHARS))
+
+
+def effects(was: MemberRow | None, now: MemberRow) -> list[str]:
+    """What would become of a member, in Markdown: a paragraph for each thing that changes."""
+    who = f"**{name(now.name)}**"
+    if now.removed_ms is not None:
+        return [
+            f"{who} can sign in no longer, in no process, from the next request on. Every session of theirs ends.",
+            "What they did stays, under their name. Letting them in again is one click.",
+        ]
+    said = []
+    if was is None or was.removed_ms is not None or was.invited_until_ms != now.invited_until_ms:
+        said.append(_let_in(who, now))
+    before = () if was is None or was.removed_ms is not None else was.roles
+    if tuple(before) != now.roles:
+        change = f"{name(roles(before))} → " if before else ""
+        said.append(f"Roles: {change}**{wording.literal(roles(now.roles))}**.")
+    return said
+
+
+def _let_in(who: str, now: MemberRow) -> str:
+    issuer = name(now.issuer)
+    if now.subject is None:
+        until = wording.moment(now.invited_until_ms)
+        return (
+            f"Whoever first signs in at {issuer} with the verified address {name(now.email)} is {who}: once, and "
+            f"until {until} UTC. Nothing is sent to them; tell them yourself."
+        )
+    return f"Whoever {issuer} knows as {name(now.subject)} may sign in at once, and acts as {who}."
+
+
+def sessions_end(who: str) -> str:
+    """What ending somebody's sessions does, in Markdown."""
+    return (
+        f"Every session of **{name(who)}** ends with the next request, also one whose cookie was copied. They may "
+        "sign in again."
+    )
+
+
+def ended_tokens(answer: MemberAnswer, tokens: Sequence[TokenRow]) -> str:
+    """The tokens that would end with a change, by name and number, in Markdown."""
+    names = {one.id: one.name for one in tokens}
+    return wording.listed([f"{name(names.get(one, one))} ({one})" for one in answer.revoked])
+
+
+def done(was: MemberRow | None, answer: MemberAnswer) -> str:
+    """What was done to a member, in Markdown."""
+    now = answer.member
+    who = f"**{name(now.name)}**"
+    ended = f" {wording.things(len(answer.revoked), 'token')} of theirs ended." if answer.revoked else ""
+    if now.removed_ms is not None:
+        return f"{who} is let in no longer.{ended}"
+    if now.subject is None and (was is None or was.invited_until_ms != now.invited_until_ms):
+        return f"{who} is invited as {wording.literal(roles(now.roles))}."
+    return f"{who} is {wording.literal(roles(now.roles))}.{ended}"

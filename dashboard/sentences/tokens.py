@@ -1,0 +1,68 @@
+"""Tokens: what programs may do by them, and until when, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from core.records.actor import Scope
+from core.records.times import DAY_MS
+from core.records.token import TokenRow
+from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence
+
+SCOPE_WORDS: Final[dict[Scope, str]] = {
+    "read": "reads beliefs, runs, savings and evaluations, without anybody’s texts",
+    "ingest": "selects arms and records runs, and reads nothing",
+    "review": "reads, rewards and evaluates, and takes back what it gave",
+    "operate": "reads and reviews, and resets, changes settings, exports and takes back anybody’s acts",
+}
+"""What each scope lets a program do."""
+_SOON_DAYS: Final = 7
+
+
+def tokens(rows: Sequence[TokenRow], now_ms: int) -> Sentence:
+    """How many are in force, and which of them need a look."""
+    live = [one for one in rows if is_in_force(one, now_ms)]
+    if not rows:
+        return ("No program has a token yet.",)
+    if not live:
+        return ("No token is in force", f"; {wording.things(len(rows), 'token')} ended.")
+    n_soon = sum(one.expires_ms < now_ms + _SOON_DAYS * DAY_MS for one in live)
+    n_unused = sum(one.used_hour_ms is None for one in live)
+    looks = [
+        f"{wording.number_word(n)} {words}"
+        for n, words in (
+            (n_soon, f"end{'s' if n_soon == 1 else ''} within a week"),
+            (n_unused, f"{'was' if n_unused == 1 else 'were'} never used"),
+        )
+        if n
+    ]
+    return (
+        Phrase(wording.things(len(live), "token")),
+        f" {'is' if len(live) == 1 else 'are'} in force{'; ' if looks else ''}{wording.listed(looks)}.",
+    )
+
+
+def is_in_force(one: TokenRow, now_ms: int) -> bool:
+    """Whether a program can act by it."""
+    return one.revoked_ms is None and now_ms < one.expires_ms
+
+
+def where(learners: Sequence[str] | None) -> str:
+    """The learners of a token, as plain text."""
+    return "every learner" if learners is None else ", ".join(map(wording.plain, learners))
+
+
+def state(one: TokenRow, now_ms: int) -> str:
+    """Until when it holds, or since when it doesn't, as plain text."""
+    if one.revoked_ms is not None:
+        return f"revoked {wording.day(one.revoked_ms, year_of_ms=now_ms)}"
+    return "expired" if now_ms >= one.expires_ms else "in force"
+
+
+def used(one: TokenRow, now_ms: int) -> str:
+    """The hour of its last use, as plain text."""
+    if one.used_hour_ms is None:
+        return "never"
+    return f"{wording.moment(one.used_hour_ms, year_of_ms=now_ms)[:-3]} h"

@@ -1,0 +1,147 @@
+"""Filters of the audit: of what, by whom, which act, when; all of it in the address.
+
+Days are the audit's own: the span in the frame is of runs, and counts back from the newest.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Final, get_args
+
+import streamlit as st
+
+from core.permissions import Action
+from core.records.actor import TOKENS
+from core.records.audit import AuditFilter
+from core.records.limits import MAX_LABEL_CHARS
+from core.records.times import DAY_MS
+from dashboard import governing, wording
+from dashboard.governing import Which
+from dashboard.reading import reading
+from dashboard.sentences import audit as said
+from dashboard.widgets.popover import in_use, lazy_popover
+from dashboard.widgets.words import small
+
+WHICH: Final = "audit_of"
+ACTOR: Final = "audit_by"
+ACTION: Final = "audit_act"
+SINCE: Final = "audit_since"
+UNTIL: Final = "audit_until"
+PLACE: Final = "audit_from"
+"""Where the page of the table begins."""
+_NAMES: Final = (ACTOR, ACTION, SINCE, UNTIL)
+_LAST: Final = "audit filters as they were"
+_ACTIONS: Final[dict[Which, tuple[str, ...]]] = {
+    "acts": said.ACTIONS,
+    "installation": said.OF_INSTALLATION,
+    "refused": get_args(Action),
+}
+
+
+def which() -> Which:
+    """Acts at the learner, on members and tokens, or what was refused."""
+    words: dict[Which, str] = {
+        "acts": "At this learner",
+        "installation": "Members and tokens",
+        "refused": "Refused",
+    }
+    return st.segmented_control(
+        "Audit of",
+        list(words),
+        default="acts",
+        required=True,
+        format_func=lambda one: words[one],
+        key=WHICH,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+
+
+def audit_filter(of: Which) -> AuditFilter:
+    """One popover; its label says what is filtered. Whatever is filtered anew begins with the newest."""
+    behind = lazy_popover(
+        _label(of),
+        icon=":material/filter_list:",
+        key="audit filter popover",
+        used=in_use(*_NAMES),
+    )
+    wanted = AuditFilter()
+    if behind is not None:
+        with behind:
+            wanted = AuditFilter(
+                actor=_one("By", _names(), ACTOR),
+                action=_one("What", _ACTIONS[of], ACTION),
+                since_ms=_day("From", SINCE),
+                until_ms=_day("To, inclusive", UNTIL, n_days=1),
+            )
+            st.markdown(small("Days are UTC. The span in the row above is of runs."))
+    now = (of, reading().context.learner, wanted)
+    if st.session_state.setdefault(_LAST, now) != now:
+        st.session_state[_LAST] = now
+        if PLACE in st.query_params:
+            del st.query_params[PLACE]
+    return wanted
+
+
+def narrowed(wanted: AuditFilter) -> bool:
+    """Whether anything is kept out."""
+    return wanted != AuditFilter()
+
+
+def _names() -> list[str]:
+    """Who may have acted: oneself, members and tokens; any other name can be typed."""
+    known = {
+        reading().context.actor.name,
+        *(one.name for one in governing.members()),
+        *(TOKENS + one.name for one in governing.tokens()),
+    }
+    return sorted(known, key=str.casefold)
+
+
+def _one(label: str, options: list[str] | tuple[str, ...], key: str) -> str | None:
+    chosen = st.selectbox(
+        label,
+        list(options),
+        index=None,
+        format_func=lambda one: wording.plain(_words(one) if key == ACTION else one),
+        key=key,
+        bind="query-params",
+        placeholder="All",
+        accept_new_options=key == ACTOR,
+    )
+    return chosen[:MAX_LABEL_CHARS] if chosen else None
+
+
+def _day(label: str, key: str, *, n_days: int = 0) -> int | None:
+    """The start of a day (of the ``n_days`` after it), UTC milliseconds."""
+    day = st.date_input(label, value=None, key=key, bind="query-params", format="YYYY-MM-DD")
+    if day is None:
+        return None
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000) + n_days * DAY_MS
+
+
+def _label(of: Which) -> str:
+    """What is filtered, in the button's own words; what no widget takes is not filtered."""
+    said_of = {key: str(st.session_state.get(key) or st.query_params.get(key, "")) for key in _NAMES}
+    known = {_words(one) for one in _ACTIONS[of]}
+    chosen = [
+        said_of[ACTOR],
+        *(one for one in [_words(said_of[ACTION])] if one in known),
+        *(f"from {one}" for one in [said_of[SINCE]] if _is_day(one)),
+        *(f"to {one}" for one in [said_of[UNTIL]] if _is_day(one)),
+    ]
+    named = [wording.literal(wording.cut_middle(wording.plain(one))) for one in chosen if one]
+    return wording.listed(named) if named else "Everybody, everything"
+
+
+def _words(action: str) -> str:
+    """An action as it is chosen, and as the address has it."""
+    return action.replace("_", " ")
+
+
+def _is_day(told: str) -> bool:
+    try:
+        date.fromisoformat(told)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,115 @@
+"""The audit as a table, the newest first, page by page; and all that passes the filters as a file."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from core.records.audit import AuditEntry, AuditFilter, AuditPage, Denial, DenialPage
+from dashboard import governing, wording
+from dashboard.governing import Which
+from dashboard.reading import reading
+from dashboard.sentences import audit as said
+from dashboard.widgets.audit.filters import PLACE
+from dashboard.widgets.paging import paging
+from dashboard.widgets.tables import act_table
+from dashboard.widgets.words import muted
+
+_WIDTHS: Final = {"when, UTC": 130, "who": 150, "what": 320, "act": 110, "noted": 320, "state": 80}
+_REFUSED_WIDTHS: Final = {"minute, UTC": 140, "who": 260, "refused": 240, "times": 90}
+_PHONE: Final = {"when, UTC": 104, "who": 90, "what": 170}
+_REFUSED_PHONE: Final = {"minute, UTC": 104, "who": 120, "refused": 100}
+_MIME: Final = {"csv": "text/csv", "json": "application/json"}
+
+
+def asked(of: Which, wanted: AuditFilter) -> AuditPage | DenialPage:
+    """The page of the table that the address names; anything else begins at the newest."""
+    if of == "refused":
+        return governing.refused(wanted, governing.read_place(st.query_params.get(PLACE, "")))
+    return governing.acts(wanted, installation=of == "installation", before=_before())
+
+
+def _before() -> int | None:
+    place = st.query_params.get(PLACE, "")
+    return int(place) if place.isascii() and place.isdigit() and len(place) < 16 else None
+
+
+def table(page: AuditPage | DenialPage, *, narrowed: bool) -> None:
+    """The rows, and the way to older ones."""
+    is_newest = PLACE not in st.query_params
+    onward: str | None
+    if isinstance(page, DenialPage):
+        onward = None if page.next is None else governing.place_of(page.next)
+        n_rows = len(page.denials)
+        if n_rows:
+            _refused(page.denials)
+    else:
+        onward = None if page.next is None else str(page.next)
+        n_rows = len(page.entries)
+        if n_rows:
+            _acts(page)
+    if not n_rows:
+        muted(
+            "No older ones."
+            if not is_newest
+            else "Widen the filters."
+            if narrowed
+            else "What is done, and what is refused, is listed here from then on; nothing takes a row out."
+        )
+    paging(PLACE, onward, at_newest=is_newest)
+
+
+def _acts(page: AuditPage) -> None:
+    now_ms, entries = reading().context.clock(), page.entries
+    act_table(
+        {
+            "when, UTC": [wording.moment(one.at_ms, year_of_ms=now_ms) for one in entries],
+            "who": [said.actor(one.actor) for one in entries],
+            "what": [said.act(one) for one in entries],
+            "act": [one.act or wording.MISSING for one in entries],
+            "noted": [said.details(one) for one in entries],
+            "state": [_state(one) for one in entries],
+        },
+        _WIDTHS,
+        key="audit",
+        alt=f"{wording.things(len(entries), 'act')}, the newest first",
+        phone=_PHONE,
+    )
+
+
+def _state(one: AuditEntry) -> str:
+    """Whether an act stands; what nothing takes back has no state."""
+    return wording.MISSING if one.act is None else "undone" if one.undone else "stands"
+
+
+def _refused(denials: tuple[Denial, ...]) -> None:
+    now_ms = reading().context.clock()
+    act_table(
+        {
+            "minute, UTC": [wording.moment(one.at_ms, year_of_ms=now_ms) for one in denials],
+            "who": [said.actor(one.actor) for one in denials],
+            "refused": [said.refusal(one.action) for one in denials],
+            "times": [wording.count(one.n) for one in denials],
+        },
+        _REFUSED_WIDTHS,
+        key="refused",
+        alt=f"{wording.things(len(denials), 'refusal')} by minute, the newest first",
+        phone=_REFUSED_PHONE,
+    )
+
+
+def files(of: Which, wanted: AuditFilter, *, is_empty: bool) -> None:
+    """All that passes the filters, made when somebody asks for it."""
+    for form in ("csv", "json"):
+        st.download_button(
+            form.upper(),
+            governing.whole_audit(of, wanted, "csv" if form == "csv" else "json"),
+            file_name=f"armscope-audit-{of}.{form}",
+            mime=_MIME[form],
+            type="tertiary",
+            icon=":material/download:",
+            on_click="ignore",
+            disabled=is_empty,
+            key=f"audit {form}",
+        )

@@ -1,0 +1,291 @@
+"""People's form: let somebody in, change what they are, remove them, end their sessions; each foreseen before it is
+done, and taken back by one click.
+
+What is typed about people is in this session alone, never in the address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import streamlit as st
+
+from core.errors import ArmscopeError
+from core.records.actor import PersonRole
+from core.records.member import MAX_IDENTITY_CHARS, MAX_MEMBER_CHARS, MemberAnswer, MemberRow
+from dashboard import actions, governing, wording
+from dashboard.actions import Flash
+from dashboard.governing import Change, Doing
+from dashboard.reading import reading
+from dashboard.sentences import people as said
+from dashboard.widgets.keys import UNDO
+from dashboard.widgets.words import muted, paragraphs, section, small
+
+DOING: Final = "people_do"
+_DOING: Final[dict[Doing, str]] = {
+    "let in": "Let in",
+    "role": "Change role",
+    "remove": "Remove",
+    "sign out": "End sessions",
+}
+_ROLES: Final[tuple[PersonRole, ...]] = ("viewer", "reviewer", "operator")
+_ROLE_WORDS: Final[dict[PersonRole, str]] = {
+    "viewer": "reads, without anybody’s texts",
+    "reviewer": "also reads texts, rewards, judges, and takes back what they did",
+    "operator": "does everything there; of every learner: also people, tokens and the audit",
+}
+_NOTHING: Final = "none"
+_KNOWN: Final[tuple[Literal["email", "subject"], ...]] = ("email", "subject")
+_KNOWN_WORDS: Final = {"email": "E-mail, invited", "subject": "Subject"}
+_ROUND: Final = "people form"
+_LAST: Final = "people last"
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What was done last here: who they were before it (None: nobody), and are since."""
+
+    was: MemberRow | None
+    now: MemberRow
+
+
+def key(field: str) -> str:
+    """A field's key; new once the form was sent."""
+    return f"people {field} {st.session_state.get(_ROUND, 0)}"
+
+
+def begin_with(one: MemberRow) -> None:
+    """Fill the form in for a member of the list."""
+    if one.removed_ms is None:
+        st.session_state[DOING] = "role"
+        st.session_state[key("member")] = one.id
+        st.session_state.pop(key("place"), None)
+        return
+    st.session_state[DOING] = "let in"
+    st.session_state[key("name")] = one.name
+    st.session_state[key("issuer")] = one.issuer
+    st.session_state[key("known")] = "email" if one.subject is None else "subject"
+    st.session_state[key("email")] = one.email
+    st.session_state[key("subject")] = one.subject or ""
+
+
+def fields(rows: Sequence[MemberRow]) -> Change | None:
+    """What should become of whom; None while something is missing."""
+    doing = st.segmented_control(
+        "What to do",
+        list(_DOING),
+        default="let in",
+        required=True,
+        format_func=lambda name: _DOING[name],
+        key=DOING,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    return _let_in(rows) if doing == "let in" else _of_member(doing, rows)
+
+
+def _let_in(rows: Sequence[MemberRow]) -> Change | None:
+    name = st.text_input(
+        "Name, as colleagues write it",
+        key=key("name"),
+        max_chars=MAX_MEMBER_CHARS,
+        placeholder="optional with an e-mail" if _is_by_email() else "Kim Doe",
+        autocomplete="off",
+    ).strip()
+    st.session_state.setdefault(key("issuer"), rows[-1].issuer if rows else "")
+    issuer = st.text_input(
+        "Issuer, as the identity provider calls itself (iss)",
+        key=key("issuer"),
+        max_chars=MAX_IDENTITY_CHARS,
+        placeholder="https://id.example.com",
+        autocomplete="off",
+    ).strip()
+    known = st.segmented_control(
+        "Known there by",
+        _KNOWN,
+        default="email",
+        required=True,
+        format_func=lambda one: _KNOWN_WORDS[one],
+        key=key("known"),
+    )
+    if known == "email":
+        given = st.text_input(
+            "E-mail, which the provider has verified",
+            key=key("email"),
+            max_chars=MAX_IDENTITY_CHARS,
+            placeholder="kim@example.com",
+            autocomplete="off",
+        ).strip()
+    else:
+        given = st.text_input(
+            "Subject, its id for the person (sub)",
+            key=key("subject"),
+            max_chars=MAX_IDENTITY_CHARS,
+            autocomplete="off",
+        ).strip()
+    first: PersonRole = "viewer" if any(said.governs(one) for one in rows) else "operator"
+    role, place = _role(first), _place()
+    if not issuer or not given or (known == "subject" and not name) or role is None:
+        return None
+    return Change(
+        doing="let in",
+        name=name,
+        issuer=issuer,
+        email=given if known == "email" else "",
+        subject=given if known == "subject" else "",
+        role=role,
+        learner=place,
+    )
+
+
+def _is_by_email() -> bool:
+    return bool(st.session_state.get(key("known"), "email") == "email")
+
+
+def _of_member(doing: Doing, rows: Sequence[MemberRow]) -> Change | None:
+    there = {one.id: one for one in rows if one.removed_ms is None}
+    if not there:
+        muted("There is nobody yet.")
+        return None
+    chosen = st.selectbox(
+        "Who",
+        sorted(there, key=lambda one: there[one].name.casefold()),
+        index=None,
+        format_func=lambda one: wording.plain(there[one].name) if one in there else "",
+        key=key("member"),
+        placeholder="choose a person",
+    )
+    if chosen is None:
+        return None
+    if doing != "role":
+        return Change(doing=doing, member=chosen)
+    place = _place()
+    held = next((grant.role for grant in there[chosen].roles if grant.learner == place), None)
+    role = _role(next((one for one in _ROLES if one == held), None), or_none=True)
+    return Change(doing=doing, member=chosen, role=role, learner=place)
+
+
+def _role(held: PersonRole | None, *, or_none: bool = False) -> PersonRole | None:
+    """A role with what it lets do, ``held`` at first; None: none of them."""
+    options = [*_ROLES, *([_NOTHING] if or_none else [])]
+    chosen = st.segmented_control(
+        "Role",
+        options,
+        default=held or _NOTHING,
+        required=True,
+        format_func=str.capitalize,
+        key=key(f"role {held} {or_none}"),
+    )
+    role = next((one for one in _ROLES if one == chosen), None)
+    st.markdown(small(_ROLE_WORDS[role] if role else "nothing there"))
+    return role
+
+
+def _place() -> str | None:
+    """The learner that a role is for; None: every one."""
+    learners = reading().frame.learners
+    chosen = st.selectbox(
+        "In",
+        ["", *learners],
+        format_func=lambda one: wording.plain(one) or said.EVERY_LEARNER,
+        key=key("place"),
+    )
+    return chosen or None
+
+
+def what_it_does(change: Change | None, rows: Sequence[MemberRow]) -> None:
+    """What the change would do, why it can't be done, and the button that does it."""
+    _last()
+    section("What it will do", "nothing is changed yet")
+    if change is None:
+        muted("Fill the form in, and what would come of it is shown here first.")
+        return
+    with st.container(border=True):
+        try:
+            answer = governing.foreseen(change)
+        except ArmscopeError as problem:
+            st.markdown(f":red[:material/error:] {wording.literal(str(problem))}")
+            return
+        was = next((one for one in rows if one.id == answer.member.id), None)
+        _consequence(change, was, answer)
+
+
+def _consequence(change: Change, was: MemberRow | None, answer: MemberAnswer) -> None:
+    now = answer.member
+    lines = [said.sessions_end(now.name)] if change.doing == "sign out" else said.effects(was, now)
+    if now.number == reading().context.actor.member:
+        lines.append(":red[:material/error:] **This is you**: it holds from your next click on.")
+    paragraphs(*(lines or ["Nothing would change."]))
+    confirmed = True
+    if answer.revoked:
+        tokens = wording.things(len(answer.revoked), "token")
+        st.markdown(
+            f"Of the tokens they made, these end with it: {said.ended_tokens(answer, governing.tokens())}."
+        )
+        confirmed = st.checkbox(f"End {tokens} for good; no undo lets them stand again", key=key("confirmed"))
+    st.button(
+        _button(change, now),
+        type="primary",
+        key="change a person",
+        disabled=not lines or not confirmed,
+        on_click=_carry_out,
+        args=(change, was, answer.revoked),
+    )
+
+
+def _button(change: Change, now: MemberRow) -> str:
+    who = said.name(now.name)
+    if change.doing == "let in":
+        return f"{'Invite' if now.subject is None else 'Let in'} {who}"
+    if change.doing == "role":
+        return f"Make {who} {change.role}" if change.role else f"Take {who}’s role away"
+    return f"Remove {who}" if change.doing == "remove" else f"End {who}’s sessions"
+
+
+def _carry_out(change: Change, was: MemberRow | None, revoked: tuple[str, ...]) -> None:
+    """Do what was foreseen; not where more would end with it than was confirmed."""
+
+    def act() -> Flash:
+        now_revoked = governing.foreseen(change).revoked
+        if set(now_revoked) - set(revoked):
+            return Flash(
+                text="Nothing was changed: a token was made meanwhile that would end too.", failed=True
+            )
+        answer = governing.carry_out(change)
+        st.session_state[_LAST] = None if change.doing == "sign out" else _Done(was, answer.member)
+        st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
+        if change.doing == "sign out":
+            return Flash(text=f"The sessions of {said.name(answer.member.name)} ended.")
+        return Flash(text=said.done(was, answer))
+
+    actions.tried("Nothing was changed.", act)
+
+
+def _last() -> None:
+    """What was done last here, and its way back."""
+    last: _Done | None = st.session_state.get(_LAST)
+    if last is None:
+        return
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        st.markdown(said.done(last.was, MemberAnswer(member=last.now)), width="content")
+        st.space("stretch")
+        st.button(
+            "Undo",
+            type="tertiary",
+            icon=":material/undo:",
+            shortcut=UNDO if actions.last_act() is None else None,
+            key="undo person",
+            on_click=_take_back,
+            args=(last,),
+        )
+
+
+def _take_back(last: _Done) -> None:
+    def act() -> Flash:
+        st.session_state[_LAST] = None
+        answer = governing.take_back(last.was, last.now)
+        return Flash(text=f"Taken back: {said.done(last.now, answer)}")
+
+    actions.tried("Nothing was taken back.", act)

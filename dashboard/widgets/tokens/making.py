@@ -1,0 +1,200 @@
+"""Making a token: what it lets, where, until when; its secret is shown once, and kept by nobody.
+
+The secret is in this session's memory from the click that makes the token until a moment after it was drawn: so long
+the second half of a double click draws the page once more. It is in no address, no draft and no log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Timer
+from typing import Final, cast
+
+import streamlit as st
+
+from core.records.actor import Scope
+from core.records.times import DAY_MS
+from core.records.token import DEFAULT_DAYS, MAX_DAYS, MAX_LEARNERS, MAX_TOKEN_NAME_CHARS, TokenMade, TokenRow
+from dashboard import actions, governing, wording
+from dashboard.actions import Flash
+from dashboard.reading import reading
+from dashboard.sentences import tokens as said
+from dashboard.widgets.words import COPIED, muted, paragraphs, section, small
+
+LINGERS_S: Final = 1.0
+_MADE: Final = "token made"
+_ROUND: Final = "token form"
+_EVERY: Final = "every"
+_PLACES: Final = (_EVERY, "some")
+_PLACE_WORDS: Final = {_EVERY: "Every learner", "some": "Some learners"}
+_NAME_CHARS: Final = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """A token as the form says it; ``learners`` None: every one."""
+
+    name: str
+    scopes: tuple[Scope, ...]
+    learners: tuple[str, ...] | None
+    days: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is missing."""
+        return bool(self.name and self.scopes) and self.learners != ()
+
+
+class Once:
+    """A new token that can be looked at until a moment after somebody did."""
+
+    def __init__(self, made: TokenMade) -> None:
+        self._made: TokenMade | None = made
+        self._is_ending = False
+
+    def look(self) -> TokenMade | None:
+        """The token; None once the moment is over."""
+        found = self._made
+        if found is not None and not self._is_ending:
+            self._is_ending = True
+            forgetting = Timer(LINGERS_S, self._forget)
+            forgetting.daemon = True
+            forgetting.start()
+        return found
+
+    def _forget(self) -> None:
+        self._made = None
+
+
+def key(field: str) -> str:
+    """A field's key; new once a token was made."""
+    return f"token {field} {st.session_state.get(_ROUND, 0)}"
+
+
+def fields() -> Wanted:
+    """Name, scopes with what each lets, learners, days."""
+    name = st.text_input(
+        "Name of the program that will use it",
+        key=key("name"),
+        max_chars=MAX_TOKEN_NAME_CHARS,
+        placeholder="ci-support",
+        autocomplete="off",
+        live=True,
+    )
+    with st.container(gap="xsmall"):
+        st.markdown(small("What it lets the program do; choose the fewest"))
+        scopes = tuple(
+            scope
+            for scope, words in said.SCOPE_WORDS.items()
+            if st.checkbox(f"**{scope}** {small(words)}", key=key(scope))
+        )
+    learners = _learners()
+    days = st.number_input(
+        f"Days until it ends, at most {MAX_DAYS}",
+        min_value=1,
+        max_value=MAX_DAYS,
+        value=DEFAULT_DAYS,
+        step=1,
+        key=key("days"),
+    )
+    return Wanted(name=(name or "").strip(), scopes=scopes, learners=learners, days=int(days))
+
+
+def _learners() -> tuple[str, ...] | None:
+    place = st.segmented_control(
+        "Where",
+        _PLACES,
+        default=_EVERY,
+        required=True,
+        format_func=lambda one: _PLACE_WORDS[one],
+        key=key("place"),
+    )
+    if place == _EVERY:
+        return None
+    chosen = st.multiselect(
+        "Learners",
+        list(reading().frame.learners),
+        key=key("learners"),
+        max_selections=MAX_LEARNERS,
+        placeholder="choose learners",
+    )
+    return tuple(chosen)
+
+
+def what_it_does(wanted: Wanted, rows: tuple[TokenRow, ...]) -> None:
+    """The token that was just made, this once; else what the one that is filled in would be."""
+    once = cast("Once | None", st.session_state.get(_MADE))
+    made = None if once is None else once.look()
+    if made is not None:
+        _shown_once(made)
+        return
+    st.session_state.pop(_MADE, None)
+    section("What it will do", "nothing is made yet")
+    problem = _problem(wanted, rows)
+    if problem:
+        muted(problem)
+    else:
+        until = wording.day(reading().context.clock() + wanted.days * DAY_MS)
+        lets = "; ".join(f"**{scope}**: {said.SCOPE_WORDS[scope]}" for scope in wanted.scopes)
+        paragraphs(
+            f"Whoever holds it acts as **token:{_short(wanted.name)}** in "
+            f"{wording.literal(said.where(wanted.learners))}, until **{until}**.",
+            f"It {lets}.".replace("It **", "**", 1),
+            "Its secret is shown once, right here. It is stored nowhere, and can be revoked at once.",
+        )
+    st.button(
+        "Make the token",
+        type="primary",
+        icon=":material/key:",
+        key=f"make {key('button')}",
+        disabled=bool(problem),
+        on_click=_make,
+        args=(wanted,),
+    )
+
+
+def _problem(wanted: Wanted, rows: tuple[TokenRow, ...]) -> str:
+    """Why it can't be made as it is filled in; "" where it can."""
+    if not wanted.is_complete:
+        missing = [
+            words
+            for words, is_there in (
+                ("a name", bool(wanted.name)),
+                ("what it lets", bool(wanted.scopes)),
+                ("its learners", wanted.learners != ()),
+            )
+            if not is_there
+        ]
+        return f"It needs {wording.listed(missing)}."
+    if any(one.name == wanted.name for one in rows):
+        return (
+            f"A token was called {_short(wanted.name)} before; give this one another name, say with the year."
+        )
+    return ""
+
+
+def _make(wanted: Wanted) -> None:
+    def act() -> Flash:
+        made = governing.make_token(wanted.name, wanted.scopes, learners=wanted.learners, days=wanted.days)
+        st.session_state[_MADE] = Once(made)
+        st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
+        return Flash(text=f"The token {_short(made.token.name)} is made. Copy its secret now.")
+
+    actions.tried("No token was made.", act)
+
+
+def _shown_once(made: TokenMade) -> None:
+    one = made.token
+    section("Copy it now", "it can’t be shown again")
+    with st.container(border=True, key=COPIED):
+        st.code(made.secret, language=None, wrap_lines=True)
+        paragraphs(
+            f"This is **{_short(one.name)}** ({one.id}): {', '.join(one.scopes)} in "
+            f"{wording.literal(said.where(one.learners))}, until {wording.day(one.expires_ms)}.",
+            "**It can’t be shown again**: it is gone with your next click here. The program sends it as "
+            "`Authorization: Bearer …`. If it is lost, revoke it and make another.",
+        )
+
+
+def _short(name: str) -> str:
+    return wording.literal(wording.cut_middle(wording.plain(name), _NAME_CHARS))
