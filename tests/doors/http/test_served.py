@@ -1,4 +1,4 @@
-"""A real server: the loop of the README, the session with curl, and agents whose server is killed under them."""
+"""A real server: the session with curl of the README, and agents whose server is killed under them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -25,12 +24,10 @@ import uvicorn
 from core import Client, Learner, open_learner
 from core.client import Unreachable
 from core.doors.desk import Desk
-from core.doors.http.app import Api
-from core.doors.http.guard import Listener
-from core.doors.http.serving import ROUTES
+from core.doors.http.serving import doors
 from core.errors import Conflict, InvalidBatch, UnknownArm, UnknownRun
+from core.flows.audit import denials
 from core.flows.context import Context
-from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from tests.doors.examples import ARM, RUN, example_world
@@ -41,10 +38,10 @@ PATIENCE_S = 120.0
 
 
 @contextmanager
-def served(context: Context) -> Iterator[str]:
-    """A server in a thread of this process, with this context's clock and dice."""
-    desk = Desk(store=context.store, learner="default", clock=context.clock, entropy=context.entropy)
-    app = Api(desk, ROUTES, listener=Listener(local=Actor(name="mara")))
+def served(context: Context, *, learner: str = "default") -> Iterator[str]:
+    """Every door in a thread of this process, with this context's clock and dice."""
+    desk = Desk(store=context.store, learner=learner, clock=context.clock, entropy=context.entropy)
+    app = doors(desk)
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error", proxy_headers=False))
     thread = threading.Thread(target=server.run, args=([listening],))
@@ -63,30 +60,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Context, s
     with served(context) as url:
         yield context, url
     context.store.close()
-
-
-def test_the_loop_of_the_readme_comes_to_the_same_over_http(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    loop = blocks("python")[1]
-    assert len([line for line in loop.splitlines() if line]) <= 15
-    names: dict[str, Any] = {}
-    here = context_at(tmp_path / "here.db", learner="support")
-    with served(here) as place:
-        exec(compile(loop.replace("http://127.0.0.1:8502", place), "README.md", "exec"), names)
-        with Client(place, learner="support") as client:
-            over_http = client.posteriors()
-    here.store.close()
-    assert "Posterior" in capsys.readouterr().out
-    with Learner(context_at(tmp_path / "there.db", learner="support")) as learner:
-        for number in range(20):
-            names["answer"](learner, number)
-        within = learner.posteriors()
-        assert learner.verify().clean
-    assert [(one.arm, one.alpha, one.beta, one.pulls, one.inclusions) for one in over_http] == [
-        (one.arm, one.alpha, one.beta, one.pulls, one.inclusions) for one in within
-    ]
-    assert {one.pulls for one in within} != {0}
 
 
 def test_a_client_answers_as_a_learner_does(world: tuple[Context, str], tmp_path: Path) -> None:
@@ -154,15 +127,23 @@ def test_a_client_raises_what_a_learner_raises(world: tuple[Context, str], tmp_p
 
 
 def test_the_session_with_curl_is_as_the_readme_shows_it(world: tuple[Context, str], tmp_path: Path) -> None:
-    _, url = world
+    context, url = world
     session = next(block for block in blocks("sh") if "armscope api" in block)
     lines = [line for line in session.splitlines() if not line.startswith("armscope api")]
     script = "\n".join(lines).replace("http://127.0.0.1:8502", url)
-    script = re.sub(r"^(post \w+ .*|curl .*)$", r"\1; echo", script, flags=re.M)
-    done = subprocess.run(["bash", "-ec", script], capture_output=True, check=True, timeout=PATIENCE_S)
-    run, rewarded, undone, believed = [json.loads(line) for line in done.stdout.splitlines() if line]
+    script = re.sub(r"^((?:post \w+|curl) .*?)(  #.*)?$", r"\1 -w '\\n%{http_code}\\n'", script, flags=re.M)
+    commands = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    environment = {**commands, "ARMSCOPE_DATABASE": str(context.store.path)}
+    done = subprocess.run(
+        ["bash", "-ec", script], capture_output=True, check=True, timeout=PATIENCE_S, env=environment
+    )
+    told = done.stdout.splitlines()
+    run, rewarded, undone, believed, seen, denied = [json.loads(line) for line in told[::2]]
+    assert [int(status) for status in told[1::2]] == [200, 200, 200, 200, 200, 403]
     assert (run["told"], rewarded["id"], undone["undone"]) == ("new", "reward-1", "reward-1")
     assert len(believed["items"]) == 1
+    assert (seen["learner"], denied["code"]) == ("support", "denied")
+    assert [(one.actor, one.action) for one in denials(context).denials] == [("token:board", "reward")]
 
 
 # Killed
