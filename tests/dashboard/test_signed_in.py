@@ -1,0 +1,356 @@
+"""Pages for people who sign in: who they are and what they may do is asked in every rerun and before every act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, get_args
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
+
+from core.flows import queries
+from core.flows.audit import denials
+from core.flows.context import Context
+from core.flows.identity import SESSION_MS
+from core.flows.learn import record_all
+from core.flows.members import invite_member, members, remove_member, set_role
+from core.flows.note import note
+from core.flows.queues import add_queue
+from core.flows.reward import reward
+from core.permissions import Action
+from core.records.actor import PersonRole
+from core.records.member import MemberRow
+from core.records.times import HOUR_MS
+from dashboard.pages import PAGES
+from tests.dashboard.conftest import APP, check, texts, unfold
+from tests.dashboard.signed_in import ISSUER, auth_file, claims, let_in
+from tests.dashboard.worlds import keys, runs, world
+
+ARM: Final = keys(1)[0]
+SECRET_REASON: Final = "the reason that viewers are not told"
+SECRET_NOTE: Final = "the note that viewers are not shown"
+
+
+@pytest.fixture
+def context(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+    """A learner, on whose pages people sign in."""
+    monkeypatch.setenv("ARMSCOPE_AUTH", str(auth_file(tmp_path)))
+    return world(database, keys(6), 20)
+
+
+def coming(user: dict[str, object] | None, **query: str) -> AppTest:
+    """Whoever a provider says this is, on the first page."""
+    page = AppTest.from_file(str(APP), default_timeout=60)
+    page.user = user or {}
+    for name, value in query.items():
+        page.query_params[name] = value
+    page.run()
+    check(page)
+    return page
+
+
+def at(page: AppTest, name: str) -> AppTest:
+    """The page at an address, be it in the navigation or not."""
+    page._page_hash = calc_hash(name)
+    page.run()
+    check(page)
+    return page
+
+
+def title(page: AppTest) -> str:
+    return str(page.title[0].value)
+
+
+def told(page: AppTest) -> str:
+    """Everything that is written on the page."""
+    return " ".join(
+        [*texts(page), *(str(one.value) for kind in (page.text, page.code, page.toast) for one in kind)]
+    ).replace("\\", "")
+
+
+# Who may come
+
+
+def test_nobody_is_let_in_unseen(context: Context) -> None:
+    page = coming(None)
+    assert title(page) == "Sign in to armscope."
+    assert [button.label for button in page.button] == ["Sign in"]
+    assert not page.dataframe
+    for name in ("posteriors", "settings"):
+        assert title(at(page, name)) == "Sign in to armscope."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"is_logged_in": False},
+        {"is_logged_in": "yes"},
+        {"iat": None},
+        {"iat": True},
+        {"iat": "1790000000"},
+        {"iss": ""},
+        {"sub": None},
+    ],
+)
+def test_what_does_not_say_who_by_whom_and_when_is_nobody(context: Context, said: dict[str, object]) -> None:
+    let_in(context, "jo", "operator")
+    assert title(coming({**claims("u-jo"), **said})) == "Sign in to armscope."
+
+
+def test_a_stranger_is_told_whom_to_ask_and_what_to_hand_on(context: Context) -> None:
+    page = coming(claims("x'; <script>", email="jo@example.com"))
+    assert title(page) == "Nobody has let you in yet."
+    (line,) = [str(one.value) for one in page.code]
+    assert f"--issuer {ISSUER}" in line
+    assert "x'\"'\"'; <script>" in line, "as a shell takes it"
+    assert "does not say that it verified yours" in told(page)
+    assert {button.label for button in page.button} == {"Sign in again", "Sign out"}
+
+
+def test_an_invitation_is_taken_by_who_comes_with_its_verified_address(context: Context) -> None:
+    invite_member(context, ISSUER, "jo@example.com", role="reviewer", name="jo")
+    unverified = claims("u-jo", email="jo@example.com")
+    assert title(coming(unverified)) == "Nobody has let you in yet."
+    page = coming({**unverified, "email_verified": True})
+    assert "tokens" in title(page)
+    (jo,) = members(context)
+    assert (jo.subject, jo.invited_until_ms) == ("u-jo", None)
+    stranger = coming(claims("u-2", email="jo@example.com", email_verified=True))
+    assert "There is no invitation for" in told(stranger)
+
+
+@pytest.mark.parametrize(("hours", "is_over"), [(None, SESSION_MS / HOUR_MS), ("0.5", 0.5)])
+def test_a_session_ends_by_its_age(
+    context: Context, monkeypatch: pytest.MonkeyPatch, hours: str | None, is_over: float
+) -> None:
+    if hours is not None:
+        monkeypatch.setenv("ARMSCOPE_SESSION_HOURS", hours)
+    let_in(context, "jo", "viewer")
+    assert "tokens" in title(coming(claims("u-jo", ago_s=is_over * 3600 - 60)))
+    page = coming(claims("u-jo", ago_s=is_over * 3600 + 1))
+    assert title(page) == "Your session is over."
+    assert f"It ends after {is_over:g} hour" in told(page)
+
+
+def test_who_is_removed_is_out_at_the_next_rerun(context: Context) -> None:
+    let_in(context, "jo", "viewer")
+    page = coming(claims("u-jo"))
+    remove_member(context, "jo")
+    page.run()
+    assert title(page) == "Nobody has let you in yet."
+    assert not page.dataframe
+
+
+def test_a_role_taken_away_shows_at_the_next_rerun(context: Context) -> None:
+    let_in(context, "jo", "operator")
+    let_in(context, "kim", "operator")
+    page = at(coming(claims("u-jo")), "reset")
+    assert "Reset" in title(page)
+    set_role(context, "jo", "viewer")
+    page.run()
+    assert title(page) == "Reset is not open to you."
+    set_role(context, "jo", None)
+    page.run()
+    assert title(page) == "You have no role here."
+
+
+def test_signing_out_ends_the_session_and_every_copy_of_its_cookie(context: Context) -> None:
+    let_in(context, "jo", "viewer")
+    cookie = claims("u-jo", ago_s=5)
+    page, copied = coming(cookie), coming(cookie)
+    unfold(page, "role popover").button("sign out").click().run()
+    assert title(page) == "Sign in to armscope."
+    copied.run()
+    assert title(copied) == "Your session is over."
+    assert title(coming(cookie)) == "Your session is over."
+    assert "tokens" in title(coming(claims("u-jo", ago_s=-1))), "who signs in anew is in"
+
+
+def test_the_badge_names_the_person_and_the_role(context: Context) -> None:
+    let_in(context, "jo", "reviewer")
+    page = unfold(coming(claims("u-jo")), "role popover")
+    assert "jo, reviewer" in [one.value for one in page.text]
+    assert page.button("sign out").label == "Sign out"
+
+
+def test_on_this_machine_nobody_signs_out(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ARMSCOPE_AUTH")
+    page = unfold(coming(None), "role popover")
+    assert not [button for button in page.button if button.key == "sign out"]
+
+
+# Whose learners
+
+
+def test_everybody_sees_their_own_learners_and_begins_at_one(context: Context) -> None:
+    for name in ("sales", "support"):
+        record_all(context.of(name), runs(keys(3), 8))
+    let_in(context, "jo", "viewer", "support")
+    let_in(context, "kim", "operator")
+    page = unfold(coming(claims("u-jo"), learner="sales"), "learner popover")
+    assert page.selectbox("learner").options == ["support"]
+    assert not [one for one in page.text_input if one.key == "new learner"]
+    page = unfold(coming(claims("u-kim"), learner="sales"), "learner popover")
+    assert page.selectbox("learner").options == ["default", "sales", "support"]
+    assert page.selectbox("learner").value == "sales"
+    set_role(context, "jo", "operator", learner="support")
+    page = unfold(coming(claims("u-jo")), "learner popover")
+    assert not [one for one in page.text_input if one.key == "new learner"], "it would be one of others"
+
+
+def test_what_an_operator_was_shown_is_kept_from_a_viewer(context: Context) -> None:
+    reward(context, ARM, 1.0, reason=SECRET_REASON)
+    note(context, ARM, SECRET_NOTE)
+    let_in(context, "olga", "operator")
+    let_in(context, "vic", "viewer")
+    for subject, sees in (("u-olga", True), ("u-vic", False), ("u-olga", True)):
+        page = at(coming(claims(subject), arm=ARM), "arm")
+        for key in ("ledger", "notes"):
+            page.session_state[key] = True
+        page.run()
+        shown = told(page) + " ".join(str(one.value.to_string()) for one in page.dataframe)
+        assert (SECRET_NOTE in shown) == sees
+        assert SECRET_REASON not in shown or sees
+
+
+# Who may do what: the table of permissions, cell by cell
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Where an action is offered, and by what."""
+
+    page: str
+    is_there: Callable[[AppTest], bool]
+
+
+def _button(*starts: str) -> Callable[[AppTest], bool]:
+    def is_there(page: AppTest) -> bool:
+        return any(str(one.key).startswith(starts) for one in page.button)
+
+    return is_there
+
+
+OFFERS: Final[dict[Action, Offer]] = {
+    "read": Offer("posteriors", lambda page: len(page.dataframe) > 0),
+    "read_texts": Offer("arm", lambda page: SECRET_NOTE in told(page)),
+    "reward": Offer("rewards", _button("send ")),
+    "evaluate": Offer("review", _button("submit ", "skip ")),
+    "judge": Offer("review", _button("submit ", "skip ")),
+    "undo_own": Offer("overview", _button("take back")),
+    "undo": Offer("overview", _button("take back note-1")),
+    "reset": Offer("reset", _button("do reset")),
+    "settings": Offer("settings", _button("send settings")),
+    "ingest": Offer("data", lambda page: bool(page.get("file_uploader"))),
+    "export_training": Offer("data", _button("make training")),
+}
+"""Rows of the table that pages have; selecting, erasing and connecting are for programs and the command line."""
+
+ALLOWED: Final[dict[PersonRole, set[Action]]] = {
+    "viewer": {"read"},
+    "reviewer": {"read", "read_texts", "reward", "evaluate", "judge", "undo_own"},
+    "operator": set(OFFERS),
+}
+"""Written a second time by hand, so that a change of `core.permissions` is meant."""
+
+PAGE_ROLES: Final[dict[str, set[PersonRole]]] = {
+    "rewards": {"reviewer", "operator"},
+    "review": {"reviewer", "operator"},
+    "reset": {"operator"},
+}
+"""Who opens which page; every other that is about a learner is open to all."""
+
+
+@pytest.mark.parametrize("role", get_args(PersonRole))
+def test_each_role_is_offered_what_the_table_says(context: Context, role: PersonRole) -> None:
+    note(context, ARM, SECRET_NOTE)
+    add_queue(context, "week")
+    let_in(context, "jo", role)
+    page = coming(claims("u-jo"), arm=ARM, reward_arm=ARM)
+    if "reward" in ALLOWED[role]:
+        at(page, "rewards")
+        next(one for one in page.button if str(one.key).startswith("send ")).click().run()
+        (given,) = queries.rewards(context)
+        assert given.actor == "jo"
+    for action, offer in OFFERS.items():
+        at(page, offer.page)
+        assert offer.is_there(page) == (action in ALLOWED[role]), (role, action)
+
+
+@pytest.mark.parametrize("role", get_args(PersonRole))
+def test_a_page_that_is_not_open_says_so_at_its_address_and_it_is_counted(
+    context: Context, role: PersonRole
+) -> None:
+    let_in(context, "jo", role)
+    page = coming(claims("u-jo"))
+    closed = {one.name for one in PAGES if title(at(page, one.name)) == f"{one.title} is not open to you."}
+    about_learners = {one.name for one in PAGES if one.needs != "members"}
+    assert closed & about_learners == {name for name, roles in PAGE_ROLES.items() if role not in roles}
+    counted = {one.action for one in denials(context).denials if one.actor == "jo"}
+    assert counted <= {one.needs for one in PAGES}
+    assert bool(counted) == bool(closed)
+
+
+# Acts on a page that was drawn before a role was taken away
+
+
+def _rewards(page: AppTest) -> None:
+    at(page, "rewards")
+    one = next(one for one in page.button if str(one.key).startswith("send "))
+    one.click()
+
+
+def _takes_back(page: AppTest) -> None:
+    at(page, "overview").button("take back note-1").click()
+
+
+def _verifies(page: AppTest) -> None:
+    at(page, "data").button("make training").click()
+
+
+def _judges(page: AppTest) -> None:
+    at(page, "review")
+    next(one for one in page.button if str(one.key).startswith("skip ")).click()
+
+
+@pytest.mark.parametrize("draw", [_rewards, _takes_back, _verifies, _judges])
+@pytest.mark.parametrize("left", ["viewer", None])
+def test_an_act_is_refused_whose_role_was_taken_away_after_the_page_was_drawn(
+    context: Context, draw: Callable[[AppTest], None], left: PersonRole | None
+) -> None:
+    note(context, ARM, SECRET_NOTE)
+    add_queue(context, "week")
+    let_in(context, "jo", "operator")
+    let_in(context, "kim", "operator")
+    page = coming(claims("u-jo"), reward_arm=ARM)
+    draw(page)
+    set_role(context, "jo", left)
+    before = queries.revision(context).revision
+    page.run()
+    assert not page.exception
+    assert queries.revision(context).revision == before
+    assert not queries.rewards(context)
+
+
+def test_an_act_is_refused_of_who_signed_out_elsewhere(context: Context) -> None:
+    let_in(context, "jo", "operator")
+    cookie = claims("u-jo", ago_s=5)
+    page, other = coming(cookie, reward_arm=ARM), coming(cookie)
+    _rewards(page)
+    unfold(other, "role popover").button("sign out").click().run()
+    page.run()
+    assert not queries.rewards(context)
+    assert title(page) == "Your session is over."
+
+
+def test_whoever_judges_is_the_rater(context: Context) -> None:
+    add_queue(context, "week")
+    jo: MemberRow = let_in(context, "jo", "reviewer")
+    page = at(coming(claims("u-jo")), "review")
+    next(one for one in page.button if str(one.key).startswith("review level 1 ")).click().run()
+    next(one for one in page.button if str(one.key).startswith("submit ")).click().run()
+    (given,) = queries.evaluations(context)
+    assert (given.rater, given.actor) == (jo.name, jo.name)
