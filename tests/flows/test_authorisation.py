@@ -263,6 +263,8 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "offers.start_session": ("ingest", lambda context, _: offers.start_session(context, "a session")),
     "offers.finish_session": ("ingest", lambda context, _: offers.finish_session(context, "nobody's")),
     "queries.alarms": ("read", lambda context, _: queries.alarms(context)),
+    "queries.measures": ("read", lambda context, _: queries.measures(context)),
+    "queries.n_denials": ("read", lambda context, _: queries.n_denials(context)),
     "queries.refused": ("alerts", lambda context, _: queries.refused(context)),
     "alerts.look": ("alerts", lambda context, _: alerts.look(context)),
     "webhooks.take_test": ("alerts", lambda context, _: tested(context)),

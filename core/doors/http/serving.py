@@ -9,7 +9,7 @@ from typing import Final
 
 from core.doors import chat
 from core.doors.desk import Desk
-from core.doors.http import kairos, openclaw, otlp, own, qortex
+from core.doors.http import kairos, metrics, openclaw, otlp, own, qortex
 from core.doors.http.app import Api
 from core.doors.http.guard import OWN_NAMES, PER_MINUTE, Listener
 from core.doors.http.routes import Route
@@ -38,6 +38,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *qortex.ROUTES,
     *openclaw.ROUTES,
     *chat.ROUTES,
+    *metrics.ROUTES,
     # Where a protocol's package is left out, as in an agent's slim install, there is no such path.
     *(over_http.ROUTES if has_package("mcp") else ()),
     *(otlp.ROUTES if has_package("opentelemetry.proto") else ()),

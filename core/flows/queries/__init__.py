@@ -39,6 +39,7 @@ from core.flows.queries.frame import DEMO_ORIGIN, Frame, Revision, Sight, frame,
 from core.flows.queries.imports import PastImport, imports
 from core.flows.queries.judgement import JudgedArm, judged_arms, judged_posteriors, judgements
 from core.flows.queries.ledger import acts, changes, resets, rewards
+from core.flows.queries.measures import BUCKETS, Budgets, Measures, Monitor, measures, n_denials
 from core.flows.queries.notes import notes
 from core.flows.queries.openclaw import (
     Traces,

@@ -56,6 +56,7 @@ EXAMPLES: Final = (
     Example("reset", f"{QORTEX}/reset", {"learner": "default", "arm_ids": [ARM]}),
     got("read", f"{QORTEX}/default/posteriors"),
     got("read", f"{QORTEX}/default/metrics"),
+    got("read", "/metrics"),
     Example("read", "/api/v1/chat", {"text": "/learning status"}),
 )
 

@@ -1,0 +1,66 @@
+"""Measured: what a monitor asks of a learner again and again: sums of rollups, and what was newly chosen."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from core.records.arm import MICRO
+from core.records.judged import INCLUDED
+from core.store.transaction import Snapshot
+from core.store.version import Choice
+
+MOST_CHOSEN: Final = 10_000
+
+
+class Counted(NamedTuple):
+    """Runs that stand, by class, and what all observations in all epochs came to, in observations."""
+
+    runs: dict[str, int]
+    success: float
+    failure: float
+
+
+def counted(snapshot: Snapshot) -> Counted:
+    """Of a learner, from the days of its rollups."""
+    runs = snapshot.connection.rows(
+        "SELECT class, sum(n) FROM usage_day WHERE learner_id = ? GROUP BY class ORDER BY class",
+        [snapshot.learner_id],
+    )
+    row = snapshot.connection.row(
+        "SELECT sum(success_micro), sum(failure_micro) FROM arm_day WHERE learner_id = ?",
+        [snapshot.learner_id],
+    )
+    success, failure = row or (0, 0)
+    return Counted(
+        {name: int(n) for name, n in runs}, float(success or 0) / MICRO, float(failure or 0) / MICRO
+    )
+
+
+def last_run_no(snapshot: Snapshot) -> int:
+    """The newest number of a run; 0 where there is none."""
+    row = snapshot.connection.row("SELECT max(run_no) FROM run WHERE learner_id = ?", [snapshot.learner_id])
+    return 0 if row is None or row[0] is None else int(row[0])
+
+
+def budgets_used(snapshot: Snapshot, after_no: int) -> tuple[int, list[int]]:
+    """Tokens that were in the prompt of each run that was chosen within a budget, from a number on.
+
+    At most 10,000 runs are looked at: the number of the last of them is there, too. An arm of unknown cost counts
+    for nothing, as it did when it was chosen.
+    """
+    rows = snapshot.connection.rows(
+        "SELECT run_no, choice FROM run WHERE learner_id = ? AND run_no > ? AND revision <= ? AND standing > 0"
+        " ORDER BY run_no LIMIT ?",
+        [snapshot.learner_id, after_no, snapshot.revision, MOST_CHOSEN],
+    )
+    within = [no for no, choice in rows if choice and msgspec.json.decode(choice, type=Choice).budget_tokens]
+    used = snapshot.connection.rows_in(
+        "SELECT run_no, sum(CASE WHEN token_cost > 0 THEN token_cost ELSE 0 END) FROM outcome"
+        f" WHERE learner_id = ? AND flags & {INCLUDED} <> 0 AND run_no IN ({{}}) GROUP BY run_no",
+        [snapshot.learner_id],
+        within,
+    )
+    costs: dict[int, int] = dict(used)
+    return (rows[-1][0] if rows else after_no), [int(costs.get(no, 0)) for no in within]
