@@ -145,7 +145,7 @@ def _world(path: Path) -> Context:
     return context
 
 
-def _believed(context: Context) -> list[tuple[str, float, float, float, int]]:
+def _believed(context: Context) -> list[tuple[str, float, float, int, int]]:
     learner = Learner(context)
     assert learner.verify().clean
     found = [(one.arm, one.alpha, one.beta, one.pulls, one.inclusions) for one in learner.posteriors()]
