@@ -3,130 +3,142 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Final
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Final, TypeVar
+from weakref import finalize
 
 import msgspec
 import streamlit as st
 
 from core.errors import InvalidInput
 from core.flows.bundle import BundleAnswer, export_bundle
+from core.flows.context import Context
 from core.flows.export import ExportFormat
 from core.flows.training import export_training
-from core.records.training import TrainingAnswer, TrainingQuery
+from core.records.training import TrainingAnswer, TrainingFormat, TrainingQuery
 from dashboard.actions import Flash, tried
 from dashboard.reading import reading
 
-_MADE: Final = "armscope export"
-_TRAINING: Final = "armscope training"
+EXPORT: Final = "armscope export"
+TRAINING: Final = "armscope training"
 MAX_BYTES: Final = 200_000_000
 """The browser gets a file through the server's memory, so there is a bound; the command line has none."""
 
 
+class Folder:
+    """A private folder, deleted with the last that holds it, or with the process.
+
+    A session that ends without a word is no mistake here, of which `tempfile.TemporaryDirectory` would warn.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.path = Path(mkdtemp(prefix=f"{kind.replace(' ', '-')}-"))
+        self.delete = finalize(self, rmtree, self.path, ignore_errors=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MadeExport:
-    """An export that waits to be fetched; ``folder`` deletes itself with the last that holds it."""
+    """An export that waits to be fetched."""
 
-    folder: TemporaryDirectory[str]
+    folder: Folder
     path: Path
     answer: BundleAnswer
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeTraining:
+    """A training file and its manifest that wait to be fetched; ``asked`` is what the form said, the manifest's query
+    how that was understood.
+    """
+
+    asked: TrainingQuery
+    folder: Folder
+    path: Path
+    manifest: Path
+    answer: TrainingAnswer
+
+
+_Made = TypeVar("_Made", MadeExport, MadeTraining)
 
 
 def make_export(format: ExportFormat) -> None:
     """Write the learner and its manifest into a zip; the one made before is deleted."""
 
     def act() -> Flash:
-        drop_export()
-        context = reading().context
-        folder = TemporaryDirectory(prefix="armscope-export-")
-        path = Path(folder.name) / f"armscope-{_file_name(context.learner)}-{format}.zip"
-        answer = export_bundle(context, path, format)
-        if answer.size_bytes > MAX_BYTES:
-            folder.cleanup()
-            raise InvalidInput(
-                f"An export must be {MAX_BYTES // 1_000_000:,} MB or less to go through the browser, got "
-                f"{answer.size_bytes / 1_000_000:,.0f} MB.",
-                next_step=f"Use the command armscope export FILE --manifest --format {format}.",
-            )
-        st.session_state[_MADE] = MadeExport(folder=folder, path=path, answer=answer)
+        with _new_file(EXPORT, f"-{format}.zip") as (context, folder, path):
+            answer = export_bundle(context, path, format)
+            _check_size("An export", answer.size_bytes, format)
+            st.session_state[EXPORT] = MadeExport(folder=folder, path=path, answer=answer)
         return Flash(text="The export is ready to be saved.")
 
     tried("No export was made.", act)
-
-
-def made_export() -> MadeExport | None:
-    """The session's export of this learner, if it made one."""
-    made: MadeExport | None = st.session_state.get(_MADE)
-    if made is None or made.answer.manifest.learner != reading().context.learner:
-        return None
-    return made
-
-
-@dataclass(frozen=True, kw_only=True)
-class MadeTraining:
-    """A training file and its manifest that wait to be fetched; ``folder`` deletes itself with its last holder.
-
-    ``asked`` is what the form said, the manifest's query how that was understood.
-    """
-
-    asked: TrainingQuery
-    folder: TemporaryDirectory[str]
-    path: Path
-    manifest: Path
-    answer: TrainingAnswer
 
 
 def make_training(asked: TrainingQuery) -> None:
     """Write what was judged into a file to train on, and its manifest; those made before are deleted."""
 
     def act() -> Flash:
-        drop_training()
-        context = reading().context
-        folder = TemporaryDirectory(prefix="armscope-training-")
-        path = Path(folder.name) / f"armscope-{_file_name(context.learner)}.{asked.format.replace('_', '.')}"
-        try:
+        with _new_file(TRAINING, f".{asked.format.replace('_', '.')}") as (context, folder, path):
             answer = export_training(context, path, **msgspec.structs.asdict(asked))
-        except BaseException:
-            folder.cleanup()
-            raise
-        if answer.manifest.size_bytes > MAX_BYTES:
-            folder.cleanup()
-            raise InvalidInput(
-                f"A training file must be {MAX_BYTES // 1_000_000:,} MB or less to go through the browser, got "
-                f"{answer.manifest.size_bytes / 1_000_000:,.0f} MB.",
-                next_step=f"Use the command armscope export FILE --manifest --format {asked.format}.",
+            _check_size("A training file", answer.manifest.size_bytes, asked.format)
+            st.session_state[TRAINING] = MadeTraining(
+                asked=asked,
+                folder=folder,
+                path=path,
+                manifest=Path(answer.manifest_file or ""),
+                answer=answer,
             )
-        st.session_state[_TRAINING] = MadeTraining(
-            asked=asked, folder=folder, path=path, manifest=Path(answer.manifest_file or ""), answer=answer
-        )
         return Flash(text="The training file is ready to be saved.")
 
     tried("No training file was made.", act)
 
 
+def made_export() -> MadeExport | None:
+    """The session's export of this learner, if it made one."""
+    made: MadeExport | None = st.session_state.get(EXPORT)
+    return _if_of_this(made)
+
+
 def made_training() -> MadeTraining | None:
     """The session's training file of this learner, if it made one."""
-    made: MadeTraining | None = st.session_state.get(_TRAINING)
-    if made is None or made.answer.manifest.learner != reading().context.learner:
-        return None
-    return made
+    made: MadeTraining | None = st.session_state.get(TRAINING)
+    return _if_of_this(made)
 
 
-def drop_training() -> None:
-    """Delete the training file that waits."""
-    made: MadeTraining | None = st.session_state.pop(_TRAINING, None)
+def drop(kind: str) -> None:
+    """Delete what waits of a kind, `EXPORT` or `TRAINING`."""
+    made: MadeExport | MadeTraining | None = st.session_state.pop(kind, None)
     if made is not None:
-        made.folder.cleanup()
+        made.folder.delete()
 
 
-def _file_name(learner: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "-", learner).strip("-")[:40] or "learner"
+def _if_of_this(made: _Made | None) -> _Made | None:
+    is_of_this = made is not None and made.answer.manifest.learner == reading().context.learner
+    return made if is_of_this else None
 
 
-def drop_export() -> None:
-    """Delete the export that waits."""
-    made: MadeExport | None = st.session_state.pop(_MADE, None)
-    if made is not None:
-        made.folder.cleanup()
+@contextmanager
+def _new_file(kind: str, end: str) -> Iterator[tuple[Context, Folder, Path]]:
+    """Where to write; what waited of its kind is deleted, and so is this where nothing comes of it."""
+    drop(kind)
+    context, folder = reading().context, Folder(kind)
+    name = re.sub(r"[^A-Za-z0-9]+", "-", context.learner).strip("-")[:40] or "learner"
+    try:
+        yield context, folder, folder.path / f"armscope-{name}{end}"
+    except BaseException:
+        folder.delete()
+        raise
+
+
+def _check_size(what: str, n_bytes: int, format: ExportFormat | TrainingFormat) -> None:
+    if n_bytes > MAX_BYTES:
+        raise InvalidInput(
+            f"{what} must be {MAX_BYTES // 1_000_000:,} MB or less to go through the browser, got "
+            f"{n_bytes / 1_000_000:,.0f} MB.",
+            next_step=f"Use the command armscope export FILE --manifest --format {format}.",
+        )

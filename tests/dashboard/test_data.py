@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import zipfile
@@ -156,6 +157,18 @@ def test_an_export_is_made_when_asked_and_its_hashes_hold(open_page: Open, datab
     assert not made.path.exists()
 
 
+def test_what_nobody_fetched_goes_with_its_session_without_a_warning(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    folder = downloads.Folder("armscope export")
+    (folder.path / "a.zip").write_bytes(b"")
+    path = folder.path
+    del folder
+    gc.collect()
+    assert not path.exists()
+    assert not recwarn.list
+
+
 def test_a_training_file_of_every_format_is_said_in_words() -> None:
     assert set(training_form.WORDS) == set(TRAINING_FORMATS)
 
@@ -211,34 +224,44 @@ def test_what_becomes_a_row_can_be_narrowed(open_page: Open, database: Path) -> 
 
     assert len(lines_made()) == 2
     unfold(page, "training more")
-    assert page.multiselect(key="training raters").options == ["bob", "mara"]
-    page.toggle(key="training secrets").set_value(True).run()
+    assert page.multiselect(key="training_raters").options == ["bob", "mara"]
+    page.toggle(key="training_secrets").set_value(True).run()
     assert "save training" not in {button.key for button in page.get("download_button")}, (
         "was asked otherwise"
     )
     assert len(lines_made()) == 3
     assert any("1 row in it seems to hold a secret" in text for text in texts(page))
-    page.multiselect(key="training raters").set_value(["mara"]).run()
+    page.multiselect(key="training_raters").set_value(["mara"]).run()
     assert len(lines_made()) == 2
-    page.multiselect(key="training rubrics").set_value(["v2"]).run()
+    page.multiselect(key="training_rubrics").set_value(["v2"]).run()
     assert lines_made() == []
-    page.multiselect(key="training raters").set_value([]).run()
-    page.multiselect(key="training layers").set_value([f"  kairos://layer/{layer_uid(1)} "]).run()
+    page.multiselect(key="training_raters").set_value([]).run()
+    page.multiselect(key="training_layers").set_value([f"  kairos://layer/{layer_uid(1)} "]).run()
     assert len(lines_made()) == 1
-    page.multiselect(key="training rubrics").set_value([]).run()
-    page.multiselect(key="training layers").set_value([]).run()
+    page.multiselect(key="training_rubrics").set_value([]).run()
+    page.multiselect(key="training_layers").set_value([]).run()
     page.button_group(key="training").set_value("preference_jsonl").run()
     assert len(lines_made()) == 1
-    page.button_group(key="training pairing").set_value("layer").run()
+    page.button_group(key="training_pairing").set_value("layer").run()
     assert lines_made() == [], "chosen and rejected are of two layers"
-    page.multiselect(key="training layers").set_value(["kairos://adapter/<b>a</b>"]).run()
+    page.multiselect(key="training_layers").set_value(["kairos://adapter/<b>a</b>"]).run()
     page.button(key="make training").click().run()
     check(page)
     assert any("No training file was made" in text for text in texts(page))
+    asked = {
+        "training": "preference_jsonl",
+        "training_pairing": "Same layer",
+        "training_raters": ["mara", "<b>x</b>"],
+    }
+    page = open_page("data", **asked, training_secrets="true", training_layers=layer_uid(1))
+    assert page.button_group(key="training_pairing").value == "layer"
+    assert page.multiselect(key="training_raters").value == ["mara", "<b>x</b>"]
+    assert page.multiselect(key="training_layers").value == [layer_uid(1)]
+    assert page.toggle(key="training_secrets").value
     last_month = (datetime.now(UTC) - timedelta(days=30)).date().isoformat()
     page = unfold(open_page("data", span="Dates", to=last_month, training="reward_jsonl"), "training more")
     assert len(lines_made()) == 3
-    page.toggle(key="training span").set_value(True).run()
+    page.toggle(key="training_span").set_value(True).run()
     assert lines_made() == [], "nothing was judged before that day"
     page.button(key="drop training").click().run()
 

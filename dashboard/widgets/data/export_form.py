@@ -49,7 +49,13 @@ def _made(made: downloads.MadeExport) -> None:
         if behind is not None:
             with behind:
                 _files(manifest)
-        st.button("Delete it", type="tertiary", key="drop export", on_click=downloads.drop_export)
+        st.button(
+            "Delete it",
+            type="tertiary",
+            key="drop export",
+            on_click=downloads.drop,
+            args=(downloads.EXPORT,),
+        )
 
 
 def _files(manifest: Manifest) -> None:

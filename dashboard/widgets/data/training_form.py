@@ -25,14 +25,14 @@ WORDS: Final[dict[TrainingFormat, str]] = {
 FORMAT: Final = "training"
 _PAIRINGS: Final[tuple[Pairing, ...]] = get_args(Pairing)
 _PAIRING_WORDS: Final[dict[Pairing, str]] = {"prompt": "Same instruction", "layer": "Same layer"}
-_PAIRING: Final = "training pairing"
-_SECRETS: Final = "training secrets"
-_SPAN: Final = "training span"
-_RATERS: Final = "training raters"
-_RUBRICS: Final = "training rubrics"
-_ADAPTERS: Final = "training adapters"
-_LAYERS: Final = "training layers"
-_EXECUTIONS: Final = "training executions"
+_PAIRING: Final = "training_pairing"
+_SECRETS: Final = "training_secrets"
+_SPAN: Final = "training_span"
+_RATERS: Final = "training_raters"
+_RUBRICS: Final = "training_rubrics"
+_ADAPTERS: Final = "training_adapters"
+_LAYERS: Final = "training_layers"
+_EXECUTIONS: Final = "training_executions"
 _MORE: Final = (_PAIRING, _SECRETS, _SPAN, _RATERS, _RUBRICS, _ADAPTERS, _LAYERS, _EXECUTIONS)
 
 
@@ -66,6 +66,7 @@ def _more(format_name: TrainingFormat) -> TrainingQuery:
                 default="prompt",
                 required=True,
                 key=_PAIRING,
+                bind="query-params",
                 format_func=_PAIRING_WORDS.__getitem__,
             )
         graders, versions = queries.evaluated_names()
@@ -81,11 +82,13 @@ def _more(format_name: TrainingFormat) -> TrainingQuery:
         is_spanned = st.toggle(
             "Only what was judged in the time span above",
             key=_SPAN,
+            bind="query-params",
             help="The span in the row of filters above; its models, channels and types don’t matter.",
         )
         with_secrets = st.toggle(
             "Also rows that seem to hold a secret",
             key=_SECRETS,
+            bind="query-params",
             help="A key or a password. They are held back else, and the manifest lists them either way.",
         )
     view = reading().view
@@ -109,6 +112,7 @@ def _several(label: str, known: Sequence[str], key: str, what: str = "") -> tupl
         label,
         [name for name in known if name.strip()],
         key=key,
+        bind="query-params",
         format_func=wording.plain,
         accept_new_options=True,
         placeholder=f"All, or {what}" if what else "All",
@@ -127,7 +131,13 @@ def _made(made: downloads.MadeTraining) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         save("Save the rows", made.path, "save training")
         save("Save the manifest", made.manifest, "save training manifest", "secondary")
-        st.button("Delete them", type="tertiary", key="drop training", on_click=downloads.drop_training)
+        st.button(
+            "Delete them",
+            type="tertiary",
+            key="drop training",
+            on_click=downloads.drop,
+            args=(downloads.TRAINING,),
+        )
 
 
 def _in_the_way(manifest: TrainingManifest) -> None:
