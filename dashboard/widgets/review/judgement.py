@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 import streamlit as st
 
@@ -25,7 +25,7 @@ from dashboard.widgets.words import both_ends, gray, paragraphs, section, small,
 JUDGE_HERE: Final = "judge-here"
 """Key of what holds the text that reaches the server when one stops typing."""
 _RUBRIC_PX: Final = 150
-"""What the evidence leaves of a page of 900."""
+"""What the evidence leaves of a page of 900; where all stands below each other, nothing is to be cut."""
 SKIP: Final = "S"
 LATER: Final = "L"
 _OUTCOMES: Final[tuple[EvaluationOutcome, ...]] = get_args(EvaluationOutcome)
@@ -176,7 +176,8 @@ def rubric(item: ReviewItem) -> None:
     keys = f"keys 1 to {len(item.levels)}, {SKIP} skip, {LATER} later, Ctrl + Enter sends"
     name = wording.literal(wording.plain(item.rubric_version)) if item.rubric_version else "none named"
     section("Rubric", f"{name} · {keys}")
-    with st.container(border=True, height=_RUBRIC_PX, gap="xsmall", key="review rubric"):
+    height: Literal["content"] | int = "content" if reading().compact else _RUBRIC_PX
+    with st.container(border=True, height=height, gap="xsmall", key="review rubric"):
         _criteria(item)
 
 

@@ -35,7 +35,7 @@ def table(story: RunStory) -> None:
         hide_index=True,
         row_height=ROW_PX,
         height=height(n_arms, at_most_px=_TALL_PX),
-        **columns(frame.column_names, _config(), _PHONE),
+        **columns(frame.column_names, _config(story), _PHONE),
         key=fresh("decisions"),
         **more,
         alt=f"Every arm of run {story.facts.run_no}: {story.n_in} in, {n_arms - story.n_in} out, and why",
@@ -45,7 +45,7 @@ def table(story: RunStory) -> None:
         open_arm(story.arms[place].arm)
 
 
-def _config() -> dict[str, Any]:
+def _config(story: RunStory) -> dict[str, Any]:
     text = st.column_config.TextColumn
     return {
         "type": type_column(),
@@ -56,7 +56,7 @@ def _config() -> dict[str, Any]:
         "rank": text("rank", width=46, alignment="right"),
         "tokens": st.column_config.NumberColumn("tokens", format="localized", width=58),
         "evidence": text("evidence", width=134),
-        "observed": text("observed", width=70),
+        "observed": text("observed", width=240 if story.by_hand else 70),
         "what would have flipped it": text("what would have flipped it", width=330),
     }
 
