@@ -269,7 +269,7 @@ async def warm(_: object) -> AsyncIterator[None]:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
-    watch = Watch(context_of).start()
+    watch = Watch(opened).start()
     yield
     watch.stop()
 
