@@ -37,7 +37,7 @@ from pathlib import Path
 import dashboard
 from streamlit.testing.v1 import AppTest
 package = Path(dashboard.__file__).parent
-app = AppTest.from_file(str(package / "app.py"), default_timeout=60).run()
+app = AppTest.from_file(str(package / "app.py"), default_timeout=900).run()
 for page in sorted((package / "app_pages").glob("[!_]*.py")):
     app.switch_page(f"app_pages/{page.name}").run()
     assert not app.exception, (page, app.exception)
@@ -293,7 +293,8 @@ def _uv(*arguments: str) -> None:
     command = [sys.executable, "-m", "uv", *arguments]
     done = subprocess.run(
         command,
-        env={**os.environ, "UV_PYTHON_DOWNLOADS": "never"},
+        # Beside other work it may wait long for its turn.
+        env={**os.environ, "UV_PYTHON_DOWNLOADS": "never", "UV_HTTP_TIMEOUT": str(_PATIENCE_S)},
         capture_output=True,
         text=True,
         check=False,

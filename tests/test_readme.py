@@ -46,7 +46,7 @@ def test_the_example_line_is_read(tmp_path: Path) -> None:
 
 
 def test_the_check_anyone_runs_takes_its_command_from_here() -> None:
-    """`.ci/run` reads the one line under "Run the tests": it must stay one line of three parts."""
+    """`.ci/run` reads the one line under "Run the tests": it must stay one line of parts, the tests the last."""
     tests = README.split("## Run the tests", 1)[1]
     command = re.findall(r"^```sh\n(.*?)\n```$", tests, flags=re.MULTILINE | re.DOTALL)[0]
     assert command.count("\n") == 0
