@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from tests.chromium import find_chromium
+from tests.journeys import provider
 from tests.journeys.server import Served, serving
 from tests.journeys.visit import Visit
 from tests.journeys.world import ARMS, run_lines
@@ -139,3 +141,12 @@ def come(profiles: Profiles) -> Iterator[Come]:
     finally:
         for visit in visits:
             visit.page.close()
+
+
+@pytest.fixture(scope="package")
+def provider_python() -> Path:
+    """A Python that has an identity provider."""
+    found = provider.installed()
+    if found is None:
+        pytest.skip(f"needs an identity provider from the package index: {provider.PACKAGE}")
+    return found

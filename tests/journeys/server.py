@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -115,10 +116,12 @@ def serving(
     *more: str,
     n_handles: int | None = None,
     user: str | None = None,
+    auth: Path | None = None,
 ) -> Iterator[Served]:
     """Serve a new database, with these lines in it if any are given; stopped afterwards. ``more`` options.
 
     ``n_handles``: as many as the server is granted. ``user``: whose server it is, on the database that is there.
+    ``auth``: the secrets file by which people sign in.
     """
     database = folder / _NAME
     if content is not None:
@@ -130,7 +133,9 @@ def serving(
         process = subprocess.Popen(
             [*command, "--database", str(database), "serve", "--port", "0", "--no-browser", "--json", *more],
             cwd=ROOT,
-            env=_environment() | ({} if user is None else {"LOGNAME": user}),
+            env=_environment()
+            | ({} if user is None else {"LOGNAME": user})
+            | ({} if auth is None else {"ARMSCOPE_AUTH": str(auth)}),
             stdout=out,
             stderr=err,
         )
@@ -177,6 +182,8 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
         try:
             with urllib.request.urlopen(url, timeout=5) as page:
                 assert page.status == 200
+        except urllib.error.HTTPError as refusal:  # it answers: where people sign in, the way to do so
+            refusal.close()
         except OSError:  # nobody there yet, or too busy to answer in time
             continue
         return
