@@ -26,6 +26,7 @@ from core.doors.http.body import document
 from core.doors.http.routes import Handler, Route
 from core.errors import ArmscopeError, Denied, InvalidInput, StoreError, Unidentified
 from core.flows import queries
+from core.flows.bridges import members_behind
 from core.flows.context import Context
 from core.flows.names import arm_ids
 from core.flows.reset import Scope, reset
@@ -335,9 +336,9 @@ def handler(bridges: Bridges) -> Handler:
     return handle
 
 
-def routes(bridges: Bridges = lambda _desk, _actor: None) -> tuple[Route, ...]:
-    """The route of the chat; without ``bridges`` nobody speaks for others."""
+def routes(bridges: Bridges) -> tuple[Route, ...]:
+    """The route of the chat."""
     return (Route(("POST",), "/api/v1/chat", "read", handler(bridges)),)
 
 
-ROUTES: Final = routes()
+ROUTES: Final = routes(lambda desk, actor: members_behind(desk.store, actor))

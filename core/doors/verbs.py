@@ -360,6 +360,7 @@ class CreateTokenInput(Input, frozen=True, kw_only=True):
     scopes: Annotated[Sequence[Scope], Meta(description="What it is for.")]
     learners: Annotated[Sequence[str] | None, Meta(description="In these learners only.")] = None
     days: Annotated[int, Meta(ge=1, le=MAX_DAYS, description="After how many days it ends.")] = DEFAULT_DAYS
+    bridge: Annotated[bool, Meta(description="It brings messages of a chat, and says who sent them.")] = False
 
 
 class RevokeTokenInput(Input, frozen=True, kw_only=True):
@@ -380,6 +381,15 @@ class AddWebhookInput(Input, frozen=True, kw_only=True):
 
 class RemoveWebhookInput(Input, frozen=True, kw_only=True):
     webhook: Annotated[str, Meta(description="Its id or URL.")]
+
+
+class RemoveSenderInput(Input, frozen=True, kw_only=True):
+    channel: Annotated[str, Meta(description="The chat, as the bridge names it.")]
+    sender: Annotated[str, Meta(description="Whom the bridge names in it.")]
+
+
+class AddSenderInput(RemoveSenderInput, frozen=True, kw_only=True):
+    member: Annotated[str, Meta(description="The member who that is, by name.")]
 
 
 class AuditInput(Input, frozen=True, kw_only=True):
@@ -730,6 +740,31 @@ VERBS: Final = (
         input=MemberInput,
         words="End every session of a member.",
         example={"member": "ann"},
+        whole=True,
+    ),
+    Verb(
+        name="senders",
+        action="members",
+        flow="core.flows.bridges:senders",
+        words="Which member speaks in a chat as whom.",
+        whole=True,
+    ),
+    Verb(
+        name="add_sender",
+        action="members",
+        flow="core.flows.bridges:add_sender",
+        input=AddSenderInput,
+        words="Say which member is whom in a chat, for tokens that are bridges.",
+        example={"member": "ann", "channel": "slack", "sender": "U018"},
+        whole=True,
+    ),
+    Verb(
+        name="remove_sender",
+        action="members",
+        flow="core.flows.bridges:remove_sender",
+        input=RemoveSenderInput,
+        words="Let nobody be that any more.",
+        example={"channel": "slack", "sender": "U017"},
         whole=True,
     ),
     Verb(

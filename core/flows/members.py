@@ -17,6 +17,7 @@ from core.records.member import (
     check_role,
 )
 from core.settings import check_learner
+from core.store.bridges import forget_senders
 from core.store.members import (
     Found,
     clear_roles,
@@ -142,7 +143,8 @@ def set_role(
 
 
 def remove_member(context: Context, member: str) -> MemberAnswer:
-    """Let a member (by id or name) in no longer: sessions end, and every token they made is revoked.
+    """Let a member (by id or name) in no longer: sessions end, every token they made is revoked, and they are nobody
+    in a chat.
 
     What they did stays, under their name. Raises `NotApplicable` for the last operator of all learners.
     """
@@ -154,6 +156,7 @@ def remove_member(context: Context, member: str) -> MemberAnswer:
             refuse_more_than_held(txn.actor, held)
             give_role(txn, found.member_no, held.learner, None)
         mark_removed(txn, found.member_no)
+        forget_senders(txn, found.member_no)
         end_sessions(txn, found.member_no)
         _keep_an_operator(txn, n_before, found.member)
         return _told(txn, "member_remove", found.member_no)

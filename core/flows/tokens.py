@@ -27,7 +27,7 @@ from core.records.token import (
 from core.settings import check_learner
 from core.store.tokens import add_token, token_row, token_rows
 from core.store.tokens import revoke_token as store_revoked
-from core.store.transaction import Transaction
+from core.store.transaction import Detail, Transaction
 
 
 def create_token(
@@ -37,11 +37,13 @@ def create_token(
     *,
     learners: Sequence[str] | None = None,
     days: int = DEFAULT_DAYS,
+    bridge: bool = False,
 ) -> TokenMade:
     """Make a token for a program, in some learners or (None) in every one; its secret is in the answer and nowhere
     else.
 
-    ``days`` 1 to 365. Raises `Conflict` for a name that a token has, or had, and `Denied` for more than who asks
+    ``days`` 1 to 365; a ``bridge`` brings messages of a chat and says who sent them.
+    Raises `Conflict` for a name that a token has, or had, and `Denied` for more than who asks
     holds.
     """
     name = check_token_name(name)
@@ -59,15 +61,13 @@ def create_token(
                 next_step="Give it another, for example one with the year.",
             )
         expires_ms = txn.now_ms + days * DAY_MS
-        add_token(txn, digest_of(secret), name, scopes=wanted, learners=places, expires_ms=expires_ms)
+        digest = digest_of(secret)
+        add_token(txn, digest, name, scopes=wanted, learners=places, expires_ms=expires_ms, is_bridge=bridge)
         made = token_row(txn, name)
         assert made is not None  # noqa: S101 - it was written just now
         where = None if places is None else ", ".join(places)
-        txn.audit(
-            "token_create",
-            None,
-            {"token": made.id, "name": name, "scopes": ", ".join(wanted), "learners": where, "days": days},
-        )
+        said: Detail = {"token": made.id, "name": name, "scopes": ", ".join(wanted), "learners": where}
+        txn.audit("token_create", None, {**said, "days": days, **({"bridge": True} if bridge else {})})
         return TokenMade(token=made, secret=secret)
 
     return context.govern(work)

@@ -68,7 +68,7 @@ def _checksum(body: str) -> str:
 
 class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
     """A token as it is listed: never its secret. ``learners`` None: every one; ``used_hour_ms`` is when the hour
-    began in which it was last used.
+    began in which it was last used; ``is_bridge``: it may say who sent what it brings.
     """
 
     id: str
@@ -80,6 +80,7 @@ class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
     expires_ms: int
     used_hour_ms: int | None = None
     revoked_ms: int | None = None
+    is_bridge: bool = False
 
     @property
     def actor(self) -> Actor:

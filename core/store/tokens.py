@@ -28,8 +28,9 @@ _ADD: Final = insert_into(
     "expires_ms",
     "used_hour",
     "revoked_ms",
+    "is_bridge",
 )
-_COLUMNS: Final = "token_no, name, scopes, learners, by, at_ms, expires_ms, used_hour, revoked_ms"
+_COLUMNS: Final = "token_no, name, scopes, learners, by, at_ms, expires_ms, used_hour, revoked_ms, is_bridge"
 
 
 class Found(NamedTuple):
@@ -47,6 +48,7 @@ def add_token(
     scopes: Sequence[Scope],
     learners: Sequence[str] | None,
     expires_ms: int,
+    is_bridge: bool = False,
 ) -> int:
     """A new token; its number."""
     number = txn.number("token")
@@ -65,6 +67,7 @@ def add_token(
             expires_ms,
             -1,
             0,
+            int(is_bridge),
         ],
     )
     return number
@@ -148,6 +151,7 @@ def _row(  # noqa: PLR0917 - as the columns come
     expires_ms: int,
     used_hour: int,
     revoked_ms: int,
+    is_bridge: int,
 ) -> TokenRow:
     return TokenRow(
         id=f"token-{number}",
@@ -159,6 +163,7 @@ def _row(  # noqa: PLR0917 - as the columns come
         expires_ms=expires_ms,
         used_hour_ms=None if used_hour < 0 else used_hour * HOUR_MS,
         revoked_ms=revoked_ms or None,
+        is_bridge=is_bridge > 0,
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from core.doors.verbs import Verb
 from core.flows import learn
+from core.flows.bridges import add_sender
 from core.flows.context import Context
 from core.flows.evaluate import evaluate
 from core.flows.members import add_member
@@ -39,6 +40,7 @@ def example_world(folder: Path) -> Context:
     add_member(context, "https://id.example.com", "u-1", "ann", role="operator", learner="default")
     create_token(context, "old", ("read",))
     add_webhook(context, "https://hooks.example/old")
+    add_sender(context, "ann", "slack", "U017")
     (folder / FILE).write_bytes(lines([{"kind": "run", "uid": "q", "arms": [ARM], "calls": ["search"]}]))
     (folder / TABLE).write_text(
         f"arm,value,run,reason\n{ARM},0.5,{RUN},\ntool:fs:Read,rejected,,wrong file\n"

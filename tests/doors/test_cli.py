@@ -47,6 +47,9 @@ OF_OTHER_COMMANDS = {
     "alerts",
     "add_webhook",
     "remove_webhook",
+    "senders",
+    "add_sender",
+    "remove_sender",
 }
 """Verbs that are an option or a word of a command: `learners --create`, `export --manifest`, `settings set`,
 `reward --file`, `reward --all`, `queue add`, `rubric list`, `member role`, `token create`, `alert add`.
@@ -58,6 +61,7 @@ NO_COMMANDS = {"record", "redo"}
 NO_VERBS = {
     "alert",
     "api",
+    "channel",
     "chat",
     "demo",
     "doctor",

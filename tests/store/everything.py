@@ -25,6 +25,7 @@ from core.errors import (
 from core.flows import alerts, maintenance, queries
 from core.flows.audit import audit, denials
 from core.flows.batch import reward_batch, reward_run
+from core.flows.bridges import add_sender, members_behind, remove_sender, senders
 from core.flows.choose import choose, next_pair
 from core.flows.context import Context
 from core.flows.erase import erase
@@ -592,7 +593,10 @@ def flow_by_flow(folder: Path) -> None:
 def identify(folder: Path) -> None:
     """Tokens known and unknown, an invitation that is taken, again by who was removed; refusals; the audit."""
     context = context_at(folder / "people.db")
-    made = create_token(context, "ci", ("read",))
+    made = create_token(context, "ci", ("read",), bridge=True)
+    behind = members_behind(context.store, made.token.actor)
+    assert behind is not None
+    assert behind("slack", "nobody") is None
     for secret in (made.secret, secret_of(1)):
         with suppress(Unidentified):
             note_denied(
@@ -608,6 +612,9 @@ def identify(folder: Path) -> None:
         jo = actor_of_member(context.store, issuer, "u-1", issued_ms=LAST_MS, now_ms=LAST_MS)
         create_token(replace(context, actor=jo), f"of {name}", ("read",))
         sign_out(context.store, jo, now_ms=context.clock())
+        add_sender(context, "jo", "slack", name)
+        senders(context)
+        remove_sender(context, "slack", name)
         add_member(context, issuer, f"other than {name}", f"other than {name}", role="operator")
         remove_member(context, "member-1")
     assert has_operator(context.store)

@@ -167,6 +167,7 @@ def token(
     days: Annotated[
         int, typer.Option("--days", metavar="N", help=words(CreateTokenInput, "days"))
     ] = DEFAULT_DAYS,
+    bridge: Annotated[bool, typer.Option("--bridge", help=words(CreateTokenInput, "bridge"))] = False,
 ) -> None:
     """The secret is shown once, and stored nowhere."""
     context = context_of(line, create=action == "create", whole=True)
@@ -182,7 +183,9 @@ def token(
         return
     made: TokenMade = verb("create_token").call(
         context,
-        CreateTokenInput(name=name, scopes=check_scopes(scope or ()), learners=place or None, days=days),
+        CreateTokenInput(
+            name=name, scopes=check_scopes(scope or ()), learners=place or None, days=days, bridge=bridge
+        ),
     )
     answer(line, made, lambda: say(*_of_token(made)))
 
@@ -197,7 +200,7 @@ def _of_token(made: TokenMade) -> list[str]:
 
 def _for(one: TokenRow) -> str:
     where = "every learner" if one.learners is None else ", ".join(one.learners)
-    return f"{', '.join(one.scopes)} in {where}"
+    return f"{', '.join(one.scopes)} in {where}{', a bridge' if one.is_bridge else ''}"
 
 
 def _say_tokens(rows: Sequence[TokenRow]) -> None:

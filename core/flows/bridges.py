@@ -1,0 +1,101 @@
+"""Bridges: a token that brings messages of a chat speaks for members; operators of all learners say who is whom.
+
+Who is no member, or no sender that anybody was said to be, gets no answer. With a member go the senders they were,
+and no audit has them: they name a person elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from core.errors import Conflict, NotApplicable, NotFound
+from core.flows.context import Context
+from core.records.actor import Actor
+from core.records.bridge import SenderRow, check_place
+from core.records.learner import INSTALLATION
+from core.records.member import MemberRow
+from core.store.bridges import add_sender as store_sender
+from core.store.bridges import is_bridge, member_of_sender, sender_rows
+from core.store.bridges import remove_sender as drop_sender
+from core.store.members import Found, member_by_name
+from core.store.store import Store
+from core.store.transaction import Detail, Transaction
+
+
+def add_sender(context: Context, member: str, channel: str, sender: str) -> SenderRow:
+    """From now on a member (by name) is who a bridge calls ``sender`` in ``channel``; said again, it changes nothing.
+
+    Raises `NotFound` for who is no member, `NotApplicable` for one who was only invited, and `Conflict` for a sender
+    who is somebody else.
+    """
+    channel, sender = check_place("A channel", channel), check_place("A sender", sender)
+
+    def work(txn: Transaction) -> SenderRow:
+        found = member_by_name(txn, member)
+        if found is None or found.member.removed_ms is not None:
+            raise NotFound(f"There is no member {member[:60]!r}.", next_step="Use the name of one.")
+        if not _is_in(found.member):
+            raise NotApplicable(
+                f"{member} was invited and has not come yet.", next_step="Say it once they have signed in."
+            )
+        known = member_of_sender(txn, channel, sender)
+        if known is not None and known.member_no != found.member_no:
+            raise Conflict(
+                f"A sender must be one member, got {member[:60]!r} for one who is {known.member.name!r}.",
+                next_step="Remove the sender first.",
+            )
+        if known is None:
+            store_sender(txn, channel, sender, found.member_no)
+            txn.audit("sender_add", None, {"member": found.member.id, "name": member, "channel": channel})
+        return _row(txn, channel, sender)
+
+    return context.govern(work)
+
+
+def remove_sender(context: Context, channel: str, sender: str) -> SenderRow:
+    """From now on nobody is who a bridge calls so; the answer says who was. Raises `NotFound` where nobody was."""
+
+    def work(txn: Transaction) -> SenderRow:
+        found = member_of_sender(txn, channel, sender)
+        if found is None:
+            raise NotFound("There is no such sender in that channel.", next_step="List those there are.")
+        was = _row(txn, channel, sender)
+        drop_sender(txn, channel, sender)
+        detail: Detail = {"member": found.member.id, "name": found.member.name, "channel": channel}
+        txn.audit("sender_remove", None, detail)
+        return was
+
+    return context.govern(work)
+
+
+def senders(context: Context) -> tuple[SenderRow, ...]:
+    """Every sender whom a member speaks as, by channel."""
+    with context.governing() as snapshot:
+        return sender_rows(snapshot)
+
+
+def members_behind(store: Store, actor: Actor) -> Callable[[str, str], Actor | None] | None:
+    """Who knows the members behind an actor's senders, by channel and sender; None: the actor is no bridge.
+
+    It is asked anew for every message, so what is said of a member or a sender holds at once.
+    """
+    if not actor.token:
+        return None
+    with store.reading(INSTALLATION) as snapshot:
+        if not is_bridge(snapshot, actor.token):
+            return None
+
+    def who(channel: str, sender: str) -> Actor | None:
+        with store.reading(INSTALLATION) as snapshot:
+            found: Found | None = member_of_sender(snapshot, channel, sender)
+        return None if found is None or not _is_in(found.member) else found.member.actor
+
+    return who
+
+
+def _is_in(member: MemberRow) -> bool:
+    return member.removed_ms is None and member.subject is not None
+
+
+def _row(txn: Transaction, channel: str, sender: str) -> SenderRow:
+    return next(one for one in sender_rows(txn) if (one.channel, one.sender) == (channel, sender))
