@@ -1,0 +1,126 @@
+"""A disk that fills and clients that break off, at a real server: what was answered 2xx is there, the rest isn't."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import urllib3
+
+from core import open_learner
+from tests.bench.servers import free_port, wait_for
+from tests.doors.examples import ARM
+from tests.doors.http.test_served import PATIENCE_S, server
+from tests.store.child import start
+
+AT: Final = "/api/v1/learners/agents"
+N_LINES: Final = 3_000
+_LINES: Final = [
+    {
+        "kind": "run",
+        "uid": f"r{number}",
+        "arms": [ARM],
+        "calls": ["search"],
+        "session": f"s{number}" + "x" * 100,
+    }
+    for number in range(N_LINES)
+]
+
+
+@contextmanager
+def limited_server(folder: Path, most_bytes: int) -> Iterator[str]:
+    """``armscope api`` on a disk that takes files of so many bytes at most; its address."""
+    port = free_port()
+    line = ("--database", str(folder / "a.db"), "--learner", "agents", "api", "--port", str(port))
+    process: subprocess.Popen[str] = start("limited", str(most_bytes), *line)
+    try:
+        wait_for(f"http://127.0.0.1:{port}/healthz")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def sent(place: str, path: str, body: bytes, kind: str = "application/json") -> tuple[int, list[Any]]:
+    found = urllib3.request(
+        "POST",
+        f"{place}{AT}/{path}",
+        body=body,
+        headers={"Content-Type": kind},
+        retries=False,
+        timeout=PATIENCE_S,
+    )
+    return found.status, [json.loads(line) for line in found.data.splitlines()]
+
+
+def sent_lines(place: str) -> list[Any]:
+    status, told = sent(place, "runs:batch", b"".join(map(_line, _LINES)), "application/x-ndjson")
+    assert status == 207
+    assert [one["line"] for one in told] == list(range(1, N_LINES + 1))
+    return told
+
+
+def _line(run: object) -> bytes:
+    return json.dumps(run).encode() + b"\n"
+
+
+def standing(folder: Path) -> set[str]:
+    with open_learner(folder / "a.db", "agents") as learner:
+        assert learner.verify().clean
+        return {run.uid for run in learner.runs(2 * N_LINES)}
+
+
+def test_where_the_disk_fills_in_a_batch_each_line_is_told_whether_it_stands(tmp_path: Path) -> None:
+    with limited_server(tmp_path, 900_000) as place:
+        told = sent_lines(place)
+        stand = {run["uid"] for run, one in zip(_LINES, told, strict=True) if one["ok"]}
+        assert 0 < len(stand) < N_LINES
+        assert {one["code"] for one in told if not one["ok"]} == {"store_full"}
+        rewards = {"rewards": [{"arm": ARM, "value": 0.5, "reason": "x" * 300}] * 4_000}
+        status, (refused,) = sent(place, "rewards:together", _line(rewards))
+        assert (status, refused["code"]) == (507, "store_full"), "all of it or nothing"
+        seen = urllib3.request("GET", f"{place}{AT}/status", retries=False)
+        assert (seen.status, seen.json()["runs"]) == (200, len(stand)), "it is read as before"
+    assert standing(tmp_path) == stand
+    with limited_server(tmp_path, 1 << 30) as place:
+        again = sent_lines(place)
+        assert {
+            run["uid"] for run, one in zip(_LINES, again, strict=True) if one["told"] == "duplicate"
+        } == stand
+        assert all(one["ok"] for one in again)
+    assert len(standing(tmp_path)) == N_LINES
+
+
+def test_a_body_that_stops_is_not_there_and_one_that_creeps_is(tmp_path: Path) -> None:
+    port = free_port()
+    with server(tmp_path, port):
+        creeping = [_broken(port, f"c{number}", whole=True) for number in range(4)]
+        for number in range(4):
+            _broken(port, f"b{number}", whole=False).close()
+        for connection in creeping:
+            head = connection.makefile("rb").readline()
+            assert head.startswith(b"HTTP/1.1 200"), head
+            connection.close()
+    assert standing(tmp_path) == {f"c{number}" for number in range(4)}
+
+
+def _broken(port: int, uid: str, *, whole: bool) -> socket.socket:
+    """A connection over which a run was sent bit by bit; or half of it, as one line of a batch or as a body."""
+    body = _line({"kind": "run", "uid": uid, "arms": [ARM], "calls": ["search"]})
+    path, kind = ("runs:batch", "x-ndjson") if uid == "b0" else ("runs", "json")
+    connection = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+    head = (
+        f"POST {AT}/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/{kind}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    connection.sendall(head.encode())
+    for start_at in range(0, len(body) if whole else len(body) // 2, 7):
+        connection.sendall(body[start_at : start_at + 7])
+        time.sleep(0.005)
+    return connection
