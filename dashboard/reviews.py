@@ -117,9 +117,9 @@ def this_item(queue: str, item: int) -> Given:
     return Given(item=review.look_at(context, queue, item), progress=queues.progress(context, queue))
 
 
-def look_at(queue: str, item: int) -> ReviewItem:
-    """One item as it is now."""
-    return review.look_at(reading().context, queue, item)
+def look_at(queue: str, item: int, *, seen: str | None = None) -> ReviewItem:
+    """One item as it is now, and who has judged it since it was ``seen``."""
+    return review.look_at(reading().context, queue, item, seen=seen)
 
 
 def hold(queue: str, item: int) -> int:

@@ -72,12 +72,19 @@ def next_item(context: Context, queue: str) -> Given:
     return context.write("judge", lambda txn: _give(txn, find_queue(txn, queue), seed))
 
 
-def look_at(context: Context, queue: str, item: int) -> ReviewItem:
-    """One item as it is at this moment, without holding it. Raises `NotFound`."""
-    now_ms = context.clock()
+def look_at(context: Context, queue: str, item: int, *, seen: str | None = None) -> ReviewItem:
+    """One item as it is at this moment, without holding it; ``seen``: what it said when it was opened, so that it
+    says who has judged it since. Raises `NotFound`.
+    """
+    now_ms, me = context.clock(), context.actor.name
     with context.reading("judge") as snapshot:
         board = board_of(snapshot, find_queue(snapshot, queue), now_ms)
-        return _shown(snapshot, board, _item(board, item), context.actor.name)
+        one = _item(board, item)
+        fresh = _shown(snapshot, board, one, me)
+        if seen is None:
+            return fresh
+        since = () if one.control else tuple(said.rater for said in _since(board, item, me, seen))
+        return msgspec.structs.replace(fresh, seen=seen, meanwhile=since)
 
 
 def hold(context: Context, queue: str, item: int) -> int:

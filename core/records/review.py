@@ -158,7 +158,8 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
     ``n_judged`` counts the people who have judged it since the queue was made, None where that is hidden (blind);
     ``seen`` goes back to `submit`, which says what others did since. ``hold_until_ms`` 0: it is not held by whoever
     asks. ``rubric`` None: nobody has defined the queue's, and ``levels`` are those of a rubric that names none.
-    ``mine`` is one's own evaluation that counts here.
+    ``mine`` is one's own evaluation that counts here. ``meanwhile`` is who has judged it since one has seen it; what
+    they said of it is told with one's own.
     """
 
     queue: str
@@ -181,6 +182,7 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
     draft: Draft | None
     texts: tuple[ItemText, ...]
     mine: str | None
+    meanwhile: tuple[str, ...] = ()
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):

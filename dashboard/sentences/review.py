@@ -200,6 +200,20 @@ def moves(preview: EvaluationPreview | None) -> str:
     return f"It would move the mean of {name} from {before} to {after}{rank}.{more}"
 
 
+def meanwhile(item: ReviewItem) -> str:
+    """Who has judged an item since it was opened, and whether it needs one's own all the same; never how they did.
+
+    Markdown.
+    """
+    *others, last = [wording.literal(wording.cut_middle(wording.plain(name), 40)) for name in item.meanwhile]
+    names = f"{', '.join(others)} and {last}" if others else last
+    is_needed = item.n_judged is not None and item.n_judged < item.n_reviewers
+    rest = (
+        "it still needs yours" if is_needed else "it needs no more, and you will be asked before yours counts"
+    )
+    return f"{names} {'have' if others else 'has'} judged this meanwhile: {rest}."
+
+
 def sent(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> list[str]:
     """What a judgement came to, and what others made of the same; Markdown, the first line is the judgement's.
 

@@ -157,6 +157,8 @@ def test_who_was_quicker_is_told_before_it_is_sent(open_page: Open, context: Con
     add_queue(context, "first")
     page = level(open_page("review"), 4)
     evaluate(other(context), "r0", "failure", score=0.9)
+    next(area for area in page.text_area).set_value("half an answer").run()
+    assert says(page, "kim has judged this meanwhile: it needs no more")
     press(page, "Submit and next")
     assert says(page, "Not sent:")
     assert says(page, "kim")

@@ -164,7 +164,11 @@ def test_what_others_judged_meanwhile_is_said_before_anything_is_recorded(desk: 
     add_queue(desk.context, "W", rubric="v1")
     ann = desk.of("ann")
     item = taken(ann)
+    assert look_at(ann, QUEUE, 1, seen=item.seen).meanwhile == ()
     evaluate(desk.of("kim"), "r0", "success", score=0.5, rubric="v1")
+    told = look_at(ann, QUEUE, 1, seen=item.seen)
+    assert (told.meanwhile, told.seen, told.n_judged) == (("kim",), item.seen, 1)
+    assert look_at(ann, QUEUE, 1, seen=look_at(ann, QUEUE, 1).seen).meanwhile == ()
     with pytest.raises(Conflict, match=r"judged success \(0.5\) by kim meanwhile"):
         submit(ann, QUEUE, 1, level=1, seen=item.seen)
     assert draft(ann, QUEUE, 1) == Draft(level=1)

@@ -49,6 +49,8 @@ def judgement() -> None:
         _levels(known, draft)
         _fields(known, draft)
         _comes_to(known.item, draft)
+        if known.item.meanwhile and not known.problem:
+            st.markdown(f":orange[:material/info:] {said.meanwhile(known.item)}")
         if known.problem:
             st.markdown(f":red[:material/error: {wording.literal(known.problem)}]")
         _acts(known)

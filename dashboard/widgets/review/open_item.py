@@ -107,11 +107,7 @@ def opened(progress: Progress) -> Open | None:
                 return _fill(queue, reviews.next_item(queue))
             known = replace(known, progress=progress)
         else:
-            known = replace(
-                known,
-                progress=progress,
-                item=_same(reviews.look_at(queue, known.item.item), known.item),
-            )
+            known = replace(known, progress=progress, item=_as_it_is(known.item))
     except NotFound:
         _set(None)
         return None
@@ -119,9 +115,10 @@ def opened(progress: Progress) -> Open | None:
     return known
 
 
-def _same(fresh: ReviewItem, known: ReviewItem) -> ReviewItem:
-    """As it is now; what its reviewer knows of others stays what it was."""
-    return msgspec.structs.replace(fresh, seen=known.seen, draft=known.draft)
+def _as_it_is(known: ReviewItem) -> ReviewItem:
+    """As it is now; what its reviewer knew of others when it was opened stays what it was."""
+    fresh = reviews.look_at(known.queue, known.item, seen=known.seen)
+    return msgspec.structs.replace(fresh, draft=known.draft)
 
 
 def _begin(queue: str) -> Open:
@@ -240,8 +237,7 @@ def keep(key: str) -> None:
         problem = f"Your hold ran out. {refusal.problem} What you typed is kept."
     except ArmscopeError as refusal:
         problem = str(refusal)
-    fresh = _same(reviews.look_at(known.queue, item.item), item)
-    _set(replace(known, problem=problem, item=fresh))
+    _set(replace(known, problem=problem, item=_as_it_is(item)))
 
 
 # What becomes of it
