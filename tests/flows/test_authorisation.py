@@ -140,7 +140,7 @@ def restored(context: Context, _: Path) -> object:
     return restore_member(context, first, seen=first)
 
 
-def tested(context: Context) -> Message:
+def a_test(context: Context) -> Message:
     """A test of the webhook that stands, or stands again."""
     mara = replace(context, actor=Actor(name="mara"))
     return webhooks.take_test(context, webhooks.add_webhook(mara, "https://hooks.example/old").id)
@@ -148,7 +148,7 @@ def tested(context: Context) -> Message:
 
 def settled(context: Context) -> None:
     """What came of a message that somebody took, if it was allowed them."""
-    message = tested(replace(context, actor=Actor(name="mara")))
+    message = a_test(replace(context, actor=Actor(name="mara")))
     sent = Sent(webhook="webhook-1", message=message.uid, result="200", ok=True)
     webhooks.settle(context, message, sent)
 
@@ -267,7 +267,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.n_denials": ("read", lambda context, _: queries.n_denials(context)),
     "queries.refused": ("alerts", lambda context, _: queries.refused(context)),
     "alerts.look": ("alerts", lambda context, _: alerts.look(context)),
-    "webhooks.take_test": ("alerts", lambda context, _: tested(context)),
+    "webhooks.take_test": ("alerts", lambda context, _: a_test(context)),
     "webhooks.take_due": ("alerts", lambda context, _: webhooks.take_due(context)),
     "webhooks.settle": ("alerts", lambda context, _: settled(context)),
     "traces.take_spans": ("ingest", lambda context, _: traces.take_spans(context, SentSpans([], []))),
