@@ -12,11 +12,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import wraps
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeVar, cast
 
 import msgspec
 import typer
+from typer.main import get_command
 from typer.models import CommandInfo
 
 from core.doors.cli.program.completion import complete_bash, learner_names
@@ -247,7 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in given[: given.index("--")] if "--" in given else "--json" in given
     try:
-        code = app(args=given, standalone_mode=False, prog_name="armscope")
+        code = _program(len(app.registered_commands))(args=given, standalone_mode=False, prog_name="armscope")
     except ArmscopeError as problem:
         say_error(problem, as_json=as_json)
         sys.exit(1)
@@ -267,6 +268,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, heard)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@cache
+def _program(_n_commands: int) -> Callable[..., object]:
+    """What Typer makes of so many commands: where one after the other is given in a process, that takes longest."""
+    return get_command(app)
 
 
 def _usage(problem: typer.TyperException, *, as_json: bool) -> NoReturn:
