@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from core.doors.webhook import send
+from core.doors.webhook import has_secret, send
 from core.errors import ArmscopeError
 from core.flows import alerts, queries, webhooks
 from core.flows.context import Context
@@ -58,11 +58,15 @@ def sending(context: Context) -> Send:
 
 
 def deliver(context: Context, transmit: Send | None = None) -> tuple[Sent, ...]:
-    """Send what is due, the longest waiting first; a webhook that fails is left alone until the next time."""
+    """Send what is due, the longest waiting first; a webhook that fails is left alone until the next time.
+
+    Messages to one whose secret this process does not have are left to those that have it.
+    """
     transmit = transmit or sending(context)
     done: list[Sent] = []
-    failing: set[str] = set()
-    while (message := webhooks.take_due(context, but=failing)) is not None:
+    standing = alerts.alerts(context, limit=1).webhooks
+    failing = {one.id for one in standing if not has_secret(one.secret_from)}
+    while len(failing) < len(standing) and (message := webhooks.take_due(context, but=failing)) is not None:
         sent = transmit(message)
         webhooks.settle(context, message, sent)
         done.append(sent)

@@ -114,10 +114,16 @@ def send(message: Message, *, at_s: int, resolve: Resolve = resolved) -> Sent:
     ``unreachable``.
     """
     try:
-        status = _posted(_place(message, resolve), message, _key(message), at_s)
+        key = _key(message)
+        status = _posted(_place(message, resolve), message, key, at_s)
     except _Refused as refusal:
         return _sent(message, str(refusal), ok=False)
     return _sent(message, str(status), ok=200 <= status < 300)
+
+
+def has_secret(secret_from: str) -> bool:
+    """Whether a variable holds a secret, in this process."""
+    return key_of(secret(secret_from) or "") is not None
 
 
 def _key(message: Message) -> bytes:

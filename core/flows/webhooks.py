@@ -26,7 +26,7 @@ from core.records.alert import (
 from core.settings import check_learner
 from core.store.transaction import Facts, Transaction
 from core.store.webhooks import (
-    due_messages,
+    due_message,
     put_webhook,
     settle_message,
     take_message,
@@ -101,12 +101,12 @@ def take_due(context: Context, *, but: Collection[str] = ()) -> Message | None:
     ``but`` are webhooks that are left alone for now.
     """
     with context.governing("alerts") as snapshot:
-        if not _due(snapshot, context.clock(), but):
+        if _due(snapshot, context.clock(), but) is None:
             return None
 
     def work(txn: Transaction) -> Message | None:
-        waiting = _due(txn, txn.now_ms, but)
-        return take_message(txn, waiting[0]) if waiting else None
+        number = _due(txn, txn.now_ms, but)
+        return None if number is None else take_message(txn, number)
 
     return context.govern(work, "alerts")
 
@@ -116,10 +116,9 @@ def settle(context: Context, message: Message, sent: Sent) -> None:
     context.govern(lambda txn: settle_message(txn, message, sent.result, ok=sent.ok), "alerts")
 
 
-def _due(facts: Facts, now_ms: int, but: Collection[str]) -> list[int]:
-    return [
-        number for number, webhook_no in due_messages(facts, now_ms) if f"webhook-{webhook_no}" not in but
-    ]
+def _due(facts: Facts, now_ms: int, but: Collection[str]) -> int | None:
+    told = [number_of(one.id) for one in webhook_rows(facts) if one.id not in but]
+    return due_message(facts, now_ms, told)
 
 
 def _webhook(facts: Facts, wanted: str) -> WebhookRow:

@@ -6,6 +6,7 @@ a process that is killed has sent it or not, and once its time is over another t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from core.records.alert import LEASE_MS, MAX_TRIES, AlertRow, Message, State, WebhookRow, pause_ms
@@ -124,16 +125,17 @@ def tell(txn: Transaction, webhook_no: int, alert_no: int, state: State, origin:
     return number
 
 
-def due_messages(facts: Facts, now_ms: int) -> list[tuple[int, int]]:
-    """Numbers of messages to be tried now and of their webhooks, the longest due first; at most a hundred."""
-    rows = facts.connection.rows(
-        "SELECT m.alert_message_no, m.webhook_no FROM alert_message m JOIN webhook w"
-        " ON w.learner_id = m.learner_id AND w.webhook_no = m.webhook_no"
-        " WHERE m.learner_id = ? AND m.done_ms = 0 AND m.due_ms <= ? AND w.removed_ms = 0"
-        " ORDER BY m.due_ms, m.alert_message_no LIMIT 100",
-        [facts.learner_id, now_ms],
+def due_message(facts: Facts, now_ms: int, webhook_nos: Sequence[int]) -> int | None:
+    """The number of the message to any of some webhooks that has been due longest; None where none is."""
+    rows = facts.connection.rows_in(
+        "SELECT alert_message_no FROM alert_message"
+        " WHERE learner_id = ? AND done_ms = 0 AND webhook_no IN ({}) AND due_ms <= ?"
+        " ORDER BY due_ms, alert_message_no LIMIT 1",
+        [facts.learner_id],
+        webhook_nos,
+        [now_ms],
     )
-    return [(number, webhook_no) for number, webhook_no in rows]
+    return rows[0][0] if rows else None
 
 
 def take_message(txn: Transaction, number: int) -> Message | None:

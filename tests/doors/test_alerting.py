@@ -140,6 +140,27 @@ def test_one_that_fails_keeps_no_other_waiting(desk: Desk) -> None:
         assert (len(refused), len(taken)) == (2, N)
 
 
+def test_a_process_without_the_secret_leaves_it_to_one_that_has_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with receiving() as (port, received):
+        add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
+        other = add_webhook(
+            desk.context,
+            f"http://127.0.0.1:{port}/other",
+            secret_from="ARMSCOPE_WEBHOOK_SECRET_OTHER",
+            private=True,
+        )
+        look(desk.context, ask=lambda _: ALARMS)
+        deliver(desk.context)
+        assert [path for path, _, _ in received] == ["/"] * N
+        (_, waiting) = alerts(desk.context).webhooks
+        assert (waiting.id, waiting.n_waiting, waiting.last_result) == (other.id, N, None)
+        monkeypatch.setenv("ARMSCOPE_WEBHOOK_SECRET_OTHER", SECRET)
+        deliver(desk.context)
+        assert len(received) == 2 * N
+
+
 def test_a_test_is_sent_at_once_whatever_waits(desk: Desk) -> None:
     with receiving() as (port, received):
         made = add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
