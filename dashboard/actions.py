@@ -15,9 +15,11 @@ from typing import Final
 
 import streamlit as st
 
+from core.doors.alerting import send_test
 from core.errors import ArmscopeError, Denied, InvalidInput
-from core.flows import maintenance
+from core.flows import maintenance, webhooks
 from core.flows.batch import reward_batch
+from core.flows.context import Context
 from core.flows.identity import note_denied
 from core.flows.identity import sign_out as end_sessions
 from core.flows.learners import create_learner
@@ -27,12 +29,14 @@ from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change_all
 from core.flows.undo import redo, undo
+from core.records.alert import PAGES_AT, WebhookRow
 from core.records.arm import ArmType
 from core.records.batch import BatchLine
 from core.records.learner import LearnerSettings
 from core.records.reset import Target
 from dashboard import wording
 from dashboard.reading import ask_again, reading
+from dashboard.sentences.alerts import tried as tried_words
 
 _FLASHES: Final = "armscope flashes"
 _LAST_ACT: Final = "armscope last act"
@@ -278,6 +282,59 @@ def new_learner(name: str, after: Callable[[str], None]) -> None:
         return Flash(text=f"{wording.literal(made.name)} is new and empty.")
 
     tried("No learner was made.", act)
+
+
+def add_webhook(url: str, *, private: bool, opened_at: str | None) -> bool:
+    """Have an address told of alerts; links lead to where the page was opened. Whether it is."""
+    pages = PAGES_AT if opened_at is None else "/".join(opened_at.split("/")[:3])
+    return _put_webhook(lambda context: webhooks.add_webhook(context, url, pages=pages, private=private))
+
+
+def bring_back(one: WebhookRow) -> None:
+    """Have a webhook that was removed told again, as it was."""
+    _put_webhook(
+        lambda context: webhooks.add_webhook(
+            context,
+            one.url,
+            learner=one.learner,
+            pages=one.pages,
+            secret_from=one.secret_from,
+            private=one.private,
+        )
+    )
+
+
+def _put_webhook(put: Callable[[Context], WebhookRow]) -> bool:
+    made: list[WebhookRow] = []
+
+    def act() -> Flash:
+        made.append(put(reading().context))
+        return Flash(text=f"{made[0].id} is told of alerts from now on. A test shows whether it hears.")
+
+    tried("Nobody more is told.", act)
+    return bool(made)
+
+
+def remove_webhook(webhook: str) -> bool:
+    """Tell an address nothing any more; whether that is so."""
+    gone: list[WebhookRow] = []
+
+    def act() -> Flash:
+        gone.append(webhooks.remove_webhook(reading().context, webhook))
+        return Flash(text=f"{webhook} is told nothing any more.")
+
+    tried("It is still told.", act)
+    return bool(gone)
+
+
+def try_webhook(webhook: str) -> None:
+    """Send a message that tells nothing, and say what came of it."""
+
+    def act() -> Flash:
+        sent = send_test(reading().context, webhook)
+        return Flash(text=f"{webhook}: {tried_words(sent.result)}.", failed=not sent.ok)
+
+    tried("Nothing was sent.", act)
 
 
 def verify() -> None:

@@ -16,9 +16,11 @@ from core import demo
 from core.columns import Ints
 from core.errors import ArmscopeError
 from core.flows import maintenance, queries
+from core.flows.alerts import alerts as alerts_of
 from core.flows.context import Context
 from core.flows.rubrics import rubrics as rubrics_of
 from core.flows.settings import changed
+from core.records.alert import AlertsSeen
 from core.records.arm import ArmType
 from core.records.audit import AuditEntry
 from core.records.batch import BatchLine
@@ -361,6 +363,13 @@ def preview_reset(
     return asked(
         question, None, lambda: queries.preview_reset(here.context, arms=arms, types=types, target=target)
     )
+
+
+def alerts() -> AlertsSeen:
+    """Who is told when something is wrong, and the latest that was; of the installation, so no moment of a learner
+    says when it is old.
+    """
+    return alerts_of(reading().context, limit=10)
 
 
 def preview_settings(changes: Mapping[str, object]) -> queries.SettingsPreview:

@@ -1,0 +1,76 @@
+"""Alerts in words: what was found, what a webhook is told of, and what came of its last try."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.records.alert import AlertKind, AlertRow, WebhookRow
+from dashboard import wording
+
+WHAT: Final[dict[AlertKind, str]] = {
+    "poisoned": "arms look poisoned",
+    "costs_more": "selecting costs more",
+    "queue_overdue": "a review queue is overdue",
+    "silent": "no run comes",
+    "denials": "many requests were refused",
+}
+_COUNTED: Final[dict[AlertKind, str]] = {
+    "poisoned": "arm",
+    "costs_more": "compared run",
+    "queue_overdue": "open item",
+    "silent": "day",
+    "denials": "refusal",
+}
+_RESULTS: Final = {
+    "no secret": "not sent: the server has no secret",
+    "private address": "not sent: its address is of a private network",
+    "unresolved": "not sent: nobody knows its name",
+    "timeout": "no answer in time",
+    "TLS": "its certificate is none of that name",
+    "unreachable": "nobody answers there",
+}
+
+
+def webhook(one: WebhookRow, *, has_secret: bool, year_of_ms: int | None) -> str:
+    """What a webhook is told of, and how that goes; Markdown."""
+    about = "of everything" if one.learner is None else f"of {wording.literal(one.learner)}"
+    parts = [f"told {about}"]
+    if one.last_ms is not None:
+        parts.append(f"{tried(one.last_result)}, {wording.moment(one.last_ms, year_of_ms=year_of_ms)} UTC")
+    else:
+        parts.append("never tried")
+    if one.n_waiting:
+        parts.append(
+            f"{wording.things(one.n_waiting, 'message')} {'waits' if one.n_waiting == 1 else 'wait'}"
+        )
+    if one.n_given_up:
+        parts.append(f":red[{wording.things(one.n_given_up, 'message')} given up]")
+    if not has_secret:
+        parts.append(f":red[this server has no secret in {wording.literal(one.secret_from)}]")
+    return " · ".join(parts)
+
+
+def tried(result: str | None) -> str:
+    """What came of a try.
+
+    >>> tried("204"), tried("503"), tried("timeout"), tried(None)
+    ('taken (204)', 'refused (503)', 'no answer in time', 'being sent')
+    """
+    if result is None:
+        return "being sent"
+    if result in _RESULTS:
+        return _RESULTS[result]
+    return f"taken ({result})" if result.startswith("2") else f"refused ({result})"
+
+
+def found(one: AlertRow) -> tuple[str, str]:
+    """What was found, and of how much, as it was then."""
+    about = f": {one.object}" if one.object else ""
+    return f"{WHAT[one.kind]}{about}", wording.things(one.count, _COUNTED[one.kind])
+
+
+def state(one: AlertRow, *, year_of_ms: int | None) -> str:
+    """Whether it stands."""
+    if one.cleared_ms is not None:
+        return f"cleared {wording.moment(one.cleared_ms, year_of_ms=year_of_ms)}"
+    return "stands" if one.quiet_ms is None else "gone, not yet for an hour"

@@ -1,0 +1,105 @@
+"""Alerts: who is told when something is wrong, how that goes, a test, and the latest that were found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core.doors.webhook import has_secret
+from core.permissions import may
+from core.records.alert import AlertRow, WebhookRow
+from dashboard import actions, queries, wording
+from dashboard.reading import reading
+from dashboard.sentences import alerts as said
+from dashboard.widgets.tables import act_table
+from dashboard.widgets.words import muted, section, small
+
+_URL: Final = "webhook url"
+_PRIVATE: Final = "webhook private"
+_GONE: Final = "armscope webhook removed"
+_URL_CHARS: Final = 60
+_WIDTHS: Final = {"since, UTC": 140, "what": 300, "how much": 160, "learner": 160, "state": 230}
+_PHONE: Final = {"what": 200, "state": 140}
+
+
+def may_see() -> bool:
+    """Whether this person governs the installation, which alerts belong to."""
+    here = reading()
+    return not here.presenting and may(here.context.actor, "alerts", None)
+
+
+def show() -> None:
+    """Webhooks with their last result, a field for another, and the latest alerts."""
+    seen = queries.alerts()
+    section("Alerts", "who is told when something is wrong, at any learner")
+    if not seen.webhooks:
+        muted(
+            "Nobody is told, so nothing is looked for. Poisoned arms, a selection that costs more, overdue queues, "
+            "silence and many refusals can be told to an address, signed; the server asks every minute."
+        )
+    for one in seen.webhooks:
+        _webhook(one)
+    _removed(seen.webhooks)
+    _field()
+    if seen.alerts:
+        _table(seen.alerts)
+
+
+def _webhook(one: WebhookRow) -> None:
+    url = wording.literal(wording.cut_middle(wording.plain(one.url), _URL_CHARS))
+    how = said.webhook(one, has_secret=has_secret(one.secret_from), year_of_ms=reading().frame.last_at_ms)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"webhook {one.id}"):
+        st.markdown(f"**{url}**  \n{small(how)}", width="stretch")
+        st.button("Test", type="tertiary", key=f"test {one.id}", on_click=actions.try_webhook, args=(one.id,))
+        st.button("Remove", type="tertiary", key=f"remove {one.id}", on_click=_remove, args=(one,))
+
+
+def _remove(one: WebhookRow) -> None:
+    if actions.remove_webhook(one.id):
+        st.session_state[_GONE] = one
+
+
+def _removed(standing: Sequence[WebhookRow]) -> None:
+    """The way back for the last that was removed here."""
+    gone: WebhookRow | None = st.session_state.get(_GONE)
+    if gone is None or gone.id in {one.id for one in standing}:
+        return
+    url = wording.literal(wording.cut_middle(wording.plain(gone.url), _URL_CHARS))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        muted(f"{url} is told nothing any more.")
+        st.button(
+            "Undo", type="tertiary", key=f"bring back {gone.id}", on_click=actions.bring_back, args=(gone,)
+        )
+
+
+def _field() -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        st.text_input(
+            "Webhook’s URL", key=_URL, placeholder="https://hooks.example/armscope", max_chars=2_000
+        )
+        st.checkbox(
+            "In this network", key=_PRIVATE, help="Allow http, and addresses that only this network reaches."
+        )
+        st.button("Tell it", key="add webhook", on_click=_add, width="content")
+
+
+def _add() -> None:
+    """Send what the fields hold now; links lead to where this page was opened."""
+    url = str(st.session_state.get(_URL) or "").strip()
+    if actions.add_webhook(url, private=bool(st.session_state.get(_PRIVATE)), opened_at=st.context.url):
+        st.session_state[_URL] = ""
+        st.session_state[_PRIVATE] = False
+
+
+def _table(rows: Sequence[AlertRow]) -> None:
+    year = reading().frame.last_at_ms
+    cells: dict[str, Sequence[object]] = {
+        "since, UTC": [wording.moment(one.raised_ms, year_of_ms=year) for one in rows],
+        "what": [wording.plain(said.found(one)[0]) for one in rows],
+        "how much": [said.found(one)[1] for one in rows],
+        "learner": [wording.plain(one.learner or "the installation") for one in rows],
+        "state": [said.state(one, year_of_ms=year) for one in rows],
+    }
+    act_table(cells, _WIDTHS, key="alerts", alt="The latest alerts, newest first", phone=_PHONE)
