@@ -260,8 +260,11 @@ PAGE_ROLES: Final[dict[str, set[PersonRole]]] = {
     "rewards": {"reviewer", "operator"},
     "review": {"reviewer", "operator"},
     "reset": {"operator"},
+    "people": {"operator"},
+    "tokens": {"operator"},
+    "audit": {"operator"},
 }
-"""Who opens which page; every other that is about a learner is open to all."""
+"""Who opens which page; every other is open to all."""
 
 
 @pytest.mark.parametrize("role", get_args(PersonRole))
@@ -287,11 +290,19 @@ def test_a_page_that_is_not_open_says_so_at_its_address_and_it_is_counted(
     let_in(context, "jo", role)
     page = coming(claims("u-jo"))
     closed = {one.name for one in PAGES if title(at(page, one.name)) == f"{one.title} is not open to you."}
-    about_learners = {one.name for one in PAGES if one.needs != "members"}
-    assert closed & about_learners == {name for name, roles in PAGE_ROLES.items() if role not in roles}
+    assert closed == {name for name, roles in PAGE_ROLES.items() if role not in roles}
     counted = {one.action for one in denials(context).denials if one.actor == "jo"}
     assert counted <= {one.needs for one in PAGES}
     assert bool(counted) == bool(closed)
+
+
+def test_who_governs_one_learner_governs_neither_people_nor_tokens(context: Context) -> None:
+    let_in(context, "jo", "operator", "default")
+    page = coming(claims("u-jo"))
+    assert "Reset" in title(at(page, "reset"))
+    for name in ("people", "tokens", "audit"):
+        assert title(at(page, name)) == f"{name.capitalize()} is not open to you."
+        assert "in every learner" in told(page)
 
 
 # Acts on a page that was drawn before a role was taken away
