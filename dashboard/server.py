@@ -115,7 +115,7 @@ def _refusal(scope: Scope) -> PlainTextResponse | None:
         )
     if sent_by_proxy(headers):
         return PlainTextResponse(
-            "armscope takes no requests from a proxy: there is no sign-in.\n", status_code=403
+            "armscope takes no requests from a proxy: nobody signs in here.\n", status_code=403
         )
     origins = headers.getlist("origin")
     scheme = _PLAIN.get(scope["scheme"], scope["scheme"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,10 @@ import pytest
 from core.errors import InvalidInput, InvalidSetting
 from core.records.times import HOUR_MS
 from dashboard.sign_in import check_operator, check_place, read_sign_in, session_ms
+from tests.conftest import ROOT
 from tests.dashboard.signed_in import ISSUER, auth_file
+
+README = ROOT / "README.md"
 
 
 def test_a_complete_file_says_where_people_come_from_and_who_vouches(tmp_path: Path) -> None:
@@ -22,6 +27,18 @@ def test_a_complete_file_says_where_people_come_from_and_who_vouches(tmp_path: P
     )
     near = read_sign_in(auth_file(tmp_path, redirect_uri="http://localhost:{port}/oauth2callback"), port=9)
     assert (near.origin, near.is_encrypted) == ("http://localhost:9", False)
+
+
+def test_the_file_in_the_readme_is_complete_but_for_a_secret_of_ones_own(tmp_path: Path) -> None:
+    (written,) = re.findall(
+        r"^```toml\n(\[auth\].*?)^```$", README.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    file = tmp_path / "auth.toml"
+    file.write_text(written, "utf-8")
+    with pytest.raises(InvalidSetting, match="cookie_secret must have 32 bytes or more, got 15"):
+        read_sign_in(file, port=1)
+    file.write_text(written.replace("one of your own", secrets.token_urlsafe(48)), "utf-8")
+    assert read_sign_in(file, port=1).providers == ("default",)
 
 
 def test_several_may_vouch_each_in_a_table_of_its_own(tmp_path: Path) -> None:
