@@ -102,8 +102,10 @@ def is_public(address: str) -> bool:
             inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
         if found.teredo is not None:
             return False
+        if inner is None and found.is_site_local:
+            return False
         found = found if inner is None else inner
-    return found.is_global and not found.is_multicast
+    return found.is_global and not (found.is_multicast or found.is_reserved)
 
 
 def send(message: Message, *, at_s: int, resolve: Resolve = resolved) -> Sent:

@@ -164,7 +164,8 @@ def test_a_secret_in_a_file_counts_and_is_read_anew(tmp_path: Path, monkeypatch:
     [
         "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
         "255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:127.0.0.1",
-        "64:ff9b::7f00:1", "2002:7f00:1::", "2001:0:53aa:64c:0:5efe:7f00:1", "2001:db8::1", "not an address",
+        "64:ff9b::7f00:1", "64:ff9b:1::1", "fec0::1", "::7f00:1", "240.0.0.1",
+        "2002:7f00:1::", "2001:0:53aa:64c:0:5efe:7f00:1", "2001:db8::1", "not an address",
     ],
 )  # fmt: skip
 def test_an_address_of_this_network_is_none_of_the_open_one(address: str) -> None:
@@ -179,6 +180,11 @@ def test_an_address_of_version_four_is_judged_alike_in_whatever_it_is_wrapped(ad
     number = int(address)
     for wrapped in ((0xFFFF << 32) | number, (0x64FF9B << 96) | number, (0x2002 << 112) | (number << 80)):
         assert is_public(str(ip_address(wrapped.to_bytes(16, "big")))) == plain
+
+
+@pytest.mark.parametrize("address", ["93.184.215.14", "8.8.8.8", "2606:4700:4700::1111", "64:ff9b::808:808"])
+def test_addresses_of_the_open_network_are_told(address: str) -> None:
+    assert is_public(address)
 
 
 def test_one_address_of_a_name_that_is_not_allowed_is_enough() -> None:
