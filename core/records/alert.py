@@ -40,7 +40,7 @@ _PAGE: Final[Mapping[AlertKind, str]] = {
     "costs_more": "savings",
     "queue_overdue": "review",
     "silent": "data",
-    "denials": "settings",
+    "denials": "audit",
 }
 """On which page each is seen."""
 
