@@ -67,7 +67,7 @@ class Client(Answering):
     """One learner of a server. Safe to share between threads.
 
     What fails on the way is sent again, with pauses, up to five times, under the id it had: a run's uid, a key that
-    is made where none is given. So it counts once. Only a reset, which has none, isn't sent again once it was sent.
+    is made where none is given. So it counts once.
     """
 
     def __init__(self, url: str, token: str | None = None, *, learner: str = DEFAULT_LEARNER) -> None:
@@ -203,6 +203,7 @@ class Client(Answering):
         types: Sequence[ArmType] | None = None,
         target: Target = "uniform",
         reason: str | None = None,
+        key: str | None = None,
     ) -> ResetAnswer:
         """Start arms again (no scope = all); nothing is deleted. An empty scope is refused with `InvalidInput`."""
         for name, scope in (("arms", arms), ("types", types)):
@@ -212,7 +213,7 @@ class Client(Answering):
                     next_step=f"Leave {name} out to start every arm again.",
                 )
         asked = {"arms": arms or (), "types": types or (), "target": target, "reason": reason}
-        return self._act("resets", asked, ResetAnswer, once=True)
+        return self._act("resets", {**asked, "key": _key(key)}, ResetAnswer)
 
     def undo(self, act_id: str | None) -> UndoAnswer:
         """Take a reward, reset, import, setting, note or undo back."""
@@ -293,9 +294,9 @@ class Client(Answering):
 
     # How it is asked
 
-    def _act(self, path: str, asked: Mapping[str, object], kind: type[_T], *, once: bool = False) -> _T:
+    def _act(self, path: str, asked: Mapping[str, object], kind: type[_T]) -> _T:
         said = {name: value for name, value in asked.items() if value is not None or name == "act_id"}
-        told = self._asked("POST", f"{self._place}/{path}", msgspec.json.encode(said), once=once)
+        told = self._asked("POST", f"{self._place}/{path}", msgspec.json.encode(said))
         return msgspec.json.decode(told, type=kind)
 
     def _look(self, path: str, kind: type[_T]) -> _T:
@@ -322,10 +323,9 @@ class Client(Answering):
         body: bytes | None = None,
         *,
         kind: str = "application/json",
-        once: bool = False,
     ) -> bytes:
         headers = {} if body is None else {"Content-Type": kind}
-        answer = self._sent(method, url, body, headers, True, once=once)
+        answer = self._sent(method, url, body, headers, True)
         _check(answer.status, answer.headers.get("content-type"), answer.data)
         return answer.data
 
@@ -336,13 +336,9 @@ class Client(Answering):
         body: bytes | None,
         headers: Mapping[str, str],
         whole: bool,
-        *,
-        once: bool = False,
     ) -> urllib3.BaseHTTPResponse:
         again = Retry(
             total=_RETRIES,
-            read=0 if once else None,
-            other=0 if once else None,
             redirect=False,
             status_forcelist=_AGAIN,
             allowed_methods=None,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from core.errors import Denied, InvalidInput
-from core.flows.context import Context, fresh_identity, fresh_seed, utc_now_ms
+from core.flows.context import Context, fresh_identity, fresh_seed, unlimited, utc_now_ms
 from core.records.actor import Actor
 from core.settings import DEFAULT_LEARNER, check_learner
 from core.store.store import Store
@@ -23,6 +23,7 @@ class Desk:
     clock: Callable[[], int] = utc_now_ms
     entropy: Callable[[], int] = fresh_seed
     identity: Callable[[], str] = fresh_identity
+    new_layers: Callable[[Actor, int], None] = unlimited
 
     def context(self, actor: Actor, learner: str | None = None) -> Context:
         """Where an actor works at a learner: the one that is named, else the only one that is theirs, else the
@@ -57,6 +58,7 @@ class Desk:
             clock=self.clock,
             entropy=self.entropy,
             identity=self.identity,
+            new_layers=self.new_layers,
         )
 
     def _meant(self, actor: Actor) -> str:

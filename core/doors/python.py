@@ -421,8 +421,9 @@ class Learner(Answering):
         types: Sequence[ArmType] | None = None,
         target: Target = "uniform",
         reason: str | None = None,
+        key: str | None = None,
     ) -> ResetAnswer:
-        """Start arms again (no scope = all); nothing is deleted.
+        """Start arms again (no scope = all); nothing is deleted. The same ``key`` again resets nothing more.
 
         An empty scope, which a search that found nothing gives, is refused with `InvalidInput`.
         """
@@ -432,7 +433,7 @@ class Learner(Answering):
                     f"{name} must name at least one, got none; nothing was reset.",
                     next_step=f"Leave {name} out to start every arm again.",
                 )
-        return reset(self.context, arms=arms or (), types=types or (), target=target, reason=reason)
+        return reset(self.context, arms=arms or (), types=types or (), target=target, reason=reason, key=key)
 
     def undo(self, act_id: str | None) -> UndoAnswer:
         """Take a reward, reset, import, setting, note or undo back."""

@@ -272,6 +272,7 @@ class ResetInput(Input, frozen=True, kw_only=True):
     seen: Annotated[int | None, Meta(description="The revision it was looked at; a later one refuses.")] = (
         None
     )
+    key: Annotated[str | None, Meta(description="Sent again under it, it is done once.")] = None
 
 
 class QueuesInput(Input, frozen=True, kw_only=True):

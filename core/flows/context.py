@@ -41,6 +41,10 @@ def fresh_identity() -> str:
     return str(uuid.uuid4())
 
 
+def unlimited(actor: Actor, n_layers: int) -> None:
+    """Where nobody counts how many layers somebody makes by judging them."""
+
+
 class _Rehearsed(Exception):
     """The rehearsal is over."""
 
@@ -64,7 +68,8 @@ def _rehearsed(
 class Context:
     """What a flow needs. ``clock`` gives UTC milliseconds, ``entropy`` a seed for each selection, ``identity`` the
     lasting name of a learner that is made, ``pace`` says how much an import does at once. ``is_named`` False:
-    nobody said which learner; it is the one there was, and no second one is made by guessing.
+    nobody said which learner; it is the one there was, and no second one is made by guessing. ``new_layers`` is told
+    how many layers somebody made by judging what nobody had named; it may refuse, and then nothing was done.
     """
 
     store: Store
@@ -76,6 +81,7 @@ class Context:
     identity: Callable[[], str] = fresh_identity
     pace: Pace = USUAL
     rehearses: bool = False
+    new_layers: Callable[[Actor, int], None] = unlimited
 
     def __post_init__(self) -> None:
         if self.learner == INSTALLATION:

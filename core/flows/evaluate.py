@@ -5,7 +5,7 @@ It gets a grade, moves the quality of its layer, and arms where its subject or a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
 from typing import Final
 
@@ -14,9 +14,10 @@ import msgspec
 from core.credit import SHARING, credited
 from core.errors import InvalidEvaluation, UnknownRun
 from core.evaluate import grade
-from core.flows.context import Context
+from core.flows.context import Context, unlimited
 from core.flows.placing import PlacedOrder, place_orders
 from core.flows.requests import in_rounds, repeated_of
+from core.records.actor import Actor
 from core.records.arm import MICRO
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import EvaluationAnswer, EvaluationOrder, evaluation_payload
@@ -160,14 +161,19 @@ def evaluate_all(context: Context, orders: Sequence[EvaluationOrder]) -> list[Ev
             f"A batch must have at most {MAX_BATCH:,} evaluations, got {len(orders):,}.",
             next_step="Send it in parts; nothing was recorded.",
         )
-    return context.write("evaluate", lambda txn: evaluated(txn, orders))
+    return context.write("evaluate", lambda txn: evaluated(txn, orders, context.new_layers))
 
 
-def evaluated(txn: Transaction, orders: Sequence[EvaluationOrder]) -> list[EvaluationAnswer]:
+def evaluated(
+    txn: Transaction, orders: Sequence[EvaluationOrder], new_layers: Callable[[Actor, int], None] = unlimited
+) -> list[EvaluationAnswer]:
     """The same inside a transaction that is open; of who signed in, the rater is whoever that is."""
     if txn.actor.member:
         orders = [msgspec.structs.replace(order, rater=txn.actor.name) for order in orders]
-    return in_rounds([order.key for order in orders], lambda places: _answered(txn, orders, places))
+    answers = in_rounds([order.key for order in orders], lambda places: _answered(txn, orders, places))
+    if (n_layers := txn.n_numbered("layer")) > 0:
+        new_layers(txn.actor, n_layers)
+    return answers
 
 
 def _answered(

@@ -18,6 +18,7 @@ from core.flows.evaluate import evaluated
 from core.flows.training import training_into
 from core.formats.kairos import ROOT, RewardInput, read_reward, refusal, reward_output
 from core.formats.kairos_export import export_output, read_export
+from core.records.actor import Actor
 from core.records.judging import EvaluationOrder
 from core.records.training import TrainingFormat, TrainingQuery
 from core.store.transaction import Transaction
@@ -83,7 +84,7 @@ def reward_given(context: Context, given: RewardInput) -> bytes:
     Names and feedback that are longer than ours may be (200 and 5,000 characters) are refused: KAIROS sets no limit.
     """
     order = _order(given)
-    return context.write("evaluate", lambda txn: _rewarded(txn, given, order))
+    return context.write("evaluate", lambda txn: _rewarded(txn, given, order, context.new_layers))
 
 
 def _order(given: RewardInput) -> EvaluationOrder:
@@ -103,8 +104,10 @@ def _order(given: RewardInput) -> EvaluationOrder:
         raise InvalidEvaluation(problem.problem, next_step=problem.next_step, fields=(ROOT,)) from problem
 
 
-def _rewarded(txn: Transaction, given: RewardInput, order: EvaluationOrder) -> bytes:
-    evaluated(txn, [order])
+def _rewarded(
+    txn: Transaction, given: RewardInput, order: EvaluationOrder, new_layers: Callable[[Actor, int], None]
+) -> bytes:
+    evaluated(txn, [order], new_layers)
     graded = grade(
         given.outcome,
         given.score,

@@ -9,11 +9,12 @@ import msgspec
 from core.columns import ArmColumns
 from core.errors import Conflict, InvalidInput, NotApplicable
 from core.flows.context import Context
-from core.flows.requests import unknown_arm
+from core.flows.requests import repeated, unknown_arm
 from core.records.arm import ARM_TYPES, ArmType, check_key
-from core.records.observation import check_reason
-from core.records.reset import Target
+from core.records.observation import check_reason, check_request_key
+from core.records.reset import Target, reset_payload
 from core.store.reads import arm_columns, hidden_arm_nos
+from core.store.replies import keep_reply, reply_to
 from core.store.resets import add_reset
 from core.store.transaction import Facts, Transaction
 
@@ -79,16 +80,25 @@ def reset(
     target: Target = "uniform",
     reason: str | None = None,
     seen: int | None = None,
+    key: str | None = None,
 ) -> ResetAnswer:
     """Start arms again at Beta(1, 1) or at each arm's own prior, with zero pulls; `undo` takes it back.
 
+    The same ``key`` again answers as the first time, and resets nothing more.
+
     Raises `UnknownArm` for an arm that is not listed, `NotApplicable` where no arm is in scope, and `Conflict` where
-    something was recorded after the revision that the caller has ``seen``; then nothing is reset.
+    something was recorded after the revision that the caller has ``seen``, or where ``key`` was used for something
+    else; then nothing is reset.
     """
     scope = Scope(arms=tuple(dict.fromkeys(arms)), types=tuple(dict.fromkeys(types)))
     _check(target, reason)
+    check_request_key(key)
+    payload = reset_payload(scope.arms, scope.types, target, reason)
 
     def work(txn: Transaction) -> ResetAnswer:
+        kept = None if key is None else repeated(txn, key, payload, ResetAnswer)
+        if kept is not None:
+            return kept
         if seen is not None and txn.revision != seen + 1:
             raise Conflict(
                 f"The learner must be as it was seen, at revision {seen:,}, got {txn.revision - 1:,}.",
@@ -115,9 +125,12 @@ def reset(
         )
         act = f"reset-{number}"
         txn.audit("reset", act, {"arms": len(keys), "scope": scope.words, "to": target, "reason": reason})
-        return ResetAnswer(
+        answer = ResetAnswer(
             id=act, learner=context.learner, reset_count=len(keys), arm_ids=tuple(keys), to=target
         )
+        if key is not None:
+            keep_reply(txn, key, reply_to("reset", number, payload, answer))
+        return answer
 
     return context.write("reset", work)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
+
+from core.records.request import digest
 
 Target = Literal["uniform", "prior"]
 
@@ -14,6 +17,11 @@ REASONS: Final = (
     "Switched to another model family",
     "A new project phase uses tools differently",
 )
+
+
+def reset_payload(arms: Sequence[str], types: Sequence[str], target: str, reason: str | None) -> int:
+    """Digest of what the caller asked for, in whatever order; never that of another verb."""
+    return digest(("reset", tuple(sorted(arms)), tuple(sorted(types)), target, reason))
 
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True):

@@ -814,6 +814,7 @@ reset = _acts(
     _int("revision"),
     _int("standing"),
     act="reset",
+    keyed=True,
 )
 
 reset_arm = _clustered("reset_arm", _learner(), _key("reset_no"), _key("arm_no"))

@@ -324,6 +324,10 @@ class Transaction:
         self._next[name] = first + count
         return first
 
+    def n_numbered(self, name: str) -> int:
+        """How many numbers of a kind were taken so far."""
+        return self._next[name] - self._first_next[name]
+
     def advance(self) -> int:
         """Open another revision inside this transaction, for facts whose order must be kept."""
         self.revision += 1

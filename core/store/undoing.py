@@ -307,7 +307,9 @@ def _recompute_said(txn: Transaction, import_no: int) -> None:
         if fact.name not in KEYED_ACTS:
             for number in said_by(txn, fact.table, import_no):
                 _restand(txn, fact, number)
-    for table, number in sorted(keyed):
+    for table, number in sorted(
+        keyed, key=lambda one: (one[0] != "reset", one)
+    ):  # boundaries before what they part
         _restand(txn, _BY_TABLE[table], number)
     for kind in SUBJECTS:
         recompute_subjects(txn, kind, subjects_said_by(txn, kind, import_no))

@@ -42,6 +42,12 @@ def api(
         int,
         typer.Option("--rate", metavar="N", min=1, help="Requests a minute and token.", show_default=True),
     ] = 600,
+    layers: Annotated[
+        int,
+        typer.Option(
+            "--new-layers", metavar="N", min=1, help="New layers a minute and token.", show_default=True
+        ),
+    ] = 100,
 ) -> None:
     """On this machine whoever asks without a token is the operator; a token is always itself."""
     import uvicorn
@@ -59,7 +65,13 @@ def api(
             next_step="Make one: armscope token create NAME --scope ingest. Or leave --address out.",
         )
     desk = Desk(store=context.store, learner=context.learner)
-    app = doors(desk, hosts=[address, *(host or ())], asks_tokens=not is_near, per_minute=rate)
+    app = doors(
+        desk,
+        hosts=[address, *(host or ())],
+        asks_tokens=not is_near,
+        per_minute=rate,
+        layers_per_minute=layers,
+    )
     chosen = claimable_port(address, port)
     at = Listening(url=url_of(address, chosen), database=str(context.store.path), learner=context.learner)
     done(line, at, lambda: say(f"armscope answers programs for {at.learner} at {at.url} (stop: Ctrl+C)."))

@@ -38,6 +38,7 @@ def reset(
     reason: Annotated[
         str | None, typer.Option("--reason", metavar="TEXT", help=words(ResetInput, "reason"))
     ] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help=words(ResetInput, "key"))] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
     """Without --arm and --type it is all of them."""
@@ -45,7 +46,7 @@ def reset(
     types = types_of(arm_type or [])
     if not yes:
         _confirm(context, arm or (), types, to)
-    given = ResetInput(arms=arm or (), types=types, target=to, reason=reason)
+    given = ResetInput(arms=arm or (), types=types, target=to, reason=reason, key=key)
     found: ResetAnswer = verb("reset").call(context, given)
     told = f"{found.reset_count:,} arms reset to {found.to}."
     written(line, context, found, told, act=found.id)

@@ -20,10 +20,12 @@ from core.doors.exchange import JSON
 from core.doors.http.refusals import Foreign, Misdirected, NotJson, TooMany
 from core.errors import Unidentified
 from core.records.actor import Actor
+from core.records.counts import number_of
 
 LOOKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OWN_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 PER_MINUTE: Final = 600
+LAYERS_PER_MINUTE: Final = 100
 PATIENCE_S: Final = 30.0
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(:[0-9]{1,5})?", re.IGNORECASE)
 _OF_PROXIES: Final = frozenset({"forwarded", "via", "x-real-ip"})
@@ -147,9 +149,12 @@ def secret_of(headers: Mapping[str, str]) -> str | None:
 
 @dataclass(kw_only=True)
 class Rate:
-    """How often each token has asked: ``per_minute`` at once, and as many again in every minute."""
+    """How often each token has asked, or whatever ``what`` says: ``per_minute`` at once, and as many again in every
+    minute.
+    """
 
     per_minute: int = PER_MINUTE
+    what: str = "request"
     seconds: Callable[[], float] = time.monotonic
     _left: OrderedDict[int, tuple[float, float]] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
@@ -161,7 +166,7 @@ class Rate:
         >>> rate.count(7)
         >>> rate.count(7)
         Traceback (most recent call last):
-        core.doors.http.refusals.TooMany: At most 1 a minute are taken of one token, got more. Wait 60 s.
+        core.doors.http.refusals.TooMany: A token may send at most 1 request a minute, got more. Wait 60 s.
         """
         with self._lock:
             now = self.seconds()
@@ -174,7 +179,7 @@ class Rate:
         if not is_room:
             wait_s = math.ceil((min(n, self.per_minute) - left) * 60 / self.per_minute)
             raise TooMany(
-                f"At most {self.per_minute:,} a minute are taken of one token, got more.",
+                f"A token may send at most {number_of(self.per_minute, self.what)} a minute, got more.",
                 next_step=f"Wait {wait_s} s.",
                 wait_s=wait_s,
             )

@@ -8,6 +8,7 @@ from typing import Final
 from core.doors.desk import Desk
 from core.doors.exchange import JSON, Answer, Call
 from core.doors.http.body import document
+from core.doors.http.refusals import TooMany, refused
 from core.doors.http.routes import Route
 from core.errors import InvalidEvaluation, InvalidInput
 from core.flows.context import Context
@@ -30,11 +31,19 @@ def export(desk: Desk, actor: Actor, call: Call) -> Answer:
 def _told(context: Context, action: Action, call: Call, flow: Callable[[Context, bytes], bytes]) -> Answer:
     context.permit(action)  # who isn't allowed is told so, and counted, as everywhere
 
+    late: list[TooMany] = []
+
     def done() -> bytes:
         _check(call.body)
-        return flow(context, call.body)
+        try:
+            return flow(context, call.body)
+        except TooMany as problem:
+            late.append(problem)
+            raise
 
     found = answered(done)
+    if late:  # in KAIROS's words, but not as a store that failed
+        return refused(late[0])._replace(body=found.body)
     return Answer(found.status, found.body, {"content-type": JSON})
 
 

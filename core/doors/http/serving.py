@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Final
 
@@ -11,7 +12,7 @@ from core.doors import chat
 from core.doors.desk import Desk
 from core.doors.http import kairos, metrics, openclaw, otlp, own, qortex
 from core.doors.http.app import Api
-from core.doors.http.guard import OWN_NAMES, PER_MINUTE, Listener
+from core.doors.http.guard import LAYERS_PER_MINUTE, OWN_NAMES, PER_MINUTE, Listener, Rate
 from core.doors.http.routes import Route
 from core.doors.mcp import over_http
 from core.errors import InvalidSetting, StoreError
@@ -48,12 +49,18 @@ _ROOTS: Final = frozenset(route.path.split("/")[1] for route in ROUTES)
 
 
 def doors(
-    desk: Desk, *, hosts: Iterable[str] = (), asks_tokens: bool = False, per_minute: int = PER_MINUTE
+    desk: Desk,
+    *,
+    hosts: Iterable[str] = (),
+    asks_tokens: bool = False,
+    per_minute: int = PER_MINUTE,
+    layers_per_minute: int = LAYERS_PER_MINUTE,
 ) -> Api:
     """All of it as one ASGI application.
 
     ``hosts`` are the names that this server has beside those of this machine; ``asks_tokens``: nobody acts without a
-    token. Raises `InvalidSetting` where ``ARMSCOPE_CORS_ORIGIN`` is no list of origins.
+    token. A token makes so many requests, and so many new layers, a minute. Raises `InvalidSetting` where
+    ``ARMSCOPE_CORS_ORIGIN`` is no list of origins.
     """
     listener = Listener(
         hosts=OWN_NAMES | {name.lower() for name in hosts},
@@ -69,6 +76,13 @@ def doors(
         with suppress(StoreError):  # whoever is refused is refused, whether it can be counted or not
             note_denied(desk.store, actor, action, desk.clock())
 
+    rate = Rate(per_minute=layers_per_minute, what="new layer")
+
+    def new_layers(actor: Actor, n: int) -> None:
+        if actor.token:
+            rate.count(actor.token, n)
+
+    desk = replace(desk, new_layers=new_layers)
     return Api(desk, ROUTES, listener=listener, identify=identify, denied=denied)
 
 

@@ -276,6 +276,30 @@ def test_room_comes_back_with_time() -> None:
         rate.count(1)
 
 
+def test_a_token_names_so_many_new_layers_a_minute(context: Context) -> None:
+    secret = create_token(context, "grader", ("review", "read")).secret
+    asking = Asking(
+        app=doors(at_desk(context), layers_per_minute=3), headers={"authorization": f"Bearer {secret}"}
+    )
+    told = []
+    for number in range(4):
+        uri = f"kairos://layer/aaaaaaaa-bbbb-4ccc-8ddd-{number:012}"
+        order = {"subject": uri, "outcome": "success", "create": True}
+        told.append(asking.post(f"{AT}/evaluations", order))
+        assert asking.post(f"{AT}/evaluations", order).status == told[-1].status, "known ones are not counted"
+    assert [one.status for one in told] == [200, 200, 200, 429]
+    assert int(told[-1].headers["retry-after"]) in range(1, 21)
+    asked = {"uri": "kairos://layer/aaaaaaaa-bbbb-4ccc-8ddd-ffffffffffff", "outcome": "success"}
+    theirs = asking.post("/api/reward", asked)
+    assert (theirs.status, theirs.document["error"]) == (429, "REWARD_FAILED")
+    assert int(theirs.headers["retry-after"]) > 0
+    assert "A token may send at most 3 new layers a minute" in theirs.document["message"]
+    local = Asking(app=asking.app)
+    assert local.post("/api/reward", asked).status == 200, "on this machine nobody is counted"
+    for one in (asking, local):
+        one.close()
+
+
 def test_a_body_has_its_limits(context: Context, ask_as: Asked) -> None:
     asking = ask_as(Listener(local=MARA, patience_s=0.05))
     before = queries.revision(context).revision

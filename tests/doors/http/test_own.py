@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -16,6 +17,7 @@ from core.doors.http import own
 from core.doors.verbs import VERBS, verb
 from core.flows import learn, queries
 from core.flows.context import Context
+from core.flows.undo import undo
 from core.records.actor import Actor
 from tests.doors.examples import ARM, RUN
 from tests.doors.http.asking import Asking
@@ -35,7 +37,7 @@ ACTS: Mapping[str, str] = {
     "undo": "undo",
     "redo": "redo",
 }
-LOOKS = ("status", "settings", "agreement")
+LOOKS = ("status", "traces", "settings", "agreement")
 LISTS = ("posteriors", "arms", "runs", "evaluations", "acts", "audit")
 
 
@@ -133,19 +135,37 @@ def test_a_key_counts_once(context: Context, asking: Asking) -> None:
         ("rewards", {"run": RUN, "value": 0.5}),
         ("notes", {"arm": ARM, "text": "slow"}),
         ("evaluations", {"subject": RUN, "outcome": "success", "rater": "zoe"}),
+        ("resets", {"arms": [ARM], "reason": "changed"}),
     ):
         key = f"{path}-{len(asked)}-{'run' in asked}"
         first = asking.post(f"{AT}/{path}", asked, idempotency_key=key)
         known = queries.posteriors(context), queries.rewards(context, limit=99)
         assert first.status == 200
         assert asking.post(f"{AT}/{path}", {**asked, "key": key}).document == first.document
-        other = {**asked, "text": "other"} if "text" in asked else {**asked, "value": 0.75}
+        other = {**asked, **({"text": "other"} if "text" in asked else {"value": 0.75})}
+        if path == "resets":
+            other = {**asked, "target": "prior"}
         if "subject" not in asked:
             assert asking.post(f"{AT}/{path}", other, idempotency_key=key).status == 409
         assert (queries.posteriors(context), queries.rewards(context, limit=99)) == known
     both = asking.post(f"{AT}/notes", {"arm": ARM, "text": "x", "key": "a"}, idempotency_key="b")
     assert (both.status, both.document["code"]) == (400, "invalid_input")
-    assert asking.post(f"{AT}/resets", {}, idempotency_key="b").status == 400
+    reused = asking.post(f"{AT}/resets", {}, idempotency_key="notes-2-False")
+    assert (reused.status, reused.document["code"]) == (409, "conflict")
+
+
+def test_two_who_reset_under_one_key_at_once_reset_once(context: Context, ask_as: Asked) -> None:
+    asked = {"reason": "both", "types": ["tool"], "key": "one"}
+    with ThreadPoolExecutor(4) as threads:
+        told = list(
+            threads.map(lambda one: one.post(f"{AT}/resets", asked).body, [ask_as() for _ in range(4)])
+        )
+    assert len(set(told)) == 1
+    assert [one.reason for one in queries.resets(context)] == ["both"]
+    act = json.loads(told[0])["id"]
+    undo(context, act)
+    assert ask_as().post(f"{AT}/resets", asked).document["id"] == act, "nor once it was taken back"
+    assert [one.undone for one in queries.resets(context)] == [True]
 
 
 def test_batches_say_of_each_line_what_came_of_it(context: Context, asking: Asking) -> None:
@@ -236,6 +256,7 @@ def test_every_verb_is_a_route_or_of_this_machine(asking: Asking) -> None:
         "add_queue", "queues", "next_item", "rubrics", "add_rubric", "members", "add_member", "invite_member",
         "set_role", "sign_out_member", "remove_member", "tokens", "create_token", "revoke_token", "denials",
         "alerts", "add_webhook", "remove_webhook",
+            "senders", "add_sender", "remove_sender",
     }  # fmt: skip
 
 
