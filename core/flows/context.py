@@ -68,13 +68,15 @@ def _rehearsed(
 class Context:
     """What a flow needs. ``clock`` gives UTC milliseconds, ``entropy`` a seed for each selection, ``identity`` the
     lasting name of a learner that is made, ``pace`` says how much an import does at once. ``is_named`` False:
-    nobody said which learner; it is the one there was, and no second one is made by guessing. ``new_layers`` is told
-    how many layers somebody made by judging what nobody had named; it may refuse, and then nothing was done.
+    nobody said which learner; it is the one there was, and no second one is made by guessing. ``is_awaited``: a
+    client of this learner may look before anything was recorded, and sees that there is nothing yet. ``new_layers`` is
+    told how many layers somebody made by judging what nobody had named; it may refuse, and then nothing was done.
     """
 
     store: Store
     learner: str = DEFAULT_LEARNER
     is_named: bool = True
+    is_awaited: bool = False
     actor: Actor
     clock: Callable[[], int] = utc_now_ms
     entropy: Callable[[], int] = fresh_seed
@@ -157,11 +159,12 @@ class Context:
     def reading(self, action: Action = "read") -> Iterator[Snapshot]:
         """Authorise, then one moment of the learner, without texts for who may not read them.
 
-        Raises `UnknownLearner` for a name nothing was ever recorded under; the default learner may be empty.
+        Raises `UnknownLearner` for a name nothing was ever recorded under; the default learner may be empty, and so
+        may one that ``is_awaited``.
         """
         self.permit(action)
         with self.store.reading(self.learner) as snapshot:
-            if not snapshot.exists and self.learner != DEFAULT_LEARNER:
+            if not snapshot.exists and self.learner != DEFAULT_LEARNER and not self.is_awaited:
                 raise unknown_learner(snapshot)
             snapshot.shows_texts = self.may("read_texts")
             yield snapshot

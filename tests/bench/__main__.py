@@ -17,6 +17,7 @@ import msgspec
 
 from tests.bench import (
     commands,
+    doors,
     durable,
     ingest,
     judged,
@@ -53,6 +54,12 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "judged": judged_pages.data,
     "reviewed": judged_pages.reviewed,
     "disk": ingest.disk,
+    "http-batch": doors.batch_of_runs,
+    "http-reward": doors.one_reward,
+    "mcp-select": doors.one_select,
+    "pages-beside": doors.while_a_batch_runs,
+    "permission": doors.permission,
+    "doors-start": doors.start,
     "reruns": served.reruns,
     "crowd": served.crowd,
     "clicks": served.clicks,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from re import DOTALL, search
@@ -57,7 +58,8 @@ def handle(desk: Desk, actor: Actor, call: Call) -> Answer:
     if path == _DASHBOARD:
         return _PAGE_ANSWER if call.method == "GET" else _not_allowed(call, "GET")
     way = _WAYS.get(path, _NOWHERE)
-    context = desk.context(actor)
+    # No request names a learner here: it is this server's own, of which clients ask before they report anything.
+    context = replace(desk.context(actor), is_awaited=True)
     said = _NO_STORE
     try:
         queries.revision(context)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +16,7 @@ import pytest
 from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call
 from core.doors.http import openclaw
-from core.errors import ArmscopeError, Conflict, Denied, InvalidInput, UnknownArm
+from core.errors import ArmscopeError, Conflict, Denied, InvalidInput, UnknownArm, UnknownLearner
 from core.flows import learn, queries
 from core.flows.settings import change
 from core.records.actor import Actor, Role
@@ -71,6 +72,20 @@ def sent(
 ) -> Answer:
     method = "GET" if body is None else "POST"
     return openclaw.handle(desk, actor, Call(method, openclaw.PREFIX + path, query, JSON_SENT, body or b""))
+
+
+def test_a_learner_that_is_awaited_has_nothing_yet_and_is_not_made_by_being_asked(desk: Desk) -> None:
+    """OpenClaw's command asks before its agent ever reported anything, and takes a 404 for a server that is gone."""
+    new = replace(desk, learner="openclaw")
+    assert asked(new, "/posteriors") == []
+    assert (asked(new, "/summary")["traceCount"], asked(new, "/summary")["armCount"]) == (0, 0)
+    assert asked(new, "/config")["phase"] == "active"
+    assert asked(new, "/traces") == {"traces": [], "total": 0}
+    assert asked(new, "/timeseries", metric="pulls")["buckets"] == []
+    with pytest.raises(UnknownLearner):
+        sent(new, "/reset", body=b"")
+    with pytest.raises(UnknownLearner):
+        queries.status(desk.context(MARA, "openclaw"))
 
 
 def test_arms_are_told_with_both_scales_of_confidence(desk: Desk) -> None:
