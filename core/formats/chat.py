@@ -19,6 +19,7 @@ from core.formats.moments import moment
 from core.formats.reading import Head, Piece, Reading, first_keys
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown
+from core.records.episode import Episode, Step
 from core.records.limits import Label
 from core.records.run import METADATA_CHARS, Call, Inventory, Run, Status, Usage
 
@@ -153,7 +154,7 @@ class Record:
     """What a format of records makes of one of them; ``declared`` None = it lists no tools.
 
     ``identity`` None = the record has no id of its own; ``rank`` says how long a record is that grows by itself.
-    Reward, usage and duration are the whole record's.
+    Reward, usage and duration are the whole record's; ``environment`` is what paid the reward, ``task`` what for.
     """
 
     messages: Sequence[Message]
@@ -163,6 +164,8 @@ class Record:
     session: str | None = None
     model: str | None = None
     reward: float | None = None
+    environment: str | None = None
+    task: str | None = None
     usage: Usage | None = None
     duration_ms: int | None = None
     ended_at: str | None = None
@@ -304,7 +307,48 @@ class _Found:
     unknown: Unknown
 
     def entries(self) -> Iterator[Entry]:
-        """Its runs. What calls tools in no way that is understood is none: it would pass for conversation."""
+        """Its runs, and the episode that they were made in. What calls tools in no way that is understood is none: it
+        would pass for conversation.
+        """
+        runs: list[str] = []
+        for entry in self._entries():
+            if isinstance(entry, Run):
+                runs.append(entry.uid)
+            yield entry
+        paid = self._paid(tuple(runs))
+        if paid is not None:
+            yield paid
+
+    def _paid(self, runs: tuple[str, ...]) -> Episode | None:
+        """What the record was paid at its end, the same in every unit: its calls before that were paid nothing."""
+        record = self.record
+        if record.reward is None:
+            return None
+        whole = episode(record.messages, Unknown())
+        if whole.n_foreign and not whole.calls:
+            return None
+        at_ms, _ = moment(record.ended_at)
+        calls = [Step(number=number, name=call.name) for number, call in enumerate(whole.calls)]
+        outcome = Step(
+            number=len(calls),
+            kind="outcome",
+            reward=record.reward,
+            finished=True,
+            at_ms=at_ms,
+            n_chars_in=len(whole.texts[-1]) if whole.texts else 0,
+        )
+        return Episode(
+            uid=f"{self.format_name}/{self.source}",
+            environment=record.environment or self.format_name,
+            format=self.format_name,
+            task=record.task,
+            model=record.model,
+            at_ms=at_ms,
+            steps=(*calls, outcome),
+            runs=runs,
+        )
+
+    def _entries(self) -> Iterator[Entry]:
         if self.reading.unit == "episode":
             yield self._told(episode(self.record.messages, self.unknown), self.source, is_last=True)
             return

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
+import msgspec
+
 _MAX_ID_CHARS: Final = 200
 
 
@@ -19,6 +21,19 @@ def plain(identity: str | None) -> str | None:
     if len(identity) <= _MAX_ID_CHARS and identity.isprintable():
         return identity
     return digest_of(identity.encode())
+
+
+def named(value: object) -> str | None:
+    """What a file calls something, by a text or a number, raw or read, as `plain` has it; None = it has no name.
+
+    >>> named(7), named("t1"), named(msgspec.Raw(b'"t1"')), named(msgspec.Raw(b"null")), named(True)
+    ('7', 't1', 't1', None, None)
+    """
+    if isinstance(value, msgspec.Raw):
+        value = msgspec.json.decode(value)
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None
+    return plain(str(value))
 
 
 def digest_of(content: bytes) -> str:

@@ -18,7 +18,7 @@ from core.errors import UnreadableSource
 from core.formats.archive import Archive
 from core.formats.chat import Message, Part, Pieces, Record, read
 from core.formats.entries import Entry, Progress, Rejected
-from core.formats.identity import plain
+from core.formats.identity import named, plain
 from core.formats.reading import Format, Head, Piece, Reading
 from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE
@@ -92,6 +92,7 @@ class _Eval(msgspec.Struct):
     run_id: str = ""
     task_id: str = ""
     eval_id: str | None = None
+    task: msgspec.Raw = msgspec.Raw(b"null")
     model: Label | None = None
 
     @property
@@ -183,6 +184,8 @@ class _Samples:
             session=plain(evaluation.identity),
             model=evaluation.model,
             reward=_reward(sample),
+            environment=named(evaluation.task),
+            task=named(sample.id),
             usage=_usage(sample),
             duration_ms=None if seconds is None else round(seconds * 1000),
             ended_at=sample.completed_at or _last_time(sample),

@@ -16,7 +16,7 @@ import msgspec
 
 from core.formats.chat import Message, Record, read
 from core.formats.entries import Entry, Progress
-from core.formats.identity import plain
+from core.formats.identity import named, plain
 from core.formats.reading import Format, Head, Piece, Reading
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import inventory_of
@@ -52,6 +52,7 @@ class _Reward(msgspec.Struct):
 class _Simulation(msgspec.Struct):
     id: str
     messages: list[_Message]
+    task_id: msgspec.Raw = msgspec.Raw(b"null")
     reward_info: _Reward | None = None
     duration: _Seconds | None = None
     termination_reason: str | None = None
@@ -104,6 +105,8 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
             identity=plain(simulation.id),
             model=None if info.agent_info is None else info.agent_info.llm,
             reward=None if simulation.reward_info is None else simulation.reward_info.reward,
+            environment=f"{NAME}/{named(info.environment_info.domain_name)}",
+            task=named(simulation.task_id),
             usage=_usage(simulation.messages),
             duration_ms=None if seconds is None else round(seconds * 1000),
             ended_at=simulation.end_time,

@@ -13,6 +13,7 @@ import msgspec
 
 from core.formats.chat import Message, Record, read
 from core.formats.entries import Entry, Progress
+from core.formats.identity import named
 from core.formats.reading import Format, Head, Reading
 from core.records.limits import Label
 
@@ -23,6 +24,7 @@ class _Episode(msgspec.Struct):
     traj: list[Message]
     reward: float | None = None
     model: Label | None = None
+    task_id: msgspec.Raw = msgspec.Raw(b"null")
 
 
 _EPISODE: Final = msgspec.json.Decoder(_Episode)
@@ -34,7 +36,7 @@ def _claims(head: Head) -> bool:
 
 def _decode(raw: bytes) -> Record:
     found = _EPISODE.decode(raw)
-    return Record(messages=found.traj, model=found.model, reward=found.reward)
+    return Record(messages=found.traj, model=found.model, reward=found.reward, task=named(found.task_id))
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from decimal import Decimal
@@ -25,6 +26,7 @@ from core.records.run import Run
 from core.store.environments import DAY_MS, stored_days
 from core.store.episodes import episode_digest, tell_episodes
 from tests.flows.world import START_MS, context_at, run_of
+from tests.formats.builders import reply, trajectory, user
 
 LONG = Episode(
     uid="sums/1",
@@ -311,3 +313,55 @@ def test_what_is_no_episode_is_a_rejected_line_and_loses_nothing(tmp_path: Path)
     assert answer.rejected_count == len(bad)
     assert [one.line for one in answer.rejected] == [1, 2, 3, 5, 6, 7]
     assert set(held(context)) == {"sums/1"}
+
+
+def test_a_source_that_is_read_again_brings_its_episodes_and_moves_nothing_else(tmp_path: Path) -> None:
+    """As where its runs were recorded before there were episodes."""
+    talk = [user("Book it"), reply(None, "search", "book"), reply("Booked")]
+    records = [trajectory(talk, task, reward) for task, reward in enumerate((1.0, 0.0, 0.5))]
+    source = tmp_path / "records.json"
+    source.write_text(json.dumps(records))
+    fresh = context_at(tmp_path / "fresh.db")
+    first = import_files(fresh, [source])
+    assert (first.runs, first.episodes) == (3, 3)
+    with fresh.reading() as snapshot:
+        runs = [line for line in lines(snapshot) if not isinstance(line, Episode)]
+    before = context_at(tmp_path / "before.db")
+    import_files(before, [file_of(tmp_path, "runs.jsonl", *runs)])
+    believed = queries.posteriors(before)
+    assert held(before) == {}
+    again = told(before, source)
+    assert (again.runs, again.duplicates, again.updated) == (3, 3, 0)
+    assert (again.episodes, again.episode_duplicates) == (3, 0)
+    assert queries.posteriors(before) == believed == queries.posteriors(fresh)
+    assert held(before) == held(fresh)
+    assert all(one.runs for one in held(before).values())
+    undo(before, again.id)
+    assert clean(before)
+    assert held(before) == {}
+    assert queries.posteriors(before) == believed
+
+
+def test_by_turn_and_by_episode_it_is_the_same_episode(tmp_path: Path) -> None:
+    talk = [user("Find"), reply(None, "search"), user("Book"), reply(None, "book"), reply("Done")]
+    source = tmp_path / "records.json"
+    source.write_text(json.dumps([trajectory(talk, 7, 0.25)]))
+    found = []
+    for unit in ("turn", "episode"):
+        context = context_at(tmp_path / f"{unit}.db")
+        import_files(context, [source], unit=unit)
+        assert clean(context)
+        (one,) = held(context).values()
+        found.append(one)
+    assert [len(one.runs) for one in found] == [2, 1]
+    assert replace(found[0], runs=()) == replace(found[1], runs=())
+    assert (found[0].environment, found[0].task) == ("tau-bench", "7")
+    assert [(step.kind, step.name, step.reward, step.finished) for step in found[0].steps] == [
+        ("call", "search", None, False),
+        ("call", "book", None, False),
+        ("outcome", "", 0.25, True),
+    ]
+    other = import_files(context, [source], unit="turn")
+    assert (other.id, other.episode_duplicates) == (None, 1), (
+        "its runs are refused in another unit, it is the same"
+    )

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from core.detect import detect
+from core.episodes import sums_of, totals_of
 from core.formats import Outside, Rejected, open_sources, recognise
 from core.formats.armscope import write
 from core.guard import guard
 from core.observe import observe, outcome_arms, reward_of_flag
+from core.records.episode import Episode, Scale
 from core.records.evidence import Evidence
 from core.records.run import Run, Unit
 from core.records.verdict import Verdict
@@ -45,6 +48,7 @@ class Read:
     judged: list[tuple[Run, Evidence, Verdict]] = field(default_factory=list)
     outside: list[Outside] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     beliefs: dict[str, list[int]] = field(default_factory=dict)
 
@@ -71,6 +75,8 @@ def read_folder(folder: Path, unit: Unit) -> Read:
                 found.add(entry)
             elif isinstance(entry, Outside):
                 found.outside.append(entry)
+            elif isinstance(entry, Episode):
+                found.episodes.append(entry)
             else:
                 assert isinstance(entry, Rejected)
                 found.rejected.append(entry)
@@ -132,6 +138,32 @@ def test_each_run_equals_what_was_computed(shared_data: Path, name: str, unit: U
         assert run.reward == reward_of(row["reward"])
         if name != "tau-bench":  # there only the file's name tells the model
             assert run.model == row["model"]
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "mean", "successes"), [("tau-bench", 100, 0.43, 43), ("tau2-results", 140, 0.671429, 94)]
+)
+def test_what_was_paid_is_an_episode_whatever_a_run_is(
+    shared_data: Path, name: str, n: int, mean: float, successes: int
+) -> None:
+    """Every record once, its reward on its last step; by turn and by episode the same, but for the runs in it."""
+    by_episode = read_folder(shared_data / name, "episode")
+    by_turn = read_folder(shared_data / name, "turn")
+    assert [replace(one, runs=()) for one in by_episode.episodes] == [
+        replace(one, runs=()) for one in by_turn.episodes
+    ]
+    assert [uid for one in by_turn.episodes for uid in one.runs] == [run.uid for run, _, _ in by_turn.judged]
+    for one, (run, evidence, _) in zip(by_episode.episodes, by_episode.judged, strict=True):
+        assert one.runs == (run.uid,)
+        assert (one.steps[-1].reward, one.steps[-1].finished) == (run.reward, True)
+        assert [step.name for step in one.steps[:-1]] == [call.name for call in run.calls]
+        assert {step.reward for step in one.steps[:-1]} <= {None}
+        assert len(one.steps) == evidence.n_calls + 1
+    sums = [sums_of(totals_of(one.steps), Scale()) for one in by_episode.episodes]
+    assert len(sums) == n
+    assert sum(one.successes for one in sums) == successes
+    assert round(float(sum(one.reward_sum for one in sums)) / n, 6) == mean
+    assert mean == pytest.approx(expected(shared_data, f"{name}.episode")["reward_mean"], abs=1e-6)
 
 
 def rounded(duration_ms: float | None) -> int | None:
