@@ -229,11 +229,13 @@ class Learner(Answering):
         phase: Phase | None = None,
         max_inflated_bytes: int | None = None,
         max_rejected: int | None = None,
+        each_event: bool = False,
     ) -> ImportAnswer:
         """Read transcripts, recognised by their content; again changes nothing.
 
         A packed file may hold ``max_inflated_bytes`` (default 4 GiB); a file is read on up to ``max_rejected``
-        rejected lines in a row (default 100,000; 10,000 before its first good one).
+        rejected lines in a row (default 100,000; 10,000 before its first good one). ``each_event`` counts every
+        rollout event, also where several repeat the reward of one message.
         """
         return import_files(
             self.context,
@@ -243,6 +245,7 @@ class Learner(Answering):
             tools_file=None if tools_file is None else Path(tools_file),
             phase=phase,
             limits=Limits.of(inflated_bytes=max_inflated_bytes, rejected_lines=max_rejected),
+            each_event=each_event,
         )
 
     def export(self, file: str | Path, format: ExportFormat = "jsonl") -> ExportAnswer:

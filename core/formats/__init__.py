@@ -26,6 +26,8 @@ from core.formats import (
     langfuse,
     openai_chat,
     openclaw_export,
+    openreward,
+    ors,
     pi_session,
     qortex_db,
     qwen_code,
@@ -65,6 +67,8 @@ FORMATS: Final[dict[str, Format]] = {
         inspect_log.FORMAT,
         openclaw_export.FORMAT,
         langfuse.FORMAT,
+        ors.FORMAT,
+        openreward.FORMAT,
         factory_droid.FORMAT,
         pi_session.FORMAT,
         qortex_db.FORMAT,
@@ -103,6 +107,7 @@ def open_sources(
     tools_file: Path | None = None,
     limits: Limits | None = None,
     names: Mapping[Path, str] | None = None,
+    each_event: bool = False,
 ) -> Opened:
     """Recognise files, and all files of folders, before any of them is read.
 
@@ -119,6 +124,8 @@ def open_sources(
         A list of tools, the inventory of all records that declare none.
     names
         What files are called where that isn't their path.
+    each_event
+        Count every rollout event, also where several repeat the reward of one message.
 
     Raises
     ------
@@ -135,7 +142,7 @@ def open_sources(
     forced = None if format is None else _format(format)
     with ExitStack() as kept:
         spool = kept.enter_context(Spool(limits))
-        opening = _Opening(forced, unit, supplied, limits, names, spool)
+        opening = _Opening(forced, unit, supplied, limits, names, spool, each_event)
         for path, is_named in _files(paths, opening.skipped):
             opening.take(path, is_named=is_named)
         kept.pop_all()
@@ -152,6 +159,7 @@ class _Opening:
     limits: Limits
     names: Mapping[Path, str]
     spool: Spool
+    each_event: bool = False
     sources: dict[Path, Source] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -235,6 +243,7 @@ class _Opening:
             supplied=None if taken is None or format.names_domain else taken.one(),
             limits=self.limits,
             by_domain=taken if format.names_domain else None,
+            each_event=self.each_event,
             seems=None if found is None or found is format else found.name,
         )
         return Source(

@@ -76,6 +76,8 @@ class Reading:
     limits: Limits
     by_domain: Supplied | None = None
     """In place of ``supplied`` for records that name their domain."""
+    each_event: bool = False
+    """Of events that repeat the reward of their message all count."""
     seems: str | None = None
     """The format that it was recognised as, where a person named another."""
 

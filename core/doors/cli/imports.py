@@ -89,6 +89,13 @@ def import_(
             help="Read a file on up to so many rejected lines in a row (default: 100,000; 10,000 before a good one).",
         ),
     ] = None,
+    each_event: Annotated[
+        bool,
+        typer.Option(
+            "--each-event",
+            help="Count every rollout event, also where several repeat the reward of one message.",
+        ),
+    ] = False,
 ) -> None:
     from core.flows.watch import watch
     from core.formats import Limits
@@ -115,6 +122,7 @@ def import_(
             context,
             given,
             limits=limits,
+            each_event=each_event,
             progress=None if bar is None else _Following(bar),
             waiting=partial(
                 say_aside, "Another long import is under way; this one goes on when that has ended."

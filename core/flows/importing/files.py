@@ -44,6 +44,7 @@ def import_files(
     continuing: str | None = None,
     names: Mapping[Path, str] | None = None,
     waiting: Waiting | None = None,
+    each_event: bool = False,
 ) -> ImportAnswer:
     """Read files and folders into the learner as one act, all of it or nothing, that `undo` takes back.
 
@@ -53,14 +54,21 @@ def import_files(
 
     ``continuing`` names an import that this one goes on with, under its id; one that was undone is not taken
     up again. The answer is of what was read now, while the import is remembered by all it told so far.
-    ``names`` says what files are called where that isn't their path.
+    ``names`` says what files are called where that isn't their path; ``each_event`` counts every rollout event, also
+    where several repeat the reward of one message.
 
     Importing again changes nothing, and what changes nothing makes no act; a longer copy of a source updates its
     runs. Lines that can't be read are listed and never fatal. Raises `UnreadableSource` where nothing could be
     read at all.
     """
     with open_sources(
-        paths, format=format, unit=unit, tools_file=tools_file, limits=limits, names=names
+        paths,
+        format=format,
+        unit=unit,
+        tools_file=tools_file,
+        limits=limits,
+        names=names,
+        each_event=each_event,
     ) as opened:
         steps = import_in_steps(
             context, opened, phase=phase, progress=progress, continuing=continuing, waiting=waiting

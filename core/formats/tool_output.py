@@ -1,0 +1,118 @@
+"""Tool outputs of an environment, `{blocks, reward?, finished, metadata?}` → what a step keeps of them.
+
+No reward is none, not 0; what is sent as a reward and is no number is none either, and the step says so. Of blocks
+the lengths are kept, of metadata and arguments a digest, of members that nobody knows the names.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from core.formats.identity import digest_of
+from core.formats.reading import Piece
+from core.formats.stream import Damage
+from core.formats.strict import UNDECODABLE
+from core.records.episode import StepNote
+from core.records.limits import MAX_LABEL_CHARS
+
+_KNOWN: Final = frozenset(("blocks", "reward", "finished", "metadata"))
+_CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
+_MAX_EXTRA: Final = 20
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class Paid(NamedTuple):
+    """A reward as it was sent: a finite number or None, and why it is None where something was sent."""
+
+    reward: float | None
+    note: StepNote | None
+
+
+class Output(NamedTuple):
+    """What a step keeps of a tool output."""
+
+    paid: Paid
+    finished: bool
+    n_chars: int
+    extra: tuple[str, ...]
+    meta_digest: str | None
+
+
+def paid_of(value: object) -> Paid:
+    """A reward as it was sent; text and truth values are none.
+
+    >>> paid_of(0), paid_of(None), paid_of(float("nan")).note, paid_of(10**400).note, paid_of("1.0").note
+    (Paid(reward=0.0, note=None), Paid(reward=None, note=None), 'nan', 'infinite', 'not_a_number')
+    """
+    if value is None:
+        return Paid(None, None)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return Paid(None, "not_a_number")
+    try:
+        found = float(value)
+    except OverflowError:
+        return Paid(None, "infinite")
+    if math.isnan(found):
+        return Paid(None, "nan")
+    return Paid(None, "infinite") if math.isinf(found) else Paid(found, None)
+
+
+def read_output(value: Mapping[str, Any]) -> Output:
+    """What is kept of a tool output; ``finished`` is False where it is not said, or not a truth value.
+
+    >>> read_output({"blocks": [{"type": "text", "text": "look 1"}], "reward": 0.1}).n_chars
+    6
+    """
+    blocks = value.get("blocks")
+    metadata = value.get("metadata")
+    return Output(
+        paid=paid_of(value.get("reward")),
+        finished=value.get("finished") is True,
+        n_chars=sum(_length(block) for block in blocks) if isinstance(blocks, list) else 0,
+        extra=tuple(sorted(name[:MAX_LABEL_CHARS] for name in value if name not in _KNOWN))[:_MAX_EXTRA],
+        meta_digest=None if metadata is None else digest_of_value(metadata),
+    )
+
+
+def _length(block: object) -> int:
+    told = block.get("text") if isinstance(block, dict) else None
+    return len(told) if isinstance(told, str) else 0
+
+
+def digest_of_value(value: object) -> str:
+    """A digest by which equal JSON is told from other, however it is written.
+
+    >>> digest_of_value({"a": 1, "b": 2}) == digest_of_value({"b": 2, "a": 1})
+    True
+    """
+    return digest_of(_CANONICAL.encode(value))
+
+
+def first_of(pieces: Iterator[Piece]) -> tuple[frozenset[str], Iterator[Piece]]:
+    """The members of the first record, where it is one, and all pieces from it on."""
+    first = next(pieces, None)
+    if first is None:
+        return frozenset(), iter(())
+    try:
+        found = frozenset() if isinstance(first[1], Damage) else frozenset(_MEMBERS.decode(first[1]))
+    except UNDECODABLE:
+        found = frozenset()
+    return found, chain([first], pieces)
+
+
+def lenient(text: str) -> Any:  # noqa: ANN401 - JSON
+    """JSON as servers write it, with NaN, Infinity and numbers beyond a double; raises `ValueError` for what is none.
+
+    >>> lenient('{"reward": 1e400}')
+    {'reward': inf}
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("is nested too deeply") from error

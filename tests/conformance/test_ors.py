@@ -1,0 +1,261 @@
+"""Exchanges with environments of the OpenReward Standard, as two servers were recorded: every one a step, or none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.episodes import decimal_text, totals_of
+from core.flows import queries
+from core.flows.importing import import_files
+from core.formats import Rejected, open_sources, recognise
+from core.records.episode import Episode
+from core.store.episodes import episode_digest
+from tests.conftest import VECTORS
+from tests.flows.test_episodes import held
+from tests.flows.world import context_at
+from tests.formats.builders import lines, put, read
+
+FILES = ("ors_http_ors", "ors_http_openreward")
+
+# What each recording came to: counted and refused steps, paid steps, total, finished. No entry: no episode.
+ORS: dict[str, tuple[int, int, int, str | None, bool]] = {
+    "episode_correct": (3, 0, 2, "1.1", True),
+    "call_after_finished": (1, 2, 1, "1", True),
+    "tool_errors": (4, 6, 1, "1", True),
+    "chunked_output": (2, 0, 2, "0.25", False),
+    "sdk_client_session": (3, 1, 2, "1.1", True),
+}
+CAME_TO: dict[str, dict[str, tuple[int, int, int, str | None, bool]]] = {
+    "ors_http_ors": ORS,
+    "ors_http_openreward": {name: said for name, said in ORS.items() if name != "sdk_client_session"},
+}
+
+
+def recordings(name: str) -> dict[str, list[dict[str, Any]]]:
+    path = VECTORS / f"{name}.json"
+    if not path.is_file():
+        return {}
+    episodes = json.loads(path.read_text(encoding="utf-8"))["episodes"]
+    return {key: one["exchanges"] for key, one in episodes.items() if one.get("exchanges")}
+
+
+CASES = [pytest.param(name, key, id=f"{name}-{key}") for name in FILES for key in recordings(name)]
+
+
+def episodes(folder: Path, exchanges: list[dict[str, Any]]) -> list[Episode]:
+    path = put(folder, lines(exchanges), "recorded.jsonl")
+    assert recognise(path) == "ors"
+    found = read(path)
+    assert [one for one in found if isinstance(one, Rejected)] == []
+    return [one for one in found if isinstance(one, Episode)]
+
+
+def expected_steps(exchanges: list[dict[str, Any]]) -> Iterator[tuple[str, float | None, bool, bool]]:
+    """Name, reward, end and refusal of every call that reached an environment, by code of its own."""
+    is_active = is_over = False
+    for one in exchanges:
+        path, status = one["path"], one["status"]
+        if path == "/create" and status == 200:
+            is_active, is_over = True, False
+        elif path == "/delete":
+            is_active = False
+        elif path.endswith("/call") and is_active:
+            result = result_of(one)
+            output = result.get("output") or {}
+            refused = is_over or result.get("reason") == "episode_finished"
+            yield one["request_body"]["name"], output.get("reward"), output.get("finished", False), refused
+            is_over |= output.get("finished", False)
+
+
+def result_of(exchange: Mapping[str, Any]) -> dict[str, Any]:
+    events = exchange.get("sse") or []
+    if exchange["status"] != 200 or events[-1]["event"] != "end":
+        return {}
+    found: dict[str, Any] = json.loads("".join(e["data"] for e in events if e["event"] in {"chunk", "end"}))
+    return found
+
+
+@pytest.mark.parametrize(("name", "key"), CASES)
+def test_every_exchange_is_a_step_or_none(tmp_path: Path, name: str, key: str) -> None:
+    exchanges = recordings(name)[key]
+    found = episodes(tmp_path, exchanges)
+    wanted = list(expected_steps(exchanges))
+    assert len(found) == (1 if wanted else 0)
+    for one in found:
+        told = [(step.name, step.reward, step.finished, step.refused) for step in one.steps]
+        assert told == wanted
+        assert (one.environment, one.uid) == ("sums", f"sums/{exchanges[0]['sse'][0]['data']}")
+
+
+@pytest.mark.parametrize(("name", "key"), CASES)
+def test_it_comes_to_what_was_read_by_hand(tmp_path: Path, name: str, key: str) -> None:
+    found = episodes(tmp_path, recordings(name)[key])
+    assert bool(found) == (key in CAME_TO[name])
+    for one in found:
+        sums = totals_of(one.steps)
+        total = None if sums.total is None else decimal_text(sums.total)
+        assert (sums.n_steps, sums.n_refused, sums.n_paid, total, sums.finished) == CAME_TO[name][key]
+
+
+@pytest.mark.parametrize(("name", "key"), CASES)
+def test_the_text_of_a_stream_says_what_its_events_say(tmp_path: Path, name: str, key: str) -> None:
+    """Where only the bytes were kept; a long result, of which the vectors keep none, is put together here."""
+    exchanges = recordings(name)[key]
+    wanted = episodes(tmp_path, exchanges)
+    for one in exchanges:
+        events = one.pop("sse", None)
+        if events is not None:
+            told = "".join(f"event: {e['event']}\r\ndata: {e['data']}\r\n\r\n" for e in events)
+            assert one.setdefault("response_text", told) == told
+    assert episodes(tmp_path, exchanges) == wanted
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_document_of_recordings_is_read_as_it_is(tmp_path: Path, name: str) -> None:
+    path = VECTORS / f"{name}.json"
+    if not path.is_file():
+        pytest.skip("needs the conformance vectors")
+    assert recognise(path) == "ors"
+    (source,) = open_sources([path]).sources
+    found = [one for one in source.entries() if isinstance(one, Episode)]
+    assert len({one.uid for one in found}) == len(found) == len(CAME_TO[name])
+    context = context_at(tmp_path / "a.db")
+    answer = import_files(context, [path])
+    assert (answer.runs, answer.episodes, answer.rejected_count) == (0, len(found), 0)
+    assert queries.verify(context).clean
+    assert import_files(context, [path]).id is None
+    told = {one.uid: episode_digest(one) for one in held(context).values()}
+    assert told == {one.uid: episode_digest(one) for one in found}
+
+
+# Further exchanges of the same kinds
+
+
+def created(session: str = "s1", **body: object) -> dict[str, Any]:
+    said = {"env_name": "Sums", "split": "train", "index": 1, **body}
+    return exchange("/create", session, said, response_body={"sid": session})
+
+
+def exchange(path: str, session: str | None, body: object, **answer: object) -> dict[str, Any]:
+    headers = {} if session is None else {"X-Session-ID": session}
+    told = {"method": "POST", "path": path, "request_headers": headers, "request_body": body, "status": 200}
+    return {**told, **answer}
+
+
+def call(*events: tuple[str, str], session: str = "s1", name: str = "look", **more: object) -> dict[str, Any]:
+    told = [{"event": kind, "data": data} for kind, data in events]
+    return exchange("/sums/call", session, {"name": name, "input": {}, **more}, events=told)
+
+
+def output(reward: object = None, **more: object) -> str:
+    told = {"blocks": [{"type": "text", "text": "seen"}], "reward": reward, "finished": False, **more}
+    return json.dumps({"ok": True, "output": told})
+
+
+@pytest.mark.parametrize(
+    ("sent", "note"),
+    [
+        ('"1.0"', "not_a_number"),
+        ("true", "not_a_number"),
+        ("NaN", "nan"),
+        ("1e400", "infinite"),
+        ("[1]", "not_a_number"),
+    ],
+)
+def test_what_is_no_reward_is_none_and_the_step_says_so(tmp_path: Path, sent: str, note: str) -> None:
+    data = output(0.5).replace("0.5", sent)
+    (one,) = episodes(tmp_path, [created(), call(("end", data)), call(("end", output(0.25)))])
+    assert [(step.reward, step.note) for step in one.steps] == [(None, note), (0.25, None)]
+
+
+def test_a_resumed_call_counts_once(tmp_path: Path) -> None:
+    whole = output(0.5)
+    cut = call(("task_id", "t1"), ("chunk", whole[:20]))
+    rest = call(("task_id", "t1"), ("end", whole[20:]), task_id="t1")
+    again = call(("task_id", "t1"), ("chunk", whole[:20]), ("end", whole[20:]), task_id="t1")
+    for answers in ([cut, rest], [cut, again], [cut, cut, again], [again, again], [cut, again, again]):
+        (one,) = episodes(tmp_path, [created(), *answers, call(("end", output(0.25)))])
+        assert [(step.number, step.reward, step.note) for step in one.steps] == [
+            (0, 0.5, None),
+            (1, 0.25, None),
+        ]
+
+
+def test_a_stream_that_breaks_off_leaves_what_arrived(tmp_path: Path) -> None:
+    (one,) = episodes(
+        tmp_path, [created(), call(("end", output(0.5))), call(("task_id", "t"), ("chunk", '{"ok'))]
+    )
+    assert [(step.reward, step.note) for step in one.steps] == [(0.5, None), (None, "cut")]
+    assert one.status == "unfinished"
+
+
+def test_an_answer_that_comes_twice_with_other_content_is_a_conflict(tmp_path: Path) -> None:
+    told = [
+        created(),
+        call(("task_id", "t"), ("end", output(0.5))),
+        call(("task_id", "t"), ("end", output(0.6))),
+    ]
+    found = read(put(tmp_path, lines(told), "recorded.jsonl"))
+    (rejected,) = [one for one in found if isinstance(one, Rejected)]
+    assert (rejected.line, "conflict" in rejected.reason) == (3, True)
+    (one,) = [one for one in found if isinstance(one, Episode)]
+    assert [step.reward for step in one.steps] == [0.5]
+
+
+@pytest.mark.parametrize("place", [1, 2, 3])
+def test_a_chunk_may_split_a_character(tmp_path: Path, place: int) -> None:
+    """Halves of a pair, as programs write them that count in UTF-16."""
+    text = "a\U0001f3afb"
+    units = text.encode("utf-16-le")
+    halves = [units[: 2 * place], units[2 * place :]]
+    first, second = (half.decode("utf-16-le", "surrogatepass") for half in halves)
+    before, after = output(0.5).split("seen")
+    told = call(("chunk", before + first), ("end", second + after))
+    (one,) = episodes(tmp_path, [created(), told])
+    assert (one.steps[0].reward, one.steps[0].n_chars_out) == (0.5, 3)
+
+
+def test_members_that_nobody_knows_are_named_and_finished_may_be_left_out(tmp_path: Path) -> None:
+    data = json.dumps({"ok": True, "output": {"reward": 0, "cost": 1, "x": {"deep": []}}})
+    (one,) = episodes(tmp_path, [created(), call(("end", data))])
+    assert (one.steps[0].reward, one.steps[0].finished, one.steps[0].extra) == (0.0, False, ("cost", "x"))
+
+
+def test_sessions_are_kept_apart_and_one_that_is_made_again_is_another(tmp_path: Path) -> None:
+    deleted = exchange("/delete", "s1", None, response_body={"sid": "s1"})
+    found = episodes(
+        tmp_path,
+        [
+            created("s1"),
+            created("s2", index=4),
+            call(("end", output(0.5))),
+            call(("end", output(1.0, finished=True)), session="s2"),
+            deleted,
+            created("s1", env_name=None, index=None, task_spec={"id": "hard"}),
+            call(("end", output(0.25))),
+            exchange("/sums/call", None, {"name": "look", "input": {}}, status=400),
+        ],
+    )
+    told = {one.uid: (one.split, one.task, [step.reward for step in one.steps]) for one in found}
+    assert told == {
+        "sums/s1": ("train", "1", [0.5]),
+        "sums/s2": ("train", "4", [1.0]),
+        "sums/s1/1": ("train", "hard", [0.25]),
+    }
+
+
+def test_hostile_names_and_lines_lose_nothing(tmp_path: Path) -> None:
+    names = ["<script>", "%{x}", "x" * 10_000, "nul\0", 7]
+    told: list[dict[str, Any]] = [created()]
+    told += [call(("end", output(0.1)), name=name) for name in names]  # type: ignore[arg-type]  # hostile
+    (one,) = episodes(tmp_path, told)
+    assert len(one.steps) == len(names)
+    raw = lines(told) + b'{"method": "POST", "path": 7, "status": 200, "sse": []}\n[[[[\n'
+    found = read(put(tmp_path, raw, "hostile.jsonl"))
+    assert [entry.line for entry in found if isinstance(entry, Rejected)] == [7, 8]
+    assert [entry.uid for entry in found if isinstance(entry, Episode)] == ["sums/s1"]
