@@ -46,6 +46,8 @@ _ALLOWED: Final[dict[Action, frozenset[Role]]] = {
     "alerts": frozenset({"operator"}),
     "connect": frozenset(get_args(Role)),  # what is asked over a connection has an action of its own
 }
+OF_INSTALLATION: Final[frozenset[Action]] = frozenset({"members", "alerts"})
+"""What is about all of a database: who may do it, may in every learner."""
 
 
 def authorise(actor: Actor, action: Action, learner: str | None) -> None:

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from core.errors import UnknownLearner
 from core.flows.pace import USUAL, Pace
-from core.permissions import Action, authorise, may
+from core.permissions import OF_INSTALLATION, Action, authorise, may
 from core.records.actor import Actor
 from core.records.learner import INSTALLATION
 from core.settings import DEFAULT_LEARNER, Settings, check_learner
@@ -69,8 +69,8 @@ class Context:
     """What a flow needs. ``clock`` gives UTC milliseconds, ``entropy`` a seed for each selection, ``identity`` the
     lasting name of a learner that is made, ``pace`` says how much an import does at once. ``is_named`` False:
     nobody said which learner; it is the one there was, and no second one is made by guessing. ``is_awaited``: a
-    client of this learner may look before anything was recorded, and sees that there is nothing yet. ``new_layers`` is
-    told how many layers somebody made by judging what nobody had named; it may refuse, and then nothing was done.
+    client of this learner may look before anything was recorded, and sees that there is nothing yet. ``new_layers``
+    is told how many layers somebody made by judging what nobody had named; it may refuse, and nothing was done then.
     """
 
     store: Store
@@ -114,7 +114,7 @@ class Context:
 
     def may(self, action: Action) -> bool:
         """Whether who asks may do it here; what is about the installation: in every learner."""
-        return may(self.actor, action, None if action == "members" else self.learner)
+        return may(self.actor, action, None if action in OF_INSTALLATION else self.learner)
 
     def rehearsing(self) -> Context:
         """The same, of whose acts about the installation nothing stays: each is done by the code that does it, looked

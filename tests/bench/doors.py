@@ -158,7 +158,8 @@ def while_a_batch_runs(scale: Scale, folder: Path) -> list[Row]:
         _posting(url[:-1]) as post,
     ):
         quiet = [visitor.rerun() for _ in range(scale.n_screen_pairs + 1)][1:]
-        busy, done = [], threading.Event()
+        busy: list[float] = []
+        done = threading.Event()
 
         def load() -> None:
             number = 0
