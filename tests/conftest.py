@@ -28,6 +28,13 @@ if sys.dont_write_bytecode:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+
+def bytecode_of(folder: Path) -> Path:
+    """Where what is compiled of the sources in a folder lies, if it doesn't lie beside them."""
+    assert sys.pycache_prefix is not None
+    return Path(sys.pycache_prefix, *folder.resolve().parts[1:])
+
+
 SHARED = ROOT.parent / "shared"
 VECTORS = Path(os.environ.get("ARMSCOPE_CONFORMANCE") or SHARED) / "vectors"
 """The recorded behaviour of the original systems."""
@@ -57,6 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
         base = TemporaryDirectory(prefix="armscope-tests-", dir=folder, ignore_cleanup_errors=True)
         config.option.basetemp = base.name
         config.add_cleanup(base.cleanup)
+        if sys.pycache_prefix:  # of the sources that tests wrote there
+            config.add_cleanup(lambda: shutil.rmtree(bytecode_of(Path(base.name)), ignore_errors=True))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,11 +10,14 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, bytecode_of
 
 _PARTS: Final = (".streamlit", "README.md", "core", "dashboard", "pyproject.toml", "tests")
+_PACKAGES: Final = ("core", "dashboard")
 _OURS: Final = ("ARMSCOPE_", "PYTEST_", "PYTHONDONTWRITEBYTECODE", "STREAMLIT_")
-_PATIENCE_S: Final = 300
+_PATIENCE_S: Final = 900
+_being_made = shutil.ignore_patterns("*.pyc.*")
+"""Bytecode that another process is writing."""
 
 
 def recipe(name: str) -> str:
@@ -32,9 +35,12 @@ class Copy:
         self.root.mkdir()
         for part in _PARTS:
             if (ROOT / part).is_dir():
-                shutil.copytree(ROOT / part, self.root / part, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(ROOT / part, self.root / part, ignore=_being_made)
             else:
                 shutil.copy(ROOT / part, self.root / part)
+            # What is compiled of these very sources, which is as old as they are, needn't be compiled once more.
+            if sys.pycache_prefix and part in _PACKAGES and bytecode_of(ROOT / part).is_dir():
+                shutil.copytree(bytecode_of(ROOT / part), bytecode_of(self.root / part), ignore=_being_made)
 
     def add(self, path: str, text: str) -> None:
         """Write a file that is not there yet."""
@@ -67,10 +73,9 @@ class Copy:
         return {path.relative_to(self.root).as_posix() for path in found}
 
     def environment(self) -> dict[str, str]:
-        """Of processes that run the copy's sources: not ours, and compiled once, beside it."""
+        """Of processes that run the copy's sources, and not ours; packages are compiled already."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-        beside = self.root.parent / "bytecode"
-        return {**kept, "PYTHONPATH": str(self.root), "PYTHONPYCACHEPREFIX": str(beside)}
+        return {**kept, "PYTHONPATH": str(self.root)}
 
     def passes(self, *tests: str) -> None:
         """Run tests of the copy in a process of their own, against its sources and not against ours."""
