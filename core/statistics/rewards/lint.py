@@ -1,0 +1,411 @@
+"""Lint: what may be wrong with how an environment pays; one small function for each of nine findings.
+
+Each takes the columns and returns its finding, with the steps that show it, or None. What is one way or the other is
+told from the first step that shows it; what is a matter of shares from ten episodes on, with the share of bootstrap
+samples that agree as its certainty.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from scipy.special import betainc, ndtr, ndtri
+from scipy.stats import rankdata
+
+from core.columns import UNKNOWN, Bools, Floats, Ints
+from core.records.episode import Episode, Finding, Scale
+from core.statistics.rewards.agreeing import agreeing
+from core.statistics.rewards.paid import Paid, columns_of
+
+MIN_EPISODES: Final = 10
+MIN_STEPS: Final = 4
+"""From which on only the last step's payment comes late."""
+LATE_SHARE: Final = 0.9
+SUCCESS_SHARE: Final = 0.1
+"""Of episodes: fewer successes teach next to nothing."""
+HACKED_SHARE: Final = 0.05
+AGAIN: Final = 3
+"""Payments of one action in one episode, from which on it is paid again and again."""
+AGAIN_UNTOLD: Final = 5
+"""The same, where only the tool is known and not what it was asked."""
+OUTWEIGH_SHARE: Final = 0.5
+ALIKE_SHARE: Final = 0.05
+APART: Final = 10.0
+"""Times that what one tool pays is what another does."""
+PURE: Final = 0.95
+LENGTH: Final = 0.5
+"""Rank correlation of payment and length, beyond which length is what is paid for."""
+BY_LENGTH_ALONE: Final = 0.9
+"""The same of a payment of two values, which says no more than success does."""
+PROB: Final = 0.95
+MOST_STEPS: Final = 50
+"""Steps that a finding shows."""
+_FEW_PAYMENTS: Final = 3
+_FEW_OF_A_KIND: Final = 5
+_FULL: Final = 1 - 1e-9
+
+
+def lint(episodes: Sequence[Episode], scale: Scale | None = None) -> tuple[Finding, ...]:
+    """What may be wrong with how an environment pays, from its episodes alone.
+
+    Parameters
+    ----------
+    episodes : sequence of Episode
+        Of one environment.
+    scale : Scale, optional
+        On which it pays; payments from 0 to 1 where none is given.
+
+    Returns
+    -------
+    tuple of Finding
+        Empty where nothing is wrong, or too few episodes tell.
+
+    References
+    ----------
+    OpenReward Standard, "Rewards": design principles and common pitfalls.
+
+    Examples
+    --------
+    >>> from core.records.episode import Step
+    >>> echo = [Step(number=n, name="bash", args_digest="e" * 32, reward=0.1) for n in range(8)]
+    >>> steps = (*echo, Step(number=8, name="submit", reward=0.0, finished=True))
+    >>> episodes = [Episode(uid=f"shell/{n}", environment="shell", steps=steps) for n in range(20)]
+    >>> [found.kind for found in lint(episodes)]
+    ['hacking']
+    """
+    return found_in(columns_of(episodes, scale or Scale()))
+
+
+def found_in(paid: Paid) -> tuple[Finding, ...]:
+    """The same, of columns.
+
+    Parameters
+    ----------
+    paid : Paid
+        Episodes of one environment.
+
+    Returns
+    -------
+    tuple of Finding
+        In the order of `FINDINGS`, each kind at most once.
+
+    Examples
+    --------
+    >>> found_in(columns_of([], Scale()))
+    ()
+    """
+    found = (look(paid) for look in FINDINGS)
+    return tuple(finding for finding in found if finding is not None)
+
+
+def late(paid: Paid) -> Finding | None:
+    """Delayed-only feedback: of episodes of four steps or more only the last pays. Where hardly any succeeds besides,
+    nothing is learned at all: sparsity.
+    """
+    n_steps = paid.counted(~paid.refused)
+    long = paid.finished & (n_steps >= MIN_STEPS) & ~np.isnan(paid.total)
+    pays = paid.counted(paid.is_midway & (paid.reward != 0) & ~np.isnan(paid.reward))
+    only_last = long & (pays == 0)
+    n, hits = int(long.sum()), int(only_last.sum())
+    if n < MIN_EPISODES or hits < LATE_SHARE * n:
+        return None
+    agree = agreeing(hits, n, LATE_SHARE)
+    shows = paid.last[only_last]
+    successes = int((long & paid.succeeded).sum())
+    rare = float(betainc(successes + 0.5, n - successes + 0.5, SUCCESS_SHARE))
+    if rare >= 0.5:
+        return Finding(
+            kind="sparsity",
+            certainty=agree * rare,
+            seen=f"In {hits} of {n} episodes of {MIN_STEPS} steps or more only the last pays; {successes} succeed.",
+            steps=paid.shown(shows, MOST_STEPS),
+            advice="Pay for progress on the way, or begin with easier tasks: there is hardly anything to learn from.",
+        )
+    return Finding(
+        kind="delayed",
+        certainty=agree,
+        seen=f"In {hits} of {n} episodes of {MIN_STEPS} steps or more only the last pays.",
+        steps=paid.shown(shows, MOST_STEPS),
+        advice="Pay for meaningful progress where it is made, so that good steps and bad ones can be told apart.",
+    )
+
+
+def hacking(paid: Paid) -> Finding | None:
+    """The same action paid the same again and again, most of what is paid midway, and no success at the end."""
+    again, excess = _again(paid)
+    midway = paid.added(paid.is_midway & (paid.reward > 0), paid.reward)
+    mostly = (excess * 2 >= midway) & (excess > 0)
+    hacked = mostly & ~(paid.ended > paid.scale.threshold)
+    n, hits = int((paid.n_midway > 0).sum()), int(hacked.sum())
+    if n < MIN_EPISODES or hits < HACKED_SHARE * n or hits * 2 < int(mostly.sum()):
+        return None
+    return Finding(
+        kind="hacking",
+        certainty=agreeing(hits, n, HACKED_SHARE),
+        seen=f"In {hits} of {n} episodes most of what the way pays is for the same action again, without success.",
+        steps=paid.shown(np.flatnonzero(again & hacked[paid.episode]), MOST_STEPS),
+        advice="Pay an action for what it brings anew, and nothing for doing it again.",
+    )
+
+
+def _again(paid: Paid) -> tuple[Bools, Floats]:
+    """Which steps pay the same for the same as a step before them, where that is done often; and what they pay in
+    all, by episode. Where no step tells what it was asked, the tool stands for the action.
+    """
+    is_untold = bool(np.all(paid.action == UNKNOWN))
+    action, often = (paid.tool, AGAIN_UNTOLD) if is_untold else (paid.action, AGAIN)
+    places = np.flatnonzero(paid.is_midway & (paid.reward > 0) & (action != UNKNOWN))
+    again = np.zeros(len(paid.reward), dtype=np.bool_)
+    if not len(places):
+        return again, np.zeros(paid.n)
+    order = places[np.lexsort((places, paid.reward[places], action[places], paid.episode[places]))]
+    starts = np.ones(len(order), dtype=np.bool_)
+    for column in (paid.episode, action, paid.reward):
+        starts[1:] &= column[order[1:]] == column[order[:-1]]
+    starts[1:] = ~starts[1:]
+    group = np.cumsum(starts) - 1
+    size = np.bincount(group)
+    again[order[~starts & (size[group] >= often)]] = True
+    return again, paid.added(again, paid.reward)
+
+
+def scaling(paid: Paid) -> Finding | None:
+    """Steps outweigh the final reward: what is paid on the way, signs aside, comes to more than the end ever pays."""
+    is_paid = ~np.isnan(paid.reward)
+    on_the_way = paid.added(paid.is_midway & is_paid, np.abs(paid.reward))
+    ended = paid.finished & ~np.isnan(paid.ended)
+    n = int(ended.sum())
+    if n < MIN_EPISODES:
+        return None
+    most = float(np.max(np.abs(paid.ended[ended])))
+    outweighs = ended & (on_the_way > most)
+    hits = int(outweighs.sum())
+    if not most or hits <= OUTWEIGH_SHARE * n:
+        return None
+    shows = np.flatnonzero(paid.is_midway & is_paid & (paid.reward != 0) & outweighs[paid.episode])
+    typical = float(np.median(on_the_way[ended]))
+    return Finding(
+        kind="scaling",
+        certainty=agreeing(hits, n, OUTWEIGH_SHARE),
+        seen=f"Steps on the way come to {typical:.3g} in the middle episode; the end pays {most:.3g} at most.",
+        steps=paid.shown(shows, MOST_STEPS),
+        advice="Keep the final reward well above all that can be had on the way.",
+    )
+
+
+def ambiguity(paid: Paid) -> Finding | None:
+    """One final reward for outcomes that metadata or a part of the reward tells apart.
+
+    Told apart are outcomes where equal metadata (or an equal part) goes with one final reward throughout, so that it
+    speaks of the outcome; it is ambiguous where several such outcomes share their reward.
+    """
+    ended = paid.finished & ~np.isnan(paid.ended)
+    if int(ended.sum()) < MIN_EPISODES:
+        return None
+    meta = np.full(paid.n, UNKNOWN)
+    meta[ended] = paid.meta[paid.last[ended]]
+    worst: tuple[int, str, Ints] | None = None
+    told = [
+        ("metadata", meta),
+        *((f"the part {name}", _codes(values)) for name, values in paid.parts.items()),
+    ]
+    for name, code in told:
+        alike = _alike(paid.ended, np.where(ended, code, UNKNOWN))
+        if len(alike) and (worst is None or len(alike) > worst[0]):
+            worst = len(alike), name, alike
+    n = int(ended.sum())
+    if worst is None or worst[0] < ALIKE_SHARE * n:
+        return None
+    return Finding(
+        kind="ambiguity",
+        certainty=agreeing(worst[0], n, ALIKE_SHARE),
+        seen=f"{worst[0]} of {n} episodes ended with the reward of another outcome; {worst[1]} tells the two apart.",
+        steps=paid.shown(paid.last[worst[2]], MOST_STEPS),
+        advice="Pay outcomes that differ differently: graduated rewards tell partial success from failure.",
+    )
+
+
+def _codes(values: Floats) -> Ints:
+    known = ~np.isnan(values)
+    codes = np.full(len(values), UNKNOWN)
+    codes[known] = np.unique(values[known], return_inverse=True)[1]
+    return codes
+
+
+def _alike(ended: Floats, code: Ints) -> Ints:
+    """Episodes whose outcome shares its final reward with a commoner one, where outcomes go by final rewards."""
+    known = np.flatnonzero(code != UNKNOWN)
+    if len(known) < MIN_EPISODES:
+        return known[:0]
+    _, outcome, often = np.unique(code[known], return_inverse=True, return_counts=True)
+    common = often[outcome] >= _FEW_PAYMENTS
+    if int(common.sum()) * 2 < len(known):
+        return known[:0]
+    known, outcome = known[common], outcome[common]
+    values, reward = np.unique(ended[known], return_inverse=True)
+    if len(values) < 2:
+        return known[:0]
+    table = np.zeros((int(outcome.max()) + 1, len(values)), dtype=np.int64)
+    np.add.at(table, (outcome, reward), 1)
+    whole = table.sum(axis=1)
+    if int(table.max(axis=1).sum()) < PURE * len(known):
+        return known[:0]
+    paid_by = np.where(whole > 0, table.argmax(axis=1), UNKNOWN)
+    commonest = np.array(
+        [np.argmax(np.where(paid_by == value, whole, UNKNOWN)) for value in range(len(values))]
+    )
+    of = paid_by[outcome]
+    return np.asarray(known[(outcome != commonest[of]) & (reward == of)])
+
+
+def inconsistent(paid: Paid) -> Finding | None:
+    """Tools that pay on different scales: one ten times what another does, both midway or both at the end."""
+    for wanted in (paid.is_last, paid.is_midway):
+        pays = np.flatnonzero(wanted & (paid.reward > 0))
+        count = np.bincount(paid.tool[pays], minlength=len(paid.tools))
+        tools = np.flatnonzero(count >= _FEW_PAYMENTS)
+        if len(tools) < 2:
+            continue
+        typical = np.array([np.median(paid.reward[pays[paid.tool[pays] == tool]]) for tool in tools])
+        low, high = tools[typical.argmin()], tools[typical.argmax()]
+        if typical.max() < APART * typical.min():
+            continue
+        of_high = pays[paid.tool[pays] == high]
+        apart = of_high[paid.reward[of_high] >= APART * typical.min()]
+        names = [_named(paid.tools[tool]) for tool in (high, low)]
+        both = np.concatenate((apart[: MOST_STEPS // 2], pays[paid.tool[pays] == low][: MOST_STEPS // 2]))
+        return Finding(
+            kind="inconsistent",
+            certainty=agreeing(len(apart), len(of_high), 0.5),
+            seen=f"{names[0]} pays {typical.max():.3g} where {names[1]} pays {typical.min():.3g}.",
+            steps=paid.shown(both, MOST_STEPS),
+            advice="Have all tools pay on one scale, best from 0 to 1.",
+        )
+    return None
+
+
+def _named(tool: str) -> str:
+    return tool if tool else "A step without a tool"
+
+
+def proxy(paid: Paid) -> Finding | None:
+    """What is paid at the end goes with the length of what was sent, rather than with success.
+
+    Among successes and among failures, each ranked for itself: so that longer answers that are better are no reason.
+    A payment of two values says no more than success does, and is told only where length all but decides it.
+
+    References
+    ----------
+    D. G. Bonett and T. A. Wright, *Psychometrika* 65, 2000, 23 (doi:10.1007/BF02294183): the error of a rank
+    correlation; F. Wilcoxon, *Biometrics Bull.* 1, 1945, 80 (doi:10.2307/3001968): that of the rank-biserial one.
+    """
+    known = paid.finished & ~np.isnan(paid.ended)
+    length = np.full(paid.n, UNKNOWN)
+    length[known] = paid.n_chars[paid.last[known]]
+    known &= length != UNKNOWN
+    if int(known.sum()) < MIN_EPISODES:
+        return None
+    reward, chars = paid.ended[known], length[known].astype(np.float64)
+    if len(np.unique(reward)) <= 2:
+        (correlation, error), needed = _of_two(reward, chars), BY_LENGTH_ALONE
+    else:
+        (correlation, error), needed = _within(reward, chars, paid.succeeded[known]), LENGTH
+    size = math.atanh(min(abs(correlation), _FULL))
+    half = float(ndtri((1 + PROB) / 2)) * error
+    lower, upper = math.tanh(size - half), math.tanh(size + half)
+    if lower <= needed:
+        return None
+    ends = np.sort([math.copysign(lower, correlation), math.copysign(upper, correlation)])
+    order = np.argsort(-chars if correlation > 0 else chars, kind="stable")
+    return Finding(
+        kind="proxy",
+        certainty=float(ndtr((size - math.atanh(needed)) / error)),
+        seen="The final reward goes with the length of what was sent, whether it succeeds or not: rank correlation "
+        f"{correlation:.2f} ({PROB:.0%} interval {ends[0]:.2f} to {ends[1]:.2f}).",
+        steps=paid.shown(paid.last[np.flatnonzero(known)[order]], MOST_STEPS),
+        advice="Pay for the answer being right; how long it is should not matter.",
+    )
+
+
+def _of_two(reward: Floats, chars: Floats) -> tuple[float, float]:
+    """Rank-biserial correlation, by how much more often the longer one of two is the better paid than the worse; and
+    its error, of either kind five at least.
+    """
+    better = reward == reward.max()
+    n_better, n_worse = int(better.sum()), int((~better).sum())
+    if min(n_better, n_worse) < _FEW_OF_A_KIND:
+        return 0.0, math.inf
+    passed = float(rankdata(chars)[better].sum()) - n_better * (n_better + 1) / 2
+    error = math.sqrt((len(reward) + 1) / (3 * n_better * n_worse))
+    return 2 * passed / (n_better * n_worse) - 1, error
+
+
+def _within(reward: Floats, chars: Floats, succeeded: Bools) -> tuple[float, float]:
+    """Rank correlation among successes and among failures as one, of those that vary; and its error."""
+    centred: list[tuple[Floats, Floats]] = []
+    for stratum in (succeeded, ~succeeded):
+        one, other = (rankdata(values[stratum]) for values in (reward, chars))
+        middle, n = (len(one) + 1) / 2, max(len(one), 1)
+        if len(one) and np.ptp(one) and np.ptp(other):
+            centred.append(((one - middle) / n, (other - middle) / n))
+    if sum(len(one) for one, _ in centred) < MIN_EPISODES:
+        return 0.0, math.inf
+    one, other = (np.concatenate(parts) for parts in zip(*centred, strict=True))
+    correlation = float(one @ other / math.sqrt((one @ one) * (other @ other)))
+    return correlation, math.sqrt((1 + correlation**2 / 2) / (len(one) - 3))
+
+
+def out_of_scale(paid: Paid) -> Finding | None:
+    """Payments beside the scale that was declared, and episodes that come to something beside it."""
+    scale = paid.scale
+    beside = (paid.reward < scale.step_lo) | (paid.reward > scale.step_hi)
+    steps = np.flatnonzero(beside & ~paid.refused)
+    reached = paid.total if scale.base == "total" else paid.final
+    episodes = np.flatnonzero((reached < scale.lo) | (reached > scale.hi))
+    if not len(steps) and not len(episodes):
+        return None
+    seen = []
+    if len(steps):
+        seen.append(f"{len(steps)} payments lie outside {scale.step_lo:g} to {scale.step_hi:g}.")
+    if len(episodes):
+        seen.append(
+            f"The {scale.base} of {len(episodes)} of {paid.n} lies outside {scale.lo:g} to {scale.hi:g}."
+        )
+    shows = np.unique(np.concatenate((steps, paid.last[episodes])))
+    return Finding(
+        kind="out_of_scale",
+        certainty=1.0,
+        seen=" ".join(seen),
+        steps=paid.shown(shows, MOST_STEPS),
+        advice="Declare the scale on which it pays, or have it pay from 0 to 1.",
+    )
+
+
+def paid_after_finished(paid: Paid) -> Finding | None:
+    """Payments after the end: they add nothing here, and would be had again and again elsewhere."""
+    after = np.flatnonzero(paid.refused & (paid.reward != 0) & ~np.isnan(paid.reward))
+    if not len(after):
+        return None
+    n = len(np.unique(paid.episode[after]))
+    return Finding(
+        kind="paid_after_finished",
+        certainty=1.0,
+        seen=f"{len(after)} payments came after the end, in {n} of {paid.n} episodes; none was counted.",
+        steps=paid.shown(after, MOST_STEPS),
+        advice="Answer nothing more once an episode has finished, and pay for its end once.",
+    )
+
+
+FINDINGS: Final[tuple[Callable[[Paid], Finding | None], ...]] = (
+    late,
+    hacking,
+    scaling,
+    ambiguity,
+    inconsistent,
+    proxy,
+    out_of_scale,
+    paid_after_finished,
+)

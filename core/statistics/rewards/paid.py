@@ -1,0 +1,185 @@
+"""Episodes → columns: every step of an environment's episodes one after the other, and what each episode came to."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+
+import numpy as np
+
+from core.columns import UNKNOWN, Bools, Floats, Ints
+from core.episodes import totals_of
+from core.errors import InvalidInput
+from core.records.episode import Episode, Scale, Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paid:
+    """The episodes of one environment, and their steps.
+
+    Of each step, shape (n_steps,), in the order of episodes and numbers: ``number``, ``reward`` (NaN = none, which is
+    not 0), ``refused``, ``tool`` (a place in ``tools``), ``action`` and ``meta`` (codes: the same tool with the same
+    arguments, the same metadata; -1 unknown) and ``n_chars`` (length of what was sent, -1 unknown).
+
+    Of the environment its ``scale``. Of each episode, shape (n_episodes,): ``uids``, ``finished``, ``total`` and
+    ``final`` (NaN = none), ``succeeded`` by that scale, and ``parts`` by name (NaN = absent). The steps of episode
+    ``i`` are those from ``starts[i]`` until ``starts[i + 1]``; ``starts`` has shape (n_episodes + 1,).
+    """
+
+    scale: Scale
+    uids: tuple[str, ...]
+    starts: Ints
+    finished: Bools
+    total: Floats
+    final: Floats
+    succeeded: Bools
+    number: Ints
+    reward: Floats
+    refused: Bools
+    tool: Ints
+    tools: tuple[str, ...]
+    action: Ints
+    meta: Ints
+    n_chars: Ints
+    parts: Mapping[str, Floats] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        steps = [self.reward, self.number, self.refused, self.tool, self.action, self.meta, self.n_chars]
+        whole = [self.finished, self.total, self.final, self.succeeded, *self.parts.values()]
+        if (
+            {len(column) for column in whole} > {self.n}
+            or {len(column) for column in steps} != {int(self.starts[-1])}
+            or len(self.starts) != self.n + 1
+        ):
+            raise InvalidInput(
+                f"Columns of {self.n} episodes with {int(self.starts[-1])} steps must be aligned.",
+                next_step="Give every column a value for each episode, or for each step.",
+            )
+
+    @property
+    def n(self) -> int:
+        """Episodes."""
+        return len(self.uids)
+
+    @cached_property
+    def episode(self) -> Ints:
+        """Of each step its episode's place, shape (n_steps,)."""
+        return np.repeat(np.arange(self.n), np.diff(self.starts))
+
+    @cached_property
+    def last(self) -> Ints:
+        """Of each episode the place of the last step that counts, -1 where none does; shape (n_episodes,)."""
+        found = np.full(self.n, UNKNOWN)
+        counts = np.flatnonzero(~self.refused)
+        found[self.episode[counts]] = counts
+        return found
+
+    @cached_property
+    def is_last(self) -> Bools:
+        """Whether a step ended its episode, shape (n_steps,)."""
+        found = np.zeros(len(self.reward), dtype=np.bool_)
+        found[self.last[self.finished & (self.last >= 0)]] = True
+        return found
+
+    @cached_property
+    def is_midway(self) -> Bools:
+        """Whether a step counts and another could have followed it, shape (n_steps,)."""
+        return np.asarray(~self.refused & ~self.is_last)
+
+    @cached_property
+    def n_midway(self) -> Ints:
+        """Steps midway, by episode."""
+        return self.counted(self.is_midway)
+
+    def counted(self, wanted: Bools) -> Ints:
+        """How many steps of each episode are wanted ones, shape (n_episodes,)."""
+        return np.bincount(self.episode[wanted], minlength=self.n)
+
+    def added(self, wanted: Bools, values: Floats) -> Floats:
+        """The sum of the values of the wanted steps of each episode, shape (n_episodes,)."""
+        return np.bincount(self.episode[wanted], weights=values[wanted], minlength=self.n).astype(np.float64)
+
+    @cached_property
+    def ended(self) -> Floats:
+        """What the last step of each episode paid, NaN where it paid nothing or none ended it."""
+        found = np.full(self.n, np.nan)
+        ends = np.flatnonzero(self.is_last)
+        found[self.episode[ends]] = self.reward[ends]
+        return found
+
+    def shown(self, places: Ints, most: int) -> tuple[tuple[str, int], ...]:
+        """Steps at these places by their episode's uid and their number, at most so many of them."""
+        first = places[:most]
+        return tuple(
+            (self.uids[episode], number)
+            for episode, number in zip(self.episode[first].tolist(), self.number[first].tolist(), strict=True)
+        )
+
+
+def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
+    """Episodes as columns.
+
+    Parameters
+    ----------
+    episodes : sequence of Episode
+        Of one environment; any number of them.
+    scale : Scale
+        By which they succeed.
+
+    Returns
+    -------
+    Paid
+
+    Examples
+    --------
+    >>> steps = (Step(number=0, name="look", reward=0.0), Step(number=1, name="submit", reward=1.0, finished=True))
+    >>> found = columns_of([Episode(uid="sums/1", environment="sums", steps=steps)], Scale())
+    >>> found.n, found.n_midway.tolist(), found.ended.tolist(), found.succeeded.tolist()
+    (1, [1], [1.0], [True])
+    """
+    totals = [totals_of(one.steps) for one in episodes]
+    steps = [step for one in episodes for step in one.steps]
+    tools = tuple(dict.fromkeys(step.name for step in steps))
+    names = list(dict.fromkeys(part.name for one in episodes for part in one.parts))
+    return Paid(
+        scale=scale,
+        uids=tuple(one.uid for one in episodes),
+        starts=np.cumsum([0, *(len(one.steps) for one in episodes)]),
+        finished=np.array([one.finished for one in totals], dtype=np.bool_),
+        total=_numbers(one.total for one in totals),
+        final=_numbers(one.final for one in totals),
+        succeeded=np.array([one.succeeded(scale) for one in totals], dtype=np.bool_),
+        number=np.array([step.number for step in steps], dtype=np.int64),
+        reward=_numbers(step.reward for step in steps),
+        refused=np.array([step.refused for step in steps], dtype=np.bool_),
+        tool=coded(step.name for step in steps),
+        tools=tools,
+        action=coded(None if step.args_digest is None else (step.name, step.args_digest) for step in steps),
+        meta=coded(step.meta_digest for step in steps),
+        n_chars=np.array([_known(step) for step in steps], dtype=np.int64),
+        parts={name: _numbers(_part(one, name) for one in episodes) for name in names},
+    )
+
+
+def coded(values: Iterable[Hashable]) -> Ints:
+    """A number for each value, equal ones the same, in the order in which they come; -1 for None.
+
+    >>> coded(["a", None, "b", "a"]).tolist()
+    [0, -1, 1, 0]
+    """
+    known: dict[Hashable, int] = {None: UNKNOWN}
+    return np.array([known.setdefault(value, len(known) - 1) for value in values], dtype=np.int64)
+
+
+def _numbers(values: Iterable[float | Decimal | None]) -> Floats:
+    return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
+
+
+def _known(step: Step) -> int:
+    return UNKNOWN if step.n_chars_in is None else step.n_chars_in
+
+
+def _part(episode: Episode, name: str) -> float | None:
+    return next((part.value for part in episode.parts if part.name == name), None)

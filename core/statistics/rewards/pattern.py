@@ -1,0 +1,187 @@
+"""Pattern: which of six a reward is: sparse, dense or shaped, binary or continuous, penalising; it may be several.
+
+Each is asked of every episode, and told of an environment where enough of its episodes show it; how sure that is, is
+the share of bootstrap samples of its episodes in which enough of them do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.columns import Bools, Floats, Ints
+from core.records.episode import Pattern
+from core.statistics.rewards.agreeing import agreeing
+from core.statistics.rewards.paid import Paid
+
+MIN_EPISODES: Final = 10
+"""Fewer tell no pattern."""
+SPARSE_SHARE: Final = 0.9
+"""Of episodes of several steps in which none before the last pays."""
+DENSE_SHARE: Final = 0.5
+"""Of episodes in which more than half of the steps before the last pay; and of those whose payments rise."""
+PENALTY_SHARE: Final = 0.05
+"""Of episodes in which something is taken away: what is forbidden is rare."""
+GRADED_SHARE: Final = 0.05
+"""Of last payments that are neither of the two commonest."""
+RISE: Final = 0.6
+"""Correlation of payment and place, from which on an episode's payments rise."""
+_MIN_RISING: Final = 3
+_MIN_PAYING: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatternFound:
+    """A pattern, how many of ``n`` episodes that could show it do, and the share of bootstrap samples that agree."""
+
+    pattern: Pattern
+    n: int
+    n_showing: int
+    certainty: float
+
+
+def patterns(paid: Paid) -> tuple[PatternFound, ...]:
+    """Which patterns an environment's reward has.
+
+    * *sparse*: before the last step nothing is paid (what is taken away is a penalty), and the last one pays.
+    * *shaped*: what steps before the last are paid rises with their place in the episode.
+    * *dense*: more than half of the steps before the last pay, without rising.
+    * *penalty*: steps midway take away, or end the episode by it where that tool never pays for ending.
+    * *binary*, *continuous*: the last payments have two values, or more than two.
+
+    Parameters
+    ----------
+    paid : Paid
+        Episodes; fewer than 10 with any payment tell nothing.
+
+    Returns
+    -------
+    tuple of PatternFound
+        In the order above; empty where nothing can be told.
+
+    References
+    ----------
+    OpenReward Standard, "Rewards": the six patterns.
+
+    Examples
+    --------
+    >>> from core.records.episode import Episode, Scale, Step
+    >>> from core.statistics.rewards.paid import columns_of
+    >>> def sums(n):
+    ...     steps = Step(number=0, reward=0.0), Step(number=1, reward=float(n % 3 == 0), finished=True)
+    ...     return Episode(uid=f"sums/{n}", environment="sums", steps=steps)
+    >>> [found.pattern for found in patterns(columns_of([sums(n) for n in range(30)], Scale()))]
+    ['sparse', 'binary']
+    """
+    has_pay = paid.counted(~paid.refused & ~np.isnan(paid.reward)) > 0
+    if int(has_pay.sum()) < MIN_EPISODES:
+        return ()
+    return tuple(_found(paid, has_pay))
+
+
+def _found(paid: Paid, has_pay: Bools) -> Iterator[PatternFound]:
+    positive = paid.counted(paid.is_midway & (paid.reward > 0))
+    negative = paid.counted(paid.is_midway & (paid.reward < 0))
+    several = has_pay & (paid.n_midway > 0)
+    sparse = None
+    if np.any(paid.ended > 0):
+        sparse = _told("sparse", positive == 0, several, SPARSE_SHARE)
+    rising, can_rise = _rising(paid)
+    shaped = _told("shaped", rising, can_rise & several, DENSE_SHARE)
+    if sparse is not None:
+        yield sparse
+    if shaped is not None:
+        yield shaped
+    elif sparse is None:
+        dense = ((positive + negative) * 2 > paid.n_midway) & (positive >= negative)
+        found = _told("dense", dense, several, DENSE_SHARE)
+        if found is not None:
+            yield found
+    penal = penalties(paid)
+    penalised = _told("penalty", paid.counted(penal) > 0, has_pay, PENALTY_SHARE)
+    if penalised is not None:
+        yield penalised
+    yield from _last_payments(paid, penal, is_sparse=sparse is not None)
+
+
+def _told(pattern: Pattern, shows: Bools, could: Bools, least: float) -> PatternFound | None:
+    n, hits = int(could.sum()), int((shows & could).sum())
+    if n < MIN_EPISODES or hits < least * n:
+        return None
+    return PatternFound(pattern=pattern, n=n, n_showing=hits, certainty=agreeing(hits, n, least))
+
+
+def _rising(paid: Paid) -> tuple[Bools, Bools]:
+    """Of which episodes payments midway rise, by their correlation with the place; and of which one could see it."""
+    wanted = paid.is_midway & ~np.isnan(paid.reward)
+    count = paid.counted(wanted)
+    place = paid.number.astype(np.float64)
+    n = np.maximum(count, 1)
+    from_mean = [
+        values - (paid.added(wanted, values) / n)[paid.episode]
+        for values in (place, np.where(wanted, paid.reward, 0.0))
+    ]
+    both, of_place, of_reward = (
+        paid.added(wanted, one * other)
+        for one, other in ((from_mean[0], from_mean[1]), (from_mean[0],) * 2, (from_mean[1],) * 2)
+    )
+    spread = np.sqrt(of_place * of_reward)
+    paying = paid.counted(wanted & (paid.reward > 0)) >= _MIN_PAYING
+    return np.asarray(paying & (spread > 1e-12) & (both >= RISE * spread)), count >= _MIN_RISING
+
+
+def penalties(paid: Paid) -> Bools:
+    """Which steps take something away for what was done: those midway, and ends by a tool that never pays for ending.
+
+    An answer that may pay -1 or 1 is no penalty.
+
+    Parameters
+    ----------
+    paid : Paid
+        Episodes.
+
+    Returns
+    -------
+    array of bool, shape (n_steps,)
+
+    Examples
+    --------
+    >>> from core.records.episode import Episode, Scale, Step
+    >>> from core.statistics.rewards.paid import columns_of
+    >>> steps = Step(number=0, name="rm", reward=-0.1), Step(number=1, name="rm", reward=-1.0, finished=True)
+    >>> penalties(columns_of([Episode(uid="shell/1", environment="shell", steps=steps)], Scale())).tolist()
+    [True, True]
+    """
+    rewards = np.zeros(len(paid.tools), dtype=np.bool_)
+    rewards[paid.tool[paid.is_last & (paid.reward > 0)]] = True
+    takes = paid.reward < 0
+    return np.asarray(takes & (paid.is_midway | (paid.is_last & ~rewards[paid.tool])))
+
+
+def _last_payments(paid: Paid, penal: Bools, *, is_sparse: bool) -> Iterator[PatternFound]:
+    """Two values, or more. Where only the last step pays, no payment at the end is a value too."""
+    judged = paid.finished & (paid.counted(penal & paid.is_last) == 0)
+    values = paid.ended[judged]
+    if not is_sparse:
+        values = values[~np.isnan(values)]
+    if len(values) < MIN_EPISODES or not np.any(values > 0):
+        return
+    counts = _counts(values)
+    if len(counts) < 2:
+        return
+    others = len(values) - int(counts[:2].sum())
+    n = len(values)
+    graded = agreeing(others, n, GRADED_SHARE)
+    if others >= GRADED_SHARE * n:
+        yield PatternFound(pattern="continuous", n=n, n_showing=others, certainty=graded)
+    else:
+        yield PatternFound(pattern="binary", n=n, n_showing=n - others, certainty=1.0 - graded)
+
+
+def _counts(values: Floats) -> Ints:
+    """How often each value comes, the commonest first; no payment is one value."""
+    _, counts = np.unique(values, return_counts=True, equal_nan=True)
+    return np.sort(counts)[::-1]

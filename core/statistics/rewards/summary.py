@@ -1,0 +1,266 @@
+"""Summary: the average reward of episodes and how many of them succeed, with intervals, and attempts at one task."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from scipy.special import stdtrit
+
+from core.columns import UNKNOWN, Bools, Floats, Ints
+from core.errors import InvalidInput
+from core.statistics.savings.estimate import (
+    MIN_FOR_FIGURE,
+    MIN_FOR_INTERVAL,
+    MIN_FOR_PROOF,
+    Estimate,
+    nothing,
+)
+from core.statistics.savings.shares import wilson
+
+AverageInterval = Literal["wilson", "student-t"]
+
+_SKEW: Final = 25.0
+"""Episodes that Student's interval needs for each unit of squared skewness."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempts:
+    """Several attempts at one task: with what probability the best of ``k`` succeeds, and all ``k`` of them.
+
+    Means over the ``n_tasks`` tasks that were attempted ``k`` times or more.
+    """
+
+    k: int
+    n_tasks: int
+    any_succeeds: float
+    all_succeed: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardSummary:
+    """What ``n`` episodes came to, ``without_reward`` of them to nothing at all.
+
+    ``average`` is over those that were paid, ``success`` over all (an episode without any reward did not succeed) and
+    ``success_if_paid`` over those that were paid; where no episode was, none has a figure. ``n_tasks`` is how many
+    tasks they were attempts at, None where they are counted one by one.
+    """
+
+    n: int
+    without_reward: int
+    unfinished: int
+    average: Estimate
+    average_interval: AverageInterval
+    success: Estimate
+    success_if_paid: Estimate
+    n_tasks: int | None
+    attempts: tuple[Attempts, ...]
+
+
+def summary(
+    reward: Floats, succeeded: Bools, finished: Bools, task: Ints, *, prob: float = 0.95
+) -> RewardSummary:
+    """Average reward and success rate.
+
+    A reward of two values gets Wilson's interval, between the two; any other Student's, which is withheld for fewer
+    than 30 episodes where they are too skew for it. Several attempts at one task count as what they are: the error is
+    that of tasks, and Wilson's interval that of as many episodes as have this error.
+
+    Parameters
+    ----------
+    reward : array of float, shape (n_episodes,)
+        What success goes by, of each; NaN where nothing was paid.
+    succeeded : array of bool, shape (n_episodes,)
+        False where nothing was paid.
+    finished : array of bool, shape (n_episodes,)
+        Whether it came to its end.
+    task : array of int, shape (n_episodes,)
+        Which task, by any number; -1 unknown: one of its own.
+    prob : float, optional
+        Probability that each interval holds, in (0, 1).
+
+    Returns
+    -------
+    RewardSummary
+
+    Raises
+    ------
+    InvalidInput
+        Where the columns are not aligned, or an episode succeeded without a reward.
+
+    References
+    ----------
+    * E. B. Wilson, *J. Am. Stat. Assoc.* 22, 1927, 209 (doi:10.1080/01621459.1927.10502953).
+    * Student, *Biometrika* 6, 1908, 1 (doi:10.1093/biomet/6.1.1); and W. G. Cochran on skewness, *Sampling
+      Techniques*, 3rd edition, section 2.15.
+    * L. Kish, *Survey Sampling*, 1965, section 8.2: as many episodes as have the error of tasks.
+
+    Examples
+    --------
+    >>> found = summary(np.array([1.0] * 6 + [0.0] * 6), np.arange(12) < 6, np.full(12, True), np.full(12, -1))
+    >>> found.average.value, round(found.average.lower, 3), round(found.success.lower, 3)
+    (0.5, 0.254, 0.254)
+    """
+    known = ~np.isnan(reward)
+    if {len(succeeded), len(finished), len(task)} != {len(reward)} or np.any(succeeded & ~known):
+        raise InvalidInput(
+            f"Columns of {len(reward)} episodes must be aligned, and none succeeds without a reward.",
+            next_step="Give every column a value for each episode.",
+        )
+    group = _tasks(task)
+    repeated = len(reward) > 0 and int(group.max()) + 1 < len(reward)
+    values, of_values = reward[known], group[known]
+    two = len(np.unique(values)) <= 2
+    nobody = not len(values)
+    return RewardSummary(
+        n=len(reward),
+        without_reward=int((~known).sum()),
+        unfinished=int((~finished).sum()),
+        average=_of_two(values, of_values, prob) if two else _mean(values, of_values, prob),
+        average_interval="wilson" if two else "student-t",
+        success=nothing("few_runs", prob) if nobody else _share(succeeded, group, prob),
+        success_if_paid=_share(succeeded[known], of_values, prob),
+        n_tasks=int(group.max()) + 1 if repeated else None,
+        attempts=attempts(succeeded, task),
+    )
+
+
+def attempts(succeeded: Bools, task: Ints) -> tuple[Attempts, ...]:
+    """How likely one of several attempts at a task succeeds, and all of them, for each number of attempts.
+
+    Without bias: of ``c`` successes among ``n`` attempts, 1 - C(n-c, k)/C(n, k) and C(c, k)/C(n, k).
+
+    Parameters
+    ----------
+    succeeded : array of bool, shape (n_episodes,)
+        Whether each succeeded.
+    task : array of int, shape (n_episodes,)
+        At which task; -1 unknown, and left out.
+
+    Returns
+    -------
+    tuple of Attempts
+        For 1, 2, … as long as any task was attempted so often; empty where none was attempted twice.
+
+    References
+    ----------
+    * M. Chen et al., 2021 (arXiv:2107.03374), equation 1: pass@k.
+    * S. Yao et al., 2024 (arXiv:2406.12045), section 4: pass^k.
+
+    Examples
+    --------
+    >>> [(one.k, one.any_succeeds, one.all_succeed) for one in attempts(np.array([True, False]), np.array([7, 7]))]
+    [(1, 0.5, 0.5), (2, 1.0, 0.0)]
+    """
+    known = task != UNKNOWN
+    if not np.any(known):
+        return ()
+    _, group = np.unique(task[known], return_inverse=True)
+    n = np.bincount(group)
+    hits = np.bincount(group[succeeded[known]], minlength=len(n))
+    found = []
+    for k in range(1, int(n.max()) + 1):
+        enough = n >= k
+        whole = [math.comb(int(one), k) for one in n[enough]]
+        none = [math.comb(int(one), k) for one in (n - hits)[enough]]
+        each = [math.comb(int(one), k) for one in hits[enough]]
+        found.append(
+            Attempts(
+                k=k,
+                n_tasks=len(whole),
+                any_succeeds=1 - math.fsum(a / b for a, b in zip(none, whole, strict=True)) / len(whole),
+                all_succeed=math.fsum(a / b for a, b in zip(each, whole, strict=True)) / len(whole),
+            )
+        )
+    return tuple(found) if len(found) > 1 else ()
+
+
+def _tasks(task: Ints) -> Ints:
+    """Tasks numbered from 0; what is of an unknown one is of its own."""
+    alone = -1 - np.arange(len(task))
+    return np.asarray(
+        np.unique(np.where(task == UNKNOWN, alone, task), return_inverse=True)[1], dtype=np.int64
+    )
+
+
+def error_of_tasks(values: Floats, group: Ints) -> tuple[float, int]:
+    """The standard error of a mean of values that come by tasks, and how many tasks there are.
+
+    Parameters
+    ----------
+    values : array of float, shape (n,)
+        1 or more of them.
+    group : array of int, shape (n,)
+        The task of each, 0 or more.
+
+    Returns
+    -------
+    error : float
+        Infinite with a single task.
+    n_tasks : int
+
+    References
+    ----------
+    K.-Y. Liang and S. L. Zeger, *Biometrika* 73, 1986, 13 (doi:10.1093/biomet/73.1.13).
+
+    Examples
+    --------
+    >>> error_of_tasks(np.array([0.0, 1.0]), np.array([0, 1]))
+    (0.5, 2)
+    """
+    apart = np.bincount(group, weights=values - values.mean())
+    present = np.bincount(group) > 0
+    n_tasks = int(present.sum())
+    if n_tasks < 2:
+        return math.inf, n_tasks
+    spread = float(apart[present] @ apart[present]) * n_tasks / (n_tasks - 1)
+    return math.sqrt(spread) / len(values), n_tasks
+
+
+def _share(hits: Bools, group: Ints, prob: float) -> Estimate:
+    """A share with Wilson's interval of as many episodes as have the error of tasks."""
+    n = len(hits)
+    if n < MIN_FOR_FIGURE:
+        return nothing("few_runs", prob)
+    share = float(hits.mean())
+    error, n_tasks = error_of_tasks(hits.astype(np.float64), group)
+    if n < MIN_FOR_INTERVAL or n_tasks < MIN_FOR_FIGURE:
+        return Estimate(value=share, lower=None, upper=None, prob=prob, missing="few_for_interval")
+    alone = n_tasks == n
+    worth = float(n) if alone else min(n, share * (1 - share) / error**2) if error else float(n_tasks)
+    lower, upper = wilson(share * worth, worth, prob)
+    return Estimate(value=share, lower=lower, upper=upper, prob=prob)
+
+
+def _of_two(values: Floats, group: Ints, prob: float) -> Estimate:
+    """The mean of two values: the share of the higher, between them."""
+    if len(values) < MIN_FOR_FIGURE:
+        return nothing("few_runs", prob)
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        missing: Literal["no_variation"] = "no_variation"
+        return Estimate(value=low, lower=None, upper=None, prob=prob, missing=missing)
+    share = _share(values == high, group, prob)
+    ends = [
+        None if end is None else low + (high - low) * end for end in (share.value, share.lower, share.upper)
+    ]
+    return Estimate(value=ends[0], lower=ends[1], upper=ends[2], prob=prob, missing=share.missing)
+
+
+def _mean(values: Floats, group: Ints, prob: float) -> Estimate:
+    """A mean with Student's interval, by tasks."""
+    n, mean = len(values), float(values.mean())
+    error, n_tasks = error_of_tasks(values, group)
+    if n < MIN_FOR_INTERVAL or n_tasks < MIN_FOR_FIGURE:
+        return Estimate(value=mean, lower=None, upper=None, prob=prob, missing="few_for_interval")
+    if n_tasks < MIN_FOR_PROOF and n_tasks < _SKEW * _skewness(values) ** 2:
+        return Estimate(value=mean, lower=None, upper=None, prob=prob, missing="wide_spread")
+    half = float(stdtrit(n_tasks - 1, (1 + prob) / 2)) * error
+    return Estimate(value=mean, lower=mean - half, upper=mean + half, prob=prob)
+
+
+def _skewness(values: Floats) -> float:
+    apart = values - values.mean()
+    return float(np.mean(apart**3) / np.mean(apart**2) ** 1.5)

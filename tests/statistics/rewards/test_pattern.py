@@ -1,0 +1,146 @@
+"""Patterns and findings: what is planted is found, and nothing where nothing is."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from core.records.episode import FINDING_KINDS, Episode, Scale, Step
+from core.statistics.rewards.agreeing import agreeing
+from core.statistics.rewards.lint import found_in, lint
+from core.statistics.rewards.paid import columns_of
+from core.statistics.rewards.pattern import patterns
+from tests.statistics.rewards.worlds import CLEAN, PATTERNS, WIDE, WRONG, World, episodes
+
+SHORT = [(100, range(6))]
+LONG = [(10, range(200)), (30, range(200)), (100, range(200)), (1_000, range(200))]
+
+
+def shown(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    with capsys.disabled():
+        sys.stdout.write(f"{words}\n")
+
+
+@pytest.mark.parametrize(
+    "sizes", [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=pytest.mark.long)]
+)
+def test_planted_patterns_are_told(
+    sizes: Sequence[tuple[int, range]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for n, seeds in sizes:
+        hits, misses, extra = Counter[str](), Counter[str](), Counter[str]()
+        for world in PATTERNS:
+            for seed in seeds:
+                told = {one.pattern for one in patterns(columns_of(episodes(world, n, seed), world.scale))}
+                hits.update(told & world.patterns)
+                misses.update(world.patterns - told)
+                extra.update(told - world.patterns)
+        for kind in sorted({*hits, *misses, *extra}):
+            recall, precision = (
+                hits[kind] / (hits[kind] + misses[kind]),
+                hits[kind] / (hits[kind] + extra[kind]),
+            )
+            shown(capsys, f"{n} episodes, {kind}: precision {precision:.3f}, recall {recall:.3f}")
+            assert n < 100 or min(recall, precision) >= 0.9
+
+
+@pytest.mark.parametrize(
+    "sizes", [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=pytest.mark.long)]
+)
+def test_planted_faults_are_found_and_no_others(
+    sizes: Sequence[tuple[int, range]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {world.wrong for world in WRONG} == set(FINDING_KINDS)
+    for n, seeds in sizes:
+        hits, extra = Counter[str](), Counter[str]()
+        for world in (*WRONG, *CLEAN):
+            for seed in seeds:
+                told = {one.kind for one in found_in(columns_of(episodes(world, n, seed), world.scale))}
+                hits.update(told & {world.wrong})
+                extra.update(told - {world.wrong})
+        for kind in FINDING_KINDS:
+            recall = hits[kind] / len(seeds)
+            precision = hits[kind] / max(hits[kind] + extra[kind], 1)
+            shown(capsys, f"{n} episodes, {kind}: precision {precision:.3f}, recall {recall:.3f}")
+            assert n < 100 or min(recall, precision) >= 0.9
+        assert n < 100 or extra.total() <= 0.05 * len(seeds) * len(CLEAN)
+
+
+@pytest.mark.parametrize("world", WRONG, ids=lambda world: world.name)
+def test_a_finding_shows_its_steps_and_says_what_to_do(world: World) -> None:
+    planted = episodes(world, 100, 7)
+    found = next(one for one in lint(planted, world.scale) if one.kind == world.wrong)
+    steps = {(one.uid, step.number) for one in planted for step in one.steps}
+    assert found.steps
+    assert set(found.steps) <= steps
+    assert found.seen.endswith(".")
+    assert found.advice.endswith(".")
+    assert 0.5 <= found.certainty <= 1
+
+
+def test_fewer_than_ten_episodes_tell_no_pattern() -> None:
+    for world in PATTERNS:
+        assert patterns(columns_of(episodes(world, 9, 0), world.scale)) == ()
+
+
+def test_where_nothing_was_paid_nothing_is_told() -> None:
+    steps = tuple(Step(number=number, finished=number == 5) for number in range(6))
+    planted = [Episode(uid=f"e{n}", environment="none", steps=steps) for n in range(40)]
+    columns = columns_of(planted, WIDE)
+    assert (patterns(columns), found_in(columns)) == ((), ())
+    assert found_in(columns_of([Episode(uid="e", environment="none")], WIDE)) == ()
+
+
+def test_a_reward_of_zero_is_a_payment_and_none_is_not() -> None:
+    """The same environment, one saying 0 and one nothing: both are silent on the way, and neither pays."""
+    for reward in (0.0, None):
+        steps = tuple(Step(number=number, reward=reward) for number in range(5))
+        ends = [Step(number=5, reward=float(n % 2), finished=True) for n in range(30)]
+        planted = [Episode(uid=f"e{n}", environment="x", steps=(*steps, end)) for n, end in enumerate(ends)]
+        columns = columns_of(planted, Scale())
+        assert [one.pattern for one in patterns(columns)] == ["sparse", "binary"]
+        assert [one.kind for one in found_in(columns)] == ["delayed"]
+
+
+@settings(max_examples=20)
+@given(st.permutations(range(60)), st.integers(0, len(WRONG) - 1))
+def test_the_order_of_episodes_is_nothing(order: list[int], at: int) -> None:
+    planted = episodes(WRONG[at], 60, 3)
+    columns, mixed = (
+        columns_of(one, WRONG[at].scale) for one in (planted, [planted[place] for place in order])
+    )
+    assert patterns(columns) == patterns(mixed)
+    assert [(one.kind, one.certainty, one.seen) for one in found_in(columns)] == [
+        (one.kind, one.certainty, one.seen) for one in found_in(mixed)
+    ]
+
+
+def test_a_refused_step_is_in_nothing_but_its_own_finding() -> None:
+    """What came after the end tells no pattern, and no other fault."""
+    for world in (*PATTERNS, *WRONG[:-1]):
+        planted = episodes(world, 50, 5)
+        more = [
+            replace(one, steps=(*one.steps, Step(number=len(one.steps), reward=1e6, refused=True)))
+            for one in planted
+        ]
+        before, after = columns_of(planted, world.scale), columns_of(more, world.scale)
+        assert patterns(before) == patterns(after)
+        assert found_in(before) == found_in(after)[:-1]
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "least"), [(50, 100, 0.5), (7, 100, 0.05), (95, 100, 0.9), (3, 10, 0.5)]
+)
+def test_agreement_is_what_samples_come_near_to(hits: int, n: int, least: float) -> None:
+    dice = np.random.default_rng(1)
+    drawn = dice.integers(0, n, (20_000, n)) < hits
+    assert agreeing(hits, n, least) == pytest.approx(
+        (drawn.sum(axis=1) >= least * n - 1e-9).mean(), abs=0.015
+    )
