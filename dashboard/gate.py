@@ -12,7 +12,7 @@ import json
 from asyncio import to_thread
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
@@ -27,6 +27,7 @@ from core.errors import StoreError, Unidentified
 from core.flows.identity import note_denied
 from core.records.member import Session, session_of
 from dashboard import who
+from dashboard.pages import PAGES
 from dashboard.reading import opened
 from dashboard.sentences.sign_in import Standing, button, told
 from dashboard.sign_in import SignIn, session_ms
@@ -38,6 +39,11 @@ _OPEN: Final = frozenset({"/auth/login", "/oauth2callback", _SIGN_OUT})
 """Where Streamlit signs people in and out."""
 _SCRIPTS: Final = "/static/"
 _SPLIT: Final = b"chunks-"
+_WANTED: Final = "armscope-wanted"
+"""The address that somebody opened before they signed in, for the moment after it."""
+_MOST_WANTED: Final = 2_000
+_WANTED_S: Final = 600
+_PAGES: Final = frozenset(f"/{page.name}" for page in PAGES)
 _BY_OWN_PAGE: Final = frozenset({"same-origin", "none"})
 
 
@@ -92,9 +98,9 @@ class Gate:
     def _answer(self, scope: Scope, session: Session | None, standing: Standing | None) -> Response | None:
         is_sign_in = scope["path"] == SIGN_IN
         if standing is None:
-            return RedirectResponse("/", status_code=303) if is_sign_in else None
+            return RedirectResponse("/", status_code=303) if is_sign_in else _to_wanted(scope)
         if is_sign_in or (scope["type"] == "http" and _is_for_people(scope)):
-            return self._page(standing, session, 200 if is_sign_in else 401)
+            return _wanting(scope, self._page(standing, session, 200 if is_sign_in else 401))
         return PlainTextResponse("Sign in first.\n", status_code=401)
 
     def _presented(self, cookies: Mapping[str, str]) -> Presented:
@@ -151,6 +157,26 @@ def _is_for_people(scope: Scope) -> bool:
     headers = Headers(scope=scope)
     is_page = headers.get("sec-fetch-dest") == "document" or "text/html" in headers.get("accept", "")
     return is_page and scope["method"] in LOOKING
+
+
+def _wanting(scope: Scope, page: Response) -> Response:
+    """The page, and a note of the address in whose place it stands; only of pages of ours."""
+    query = scope["query_string"].decode("latin-1")
+    wanted = quote(f"{scope['path']}?{query}" if query else scope["path"])
+    if scope["path"] in _PAGES and len(wanted) <= _MOST_WANTED:
+        page.set_cookie(_WANTED, wanted, max_age=_WANTED_S, httponly=True, samesite="lax")
+    return page
+
+
+def _to_wanted(scope: Scope) -> Response | None:
+    """On to the address that somebody opened before they signed in, once; None where there was none."""
+    wanted = HTTPConnection(scope).cookies.get(_WANTED) if scope["type"] == "http" else None
+    if not wanted or scope["path"] != "/" or scope["query_string"]:
+        return None
+    address = unquote(wanted)
+    onward = RedirectResponse(address if address.partition("?")[0] in _PAGES else "/", status_code=303)
+    onward.delete_cookie(_WANTED)
+    return onward
 
 
 def _encrypted(send: Send) -> Send:

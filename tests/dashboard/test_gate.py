@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
@@ -94,6 +95,7 @@ class Answer:
 def ask(
     path: str = "/",
     *,
+    query: str = "",
     kind: str = "http",
     method: str = "GET",
     scheme: str = "http",
@@ -132,7 +134,7 @@ def ask(
         "method": method,
         "scheme": scheme,
         "path": path,
-        "query_string": b"",
+        "query_string": query.encode(),
         "client": (client, 1),
         "headers": [
             (name.replace("_", "-").lower().encode(), value.encode()) for name, value in named.items()
@@ -266,6 +268,30 @@ def test_the_way_to_the_provider_is_streamlits_own(context: Context) -> None:
     assert answer.all("location")[0].startswith("/auth/login?provider=")
     for name in ("google", "", "../auth/logout", "default/"):
         assert ask(f"/sign-in/{name}").status == 404
+
+
+def test_who_followed_a_link_comes_to_its_page_after_signing_in(context: Context) -> None:
+    mine = cookie(claims("u-jo"))
+    (set_,) = ask("/runs", query="sort=%22a%22&arm=x").all("set-cookie")
+    wanted = set_.partition(";")[0]
+    assert "HttpOnly" in set_
+    onward = ask("/", cookie=f"{mine}; {wanted}")
+    assert (onward.status, onward.all("location")) == (303, ["/runs?sort=%22a%22&arm=x"])
+    (gone,) = onward.all("set-cookie")
+    assert "Max-Age=0" in gone, "once"
+    assert ask("/", query="x=1", cookie=f"{mine}; {wanted}").status == 418, "somewhere else by now"
+    assert ask("/runs", kind="websocket", cookie=f"{mine}; {wanted}").status == 418
+    assert ask("/", cookie=wanted).status == 401, "it is no session"
+
+
+@pytest.mark.parametrize(
+    "planted",
+    ["//evil.example", "https://evil.example", "/\\evil.example", "/auth/logout", "/runs/../auth/logout"],
+)
+def test_no_planted_note_leads_elsewhere(context: Context, planted: str) -> None:
+    answer = ask("/", cookie=f"{cookie(claims('u-jo'))}; armscope-wanted={quote(planted, safe='')}")
+    assert (answer.status, answer.all("location")) == (303, ["/"])
+    assert not [one for one in ask(planted).all("set-cookie") if "wanted" in one]
 
 
 def test_no_foreign_page_signs_anybody_out(context: Context) -> None:

@@ -84,7 +84,9 @@ def test_somebody_signs_in_acts_loses_a_role_and_signs_out(signing_in: Served, c
         issuer, subject = (said[said.index(f"--{name}") + 1] for name in ("issuer", "subject"))
         _let_in(signing_in.database, "jo", issuer, subject)
         visit.complaints.clear()  # the browser notes every answer that is a refusal
-        visit.open("reset")
+        page.reload()
+        page.wait_for_url("**/reset")  # the address that was opened first
+        visit.settle()
         assert "Reset" in visit.heading()
 
         # An act is theirs.
