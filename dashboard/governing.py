@@ -22,7 +22,7 @@ from core.records.actor import PersonRole, Scope
 from core.records.audit import AuditFilter, AuditPage, Denial, DenialPage
 from core.records.member import MemberAnswer, MemberRow
 from core.records.token import TokenMade, TokenRow
-from dashboard.reading import reading
+from dashboard.reading import reading, still
 
 PAGE: int = 50
 """Rows of an audit on a page."""
@@ -140,9 +140,10 @@ def refused(wanted: AuditFilter, after: Denial | None) -> DenialPage:
 
 def whole_audit(which: Which, wanted: AuditFilter, form: Literal["csv", "json"]) -> Callable[[], bytes]:
     """All that passes the filters as a file, the same as ``armscope audit --all`` writes; made when it is called."""
-    context = reading().context
+    here = reading()
 
     def made() -> bytes:
+        context = still(here).context  # who asks for it may have lost their role since the page was drawn
         page: AuditPage | DenialPage
         if which == "refused":
             page = audits.denials(context, wanted=wanted, limit=None)

@@ -36,14 +36,6 @@ class Page:
     is_presented: bool = True
     names: Mapping[str, Named] = field(default_factory=dict, hash=False)
 
-    def needed_in(self, learner: str) -> str | None:
-        """The learner in which its visitors must be allowed it; None: in every one, as it is about all of them.
-
-        >>> RESET.needed_in("support"), PEOPLE.needed_in("support")
-        ('support', None)
-        """
-        return None if self.group == _INSTALLATION else learner
-
 
 _MANAGE: Final = "Manage"
 _INSTALLATION: Final = "Installation"

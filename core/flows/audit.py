@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
-from core.permissions import authorise
 from core.records.audit import AuditFilter, AuditPage, Denial, DenialPage
 from core.records.limits import whole
 from core.store.denials import denials as stored_denials
@@ -28,7 +27,6 @@ def audit(
     ``before`` is ``next`` of the page before.
     """
     limit = None if limit is None else whole("limit", limit, MOST, lowest=1)
-    authorise(context.actor, "members", None)
     with context.governing() if installation else context.reading("members") as snapshot:
         hidden = () if installation else hidden_from(context, snapshot)
         return audit_page(snapshot, wanted, before=before, limit=limit, hidden=hidden)

@@ -114,7 +114,10 @@ class Context:
 
     def may(self, action: Action) -> bool:
         """Whether who asks may do it here; what is about the installation: in every learner."""
-        return may(self.actor, action, None if action in OF_INSTALLATION else self.learner)
+        return may(self.actor, action, self._place(action))
+
+    def _place(self, action: Action) -> str | None:
+        return None if action in OF_INSTALLATION else self.learner
 
     def rehearsing(self) -> Context:
         """The same, of whose acts about the installation nothing stays: each is done by the code that does it, looked
@@ -123,8 +126,10 @@ class Context:
         return replace(self, rehearses=True)
 
     def permit(self, action: Action, *, create: bool = False) -> None:
-        """Authorise for this learner, and refuse to make a learner (``create``) beside another that nobody named."""
-        authorise(self.actor, action, self.learner)
+        """Authorise for this learner (what is about the installation: for every one), and refuse to make a learner
+        (``create``) beside another that nobody named.
+        """
+        authorise(self.actor, action, self._place(action))
         if create and not self.is_named and self.learner != DEFAULT_LEARNER:
             raise _whose(self)
 

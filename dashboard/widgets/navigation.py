@@ -10,7 +10,6 @@ from streamlit.navigation.page import Page as StreamlitPage
 
 from core.errors import Denied
 from core.flows.context import Context
-from core.permissions import authorise, may
 from dashboard import actions, wording
 from dashboard.configuration import PACKAGE
 from dashboard.pages import OVERVIEW, PAGES, Page
@@ -29,7 +28,7 @@ def shown_to(context: Context, *, presenting: bool) -> dict[str, list[StreamlitP
         return {"": [_made(page) if page.is_presented else _left_out(page) for page in PAGES]}
     shown: dict[str, list[StreamlitPage]] = {}
     for page in PAGES:
-        if may(context.actor, page.needs, page.needed_in(context.learner)):
+        if context.may(page.needs):
             shown.setdefault(page.group, []).append(_made(page))
         else:
             shown.setdefault("", []).append(_closed(context, page))
@@ -72,7 +71,7 @@ def _closed(context: Context, page: Page) -> StreamlitPage:
     def said() -> None:
         st.title(f"{page.title} is not open to you.", anchor=False)
         try:
-            authorise(context.actor, page.needs, page.needed_in(context.learner))
+            context.permit(page.needs)
         except Denied as problem:
             actions.note_refusal(problem)
             st.markdown(f":gray[{wording.literal(str(problem))}]")

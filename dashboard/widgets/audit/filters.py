@@ -29,6 +29,8 @@ SINCE: Final = "audit_since"
 UNTIL: Final = "audit_until"
 PLACE: Final = "audit_from"
 """Where the page of the table begins."""
+_FIRST: Final = date(1970, 1, 1)
+_LAST_DAY: Final = date(2999, 12, 31)
 _NAMES: Final = (ACTOR, ACTION, SINCE, UNTIL)
 _LAST: Final = "audit filters as they were"
 _ACTIONS: Final[dict[Which, tuple[str, ...]]] = {
@@ -114,7 +116,15 @@ def _one(label: str, options: list[str] | tuple[str, ...], key: str) -> str | No
 
 def _day(label: str, key: str, *, n_days: int = 0) -> int | None:
     """The start of a day (of the ``n_days`` after it), UTC milliseconds."""
-    day = st.date_input(label, value=None, key=key, bind="query-params", format="YYYY-MM-DD")
+    day = st.date_input(
+        label,
+        value=None,
+        min_value=_FIRST,
+        max_value=_LAST_DAY,
+        key=key,
+        bind="query-params",
+        format="YYYY-MM-DD",
+    )
     if day is None:
         return None
     return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000) + n_days * DAY_MS
@@ -141,7 +151,6 @@ def _words(action: str) -> str:
 
 def _is_day(told: str) -> bool:
     try:
-        date.fromisoformat(told)
+        return _FIRST <= date.fromisoformat(told) <= _LAST_DAY
     except ValueError:
         return False
-    return True
