@@ -89,6 +89,7 @@ from core.store.damage import glance
 from core.store.episodes import tell_episodes as store_episodes
 from core.store.facts import EXCHANGED
 from core.store.quality import quality_of
+from core.store.reads.measured import budgets_used, last_run_no
 from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
 from core.store.reads.training import Subjects, texts_of_pair
 from core.store.review import hidden_subjects
@@ -571,6 +572,8 @@ def by_their_own(context: Context) -> None:
             reads.session_runs(snapshot, n_runs, **span)
             reads.session_runs(snapshot, n_runs, until_ms=span["until_ms"])
         reads.calls_per_run(snapshot, VIEWS[-1])
+        last_run_no(snapshot)
+        budgets_used(snapshot, 0)
         reads.observations(snapshot, limit=3, arm=A, run_no=2)
         reads.run_rows(snapshot, limit=3, before=9)
         for run_nos in ([], [1, 2]):
