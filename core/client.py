@@ -8,27 +8,35 @@
 
 from __future__ import annotations
 
+import shutil
+import tarfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, Unpack, overload
+from typing import IO, Any, Final, Self, TypeVar, Unpack, overload
 from urllib.parse import quote, urlencode
 
 import msgspec
 import urllib3
 from urllib3.util import Retry, Timeout
 
-from core.doors.answering import Answering, RunOptions, arm_of
+from core.doors.answering import Answering, RunOptions, TrainingOptions, arm_of
 from core.doors.http.refusals import TooMany
 from core.doors.running import RunUnderWay
-from core.errors import ArmscopeError, InvalidBatch, InvalidInput, StoreError
+from core.errors import ArmscopeError, InvalidBatch, InvalidInput, StoreError, UnreadableSource
+from core.flows.erase import EraseAnswer
 from core.flows.export import ExportFormat, new_file
+from core.flows.importing import ImportAnswer
 from core.flows.learn import RecordAnswer
+from core.flows.maintenance import BackupAnswer
 from core.flows.queries import JudgedArm, Status
 from core.flows.reset import ResetAnswer
 from core.flows.settings import SettingAnswer
+from core.flows.training import MANIFEST_END
 from core.flows.undo import UndoAnswer
 from core.records.arm import ArmType
 from core.records.batch import BatchAnswer, BatchLine
@@ -40,8 +48,9 @@ from core.records.note import NoteAnswer
 from core.records.observation import RewardOutcome
 from core.records.reset import Target
 from core.records.reward import RewardAnswer
-from core.records.run import Run
+from core.records.run import Phase, Run, Unit
 from core.records.selection import Selection
+from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingManifest
 from core.settings import DEFAULT_LEARNER
 
 _T = TypeVar("_T")
@@ -50,6 +59,8 @@ _BACKOFF_S: Final = 0.2
 _AGAIN: Final = (429, 502, 503, 504)
 _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 120.0
+_IMPORT_S: Final = 3_600.0
+"""So long an import may take, or the beginning of what is read out whole."""
 _PIECE: Final = 1 << 16
 _SHOWN: Final = 1_000
 
@@ -277,20 +288,91 @@ class Client(Answering):
         found: Document = msgspec.json.decode(self._asked("GET", f"{self._root}/verify"))
         return found
 
+    # Files, which are here and not at the server
+
+    def import_files(
+        self,
+        *paths: str | Path,
+        format: str | None = None,
+        unit: Unit | None = None,
+        tools_file: str | Path | None = None,
+        phase: Phase | None = None,
+    ) -> ImportAnswer:
+        """Send transcripts, at most 1 GiB of them, to be read as one act; again changes nothing."""
+        asked = {"format": format, "unit": unit, "phase": phase}
+        with TemporaryFile() as body:
+            n_tools = 0 if tools_file is None else body.write(_content(Path(tools_file)))
+            name = _pack([Path(path) for path in paths], body)
+            asked |= {"file": name, "tools_bytes": str(n_tools) if n_tools else None}
+            query = urlencode({key: value for key, value in asked.items() if value is not None})
+            length = body.tell()
+            body.seek(0)
+            told = self._asked(
+                "POST",
+                f"{self._place}/imports?{query}",
+                body,
+                kind="application/octet-stream",
+                length=length,
+                answer_s=_IMPORT_S,
+            )
+        return msgspec.json.decode(told, type=ImportAnswer)
+
     def export(self, file: str | Path, format: ExportFormat = "jsonl") -> None:
         """Write everything into a new file here, as lines of our own format or a view of it for other programs."""
-        with new_file(Path(file)) as opened:
-            answer = self._sent(
-                "GET", f"{self._place}/export?{urlencode({'format': format})}", None, {}, False
-            )
-            _check(
-                answer.status,
-                answer.headers.get("content-type"),
-                answer.data if answer.status != 200 else b"",
-            )
-            for piece in answer.stream(_PIECE):
-                opened.write(piece)
-            answer.release_conn()
+        with (
+            new_file(Path(file)) as opened,
+            self._streamed("GET", f"{self._place}/export?{urlencode({'format': format})}") as answer,
+        ):
+            _copy(answer, opened)
+
+    def export_training(
+        self,
+        file: str | Path,
+        format: TrainingFormat,
+        *,
+        pairing: Pairing = "prompt",
+        manifest: bool = True,
+        include_reward: bool = True,
+        with_secrets: bool = False,
+        **only: Unpack[TrainingOptions],
+    ) -> TrainingAnswer:
+        """Write what was judged into a new file here to train on, and ``FILE.manifest.json`` beside it."""
+        target = Path(file)
+        beside = target.with_name(target.name + MANIFEST_END) if manifest else None
+        asked = {"format": format, "pairing": pairing, "include_reward": include_reward, **only}
+        body = msgspec.json.encode({**asked, "with_secrets": with_secrets, "manifest": True})
+        with ExitStack() as files:
+            second = None if beside is None else files.enter_context(new_file(beside))
+            opened = files.enter_context(new_file(target))
+            answer = files.enter_context(self._streamed("POST", f"{self._place}/training", body))
+            said = answer.read(int(answer.headers["armscope-first-bytes"]))
+            made = msgspec.json.decode(said, type=TrainingManifest)
+            made = msgspec.structs.replace(made, file=target.name)
+            _copy(answer, opened)
+            if second is not None:
+                second.write(msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n")
+        name = None if beside is None else str(beside)
+        return TrainingAnswer(file=str(target), rows=made.rows, manifest_file=name, manifest=made)
+
+    def backup(self, file: str | Path) -> BackupAnswer:
+        """Copy the whole database as it is at this moment into a new file here."""
+        target = Path(file)
+        with new_file(target) as opened, self._streamed("GET", f"{self._root}/backup") as answer:
+            _copy(answer, opened)
+            revision = int(answer.headers["etag"].strip('"'))
+        return BackupAnswer(file=str(target), size_bytes=target.stat().st_size, revision=revision)
+
+    def erase(
+        self,
+        *,
+        run: str | None = None,
+        session: str | None = None,
+        execution: str | None = None,
+        rater: str | None = None,
+    ) -> EraseAnswer:
+        """Erase what was written and said about a run, a session or an execution, or a person's name, for good."""
+        asked = {"run": run, "session": session, "execution": execution, "rater": rater}
+        return self._act("erasures", asked, EraseAnswer)
 
     # How it is asked
 
@@ -320,22 +402,47 @@ class Client(Answering):
         self,
         method: str,
         url: str,
-        body: bytes | None = None,
+        body: bytes | IO[bytes] | None = None,
         *,
         kind: str = "application/json",
+        length: int | None = None,
+        answer_s: float = _ANSWER_S,
     ) -> bytes:
         headers = {} if body is None else {"Content-Type": kind}
-        answer = self._sent(method, url, body, headers, True)
+        if length is not None:
+            headers["Content-Length"] = str(length)
+        answer = self._sent(method, url, body, headers, whole=True, answer_s=answer_s)
         _check(answer.status, answer.headers.get("content-type"), answer.data)
         return answer.data
+
+    @contextmanager
+    def _streamed(
+        self, method: str, url: str, body: bytes | None = None
+    ) -> Iterator[urllib3.BaseHTTPResponse]:
+        """An answer that is too long to be held."""
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        answer = self._sent(method, url, body, headers, whole=False, answer_s=_IMPORT_S)
+        try:
+            refused = answer.data if answer.status != 200 else b""
+            _check(answer.status, answer.headers.get("content-type"), refused)
+            yield answer
+        except urllib3.exceptions.HTTPError as problem:
+            raise Unreachable(
+                f"The answer must come whole, but it broke off: {type(problem).__name__}.",
+                next_step="Ask again; nothing was kept of it.",
+            ) from problem
+        finally:
+            answer.release_conn()
 
     def _sent(
         self,
         method: str,
         url: str,
-        body: bytes | None,
+        body: bytes | IO[bytes] | None,
         headers: Mapping[str, str],
+        *,
         whole: bool,
+        answer_s: float,
     ) -> urllib3.BaseHTTPResponse:
         again = Retry(
             total=_RETRIES,
@@ -355,6 +462,7 @@ class Client(Answering):
                 retries=again,
                 redirect=False,
                 preload_content=whole,
+                timeout=Timeout(connect=_CONNECT_S, read=answer_s),
             )
         except urllib3.exceptions.HTTPError as problem:
             raise Unreachable(
@@ -365,6 +473,40 @@ class Client(Answering):
 
 def _key(key: str | None) -> str:
     return str(uuid.uuid4()) if key is None else key
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as problem:
+        raise _unreadable(file, problem) from problem
+
+
+def _pack(paths: Sequence[Path], body: IO[bytes]) -> str:
+    """Write a file, or several and folders as an archive; what it is called."""
+    try:
+        if len(paths) == 1 and paths[0].is_file():
+            with paths[0].open("rb") as opened:
+                shutil.copyfileobj(opened, body)
+            return paths[0].name
+        with tarfile.open(fileobj=body, mode="w|") as archive:
+            for number, path in enumerate(paths):
+                archive.add(path, arcname=f"{number}/{path.name}")
+    except OSError as problem:
+        raise _unreadable(Path(problem.filename or paths[0]), problem) from problem
+    return "files.tar"
+
+
+def _unreadable(file: Path, problem: OSError) -> UnreadableSource:
+    return UnreadableSource(
+        f"A file must be readable, got {problem.strerror} ({file.name}).",
+        next_step="Check its name; nothing was sent.",
+    )
+
+
+def _copy(answer: urllib3.BaseHTTPResponse, file: IO[bytes]) -> None:
+    while piece := answer.read(_PIECE):
+        file.write(piece)
 
 
 def _check(status: int, kind: str | None, body: bytes) -> None:

@@ -7,9 +7,9 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypedDict, TypeVar, Unpack, overload
+from typing import Self, TypeVar, Unpack, overload
 
-from core.doors.answering import Answering, RunOptions, arm_of
+from core.doors.answering import Answering, RunOptions, TrainingOptions, arm_of
 from core.doors.running import RunUnderWay
 from core.doors.verbs import verb
 from core.errors import Closed, InvalidInput
@@ -54,18 +54,6 @@ from core.settings import DEFAULT_LEARNER, Settings
 from core.statistics.savings import Savings
 
 _T = TypeVar("_T")
-
-
-class TrainingOptions(TypedDict, total=False):
-    """Which rows of a training export are meant; nothing = all."""
-
-    adapters: tuple[str, ...]
-    layers: tuple[str, ...]
-    executions: tuple[str, ...]
-    raters: tuple[str, ...]
-    rubrics: tuple[str, ...]
-    since_ms: int | None
-    until_ms: int | None
 
 
 def open_learner(

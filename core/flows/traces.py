@@ -63,7 +63,10 @@ def take_spans(context: Context, sent: Sent) -> SpansTaken:
     by_trace: dict[str, list[Packed]] = defaultdict(list)
     for one in sent.spans:
         by_trace[one.trace].append(_packed(one))
-    n_beyond = context.write("ingest", lambda txn: keep_spans(txn, by_trace), create=True)
+    context.permit("ingest", create=True)
+    n_beyond = 0
+    if by_trace:
+        n_beyond = context.write("ingest", lambda txn: keep_spans(txn, by_trace), create=True)
     settled = settle_traces(context)
     reasons = Counter(sent.refused)
     if n_beyond:

@@ -132,7 +132,7 @@ def _shown(name: str, bound: Mapping[str, str] = {}) -> Handler:
     """A handler that answers with a verb that only looks."""
 
     def handler(desk: Desk, actor: Actor, call: Call) -> Answer:
-        _known(call)
+        known_fields(call)
         asked, context = verb(name), desk.context(actor, call.path_values["name"])
         given = asked.decode(_said_by_path(bound, call))
         return of_moment(context, call, lambda: asked.plain(context, asked.call(context, given)))
@@ -154,7 +154,7 @@ def _listed(page: Callable[[Context, Any, int], Page], *shape: type | tuple[type
     """A handler that answers with a page of a list; ``shape`` is of what its cursors are."""
 
     def handler(desk: Desk, actor: Actor, call: Call) -> Answer:
-        _known(call, "limit", "cursor")
+        known_fields(call, "limit", "cursor")
         context = desk.context(actor, call.path_values["name"])
         cursor, limit = _cursor(call, shape), _limit(call)
         return of_moment(context, call, lambda: _told_page(page(context, cursor, limit)))
@@ -201,7 +201,7 @@ def _limit(call: Call) -> int:
     return int(sent)
 
 
-def _known(call: Call, *names: str) -> None:
+def known_fields(call: Call, *names: str) -> None:
     """Refuse fields of a query that nothing is asked by: a misspelt one must not pass in silence."""
     for name in call.query:
         if name not in names:
@@ -250,7 +250,7 @@ def _entries(found: AuditPage) -> Page:
 
 
 def _learners(desk: Desk, actor: Actor, call: Call) -> Answer:
-    _known(call, "limit", "cursor")
+    known_fields(call, "limit", "cursor")
     asked, cursor, limit = verb("learners"), _cursor(call, (str,)), _limit(call)
     context = desk.whole(actor)
     rest = [one for one in asked.call(context, Input()) if cursor is None or one.name > cursor[0]]
@@ -322,7 +322,7 @@ def _pieces(spooled: SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
 
 def _export(desk: Desk, actor: Actor, call: Call) -> Answer:
     """Everything, all of one moment."""
-    _known(call, "format")
+    known_fields(call, "format")
     form = call.query.get("format", "jsonl")
     if form not in EXPORT_FORMATS:
         raise InvalidInput(
@@ -340,7 +340,7 @@ def _export(desk: Desk, actor: Actor, call: Call) -> Answer:
 
 
 def _timeseries(desk: Desk, actor: Actor, call: Call) -> Answer:
-    _known(call, "metric", "window")
+    known_fields(call, "metric", "window")
     context = desk.context(actor, call.path_values["name"])
     metric, window = call.query.get("metric", "tokens"), call.query.get("window", "1d")
 
@@ -352,13 +352,13 @@ def _timeseries(desk: Desk, actor: Actor, call: Call) -> Answer:
 
 
 def _savings(desk: Desk, actor: Actor, call: Call) -> Answer:
-    _known(call)
+    known_fields(call)
     context = desk.context(actor, call.path_values["name"])
     return of_moment(context, call, lambda: documents.savings(context, queries.savings(context)))
 
 
 def _verify(desk: Desk, actor: Actor, call: Call) -> Answer:
-    _known(call)
+    known_fields(call)
     asked, context = verb("verify"), desk.whole(actor)
     authorise(actor, asked.action, None)  # it names every learner there is
     return told(200, asked.plain(context, asked.call(context, asked.decode({}))))

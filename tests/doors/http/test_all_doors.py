@@ -18,7 +18,7 @@ from core.permissions import Action, may
 from core.records.actor import Actor, Grant, Role
 from dashboard.pages import PAGES
 from tests.conftest import ROOT
-from tests.doors.examples import ARM
+from tests.doors.examples import ARM, RUN
 from tests.doors.http.asking import Asking
 from tests.doors.http.conftest import Asked
 from tests.doors.http.test_guard import malformed
@@ -35,6 +35,7 @@ class Example(NamedTuple):
     path: str
     body: object = None
     method: str = "POST"
+    kind: str = "application/json"
 
 
 def got(action: Action, path: str) -> Example:
@@ -61,11 +62,26 @@ EXAMPLES: Final = (
 )
 
 
+AT: Final = "/api/v1/learners/default"
+FILES: Final = (
+    Example("ingest", "/v1/traces", {"resourceSpans": []}),
+    Example(
+        "ingest",
+        f"{AT}/imports?file=a.jsonl",
+        {"kind": "run", "uid": "x", "arms": [ARM]},
+        kind="application/octet-stream",
+    ),
+    Example("export_training", f"{AT}/training", {"format": "sft_jsonl"}),
+    Example("erase", f"{AT}/erasures", {"run": RUN}),
+)
+"""What comes and goes as files; that these take nothing malformed is tested where they are."""
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_every_role_is_let_in_where_the_table_lets_it(role: Role, context: Context, ask_as: Asked) -> None:
     who = Actor(name="mara", role=None, grants=(Grant(role=role, learner="default"),))
     asking = ask_as(Listener(), me=who)
-    for one in EXAMPLES:
+    for one in (*EXAMPLES, *FILES):
         before = queries.revision(context).revision
         found = sent(asking, one, authorization="Bearer me")
         allowed = may(who, one.action, "default")
@@ -76,7 +92,18 @@ def test_every_role_is_let_in_where_the_table_lets_it(role: Role, context: Conte
 
 def sent(asking: Asking, one: Example, **headers: str) -> int:
     body = b"" if one.body is None else json.dumps(one.body).encode()
-    return asking.ask(one.method, one.path, [body], {"content-type": "application/json", **headers}).status
+    return asking.ask(one.method, one.path, [body], {"content-type": one.kind, **headers}).status
+
+
+def test_a_backup_is_for_who_governs_all_of_it(context: Context, ask_as: Asked) -> None:
+    """It holds members, texts and what every learner has, which no token may read."""
+    for role in ROLES:
+        grants = (Grant(role=role, learner="default"), *([Grant(role=role)] if role != "operator" else ()))
+        who = Actor(name="mara", role=None, grants=grants)
+        assert ask_as(Listener(), me=who).get("/api/v1/backup", authorization="Bearer me").status == 403, role
+    found = ask_as().get("/api/v1/backup")
+    assert found.body.startswith(b"SQLite format 3")
+    assert found.headers["etag"] == f'"{queries.revision(context).revision}"'
 
 
 def test_openclaws_paths_answer_every_method_as_its_clients_know_it(context: Context, asking: Asking) -> None:
@@ -112,7 +139,7 @@ def test_pages_and_doors_share_no_path() -> None:
 
 def test_nobody_unknown_gets_through_any_door(context: Context, ask_as: Asked) -> None:
     asking, before = ask_as(Listener()), queries.revision(context).revision
-    for one in EXAMPLES:
+    for one in (*EXAMPLES, *FILES):
         assert sent(asking, one) == 401, one
         assert sent(asking, one, authorization="Bearer nobody") == 401, one
     assert asking.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).status == 401

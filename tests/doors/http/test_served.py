@@ -25,12 +25,21 @@ from core import Client, Learner, open_learner
 from core.client import Unreachable
 from core.doors.desk import Desk
 from core.doors.http.serving import doors
-from core.errors import Conflict, InvalidBatch, UnknownArm, UnknownRun
+from core.errors import (
+    Conflict,
+    InvalidBatch,
+    InvalidInput,
+    NotFound,
+    UnknownArm,
+    UnknownRun,
+    UnreadableSource,
+)
 from core.flows.audit import denials
 from core.flows.context import Context
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from tests.doors.examples import ARM, RUN, example_world
+from tests.flows.training_worlds import judged
 from tests.flows.world import context_at
 from tests.test_readme import blocks
 
@@ -104,6 +113,61 @@ def test_a_client_answers_as_a_learner_does(world: tuple[Context, str], tmp_path
         client.export(tmp_path / "all.jsonl")
         assert (tmp_path / "all.jsonl").read_bytes().startswith(b'{"')
     learner.close()
+
+
+def test_files_go_over_the_wire_as_they_are(tmp_path: Path) -> None:
+    """Transcripts in, alone and several; rows to train on and a backup out; and erased is erased."""
+    (tmp_path / "here").mkdir()
+    context = judged(tmp_path / "here", 20)
+    context.store.close()
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    learner = Learner(context_at(tmp_path / "there" / "a.db"))
+    one, two, tools = tmp_path / "one.jsonl", tmp_path / "two.jsonl", tmp_path / "tools.json"
+    one.write_bytes(chat("one", "search"))
+    two.write_bytes(chat("two", "fetch") * 3)
+    tools.write_text('["search", "fetch"]')
+    context = context_at(tmp_path / "here" / "a.db")
+    with served(context) as url, Client(url) as client:
+        for paths in ([one], [one, two], [tmp_path / "one.jsonl", two]):
+            ours = learner.import_files(*paths, tools_file=tools)
+            theirs = client.import_files(*paths, tools_file=tools)
+            assert (theirs.id, theirs.runs, theirs.duplicates) == (ours.id, ours.runs, ours.duplicates)
+        assert client.status().runs == learner.status().runs
+        with pytest.raises(UnreadableSource):
+            client.import_files(tmp_path / "none.jsonl")
+        with pytest.raises(UnreadableSource):
+            client.import_files(tools)
+        with pytest.raises(InvalidInput, match="format"):
+            client.import_files(one, format="pickle")
+        theirs_made = client.export_training(tmp_path / "theirs.jsonl", "reward_jsonl", raters=("mara",))
+        ours_made = learner.export_training(tmp_path / "ours.jsonl", "reward_jsonl", raters=("mara",))
+        assert theirs_made.rows == ours_made.rows > 0
+        assert (tmp_path / "theirs.jsonl").read_bytes() == (tmp_path / "ours.jsonl").read_bytes()
+        manifests = [
+            {**json.loads((tmp_path / f"{name}.jsonl.manifest.json").read_text()), "made_at": "", "file": ""}
+            for name in ("ours", "theirs")
+        ]
+        assert manifests[0] == manifests[1]
+        with pytest.raises(InvalidInput, match="must not exist"):
+            client.export_training(tmp_path / "ours.jsonl", "reward_jsonl")
+        made = client.backup(tmp_path / "copy.db")
+        assert made.size_bytes == (tmp_path / "copy.db").stat().st_size > 0
+        copy = Learner(context_at(tmp_path / "copy.db"))
+        assert copy.verify().clean
+        assert copy.status().runs == client.status().runs
+        copy.close()
+        assert client.erase(rater="mara").texts == learner.erase(rater="mara").texts
+        with pytest.raises(NotFound):
+            client.erase(rater="nobody")
+    learner.close()
+    context.store.close()
+
+
+def chat(name: str, tool: str) -> bytes:
+    """A line of a chat in which a tool is called."""
+    call = {"id": "c", "type": "function", "function": {"name": tool, "arguments": "{}"}}
+    messages = [{"role": "user", "content": name}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    return json.dumps({"messages": messages}).encode() + b"\n"
 
 
 def test_a_client_raises_what_a_learner_raises(world: tuple[Context, str], tmp_path: Path) -> None:

@@ -1,0 +1,154 @@
+"""Files: what a program elsewhere reads in and takes out whole: transcripts, rows to train on, a backup; and erasing.
+
+Bodies and answers are of any length, and lie in files of their own while they go over the wire. Whatever has two
+parts (tools before transcripts, a manifest before rows) says in bytes how long the first is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import SpooledTemporaryFile, TemporaryDirectory
+from typing import IO, TYPE_CHECKING, Final, cast
+
+import msgspec
+
+from core.doors.desk import Desk
+from core.doors.exchange import Answer, Call
+from core.doors.http.body import document
+from core.doors.http.own import AT_LEARNER, ROOT, known_fields, told
+from core.doors.http.refusals import TooLarge
+from core.doors.http.routes import NDJSON, Route
+from core.doors.verbs import ImportInput, TrainingInput, verb
+from core.errors import InvalidInput
+from core.flows import maintenance
+from core.flows.upload import Uploaded, import_uploaded
+from core.records.actor import Actor
+
+if TYPE_CHECKING:
+    from core.records.training import TrainingAnswer
+
+BYTES: Final = "application/octet-stream"
+MOST_BYTES: Final = 1 << 30
+"""Of an upload."""
+FIRST_BYTES: Final = "armscope-first-bytes"
+"""The header that says how long the first of an answer's two parts is."""
+_SPOOLED: Final = 1 << 20
+_NAME: Final = "upload"
+_FIELDS: Final = ("file", "format", "unit", "phase", "tools_bytes")
+
+
+def _import(desk: Desk, actor: Actor, call: Call) -> Answer:
+    """A transcript, or an archive: ``?file=`` is its name; the first ``?tools_bytes=`` are a list of tools."""
+    known_fields(call, *_FIELDS)
+    context = desk.context(actor, call.path_values["name"])
+    context.permit("ingest", create=True)
+    asked = {name: call.query[name] for name in ("format", "unit", "phase") if name in call.query}
+    given = cast("ImportInput", verb("import").decode({"paths": [call.query.get("file", _NAME)], **asked}))
+    with SpooledTemporaryFile(_SPOOLED) as tools, SpooledTemporaryFile(_SPOOLED) as content:
+        n_tools = _n_tools(call)
+        sizes = _received(call.pieces, cast("IO[bytes]", tools), n_tools, cast("IO[bytes]", content))
+        listed = Uploaded(name="tools.json", size_bytes=sizes[0], content=cast("IO[bytes]", tools))
+        sent = Uploaded(
+            name=call.query.get("file", _NAME), size_bytes=sizes[1], content=cast("IO[bytes]", content)
+        )
+        found = import_uploaded(
+            context,
+            [sent],
+            tools=listed if n_tools else None,
+            format=given.format,
+            unit=given.unit,
+            phase=given.phase,
+            at_most_bytes=MOST_BYTES,
+        )
+    return told(200, verb("import").plain(context, found))
+
+
+def _n_tools(call: Call) -> int:
+    sent = call.query.get("tools_bytes", "0")
+    if not re.fullmatch("[0-9]{1,10}", sent) or int(sent) > MOST_BYTES:
+        raise InvalidInput(
+            "tools_bytes must be how many bytes of the body are a list of tools, got something else.",
+            next_step="Leave it out where there is none.",
+        )
+    return int(sent)
+
+
+def _received(pieces: Iterator[bytes], first: IO[bytes], n_first: int, rest: IO[bytes]) -> tuple[int, int]:
+    """Write a body into two files; how many bytes of it are in each."""
+    n_bytes = 0
+    for piece in pieces:
+        n_here = max(0, min(len(piece), n_first - n_bytes))
+        first.write(piece[:n_here])
+        rest.write(piece[n_here:])
+        n_bytes += len(piece)
+        if n_bytes > MOST_BYTES:
+            raise TooLarge(
+                f"A file must have at most {MOST_BYTES >> 20:,} MiB, got more; nothing was done.",
+                next_step="Pack it with gzip, send it in parts, or import it where it is: armscope import FILE.",
+            )
+    return min(n_bytes, n_first), max(0, n_bytes - n_first)
+
+
+def _training(desk: Desk, actor: Actor, call: Call) -> Answer:
+    """Rows to train on; with ``manifest`` what is to be said of them comes before them."""
+    sent = document(call.body)
+    if not isinstance(sent, dict) or "target" in sent:
+        raise InvalidInput(
+            "The body must be one object that says which rows, and no target, got something else.",
+            next_step='Send it like {"format": "sft_jsonl"}.',
+        )
+    asked, context = verb("export_training"), desk.context(actor, call.path_values["name"])
+    folder = TemporaryDirectory(prefix="armscope-")
+    try:
+        target = Path(folder.name) / "rows"
+        given = cast("TrainingInput", asked.decode({**sent, "target": str(target)}))
+        made: TrainingAnswer = asked.call(context, given)
+    except BaseException:
+        folder.cleanup()
+        raise
+    if not given.manifest:
+        kind = "text/csv; charset=utf-8" if given.format == "reward_csv" else NDJSON
+        return Answer(200, b"", {"content-type": kind}, pieces=_sent(folder, target))
+    manifest = msgspec.json.encode(made.manifest)
+    headers = {"content-type": BYTES, FIRST_BYTES: str(len(manifest))}
+    return Answer(200, b"", headers, pieces=_sent(folder, target, manifest))
+
+
+def _backup(desk: Desk, actor: Actor, call: Call) -> Answer:
+    """A copy of the whole database as it is at one moment, its members and texts, too: for operators of all of it."""
+    known_fields(call)
+    context = desk.whole(actor)
+    folder = TemporaryDirectory(prefix="armscope-")
+    try:
+        made = maintenance.backup(context, Path(folder.name) / "backup.db")
+    except BaseException:
+        folder.cleanup()
+        raise
+    headers = {"content-type": BYTES, "etag": f'"{made.revision}"'}
+    return Answer(200, b"", headers, pieces=_sent(folder, Path(made.file)))
+
+
+def _sent(folder: TemporaryDirectory[str], file: Path, first: bytes = b"") -> Iterator[bytes]:
+    """What comes first, and a file; its folder is gone when all of it was sent."""
+    with folder, file.open("rb") as opened:
+        if first:
+            yield first
+        while piece := opened.read(_SPOOLED):
+            yield piece
+
+
+def _erase(desk: Desk, actor: Actor, call: Call) -> Answer:
+    """What was written and said about a run, session or execution, or a person's name, for good."""
+    asked, context = verb("erase"), desk.context(actor, call.path_values["name"])
+    context.permit(asked.action)
+    return told(200, asked.plain(context, asked.call(context, asked.decode(document(call.body)))))
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(("POST",), f"{AT_LEARNER}/imports", "ingest", _import, takes=(BYTES,), streams=True),
+    Route(("POST",), f"{AT_LEARNER}/training", "export_training", _training),
+    Route(("POST",), f"{AT_LEARNER}/erasures", "erase", _erase),
+    Route(("GET",), f"{ROOT}/backup", "members", _backup),
+)
