@@ -42,7 +42,7 @@ from core.records.arm import ArmType
 from core.records.batch import BatchAnswer, BatchLine
 from core.records.evaluation import EvaluationOutcome
 from core.records.judgement import JudgedPosterior
-from core.records.judging import EvaluationAnswer
+from core.records.judging import EvaluationAnswer, JudgingOptions
 from core.records.learner import LearnerSettings
 from core.records.note import NoteAnswer
 from core.records.observation import RewardOutcome
@@ -188,20 +188,11 @@ class Client(Answering):
         self,
         subject: str,
         outcome: EvaluationOutcome,
-        *,
-        score: float | None = None,
-        feedback: str | None = None,
-        rater: str | None = None,
-        model: str | None = None,
-        rubric: str | None = None,
-        arm: str | None = None,
-        key: str | None = None,
-        create: bool = False,
+        **said: Unpack[JudgingOptions],
     ) -> EvaluationAnswer:
         """Judge a layer (``kairos://layer/{uuid}``), an execution, a run, or one ``arm`` of a run."""
-        asked = {"subject": subject, "outcome": outcome, "score": score, "feedback": feedback, "rater": rater}
-        more = {"model": model, "rubric": rubric, "arm": arm, "key": _key(key), "create": create}
-        return self._act("evaluations", {**asked, **more}, EvaluationAnswer)
+        asked = {"subject": subject, "outcome": outcome, **said, "key": _key(said.get("key"))}
+        return self._act("evaluations", asked, EvaluationAnswer)
 
     def note(self, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
         """Write a note about an arm; it moves no number."""

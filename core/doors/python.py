@@ -38,7 +38,7 @@ from core.records.batch import BatchAnswer, BatchLine
 from core.records.evaluation import EvaluationOutcome
 from core.records.evaluation_page import Evaluation, EvaluationFilter
 from core.records.judgement import Judgement
-from core.records.judging import EvaluationAnswer
+from core.records.judging import EvaluationAnswer, JudgingOptions
 from core.records.learner import LearnerSettings
 from core.records.note import NoteAnswer
 from core.records.observation import Observation, RewardOutcome
@@ -341,15 +341,7 @@ class Learner(Answering):
         self,
         subject: str,
         outcome: EvaluationOutcome,
-        *,
-        score: float | None = None,
-        feedback: str | None = None,
-        rater: str | None = None,
-        model: str | None = None,
-        rubric: str | None = None,
-        arm: str | None = None,
-        key: str | None = None,
-        create: bool = False,
+        **said: Unpack[JudgingOptions],
     ) -> EvaluationAnswer:
         """Judge a layer (``kairos://layer/{uuid}``), an execution, a run, or one ``arm`` of a run.
 
@@ -364,19 +356,7 @@ class Learner(Answering):
         ...     given.label, given.exportable_for_sft, [one.id for one in learner.evaluations()]
         ('gold', True, ['evaluation-1'])
         """
-        return evaluate(
-            self.context,
-            subject,
-            outcome,
-            score=score,
-            feedback=feedback,
-            rater=rater,
-            model=model,
-            rubric=rubric,
-            arm=arm,
-            key=key,
-            create=create,
-        )
+        return evaluate(self.context, subject, outcome, **said)
 
     def note(self, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
         """Write a note about an arm; it moves no number, and the same ``key`` again writes it once."""

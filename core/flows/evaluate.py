@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
-from typing import Final
+from typing import Final, Unpack
 
 import msgspec
 
@@ -20,7 +20,7 @@ from core.flows.requests import in_rounds, repeated_of
 from core.records.actor import Actor
 from core.records.arm import MICRO
 from core.records.evaluation import EvaluationOutcome
-from core.records.judging import EvaluationAnswer, EvaluationOrder, evaluation_payload
+from core.records.judging import EvaluationAnswer, EvaluationOrder, JudgingOptions, evaluation_payload
 from core.records.layer import LayerUri
 from core.records.learner import LearnerSettings
 from core.records.times import iso
@@ -99,32 +99,13 @@ def order_of(
     context: Context,
     subject: str,
     outcome: EvaluationOutcome,
-    *,
-    score: float | None = None,
-    feedback: str | None = None,
-    rater: str | None = None,
-    model: str | None = None,
-    rubric: str | None = None,
-    arm: str | None = None,
-    key: str | None = None,
-    create: bool = False,
+    **said: Unpack[JudgingOptions],
 ) -> EvaluationOrder:
     """What is asked for, once it is known what the subject names; raises what `evaluate` does of that."""
-    layer, execution, run = _named(context, subject, is_run=arm is not None)
-    return EvaluationOrder(
-        outcome=outcome,
-        layer=layer,
-        execution=execution,
-        run=run,
-        arm=arm,
-        score=score,
-        feedback=feedback,
-        rater=context.actor.name if rater is None and model is None else rater,
-        model=model,
-        rubric=rubric,
-        key=key,
-        create=create,
-    )
+    layer, execution, run = _named(context, subject, is_run=said.get("arm") is not None)
+    if said.get("rater") is None and said.get("model") is None:
+        said = {**said, "rater": context.actor.name}
+    return EvaluationOrder(outcome=outcome, layer=layer, execution=execution, run=run, **said)
 
 
 def _named(context: Context, subject: str, *, is_run: bool) -> tuple[str | None, str | None, str | None]:

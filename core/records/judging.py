@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Final, Literal, TypedDict, get_args
 
 import msgspec
 
@@ -22,6 +22,19 @@ Crediting = Literal["none", "equal", "referenced"]
 _NAMES: Final = ("rater", "model", "rubric")
 _SUBJECTS: Final = ("layer", "execution", "run")
 _OUTCOMES: Final = get_args(EvaluationOutcome)
+
+
+class JudgingOptions(TypedDict, total=False):
+    """What may be said with a judgement beside what is judged, and how; `core.flows.evaluate` says what it means."""
+
+    score: float | None
+    feedback: str | None
+    rater: str | None
+    model: str | None
+    rubric: str | None
+    arm: str | None
+    key: str | None
+    create: bool
 
 
 class EvaluationOrder(msgspec.Struct, frozen=True, kw_only=True, gc=False):
