@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import secrets
 import socket
+import sys
 from asyncio import BaseTransport, to_thread
 from asyncio.trsock import TransportSocket
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -58,6 +59,7 @@ _HINT: Final = "Sec-CH-Viewport-Width"
 _HEAVY: Final = ("numpy", "pandas", "plotly.graph_objects", "scipy.special", "orjson", "pyarrow", "core")
 _COLLECTED_AFTER: Final = 10_000
 """Objects made and still there before the collector looks at them."""
+_TURN_S: Final = 0.0002
 _SCRIPTS: Final = ("dashboard.app", "dashboard.launch")
 """What runs when it is imported: the router, its pages, the command."""
 
@@ -261,7 +263,11 @@ async def warm(_: object) -> AsyncIterator[None]:
 
     A collection holds the interpreter; over our imports it takes ten times as long as drawing a form. A rerun
     leaves some three thousand objects behind: what is due after each of them is not due four times in one.
+
+    Pages and doors are threads of one interpreter. While a batch of runs comes in, a page that draws gets it back
+    only when its turn comes, a dozen times in a rerun: turns are short, or each would cost it five milliseconds.
     """
+    sys.setswitchinterval(_TURN_S)
     for name in (*_HEAVY, *_own_modules()):
         importlib.import_module(name)
     remember_names()
