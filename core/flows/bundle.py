@@ -42,7 +42,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What an export is. ``made_at``, ``first_run`` and ``last_run`` are ISO 8601 UTC, None = unknown.
 
     ``lines``, ``runs``, ``rewards`` and ``resets`` count what the files hold; imports that are undone are left out.
-    ``texts`` False: so are what people wrote, and excerpts.
+    ``texts`` False: so are what people wrote, and excerpts; ``hidden``: so are this many evaluations that who made it
+    was not to see yet.
     """
 
     armscope: str
@@ -64,6 +65,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     settings: LearnerSettings
     files: tuple[PackedFile, ...]
     texts: bool = True
+    hidden: int = 0
 
 
 class BundleAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +82,11 @@ def export_bundle(
 ) -> BundleAnswer:
     """Write a learner, all of one moment, and its manifest into a new zip. Raises `InvalidInput` for a name taken."""
     context.permit("read")
-    with new_file(target) as file, context.reading() as snapshot, ZipFile(file, "w", ZIP_DEFLATED) as zipped:
+    with (
+        new_file(target) as file,
+        context.taking_out() as snapshot,
+        ZipFile(file, "w", ZIP_DEFLATED) as zipped,
+    ):
         packer = _Packer(zipped, context.clock())
         answer = _pack(snapshot, packer, format, progress)
         manifest = _manifest(context, snapshot, answer, packer)
@@ -156,6 +162,7 @@ def _manifest(context: Context, snapshot: Snapshot, answer: ExportAnswer, packer
         settings=snapshot.settings,
         files=tuple(packer.files),
         texts=answer.texts,
+        hidden=answer.hidden,
     )
 
 

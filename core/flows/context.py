@@ -18,6 +18,7 @@ from core.records.actor import Actor
 from core.records.learner import INSTALLATION
 from core.settings import DEFAULT_LEARNER, Settings, check_learner
 from core.store import reads
+from core.store.review import hidden_evaluations
 from core.store.staging import Part, Stage
 from core.store.store import Store
 from core.store.transaction import Snapshot, Transaction, unknown_learner
@@ -172,6 +173,15 @@ class Context:
             if not snapshot.exists and self.learner != DEFAULT_LEARNER and not self.is_awaited:
                 raise unknown_learner(snapshot)
             snapshot.shows_texts = self.may("read_texts")
+            yield snapshot
+
+    @contextmanager
+    def taking_out(self, action: Action = "read") -> Iterator[Snapshot]:
+        """The same for a file that goes out: without others' evaluations of what is open to whoever asks in a queue
+        that is blind.
+        """
+        with self.reading(action) as snapshot:
+            snapshot.hidden = hidden_evaluations(snapshot, self.actor.name)
             yield snapshot
 
 

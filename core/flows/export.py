@@ -1,8 +1,9 @@
 """Export: everything a learner holds as lines of our own format, in the order of learning; loss-free.
 
 Read into an empty database it gives the same posteriors, runs, rewards, resets and epochs. For who may not read texts
-it is the same file with texts left out, which its first line says. Imports that are
-undone are left out; rewards and resets that are undone go along, marked.
+it is the same file with texts left out, which its first line says. There it also says how many evaluations by others
+are left out because whoever asks has what they are of open in a blind queue. Imports that are undone are left out;
+rewards and resets that are undone go along, marked.
 
 For other programs: JSON and CSV in the shape of OpenClaw's export, of what stands at present. CSV is two tables:
 the posteriors in the file that was named, the observations beside it.
@@ -56,7 +57,8 @@ EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 
 class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What was written. ``texts`` False: without what people wrote and without excerpts, as who asked may not read
-    them; so it is not loss-free.
+    them; ``hidden``: without so many evaluations by others, of what is open to whoever asked in a blind queue. So it
+    is not loss-free.
     """
 
     file: str
@@ -69,6 +71,7 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     notes: int = 0
     episodes: int = 0
     texts: bool = True
+    hidden: int = 0
     format: ExportFormat = "jsonl"
     observations: int = 0
     observations_file: str | None = None
@@ -84,13 +87,13 @@ def export_file(
     context.permit("read")
     if format == "csv":
         return _export_tables(context, target, progress)
-    with new_file(target) as file, context.reading() as snapshot:
+    with new_file(target) as file, context.taking_out() as snapshot:
         return write_into(snapshot, file.write, str(target), format, progress)
 
 
 def _export_tables(context: Context, target: Path, progress: Progress | None) -> ExportAnswer:
     beside = target.with_name(f"{target.name.removesuffix('.csv')}.observations.csv")
-    with new_file(target) as file, new_file(beside) as second, context.reading() as snapshot:
+    with new_file(target) as file, new_file(beside) as second, context.taking_out() as snapshot:
         view = View(snapshot, progress)
         for line in posteriors_as_csv(view.posteriors):
             file.write(line.encode())
@@ -132,7 +135,7 @@ def _whole_or_gone(file: IO[bytes], target: Path) -> Iterator[None]:
 
 def export_into(context: Context, file: IO[bytes], name: str, format: ExportFormat = "jsonl") -> ExportAnswer:
     """Write a learner into an open file, all of one moment; of the two tables of ``csv`` the posteriors only."""
-    with context.reading() as snapshot:
+    with context.taking_out() as snapshot:
         return write_into(snapshot, file.write, name, format)
 
 
@@ -163,6 +166,7 @@ def write_into(
         episodes=counts["Episode"],
         revision=snapshot.revision,
         texts=snapshot.shows_texts,
+        hidden=len(snapshot.hidden),
     )
 
 
@@ -176,7 +180,11 @@ def lines(snapshot: Snapshot, progress: Progress | None = None) -> Iterator[Ledg
 
 def _lines(snapshot: Snapshot, progress: Progress | None) -> Iterator[LedgerLine]:
     yield LearnerLine(
-        armscope=1, name=snapshot.name, origin=snapshot.origin or None, settings=snapshot.settings
+        armscope=1,
+        name=snapshot.name,
+        origin=snapshot.origin or None,
+        settings=snapshot.settings,
+        hidden=len(snapshot.hidden) or msgspec.UNSET,
     )
     yield from arm_lines(snapshot)
     yield from layer_lines(snapshot)
@@ -242,6 +250,7 @@ class View:
             resets=0,
             revision=self._snapshot.revision,
             texts=self._snapshot.shows_texts,
+            hidden=len(self._snapshot.hidden),
             format=format,
             observations=self._counts["observations"],
         )

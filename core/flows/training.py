@@ -121,7 +121,7 @@ def export_training(
 
 def training_into(context: Context, file: IO[bytes], name: str, query: TrainingQuery) -> TrainingManifest:
     """The same into an open file, which is called ``name``, all of one moment; what its manifest says."""
-    with context.reading("export_training") as snapshot:
+    with context.taking_out("export_training") as snapshot:
         counting = Counting(query, snapshot.settings.thresholds, snapshot.settings.trusted_graders)
         told, size_bytes = sha256(), 0
         for block in _blocks(_lines(snapshot, query, counting)):

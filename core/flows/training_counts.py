@@ -253,7 +253,7 @@ class Counting:
             "rows": self._n_rows,
             "evaluations": self._n_evaluations,
             "claimed": dict(self._claimed.most_common()),
-            "left_out": LeftOut(**self._left_out),
+            "left_out": LeftOut(**self._left_out, hidden=len(snapshot.hidden)),
             "sft_blockers": self._blocked(0),
             "preference_blockers": self._blocked(1),
             "rubrics": self._versions(snapshot),

@@ -13,6 +13,7 @@ left out.
 ``origin``      what database and learner the lines come from
 ``settings``    its settings
 ``texts``       false = what people wrote, and excerpts, are left out of the lines that follow
+``hidden``      how many evaluations are left out, because whoever asked was still to judge the same in a blind queue
 ==============  =========================================================================================
 
 ``{"kind": "arm", "key": "tool:fs:Read", "token_cost": 120}`` - an arm.

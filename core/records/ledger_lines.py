@@ -36,7 +36,8 @@ class LearnerLine(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="learner"
 ):
     """First line: whose data these are. ``origin`` identifies the database and learner they came from; ``texts``
-    False: what people wrote, and excerpts, are left out of what follows.
+    False: what people wrote, and excerpts, are left out of what follows; ``hidden``: so are this many evaluations,
+    that who asked for it was not to see yet.
     """
 
     armscope: Literal[1]
@@ -44,6 +45,7 @@ class LearnerLine(
     origin: str | None = None
     settings: LearnerSettings | None = None
     texts: bool | msgspec.UnsetType = msgspec.UNSET
+    hidden: int | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         check_kept(name=self.name, origin=self.origin)

@@ -43,7 +43,8 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     texts that are no JSON objects; ``second_opinion``: the pair is there already, by what another rater said of it;
     ``secret``: they seem to hold one; ``not_best``: others of the group were preferred; ``no_other``: the group has
     no answer to set against it; ``same_answer``: what is chosen and rejected is the same; ``claimed``: who rated is
-    only claimed, by a token that the setting ``trusted_graders`` doesn't name.
+    only claimed, by a token that the setting ``trusted_graders`` doesn't name. ``hidden`` are all evaluations by
+    others of what is open, in a queue that is blind, to whoever asks.
     """
 
     not_eligible: int = 0
@@ -55,6 +56,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     no_other: int = 0
     same_answer: int = 0
     claimed: int = 0
+    hidden: int = 0
 
 
 class Suspicion(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ from core.store.engine import Row
 from core.store.engine.words import BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.quality import Placed, fold_again, gain
 from core.store.reads import outcome_of, run_of_uid
+from core.store.reads.hidden import leaving_out
 from core.store.replies import HOLDS, Reply, reply_to
 from core.store.subjects import executions_of, name_again, name_subject, subject_no
 from core.store.transaction import Facts, Snapshot, Transaction
@@ -377,6 +378,7 @@ def counting_evaluations(facts: Facts) -> dict[int, int]:
 
 def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Evaluations that stand or are undone, never before their run; with the keys they hold."""
+    unless, left_out = leaving_out("e.evaluation_no", snapshot.hidden)
     for row in snapshot.connection.each(
         "SELECT CASE WHEN r.revision > e.revision THEN r.revision ELSE e.revision END AS told, e.evaluation_no,"
         " e.uid, l.uid, x.uid, r.uid, a.key, e.rater, e.model, e.rubric, e.blank, e.outcome, e.score, e.feedback,"
@@ -388,9 +390,9 @@ def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no AND e.arm_no > 0"
         " LEFT JOIN reply p ON p.learner_id = e.learner_id AND p.kind = 'evaluation' AND p.no = e.evaluation_no"
         f" AND {HOLDS}"
-        " WHERE e.learner_id = ? AND e.standing = 1 AND coalesce(r.standing, 1) = 1"
+        f" WHERE e.learner_id = ? AND e.standing = 1 AND coalesce(r.standing, 1) = 1{unless}"
         " ORDER BY told, e.revision, e.evaluation_no",
-        [snapshot.learner_id],
+        [snapshot.learner_id, *left_out],
     ):
         yield row[0], _line(snapshot, row[1:])
 

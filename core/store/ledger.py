@@ -25,6 +25,7 @@ from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
 from core.store.caches import apply, shifting
 from core.store.engine import Row
 from core.store.reads import arm_row, outcome_of, run_of_uid
+from core.store.reads.hidden import leaving_out
 from core.store.replies import HOLDS, Reply, reply_to
 from core.store.rollup import Rollup, hour_of
 from core.store.transaction import Snapshot, Transaction
@@ -136,6 +137,7 @@ def all_reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 
 def _lines(snapshot: Snapshot, which: str) -> Iterator[PlacedLine]:
+    unless, left_out = leaving_out("b.evaluation_no", snapshot.hidden)
     for row in snapshot.connection.each(
         "SELECT CASE WHEN r.revision > b.revision THEN r.revision ELSE b.revision END AS told,"
         " b.observation_no, b.uid, a.key, b.kind,"
@@ -145,9 +147,9 @@ def _lines(snapshot: Snapshot, which: str) -> Iterator[PlacedLine]:
         " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
         " LEFT JOIN reply p ON p.learner_id = b.learner_id AND p.kind = 'reward' AND p.no = b.observation_no"
         f" AND {HOLDS}"
-        f" WHERE b.learner_id = ? AND b.standing = 1 AND coalesce(r.standing, 1) = 1{which}"
+        f" WHERE b.learner_id = ? AND b.standing = 1 AND coalesce(r.standing, 1) = 1{which}{unless}"
         " ORDER BY told, b.observation_no",
-        [snapshot.learner_id],
+        [snapshot.learner_id, *left_out],
     ):
         yield row[0], _reward_line(snapshot, row[1:])
 

@@ -206,6 +206,8 @@ class Snapshot:
         self.epochs = Epochs(connection, self.learner_id)
         self.shows_texts = True
         """Whether who reads may see what people wrote, and excerpts; `core.flows.context` says."""
+        self.hidden: frozenset[int] = frozenset()
+        """Numbers of the evaluations that are left out of what who reads takes along; it says so, too."""
 
     @property
     def exists(self) -> bool:

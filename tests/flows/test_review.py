@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import re
 from dataclasses import replace
@@ -15,7 +16,7 @@ from core.errors import Conflict, Denied, InvalidEvaluation, InvalidInput, NotFo
 from core.flows import queries
 from core.flows.context import Context, utc_now_ms
 from core.flows.evaluate import evaluate
-from core.flows.export import export_file
+from core.flows.export import EXPORT_FORMATS, export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.queues import add_queue, assign, progress, queues, rater_checks
@@ -34,7 +35,9 @@ from core.flows.review import (
     take_back,
 )
 from core.flows.rubrics import add_rubric
+from core.flows.training import export_training
 from core.flows.undo import redo, undo
+from core.records.actor import Actor
 from core.records.review import Control, Draft, Given, QueueAsks, ReviewItem
 from core.records.rubric import Level, Rubric
 from core.store.queues import Placed
@@ -307,7 +310,28 @@ def test_only_judgements_by_people_of_its_rubric_and_since_it_was_made_are_count
 # Blind
 
 
-def test_while_an_item_of_a_blind_queue_is_open_nobody_reads_what_others_made_of_it(desk: Desk) -> None:
+def _takes_out(context: Context, folder: Path, *, told: set[str], n_hidden: int) -> None:
+    """What somebody's exports hold of evaluations, and say of those that are left out."""
+    context = replace(context, actor=Actor(name=context.actor.name, role="operator"))
+    for format in EXPORT_FORMATS:
+        path = folder / f"{context.actor.name}.{format}"
+        assert export_file(context, path, format).hidden == n_hidden
+        assert "judge-1" not in path.read_text() or "evaluation-2" in told
+    head, *lines = map(json.loads, (folder / f"{context.actor.name}.jsonl").read_bytes().splitlines())
+    assert head.get("hidden", 0) == n_hidden
+    ids = {line["id"].rpartition("/")[2] for line in lines if line["kind"] == "evaluation"}
+    assert ids == told
+    fresh = context_at(folder / f"{context.actor.name}.db")
+    assert import_files(fresh, [folder / f"{context.actor.name}.jsonl"]).rejected == ()
+    assert queries.verify(fresh).clean
+    fresh.store.close()
+    made = export_training(context, folder / f"{context.actor.name}.rows", "reward_jsonl").manifest
+    assert made.left_out.hidden == n_hidden
+
+
+def test_while_an_item_of_a_blind_queue_is_open_nobody_reads_what_others_made_of_it(
+    desk: Desk, tmp_path: Path
+) -> None:
     add_queue(desk.context, "W", rubric="v1", n_reviewers=2, blind=True)
     ann, bob = desk.of("ann"), desk.of("bob")
     theirs = submit(ann, QUEUE, taken(ann).item, level=1).evaluation
@@ -332,6 +356,8 @@ def test_while_an_item_of_a_blind_queue_is_open_nobody_reads_what_others_made_of
         for name in ("ann", "bob")
     }
     assert seen_by == {"ann": {theirs.id, "evaluation-2"}, "bob": set()}, "the log tells no more than pages"
+    _takes_out(bob, tmp_path, told=set(), n_hidden=2)
+    _takes_out(ann, tmp_path, told={theirs.id, "evaluation-2"}, n_hidden=0)
     sent = submit(bob, QUEUE, item.item, level=1)
     assert hidden("bob").isdisjoint({1, 2})
     assert sent.suggestion is not None
@@ -404,7 +430,8 @@ def test_queues_travel_and_an_import_undone_is_as_if_never_read(desk: Desk, tmp_
     for item in (1, 3):
         submit(ann, QUEUE, item, level=4, anyway=True)
     submit(bob, QUEUE, 1, level=4, anyway=True)
-    set_aside(desk.context, QUEUE, 4, "cut off")
+    given = item_of(set_aside(desk.context, QUEUE, 4, "cut off").next)
+    release(desk.context, QUEUE, given.item)  # what is open hides what others made of it
     taken(bob)
     record_all(desk.context, [run_of("r0", rank=3, calls=("b",), at_ms=START_MS)])  # its run goes on
     export_file(desk.context, tmp_path / "all.jsonl")

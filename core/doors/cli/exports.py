@@ -18,7 +18,7 @@ from core.records.counts import number_of
 from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingQuery
 
 if TYPE_CHECKING:
-    from core.flows.bundle import BundleAnswer
+    from core.flows.bundle import BundleAnswer, Manifest
     from core.flows.context import Context
     from core.flows.export import ExportAnswer
 
@@ -152,7 +152,7 @@ def _say_package(packed: BundleAnswer) -> None:
     say(
         f"{packed.file}: {manifest.learner} at revision {manifest.revision:,}, {number_of(manifest.runs, 'run')}, "
         f"{number_of(manifest.arms, 'arm')}, {number_of(manifest.rewards, 'reward')}, "
-        f"{number_of(manifest.resets, 'reset')}.{_left_out(manifest.texts)}"
+        f"{number_of(manifest.resets, 'reset')}.{_left_out(manifest)}"
     )
     say_table(
         ("file", "bytes", "SHA-256"),
@@ -160,17 +160,24 @@ def _say_package(packed: BundleAnswer) -> None:
     )
 
 
-def _left_out(texts: bool) -> str:
-    """What is to be said of an export of somebody who may not read texts."""
-    return (
-        "" if texts else " Texts (notes, reasons, feedback, excerpts) are left out, so it is not loss-free."
-    )
+def _left_out(found: ExportAnswer | Manifest) -> str:
+    """What is to be said of an export of somebody who may not see all."""
+    said = ""
+    if not found.texts:
+        said += " Texts (notes, reasons, feedback, excerpts) are left out, so it is not loss-free."
+    if found.hidden:
+        said += (
+            f" {number_of(found.hidden, 'evaluation')} by others left out, so it is not loss-free: what they are of "
+            "is open to you in a blind queue. Judge it or pass it over, and export again."
+        )
+    return said
 
 
 def _say_export(found: ExportAnswer) -> None:
     if found.format == "jsonl":
         held = f"{number_of(found.runs, 'run')}, {number_of(found.rewards, 'reward')}"
-        say(f"{held} and {number_of(found.resets, 'reset')} written to {found.file}.{_left_out(found.texts)}")
+        say(f"{held} and {number_of(found.resets, 'reset')} written to {found.file}.{_left_out(found)}")
         return
     tables = found.file if found.observations_file is None else f"{found.file} and {found.observations_file}"
-    say(f"{found.arms:,} posteriors and {found.observations:,} observations written to {tables}.")
+    counts = f"{found.arms:,} posteriors and {found.observations:,} observations"
+    say(f"{counts} written to {tables}.{_left_out(found)}")

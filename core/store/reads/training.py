@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from core.records.evaluation import EvaluationOutcome
 from core.store.engine.words import EXECUTIONS_BY_RUN
+from core.store.reads.hidden import leaving_out
 from core.store.transaction import Snapshot
 
 AT_ONCE: Final = 128
@@ -285,6 +286,10 @@ def _conditions(
                 f"{name} IN (SELECT {table}_no FROM {table} WHERE learner_id = ? AND uid IN ({_marks(uids)}))"
             )
             values += [snapshot.learner_id, *uids]
+    if is_judged:
+        unless, left_out = leaving_out("e.evaluation_no", snapshot.hidden)
+        said.append(unless.removeprefix(" AND "))
+        values += left_out
     for name, names in (("e.rater", wanted.raters), ("e.rubric", wanted.rubrics)):
         if is_judged and names:
             said.append(f"{name} IN ({_marks(names)})")
@@ -293,7 +298,7 @@ def _conditions(
         if is_judged and at_ms is not None:
             said.append(text)
             values.append(at_ms)
-    return "".join(f" AND {one}" for one in said), values
+    return "".join(f" AND {one}" for one in said if one), values
 
 
 def _marks(values: Sequence[str]) -> str:

@@ -43,6 +43,11 @@ def _made(made: downloads.MadeExport) -> None:
         f"{wording.things(manifest.runs, 'run')}, {wording.things(manifest.arms, 'arm')}, "
         f"{wording.things(manifest.rewards, 'reward')}.{moved_on(manifest.revision)}"
     )
+    if manifest.hidden:
+        st.markdown(
+            f":orange[:material/warning:] {wording.things(manifest.hidden, 'evaluation')} by others left out, so it "
+            "is not loss-free: what they are of is open to you in a blind queue. Judge it or pass it over first."
+        )
     with st.container(horizontal=True, vertical_alignment="center"):
         save("Save the zip", made.path, "save export")
         behind = lazy_popover("Manifest", key="manifest")
