@@ -35,6 +35,7 @@ from core.formats import (
     tau2,
     tau_bench,
     tools,
+    verifiers,
 )
 from core.formats.entries import (
     Entry,
@@ -75,10 +76,12 @@ FORMATS: Final[dict[str, Format]] = {
         swe_agent.FORMAT,
         tau2.FORMAT,
         tau_bench.FORMAT,
+        verifiers.FORMAT,
         openai_chat.FORMAT,
     )
 }
 
+_POINTER: Final = b"version https://git-lfs.github.com/spec/"
 _ARCHIVES: Final = ("archive", "tar")
 _HIDDEN: Final = "A hidden file or folder is not read."
 _UNOPENED: Final = (
@@ -179,7 +182,9 @@ class _Opening:
 
     def _take(self, path: Path, file: str, *, closed: tuple[str, str] | None) -> None:
         """Look at a file; ``closed`` says why an archive is not opened here, and what to do."""
-        path = session_of_report(path) or path  # one source, whichever was named
+        whole = session_of_report(path) or verifiers.results_of(path)
+        if whole is not None:  # one source, whichever was named
+            path, file = whole, file.removesuffix(path.name) + whole.name
         head = head_of(path, file, self.limits)
         found = _recognised(head)
         is_whole = found is not None or (self.forced is not None and self.forced.reads_zips)
@@ -292,6 +297,12 @@ def _foreign(file: str, head: Head) -> UnreadableSource:
         return UnreadableSource(
             f"A file to import must hold runs, but this one lists tools ({file}).",
             next_step="Name it with --tools, beside the file whose runs had these tools.",
+        )
+    if head.start.startswith(_POINTER):
+        return UnreadableSource(
+            f"A file to import must be there itself, but this one is a pointer of Git LFS, which says where it is "
+            f"({file}).",
+            next_step="Fetch it where it was checked out: git lfs pull.",
         )
     return UnreadableSource(
         f"A file to import must be of one of the known formats, and this one is of none of them ({file}).",

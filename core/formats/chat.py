@@ -20,6 +20,7 @@ from core.formats.reading import Head, Piece, Reading, first_keys
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown
 from core.records.episode import Episode, Step
+from core.records.episode import Part as RewardPart
 from core.records.limits import Label
 from core.records.run import METADATA_CHARS, Call, Inventory, Run, Status, Usage
 
@@ -154,7 +155,8 @@ class Record:
     """What a format of records makes of one of them; ``declared`` None = it lists no tools.
 
     ``identity`` None = the record has no id of its own; ``rank`` says how long a record is that grows by itself.
-    Reward, usage and duration are the whole record's; ``environment`` is what paid the reward, ``task`` what for.
+    Reward, usage and duration are the whole record's; ``environment`` is what paid the reward, ``task`` what for,
+    ``parts`` what it was made of.
     """
 
     messages: Sequence[Message]
@@ -166,6 +168,7 @@ class Record:
     reward: float | None = None
     environment: str | None = None
     task: str | None = None
+    parts: tuple[RewardPart, ...] = ()
     usage: Usage | None = None
     duration_ms: int | None = None
     ended_at: str | None = None
@@ -345,6 +348,7 @@ class _Found:
             model=record.model,
             at_ms=at_ms,
             steps=(*calls, outcome),
+            parts=record.parts,
             runs=runs,
         )
 

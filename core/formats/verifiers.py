@@ -1,0 +1,207 @@
+"""Results of verifiers, one evaluated rollout a line, ``{example_id, task, prompt, completion, reward, info, …}``.
+
+Beside ``NAME.results.jsonl`` lies ``NAME.metadata.json``, which names the environment and the model. Every other
+number of a line is a part of its reward or a measure (counts of calls, tokens, times). Calls are in the messages of
+``completion``, each a JSON text; offered are the tools of ``info.oai_tools``. Lines of one ``example_id`` are
+rollouts of the same task. Where measures count calls and the completion shows none, what was called is known, in
+which step is not, and the answer says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from core.errors import UnreadableSource
+from core.formats.chat import Message, Record, ToolCall, read
+from core.formats.entries import Entry, Limits, Progress, Remark
+from core.formats.identity import named
+from core.formats.reading import Format, Head, Reading
+from core.formats.stream import Bytes
+from core.formats.strict import UNDECODABLE, check
+from core.formats.tools import DeclaredLists
+from core.records.counts import number_of
+from core.records.episode import Episode, Part
+from core.records.limits import MAX_LABEL_CHARS
+from core.records.run import Call, Inventory
+
+NAME: Final = "verifiers"
+
+_RESULTS: Final = ".results.jsonl"
+_METADATA: Final = ".metadata.json"
+_PACKED: Final = ("", ".gz", ".bz2", ".xz")
+_MARKS: Final = frozenset(("prompt", "completion", "reward"))
+_OWN: Final = frozenset(("reward", "example_id", "id"))
+_MEASURE: Final = re.compile(r"_calls$|_ms$|_tokens$|^num_|_turns$|_count$")
+_CALLS: Final = re.compile(r"_calls$")
+
+
+class _Message(Message):
+    """A message whose calls are objects, texts that hold one each, or one text that holds all."""
+
+    tool_calls: msgspec.Raw = msgspec.Raw(b"null")  # type: ignore[assignment]  # read by `calls`, and nothing else
+
+    @property
+    def calls(self) -> list[Call]:
+        raw = bytes(self.tool_calls)
+        listed = _TEXT.decode(raw).encode() if raw.startswith(b'"') else raw
+        found = [_call(bytes(one)) for one in _LISTED.decode(listed) or ()]
+        return [call for call in found if call is not None]
+
+
+def _call(raw: bytes) -> Call | None:
+    return _CALL.decode(_TEXT.decode(raw) if raw.startswith(b'"') else raw).call
+
+
+class _Info(msgspec.Struct):
+    oai_tools: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Line(msgspec.Struct):
+    """What is read by name; every member is looked at once more for numbers."""
+
+    completion: msgspec.Raw
+    reward: float | None = None
+    prompt: msgspec.Raw = msgspec.Raw(b"null")
+    example_id: msgspec.Raw = msgspec.Raw(b"null")
+    id: msgspec.Raw = msgspec.Raw(b"null")
+    info: msgspec.Raw = msgspec.Raw(b"null")
+    total_ms: float | None = None
+
+
+class _Metadata(msgspec.Struct):
+    env_id: str | None = None
+    env: str | None = None
+    model: str | None = None
+
+
+_TEXT: Final = msgspec.json.Decoder(str)
+_LISTED: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_CALL: Final = msgspec.json.Decoder(ToolCall)
+_LINE: Final = msgspec.json.Decoder(_Line)
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_MESSAGES: Final = msgspec.json.Decoder(list[_Message] | str | None)
+_INFO: Final = msgspec.json.Decoder(_Info | str | None)
+_NUMBER: Final = msgspec.json.Decoder(float)
+_METADATA_OF: Final = msgspec.json.Decoder(_Metadata)
+
+
+def results_of(path: Path) -> Path | None:
+    """The results that metadata belong to, None if the path names none, or there are none beside it.
+
+    >>> results_of(Path("notes.txt")) is None
+    True
+    """
+    if not path.name.endswith(_METADATA):
+        return None
+    stem = path.name.removesuffix(_METADATA)
+    found = (path.with_name(f"{stem}{_RESULTS}{packed}") for packed in _PACKED)
+    return next((one for one in found if one.is_file()), None)
+
+
+def _metadata(path: Path, limits: Limits) -> _Metadata:
+    """What lies beside results; nothing is known of them where it can't be read."""
+    endings = (_RESULTS + packed for packed in _PACKED)
+    stem = next((path.name.removesuffix(end) for end in endings if path.name.endswith(end)), None)
+    beside = None if stem is None else path.with_name(stem + _METADATA)
+    if beside is None or not beside.is_file():
+        return _Metadata()
+    try:
+        with Bytes(beside, beside.name, limits) as content:
+            document = content.document()
+        check(document, limits.depth)
+        return _METADATA_OF.decode(document)
+    except (*UNDECODABLE, OSError) as error:
+        raise UnreadableSource(
+            f"What lies beside results must be their metadata, but {beside.name} can't be read ({path.name}).",
+            next_step="Copy both files again; without the metadata the environment has no name.",
+        ) from error
+
+
+@dataclass
+class _Results:
+    """Lines of one file → records."""
+
+    metadata: _Metadata
+    lists: DeclaredLists = field(default_factory=DeclaredLists)
+
+    def record(self, raw: bytes) -> Record:
+        line = _LINE.decode(raw)
+        prompt, completion = (_messages(one) for one in (line.prompt, line.completion))
+        for message in completion:
+            _ = message.calls  # which are read here, where a line that can't be is left out
+        environment = named(self.metadata.env_id) or named(self.metadata.env)
+        return Record(
+            messages=[*(one for one in prompt if one.role == "user"), *completion],
+            declared=self._offered(line.info),
+            model=named(self.metadata.model),
+            reward=line.reward,
+            environment=NAME if environment is None else f"{NAME}/{environment}",
+            task=named(line.example_id) or named(line.id),
+            parts=_parts(_MEMBERS.decode(raw)),
+            duration_ms=round(line.total_ms) if line.total_ms and line.total_ms > 0 else None,
+        )
+
+    def _offered(self, raw: msgspec.Raw) -> Inventory | None:
+        info = _INFO.decode(raw)
+        if isinstance(info, str):
+            info = _INFO.decode(info) if info.strip() else None
+        if not isinstance(info, _Info) or bytes(info.oai_tools) == b"null":
+            return None
+        return self.lists.inventory(bytes(info.oai_tools))
+
+
+def _messages(raw: msgspec.Raw) -> list[_Message]:
+    found = _MESSAGES.decode(raw)
+    if isinstance(found, str):
+        return [_Message(role="assistant", content=found)] if found else []
+    return found or []
+
+
+def _parts(members: dict[str, msgspec.Raw]) -> tuple[Part, ...]:
+    """Every number beside the reward, as a part of it or a measure."""
+    found = []
+    for name, value in members.items():
+        raw = bytes(value)
+        if name in _OWN or raw[:1] not in _DIGITS or not 1 <= len(name) <= MAX_LABEL_CHARS:
+            continue
+        found.append(
+            Part(name=name, value=_NUMBER.decode(raw), kind="measure" if _MEASURE.search(name) else "reward")
+        )
+    return tuple(found)
+
+
+_DIGITS: Final = frozenset(bytes([digit]) for digit in b"-0123456789")
+
+
+def _claims(head: Head) -> bool:
+    return any(line.keys() >= _MARKS for line in head.lines) or (
+        head.keys >= _MARKS and b'"role"' in head.start
+    )
+
+
+def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
+    results = _Results(_metadata(reading.path, reading.limits))
+    n_hidden = 0
+    for entry in read(NAME, reading, progress, results.record):
+        n_hidden += isinstance(entry, Episode) and _hides_calls(entry)
+        yield entry
+    if n_hidden:
+        told = number_of(n_hidden, "episode")
+        yield Remark(
+            file=reading.file,
+            text=f"{told} in {reading.file} say that tools were called and show no call: what was called is known, "
+            "in which step is not.",
+        )
+
+
+def _hides_calls(one: Episode) -> bool:
+    return len(one.steps) == 1 and any(_CALLS.search(part.name) and part.value > 0 for part in one.parts)
+
+
+FORMAT: Final = Format(name=NAME, units=("episode",), claims=_claims, read=_read)

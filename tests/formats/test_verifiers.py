@@ -1,0 +1,212 @@
+"""Results of verifiers: reward, parts, calls and offers of each rollout, and the metadata beside them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import UnreadableSource
+from core.flows import queries
+from core.flows.importing import import_files
+from core.formats import Remark, open_sources, recognise
+from core.records.episode import Episode, Scale
+from core.records.run import Run
+from tests.flows.test_episodes import held
+from tests.flows.world import context_at
+from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": 1}'}}
+TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("search", "read")]
+
+
+def rollout(task: int = 0, reward: object = 1.0, **more: object) -> Json:
+    """A line as verifiers writes it, with one call."""
+    completion = [
+        {"role": "assistant", "content": "", "tool_calls": [json.dumps(CALL)]},
+        {"role": "tool", "content": "found"},
+        {"role": "assistant", "content": "the answer"},
+    ]
+    prompt = [{"role": "system", "content": "be good"}, {"role": "user", "content": "find it"}]
+    said = {
+        "example_id": task,
+        "task": "default",
+        "prompt": prompt,
+        "completion": completion,
+        "reward": reward,
+    }
+    return {**said, "total_ms": 12.6, "answer": "7", "info": {"oai_tools": TOOLS}, **more}
+
+
+def episodes(entries: list[Any]) -> list[Episode]:
+    return [one for one in entries if isinstance(one, Episode)]
+
+
+def results(
+    folder: Path, rows: list[Json], metadata: Json | None = None, name: str = "a.results.jsonl"
+) -> Path:
+    path = put(folder, lines(rows), name)
+    if metadata is not None:
+        put(folder, json.dumps(metadata).encode(), name.replace(".results.jsonl", ".metadata.json"))
+    return path
+
+
+def test_a_line_is_a_run_and_its_episode(tmp_path: Path) -> None:
+    row = rollout(7, 0.5, judge_reward=0.5, search_calls=1.0, total_tool_calls=1.0, generation_ms=3.5)
+    path = results(tmp_path, [row], {"env_id": "wiki", "model": "large"})
+    assert recognise(path) == "verifiers"
+    entries = read(path)
+    (run,), (one,) = runs(entries), episodes(entries)
+    assert (names(run), sorted(offered(run)), run.reward, run.model) == (
+        ["search"],
+        ["read", "search"],
+        0.5,
+        "large",
+    )
+    assert (run.duration_ms, run.prompt, run.reply) == (13, "find it", "the answer")
+    assert (one.environment, one.task, one.model, one.runs) == ("verifiers/wiki", "7", "large", (run.uid,))
+    assert [(step.kind, step.name, step.reward) for step in one.steps] == [
+        ("call", "search", None),
+        ("outcome", "", 0.5),
+    ]
+    assert {part.name: (part.value, part.kind) for part in one.parts} == {
+        "generation_ms": (3.5, "measure"),
+        "judge_reward": (0.5, "reward"),
+        "search_calls": (1.0, "measure"),
+        "total_ms": (12.6, "measure"),
+        "total_tool_calls": (1.0, "measure"),
+    }
+
+
+@pytest.mark.parametrize(
+    "calls", [[CALL], [json.dumps(CALL)], json.dumps([CALL]), json.dumps([json.dumps(CALL)])], ids=range(4)
+)
+def test_calls_are_objects_or_texts(tmp_path: Path, calls: object) -> None:
+    told = [{"role": "assistant", "content": None, "tool_calls": calls}]
+    (run,) = runs(read(results(tmp_path, [rollout(completion=told)])))
+    assert names(run) == ["search"]
+
+
+def test_info_may_be_a_text_and_a_completion_too(tmp_path: Path) -> None:
+    rows = [
+        rollout(info=json.dumps({"oai_tools": TOOLS})),
+        rollout(1, completion="said", info={}),
+        rollout(2, info=None),
+    ]
+    found = runs(read(results(tmp_path, rows)))
+    assert sorted(offered(found[0])) == ["read", "search"]
+    assert [run.inventory.kind for run in found] == ["declared", "inferred", "inferred"]
+    assert found[1].texts == ("said",)
+
+
+def test_no_reward_is_no_episode_and_zero_is_one(tmp_path: Path) -> None:
+    entries = read(results(tmp_path, [rollout(0, None), rollout(1, 0)]))
+    assert [run.reward for run in runs(entries)] == [None, 0.0]
+    assert [one.steps[-1].reward for one in episodes(entries)] == [0.0]
+
+
+def test_identical_rollouts_of_a_task_are_several(tmp_path: Path) -> None:
+    found = episodes(read(results(tmp_path, [rollout(), rollout(), rollout()])))
+    assert len({one.uid for one in found}) == 3
+    assert {one.task for one in found} == {"0"}
+
+
+def test_calls_that_are_counted_and_not_shown_are_told_in_words(tmp_path: Path) -> None:
+    rows = [rollout(completion=[], total_tool_calls=2.0), rollout(1, completion=[], total_tool_calls=0.0)]
+    entries = read(results(tmp_path, rows))
+    (told,) = [one.text for one in entries if isinstance(one, Remark)]
+    assert told.startswith("1 episode ")
+    assert [len(one.steps) for one in episodes(entries)] == [1, 1]
+    assert {run.empty for run in runs(entries)} == {True}
+
+
+def test_metadata_lead_to_their_results_and_are_no_source_of_their_own(tmp_path: Path) -> None:
+    path = results(tmp_path, [rollout()], {"env": "old-name", "model": "small"})
+    for named in ([tmp_path], [path], [tmp_path / "a.metadata.json"]):
+        with open_sources(named) as opened:
+            assert [(source.file, source.format) for source in opened.sources] == [(str(path), "verifiers")]
+            assert opened.skipped == ()
+            (one,) = [entry for entry in opened.sources[0].entries() if isinstance(entry, Episode)]
+            assert one.environment == "verifiers/old-name"
+    put(tmp_path, b"{", "a.metadata.json")
+    with pytest.raises(UnreadableSource, match="metadata"):
+        read(path)
+
+
+def test_a_pointer_of_git_lfs_is_told_in_words(tmp_path: Path) -> None:
+    pointer = put(
+        tmp_path, b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n", "b.results.jsonl"
+    )
+    with pytest.raises(UnreadableSource, match="Git LFS") as refused:
+        open_sources([pointer])
+    assert "git lfs pull" in refused.value.next_step
+
+
+@pytest.mark.parametrize("wrong", [{"reward": "1.0"}, {"reward": True}, {"completion": 7}, {"prompt": {}}])
+def test_a_line_of_another_shape_is_rejected_alone(tmp_path: Path, wrong: Json) -> None:
+    entries = read(results(tmp_path, [rollout(), rollout(1, **{"reward": 1.0, **wrong}), rollout(2)]))
+    assert [one.line for one in rejected(entries)] == [2]
+    assert [one.task for one in episodes(entries)] == ["0", "2"]
+
+
+def test_real_results_equal_what_was_computed(shared_data: Path, tmp_path: Path) -> None:
+    """Rewards, parts, calls, offers and rollouts of all files; then all of them in one learner."""
+    folder = shared_data / "verifiers"
+    wanted: dict[str, Any] = json.loads((shared_data / "EXPECTED" / "verifiers.json").read_bytes())
+    with open_sources([folder]) as opened:
+        assert [Path(one.file).name for one in opened.skipped] == ["lfs-pointer.results.jsonl"]
+        assert "Git LFS" in opened.skipped[0].reason
+        found = {Path(source.file).name: list(source.entries()) for source in opened.sources}
+    assert found.keys() == wanted.keys()
+    for name, said in wanted.items():
+        _compare(
+            found[name],
+            said,
+            json.loads((folder / name.replace("results.jsonl.gz", "metadata.json")).read_bytes()),
+        )
+        rows = [json.loads(row) for row in gzip.decompress((folder / name).read_bytes()).splitlines()]
+        assert [one.steps[-1].reward for one in episodes(found[name])] == [row["reward"] for row in rows]
+    context = context_at(tmp_path / "a.db")
+    answer = import_files(context, [folder])
+    told = held(context)
+    assert (answer.episodes, len(told), answer.rejected_count) == (448, 448, 0)
+    assert sum("no call" in note for note in answer.notes) == 1
+    assert Counter(
+        one.model for one in told.values() if one.environment == "verifiers/wiki-search"
+    ) == dict.fromkeys(("gpt-4.1", "gpt-4.1-mini", "gpt-5-mini", "qwen/qwen3-4b-instruct-2507"), 100)
+    outside = {
+        one.environment for one in told.values() if Scale().normalised(one.steps[-1].reward or 0.0) is None
+    }
+    assert outside == {"verifiers/wordle"}
+    assert queries.verify(context).clean
+    assert import_files(context, [folder]).id is None
+
+
+def _compare(entries: list[Any], said: dict[str, Any], metadata: dict[str, Any]) -> None:
+    made: list[Run] = runs(entries)
+    told = episodes(entries)
+    rewards = [one.steps[-1].reward or 0.0 for one in told]
+    assert {one.model for one in told} == {metadata["model"]}
+    assert len(told) == len(made) == said["episodes"]
+    assert len({one.task for one in told}) == said["tasks"]
+    assert sorted({*Counter(one.task for one in told).values()}) == said["rollouts_per_task"]
+    assert sum(rewards) / len(rewards) == pytest.approx(said["reward"]["mean"], abs=1e-9)
+    assert (min(rewards), max(rewards)) == pytest.approx((said["reward"]["min"], said["reward"]["max"]))
+    assert sum(reward >= 1 for reward in rewards) == said["reward"]["at_least_1"]
+    assert rewards.count(0.0) == said["reward"]["zero"]
+    assert (
+        Counter(step.name for one in told for step in one.steps if step.kind == "call") == said["tool_calls"]
+    )
+    assert (
+        Counter(name for one in told for name in {step.name for step in one.steps[:-1]})
+        == said["episodes_calling"]
+    )
+    declared = [offered(run) for run in made if run.inventory.kind == "declared"]
+    assert Counter(name for tools in declared for name in {*tools}) == said["episodes_offering"]
+    parts = [{part.name: part.value for part in one.parts if not part.name.endswith("_ms")} for one in told]
+    means = {name: sum(each[name] for each in parts) / len(parts) for name in parts[0]}
+    assert means == pytest.approx(said["metrics_mean"], abs=1e-9)
