@@ -42,14 +42,29 @@ for command in json.loads(sys.argv[1]):
 
 @dataclass(frozen=True, kw_only=True)
 class Provider:
-    """Where it answers."""
+    """Where it answers, once it does."""
 
     issuer: str
+    process: subprocess.Popen[bytes]
+    log: Path
 
     @property
     def metadata(self) -> str:
         """Where it says all else about itself."""
         return f"{self.issuer}/.well-known/openid-configuration"
+
+    def answers(self) -> None:
+        """Wait until it does."""
+        end = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                with urllib.request.urlopen(self.metadata, timeout=5) as answer:
+                    assert answer.status == 200
+            except OSError:
+                time.sleep(0.2)
+                continue
+            return
+        raise AssertionError(self.log.read_text("utf-8", "replace"))
 
 
 def free_port() -> int:
@@ -78,7 +93,7 @@ def installed() -> Path | None:
 
 @contextmanager
 def providing(folder: Path, python: Path, redirect: str) -> Iterator[Provider]:
-    """It answers, knows one person, and sends whoever signs in back to this address."""
+    """It starts, knows one person, and sends whoever signs in back to this address."""
     port = free_port()
     (folder / "canaille.toml").write_text(_settings(folder), "utf-8")
     client = {
@@ -108,10 +123,8 @@ def providing(folder: Path, python: Path, redirect: str) -> Iterator[Provider]:
             stdout=out,
             stderr=out,
         )
-    found = Provider(issuer=f"http://localhost:{port}")
     try:
-        _wait_for(found.metadata, process, log)
-        yield found
+        yield Provider(issuer=f"http://localhost:{port}", process=process, log=log)
     finally:
         process.terminate()
         try:
@@ -138,17 +151,3 @@ def _settings(folder: Path) -> str:
 
 def _options(named: dict[str, str]) -> list[str]:
     return [part for name, value in named.items() for part in (f"--{name}", value)]
-
-
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < end:
-        assert process.poll() is None, log.read_text("utf-8", "replace")
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                assert answer.status == 200
-        except OSError:
-            time.sleep(0.2)
-            continue
-        return
-    raise AssertionError(log.read_text("utf-8", "replace"))

@@ -40,6 +40,7 @@ def signing_in(tmp_path_factory: pytest.TempPathFactory, provider_python: Path) 
             learner.import_files(lines)
         _let_in(database, "olga", provider.issuer, "nobody")
         with serving(folder, None, "--port", str(port), auth=_secrets(folder, provider, redirect)) as server:
+            provider.answers()  # two processes take their seconds to start
             yield server
 
 
