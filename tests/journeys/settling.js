@@ -53,6 +53,13 @@
       && !document.querySelector("[data-testid=stSkeleton]");
   };
 
+  // A toast goes by itself after seconds; what it said can be asked for as long as the page is open.
+  const shown = document.getElementsByClassName("stToast"), toasts = new Set();
+  new MutationObserver(() => {
+    for (const one of shown) toasts.add(one.textContent);
+  }).observe(document, { childList: true, subtree: true });
+  window.hasToasted = words => [...toasts].some(said => said.includes(words));
+
   let call = 0, looks = 0, asked = 0, held = 0;
   // Looked at frame by frame until it has held for a few: what is drawn next may send again.
   window.hasSettled = number => {

@@ -59,7 +59,7 @@ def test_hostile_arms_and_reasons_are_text_in_the_forms(come: Come, hostile: Ser
     reason = " ".join(HOSTILE)[:400]
     visit.page.get_by_role("textbox", name="Why").fill(reason)
     send(visit).click()
-    expect(visit.page.get_by_test_id("stToast")).to_contain_text("rewarded 1")
+    visit.toasted("rewarded 1")
     visit.until(lambda: visit.tables().count() == 1 and visit.rows()[0]["why"] == without_marks(reason))
     nothing_is_injected(visit)
 
@@ -68,7 +68,7 @@ def test_hostile_arms_and_reasons_are_text_in_the_forms(come: Come, hostile: Ser
     visit.choose_first("Reason")
     visit.page.get_by_label("to confirm").fill(f"reset {len(HOSTILE)} arms")
     visit.page.get_by_role("button", name=f"Reset {len(HOSTILE)} arms").click()
-    expect(visit.page.get_by_test_id("stToast")).to_contain_text("9 arms reset")
+    visit.toasted("9 arms reset")
     nothing_is_injected(visit)
     visit.open()
     expect(visit.page.get_by_text("What changed")).to_be_visible()

@@ -26,7 +26,7 @@ def test_a_run_is_judged_on_its_page_and_the_next_one_comes(come: Come, changing
     assert changing.posteriors() == before  # marks write nothing
     visit.page.get_by_role("textbox", name="Why").fill("=1+1 <b>half</b>")
     visit.page.keyboard.press("Control+Enter")
-    expect(visit.page.get_by_test_id("stToast")).to_contain_text("1 reward sent as one act.")
+    visit.toasted("1 reward sent as one act.")
     expect(judged.get_by_role("radio", checked=True)).to_have_count(0)
     visit.page.get_by_role("heading", level=1).click()
     visit.page.keyboard.press("n")
@@ -48,7 +48,7 @@ def test_a_pasted_table_is_one_act_and_one_undo(come: Come, changing: Served) ->
     expect(send).to_be_enabled()
     assert changing.posteriors() == before
     send.dblclick()
-    expect(visit.page.get_by_test_id("stToast")).to_contain_text("2 rewards sent as one act.")
+    visit.toasted("2 rewards sent as one act.")
     assert changing.posteriors()[_READ][2] == before[_READ][2] + 1
     visit.page.get_by_role("button", name="Undo all").click()
     visit.until(lambda: changing.posteriors() == before)

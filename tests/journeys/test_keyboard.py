@@ -78,7 +78,7 @@ def test_a_reward_is_given_and_taken_back(come: Come, changing: Served) -> None:
     typist.type("broke the build, 2 times")  # digits are text while a field has the focus
     typist.press("Control+Enter")
     alpha, beta, pulls = before[_BASH]
-    expect(visit.page.get_by_test_id("stToast")).to_contain_text("rewarded 0")
+    visit.toasted("rewarded 0")
     assert changing.posteriors() == {**before, _BASH: (alpha, beta + 1, pulls + 1)}
 
     typist.tab_to("Mine")  # letters are text while a field has the focus

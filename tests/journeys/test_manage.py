@@ -20,7 +20,7 @@ def test_files_are_dropped_reported_and_taken_back(come: Come, changing: Served)
     visit = come(changing).open("data")
     visit.page.locator("input[type=file]").first.set_input_files(file)
     visit.page.get_by_role("button", name="Import 1 file").click()
-    expect(visit.page.get_by_test_id("stToast")).to_contain_text("5 new runs")
+    visit.toasted("5 new runs")
     visit.settle()
     expect(visit.title()).to_contain_text("1 line was rejected")
     assert [row["reason"] for row in visit.rows(0)]

@@ -37,7 +37,7 @@ def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(
     assert changing.posteriors() == before  # a preview writes nothing
     visit.page.get_by_role("textbox", name="Why").fill("broke the build")
     send(visit).click()
-    expect(visit.page.get_by_test_id("stToast")).to_contain_text("rewarded 0; its mean is now 0.42.")
+    visit.toasted("rewarded 0; its mean is now 0.42.")
     visit.until(lambda: visit.tables().count() == 1)
     sent = visit.rows()[0]
     assert (sent["arm"], sent["reward"], sent["why"]) == ("exec:Bash", "× 0.0", "broke the build")
@@ -83,7 +83,7 @@ def test_a_double_click_sends_once(come: Come, changing: Served) -> None:
         visit.until(partial(is_believed, changing, expected))
         visit.page.wait_for_timeout(1_000)  # a second reward would follow the first
         assert is_believed(changing, expected)
-    expect(visit.page.get_by_test_id("stToast").first).to_be_visible()
+    visit.toasted("rewarded")
 
 
 def is_believed(server: Served, expected: Believed) -> bool:
@@ -122,7 +122,7 @@ def test_two_people_at_once_lose_nothing(come: Come, changing: Served) -> None:
     for visit in people:
         send(visit).click(no_wait_after=True)
     for visit in people:
-        expect(visit.page.get_by_test_id("stToast")).to_contain_text("search rewarded")
+        visit.toasted("search rewarded")
     assert changing.posteriors()[_SEARCH] == (alpha + 1, beta + 1, pulls + 2)
     assert changing.is_sound()
 
@@ -136,7 +136,7 @@ def test_a_run_is_corrected_by_its_number(come: Come, changing: Served) -> None:
     expect(visit.page.get_by_text("It counts in the epoch of run 2")).to_be_visible()
     visit.until(lambda: preview(visit)["confidence"][2] == "none")
     send(visit).click()
-    expect(visit.page.get_by_test_id("stToast")).to_contain_text("rewarded 0")
+    visit.toasted("rewarded 0")
     assert changing.posteriors()[_LIKES] == (alpha - 1, beta + 1, pulls)
     visit.until(lambda: (visit.rows()[0]["kind"], visit.rows()[0]["run"]) == ("correction", "2"))
 

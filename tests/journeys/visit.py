@@ -96,6 +96,10 @@ class Visit:
             assert time.monotonic() < end, "what was waited for did not happen"
             self.page.wait_for_timeout(100)
 
+    def toasted(self, words: str) -> None:
+        """Until a toast has said so, though it may have gone since."""
+        self.page.wait_for_function("words => window.hasToasted(words)", arg=words)
+
     def title(self) -> Locator:
         """The page's sentence."""
         return self.page.get_by_test_id("stMain").locator("h1").first
