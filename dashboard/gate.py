@@ -7,7 +7,6 @@ The cookie is read by what Streamlit reads it with; whether its session holds, t
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from asyncio import to_thread
 from collections.abc import Iterable, Mapping
@@ -30,7 +29,7 @@ from dashboard import who
 from dashboard.pages import PAGES
 from dashboard.reading import opened
 from dashboard.sentences.sign_in import Standing, button, told
-from dashboard.sign_in import SignIn, session_ms
+from dashboard.sign_in import SignIn, address_of, session_ms
 from dashboard.sign_in_page import sign_in_page
 
 SIGN_IN: Final = "/sign-in"
@@ -203,7 +202,7 @@ class Proxied:
 
     def __init__(self, app: ASGIApp, proxies: Iterable[str]) -> None:
         self._app = app
-        self._proxies = frozenset(ipaddress.ip_address(one) for one in proxies)
+        self._proxies = frozenset(map(address_of, proxies)) - {None}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in {"http", "websocket"}:
@@ -227,10 +226,7 @@ class Proxied:
 
     def _is_named(self, scope: Scope) -> bool:
         client = scope.get("client")
-        try:
-            return client is not None and ipaddress.ip_address(client[0]) in self._proxies
-        except ValueError:
-            return False
+        return client is not None and address_of(client[0]) in self._proxies
 
 
 def _last(headers: Headers, name: str) -> str:

@@ -166,6 +166,8 @@ def _serve(
     check_place(address, proxies, signs_in=auth_file() is not None)
     chosen = claimable_port(address, port)
     sign_in = _sign_in(database, chosen)
+    if sign_in is not None and sign_in.is_shared:
+        more = (*more, f"Others on this machine can read {sign_in.file}, and sign as anybody: chmod 600 it.")
     set_variables(Settings.from_environment(database=database, learner=learner).as_environment())
     url = url_of(address, chosen) if sign_in is None else sign_in.origin
     at = Serving(url=url, database=database, learner=learner)

@@ -7,12 +7,12 @@ open: a secret that is too short, a redirect that goes in clear, a file in which
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -42,6 +42,11 @@ class SignIn:
     file: Path
     origin: str
     providers: tuple[str, ...]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others on this machine can read the file, and sign cookies by what is in it."""
+        return bool(self.file.stat().st_mode & 0o077)
 
     @property
     def is_encrypted(self) -> bool:
@@ -123,7 +128,7 @@ def check_place(address: str, proxies: Sequence[str], *, signs_in: bool) -> None
             next_step=f"Name a secrets file with [auth] in {FILE}, or leave --proxy out.",
         )
     for proxy in proxies:
-        if not _is_address(proxy):
+        if address_of(proxy) is None:
             raise InvalidInput(
                 f"A proxy must be named by its address, such as 10.0.0.7 or ::1, got {proxy[:60]!r}.",
                 next_step="Give --proxy the address that its requests come from.",
@@ -137,6 +142,19 @@ def check_operator(*, has_one: bool) -> None:
             "Where people sign in, one of them must be an operator of all learners, got none.",
             next_step="Make the first: armscope member add NAME --issuer URL --subject ID --role operator",
         )
+
+
+def address_of(text: str) -> IPv4Address | IPv6Address | None:
+    """The address that a text is; one of version 4 is itself, also where it comes as one of version 6.
+
+    >>> address_of("::ffff:10.0.0.7"), address_of("proxy.example")
+    (IPv4Address('10.0.0.7'), None)
+    """
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, IPv4Address) else found.ipv4_mapped or found
 
 
 def _auth_of(file: Path) -> Mapping[str, object]:
@@ -194,14 +212,6 @@ def _check_provider(name: str, table: Mapping[str, object]) -> None:
             f"server_metadata_url of {where} must be https (or http on this machine), got another",
             "It ends in /.well-known/openid-configuration.",
         )
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _split(url: str) -> SplitResult | None:

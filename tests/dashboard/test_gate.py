@@ -341,6 +341,8 @@ def test_only_a_named_proxy_is_believed_and_nobody_behind_it(context: Context) -
     assert seen("10.0.0.7", ["10.0.0.7"]) == ("https", "armscope.example.com", known)
     assert seen("10.0.0.7", ["10.0.0.7"], "websocket") == ("wss", "armscope.example.com", known)
     assert seen("::1", ["0:0:0:0:0:0:0:1"]) == ("https", "armscope.example.com", known)
+    assert seen("::ffff:10.0.0.7", ["10.0.0.7"]) == ("https", "armscope.example.com", known)
+    assert seen("", ["10.0.0.7"]) == ("http", "10.0.0.1:8501", known)
     assert seen("192.0.2.9", ["10.0.0.7"]) == ("http", "10.0.0.1:8501", known)
     assert seen("127.0.0.1", []) == ("http", "10.0.0.1:8501", known)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
+import sys
 from pathlib import Path
 
 import pytest
 
 from core.errors import InvalidInput, InvalidSetting
+from core.flows.members import invite_member
 from core.records.times import HOUR_MS
+from dashboard.launch import main
 from dashboard.sign_in import check_operator, check_place, read_sign_in, session_ms
 from tests.conftest import ROOT
-from tests.dashboard.signed_in import ISSUER, auth_file
+from tests.dashboard.signed_in import ISSUER, auth_file, let_in
+from tests.dashboard.worlds import context_at
 
 README = ROOT / "README.md"
 
@@ -120,3 +125,39 @@ def test_how_long_a_session_lasts_can_be_said(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv("ARMSCOPE_SESSION_HOURS", wrong)
         with pytest.raises(InvalidSetting, match="must be a number of hours"):
             session_ms()
+
+
+def test_serve_refuses_to_listen_in_a_sentence_with_the_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*arguments: str) -> str:
+        command = ["armscope", "--database", str(tmp_path / "a.db"), "serve", "--no-browser", "--port", "0"]
+        monkeypatch.setattr(sys, "argv", [*command, *arguments, "--json"])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 1
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["next"]
+        return str(answer["error"])
+
+    monkeypatch.delenv("ARMSCOPE_AUTH", raising=False)
+    assert "must be of this machine" in refused("--address", "0.0.0.0")
+    assert "only where people sign in" in refused("--proxy", "10.0.0.2")
+    monkeypatch.setenv("ARMSCOPE_AUTH", str(tmp_path / "nowhere.toml"))
+    for near in ((), ("--address", "0.0.0.0")):
+        assert "must name a file that can be read" in refused(*near)
+    monkeypatch.setenv("ARMSCOPE_AUTH", str(auth_file(tmp_path, cookie_secret="short")))
+    assert "cookie_secret must have 32 bytes" in refused("--address", "0.0.0.0")
+    monkeypatch.setenv("ARMSCOPE_AUTH", str(auth_file(tmp_path)))
+    assert "one of them must be an operator of all learners" in refused("--address", "0.0.0.0")
+    context = context_at(tmp_path / "a.db")
+    let_in(context, "jo", "operator", "support")
+    invite_member(context, ISSUER, "kim@example.com", role="operator")
+    assert "one of them must be an operator of all learners" in refused()
+
+
+def test_a_file_that_others_can_read_is_told(tmp_path: Path) -> None:
+    file = auth_file(tmp_path)
+    for mode, is_shared in ((0o600, False), (0o640, True), (0o604, True)):
+        file.chmod(mode)
+        assert read_sign_in(file, port=1).is_shared == is_shared
