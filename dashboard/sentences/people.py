@@ -41,6 +41,11 @@ def is_invited(one: MemberRow, now_ms: int) -> bool:
     return one.removed_ms is None and one.subject is None and now_ms < (one.invited_until_ms or 0)
 
 
+def is_there(one: MemberRow, now_ms: int) -> bool:
+    """Whether they are in, or may still come."""
+    return is_in(one) or is_invited(one, now_ms)
+
+
 def governs(one: MemberRow) -> bool:
     """Whether they are an operator of all learners who can sign in."""
     return is_in(one) and Grant(role="operator") in one.roles

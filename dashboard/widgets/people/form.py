@@ -45,10 +45,10 @@ _LAST: Final = "people last"
 
 @dataclass(frozen=True)
 class _Done:
-    """What was done last here: who they were before it (None: nobody), and are since."""
+    """What was done last here: who they were before it (None: nobody), and what became of them."""
 
     was: MemberRow | None
-    now: MemberRow
+    answer: MemberAnswer
 
 
 def key(field: str) -> str:
@@ -58,7 +58,7 @@ def key(field: str) -> str:
 
 def begin_with(one: MemberRow) -> None:
     """Fill the form in for a member of the list."""
-    if one.removed_ms is None:
+    if said.is_there(one, reading().context.clock()):
         st.session_state[DOING] = "role"
         st.session_state[key("member")] = one.id
         st.session_state.pop(key("place"), None)
@@ -254,7 +254,7 @@ def _carry_out(change: Change, was: MemberRow | None, revoked: tuple[str, ...]) 
                 text="Nothing was changed: a token was made meanwhile that would end too.", failed=True
             )
         answer = governing.carry_out(change)
-        st.session_state[_LAST] = None if change.doing == "sign out" else _Done(was, answer.member)
+        st.session_state[_LAST] = None if change.doing == "sign out" else _Done(was, answer)
         st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
         if change.doing == "sign out":
             return Flash(text=f"The sessions of {said.name(answer.member.name)} ended.")
@@ -269,7 +269,7 @@ def _last() -> None:
     if last is None:
         return
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        st.markdown(said.done(last.was, MemberAnswer(member=last.now)), width="content")
+        st.markdown(said.done(last.was, last.answer), width="content")
         st.space("stretch")
         st.button(
             "Undo",
@@ -285,7 +285,8 @@ def _last() -> None:
 def _take_back(last: _Done) -> None:
     def act() -> Flash:
         st.session_state[_LAST] = None
-        answer = governing.take_back(last.was, last.now)
-        return Flash(text=f"Taken back: {said.done(last.now, answer)}")
+        answer = governing.take_back(last.was, last.answer.member)
+        stay = " Tokens that ended stay ended." if last.answer.revoked else ""
+        return Flash(text=f"Taken back: {said.done(last.answer.member, answer)}{stay}")
 
     actions.tried("Nothing was taken back.", act)

@@ -50,7 +50,7 @@ def table(rows: Sequence[MemberRow]) -> None:
             "state": [said.state(one, rows, now_ms) for one in shown],
             "since, UTC": [wording.moment(one.at_ms, year_of_ms=now_ms) for one in shown],
             "by": [wording.plain(one.by) for one in shown],
-            "act": ["Let in" if one.removed_ms is not None else "Change" for one in shown],
+            "act": ["Change" if said.is_there(one, now_ms) else "Let in" for one in shown],
         },
         _WIDTHS,
         key="people",
