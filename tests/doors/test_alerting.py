@@ -30,19 +30,20 @@ from tests.flows.world import START_MS
 
 N = 8
 ALARMS = [Alarm(learner="default", kind="poisoned", object=f"type-{number}", count=3) for number in range(N)]
-PROCESS = """
-import sys
+PROCESSES = """
+import os, sys
 from pathlib import Path
 from core.doors.alerting import look_and_send
 from core.flows.context import Context
 from core.records.actor import Actor
 from core.records.alert import Alarm
 from core.store.store import Store
-path, now_ms, n = sys.argv[1:]
+path, now_ms, n, n_processes = sys.argv[1:]
+for _ in range(int(n_processes) - 1):  # before anything is open: loading all this takes longer than the test
+    if os.fork() == 0:
+        break
 context = Context(store=Store(Path(path)), actor=Actor(name="armscope"), clock=lambda: int(now_ms))
 alarms = [Alarm(learner="default", kind="poisoned", object=f"type-{k}", count=3) for k in range(int(n))]
-print("ready", flush=True)
-sys.stdin.readline()
 done = look_and_send(context, lambda one: alarms)
 print(len(done.raised), len(done.sent), flush=True)
 """
@@ -60,35 +61,22 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
-def process(context: Context) -> subprocess.Popen[str]:
-    """Another one that looks and sends once it is told to."""
+def processes(context: Context, n: int) -> subprocess.Popen[str]:
+    """So many others that look and send, each once."""
     return subprocess.Popen(
-        [sys.executable, "-c", PROCESS, str(context.store.path), str(START_MS), str(N)],
+        [sys.executable, "-c", PROCESSES, str(context.store.path), str(START_MS), str(N), str(n)],
         cwd=ROOT,
-        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-
-
-def go(*started: subprocess.Popen[str]) -> None:
-    """Have them begin as nearly at once as can be."""
-    for one in started:
-        assert one.stdout is not None
-        assert one.stdout.readline() == "ready\n"
-    for one in started:
-        assert one.stdin is not None
-        one.stdin.write("go\n")
-        one.stdin.flush()
 
 
 def test_two_processes_tell_everything_once(desk: Desk) -> None:
     with receiving() as (port, received):
         for path in ("/a", "/b"):
             add_webhook(desk.context, f"http://127.0.0.1:{port}{path}", private=True)
-        both = [process(desk.context) for _ in range(2)]
-        go(*both)
-        said = [tuple(map(int, one.communicate(timeout=60)[0].split())) for one in both]
+        out, _ = processes(desk.context, 2).communicate(timeout=120)
+    said = [tuple(map(int, line.split())) for line in out.splitlines()]
     assert sorted(raised for raised, _ in said) == [0, N], "one found what is new, the other that it isn't"
     assert sum(sent for _, sent in said) == 2 * N
     seen = Counter((path, headers["webhook-id"]) for path, headers, _ in received)
@@ -110,9 +98,8 @@ def test_what_a_process_had_in_its_hands_when_it_was_killed_is_told_by_the_next(
 
     with receiving(deadly) as (port, received):
         add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
-        killed.append(process(desk.context))
-        go(killed[0])
-        assert killed[0].communicate(timeout=60)[0] == ""
+        killed.append(processes(desk.context, 1))
+        assert killed[0].communicate(timeout=120)[0] == ""
         assert len(received) == N // 2
         deliver(desk.context)
         assert len({headers["webhook-id"] for _, headers, _ in received}) == N
