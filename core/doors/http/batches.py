@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 
 from core.doors import documents
 from core.doors.http.body import document
+from core.doors.http.wording import told_over_http
 from core.doors.terminal import as_plain
 from core.doors.verbs import RecordInput, verb
 from core.errors import ArmscopeError, StoreError
@@ -118,6 +119,6 @@ def _done(
 
 def _result(answer: object, told: Callable[[Any], object]) -> dict[str, object]:
     if isinstance(answer, ArmscopeError):
-        return answer.as_answer()
+        return told_over_http(answer)
     plain = told(answer)
     return {"ok": True, **(plain if isinstance(plain, dict) else {})}

@@ -20,6 +20,7 @@ from core.doors.http.body import document
 from core.doors.http.own import AT_LEARNER, ROOT, known_fields, told
 from core.doors.http.refusals import TooLarge
 from core.doors.http.routes import NDJSON, Route
+from core.doors.http.wording import worded
 from core.doors.verbs import ImportInput, TrainingInput, verb
 from core.errors import InvalidInput
 from core.flows import maintenance
@@ -62,7 +63,8 @@ def _import(desk: Desk, actor: Actor, call: Call) -> Answer:
             phase=given.phase,
             at_most_bytes=MOST_BYTES,
         )
-    return told(200, verb("import").plain(context, found))
+    hint = None if found.hint is None else worded(found.hint)
+    return told(200, verb("import").plain(context, msgspec.structs.replace(found, hint=hint)))
 
 
 def _n_tools(call: Call) -> int:

@@ -87,7 +87,7 @@ def check_address(listener: Listener, headers: Mapping[str, str]) -> None:
     if host_of(headers.get("host", "")) not in listener.hosts:
         raise Misdirected(
             "The Host must be a name of this server, got another.",
-            next_step="Use localhost, or start it with --host NAME for each name it has.",
+            next_step="Use localhost, or start it with armscope api --host NAME for each name it has.",
         )
     if sent_by_proxy(headers):
         raise Foreign(

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 import orjson
 
 from core.doors.exchange import JSON, Answer, json_answer
+from core.doors.http.wording import told_over_http
 from core.doors.terminal import whole
 from core.errors import (
     ArmscopeError,
@@ -111,7 +112,7 @@ def refused(problem: ArmscopeError) -> Answer:
         headers["retry-after"] = str(problem.wait_s)
     elif isinstance(problem, StoreBusy):
         headers["retry-after"] = str(_BUSY_S)
-    return Answer(status_of(problem), document_bytes(problem.as_answer()), headers)
+    return Answer(status_of(problem), document_bytes(told_over_http(problem)), headers)
 
 
 def failed(problem: Exception) -> Answer:
