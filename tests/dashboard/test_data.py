@@ -258,6 +258,7 @@ def test_what_becomes_a_row_can_be_narrowed(open_page: Open, database: Path) -> 
     assert page.multiselect(key="training_raters").value == ["mara", "<b>x</b>"]
     assert page.multiselect(key="training_layers").value == [layer_uid(1)]
     assert page.toggle(key="training_secrets").value
+    assert any(training_form._NARROWED in text for text in texts(page))
     last_month = (datetime.now(UTC) - timedelta(days=30)).date().isoformat()
     page = unfold(open_page("data", span="Dates", to=last_month, training="reward_jsonl"), "training more")
     assert len(lines_made()) == 3

@@ -33,6 +33,7 @@ _RUBRICS: Final = "training_rubrics"
 _ADAPTERS: Final = "training_adapters"
 _LAYERS: Final = "training_layers"
 _EXECUTIONS: Final = "training_executions"
+_NARROWED: Final = "What is chosen under More holds, though it is folded."
 _MORE: Final = (_PAIRING, _SECRETS, _SPAN, _RATERS, _RUBRICS, _ADAPTERS, _LAYERS, _EXECUTIONS)
 
 
@@ -92,7 +93,7 @@ def _more(format_name: TrainingFormat) -> TrainingQuery:
             help="A key or a password. They are held back else, and the manifest lists them either way.",
         )
     view = reading().view
-    return TrainingQuery(
+    asked = TrainingQuery(
         format=format_name,
         pairing=pairing,
         with_secrets=with_secrets,
@@ -104,6 +105,9 @@ def _more(format_name: TrainingFormat) -> TrainingQuery:
         since_ms=view.since_ms if is_spanned else None,
         until_ms=view.until_ms if is_spanned else None,
     )
+    if not behind.open and asked != TrainingQuery(format=format_name):
+        st.markdown(small(_NARROWED))
+    return asked
 
 
 def _several(label: str, known: Sequence[str], key: str, what: str = "") -> tuple[str, ...]:
