@@ -15,8 +15,15 @@ from core.flows import queries
 from core.flows.learners import create_learner
 from core.records.arm import MICRO
 from core.records.view import View
+from tests.flows.world import put_empty_database
 
 READ, SEARCH = "tool:fs:Read", "tool:web:search"
+
+
+@pytest.fixture(autouse=True)
+def new_database(tmp_path: Path) -> None:
+    """Made in a moment; that one is made where there is none, the README's lines show."""
+    put_empty_database(tmp_path / "a.db")
 
 
 def test_the_whole_circle(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from core.errors import (
     NoDatabase,
     UnknownRun,
 )
+from tests.flows.world import put_empty_database
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"q": {"type": "string"}}}
 OPENAI = {"type": "function", "function": {"name": "search", "description": "Search", "parameters": SCHEMA}}
@@ -39,6 +40,12 @@ RESPONSES = {"type": "function", "name": "search", "description": "Search", "par
 ANTHROPIC = {"name": "search", "description": "Search", "input_schema": SCHEMA}
 MCP = {"name": "search", "description": "Search", "inputSchema": SCHEMA}
 BEDROCK = {"toolSpec": {"name": "search", "description": "Search", "inputSchema": {"json": SCHEMA}}}
+
+
+@pytest.fixture(autouse=True)
+def new_database(tmp_path: Path) -> None:
+    """Made in a moment; that one is made where there is none, the README's lines show."""
+    put_empty_database(tmp_path / "a.db")
 
 
 @dataclass
@@ -345,7 +352,7 @@ def test_closed_means_closed(tmp_path: Path) -> None:
 
 
 def test_python_reads_what_the_command_line_reads(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
+    path = tmp_path / "new.db"
     with pytest.raises(NoDatabase):
         learners(path)
     assert not path.exists()

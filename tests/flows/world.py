@@ -36,6 +36,13 @@ def empty_database() -> bytes:
         return path.read_bytes()
 
 
+def put_empty_database(path: Path) -> None:
+    """Have a new database where there is nothing, as armscope makes its own."""
+    if not path.exists() and path.parent.is_dir():
+        path.touch(0o600)
+        path.write_bytes(empty_database())
+
+
 IN_PARTS = Pace(at_once=1, fewest=2, most=2)
 """Imports of more than a run are told in parts of two."""
 
@@ -56,9 +63,7 @@ def context_at(
     path: Path, *, learner: str = "default", name: str = "mara", role: Role = "operator"
 ) -> Context:
     """A context whose clock moves 20 minutes with every act, and whose dice are seeded."""
-    if not path.exists() and path.parent.is_dir():
-        path.touch(0o600)  # as armscope makes its own
-        path.write_bytes(empty_database())
+    put_empty_database(path)
     ticks = count()
     seeds = count(1)
     return Context(
