@@ -606,7 +606,7 @@ def program(*arguments: str | Path, cwd: Path, input: str | None = None) -> subp
         input=input,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -652,7 +652,7 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
         child.stdout.close()
         problem = child.stderr.read()
         child.stderr.close()
-        child.wait(60)
+        child.wait(300)
         assert b"Traceback" not in problem
         assert b"Exception ignored" not in problem
 

@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 
 _COMMAND: Final = (sys.executable, "-c", "from dashboard.launch import main; main()")
 _GRANT: Final = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({0}, {0}))"
-_PATIENCE_S: Final = 90
+_PATIENCE_S: Final = 300
 _NAME: Final = "journey.db"
 
 Believed = tuple[float, float, int]

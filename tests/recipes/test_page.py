@@ -60,7 +60,7 @@ def test_it_shows_what_is_there(open_page: Open, database: Path) -> None:
 
 def test_data_that_cannot_be_opened_are_said_so_at_its_address_too(database: Path) -> None:
     database.write_bytes(b"this is no database" * 100)
-    page = AppTest.from_file(str(APP), default_timeout=30).run()
+    page = AppTest.from_file(str(APP), default_timeout=300).run()
     for opened in (page, page.switch_page("app_pages/goals.py").run()):
         check(opened)
         assert opened.title[0].value == "The data cannot be opened."

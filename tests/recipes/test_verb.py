@@ -128,7 +128,7 @@ def python(copy: Copy, database: Path, code: str, *arguments: str) -> str:
         env={**copy.environment(), "ARMSCOPE_DATABASE": str(database)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -24,7 +24,7 @@ if os.name == "posix":
 
 _NAME = "armscope"
 _BIN = Path("pginstall18", "bin")
-_PATIENCE_S = 60
+_PATIENCE_S = 300
 _OPTIONS = (
     "listen_addresses=",
     "fsync=off",

@@ -106,7 +106,7 @@ def test_another_process_that_remembers_them_credits_no_other_learner(
         assert child.stdout.readline() == "new\n"
     restore_swapped(first, restore)
     for child in living:
-        assert child.communicate("\n\n", timeout=60)[0] == "new\n"
+        assert child.communicate("\n\n", timeout=300)[0] == "new\n"
     for name, arm in (("default", X), ("other", Y)):
         context = context_at(first.store.path, learner=name)
         assert pulls(context) == {arm: 3}
@@ -124,7 +124,7 @@ def test_two_processes_that_make_the_same_learner_make_one(tmp_path: Path) -> No
         assert maker.stdin is not None
         maker.stdin.write("\n")
         maker.stdin.flush()
-    assert [maker.communicate(timeout=60)[0].split() for maker in makers] == [["new"] * len(names)] * 2
+    assert [maker.communicate(timeout=300)[0].split() for maker in makers] == [["new"] * len(names)] * 2
     assert [(one.name, one.runs) for one in learners(context)] == [(name, 2) for name in sorted(names)]
     assert queries.verify(context.of(names[0])).clean
 
