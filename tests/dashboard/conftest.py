@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 APP = Path(__file__).resolve().parents[2] / "dashboard" / "app.py"
 
 Open = Callable[..., AppTest]
+
+
+@pytest.fixture(scope="package", autouse=True)
+def components_looked_for_once() -> Iterator[None]:
+    """For each app under test Streamlit reads what is said of every package installed, which takes it longer than
+    most pages; a server does it once.
+    """
+    with pytest.MonkeyPatch.context() as patching:
+        found = cache(manifest_scanner.scan_component_manifests)
+        patching.setattr(manifest_scanner, "scan_component_manifests", found)
+        yield
 
 
 @pytest.fixture
@@ -27,12 +40,16 @@ def open_page(database: Path) -> Open:
     """Open a page by name, with query parameters; fails where the page or a panel failed."""
 
     def opened(name: str = "overview", **query: str | list[str]) -> AppTest:
-        page = AppTest.from_file(str(APP), default_timeout=30)
+        page = AppTest.from_file(str(APP), default_timeout=300)
         for key, value in query.items():
             page.query_params[key] = value
-        page.run()
-        if name != "overview":
+        if name == "overview":
+            page.run()
+        else:
             page.switch_page(f"app_pages/{name}.py").run()
+            page.switch_page(
+                f"app_pages/{name}.py"
+            )  # now that it is known which pages there are: ValueError for others
         check(page)
         return page
 

@@ -16,7 +16,7 @@ from core.flows.learn import record_all
 from core.flows.settings import change_all
 from core.records.times import DAY_MS
 from dashboard.pages import PAGES
-from tests.dashboard.conftest import Open, check, is_text_only, texts
+from tests.dashboard.conftest import APP, Open, check, is_text_only, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, runs, world
 
 EVERY: Final = tuple(page.name for page in PAGES)
@@ -97,7 +97,7 @@ def test_the_table_has_one_row_per_arm_and_the_whole_id(open_page: Open, databas
 
 def test_presentation_mode_has_no_administration(open_page: Open, database: Path) -> None:
     world(database, keys(5), 10)
-    page = AppTest.from_file(str(Path(__file__).resolve().parents[2] / "dashboard" / "app.py"))
+    page = AppTest.from_file(str(APP), default_timeout=300)
     page.query_params["present"] = "true"
     page.run()
     check(page)

@@ -31,7 +31,7 @@ def _page() -> None:
 
 
 def test_a_failing_panel_takes_nothing_with_it() -> None:
-    page = AppTest.from_function(_page).run()
+    page = AppTest.from_function(_page, default_timeout=300).run()
     assert not page.exception
     said = [text.value for text in page.markdown]
     assert said[0] == "before"
@@ -55,7 +55,7 @@ def sent() -> Iterator[list[ForwardMsg]]:
 
 def test_a_panel_that_is_drawn_again_stays_where_it_is(sent: list[ForwardMsg]) -> None:
     """Of the place of a panel that works one thing is said: sent one by one, two would take it out and back in."""
-    AppTest.from_function(_page).run()
+    AppTest.from_function(_page, default_timeout=300).run()
     places = [tuple(one.metadata.delta_path) for one in sent if one.HasField("delta")]
     said_of = {place: places.count(place) for place in places}
     assert said_of == dict.fromkeys(said_of, 1) | {(0, 1): 2, (0, 3): 2}

@@ -22,7 +22,7 @@ from dashboard import sentences
 from dashboard.figures.distributions import distributions
 from dashboard.figures.theme import LIGHT
 from dashboard.sentences import Phrase, Sentence, gain
-from tests.flows.world import START_MS, memory_folder
+from tests.flows.world import START_MS, memory_folder, put_empty_database
 from tests.usage import Counted, sessions_of, usage_of
 
 HOUR_MS = 3_600_000
@@ -34,6 +34,7 @@ def learner() -> Iterator[Learner]:
     ticks, seeds = count(), count(1)
     with TemporaryDirectory(dir=memory_folder()) as folder:
         path = Path(folder) / "worlds.db"
+        put_empty_database(path)
         with open_learner(path, clock=lambda: START_MS + next(ticks), entropy=lambda: next(seeds)) as learner:
             yield learner
 

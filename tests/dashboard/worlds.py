@@ -10,6 +10,7 @@ from core.flows.learn import record_all
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Usage
 from core.settings import Settings
+from tests.flows.world import put_empty_database
 
 HOSTILE: Final = (
     "tool:other:<script>alert(1)</script>",
@@ -41,6 +42,7 @@ def keys(n_arms: int) -> tuple[str, ...]:
 
 def context_at(path: Path) -> Context:
     """A context on a database file of its own."""
+    put_empty_database(path)
     return open_context(Settings.from_environment({}, database=str(path)))
 
 
