@@ -65,10 +65,12 @@ class Reading:
 
 
 def opened() -> Context:
-    """The one store that the process opened, at the learner that the environment names; for the machine's user."""
+    """The one store that the process opened, at the learner that the environment names; for the machine's user, or,
+    where people sign in, for nobody yet.
+    """
     wanted = Settings.from_environment()
     kept = _contexts.kept((str(wanted.database), wanted.learner), lambda: open_context(wanted))
-    return replace(kept, actor=wanted.actor)
+    return replace(kept, actor=who.NOBODY if who.people_sign_in() else wanted.actor)
 
 
 def context_of(learner: str | None = None) -> Context:

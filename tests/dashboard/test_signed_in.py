@@ -25,6 +25,7 @@ from core.records.actor import PersonRole
 from core.records.member import MemberRow
 from core.records.times import HOUR_MS
 from dashboard.pages import PAGES
+from dashboard.reading import opened
 from tests.dashboard.conftest import APP, check, texts, unfold
 from tests.dashboard.signed_in import ISSUER, auth_file, claims, let_in
 from tests.dashboard.worlds import keys, runs, world
@@ -180,6 +181,13 @@ def test_on_this_machine_nobody_signs_out(context: Context, monkeypatch: pytest.
     monkeypatch.delenv("ARMSCOPE_AUTH")
     page = unfold(coming(None), "role popover")
     assert not [button for button in page.button if button.key == "sign out"]
+
+
+def test_without_a_session_the_store_is_nobodys(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = opened()
+    assert not [action for action in get_args(Action) if nobody.may(action)]
+    monkeypatch.delenv("ARMSCOPE_AUTH")
+    assert opened().may("members"), "the machine's user"
 
 
 # Whose learners
