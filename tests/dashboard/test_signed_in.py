@@ -25,7 +25,7 @@ from core.records.actor import PersonRole
 from core.records.member import MemberRow
 from core.records.times import HOUR_MS
 from dashboard.pages import PAGES
-from dashboard.reading import opened
+from dashboard.reading import Reading, opened, still
 from tests.dashboard.conftest import APP, check, texts, unfold
 from tests.dashboard.signed_in import ISSUER, auth_file, claims, let_in
 from tests.dashboard.worlds import keys, runs, world
@@ -363,6 +363,20 @@ def test_an_act_is_refused_of_who_signed_out_elsewhere(context: Context) -> None
     page.run()
     assert not queries.rewards(context)
     assert title(page) == "Your session is over."
+
+
+def test_what_is_made_when_somebody_clicks_is_made_by_what_they_may_do_then(context: Context) -> None:
+    """A file behind a button, or a part of the page that runs by itself, was drawn by who they were before."""
+    let_in(context, "jo", "operator")
+    let_in(context, "kim", "operator")
+    drawn: Reading = coming(claims("u-jo")).session_state["armscope reading"]
+    assert still(drawn) is drawn
+    set_role(context, "jo", "viewer")
+    now = still(drawn)
+    assert (now.may("reset"), now.may("read")) == (False, True)
+    assert now.frame.sight != drawn.frame.sight, "nothing kept for an operator is for a viewer"
+    remove_member(context, "jo")
+    assert not [action for action in get_args(Action) if still(drawn).may(action)]
 
 
 def test_whoever_judges_is_the_rater(context: Context) -> None:
