@@ -127,7 +127,7 @@ def revoke_token(token: str) -> TokenRow:
 
 
 def acts(wanted: AuditFilter, *, installation: bool, before: int | None) -> AuditPage:
-    """A page of what was done, at the learner or to members and tokens."""
+    """A page of what was done, at the learner or to the installation."""
     return audits.audit(
         reading().context, installation=installation, wanted=wanted, before=before, limit=PAGE
     )

@@ -1,4 +1,4 @@
-"""Audit: who did what at the learner or to members and tokens, and what was refused; every filter in the address."""
+"""Audit: who did what at the learner or to the installation, and what was refused; every filter in the address."""
 
 from __future__ import annotations
 

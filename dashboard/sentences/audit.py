@@ -26,18 +26,25 @@ _SAID: Final[dict[str, Callable[[dict[str, str]], str]]] = {
     "member_sign_out": lambda told: f"ended the sessions of {told['name']}",
     "token_create": lambda told: f"made the token {told['name']} for {told['scopes']}",
     "token_revoke": lambda told: f"ended the token {told['name']}",
+    "webhook_add": lambda told: f"added a webhook to {told['host']}",
+    "webhook_remove": lambda told: f"removed the webhook to {told['host']}",
+    "sender_add": lambda told: f"let {told['name']} speak in a chat",
+    "sender_remove": lambda told: f"let {told['name']} speak in a chat no longer",
     "erase": lambda told: f"erased texts of a {told['of']}",
     "rubric": lambda told: f"defined the rubric {told['version']}",
+    "scale": lambda told: "said on which scale an environment pays",  # noqa: ARG005 - likewise
     "choice": lambda told: "chose between two answers",  # noqa: ARG005 - all are asked alike
 }
-"""What is done to members and tokens, and what no page but this lists."""
+"""What is done to the installation, and what no page but this lists."""
 ACTIONS: Final = (
     *("reward", "evaluation", "reset", "setting", "import", "note", "undo", "create", "erase"),
-    *("rubric", "queue", "choice", "aside", "assign"),
+    *("rubric", "queue", "choice", "aside", "assign", "scale"),
 )
 """What can be done at a learner."""
-OF_INSTALLATION: Final = tuple(name for name in _SAID if name.startswith(("member_", "token_")))
-"""What can be done to members and tokens."""
+OF_INSTALLATION: Final = tuple(
+    name for name in _SAID if name.startswith(("member_", "token_", "webhook_", "sender_"))
+)
+"""What can be done to members, tokens, and what else is the installation's."""
 
 
 def act(entry: AuditEntry) -> str:
@@ -48,7 +55,7 @@ def act(entry: AuditEntry) -> str:
     detail = entry.detail
     told = {
         name: wording.plain(str(detail.get(name) or ""))
-        for name in ("name", "role", "scopes", "of", "version")
+        for name in ("name", "role", "scopes", "of", "version", "host")
     }
     place = detail.get("learner")
     told["where"] = "everywhere" if place is None else f"in {wording.plain(str(place))}"
@@ -67,8 +74,8 @@ def actor(name: str) -> str:
 
 
 def audit(entry: AuditEntry | None, place: str | None, now_ms: int, *, filtered: bool) -> Sentence:
-    """Who acted last, at a learner (``place``) or (None) on members and tokens."""
-    about = "on members and tokens" if place is None else f"at {_short(place)}"
+    """Who acted last, at a learner (``place``) or (None) on the installation."""
+    about = "on the installation" if place is None else f"at {_short(place)}"
     if entry is None:
         return (f"No act {about} passes the filters." if filtered else f"Nothing was done {about} yet.",)
     last = "The last of these acts" if filtered else "The last act"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 import threading
@@ -24,10 +25,14 @@ from core.flows.reward import reward
 from core.flows.tokens import create_token, revoke_token, tokens
 from core.flows.undo import undo
 from core.records.actor import Actor, Grant
+from core.records.audit import AuditEntry
 from core.records.member import MemberRow
 from core.records.times import DAY_MS
+from core.store.facts import FACTS
+from dashboard.sentences import audit as sentences
 from dashboard.widgets.people import form
 from dashboard.widgets.tokens import ending, making
+from tests.conftest import ROOT
 from tests.dashboard.conftest import Open, check, is_text_only, texts
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
 
@@ -380,13 +385,32 @@ def test_the_audit_tells_acts_and_refusals_by_what_the_address_asks_for(
     page = open_page("audit")
     assert table(page)["what"] == ["took back a reward", "rewarded fs:t0 0.5 by hand"]
     assert table(page)["state"] == ["stands", "undone"]
-    page = open_page("audit", audit_of="Members and tokens")
+    page = open_page("audit", audit_of="Installation")
     assert table(page)["what"] == ["made the token ci for read, ingest", "let bo in as reviewer everywhere"]
     page = open_page("audit", audit_of="Refused")
     assert page.title[0].value.endswith(" was refused undo own, just now.")
     assert (table(page)["who"], table(page)["times"]) == (["vi"], ["1"])
     page = open_page("audit", audit_of="Refused", audit_by="somebody else", audit_until="2000-01-01")
     assert page.title[0].value == "No refusal passes the filters."
+
+
+def test_whatever_a_flow_notes_can_be_chosen_and_is_told_in_words_of_its_own() -> None:
+    noted = {
+        str(call.args[0].value)
+        for path in (ROOT / "core" / "flows").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "audit"
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+    }
+    assert len(noted) > 10
+    assert noted <= {*sentences.ACTIONS, *sentences.OF_INSTALLATION}
+    assert set(FACTS) <= set(sentences.ACTIONS)
+    for action in noted:
+        entry = AuditEntry(at_ms=0, actor="jo", action=action, act=None, detail={}, revision=1)
+        assert not sentences.act(entry).startswith(f"added a {action}"), action
 
 
 def test_nothing_was_done_yet(open_page: Open) -> None:
@@ -441,7 +465,7 @@ def test_the_files_are_those_that_the_command_line_writes(
     monkeypatch.setattr(
         "streamlit.download_button", lambda label, content, **_: made.setdefault(label, content)
     )
-    words = {"acts": "At this learner", "installation": "Members and tokens", "refused": "Refused"}
+    words = {"acts": "At this learner", "installation": "Installation", "refused": "Refused"}
     open_page("audit", audit_of=words[of], **({"audit_act": "undo"} if len(options) > 1 else {}))
     for label, form_of in (("CSV", ["--format", "csv"]), ("JSON", ["--json"])):
         capsys.readouterr()
@@ -474,6 +498,6 @@ def test_hostile_names_are_text(open_page: Open, database: Path) -> None:
     for token in tokens(context)[-3:]:
         page.selectbox("token to end").set_value(token.id).run()
         assert is_text_only(page)
-    for of in ("Members and tokens", "Refused"):
+    for of in ("Installation", "Refused"):
         assert is_text_only(open_page("audit", audit_of=of, audit_by="<script>x</script> :smile:"))
         assert len(denials(context).denials) == len(HOSTILE)

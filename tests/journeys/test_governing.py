@@ -43,8 +43,8 @@ def test_a_person_is_invited_and_a_token_made_by_keyboard(come: Come, changing: 
     secret = code.inner_text()
     assert secret not in page.url
     visit.go("audit")
-    page.get_by_role("radio", name="Members and tokens").press("Space")
-    expect(visit.title()).to_contain_text("The last act on members and tokens")
+    page.get_by_role("radio", name="Installation").press("Space")
+    expect(visit.title()).to_contain_text("The last act on the installation")
     visit.settle()
     nothing_for_axe(visit)
     assert visit.rows()[0]["what"] == "made the token nightly for ingest"

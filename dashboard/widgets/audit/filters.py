@@ -41,10 +41,10 @@ _ACTIONS: Final[dict[Which, tuple[str, ...]]] = {
 
 
 def which() -> Which:
-    """Acts at the learner, on members and tokens, or what was refused."""
+    """Acts at the learner, on the installation (members, tokens, …), or what was refused."""
     words: dict[Which, str] = {
         "acts": "At this learner",
-        "installation": "Members and tokens",
+        "installation": "Installation",
         "refused": "Refused",
     }
     return st.segmented_control(
