@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 import pkgutil
 import socket
 from pathlib import Path
@@ -15,8 +17,9 @@ from websockets.asyncio.client import connect
 
 from core import open_learner
 from core.doors.http.app import Api
-from dashboard.server import Beside, Promptly, connection_of, remember_names
+from dashboard.server import Beside, Promptly, connection_of, remember_names, warm
 from tests.doors.http.asking import Asking
+from tests.doors.test_alerting import watching
 
 
 async def _delays(*, promptly: bool) -> bool:
@@ -92,3 +95,25 @@ def test_programs_are_answered_beside_the_pages(tmp_path: Path, monkeypatch: pyt
     asking.close()
     with open_learner(tmp_path / "a.db") as learner:
         assert learner.status().runs == 1
+
+
+def test_alerts_are_looked_for_as_long_as_pages_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARMSCOPE_DATABASE", str(tmp_path / "a.db"))
+    for name in (
+        "freeze",
+        "collect",
+        "set_threshold",
+    ):  # what is right for a server's process is not for this one
+        monkeypatch.setattr(gc, name, lambda *_: None)
+    loggers = [logging.getLogger(name) for name in ("asyncio", "uvicorn.error", "uvicorn.asgi", "streamlit")]
+    for one in (*loggers, *logging.getLogger().handlers):
+        monkeypatch.setattr(one, "filters", [*one.filters])
+
+    async def served() -> list[str]:
+        async with warm(None):
+            return watching()
+
+    assert asyncio.run(served()) == ["armscope-alerts"]
+    assert watching() == []

@@ -13,8 +13,10 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+import uvicorn
 
 from core.doors.alerting import Alarms, Watch, deliver, send_test
+from core.doors.cli import main
 from core.errors import StoreBusy
 from core.flows import queries
 from core.flows.alerts import alerts, look
@@ -202,3 +204,17 @@ def test_what_holds_is_found_anew_only_where_something_was_recorded_or_time_has_
     note(desk.context, "tool:other:a", "x")
     assert found(desk.context)[0] is not alarm
     assert found(desk.context) == queries.alarms(desk.context)
+
+
+def watching() -> list[str]:
+    """Threads that look."""
+    return [one.name for one in threading.enumerate() if one.name == "armscope-alerts"]
+
+
+def test_the_api_looks_as_long_as_it_answers(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+    monkeypatch.setattr(uvicorn, "run", lambda *args, **named: seen.append(watching()))
+    with pytest.raises(SystemExit):
+        main(["--database", str(desk.context.store.path), "api", "--port", "0"])
+    assert seen == [["armscope-alerts"]]
+    assert watching() == []
