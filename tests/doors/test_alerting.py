@@ -47,7 +47,7 @@ for _ in range(int(n_processes) - 1):  # before anything is open: loading all th
 context = Context(store=Store(Path(path)), actor=Actor(name="armscope"), clock=lambda: int(now_ms))
 alarms = [Alarm(learner="default", kind="poisoned", object=f"type-{k}", count=3) for k in range(int(n))]
 done = look_and_send(context, lambda one: alarms)
-print(len(done.raised), len(done.sent), flush=True)
+os.write(1, f"{len(done.raised)} {len(done.sent)}\\n".encode())  # at once: both write into one pipe
 """
 
 
