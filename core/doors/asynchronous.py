@@ -105,6 +105,8 @@ class AsyncLearner:
     select = _threaded(Learner.select)
     record = _threaded(Learner.record)
     record_runs = _threaded(Learner.record_runs)
+    record_step = _threaded(Learner.record_step)
+    episodes = _threaded(Learner.episodes)
     import_files = _threaded(Learner.import_files)
     export = _threaded(Learner.export)
     export_training = _threaded(Learner.export_training)

@@ -16,6 +16,7 @@ from core.errors import Closed, InvalidInput
 from core.flows import learn, maintenance, queries
 from core.flows.batch import reward_run
 from core.flows.context import Context, open_context
+from core.flows.episode import StepAnswer, record_step
 from core.flows.erase import EraseAnswer, erase
 from core.flows.evaluate import evaluate
 from core.flows.export import ExportAnswer, ExportFormat, export_file
@@ -207,6 +208,41 @@ class Learner(Answering):
     def record_runs(self, runs: Sequence[Run]) -> list[RecordAnswer]:
         """Record many runs in one transaction."""
         return learn.record_all(self.context, runs)
+
+    def record_step(
+        self,
+        episode: str,
+        *,
+        environment: str | None = None,
+        number: int | None = None,
+        name: str = "",
+        reward: float | None = None,
+        finished: bool = False,
+        task: str | None = None,
+        split: str | None = None,
+        model: str | None = None,
+        run: str | None = None,
+    ) -> StepAnswer:
+        """Record one answer of an environment, on disk when this returns; ``reward`` None is none, which is not 0."""
+        return record_step(
+            self.context,
+            episode,
+            environment=environment,
+            number=number,
+            name=name,
+            reward=reward,
+            finished=finished,
+            task=task,
+            split=split,
+            model=model,
+            run=run,
+        )
+
+    def episodes(
+        self, *, environment: str | None = None, model: str | None = None
+    ) -> tuple[queries.EnvironmentSeen, ...]:
+        """Environments, with what their episodes were paid and how many succeeded."""
+        return queries.episodes(self.context, environment=environment, model=model)
 
     def import_files(
         self,

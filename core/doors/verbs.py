@@ -27,6 +27,7 @@ from core.records.alert import PAGES_AT, SECRET_FROM
 from core.records.arm import Arm, ArmType
 from core.records.audit import AuditFilter, Denial
 from core.records.batch import BatchLine
+from core.records.episode import Base
 from core.records.evaluation import EvaluationOutcome
 from core.records.evaluation_page import EvaluationFilter
 from core.records.observation import RewardOutcome
@@ -152,6 +153,43 @@ class ImportInput(Input, frozen=True, kw_only=True):
     ] = None
     # In the order of the help: Python keeps one object for unions that are equal, whichever was made first.
     phase: Annotated[Literal["passive", "active"] | None, Meta(description="For this import.")] = None
+    each_event: Annotated[
+        bool,
+        Meta(description="Count every rollout event, also where several repeat the reward of one message."),
+    ] = False
+
+
+class EpisodesInput(Input, frozen=True, kw_only=True):
+    environment: Annotated[str | None, Meta(description="Only this environment.")] = None
+    model: Annotated[str | None, Meta(description="Only episodes of this model.")] = None
+
+
+class EpisodeInput(Input, frozen=True, kw_only=True):
+    uid: Annotated[str, Meta(description="The episode's uid.")]
+
+
+class DeclareInput(Input, frozen=True, kw_only=True):
+    environment: Annotated[str, Meta(description="The environment.")]
+    lo: Annotated[float | None, Meta(description="The lowest total, or final reward.")] = None
+    hi: Annotated[float | None, Meta(description="The highest.")] = None
+    step_lo: Annotated[float | None, Meta(description="The lowest payment of a step.")] = None
+    step_hi: Annotated[float | None, Meta(description="The highest.")] = None
+    threshold: Annotated[float | None, Meta(description="What is above it is a success.")] = None
+    base: Annotated[Base | None, Meta(description="What success goes by.")] = None
+    gamma: Annotated[float | None, Meta(description="By how much a later step counts less.")] = None
+
+
+class RecordStepInput(Input, frozen=True, kw_only=True):
+    episode: str
+    environment: str | None = None
+    number: int | None = None
+    name: str = ""
+    reward: float | None = None
+    finished: bool = False
+    task: str | None = None
+    split: str | None = None
+    model: str | None = None
+    run: str | None = None
 
 
 class ExportInput(Input, frozen=True, kw_only=True):
@@ -491,6 +529,45 @@ VERBS: Final = (
             },
             "ended_now": True,
         },
+    ),
+    Verb(
+        name="record_step",
+        action="ingest",
+        flow="core.flows.episode:record_step",
+        input=RecordStepInput,
+        words="Record one answer of an environment, and what it paid.",
+        example={
+            "episode": "sums/2",
+            "environment": "sums",
+            "name": "submit",
+            "reward": 1.0,
+            "finished": True,
+        },
+    ),
+    Verb(
+        name="episodes",
+        action="read",
+        flow="core.flows.queries:episodes",
+        input=EpisodesInput,
+        words="Environments, with what their episodes were paid and how many succeeded.",
+        example={"environment": "sums"},
+    ),
+    Verb(
+        name="episode",
+        action="read",
+        flow="core.flows.queries:episode",
+        input=EpisodeInput,
+        words="One episode, step by step.",
+        example={"uid": "sums/1"},
+    ),
+    Verb(
+        name="declare",
+        action="settings",
+        flow="core.flows.episode:declare",
+        input=DeclareInput,
+        words="Declare on what scale an environment pays.",
+        example={"environment": "sums", "lo": 0, "hi": 2, "threshold": 1.5},
+        document="core.doors.documents:act",
     ),
     Verb(
         name="export",

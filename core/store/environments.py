@@ -308,3 +308,65 @@ class Stored(NamedTuple):
             total=total,
             final=final,
         )
+
+
+# What they came to
+
+
+class Environment(NamedTuple):
+    """An environment with episodes that stand, or a declared scale: what they add up to by the scale in force."""
+
+    name: str
+    sums: Sums
+    scale: Scale
+    declared: bool
+
+
+def environments(facts: Facts, *, model: str | None = None) -> list[Environment]:
+    """All of them by name; of one model those of its episodes."""
+    summed: dict[int, Sums] = defaultdict(Sums)
+    for (number, _, _, _, own), sums in stored_days(facts).items():
+        if model in {None, own}:
+            summed[number] = summed[number].plus(sums)
+    scales = scales_of(
+        facts,
+        [
+            number
+            for (number,) in facts.connection.rows(
+                "SELECT DISTINCT environment_no FROM scale WHERE learner_id = ? AND standing = 1 AND undone = 0",
+                [facts.learner_id],
+            )
+        ],
+    )
+    rows = facts.connection.rows(
+        "SELECT environment_no, name FROM environment WHERE learner_id = ? ORDER BY name", [facts.learner_id]
+    )
+    return [
+        Environment(name, summed.get(number, Sums()), scales.get(number, Scale()), number in scales)
+        for number, name in rows
+        if number in summed or (number in scales and model is None)
+    ]
+
+
+def environment_no_of(facts: Facts, name: str) -> int | None:
+    """The number of an environment that somebody told of."""
+    row = facts.connection.row(
+        "SELECT environment_no FROM environment WHERE learner_id = ? AND name = ?", [facts.learner_id, name]
+    )
+    return None if row is None else int(row[0])
+
+
+def declared_scale(facts: Facts, environment_no: int) -> Scale:
+    """The scale in force of one."""
+    return scales_of(facts, [environment_no])[environment_no]
+
+
+def sums_of_environment(facts: Facts, environment_no: int) -> Sums:
+    """What the episodes of one add up to."""
+    found = Sums()
+    for row in facts.connection.rows(
+        f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ? AND environment_no = ?",
+        [facts.learner_id, environment_no],
+    ):
+        found = found.plus(_read(row)[1])
+    return found

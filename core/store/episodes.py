@@ -18,13 +18,13 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from core.episodes import totals_of
-from core.errors import Conflict
-from core.records.episode import Episode, Part, Step
+from core.episodes import Totals, after, totals_of
+from core.errors import Conflict, InvalidInput
+from core.records.episode import MAX_STEPS, Episode, Part, Scale, Step
 from core.records.limits import shown
 from core.store.caches import CHUNK
 from core.store.engine.words import EPISODES_BY_UID, RUNS_BY_UID
-from core.store.environments import Changes, Stored, counted_episodes, environment_nos
+from core.store.environments import Changes, Stored, counted_episodes, environment_nos, scales_of
 from core.store.provenance import undone_imports
 from core.store.transaction import Facts, Snapshot, Transaction
 
@@ -218,6 +218,10 @@ def episode_digest(line: Episode) -> int:
     whole = _digest(_ENCODER.encode(head)) + sum(
         _digest(_ENCODER.encode(_values(step))) for step in line.steps
     )
+    return _signed(whole)
+
+
+def _signed(whole: int) -> int:
     return int.from_bytes((whole % (1 << 64)).to_bytes(_DIGEST_BYTES, "big"), "big", signed=True)
 
 
@@ -515,3 +519,114 @@ def _key(txn: Transaction) -> bytes:
         known = token_hex(_KEY_BYTES)
         txn.connection.run("UPDATE learner SET digest_key = ? WHERE learner_id = ?", [known, txn.learner_id])
     return bytes.fromhex(known)
+
+
+# One by one
+
+
+class Added(NamedTuple):
+    """A step that is there now, and what its episode came to."""
+
+    number: int
+    refused: bool
+    totals: Totals
+
+
+def add_step(
+    txn: Transaction, uid: str, step: Step, *, is_numbered: bool, runs: Sequence[str] = ()
+) -> Added | None:
+    """Append a step to an episode that was recorded directly; None where there is no such episode yet.
+
+    Not ``is_numbered``: it is the next, whatever its number. One that is there is the same, or a `Conflict`. Of the
+    episode no more than the sums and the last step are read.
+    """
+    row = txn.connection.row(
+        "SELECT e.episode_no, e.digest, p.digest, e.standing, e.n_steps, e.n_paid, e.finished, e.total_text,"
+        " e.final_text, (SELECT max(s.step_no) FROM step s"
+        " WHERE s.learner_id = e.learner_id AND s.episode_no = e.episode_no)"
+        " FROM episode e LEFT JOIN provenance p ON p.learner_id = e.learner_id AND p.kind = 'episode'"
+        " AND p.no = e.episode_no AND p.import_no = 0 WHERE e.learner_id = ? AND e.uid = ?",
+        [txn.learner_id, uid],
+    )
+    if row is None or (row[2] is None and not row[3]):
+        return None
+    episode_no, digest, own, _, *stored, last = row
+    if digest != own:
+        raise _conflict(uid)
+    totals, following = Stored(*stored).totals, -1 if last is None else last
+    number = step.number if is_numbered else following + 1
+    _link(txn, {episode_no: runs})
+    if number <= following:
+        return Added(number, _same_step(txn, uid, episode_no, replace(step, number=number)), totals)
+    if number > following + 1 or number >= MAX_STEPS:
+        raise InvalidInput(
+            f"The next step must be number {following + 1:,}, below {MAX_STEPS:,}, got {number:,}"
+            f" (episode {shown(uid)}).",
+            next_step="Send the steps in their order, or leave the number out.",
+        )
+    added = replace(step, number=number, refused=step.refused or totals.finished)
+    _append(txn, episode_no, added, after(totals, added), digest)
+    return Added(number, added.refused, after(totals, added))
+
+
+def _same_step(txn: Transaction, uid: str, episode_no: int, step: Step) -> bool:
+    """Whether a step that is there, and says the same at whatever time, was refused; raises `Conflict` otherwise."""
+    row = txn.connection.row(
+        f"SELECT {', '.join(_STEP[1:])} FROM step WHERE learner_id = ? AND episode_no = ? AND step_no = ?",
+        [txn.learner_id, episode_no, step.number],
+    )
+    known = None if row is None else _step(row)
+    if known is None or (known.name, known.reward, known.finished) != (step.name, step.reward, step.finished):
+        raise Conflict(
+            f"Step {step.number} of episode {shown(uid)} is already recorded with other content.",
+            next_step="Give every step a number of its own, or leave the number out.",
+        )
+    return known.refused
+
+
+def _append(txn: Transaction, number: int, step: Step, totals: Totals, digest: int) -> None:
+    txn.note_news()
+    changes = Changes()
+    changes.take(counted_episodes(txn, [number]))
+    values = [number, *_values(step), step.args_digest, step.meta_digest]
+    txn.connection.insert("step", _STEP, txn.learner_id, values)
+    grown = _signed(digest + _digest(_ENCODER.encode(_values(step))))
+    total, final = (None if one is None else float(one) for one in (totals.total, totals.final))
+    txn.connection.run(
+        "UPDATE episode SET n_steps = ?, n_paid = ?, finished = ?, total_text = ?, final_text = ?, total = ?,"
+        " final = ?, digest = ?, status = CASE WHEN status = 'unfinished' THEN ? ELSE status END"
+        " WHERE learner_id = ? AND episode_no = ?",
+        [
+            *Stored.of(totals),
+            total,
+            final,
+            grown,
+            "finished" if totals.finished else "unfinished",
+            txn.learner_id,
+            number,
+        ],
+    )
+    txn.connection.run(
+        "UPDATE provenance SET rank = rank + 1, digest = ? WHERE learner_id = ? AND kind = 'episode' AND no = ?"
+        " AND import_no = 0",
+        [grown, txn.learner_id, number],
+    )
+    changes.add(counted_episodes(txn, [number]))
+    changes.write(txn)
+
+
+def find_episode(facts: Facts, uid: str) -> tuple[Episode, Scale] | None:
+    """An episode that stands, with the runs made in it, and the scale in force of its environment."""
+    row = facts.connection.row(
+        "SELECT episode_no, environment_no FROM episode WHERE learner_id = ? AND uid = ? AND standing = 1",
+        [facts.learner_id, uid],
+    )
+    if row is None:
+        return None
+    runs = facts.connection.rows(
+        "SELECT r.uid FROM episode_run l JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
+        " WHERE l.learner_id = ? AND l.episode_no = ? AND r.standing = 1 ORDER BY l.run_no",
+        [facts.learner_id, row[0]],
+    )
+    line = read_episode(facts, row[0])
+    return replace(line, runs=tuple(uid for (uid,) in runs)), scales_of(facts, [row[1]])[row[1]]

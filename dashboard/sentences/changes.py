@@ -64,6 +64,7 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "queue": ("made", "queue", "queues"),
     "aside": ("set aside", "item of a queue", "items of a queue"),
     "assign": ("assigned", "batch of items", "batches of items"),
+    "declare": ("declared", "scale", "scales"),
     "create": ("created", "arm or learner", "arms or learners"),
 }
 
@@ -79,7 +80,7 @@ def act(entry: AuditEntry) -> str:
     return _worded(entry, marked=False)
 
 
-def _worded(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911 - one per action
+def _worded(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911, PLR0912 - one per action
     detail = entry.detail
     match entry.action:
         case "reward":
@@ -109,6 +110,9 @@ def _worded(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911 - one p
         case "queue":
             number = _int_of(detail, "items")
             return "made a queue" if number is None else f"made a queue of {wording.things(number, 'item')}"
+        case "declare":
+            ends = f"{detail.get('lo')} to {detail.get('hi')}"
+            return f"declared that {_foreign(str(detail.get('environment')), marked)} pays {ends}"
         case "aside":
             return "set an item of a queue aside"
         case "assign":

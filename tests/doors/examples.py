@@ -8,6 +8,7 @@ from core.doors.verbs import Verb
 from core.flows import learn
 from core.flows.bridges import add_sender
 from core.flows.context import Context
+from core.flows.episode import record_step
 from core.flows.evaluate import evaluate
 from core.flows.members import add_member
 from core.flows.queues import add_queue
@@ -41,6 +42,7 @@ def example_world(folder: Path) -> Context:
     create_token(context, "old", ("read",))
     add_webhook(context, "https://hooks.example/old")
     add_sender(context, "ann", "slack", "U017")
+    record_step(context, "sums/1", environment="sums", name="look", reward=0.1)
     (folder / FILE).write_bytes(lines([{"kind": "run", "uid": "q", "arms": [ARM], "calls": ["search"]}]))
     (folder / TABLE).write_text(
         f"arm,value,run,reason\n{ARM},0.5,{RUN},\ntool:fs:Read,rejected,,wrong file\n"

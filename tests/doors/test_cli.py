@@ -29,6 +29,8 @@ OF_OTHER_COMMANDS = {
     "change",
     "reward_batch",
     "reward_run",
+    "episode",
+    "declare",
     "queues",
     "add_queue",
     "next_item",
@@ -55,7 +57,7 @@ OF_OTHER_COMMANDS = {
 `reward --file`, `reward --all`, `queue add`, `rubric list`, `member role`, `token create`, `alert add`.
 """
 
-NO_COMMANDS = {"record", "redo"}
+NO_COMMANDS = {"record", "record_step", "redo"}
 """Verbs of programs: a person imports runs, and undoes an undo."""
 
 NO_VERBS = {

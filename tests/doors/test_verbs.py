@@ -72,6 +72,8 @@ LINES: Mapping[str, Sequence[str]] = {
     "remove_sender": ["channel", "remove", "slack", "U017"],
     "audit": ["audit", "--action", "reward", "--limit", "10"],
     "denials": ["audit", "--denials"],
+    "episode": ["episodes", "show", "sums/1"],
+    "declare": ["episodes", "declare", "sums", "--scale", "0", "2", "--threshold", "1.5"],
     "change": ["settings", "set", "baseline_rate", "0.1"],
     "erase": ["erase", "--run", "request-1", "--yes"],
     "reset": ["reset", "--type", "tool", "--to", "prior", "--reason", "detector repaired", "--yes"],
@@ -81,6 +83,9 @@ LINES: Mapping[str, Sequence[str]] = {
 PYTHON: Mapping[str, Callable[[Learner], object]] = {
     "record": lambda learner: learner.record(
         "request-2", arms=[Arm(key=ARM, token_cost=120)], calls=["search"]
+    ),
+    "record_step": lambda learner: learner.record_step(
+        "sums/2", environment="sums", name="submit", reward=1.0, finished=True
     ),
     "redo": lambda learner: learner.redo("reward-2"),
 }

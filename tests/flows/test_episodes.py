@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.episodes import Sums, closed, totals_of
-from core.errors import Conflict
+from core.errors import Conflict, InvalidInput, NotFound
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.episode import declare, record_step
 from core.flows.export import export_file, lines
 from core.flows.importing import import_files
 from core.flows.importing.answer import ImportAnswer
@@ -254,6 +259,118 @@ def test_equal_arguments_are_told_apart_under_a_key_that_no_export_has(tmp_path:
         assert all(step.args_digest is None for step in held(context)["e"].steps)
         found.append(first)
     assert found[0] != found[1], "every learner has a key of its own"
+
+
+SAID = st.tuples(
+    st.sampled_from(["look", "submit"]), st.none() | st.sampled_from([0.0, 0.1, -0.5, 1.0]), st.booleans()
+)
+
+
+@given(said=st.lists(SAID, min_size=1, max_size=6), times=st.integers(1, 2))
+@settings(max_examples=25)
+def test_step_by_step_is_all_at_once(said: list[tuple[str, float | None, bool]], times: int) -> None:
+    """Whether each step is sent once or again: the rows, sums and days of an episode that was told whole."""
+    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        context = context_at(Path(folder) / "a.db")
+        for number, (name, reward, finished) in enumerate(said):
+            for _ in range(times):
+                answer = record_step(
+                    context,
+                    "e",
+                    environment="sums",
+                    number=number,
+                    name=name,
+                    reward=reward,
+                    finished=finished,
+                )
+            assert answer.number == number
+        (one,) = held(context).values()
+        whole = tuple(
+            closed(
+                Step(
+                    number=number, name=name, reward=reward, finished=finished, at_ms=one.steps[number].at_ms
+                )
+                for number, (name, reward, finished) in enumerate(said)
+            )
+        )
+        assert one.steps == whole
+        sums = totals_of(whole)
+        assert (answer.steps, answer.finished) == (sums.n_steps, sums.finished)
+        assert answer.total == (None if sums.total is None else float(sums.total))
+        assert clean(context)
+        context.store.close()
+
+
+def test_a_step_is_not_another_and_leaves_none_out(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    for wrong in ({}, {"environment": "sums", "number": 1}):
+        with pytest.raises(InvalidInput, match="first step"):
+            record_step(context, "e", reward=0.1, **wrong)  # type: ignore[arg-type]
+    for reward in ("1.0", True, float("nan"), float("inf")):
+        with pytest.raises(InvalidInput, match="reward"):
+            record_step(context, "e", environment="sums", reward=reward)  # type: ignore[arg-type]
+    assert held(context) == {}
+    record_step(context, "e", environment="sums", reward=0.1)
+    record_step(context, "e", reward=0.1)
+    with pytest.raises(Conflict, match="Step 1"):
+        record_step(context, "e", number=1, reward=0.2)
+    with pytest.raises(InvalidInput, match="number 2"):
+        record_step(context, "e", number=3, reward=0.2)
+    assert [step.reward for step in held(context)["e"].steps] == [0.1, 0.1]
+    told(context, file_of(tmp_path, "long.jsonl", replace(LONG, uid="e")))
+    with pytest.raises(Conflict):
+        record_step(context, "e", reward=0.2)
+    assert clean(context)
+
+
+def test_steps_come_from_several_threads_and_none_is_lost(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    record_step(context, "e", environment="sums", reward=0.1)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: record_step(context, "e", reward=0.1), range(19)))
+    assert sorted(answer.number for answer in answers) == list(range(1, 20))
+    assert totals_of(held(context)["e"].steps).total == 2
+    assert clean(context)
+
+
+def test_an_environment_is_seen_by_the_scale_in_force(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    assert queries.episodes(context) == ()
+    told(context, file_of(tmp_path, "a.jsonl", LONG, OTHER, replace(OTHER, uid="x", environment="unpaid")))
+    sums, unpaid = queries.episodes(context)
+    assert (sums.environment, sums.n, sums.without_reward, sums.average) == ("sums", 2, 1, 1.1)
+    assert sums.success is not None
+    assert (sums.success.rate, sums.success.of_paid, sums.success.base) == (0.5, 1.0, "total")
+    assert 0 < sums.success.lower < 0.5 < sums.success.upper < 1
+    assert (unpaid.average, unpaid.success, unpaid.without_reward) == (None, None, 1)
+    assert [one.n for one in queries.episodes(context, model="large")] == [1]
+    seen = queries.episode(context, "sums/1")
+    assert (seen.total, seen.final, seen.normalised, seen.success, seen.status) == (
+        1.1,
+        1.0,
+        None,
+        True,
+        "finished",
+    )
+    assert [step.running for step in seen.steps] == [0.1, 0.1, 1.1, 1.1]
+    assert [step.refused for step in seen.steps] == [False, False, False, True]
+
+    declared = declare(context, "sums", lo=-1, hi=3, threshold=2)
+    assert (declared.episodes, declared.successes_before, declared.successes) == (2, 1, 0)
+    assert clean(context)
+    assert declare(context, "sums", hi=3).id is None, "it is in force already"
+    found = queries.episode(context, "sums/1")
+    assert found.normalised == pytest.approx(2.1 / 4)
+    assert not found.success
+    assert queries.episodes(context, environment="sums")[0].declared
+    undo(context, declared.id)
+    assert queries.episodes(context) == (sums, unpaid)
+    with pytest.raises(NotFound, match="nowhere"):
+        declare(context, "nowhere", hi=2)
+    with pytest.raises(InvalidInput, match="below"):
+        declare(context, "sums", lo=1)
+    with pytest.raises(NotFound, match="sums/9"):
+        queries.episode(context, "sums/9")
 
 
 @pytest.mark.parametrize(

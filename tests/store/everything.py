@@ -28,6 +28,7 @@ from core.flows.batch import reward_batch, reward_run
 from core.flows.bridges import add_sender, members_behind, remove_sender, senders
 from core.flows.choose import choose, next_pair
 from core.flows.context import Context
+from core.flows.episode import declare, record_step
 from core.flows.erase import erase
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
@@ -428,6 +429,12 @@ def tell_episodes(context: Context, folder: Path) -> None:
     undo_and_redo(context, import_files(context, [file_of(folder, "long.episodes", grown, other)]).id)
     context.write("ingest", lambda txn: store_episodes(txn, [LONG]))
     export_file(context, folder / "episodes.out")
+    for _ in range(2):
+        record_step(context, "steps", environment="sums", number=0, reward=0.5)
+    record_step(context, "steps", reward=0.5)
+    undo(context, declare(context, "sums", hi=3).id)
+    queries.episodes(context)
+    queries.episode(context, "sums/1")
 
 
 def tell_in_parts(folder: Path) -> None:

@@ -93,7 +93,7 @@ def import_(
         bool,
         typer.Option(
             "--each-event",
-            help="Count every rollout event, also where several repeat the reward of one message.",
+            help=words(ImportInput, "each_event"),
         ),
     ] = False,
 ) -> None:
@@ -117,12 +117,18 @@ def import_(
         _say_watched(line, context, named, told)
         return
     with following(line) as bar:
-        given = ImportInput(paths=named, format=format_name, unit=unit, tools_file=tools, phase=phase)
+        given = ImportInput(
+            paths=named,
+            format=format_name,
+            unit=unit,
+            tools_file=tools,
+            phase=phase,
+            each_event=each_event,
+        )
         found: ImportAnswer = verb("import").call(
             context,
             given,
             limits=limits,
-            each_event=each_event,
             progress=None if bar is None else _Following(bar),
             waiting=partial(
                 say_aside, "Another long import is under way; this one goes on when that has ended."

@@ -26,6 +26,7 @@ from core.flows.queries.batch import ArmMove, BatchPreview, LineEffect, preview_
 from core.flows.queries.belief import Belief, belief, posteriors
 from core.flows.queries.chances import Inclusion, inclusion
 from core.flows.queries.confidence import confidence, pulls_needed
+from core.flows.queries.episodes import EnvironmentSeen, EpisodeSeen, StepSeen, SuccessRate, episode, episodes
 from core.flows.queries.evaluations import (
     BiasWatch,
     GraderSpread,

@@ -254,6 +254,7 @@ def test_every_verb_is_a_route_or_of_this_machine(asking: Asking) -> None:
     assert kept == {
         "backup", "create_learner", "erase", "export", "export_bundle", "export_training", "import",
         "add_queue", "queues", "next_item", "rubrics", "add_rubric", "members", "add_member", "invite_member",
+        "episodes", "episode", "declare", "record_step",
         "set_role", "sign_out_member", "remove_member", "tokens", "create_token", "revoke_token", "denials",
         "alerts", "add_webhook", "remove_webhook",
             "senders", "add_sender", "remove_sender",
