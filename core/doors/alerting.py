@@ -1,4 +1,4 @@
-"""Alerting: every minute, look at what needs a look, and send what waits to be sent.
+"""Alerting: every minute, look at what needs a look, and send what waits to be sent; tell traces whose hour is over.
 
 Any number of processes may do this on one database: the store decides who finds what is new, and who sends it.
 """
@@ -17,6 +17,7 @@ from core.doors.webhook import has_secret, send
 from core.errors import ArmscopeError
 from core.flows import alerts, queries, webhooks
 from core.flows.context import Context
+from core.flows.traces import settle_everywhere
 from core.records.actor import Actor
 from core.records.alert import Alarm, Message, Sent
 from core.records.times import MINUTE_MS
@@ -110,7 +111,9 @@ class Watch:
     def _run(self) -> None:
         while not self._stopped.wait(self._every_s):
             try:
-                look_and_send(replace(self._opened(), actor=_ACTOR), self._alarms)
+                context = replace(self._opened(), actor=_ACTOR)
+                settle_everywhere(context)
+                look_and_send(context, self._alarms)
                 self._logged = ""
             except Exception as problem:  # a thread that dies would look like silence that is good news
                 self._log(problem)

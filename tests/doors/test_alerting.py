@@ -23,12 +23,15 @@ from core.flows.alerts import alerts, look
 from core.flows.context import Context
 from core.flows.note import note
 from core.flows.queues import add_queue
+from core.flows.traces import take_spans, traces
 from core.flows.webhooks import add_webhook
 from core.records.alert import LEASE_MS, Alarm
 from tests.conftest import ROOT
 from tests.doors.test_webhook import SECRET, failing, receiving, well
 from tests.flows.reviewers import Desk, desk_at
+from tests.flows.test_traces import sent
 from tests.flows.world import START_MS
+from tests.formats.test_otlp import AGENT
 
 N = 8
 ALARMS = [Alarm(learner="default", kind="poisoned", object=f"type-{number}", count=3) for number in range(N)]
@@ -189,6 +192,22 @@ def test_the_thread_looks_until_it_is_stopped_and_says_once_what_is_wrong(
     assert len(received) == 1
     assert [record.message for record in caplog.records] == ["alerts could not be looked for"]
     assert SECRET not in caplog.text
+
+
+def test_a_trace_without_a_root_becomes_a_run_though_nobody_sends_more(desk: Desk) -> None:
+    take_spans(desk.context, sent(*AGENT[1:]))
+    desk.pass_minutes(61)
+    before, settled = queries.status(desk.context).runs, threading.Event()
+
+    def opened() -> Context:
+        if queries.status(desk.context).runs > before:
+            settled.set()
+        return desk.context
+
+    watch = Watch(opened, every_s=0.01).start()
+    assert settled.wait(60)
+    watch.stop()
+    assert [row.state for row in traces(desk.context)] == ["rootless"]
 
 
 def test_what_holds_is_found_anew_only_where_something_was_recorded_or_time_has_passed(desk: Desk) -> None:
