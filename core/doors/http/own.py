@@ -32,6 +32,7 @@ from core.flows import queries
 from core.flows.audit import audit
 from core.flows.context import Context
 from core.flows.export import EXPORT_FORMATS, ExportFormat, export_into
+from core.flows.traces import traces
 from core.formats.armscope import SentRuns
 from core.permissions import Action, authorise
 from core.records.actor import Actor
@@ -245,6 +246,15 @@ def _audit(context: Context, cursor: list[int] | None, limit: int) -> Page:
     return _entries(audit(context, before=None if cursor is None else cursor[0], limit=limit))
 
 
+def _traces(context: Context, cursor: list[str] | None, limit: int) -> Page:
+    every = traces(context)
+    known = [one.trace for one in every]
+    begin = known.index(cursor[0]) + 1 if cursor is not None and cursor[0] in known else 0
+    rows = every[begin : begin + limit]
+    onward = [rows[-1].trace] if begin + limit < len(every) else None
+    return Page([as_plain(one) for one in rows], onward)
+
+
 def _entries(found: AuditPage) -> Page:
     return Page([as_plain(entry) for entry in found.entries], None if found.next is None else [found.next])
 
@@ -439,7 +449,7 @@ _ROWS: Final = (
     _plain(f"{ROOT}/learners", _learners, verb("learners").words, is_list=True),
     _look("status", "status"),
     _look("settings", "settings"),
-    _look("traces", "traces"),
+    _list("traces", _listed(_traces, str), verb("traces").words),
     _look("agreement", "agreement"),
     _look("runs/{uid}", "run", {"name": "uid"}),
     _list("posteriors", _listed(_by_arm("posteriors"), str), verb("posteriors").words),

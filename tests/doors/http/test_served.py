@@ -144,7 +144,12 @@ def test_files_go_over_the_wire_as_they_are(tmp_path: Path) -> None:
         assert theirs_made.rows == ours_made.rows > 0
         assert (tmp_path / "theirs.jsonl").read_bytes() == (tmp_path / "ours.jsonl").read_bytes()
         manifests = [
-            {**json.loads((tmp_path / f"{name}.jsonl.manifest.json").read_text()), "made_at": "", "file": ""}
+            {
+                **json.loads((tmp_path / f"{name}.jsonl.manifest.json").read_text()),
+                "made_at": "",
+                "made_by": "",
+                "file": "",
+            }
             for name in ("ours", "theirs")
         ]
         assert manifests[0] == manifests[1]
