@@ -1,6 +1,6 @@
 """Alerts: conditions that were found, webhooks, and what each of them is told.
 
-Revision ID: 0014
+Revision ID: 0013
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0014"
+revision = "0013"
 down_revision = "0012"
 branch_labels = None
 depends_on = None

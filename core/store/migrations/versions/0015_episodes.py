@@ -1,6 +1,6 @@
 """Episodes: what environments pay, step by step, on which scale; none is made of what was recorded before.
 
-Revision ID: 0016
+Revision ID: 0015
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Final
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0016"
-down_revision = "0015"
+revision = "0015"
+down_revision = "0014"
 branch_labels = None
 depends_on = None
 

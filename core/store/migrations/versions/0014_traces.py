@@ -1,6 +1,6 @@
 """Traces that wait to become runs, with their spans; tokens that are bridges, and whom senders of chats are.
 
-Revision ID: 0015
+Revision ID: 0014
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0015"
-down_revision = "0014"
+revision = "0014"
+down_revision = "0013"
 branch_labels = None
 depends_on = None
 
