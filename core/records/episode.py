@@ -16,6 +16,7 @@ from core.records.limits import (
     LAST_MS,
     MAX_COUNT,
     MAX_LABEL_CHARS,
+    NUL,
     Count,
     Label,
     Millis,
@@ -93,23 +94,33 @@ class Step(
     meta_digest: Digest | None = None
 
     def __post_init__(self) -> None:
-        where = f" (step {shown(self.number)})"
-        force_setattr(self, "number", whole("A step's number", self.number, MAX_COUNT))
-        force_setattr(self, "kind", one_of("A step's kind", self.kind, STEP_KINDS, where=where))
-        force_setattr(self, "name", text("A step's name", self.name, MAX_LABEL_CHARS, where=where))
-        if self.reward is not None:
-            reward = number("A step's reward", self.reward, where=where)
-            force_setattr(self, "reward", reward + 0.0)  # a negative zero is a zero
-        if self.note is not None:
-            one_of("A step's note", self.note, STEP_NOTES, where=where)
-        for name in ("finished", "refused"):
-            flag(f"A step's {name}", getattr(self, name), where=where)
-        for name, highest in _STEP_COUNTS:
-            value = getattr(self, name)
-            if value is not None:
-                force_setattr(self, name, whole(name, value, highest, where=where))
+        # Each value is asked for its exact type and limits, and only what is out of the ordinary goes through a
+        # check: an episode may have a hundred thousand steps.
+        if type(self.number) is not int or not 0 <= self.number <= MAX_COUNT:
+            force_setattr(self, "number", whole("A step's number", self.number, MAX_COUNT))
+        name, reward = self.name, self.reward
+        if self.kind not in STEP_KINDS or (self.note is not None and self.note not in STEP_NOTES):
+            one_of("A step's kind", self.kind, STEP_KINDS, where=self._where)
+            one_of("A step's note", self.note, STEP_NOTES, where=self._where)
+        if type(name) is not str or len(name) > MAX_LABEL_CHARS or NUL in name:
+            force_setattr(self, "name", text("A step's name", name, MAX_LABEL_CHARS, where=self._where))
+        if reward is not None and (type(reward) is not float or not math.isfinite(reward) or reward == 0):
+            found = number("A step's reward", reward, where=self._where)
+            force_setattr(self, "reward", found + 0.0)  # a negative zero is a zero
+        for said in ("finished", "refused"):
+            value = getattr(self, said)
+            if type(value) is not bool:
+                flag(f"A step's {said}", value, where=self._where)
+        for count, highest in _STEP_COUNTS:
+            value = getattr(self, count)
+            if value is not None and (type(value) is not int or not 0 <= value <= highest):
+                force_setattr(self, count, whole(count, value, highest, where=self._where))
         if self.extra != ():
-            force_setattr(self, "extra", texts("extra", self.extra, MAX_LABEL_CHARS, where=where))
+            force_setattr(self, "extra", texts("extra", self.extra, MAX_LABEL_CHARS, where=self._where))
+
+    @property
+    def _where(self) -> str:
+        return f" (step {shown(self.number)})"
 
 
 class Part(
