@@ -74,7 +74,7 @@ FILES: Final = (
     Example("export_training", f"{AT}/training", {"format": "sft_jsonl"}),
     Example("erase", f"{AT}/erasures", {"run": RUN}),
 )
-"""What comes and goes as files; that these take nothing malformed is tested where they are."""
+"""What comes and goes as files."""
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -158,6 +158,25 @@ def test_what_is_malformed_neither_fails_nor_moves_anything(context: Context, as
         assert found.status < 500, (one.path, body, found.body)
         now = queries.revision(context).revision
         assert now == before, (one.path, body, found.status, found.body)
+
+
+def test_a_malformed_file_fails_nothing_and_what_is_refused_moves_nothing(
+    context: Context, asking: Asking
+) -> None:
+    """Of a file some lines may be read, and the others are named; that is an answer, and an act."""
+    dice = random.Random(31)
+    for number in range(600):
+        one = FILES[number % len(FILES)]
+        body = malformed(dice, json.dumps(one.body).encode(), knows_all_fields=False)
+        before = queries.revision(context).revision
+        found = asking.ask(one.method, one.path, [body], {"content-type": one.kind})
+        assert found.status < 500, (one.path, body, found.body)
+        assert found.status == 200 or queries.revision(context).revision == before, (
+            one.path,
+            body,
+            found.status,
+        )
+    assert queries.verify(context).clean
 
 
 CALLED: Final = {
