@@ -48,12 +48,12 @@ def main() -> None:
         if learner != first.learner:
             context = context_of(learner)
             first = queries.frame_of(context)
-    except (Denied, Unidentified):
-        st.navigation(navigation.every(), position="hidden")
-        signing_in.cannot_come_in()
-        return
     except ArmscopeError as problem:
-        _cannot_open(problem)
+        if isinstance(problem, Denied | Unidentified) and who.people_sign_in():
+            st.navigation(navigation.every(), position="hidden")
+            signing_in.cannot_come_in()
+        else:
+            _cannot_open(problem)
         return
     page = st.navigation(navigation.shown_to(context, presenting=window.presenting()), position="top")
     address.put_back(page.url_path)

@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -40,6 +41,7 @@ VECTORS = Path(os.environ.get("ARMSCOPE_CONFORMANCE") or SHARED) / "vectors"
 """The recorded behaviour of the original systems."""
 
 
+_PROGRAM: Final = sys.modules["__main__"]
 _ROOM_BYTES: Final = 4 * 2**30
 _ORDER: Final = (
     "tests/store",
@@ -51,6 +53,13 @@ _ORDER: Final = (
     "tests/dashboard",
 )
 """What takes long goes first, so that no worker is left alone with it at the end."""
+
+
+@pytest.fixture(autouse=True)
+def own_program() -> Iterator[None]:
+    """Streamlit leaves a page it ran in the program's place, where processes that are started later would run it."""
+    yield
+    sys.modules["__main__"] = _PROGRAM
 
 
 def pytest_configure(config: pytest.Config) -> None:

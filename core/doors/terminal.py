@@ -91,7 +91,7 @@ def row_lines(rows: Sequence[object], form: Literal["csv", "tsv"]) -> Iterator[s
     r"""Rows as lines of cells below the names of all columns; what a row doesn't have is an empty cell.
 
     >>> list(row_lines([{"a": 1}, {"a": 2, "b": {"c": "=x"}}], "csv"))
-    ['a,b_c\n', "1,\n", "2,'=x\n"]
+    ['a,b_c\n', '1,\n', "2,'=x\n"]
     """
     flat = [dict(_flat(as_plain(row))) for row in rows]
     heads = list(dict.fromkeys(name for row in flat for name in row))

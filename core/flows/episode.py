@@ -99,7 +99,7 @@ def declare(
         answer = msgspec.structs.replace(
             answer, id=f"scale-{scale_no}", successes=sums_of_environment(txn, number).successes
         )
-        txn.audit("declare", answer.id, {"environment": environment, "lo": scale.lo, "hi": scale.hi})
+        txn.audit("scale", answer.id, {"environment": environment, "lo": scale.lo, "hi": scale.hi})
         return answer
 
     return context.write("settings", work)

@@ -32,7 +32,6 @@ _SAID: Final[dict[str, Callable[[dict[str, str]], str]]] = {
     "sender_remove": lambda told: f"let {told['name']} speak in a chat no longer",
     "erase": lambda told: f"erased texts of a {told['of']}",
     "rubric": lambda told: f"defined the rubric {told['version']}",
-    "scale": lambda told: "said on which scale an environment pays",  # noqa: ARG005 - likewise
     "choice": lambda told: "chose between two answers",  # noqa: ARG005 - all are asked alike
 }
 """What is done to the installation, and what no page but this lists."""

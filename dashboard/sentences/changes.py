@@ -64,7 +64,7 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "queue": ("made", "queue", "queues"),
     "aside": ("set aside", "item of a queue", "items of a queue"),
     "assign": ("assigned", "batch of items", "batches of items"),
-    "declare": ("declared", "scale", "scales"),
+    "scale": ("declared", "scale", "scales"),
     "create": ("created", "arm or learner", "arms or learners"),
 }
 
@@ -110,7 +110,7 @@ def _worded(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911, PLR091
         case "queue":
             number = _int_of(detail, "items")
             return "made a queue" if number is None else f"made a queue of {wording.things(number, 'item')}"
-        case "declare":
+        case "scale":
             ends = f"{detail.get('lo')} to {detail.get('hi')}"
             return f"declared that {_foreign(str(detail.get('environment')), marked)} pays {ends}"
         case "aside":

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.episodes import Sums, closed, totals_of
-from core.errors import Conflict, InvalidInput, NotFound
+from core.errors import Conflict, InvalidInput, NotFound, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.episode import declare, record_step
@@ -478,7 +478,6 @@ def test_by_turn_and_by_episode_it_is_the_same_episode(tmp_path: Path) -> None:
         ("call", "book", None, False),
         ("outcome", "", 0.25, True),
     ]
-    other = import_files(context, [source], unit="turn")
-    assert (other.id, other.episode_duplicates) == (None, 1), (
-        "its runs are refused in another unit, it is the same"
-    )
+    with pytest.raises(UnreadableSource, match="here already by episode"):
+        import_files(context, [source], unit="turn")
+    assert held(context) == {found[1].uid: found[1]}

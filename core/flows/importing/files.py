@@ -149,7 +149,9 @@ def _act(
     counts, sources = reading.counts.copy(), opened.sources
     has_news = told.tell(txn, reading, counts, number)
     answer = counts.answer(number, sources)
-    if not (answer.runs or answer.ledger or answer.empty or answer.episodes or counts.n_named):
+    # What is here in another unit is refused, also where its episodes, which have no unit, are known.
+    n_episodes = answer.episodes - (answer.episode_duplicates if counts.n_in_another_unit else 0)
+    if not (answer.runs or answer.ledger or answer.empty or n_episodes or counts.n_named):
         raise _nothing_in(answer)
     if not has_news:
         raise _NothingNew(counts.answer(None if known is None else number, sources))

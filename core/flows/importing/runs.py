@@ -73,6 +73,7 @@ class RunWriter:
             return
         unit = others[min(here)]
         self._refused.add(own)
+        self.counts.n_in_another_unit += 1
         self.counts.reject(
             None,
             f"Record {run.source[:20] if run.source else run.uid} is here already by {unit}; by {run.unit} its calls"

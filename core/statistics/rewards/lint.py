@@ -101,7 +101,7 @@ def found_in(paid: Paid) -> tuple[Finding, ...]:
     return tuple(finding for finding in found if finding is not None)
 
 
-def late(paid: Paid) -> Finding | None:
+def _late(paid: Paid) -> Finding | None:
     """Delayed-only feedback: of episodes of four steps or more only the last pays. Where hardly any succeeds besides,
     nothing is learned at all: sparsity.
     """
@@ -133,7 +133,7 @@ def late(paid: Paid) -> Finding | None:
     )
 
 
-def hacking(paid: Paid) -> Finding | None:
+def _hacking(paid: Paid) -> Finding | None:
     """The same action paid the same again and again, most of what is paid midway, and no success at the end."""
     again, excess = _again(paid)
     midway = paid.added(paid.is_midway & (paid.reward > 0), paid.reward)
@@ -172,7 +172,7 @@ def _again(paid: Paid) -> tuple[Bools, Floats]:
     return again, paid.added(again, paid.reward)
 
 
-def scaling(paid: Paid) -> Finding | None:
+def _scaling(paid: Paid) -> Finding | None:
     """Steps outweigh the final reward: what is paid on the way, signs aside, comes to more than the end ever pays."""
     is_paid = ~np.isnan(paid.reward)
     on_the_way = paid.added(paid.is_midway & is_paid, np.abs(paid.reward))
@@ -196,7 +196,7 @@ def scaling(paid: Paid) -> Finding | None:
     )
 
 
-def ambiguity(paid: Paid) -> Finding | None:
+def _ambiguity(paid: Paid) -> Finding | None:
     """One final reward for outcomes that metadata or a part of the reward tells apart.
 
     Told apart are outcomes where equal metadata (or an equal part) goes with one final reward throughout, so that it
@@ -261,7 +261,7 @@ def _alike(ended: Floats, code: Ints) -> Ints:
     return np.asarray(known[(outcome != commonest[of]) & (reward == of)])
 
 
-def inconsistent(paid: Paid) -> Finding | None:
+def _inconsistent(paid: Paid) -> Finding | None:
     """Tools that pay on different scales: one ten times what another does, both midway or both at the end."""
     for wanted in (paid.is_last, paid.is_midway):
         pays = np.flatnonzero(wanted & (paid.reward > 0))
@@ -291,7 +291,7 @@ def _named(tool: str) -> str:
     return tool if tool else "A step without a tool"
 
 
-def proxy(paid: Paid) -> Finding | None:
+def _proxy(paid: Paid) -> Finding | None:
     """What is paid at the end goes with the length of what was sent, rather than with success.
 
     Among successes and among failures, each ranked for itself: so that longer answers that are better are no reason.
@@ -358,7 +358,7 @@ def _within(reward: Floats, chars: Floats, succeeded: Bools) -> tuple[float, flo
     return correlation, math.sqrt((1 + correlation**2 / 2) / (len(one) - 3))
 
 
-def out_of_scale(paid: Paid) -> Finding | None:
+def _out_of_scale(paid: Paid) -> Finding | None:
     """Payments beside the scale that was declared, and episodes that come to something beside it."""
     scale = paid.scale
     beside = (paid.reward < scale.step_lo) | (paid.reward > scale.step_hi)
@@ -384,7 +384,7 @@ def out_of_scale(paid: Paid) -> Finding | None:
     )
 
 
-def paid_after_finished(paid: Paid) -> Finding | None:
+def _paid_after_finished(paid: Paid) -> Finding | None:
     """Payments after the end: they add nothing here, and would be had again and again elsewhere."""
     after = np.flatnonzero(paid.refused & (paid.reward != 0) & ~np.isnan(paid.reward))
     if not len(after):
@@ -400,12 +400,12 @@ def paid_after_finished(paid: Paid) -> Finding | None:
 
 
 FINDINGS: Final[tuple[Callable[[Paid], Finding | None], ...]] = (
-    late,
-    hacking,
-    scaling,
-    ambiguity,
-    inconsistent,
-    proxy,
-    out_of_scale,
-    paid_after_finished,
+    _late,
+    _hacking,
+    _scaling,
+    _ambiguity,
+    _inconsistent,
+    _proxy,
+    _out_of_scale,
+    _paid_after_finished,
 )

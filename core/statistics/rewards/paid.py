@@ -154,19 +154,19 @@ def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
         number=np.array([step.number for step in steps], dtype=np.int64),
         reward=_numbers(step.reward for step in steps),
         refused=np.array([step.refused for step in steps], dtype=np.bool_),
-        tool=coded(step.name for step in steps),
+        tool=_coded(step.name for step in steps),
         tools=tools,
-        action=coded(None if step.args_digest is None else (step.name, step.args_digest) for step in steps),
-        meta=coded(step.meta_digest for step in steps),
+        action=_coded(None if step.args_digest is None else (step.name, step.args_digest) for step in steps),
+        meta=_coded(step.meta_digest for step in steps),
         n_chars=np.array([_known(step) for step in steps], dtype=np.int64),
         parts={name: _numbers(_part(one, name) for one in episodes) for name in names},
     )
 
 
-def coded(values: Iterable[Hashable]) -> Ints:
+def _coded(values: Iterable[Hashable]) -> Ints:
     """A number for each value, equal ones the same, in the order in which they come; -1 for None.
 
-    >>> coded(["a", None, "b", "a"]).tolist()
+    >>> _coded(["a", None, "b", "a"]).tolist()
     [0, -1, 1, 0]
     """
     known: dict[Hashable, int] = {None: UNKNOWN}

@@ -23,7 +23,7 @@ from tests.doors.http.test_served import served
 from tests.flows.world import START_MS, context_at
 from tests.test_readme import blocks
 
-LOOP: Final = blocks("python")[1]
+LOOP: Final = next(block for block in blocks("python") if "Client(" in block)
 N_REQUESTS: Final = 20
 LEARNER: Final = "support"
 Document = dict[str, Any]
