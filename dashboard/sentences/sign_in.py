@@ -75,4 +75,7 @@ def _over(session_ms: int) -> str:
 def _invited(session: Session) -> str:
     if session.email:
         return f"There is no invitation for {session.email} by that provider, or it was taken or is over."
-    return "An invitation by address can't help: your identity provider does not say that it verified yours."
+    return (
+        "An invitation by address can't help: your identity provider does not say in its ID token that it verified "
+        "yours."
+    )

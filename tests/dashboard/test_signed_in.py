@@ -107,7 +107,7 @@ def test_a_stranger_is_told_whom_to_ask_and_what_to_hand_on(context: Context) ->
     (line,) = [str(one.value) for one in page.code]
     assert f"--issuer {ISSUER}" in line
     assert "x'\"'\"'; <script>" in line, "as a shell takes it"
-    assert "does not say that it verified yours" in told(page)
+    assert "does not say in its ID token that it verified yours" in told(page)
     assert {button.label for button in page.button} == {"Sign in again", "Sign out"}
 
 
