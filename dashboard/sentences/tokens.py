@@ -49,6 +49,11 @@ def is_in_force(one: TokenRow, now_ms: int) -> bool:
     return one.revoked_ms is None and now_ms < one.expires_ms
 
 
+def scopes(one: TokenRow) -> str:
+    """What a token lets, and whether it may say who sent what it brings."""
+    return ", ".join((*one.scopes, "a bridge") if one.is_bridge else one.scopes)
+
+
 def where(learners: Sequence[str] | None) -> str:
     """The learners of a token, as plain text."""
     return "every learner" if learners is None else ", ".join(map(wording.plain, learners))

@@ -74,7 +74,7 @@ def what_it_does(one: TokenRow | None) -> None:
     with st.container(border=True):
         paragraphs(
             f"Whatever program holds **{name}** is refused from its next request on, in every process: "
-            f"{', '.join(one.scopes)} in {wording.literal(said.where(one.learners))}. "
+            f"{said.scopes(one)} in {wording.literal(said.where(one.learners))}. "
             f"Last used: {said.used(one, now_ms)}.",
             "What it did stays, under its name.",
         )

@@ -46,7 +46,7 @@ def table(rows: Sequence[TokenRow]) -> None:
         {
             "token": [one.id for one in shown],
             "name": [wording.plain(one.name) for one in shown],
-            "scopes": [", ".join(one.scopes) for one in shown],
+            "scopes": [said.scopes(one) for one in shown],
             "learners": [said.where(one.learners) for one in shown],
             "ends, UTC": [wording.moment(one.expires_ms, year_of_ms=now_ms) for one in shown],
             "last used": [said.used(one, now_ms) for one in shown],
