@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from core.client import Client
     from core.doors.asynchronous import AsyncLearner
     from core.doors.python import Learner, learners, open_learner, restore
+    from core.doors.recorder import record_episodes
     from core.doors.running import RunUnderWay
     from core.errors import ArmscopeError
     from core.records.arm import Arm, Prior
@@ -24,17 +25,21 @@ if TYPE_CHECKING:
         skill_candidate,
         tool_candidate,
     )
+    from core.records.episode import Episode, Finding, Part, Scale, Step
     from core.records.evaluation_page import Evaluation, EvaluationFilter
     from core.records.judgement import Judgement
     from core.records.posterior import Posterior
     from core.records.run import Call, Inventory, Run, Usage
     from core.records.selection import Selection
     from core.records.view import View
+    from core.rewards import binary, continuous, dense, penalty, shaped, sparse
+    from core.statistics.rewards.lint import lint
 else:
     _HOMES = {
         "core.client": ("Client",),
         "core.doors.asynchronous": ("AsyncLearner",),
         "core.doors.python": ("Learner", "learners", "open_learner", "restore"),
+        "core.doors.recorder": ("record_episodes",),
         "core.doors.running": ("RunUnderWay",),
         "core.errors": ("ArmscopeError",),
         "core.records.arm": ("Arm", "Prior"),
@@ -45,12 +50,15 @@ else:
             "skill_candidate",
             "tool_candidate",
         ),
+        "core.records.episode": ("Episode", "Finding", "Part", "Scale", "Step"),
         "core.records.evaluation_page": ("Evaluation", "EvaluationFilter"),
         "core.records.judgement": ("Judgement",),
         "core.records.posterior": ("Posterior",),
         "core.records.run": ("Call", "Inventory", "Run", "Usage"),
         "core.records.selection": ("Selection",),
         "core.records.view": ("View",),
+        "core.rewards": ("binary", "continuous", "dense", "penalty", "shaped", "sparse"),
+        "core.statistics.rewards.lint": ("lint",),
     }
     _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -71,25 +79,38 @@ __all__ = [
     "AsyncLearner",
     "Call",
     "Client",
+    "Episode",
     "Evaluation",
     "EvaluationFilter",
+    "Finding",
     "Inventory",
     "Judgement",
     "Learner",
+    "Part",
     "Posterior",
     "Prior",
     "Run",
     "RunUnderWay",
+    "Scale",
     "Selection",
+    "Step",
     "Usage",
     "View",
     "__version__",
+    "binary",
+    "continuous",
+    "dense",
     "file_candidate",
     "learners",
+    "lint",
     "memory_candidate",
     "open_learner",
+    "penalty",
+    "record_episodes",
     "restore",
     "section_candidate",
+    "shaped",
     "skill_candidate",
+    "sparse",
     "tool_candidate",
 ]

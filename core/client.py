@@ -28,18 +28,21 @@ from core.doors.answering import Answering, RunOptions, TrainingOptions, arm_of
 from core.doors.http.refusals import TooMany
 from core.doors.running import RunUnderWay
 from core.errors import ArmscopeError, InvalidBatch, InvalidInput, StoreError, UnreadableSource
+from core.flows.episode import EpisodeMarked, ScaleAnswer, StepAnswer
 from core.flows.erase import EraseAnswer
 from core.flows.export import ExportFormat, new_file
 from core.flows.importing import ImportAnswer
 from core.flows.learn import RecordAnswer
 from core.flows.maintenance import BackupAnswer
-from core.flows.queries import JudgedArm, Status
+from core.flows.queries import EnvironmentSeen, EpisodeSeen, JudgedArm, Status
 from core.flows.reset import ResetAnswer
 from core.flows.settings import SettingAnswer
 from core.flows.training import MANIFEST_END
 from core.flows.undo import UndoAnswer
 from core.records.arm import ArmType
 from core.records.batch import BatchAnswer, BatchLine
+from core.records.episode import EpisodeOptions, ScaleOptions, StepOptions
+from core.records.episode_credit import CreditAnswer, CreditRule
 from core.records.evaluation import EvaluationOutcome
 from core.records.judgement import JudgedPosterior
 from core.records.judging import EvaluationAnswer, JudgingOptions
@@ -146,7 +149,23 @@ class Client(Answering):
             )
         return [msgspec.convert(line, RecordAnswer) for line in lines]
 
+    def record_step(self, episode: str, **said: Unpack[StepOptions]) -> StepAnswer:
+        """Record one answer of an environment; with its ``number`` it counts once, however often it is sent."""
+        return self._act("steps", {"episode": episode, **said}, StepAnswer)
+
+    def mark_incomplete(self, episode: str, **said: Unpack[EpisodeOptions]) -> EpisodeMarked:
+        """Say of an episode that not everything that its environment answered could be written."""
+        return self._act("episodes:incomplete", {"episode": episode, **said}, EpisodeMarked)
+
     # What people do
+
+    def declare(self, environment: str, **said: Unpack[ScaleOptions]) -> ScaleAnswer:
+        """Declare on what scale an environment pays; what is left out stays as it is in force."""
+        return self._act("scales", {"environment": environment, **said}, ScaleAnswer)
+
+    def credit_episode(self, uid: str, rule: CreditRule) -> CreditAnswer:
+        """Credit what an episode was worth to arms of its runs."""
+        return self._act("credits", {"uid": uid, "rule": rule}, CreditAnswer)
 
     def reward(
         self,
@@ -262,6 +281,16 @@ class Client(Answering):
         """Why each arm was in a run's prompt or left out, and what came of it; raises `UnknownRun`."""
         return self._look(f"runs/{quote(uid, safe='')}", Document)
 
+    def episodes(self, *, environment: str | None = None, model: str | None = None) -> list[EnvironmentSeen]:
+        """Environments, with what their episodes were paid and how many succeeded."""
+        asked = {"environment": environment, "model": model}
+        query = {name: value for name, value in asked.items() if value is not None}
+        return [msgspec.convert(item, EnvironmentSeen) for item in self._items("environments", query=query)]
+
+    def episode(self, uid: str) -> EpisodeSeen:
+        """One episode, step by step; raises `NotFound`."""
+        return self._look(f"episodes/{quote(uid, safe='')}", EpisodeSeen)
+
     def savings(self) -> Document:
         """Baseline against selected runs."""
         return self._look("savings", Document)
@@ -359,11 +388,12 @@ class Client(Answering):
         run: str | None = None,
         session: str | None = None,
         execution: str | None = None,
+        episode: str | None = None,
         rater: str | None = None,
     ) -> EraseAnswer:
-        """Erase what was written and said about a run, a session or an execution, or a person's name, for good."""
-        asked = {"run": run, "session": session, "execution": execution, "rater": rater}
-        return self._act("erasures", asked, EraseAnswer)
+        """Erase what was said about a run, a session, an execution or an episode, or a person's name, for good."""
+        named = {"run": run, "session": session, "execution": execution, "episode": episode, "rater": rater}
+        return self._act("erasures", named, EraseAnswer)
 
     # How it is asked
 
@@ -375,14 +405,16 @@ class Client(Answering):
     def _look(self, path: str, kind: type[_T]) -> _T:
         return msgspec.json.decode(self._asked("GET", f"{self._place}/{path}"), type=kind)
 
-    def _items(self, path: str, *, at_most: int | None = None) -> Iterator[Document]:
+    def _items(
+        self, path: str, *, at_most: int | None = None, query: Mapping[str, str] = {}
+    ) -> Iterator[Document]:
         """The items of a list, page by page."""
         cursor: str | None = None
         left = at_most
         while left is None or left > 0:
             n = _SHOWN if left is None else min(left, _SHOWN)
-            query = urlencode({"limit": n} | ({} if cursor is None else {"cursor": cursor}))
-            page = self._look(f"{path}?{query}", Document)
+            asked = {**query, "limit": n} | ({} if cursor is None else {"cursor": cursor})
+            page = self._look(f"{path}?{urlencode(asked)}", Document)
             yield from page["items"]
             left = None if left is None else left - len(page["items"])
             cursor = page["next"]

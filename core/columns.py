@@ -6,7 +6,7 @@ All arrays of one object are aligned and one-dimensional; counts and amounts are
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property
@@ -332,6 +332,75 @@ class EvaluationColumns:
     def signed_score(self) -> Floats:
         """The score that was given, below 0 for a failure; NaN where none was."""
         return np.where(self.is_success, self.score, -self.score)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeColumns:
+    """Episodes that stand, in any order.
+
+    ``environment``, ``split``, ``task`` and ``model`` are places in the names beside them, -1 unknown; a task of the
+    same name in another environment, split or variant is another one. ``at_ms`` is -1 where unknown; ``total`` and
+    ``final`` are NaN where none was paid.
+    """
+
+    environment: Ints
+    split: Ints
+    task: Ints
+    model: Ints
+    at_ms: Ints
+    finished: Bools
+    total: Floats
+    final: Floats
+    environments: tuple[str, ...]
+    splits: tuple[str, ...]
+    tasks: tuple[str, ...]
+    models: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.environment)
+
+    def where(self, wanted: Bools) -> EpisodeColumns:
+        """The episodes that ``wanted`` (one flag an episode) keeps, under the same names."""
+        values: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        kept: dict[str, Any] = {
+            name: value if isinstance(value, tuple) else value[wanted] for name, value in values.items()
+        }
+        return EpisodeColumns(**kept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepColumns:
+    """The steps of some episodes, one episode after the other, each in the order of its numbers.
+
+    ``episode`` is the place of a step's episode among those asked for; ``reward`` NaN = none; ``tool``, ``action``
+    (the same tool with the same arguments) and ``meta`` are codes, the first a place in ``tools``; -1 unknown, as in
+    ``n_chars``, the length of what was sent. ``parts`` have a value for each episode, NaN where it has none.
+    """
+
+    episode: Ints
+    number: Ints
+    reward: Floats
+    finished: Bools
+    refused: Bools
+    tool: Ints
+    action: Ints
+    meta: Ints
+    n_chars: Ints
+    tools: tuple[str, ...]
+    parts: Mapping[str, Floats]
+
+
+def coded(values: Iterable[Hashable]) -> tuple[Ints, tuple[Any, ...]]:
+    """A number for each value, equal ones the same, in the order in which they come, -1 for None; and the values.
+
+    >>> codes, values = coded(["a", None, "b", "a"])
+    >>> codes.tolist(), values
+    ([0, -1, 1, 0], ('a', 'b'))
+    """
+    told = list(values)
+    known = tuple(value for value in dict.fromkeys(told) if value is not None)
+    places = {value: place for place, value in enumerate(known)} | {None: UNKNOWN}
+    return np.fromiter(map(places.__getitem__, told), np.int64, len(told)), known
 
 
 def _kept(columns: ArmColumns | UsageColumns | DayCounts, wanted: Bools) -> dict[str, Any]:

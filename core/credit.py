@@ -1,15 +1,19 @@
 """Credit: which arms share what a run was worth, and how much of it each gets. Pure; whole millionths.
 
 What was said of a run as a whole is dealt to its arms, and what several people say of one arm in one run is dealt
-among them, so that nobody's judgement counts more than one observation. Parts are millionths, by largest remainder:
-they add up to the whole exactly.
+among them, so that nobody's judgement counts more than one observation. What an episode was worth is dealt to the
+arms of its runs. Parts are millionths, by largest remainder: they add up to the whole exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
-from typing import Final
+from math import lcm
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -17,6 +21,9 @@ from core.records.arm import MICRO
 from core.records.evaluation import GraderKind
 from core.records.judged import INCLUDED, REFERENCED
 from core.records.judging import Crediting, Graders
+
+Sharer = TypeVar("Sharer", int, tuple[int, int])
+"""An arm by number, or a run and an arm in its prompt."""
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
@@ -67,8 +74,9 @@ SHARING: Final[Mapping[Crediting, int]] = {"none": 0, "equal": INCLUDED, "refere
 """What an arm must have been in a run to share a judgement of the run as a whole, as flags; 0 = none does."""
 
 
-def credited(arms: Sequence[int]) -> dict[int, int]:
-    """What each of the arms that share a judgement of their run as a whole gets: arm number → weight in millionths.
+def credited(arms: Sequence[Sharer]) -> dict[Sharer, int]:
+    """What each of the arms gets that share alike: a judgement of their run as a whole, or what an episode was worth.
+    Arm → weight in millionths.
 
     >>> credited([7, 4]), credited([7]), credited([])
     ({4: 500000, 7: 500000}, {7: 1000000}, {})
@@ -76,6 +84,29 @@ def credited(arms: Sequence[int]) -> dict[int, int]:
     if len(arms) == 1:
         return {arms[0]: MICRO}
     return {arm: weight for arm, weight in zip(sorted(arms), _alike(len(arms)), strict=True) if weight}
+
+
+def credited_by_payments(payments: Iterable[tuple[Decimal, Sequence[Sharer]]]) -> dict[Sharer, int]:
+    """What each of the arms gets that share what an episode was worth by what its steps were paid.
+
+    Of each payment, positive or negative, the size counts, and the arms that its step called share that alike. A
+    payment whose step called none is nobody's; where nothing is left, nobody gets anything.
+
+    >>> credited_by_payments([(Decimal("0.5"), [7]), (Decimal("-1"), [4, 7]), (Decimal("9"), [])])
+    {4: 333333, 7: 666667}
+    >>> credited_by_payments([(Decimal(0), [7])])
+    {}
+    """
+    sizes: dict[Sharer, Fraction] = defaultdict(Fraction)
+    for paid, arms in payments:
+        for arm in arms if paid else ():
+            sizes[arm] += Fraction(paid.copy_abs()) / len(arms)
+    if not sizes:
+        return {}
+    order = sorted(sizes)
+    common = lcm(*(size.denominator for size in sizes.values()))
+    dealt = deal(MICRO, [int(sizes[arm] * common) for arm in order])
+    return {arm: weight for arm, weight in zip(order, dealt, strict=True) if weight}
 
 
 @lru_cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
+from functools import lru_cache
 from typing import Final
 
 from msgspec.structs import replace as with_fields
@@ -48,6 +49,7 @@ class Totals:
         return reached is not None and reached > written(scale.threshold)
 
 
+@lru_cache(maxsize=1_024)
 def written(reward: float) -> Decimal:
     """The decimal that somebody wrote, of those that are read as this number the shortest.
 

@@ -29,6 +29,7 @@
         ├── StoreBusy             "store_busy"
         ├── StoreReadOnly         "store_read_only"
         ├── StoreFull             "store_full"
+        ├── StoreUnsure           "store_unsure"       nobody can tell whether it was recorded
         └── StoreUnusable         "store_unusable"     not a database, a network file system, ...
             └── StoreDamaged      "store_damaged"      what is stored can't be read, or doesn't fit together
 
@@ -193,6 +194,10 @@ class StoreReadOnly(StoreError):
 
 class StoreFull(StoreError):
     code = "store_full"
+
+
+class StoreUnsure(StoreError):
+    code = "store_unsure"
 
 
 class StoreUnusable(StoreError):

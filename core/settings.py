@@ -6,6 +6,8 @@ import getpass
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final, TypeAlias
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 import platformdirs
@@ -15,20 +17,63 @@ from core.records.actor import Actor
 
 DEFAULT_LEARNER = "default"
 _SQLITE = "sqlite:///"
+_SERVERS: Final = ("postgresql://", "postgres://", "postgresql+psycopg://")
+
+
+_PLACES: Final = frozenset(("host", "port", "target_session_attrs"))
+"""What of a server's address says where it is."""
+
+
+class Server(msgspec.Struct, frozen=True):
+    """A database that a PostgreSQL server keeps, by an address that may hold a password: whoever is shown it sees
+    none.
+
+    >>> Server("postgresql://mara:secret@db.example/armscope?password=secret")
+    postgresql://mara@db.example/armscope
+    >>> Server("postgresql:///armscope?host=/run/postgresql&password=secret")
+    postgresql:///armscope?host=/run/postgresql
+    """
+
+    url: str
+
+    def __str__(self) -> str:
+        """Whose, where and which, so that it can be named again: of what stands behind the question mark only the
+        place of the server, and no password.
+        """
+        parts = urlsplit(self.url)
+        who, at, where = parts.netloc.rpartition("@")
+        told = [(name, value) for name, value in parse_qsl(parts.query) if name in _PLACES]
+        asked = f"?{urlencode(told, safe='/,')}" if told else ""
+        return f"postgresql://{who.partition(':')[0]}{at}{where}{parts.path}{asked}"
+
+    __repr__ = __str__
+
+    def __rich_repr__(self) -> list[tuple[str, str]]:
+        return [("url", str(self))]
+
+    @property
+    def name(self) -> str:
+        """Which of the server's databases."""
+        return urlsplit(self.url).path.removeprefix("/") or str(self)
+
+
+Located: TypeAlias = Path | Server
+"""Where a database is; as a text it is a name that may be shown."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Which database, which learner (None = nobody named one), which person.
 
-    ``database`` is the path of an SQLite file; `from_environment` fills what the caller leaves out (None) from
-    ``ARMSCOPE_DATABASE`` and ``ARMSCOPE_LEARNER``, and the database then from its default. An empty variable counts
-    as unset; an empty name that the caller gives is an error, never a silent default.
+    ``database`` is the path of an SQLite file, or a PostgreSQL server's database; `from_environment` fills what
+    the caller leaves out (None) from ``ARMSCOPE_DATABASE`` and ``ARMSCOPE_LEARNER``, and the database then from its
+    default. An empty variable counts as unset; an empty name that the caller gives is an error, never a silent
+    default.
 
     >>> Settings.from_environment({}, database="sqlite:///runs.db").database
     PosixPath('runs.db')
     """
 
-    database: Path
+    database: Located
     learner: str | None = None
     actor: Actor
 
@@ -42,7 +87,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Settings:
         named = (environment.get("ARMSCOPE_LEARNER") or None) if learner is None else learner
         return cls(
-            database=database_path(
+            database=database_at(
                 (environment.get("ARMSCOPE_DATABASE") or None) if database is None else database
             ),
             learner=None if named is None else check_learner(named),
@@ -51,7 +96,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_environment(self) -> dict[str, str]:
         """What a child process needs to find the same data."""
-        return {"ARMSCOPE_DATABASE": str(self.database), "ARMSCOPE_LEARNER": self.learner or ""}
+        database = self.database.url if isinstance(self.database, Server) else str(self.database)
+        return {"ARMSCOPE_DATABASE": database, "ARMSCOPE_LEARNER": self.learner or ""}
 
 
 def default_database() -> Path:
@@ -64,19 +110,22 @@ def demo_database() -> Path:
     return platformdirs.user_data_path("armscope", appauthor=False) / "demo.db"
 
 
-def database_path(given: str | None) -> Path:
-    """Turn a path or an ``sqlite:///`` URL into a path.
+def database_at(given: str | None) -> Located:
+    """Turn a path, an ``sqlite:///`` URL or the URL of a PostgreSQL server into where the database is.
 
-    >>> database_path("sqlite:////data/a.db")
-    PosixPath('/data/a.db')
+    >>> database_at("sqlite:////data/a.db"), database_at("postgresql://db.example/armscope")
+    (PosixPath('/data/a.db'), postgresql://db.example/armscope)
     """
     if given is None:
         return default_database()
+    if given.startswith(_SERVERS) and "\0" not in given:
+        return Server(f"postgresql://{given.partition('://')[2]}")
     if given.startswith(_SQLITE):
         given = given.removeprefix(_SQLITE)
     elif "://" in given:
         raise InvalidSetting(
-            f"The database must be a file or an sqlite:/// URL, got {given.split('://', 1)[0]}://….",
+            "The database must be a file, an sqlite:/// or a postgresql:// URL, got "
+            f"{given.split('://', 1)[0]}://….",
             next_step="Name a file, for example --database ./armscope.db.",
         )
     if not given or "\0" in given:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import streamlit as st
 
@@ -20,6 +20,8 @@ from core.errors import ArmscopeError, Denied, InvalidInput
 from core.flows import maintenance, webhooks
 from core.flows.batch import reward_batch
 from core.flows.context import Context
+from core.flows.credit import credit_episode
+from core.flows.episode import declare
 from core.flows.identity import note_denied
 from core.flows.identity import sign_out as end_sessions
 from core.flows.learners import create_learner
@@ -32,6 +34,7 @@ from core.flows.undo import redo, undo
 from core.records.alert import PAGES_AT, WebhookRow
 from core.records.arm import ArmType
 from core.records.batch import BatchLine
+from core.records.episode_credit import CreditRule
 from core.records.learner import LearnerSettings
 from core.records.reset import Target
 from dashboard import wording
@@ -237,6 +240,32 @@ def send_settings(changes: Mapping[str, object], *, seen: LearnerSettings, after
         return Flash(text=f"{things} changed. In force from now on; undo is below.", act=act_id)
 
     tried("Nothing was changed.", act)
+
+
+def declare_scale(environment: str, said: Mapping[str, Any]) -> None:
+    """Declare on what scale an environment pays."""
+
+    def act() -> Flash:
+        answer = declare(reading().context, environment, **said)
+        n = f"{wording.count(answer.successes)} of {wording.things(answer.episodes, 'episode')}"
+        return Flash(text=f"The scale is declared: {n} are a success by it.", act=answer.id)
+
+    tried("No scale was declared.", act)
+
+
+def credit(uid: str, rule: CreditRule) -> None:
+    """Credit an episode to arms of its runs, or nobody any more."""
+
+    def act() -> Flash:
+        answer = credit_episode(reading().context, uid, rule)
+        if answer.id is None:
+            return Flash(text=f"Nothing was credited. {wording.literal(answer.why or '')}", failed=True)
+        if rule == "off":
+            return Flash(text="Its credit was taken away.", act=answer.id)
+        shares = wording.things(len(answer.shares), "share")
+        return Flash(text=f"Credited: {shares} of one observation in all.", act=answer.id)
+
+    tried("Nothing was credited.", act)
 
 
 # Taking back

@@ -40,6 +40,7 @@ def main() -> None:
     look = theme.tokens(st.context.theme.type)
     st.set_page_config(page_title="armscope", page_icon=picture("icon"), layout="wide")
     st.logo(picture(f"logo-{look.name}"), size="medium")
+    address.arrive()
     uploads.hear_import()  # before anything is read: what it brought in is part of this rerun
     try:
         context = context_of()
@@ -55,7 +56,8 @@ def main() -> None:
         else:
             _cannot_open(problem)
         return
-    page = st.navigation(navigation.shown_to(context, presenting=window.presenting()), position="top")
+    shown = navigation.shown_to(context, presenting=window.presenting(), n_learners=len(first.learners))
+    page = st.navigation(shown, position="top")
     address.put_back(page.url_path)
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=FRAME, wrap=not window.compact()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,13 +28,14 @@ from core.records.member import Session, session_of
 from dashboard import who
 from dashboard.pages import PAGES
 from dashboard.reading import opened
-from dashboard.sentences.sign_in import Standing, button, told
+from dashboard.sentences.sign_in import Standing, Told, button, refused, told
 from dashboard.sign_in import SignIn, address_of, session_ms
 from dashboard.sign_in_page import sign_in_page
 
 SIGN_IN: Final = "/sign-in"
 _SIGN_OUT: Final = "/auth/logout"
-_OPEN: Final = frozenset({"/auth/login", "/oauth2callback", _SIGN_OUT})
+_BACK: Final = "/oauth2callback"
+_OPEN: Final = frozenset({"/auth/login", _BACK, _SIGN_OUT})
 """Where Streamlit signs people in and out."""
 _SCRIPTS: Final = "/static/"
 _SPLIT: Final = b"chunks-"
@@ -83,6 +84,9 @@ class Gate:
         if scope["type"] == "http":
             if path == _SIGN_OUT and not _is_own(scope):
                 return PlainTextResponse("Sign out on a page of armscope.\n", status_code=403)
+            code = QueryParams(scope["query_string"]).get("error") if path == _BACK else None
+            if code is not None:  # Streamlit would lead back to the sign-in page without a word
+                return self._way_in(refused(code), None, 401)
             if path in _OPEN or path.startswith(_SCRIPTS):
                 return None
             if path.startswith(f"{SIGN_IN}/"):
@@ -119,13 +123,16 @@ class Gate:
         return Presented(session_of(claims) if is_ours else None)
 
     def _page(self, standing: Standing, session: Session | None, status: int) -> Response:
+        return self._way_in(told(standing, session, session_ms()), session, status)
+
+    def _way_in(self, said: Told, session: Session | None, status: int) -> Response:
         links = [
             (button(name, is_first=session is None), f"{self._sign_in.origin}{SIGN_IN}/{quote(name)}")
             for name in self._sign_in.providers
         ]
         if session is not None:
             links.append(("Sign out", _SIGN_OUT))
-        return HTMLResponse(sign_in_page(told(standing, session, session_ms()), links), status_code=status)
+        return HTMLResponse(sign_in_page(said, links), status_code=status)
 
     def _to_provider(self, name: str) -> Response:
         if name not in self._sign_in.providers:

@@ -18,7 +18,7 @@ from core.doors.http.address import claimable_port, url_of
 from core.doors.progress import counted
 from core.doors.terminal import say
 from core.errors import NotInstalled
-from core.settings import Settings, database_path, demo_database, set_variables
+from core.settings import Located, Server, Settings, database_at, demo_database, local_operator, set_variables
 
 if TYPE_CHECKING:
     from dashboard.sign_in import SignIn
@@ -78,15 +78,15 @@ def serve(
     Where ARMSCOPE_AUTH names a secrets file, people sign in.
     """
     _refuse_without("serve")
-    was_there = asked(line).settings().database.exists()
+    place = asked(line).settings().database
+    was_there = isinstance(place, Server) or place.exists()
     context = context_of(line, create=True)  # runs come in through its pages, too
     context.store.close()
     fresh = (
         () if was_there else ("There was no database at this place: a new one was made, and it is empty.",)
     )
-    at = str(context.store.path)
     _serve(
-        line, at, context.learner, *fresh, address=address, port=port, browser=browser, proxies=proxy or ()
+        line, place, context.learner, *fresh, address=address, port=port, browser=browser, proxies=proxy or ()
     )
 
 
@@ -108,9 +108,9 @@ def demo(
     if not build_only:
         _refuse_without("demo")
     given = asked(line).database
-    path = demo_database() if given is None else database_path(given)
+    place = demo_database() if given is None else database_at(given)
     with following(line) as bar:
-        made = build(path, fresh=fresh, progress=counted(bar, "runs"))
+        made = build(place, fresh=fresh, progress=counted(bar, "runs"))
     look = f"armscope --database {shlex.quote(made.database)} --learner {LEARNER} status"
     to_copy = f"The same data on the command line: {look}"
     if build_only:
@@ -120,7 +120,7 @@ def demo(
             lambda: say(f"{made.runs:,} runs of {made.arms:,} arms in {made.database}.", to_copy),
         )
     else:
-        _serve(line, made.database, LEARNER, to_copy, address=address, port=port, browser=browser)
+        _serve(line, place, LEARNER, to_copy, address=address, port=port, browser=browser)
 
 
 @command(examples=["report november.html"])
@@ -153,7 +153,7 @@ def report(
 
 def _serve(
     line: typer.Context,
-    database: str,
+    place: Located,
     learner: str,
     *more: str,
     address: str,
@@ -165,12 +165,12 @@ def _serve(
 
     check_place(address, proxies, signs_in=auth_file() is not None)
     chosen = claimable_port(address, port)
-    sign_in = _sign_in(database, chosen)
+    sign_in = _sign_in(place, chosen)
     if sign_in is not None and sign_in.is_shared:
         more = (*more, f"Others on this machine can read {sign_in.file}, and sign as anybody: chmod 600 it.")
-    set_variables(Settings.from_environment(database=database, learner=learner).as_environment())
+    set_variables(Settings(database=place, learner=learner, actor=local_operator()).as_environment())
     url = url_of(address, chosen) if sign_in is None else sign_in.origin
-    at = Serving(url=url, database=database, learner=learner)
+    at = Serving(url=url, database=str(place), learner=learner)
     words = f"armscope serves {at.learner} from {at.database} at {at.url} (stop: Ctrl+C)."
     done(line, at, lambda: say(words, *more))
     from dashboard.server import serve as serve_app  # Streamlit takes a second to import
@@ -189,7 +189,7 @@ def _refuse_without(command: str) -> None:
         )
 
 
-def _sign_in(database: str, port: int) -> SignIn | None:
+def _sign_in(place: Located, port: int) -> SignIn | None:
     """How people sign in, None where nobody does; refuse to listen where nobody could."""
     from core.flows.context import open_context
     from core.flows.identity import has_operator
@@ -199,7 +199,7 @@ def _sign_in(database: str, port: int) -> SignIn | None:
     if file is None:
         return None
     found = read_sign_in(file, port=port)
-    context = open_context(Settings.from_environment(database=database), whole=True)
+    context = open_context(Settings(database=place, actor=local_operator()), whole=True)
     with closing(context.store):
         check_operator(has_one=has_operator(context.store))
     return found

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from core.permissions import Action
 from dashboard.widgets import address
 
-Named = Literal["arm", "run"]
+Named = Literal["arm", "run", "episode", "environment"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,7 @@ class Page:
 
     ``group`` is the menu of the navigation that it stands in ("" = none), ``needs`` what its visitors must be allowed
     (hiding is not permission, the flows decide), ``is_hidden`` says that one comes to it by a link only,
+    ``is_of_many`` that there must be more than one learner, or somebody who governs all of them,
     ``is_presented`` that it belongs to a presentation, ``names`` which parameters of its address say what it shows.
 
     >>> ARM.title, ARM.names
@@ -34,6 +35,7 @@ class Page:
     needs: Action = "read"
     is_hidden: bool = False
     is_presented: bool = True
+    is_of_many: bool = False
     names: Mapping[str, Named] = field(default_factory=dict, hash=False)
 
 
@@ -49,6 +51,14 @@ PAGES: Final[tuple[Page, ...]] = (
     SAVINGS := Page(name="savings", title="Savings"),
     RUNS := Page(name="runs", title="Runs"),
     RUN := Page(name="run", title="Run", is_hidden=True, names={address.RUN: "run"}),
+    EPISODES := Page(name="episodes", title="Episodes"),
+    EPISODE := Page(name="episode", title="Episode", is_hidden=True, names={address.EPISODE: "episode"}),
+    ENVIRONMENT := Page(
+        name="environment",
+        title="Environment",
+        is_hidden=True,
+        names={address.ENVIRONMENT: "environment"},
+    ),
     EVALUATIONS := Page(name="evaluations", title="Evaluations"),
     REWARDS := Page(
         name="rewards",
@@ -61,6 +71,7 @@ PAGES: Final[tuple[Page, ...]] = (
     RESET := Page(name="reset", title="Reset", group=_MANAGE, needs="reset", is_presented=False),
     DATA := Page(name="data", title="Data", group=_MANAGE, is_presented=False),
     SETTINGS := Page(name="settings", title="Settings", group=_MANAGE, is_presented=False),
+    FLEET := Page(name="fleet", title="Fleet", group=_INSTALLATION, is_of_many=True),
     PEOPLE := Page(name="people", title="People", group=_INSTALLATION, needs="members", is_presented=False),
     TOKENS := Page(name="tokens", title="Tokens", group=_INSTALLATION, needs="members", is_presented=False),
     AUDIT := Page(name="audit", title="Audit", group=_INSTALLATION, needs="members", is_presented=False),

@@ -8,22 +8,27 @@ and with it new keys.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from core import demo
 from core.columns import Ints
-from core.errors import ArmscopeError
+from core.errors import ArmscopeError, NotFound
 from core.flows import maintenance, queries
 from core.flows.alerts import alerts as alerts_of
 from core.flows.context import Context
+from core.flows.episode import ScaleAnswer
+from core.flows.episode import preview_declare as preview_declared
+from core.flows.learners import Kept, LearnerSummary, fleet_moment, learners
 from core.flows.rubrics import rubrics as rubrics_of
 from core.flows.settings import changed
 from core.records.alert import AlertsSeen
 from core.records.arm import ArmType
 from core.records.audit import AuditEntry
 from core.records.batch import BatchLine
+from core.records.episode_credit import CreditRule
+from core.records.episode_page import EpisodeCursor, EpisodeFilter, EpisodePage
 from core.records.evaluation_page import EvaluationFilter, EvaluationPage, Grader
 from core.records.judgement import Judgement
 from core.records.note import Note
@@ -31,14 +36,16 @@ from core.records.observation import Observation
 from core.records.reset import Reset, Target
 from core.records.review import RubricRow
 from core.records.run_page import Cursor, Direction
-from core.records.times import DAY_MS
+from core.records.times import DAY_MS, MINUTE_MS
 from core.records.view import RunFilter, View
 from core.statistics.confidence import Confidence
 from core.statistics.heatmap import RowChoice
 from core.statistics.overview import Overview
 from core.statistics.savings import Savings
-from dashboard.reading import asked, asked_anew, belief_view, reading
+from dashboard.cache import Cache
+from dashboard.reading import asked, asked_anew, asked_of_all, belief_view, reading
 
+EVERY_EPISODE: Final = EpisodeFilter()
 _IMPORTS_READ: Final = 100
 _SETTING_CHANGES_READ: Final = 50
 _UNDOS_READ: Final = 1_000
@@ -59,6 +66,21 @@ def revision() -> queries.Revision:
     """The learner's present revision and number of runs; whether they still are so is asked anew."""
     context = reading().context
     return asked_anew(context, "revision", lambda: queries.revision(context))
+
+
+# All learners
+
+_LEARNERS_EACH_MS: Final = 10 * MINUTE_MS
+"""That no run comes is told anew so often, though nothing happens."""
+_seen_learners: Final = Cache(4)
+
+
+def fleet() -> Sequence[LearnerSummary]:
+    """Every learner that whoever looks may read, at a glance; those are read again to whom something happened."""
+    context = reading().context
+    kept: Kept = _seen_learners.kept(str(context.store.place), dict)
+    moment = fleet_moment(context), context.clock() // _LEARNERS_EACH_MS
+    return asked_of_all(context, moment, "learners", lambda: learners(context, kept=kept))
 
 
 # All arms
@@ -102,6 +124,11 @@ def truth() -> dict[str, float]:
     """Planted values of a demo world, by arm; nothing elsewhere."""
     seed = demo.seed_of(reading().frame.origin)
     return {} if seed is None else demo.truth(seed)
+
+
+def planted_environments() -> Mapping[str, demo.World]:
+    """What was planted of the environments of a demo world, by name; nothing elsewhere."""
+    return {} if demo.seed_of(reading().frame.origin) is None else demo.ENVIRONMENTS
 
 
 def overview() -> Overview:
@@ -242,6 +269,90 @@ def run(name: str) -> queries.RunStory:
     """Everything there is to say about one run; raises `UnknownRun`."""
     here = reading()
     return asked(("run", name, here.context.actor), None, lambda: queries.run(here.context, name))
+
+
+# Episodes
+
+
+def environments(wanted: EpisodeFilter) -> tuple[queries.EnvironmentSeen, ...]:
+    """What each environment's episodes that pass came to; none for an environment that nobody told of."""
+    here = reading()
+    return asked(("environments", wanted), None, lambda: _environments(here.context, wanted))
+
+
+def _environments(context: Context, wanted: EpisodeFilter) -> tuple[queries.EnvironmentSeen, ...]:
+    try:
+        return queries.episodes(context, **msgspec.structs.asdict(wanted))
+    except NotFound:
+        return ()
+
+
+def environment(name: str, wanted: EpisodeFilter = EVERY_EPISODE) -> queries.EnvironmentStory:
+    """All about an environment, of its episodes that pass; raises `NotFound`."""
+    here = reading()
+    return asked(
+        ("environment", name, wanted),
+        None,
+        lambda: queries.environment(
+            here.context,
+            name,
+            split=wanted.split,
+            task=wanted.task,
+            model=wanted.model,
+            outcome=wanted.outcome,
+        ),
+    )
+
+
+def compared(environment: str, models: tuple[str, ...], by: queries.Compared) -> queries.Comparison:
+    """Models on the same tasks of an environment; raises `InvalidInput` where there are none."""
+    here = reading()
+    return asked(
+        ("compared", environment, models, by),
+        None,
+        lambda: queries.compare(here.context, environment, models=models, compared=by),
+    )
+
+
+def episode_list(wanted: EpisodeFilter, cursor: EpisodeCursor | None, direction: Direction) -> EpisodePage:
+    """A page of episodes."""
+    here = reading()
+    return asked(
+        ("episode list", wanted, cursor, direction),
+        None,
+        lambda: queries.episode_list(here.context, wanted, cursor=cursor, direction=direction),
+    )
+
+
+def without_episode() -> queries.RunsWithoutEpisode:
+    """Runs whose source paid them, of which no episode tells."""
+    here = reading()
+    return asked("without episode", None, lambda: queries.without_episode(here.context))
+
+
+def preview_declare(environment: str, said: Mapping[str, Any]) -> ScaleAnswer:
+    """What declaring a scale would change; nothing is declared."""
+    here = reading()
+    question = ("preview declare", environment, tuple(said.items()))
+    return asked(question, None, lambda: preview_declared(here.context, environment, **said))
+
+
+def preview_credit(uid: str, rule: CreditRule) -> queries.CreditPreview:
+    """What crediting an episode would change; nothing is credited."""
+    here = reading()
+    return asked(("preview credit", uid, rule), None, lambda: queries.preview_credit(here.context, uid, rule))
+
+
+def episode(uid: str) -> queries.EpisodeSeen:
+    """One episode, step by step; its texts are for who may read them. Raises `NotFound`."""
+    here = reading()
+    return asked(("episode", uid, here.context.actor), None, lambda: queries.episode(here.context, uid))
+
+
+def episode_runs(uid: str) -> queries.RunsOfEpisode:
+    """The runs that were made in an episode, and their arms."""
+    here = reading()
+    return asked(("episode runs", uid), None, lambda: queries.episode_runs(here.context, uid))
 
 
 # What was done

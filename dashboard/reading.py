@@ -184,7 +184,12 @@ def asked(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> A
 
 def asked_anew(context: Context, question: Hashable, ask: Callable[[], Answer]) -> Answer:
     """An answer of a context's present moment, which is looked up each time: what the frame itself is made of."""
-    return _answers.kept((str(context.store.path), context.learner, queries.sight(context), question), ask)
+    return _answers.kept((str(context.store.place), context.learner, queries.sight(context), question), ask)
+
+
+def asked_of_all(context: Context, moment: Hashable, question: Hashable, ask: Callable[[], Answer]) -> Answer:
+    """An answer about all learners at a moment of all of them, which is looked up each time."""
+    return _answers.kept((str(context.store.place), moment, question), ask)
 
 
 def _key(question: Hashable, view: View | None) -> Hashable:

@@ -29,6 +29,8 @@ LEAST_SECRET_BYTES: Final = 32
 MOST_HOURS: Final = 30 * 24
 _CALLBACK: Final = "/oauth2callback"
 _OF_PROVIDERS: Final = ("client_id", "client_secret", "server_metadata_url")
+_OF_REQUESTS: Final = frozenset(("client_kwargs", "authorize_params"))
+"""Tables that are no providers."""
 _DEFAULT: Final = "default"
 _NEEDED: Final = {"authlib": "Authlib", "httpx": "httpx"}
 
@@ -98,7 +100,7 @@ def read_sign_in(file: Path, *, port: int) -> SignIn:
         )
     origin = _origin(auth.get("redirect_uri"), port)
     named: dict[str, Mapping[str, object]] = {
-        name: table for name, table in auth.items() if isinstance(table, dict) and name != "client_kwargs"
+        name: table for name, table in auth.items() if isinstance(table, dict) and name not in _OF_REQUESTS
     }
     if any(name in auth for name in _OF_PROVIDERS) or not named:
         named = {_DEFAULT: auth, **named}

@@ -11,6 +11,7 @@ import re
 import string
 import unicodedata
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from core.records.arm import ArmType, arm_type
@@ -412,6 +413,18 @@ def reward(value: float) -> str:
     return f"{mark} {value:.1f}" if round(value, 1) == value else f"{mark} {value:g}"
 
 
+def paid(value: float) -> str:
+    """What an environment paid, or a sum of it: two decimals, more where they would hide some, six at most.
+
+    >>> paid(1.0), paid(-0.05), paid(0.6714285714), paid(2_140_000), paid(1e-9), paid(0.0)
+    ('1.00', '−0.05', '0.671429', '2,140,000.00', '1e−09', '0.00')
+    """
+    if value and not 1e-6 <= abs(value) < 1e9:
+        return signed_minus(f"{value:.4g}").replace("e-", f"e{MINUS}")
+    whole, _, decimals = f"{value:,.6f}".partition(".")
+    return signed_minus(f"{whole}.{decimals.rstrip('0').ljust(2, '0')}")
+
+
 # Time
 
 
@@ -427,6 +440,16 @@ def moment(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
         return MISSING
     at = instant(at_ms)
     return f"{day(at_ms, year_of_ms=year_of_ms)} {at:%H:%M}"
+
+
+def written_moment(at: str | None, *, year_of_ms: int | None = None) -> str:
+    """The same of a time in ISO 8601, as answers have it.
+
+    >>> written_moment("2025-11-20T09:13:20.000Z"), written_moment(None)
+    ('20 Nov 2025 09:13', '–')
+    """
+    at_ms = None if at is None else round(datetime.fromisoformat(at).timestamp() * 1000)
+    return moment(at_ms, year_of_ms=year_of_ms)
 
 
 def day(at_ms: int | None, *, year_of_ms: int | None = None) -> str:

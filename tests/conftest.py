@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -14,6 +15,7 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
+from tests.engine import is_asked, redirected, running
 from tests.flows.world import memory_folder
 from tests.store.recording import shared_library
 
@@ -55,6 +57,30 @@ _ORDER: Final = (
 """What takes long goes first, so that no worker is left alone with it at the end."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--engine",
+        choices=("sqlite", "postgres"),
+        default="sqlite",
+        help="what keeps the databases that tests name",
+    )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def engine_asked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With ``--engine postgres`` every path names a database of a server."""
+    with redirected() if is_asked(request.config) else nullcontext():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def databases(engine_asked: None) -> Iterator[None]:
+    """What a module made on the server goes with it."""
+    yield
+    if cluster := running():
+        cluster.forget()
+
+
 @pytest.fixture(autouse=True)
 def own_program() -> Iterator[None]:
     """Streamlit leaves a page it ran in the program's place, where processes that are started later would run it."""
@@ -78,8 +104,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In `_ORDER`; within a folder as they stand."""
+    """In `_ORDER`; within a folder as they stand. Tests of a file are left out where a server keeps everything."""
     items.sort(key=lambda item: _place(item.nodeid))
+    if items and is_asked(items[0].config):
+        of_file = [item for item in items if item.get_closest_marker("of_file")]
+        items[0].config.hook.pytest_deselected(items=of_file)
+        items[:] = [item for item in items if item not in of_file]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

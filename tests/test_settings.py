@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidSetting
-from core.settings import Settings, check_learner, database_path, default_database, demo_database
+from core.settings import Settings, check_learner, database_at, default_database, demo_database
 
 
 def test_an_argument_goes_before_a_variable_and_that_before_the_default() -> None:
@@ -46,15 +46,15 @@ def test_the_demo_never_shares_a_file_with_the_default() -> None:
     ],
 )
 def test_a_path_and_a_url_mean_the_same(given: str, path: str) -> None:
-    assert database_path(given) == Path(path)
+    assert database_at(given) == Path(path)
 
 
 @pytest.mark.parametrize(
-    "given", ["", "sqlite:///", "postgresql://u:secret@host/db", "http://x", "a\0b", "~no-such-user/a"]
+    "given", ["", "sqlite:///", "mysql://u:secret@host/db", "http://x", "a\0b", "~no-such-user/a"]
 )
 def test_what_is_no_file_is_refused_without_repeating_secrets(given: str) -> None:
     with pytest.raises(InvalidSetting) as refused:
-        database_path(given)
+        database_at(given)
     assert "secret" not in str(refused.value)
     assert refused.value.next_step
 

@@ -20,9 +20,11 @@ from core.demo.play import Progress, play
 from core.demo.world import LEARNER, N_RUNS
 from core.errors import ArmscopeError, Conflict, SchemaMismatch, StoreBusy, StoreUnusable
 from core.flows.context import Context
+from core.flows.copy import copy
 from core.flows.maintenance import upgrade
 from core.flows.queries import DEMO_ORIGIN, frame
 from core.records.actor import Actor
+from core.settings import Located, Server
 from core.store.engine.sqlite import Database
 from core.store.files import make_folder
 from core.store.reads import find_run, learners
@@ -32,6 +34,7 @@ from core.store.transaction import Snapshot
 DEFAULT_SEED: Final = 7
 
 _READER: Final = Actor(name="demo", role="viewer")
+_COPIES: Final = Actor(name="demo")
 
 
 class DemoAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +49,7 @@ class DemoAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build(
-    path: Path,
+    place: Located,
     *,
     seed: int = DEFAULT_SEED,
     fresh: bool = False,
@@ -61,8 +64,8 @@ def build(
 
     Parameters
     ----------
-    path
-        The database file; a database of its own, never the one real runs are in.
+    place
+        The database; one of its own, never the one real runs are in. A server's is empty, or holds the demo.
     seed
         Which world.
     fresh
@@ -81,12 +84,27 @@ def build(
     StoreUnusable
         The folder can't be written, or the file is no database of ours.
     """
+    if isinstance(place, Server):
+        return _build_on(place, seed, n_runs, progress)
+    path = place
     _bring_up_to_date(path)
     if fresh or not _is_complete(path, seed, n_runs):
         _refuse_loss(path)
         _build(path, seed, n_runs, progress)
         return _answer(path, seed, built=True)
     return _answer(path, seed, built=False)
+
+
+def _build_on(server: Server, seed: int, n_runs: int, progress: Progress | None) -> DemoAnswer:
+    """Play the world in a file, and copy that."""
+    with closing(Store(server)) as store, store.reading(LEARNER) as snapshot:
+        is_there = snapshot.origin == f"{DEMO_ORIGIN}{seed}"
+    if not is_there:
+        with TemporaryDirectory() as folder:
+            made = Path(folder) / "demo.db"
+            build(made, seed=seed, n_runs=n_runs, progress=progress)
+            copy(made, server, actor=_COPIES)
+    return _answer(server, seed, built=not is_there)
 
 
 def _bring_up_to_date(path: Path) -> None:
@@ -173,9 +191,9 @@ def _nobody_at(path: Path) -> Iterator[None]:
         yield
 
 
-def _answer(path: Path, seed: int, *, built: bool) -> DemoAnswer:
-    with closing(Store(path)) as store:
+def _answer(place: Located, seed: int, *, built: bool) -> DemoAnswer:
+    with closing(Store(place)) as store:
         seen = frame(Context(store=store, learner=LEARNER, actor=_READER))
     return DemoAnswer(
-        database=str(path), learner=LEARNER, seed=seed, runs=seen.n_runs, arms=seen.n_arms, built=built
+        database=str(place), learner=LEARNER, seed=seed, runs=seen.n_runs, arms=seen.n_arms, built=built
     )

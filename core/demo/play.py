@@ -15,8 +15,10 @@ from typing import Final, assert_never
 import numpy as np
 
 from core.demo.agent import Told, answer
+from core.demo.environments import DESK, RECORDED_MS, paid_for, recordings
 from core.demo.people import (
     AGENT,
+    JON,
     STORY,
     Act,
     AskFor,
@@ -44,6 +46,7 @@ from core.demo.world import (
 )
 from core.flows.choose import choose
 from core.flows.context import Context
+from core.flows.episode import record_step
 from core.flows.evaluate import evaluate_all
 from core.flows.learn import record_all
 from core.flows.queries import DEMO_ORIGIN
@@ -56,11 +59,14 @@ from core.flows.settings import change
 from core.flows.undo import undo
 from core.flows.upload import Uploaded, import_uploaded
 from core.records.judging import EvaluationOrder
+from core.records.run import Run
 from core.records.selection import Selection
 from core.records.times import HOUR_MS
 from core.store.store import Store
 
 _STRETCH_MS: Final = 2 * HOUR_MS
+_PAID_EVERY: Final = 20
+"""Of observed runs one in so many closes a ticket of the desk, which pays for it."""
 
 Progress = Callable[[int, int], None]
 """Called with the runs made so far and the runs to come to."""
@@ -128,11 +134,15 @@ class _Player:
             entropy=lambda: int(selecting.integers(1 << 63)),
             identity=lambda: f"{DEMO_ORIGIN}{seed}",
         )
-        self._due = [(act.at_ms, place, act) for place, act in enumerate([*STORY, *review(seed)])]
+        recorded = Bring(name="environments.jsonl", content=recordings(seed))
+        story = [*STORY, *review(seed), Act(at_ms=RECORDED_MS, actor=JON, does=recorded)]
+        self._due = [(act.at_ms, place, act) for place, act in enumerate(story)]
         heapq.heapify(self._due)
         self._n_acts = len(self._due)
+        self._paying = np.random.Generator(np.random.PCG64([seed, 4]))
         self._latest: dict[tuple[str, bool], str] = {}
         self._done: dict[str, str] = {}
+        self._n_observed = 0
 
     def answer(self, asked: Sequence[Request]) -> None:
         """Answer a stretch of requests, record the runs, and see who will judge them."""
@@ -148,6 +158,9 @@ class _Player:
             self.plan.add(one)
         for one in observed:
             self._note(one)
+            self._n_observed += 1
+            if self._n_observed % _PAID_EVERY == 0:
+                self._pay(one.run)
         for act in later_judgements(observed, self.rng):
             self._n_acts += 1
             heapq.heappush(self._due, (act.at_ms, self._n_acts, act))
@@ -176,6 +189,20 @@ class _Player:
         """Remember the latest observed run that was, or was not, seen to use each arm."""
         for arm in told.run.inventory.arms:
             self._latest[arm.key, arm.key in told.used] = told.run.uid
+
+    def _pay(self, run: Run) -> None:
+        """Record what the desk pays for a run, step by step."""
+        for step in paid_for((call.name for call in run.calls), self._paying):
+            record_step(
+                self._context,
+                f"{DESK.name}/{run.uid}",
+                environment=DESK.name,
+                name=step.name,
+                reward=step.reward,
+                finished=step.finished,
+                model=run.model,
+                run=run.uid,
+            )
 
     def _do(self, context: Context, act: Act) -> None:
         what = act.does

@@ -17,6 +17,7 @@ from core.doors.webhook import has_secret, send
 from core.errors import ArmscopeError
 from core.flows import alerts, queries, webhooks
 from core.flows.context import Context
+from core.flows.rollouts import settle_all_rollouts
 from core.flows.traces import settle_everywhere
 from core.records.actor import Actor
 from core.records.alert import Alarm, Message, Sent
@@ -113,6 +114,7 @@ class Watch:
             try:
                 context = replace(self._opened(), actor=_ACTOR)
                 settle_everywhere(context)
+                settle_all_rollouts(context)
                 look_and_send(context, self._alarms)
                 self._logged = ""
             except Exception as problem:  # a thread that dies would look like silence that is good news

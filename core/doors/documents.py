@@ -177,7 +177,7 @@ def verification(context: Context, answer: queries.Verification) -> dict[str, ob
     """Whether all is well; where it isn't, the one error and the first differences."""
     return {
         "ok": answer.clean,
-        **({} if answer.clean else answer.problem(context.store.path).as_answer()),
+        **({} if answer.clean else answer.problem(context.store.place).as_answer()),
         "learners": answer.learners,
         "differences_count": answer.n_differences,
         "differences": [{"learner": name, **found._asdict()} for name, found in answer.found],

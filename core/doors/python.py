@@ -16,7 +16,8 @@ from core.errors import Closed, InvalidInput
 from core.flows import learn, maintenance, queries
 from core.flows.batch import reward_run
 from core.flows.context import Context, open_context
-from core.flows.episode import StepAnswer, record_step
+from core.flows.credit import credit_episode
+from core.flows.episode import EpisodeMarked, ScaleAnswer, StepAnswer, declare, mark_incomplete, record_step
 from core.flows.erase import EraseAnswer, erase
 from core.flows.evaluate import evaluate
 from core.flows.export import ExportAnswer, ExportFormat, export_file
@@ -36,6 +37,9 @@ from core.flows.undo import UndoAnswer, redo, undo
 from core.formats import Limits
 from core.records.arm import ArmType
 from core.records.batch import BatchAnswer, BatchLine
+from core.records.episode import EpisodeOptions, ScaleOptions, StepOptions
+from core.records.episode_credit import CreditAnswer, CreditRule
+from core.records.episode_page import EpisodeOutcome
 from core.records.evaluation import EvaluationOutcome
 from core.records.evaluation_page import Evaluation, EvaluationFilter
 from core.records.judgement import Judgement
@@ -209,40 +213,56 @@ class Learner(Answering):
         """Record many runs in one transaction."""
         return learn.record_all(self.context, runs)
 
-    def record_step(
-        self,
-        episode: str,
-        *,
-        environment: str | None = None,
-        number: int | None = None,
-        name: str = "",
-        reward: float | None = None,
-        finished: bool = False,
-        task: str | None = None,
-        split: str | None = None,
-        model: str | None = None,
-        run: str | None = None,
-    ) -> StepAnswer:
-        """Record one answer of an environment, on disk when this returns; ``reward`` None is none, which is not 0."""
-        return record_step(
-            self.context,
-            episode,
-            environment=environment,
-            number=number,
-            name=name,
-            reward=reward,
-            finished=finished,
-            task=task,
-            split=split,
-            model=model,
-            run=run,
-        )
+    def record_step(self, episode: str, **said: Unpack[StepOptions]) -> StepAnswer:
+        """Record one answer of an environment, on disk when this returns; ``reward`` None is none, which is not 0.
+
+        The first step names its ``environment``; ``number``, from 0 on, lets a step be sent again and count once.
+        """
+        return record_step(self.context, episode, **said)
+
+    def mark_incomplete(self, episode: str, **said: Unpack[EpisodeOptions]) -> EpisodeMarked:
+        """Say of an episode that not everything that its environment answered could be written."""
+        return mark_incomplete(self.context, episode, **said)
+
+    def declare(self, environment: str, **said: Unpack[ScaleOptions]) -> ScaleAnswer:
+        """Declare on what scale an environment pays; what is left out stays as it is in force."""
+        return declare(self.context, environment, **said)
 
     def episodes(
-        self, *, environment: str | None = None, model: str | None = None
+        self,
+        *,
+        environment: str | None = None,
+        split: str | None = None,
+        task: str | None = None,
+        model: str | None = None,
+        outcome: EpisodeOutcome | None = None,
     ) -> tuple[queries.EnvironmentSeen, ...]:
         """Environments, with what their episodes were paid and how many succeeded."""
-        return queries.episodes(self.context, environment=environment, model=model)
+        return queries.episodes(
+            self.context, environment=environment, split=split, task=task, model=model, outcome=outcome
+        )
+
+    def episode(self, uid: str) -> queries.EpisodeSeen:
+        """One episode, step by step; its ``total`` is None where nothing was paid."""
+        return queries.episode(self.context, uid)
+
+    def lint(self, environment: str | None = None) -> tuple[queries.DesignSeen, ...]:
+        """How environments pay, and what may be wrong with it, with the steps that show it."""
+        return queries.lint(self.context, environment=environment)
+
+    def compare(
+        self, environment: str, *models: str, compared: queries.Compared = "reward"
+    ) -> queries.Comparison:
+        """Models (all there are where none is named) on the tasks of an environment that two of them attempted."""
+        return queries.compare(self.context, environment, models=models, compared=compared)
+
+    def credit_episode(self, uid: str, rule: CreditRule) -> CreditAnswer:
+        """Credit what an episode was worth to arms of its runs; `undo` takes it back, another takes its place.
+
+        ``equal``: to all arms in the prompts of its runs alike; ``referenced``: to those that were referenced;
+        ``step``: to the tools that paid steps called, by what each was paid; ``off``: to nobody.
+        """
+        return credit_episode(self.context, uid, rule)
 
     def import_files(
         self,
@@ -404,9 +424,10 @@ class Learner(Answering):
         run: str | None = None,
         session: str | None = None,
         execution: str | None = None,
+        episode: str | None = None,
         rater: str | None = None,
     ) -> EraseAnswer:
-        """Erase what was written and said about a run, a session or an execution, or a person's name, for good.
+        """Erase what was said about a run, a session, an execution or an episode, or a person's name, for good.
 
         Every number stays. It can't be undone, and no import brings back what was erased; the answer names what it
         can't reach, such as backups made before.
@@ -419,7 +440,9 @@ class Learner(Answering):
         ...     erased.places, learner.ledger()[0].reward, learner.ledger()[0].reason
         ({'audit.detail': 1, 'observation.reason': 1}, 0.5, None)
         """
-        return erase(self.context, run=run, session=session, execution=execution, rater=rater)
+        return erase(
+            self.context, run=run, session=session, execution=execution, episode=episode, rater=rater
+        )
 
     def reset(
         self,

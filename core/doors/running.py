@@ -51,6 +51,7 @@ class RunUnderWay(Generic[_T]):
         self._begin = begin
         self._end = end
         self._selection: Selection | None = None
+        self._later: list[Callable[[], None]] = []
 
     def __enter__(self) -> Self:
         if self._selection is not None:
@@ -67,6 +68,8 @@ class RunUnderWay(Generic[_T]):
         trace: TracebackType | None,
     ) -> Literal[False]:
         self.answer = self._end(self, _status(kind))
+        for work in self._later:
+            work()
         return False
 
     @property
@@ -93,6 +96,10 @@ class RunUnderWay(Generic[_T]):
     def guidance(self) -> str | None:
         """What the system prompt should say of tools left out."""
         return self.selection.guidance
+
+    def afterwards(self, work: Callable[[], None]) -> None:
+        """Do something once the run is recorded."""
+        self._later.append(work)
 
     def called(self, name: str, arguments: object = "") -> None:
         """The agent called a tool; of its arguments the first 200 characters are read, and not stored."""

@@ -27,7 +27,9 @@ from core.records.alert import PAGES_AT, SECRET_FROM
 from core.records.arm import Arm, ArmType
 from core.records.audit import AuditFilter, Denial
 from core.records.batch import BatchLine
-from core.records.episode import Base
+from core.records.episode import Base, StepNote
+from core.records.episode_credit import CreditRule
+from core.records.episode_page import EpisodeCursor, EpisodeFilter, EpisodeOutcome
 from core.records.evaluation import EvaluationOutcome
 from core.records.evaluation_page import EvaluationFilter
 from core.records.observation import RewardOutcome
@@ -35,6 +37,7 @@ from core.records.reset import Target
 from core.records.review import Control, QueueAsks
 from core.records.rubric import Rubric
 from core.records.run import Run, Unit
+from core.records.run_page import Direction
 from core.records.token import DEFAULT_DAYS, MAX_DAYS
 from core.records.training import Pairing, TrainingFormat
 from core.records.view import View
@@ -161,7 +164,32 @@ class ImportInput(Input, frozen=True, kw_only=True):
 
 class EpisodesInput(Input, frozen=True, kw_only=True):
     environment: Annotated[str | None, Meta(description="Only this environment.")] = None
+    split: Annotated[str | None, Meta(description="Only episodes of this split.")] = None
+    task: Annotated[str | None, Meta(description="Only attempts at this task.")] = None
     model: Annotated[str | None, Meta(description="Only episodes of this model.")] = None
+    outcome: Annotated[EpisodeOutcome | None, Meta(description="Only episodes that came to this.")] = None
+    with_design: Annotated[
+        bool, Meta(description="Tell patterns and findings, too, for which steps are read.")
+    ] = True
+
+
+class EpisodeListInput(Input, frozen=True, kw_only=True):
+    wanted: Annotated[EpisodeFilter, Meta(description="Only these.")] = EpisodeFilter()
+    cursor: Annotated[EpisodeCursor | None, Meta(description="Those beyond this place.")] = None
+    direction: Annotated[Direction, Meta(description="On which side of it.")] = "older"
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="How many.")] = 50
+
+
+class LintInput(Input, frozen=True, kw_only=True):
+    environment: Annotated[str | None, Meta(description="Only this environment.")] = None
+
+
+class CompareInput(Input, frozen=True, kw_only=True):
+    environment: Annotated[str, Meta(description="The environment.")]
+    models: Annotated[Sequence[str], Meta(description="These; all there are where none is named.")] = ()
+    compared: Annotated[Literal["reward", "success"], Meta(description="What they are compared by.")] = (
+        "reward"
+    )
 
 
 class EpisodeInput(Input, frozen=True, kw_only=True):
@@ -179,17 +207,40 @@ class DeclareInput(Input, frozen=True, kw_only=True):
     gamma: Annotated[float | None, Meta(description="By how much a later step counts less.")] = None
 
 
-class RecordStepInput(Input, frozen=True, kw_only=True):
-    episode: str
-    environment: str | None = None
-    number: int | None = None
-    name: str = ""
-    reward: float | None = None
-    finished: bool = False
-    task: str | None = None
-    split: str | None = None
-    model: str | None = None
-    run: str | None = None
+class CreditInput(Input, frozen=True, kw_only=True):
+    uid: Annotated[str, Meta(description="The episode's uid.")]
+    rule: Annotated[CreditRule, Meta(description="Who shares what it was worth.")]
+
+
+class MarkIncompleteInput(Input, frozen=True, kw_only=True):
+    episode: Annotated[str, Meta(description="The episode's uid.")]
+    environment: Annotated[str | None, Meta(description="What pays; needed with the first step.")] = None
+    task: Annotated[str | None, Meta(description="Which of its tasks it is.")] = None
+    split: Annotated[str | None, Meta(description="Which part of its tasks that is of.")] = None
+    variant: Annotated[str | None, Meta(description="Which variant of the environment.")] = None
+    model: Annotated[str | None, Meta(description="Which model acts.")] = None
+    format: Annotated[str, Meta(description="By which protocol the environment answers.")] = "armscope"
+
+
+class RecordStepInput(MarkIncompleteInput, frozen=True, kw_only=True):
+    number: Annotated[int | None, Meta(description="From 0 on: sent again it counts once.")] = None
+    name: Annotated[str, Meta(description="The tool that was called.")] = ""
+    reward: Annotated[float | None, Meta(description="What was paid; none is not 0.")] = None
+    finished: Annotated[bool, Meta(description="It ended the episode.")] = False
+    run: Annotated[str | None, Meta(description="The uid of the run in which it was called.")] = None
+    refused: Annotated[bool, Meta(description="Nothing was done, for the episode had ended.")] = False
+    note: Annotated[StepNote | None, Meta(description="Why there is no reward.")] = None
+    n_chars_in: Annotated[int | None, Meta(description="Characters that were sent.")] = None
+    n_chars_out: Annotated[int | None, Meta(description="Characters that were answered.")] = None
+    extra: Annotated[Sequence[str], Meta(description="Members of the answer that nobody knows.")] = ()
+    args_digest: Annotated[str | None, Meta(description="Tells equal arguments: 32 hexadecimal digits.")] = (
+        None
+    )
+    meta_digest: Annotated[str | None, Meta(description="Tells equal metadata: 32 hexadecimal digits.")] = (
+        None
+    )
+    asked: Annotated[str | None, Meta(description="What was sent, where texts are kept.")] = None
+    answered: Annotated[str | None, Meta(description="What was answered, where texts are kept.")] = None
 
 
 class ExportInput(Input, frozen=True, kw_only=True):
@@ -361,6 +412,7 @@ class EraseInput(Input, frozen=True, kw_only=True):
     run: Annotated[str | None, Meta(description="A run, by uid or number.")] = None
     session: Annotated[str | None, Meta(description="All runs of a session, by its name.")] = None
     execution: Annotated[str | None, Meta(description="An execution, by uid.")] = None
+    episode: Annotated[str | None, Meta(description="An episode, by uid.")] = None
     rater: Annotated[str | None, Meta(description="A person's name, which becomes a number.")] = None
 
 
@@ -501,6 +553,12 @@ VERBS: Final = (
         document="core.doors.story:document",
     ),
     Verb(
+        name="rollouts",
+        action="read",
+        flow="core.flows.rollouts:rollouts",
+        words="Rollouts that were sent and are no episode: those that wait for their start, or can't be one.",
+    ),
+    Verb(
         name="traces",
         action="read",
         flow="core.flows.traces:traces",
@@ -545,12 +603,44 @@ VERBS: Final = (
         },
     ),
     Verb(
+        name="mark_incomplete",
+        action="ingest",
+        flow="core.flows.episode:mark_incomplete",
+        input=MarkIncompleteInput,
+        words="Say of an episode that not everything that was answered could be recorded.",
+        example={"episode": "sums/1"},
+    ),
+    Verb(
         name="episodes",
         action="read",
         flow="core.flows.queries:episodes",
         input=EpisodesInput,
         words="Environments, with what their episodes were paid and how many succeeded.",
         example={"environment": "sums"},
+    ),
+    Verb(
+        name="episode_list",
+        action="read",
+        flow="core.flows.queries:episode_list",
+        input=EpisodeListInput,
+        words="Single episodes, newest first.",
+        example={"wanted": {"environment": "sums"}, "limit": 20},
+    ),
+    Verb(
+        name="lint",
+        action="read",
+        flow="core.flows.queries:lint",
+        input=LintInput,
+        words="How environments pay, and what may be wrong with it, with the steps that show it.",
+        example={"environment": "sums"},
+    ),
+    Verb(
+        name="compare",
+        action="read",
+        flow="core.flows.queries:compare",
+        input=CompareInput,
+        words="Models on the tasks of an environment that two of them attempted.",
+        example={"environment": "sums", "models": ["large", "small"]},
     ),
     Verb(
         name="episode",
@@ -568,6 +658,23 @@ VERBS: Final = (
         words="Declare on what scale an environment pays.",
         example={"environment": "sums", "lo": 0, "hi": 2, "threshold": 1.5},
         document="core.doors.documents:act",
+    ),
+    Verb(
+        name="credit_episode",
+        action="credit",
+        flow="core.flows.credit:credit_episode",
+        input=CreditInput,
+        words="Credit what an episode was worth to arms of its runs.",
+        example={"uid": "sums/1", "rule": "equal"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
+        name="preview_declare",
+        action="read",
+        flow="core.flows.episode:preview_declare",
+        input=DeclareInput,
+        words="What would be a success on another scale; nothing is declared.",
+        example={"environment": "sums", "lo": 0, "hi": 2, "threshold": 1.5},
     ),
     Verb(
         name="export",
@@ -755,7 +862,7 @@ VERBS: Final = (
         action="erase",
         flow="core.flows.erase:erase",
         input=EraseInput,
-        words="Erase what was written and said about a run, session or execution, or a person's name, for good.",
+        words="Erase what was said about a run, session, execution or episode, or a person's name, for good.",
         example={"run": "request-1"},
         document="core.doors.documents:act",
     ),

@@ -217,7 +217,7 @@ def _only(store: Store, *, whole: bool) -> str:
     if len(names) == 1:
         return names[0]
     raise UnknownLearner(
-        f"A learner must be named where there are several, got none; {store.path.name} has {_listed(names)}.",
+        f"A learner must be named where there are several, got none; {store.place.name} has {_listed(names)}.",
         next_step=f"Name one, for example: --learner {shlex.quote(names[0])}",
     )
 
@@ -225,7 +225,7 @@ def _only(store: Store, *, whole: bool) -> str:
 def _whose(context: Context) -> UnknownLearner:
     name = shlex.quote(context.learner)
     return UnknownLearner(
-        f"Whose runs these are must be said: {context.store.path.name} has learner {context.learner!r} only, and "
+        f"Whose runs these are must be said: {context.store.place.name} has learner {context.learner!r} only, and "
         "none was named; nothing was recorded.",
         next_step=f"Add --learner {name} to record them there, or --learner {DEFAULT_LEARNER} to make another one.",
     )

@@ -18,7 +18,7 @@ from core.flows.context import Context, open_context
 from core.flows.learners import LearnerSummary, learners
 from core.permissions import authorise
 from core.records.times import iso
-from core.settings import Settings
+from core.settings import Server, Settings
 from core.store.engine.sqlite import SQLITE
 from core.store.lock import holder_of
 from core.store.schema import HEAD
@@ -39,7 +39,7 @@ class LastImport(msgspec.Struct, frozen=True, kw_only=True):
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
     """How things are. ``schema`` None = there is no database that could be opened, and ``problem`` says why;
-    ``writer`` = the process that holds the writers' lock at this moment; ``free_bytes`` None = unknown.
+    ``writer`` = the process that holds the writers' lock of a file at this moment; ``free_bytes`` None = unknown.
     """
 
     armscope: str
@@ -69,10 +69,17 @@ def examine(settings: Settings) -> Examined:
         database=str(path),
         schema=None,
         schema_needed=HEAD,
-        size_bytes=path.stat().st_size if path.is_file() else 0,
-        free_bytes=_free(path),
-        writer=holder_of(f"{path}.lock"),
+        size_bytes=0,
+        free_bytes=None,
+        writer=None,
     )
+    if not isinstance(path, Server):
+        found = msgspec.structs.replace(
+            found,
+            size_bytes=path.stat().st_size if path.is_file() else 0,
+            free_bytes=_free(path),
+            writer=holder_of(f"{path}.lock"),
+        )
     try:
         context = open_context(settings, create=False, whole=True)
         with closing(context.store):

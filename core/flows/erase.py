@@ -1,5 +1,5 @@
-"""Erase: what people wrote and agents said about a run, a session or an execution, or a person's name, is gone from
-the file for good; every number stays.
+"""Erase: what people wrote and agents said about a run, a session, an execution or an episode, or a person's name, is
+gone from the file for good; every number stays.
 
 It is noted in the history and can't be undone. No import brings back what was erased: it is remembered by a digest.
 """
@@ -14,9 +14,11 @@ import msgspec
 
 from core.errors import InvalidInput, StoreBusy
 from core.flows.context import Context
+from core.settings import Located, Server
 from core.store.erasing import (
     erase_rater,
     erase_words,
+    scope_of_episode,
     scope_of_execution,
     scope_of_run,
     scope_of_session,
@@ -24,12 +26,20 @@ from core.store.erasing import (
 from core.store.files import files_of
 from core.store.transaction import Transaction
 
-Erasable = Literal["run", "session", "execution", "rater"]
+Erasable = Literal["run", "session", "execution", "episode", "rater"]
 _ELSEWHERE: Final = (
     "backups made before",
     "exports and reports made before",
     "the names of members and tokens",
 )
+
+
+_SCOPES: Final = {
+    "run": scope_of_run,
+    "session": scope_of_session,
+    "execution": scope_of_execution,
+    "episode": scope_of_episode,
+}
 
 
 class EraseAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,30 +62,32 @@ def erase(
     run: str | None = None,
     session: str | None = None,
     execution: str | None = None,
+    episode: str | None = None,
     rater: str | None = None,
 ) -> EraseAnswer:
     """Erase one of these, for good; when this returns, no byte of it is left in the database's files.
 
     Parameters
     ----------
-    run, session, execution
-        A run by uid or number (with its own execution), all runs of a session by its name, an execution by uid.
-        Erased are instruction and response, excerpts, feedback, drafts, and the notes and reasons that are about it
-        or name it; its session's name becomes a number, in all runs of it.
+    run, session, execution, episode
+        A run by uid or number (with its own execution), all runs of a session by its name, an execution or an episode
+        by uid. Erased are instruction and response, excerpts, texts of steps of the episodes that a run was made in,
+        feedback, drafts, and the notes and reasons that are about it or name it; its session's name becomes a number,
+        in all runs of it.
     rater
         A person's name, which becomes a number wherever it stands.
 
     Raises
     ------
     InvalidInput
-        None of the four is named, or several.
+        None of the five is named, or several.
     UnknownRun, UnknownExecution, NotFound
         There is none of that name.
     StoreBusy, StoreFull
         It is erased, and somebody has been reading for so long that the log could not be emptied, or there is no room
         to write the file anew: erase again.
     """
-    of, name = _named(run, session, execution, rater)
+    of, name = _named(run, session, execution, episode, rater)
     found = context.write("erase", lambda txn: _erased(txn, of, name))
     if not context.store.database.scour():
         raise StoreBusy(
@@ -91,28 +103,30 @@ def preview_erase(
     run: str | None = None,
     session: str | None = None,
     execution: str | None = None,
+    episode: str | None = None,
     rater: str | None = None,
 ) -> EraseAnswer:
     """What `erase` would reach; nothing is changed."""
-    of, name = _named(run, session, execution, rater)
+    of, name = _named(run, session, execution, episode, rater)
     found = context.rehearse("erase", lambda txn: _erased(txn, of, name))
     return msgspec.structs.replace(_answer(context, of, found), is_preview=True)
 
 
 def _named(
-    run: str | None, session: str | None, execution: str | None, rater: str | None
+    run: str | None, session: str | None, execution: str | None, episode: str | None, rater: str | None
 ) -> tuple[Erasable, str]:
     given: list[tuple[Erasable, str | None]] = [
         ("run", run),
         ("session", session),
         ("execution", execution),
+        ("episode", episode),
         ("rater", rater),
     ]
     named = [(of, name) for of, name in given if name]
     if len(named) != 1:
         raise InvalidInput(
             f"One thing must be named to be erased, got {len(named)}.",
-            next_step="Name a run, a session, an execution or a rater; nothing was erased.",
+            next_step="Name a run, a session, an execution, an episode or a rater; nothing was erased.",
         )
     return named[0]
 
@@ -121,8 +135,7 @@ def _erased(txn: Transaction, of: Erasable, name: str) -> Counter[str]:
     if of == "rater":
         found = _renamed(txn, name)
     else:
-        scopes = {"run": scope_of_run, "session": scope_of_session, "execution": scope_of_execution}
-        found = erase_words(txn, scopes[of](txn, name))
+        found = erase_words(txn, _SCOPES[of](txn, name))
         txn.audit("erase", None, {"of": of, "texts": found.total()})
     return found
 
@@ -138,8 +151,14 @@ def _answer(context: Context, of: Erasable, found: Counter[str]) -> EraseAnswer:
         of=of,
         texts=found.total(),
         places=dict(sorted(found.items())),
-        not_reached=(*_ELSEWHERE, *(str(path) for path in _put_aside(context.store.path))),
+        not_reached=(*_ELSEWHERE, *_elsewhere(context.store.place)),
     )
+
+
+def _elsewhere(place: Located) -> list[str]:
+    if isinstance(place, Server):
+        return ["the server's log of writes, and its own backups"]
+    return [str(path) for path in _put_aside(place)]
 
 
 def _put_aside(path: Path) -> list[Path]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from heapq import nsmallest
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from core.errors import Conflict, InvalidInput
@@ -17,7 +17,9 @@ from core.store.reads.reviewable import Candidate, named_item, reviewable
 from core.store.transaction import Snapshot
 
 _SHOWN: Final = 20
+_AT_ONCE: Final = 8_192
 _LAST: Final = 1 << 62
+_numbers: Final = attrgetter("layer_no", "execution_no", "run_no", "arm_no")
 
 
 class Frozen(NamedTuple):
@@ -65,16 +67,26 @@ def check_token(asks: QueueAsks, found: Sequence[Frozen], token: str | None) -> 
 def _ordered(snapshot: Snapshot, found: Iterator[Candidate], asks: QueueAsks, *, blind: bool) -> list[Frozen]:
     if asks.order == "information":
         return list(_by_worth(snapshot, list(found), asks, blind=blind))
-    first = nsmallest(asks.limit, found, key=_lowest if asks.order == "lowest" else _most_divided)
+    first = _first(found, asks.limit, _lowest if asks.order == "lowest" else _most_divided)
     return [Frozen(one.about, _why(one, asks, blind=blind)) for one in first]
 
 
-def _lowest(one: Candidate) -> tuple[bool, float, int, Placed]:
+def _first(
+    found: Iterator[Candidate], n: int, key: Callable[[Candidate], tuple[float, ...]]
+) -> list[Candidate]:
+    """The first ``n`` by a key. They come in runs of one direction, which sorting finds and a heap does not."""
+    kept: list[Candidate] = []
+    while part := list(islice(found, max(n, _AT_ONCE))):
+        kept = sorted(kept + part, key=key)[:n]
+    return kept
+
+
+def _lowest(one: Candidate) -> tuple[float, ...]:
     score, at_ms = one.score, one.at_ms
-    return (score is None, score or 0.0, _LAST if at_ms is None else at_ms, one.about)
+    return (score is None, score or 0.0, _LAST if at_ms is None else at_ms, *_numbers(one))
 
 
-def _most_divided(one: Candidate) -> tuple[float, int, Placed]:
+def _most_divided(one: Candidate) -> tuple[float, ...]:
     return (-one.minority, *_age(one))
 
 
@@ -88,8 +100,8 @@ def _by_worth(
         yield Frozen(found[place].about, _why(found[place], asks, blind=blind) + said)
 
 
-def _age(one: Candidate) -> tuple[int, Placed]:
-    return (_LAST if one.at_ms is None else one.at_ms), one.about
+def _age(one: Candidate) -> tuple[int, ...]:
+    return (_LAST if one.at_ms is None else one.at_ms), *_numbers(one)
 
 
 def _wanted(found: Iterator[Candidate], asks: QueueAsks) -> Iterator[Candidate]:

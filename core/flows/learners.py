@@ -1,33 +1,99 @@
-"""Learners: who there is, and a new one."""
+"""Learners: who there is, how each is doing, and a new one."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from typing import Final, Literal, get_args
+
 import msgspec
 
-from core.errors import Conflict
+from core.errors import Conflict, StoreError
 from core.flows.context import Context
-from core.flows.names import learner_names
+from core.flows.names import readable
+from core.flows.queries.frame import DEMO_ORIGIN
+from core.permissions import authorise
+from core.records.alert import ALERT_KINDS, AlertKind
+from core.records.learner import INSTALLATION
 from core.records.run import Phase
 from core.records.times import iso
 from core.settings import check_learner
+from core.statistics.overview import silent_days
+from core.statistics.savings import PlainSavings, plain_savings
 from core.store import reads
-from core.store.transaction import Transaction
+from core.store.alerts import standing_alerts
+from core.store.fleet import Glance, glances
+from core.store.transaction import Snapshot, Transaction
+
+LearnerState = Literal["unreadable", "alarmed", "empty", "passive", "selecting"]
+"""Its data can't be read; something needs somebody; there is no run yet; it only watches; it selects."""
+STATES: Final[tuple[LearnerState, ...]] = get_args(LearnerState)
 
 
 class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A learner in one line; ``last_run`` is ISO 8601 UTC, None = no run with a time."""
+    """A learner in one line, from its rollups.
+
+    ``alarms`` are the alerts that stand, and that no run comes, whoever is told of it. ``saved_percent`` is the plain
+    figure without an interval and ``tokens_saved`` what selected runs saved together, None where nothing can be
+    compared. ``last_run`` is ISO 8601 UTC, None = no run with a time. Of one that is ``unreadable`` nothing is known
+    but its name, and ``problem`` says why.
+    """
 
     name: str
-    phase: Phase
-    runs: int
-    arms: int
-    revision: int
-    last_run: str | None
+    state: LearnerState
+    alarms: tuple[AlertKind, ...] = ()
+    phase: Phase | None = None
+    runs: int | None = None
+    arms: int | None = None
+    revision: int | None = None
+    saved_percent: float | None = None
+    tokens_saved: int | None = None
+    last_run: str | None = None
+    problem: str | None = None
+
+    @property
+    def needs_somebody(self) -> bool:
+        """Whether somebody should look."""
+        return self.state in {"unreadable", "alarmed"}
 
 
-def learners(context: Context) -> list[LearnerSummary]:
-    """Every learner of the database that the actor may read, by name; raises `Denied` where that can be none."""
-    return [_summary(context, name) for name in learner_names(context)]
+Kept = MutableMapping[reads.LearnerMoment, Glance]
+"""What was read of learners at moments that may still be theirs."""
+
+
+def learners(context: Context, *, kept: Kept | None = None) -> list[LearnerSummary]:
+    """Every learner of the database that the actor may read, by name; raises `Denied` where that can be none.
+
+    As many statements for thousands as for one, over rollups: runs that were recorded long ago cost nothing. A
+    learner that can't be read is told as such, and the others none the less. What is ``kept`` of learners to which
+    nothing happened is not read again; it is for one database.
+    """
+    with _everywhere(context) as snapshot:
+        moments = reads.learner_moments(snapshot)
+        alarms: dict[str, set[AlertKind]] = {}
+        for row in standing_alerts(snapshot):
+            alarms.setdefault(row.learner, set()).add(row.kind)
+    kept = {} if kept is None else kept
+    for past in kept.keys() - {*moments.values()}:
+        kept.pop(past, None)
+    known = {name: moments[name] for name in readable(context.actor, moments)}
+    return _summaries(context, known, alarms, kept)
+
+
+def fleet_moment(context: Context) -> Hashable:
+    """What tells one state of all learners, and of the alerts that stand, from every other."""
+    with _everywhere(context) as snapshot:
+        moments = tuple(reads.learner_moments(snapshot).items())
+        return snapshot.moment, readable(context.actor, dict(moments)), moments
+
+
+@contextmanager
+def _everywhere(context: Context) -> Iterator[Snapshot]:
+    """One moment of the database; raises `Denied` for whoever may read no learner, whatever learners there are."""
+    if not context.actor.grants:
+        authorise(context.actor, "read", None)
+    with context.store.reading(INSTALLATION) as snapshot:
+        yield snapshot
 
 
 def create_learner(context: Context, name: str) -> LearnerSummary:
@@ -46,17 +112,65 @@ def create_learner(context: Context, name: str) -> LearnerSummary:
         txn.audit("create", None, {"learner": fresh.learner})
 
     fresh.write("settings", work, create=True)
-    return _summary(context, fresh.learner)
+    with context.store.reading(fresh.learner) as snapshot:
+        (made,) = _summaries(context, {fresh.learner: reads.learner_moments(snapshot)[fresh.learner]}, {}, {})
+    return made
 
 
-def _summary(context: Context, name: str) -> LearnerSummary:
-    with context.store.reading(name) as snapshot:
-        totals = reads.totals(snapshot)
-        return LearnerSummary(
-            name=name,
-            phase=snapshot.settings.phase,
-            runs=totals.runs,
-            arms=sum(reads.arm_counts(snapshot).values()),
-            revision=snapshot.revision,
-            last_run=iso(totals.last_at_ms),
-        )
+def _summaries(
+    context: Context,
+    moments: Mapping[str, reads.LearnerMoment],
+    alarms: Mapping[str, set[AlertKind]],
+    kept: Kept,
+) -> list[LearnerSummary]:
+    seen = _seen(context, list(moments.values()), kept)
+    read = {moment: one for moment, one in seen.items() if isinstance(one, Glance)}
+    saved = dict(zip(read, plain_savings([one.compared for one in read.values()]), strict=True))
+    now_ms = context.clock()
+    rows = []
+    for name, moment in moments.items():
+        one = seen.get(moment)
+        if isinstance(one, Glance):
+            rows.append(_summary(name, one, saved[moment], alarms.get(name, set()), now_ms))
+        elif one is not None:
+            rows.append(LearnerSummary(name=name, state="unreadable", problem=one.problem))
+    return rows
+
+
+def _seen(
+    context: Context, moments: Sequence[reads.LearnerMoment], kept: Kept
+) -> dict[reads.LearnerMoment, Glance | StoreError]:
+    """Each at a glance, or why not; one that is gone meanwhile is left out."""
+    there = dict(kept)  # a copy: somebody else may be asking, too
+    found = glances(context.store, [one.number for one in moments if one not in there])
+    read = {one: found[one.number] for one in moments if one.number in found}
+    kept.update((one, seen) for one, seen in read.items() if isinstance(seen, Glance))
+    return {one: there.get(one) or read[one] for one in moments if one in there or one in read}
+
+
+def _summary(
+    name: str, seen: Glance, saved: PlainSavings, alarms: set[AlertKind], now_ms: int
+) -> LearnerSummary:
+    is_awaited = not seen.origin.startswith(DEMO_ORIGIN)
+    silent = silent_days(seen.last_at_ms, now_ms if is_awaited else None, pause_days=seen.pause_days)
+    kinds: set[AlertKind] = alarms if silent is None else {*alarms, "silent"}
+    return LearnerSummary(
+        name=name,
+        state=_state(seen, kinds),
+        alarms=tuple(kind for kind in ALERT_KINDS if kind in kinds),
+        phase=seen.phase,
+        runs=seen.n_runs,
+        arms=seen.n_arms,
+        revision=seen.revision,
+        saved_percent=saved.percent,
+        tokens_saved=saved.tokens,
+        last_run=iso(seen.last_at_ms),
+    )
+
+
+def _state(seen: Glance, alarms: set[AlertKind]) -> LearnerState:
+    if alarms:
+        return "alarmed"
+    if not seen.n_runs:
+        return "empty"
+    return "passive" if seen.phase == "passive" else "selecting"

@@ -11,7 +11,8 @@ from core.errors import InvalidInput, StoreFull
 from core.flows.context import Context
 from core.flows.steps import Progress
 from core.permissions import authorise
-from core.store.engine.sqlite import Database
+from core.settings import Located
+from core.store.engine.opening import open_database
 from core.store.files import appearing
 from core.store.schema import HEAD
 from core.store.schema import upgrade as upgrade_schema
@@ -33,7 +34,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the data are; ``size_bytes`` with what has not been folded into the file yet."""
+    """Where the data are, as it may be shown; ``size_bytes`` with what has not been folded into a file yet."""
 
     file: str
     size_bytes: int
@@ -43,10 +44,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 def place(context: Context) -> Place:
     """Where the data are, how large, and in which schema."""
     context.permit("read")
-    path = context.store.path
-    parts = [path, path.with_name(f"{path.name}-wal")]
-    size_bytes = sum(part.stat().st_size for part in parts if part.exists())
-    return Place(file=str(path), size_bytes=size_bytes, schema=HEAD)
+    return Place(file=str(context.store.place), size_bytes=context.store.size(), schema=HEAD)
 
 
 def backup(context: Context, target: Path, *, progress: Progress | None = None) -> BackupAnswer:
@@ -65,7 +63,7 @@ def backup(context: Context, target: Path, *, progress: Progress | None = None) 
         revision = snapshot.revision
     try:
         with appearing(target) as partial:
-            context.store.database.copy_into(partial, progress)
+            context.store.copy_into(partial, progress)
     except (OSError, StoreFull) as problem:
         reason = "there is no room for it" if isinstance(problem, StoreFull) else problem.strerror or problem
         raise InvalidInput(
@@ -75,11 +73,13 @@ def backup(context: Context, target: Path, *, progress: Progress | None = None) 
     return BackupAnswer(file=str(target), size_bytes=target.stat().st_size, revision=revision)
 
 
-def upgrade(path: Path) -> UpgradeAnswer:
+def upgrade(place: Located) -> UpgradeAnswer:
     """Bring a database of an older armscope up to date; one that is, is left alone."""
-    database = Database(path)
+    database = open_database(place)
     try:
         done = upgrade_schema(database)
     finally:
         database.close()
-    return UpgradeAnswer(database=str(path), before=done.before, after=done.after, texts_mended=done.n_mended)
+    return UpgradeAnswer(
+        database=str(place), before=done.before, after=done.after, texts_mended=done.n_mended
+    )

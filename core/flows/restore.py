@@ -22,7 +22,7 @@ from core.given import check_given
 from core.permissions import authorise
 from core.records.actor import Actor
 from core.records.times import instant
-from core.settings import local_operator
+from core.settings import Located, Server, local_operator
 from core.store.engine.sqlite import Database, copy_file
 from core.store.files import make_file, make_folder
 from core.store.reads.across import n_acts_beyond, n_runs, n_runs_beyond
@@ -57,7 +57,7 @@ class RestoreAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def restore(
-    database: Path,
+    database: Located,
     file: Path,
     *,
     actor: Actor | None = None,
@@ -81,6 +81,11 @@ def restore(
     asks = actor or local_operator()
     authorise(asks, "settings", None)
     check_given(file, "A backup")
+    if isinstance(database, Server):
+        raise InvalidInput(
+            f"A backup takes the place of a file, got {database}; nothing was changed.",
+            next_step=f"Copy it into an empty database of the server: armscope copy {file} {database}",
+        )
     if os.path.lexists(database) and file.samefile(database):
         raise InvalidInput(
             f"A backup must be another file than the database, got {file}.", next_step="Name the backup."
@@ -131,7 +136,7 @@ def _copy_soundly(file: Path, copy: Path, actor: Actor) -> None:
 def _refuse_unsound(store: Store, actor: Actor) -> None:
     found = verify(Context(store=store, actor=actor), limit=1)
     if not found.clean:
-        raise found.problem(store.path)
+        raise found.problem(store.place)
 
 
 def _plan(file: Path, live: Database, restored: Database) -> RestorePlan:

@@ -48,23 +48,23 @@ def watch(
     take = partial(
         import_files, context, format=format, unit=unit, tools_file=tools_file, phase=phase, limits=limits
     )
-    return _watched(paths, pause, _Imports(take), only_transcripts=format is None)
+    return _watched(paths, pause, Imports(take), only_transcripts=format is None)
 
 
 def _watched(
-    paths: Sequence[Path], pause: Callable[[], None], imports: _Imports, *, only_transcripts: bool
+    paths: Sequence[Path], pause: Callable[[], None], imports: Imports, *, only_transcripts: bool
 ) -> Iterator[ImportAnswer | UnreadableSource]:
     seen: dict[Path, Stamp] = {}
     while True:
         now = _stamps(paths)
         changed = [path for path, stamp in now.items() if seen.get(path) != stamp]
         seen = now
-        yield from imports.of([path for path in changed if not only_transcripts or _is_transcript(path)])
+        yield from imports.of([path for path in changed if not only_transcripts or is_transcript(path)])
         pause()
 
 
 @dataclass
-class _Imports:
+class Imports:
     """Imports that are one act."""
 
     take: Callable[..., ImportAnswer]
@@ -112,8 +112,8 @@ def _stamps(paths: Sequence[Path]) -> dict[Path, Stamp]:
     return found
 
 
-def _is_transcript(path: Path) -> bool:
-    """What is no transcript yet may become one; it is looked at again when it has changed."""
+def is_transcript(path: Path) -> bool:
+    """Whether a file can be imported; what is no transcript yet may become one, and is looked at again then."""
     try:
         return session_of_report(path) is not None or recognise(path) not in {None, TOOLS}
     except UnreadableSource:

@@ -45,12 +45,10 @@ def label_worth(snapshot: Snapshot, found: Sequence[Candidate]) -> list[float]:
 
 def _parts(snapshot: Snapshot, found: Sequence[Candidate]) -> list[tuple[int, int, str, str]]:
     """(place of the candidate, arm, type, where it was seen) of every label that candidates stand for."""
-    runs = {one.about: place for place, one in enumerate(found) if not one.about.arm_no}
+    runs = {one.about: place for place, one in enumerate(found) if not one.arm_no}
     of_runs = arms_referenced(snapshot, [about.run_no for about in runs])
     parts = [(runs[Placed(0, 0, run_no, 0)], arm_no, kind, place) for run_no, arm_no, kind, place in of_runs]
-    own = [
-        (place, one.about.arm_no, one.type, one.place) for place, one in enumerate(found) if one.about.arm_no
-    ]
+    own = [(place, one.arm_no, one.type, one.place) for place, one in enumerate(found) if one.arm_no]
     return own + parts
 
 

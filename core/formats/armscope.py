@@ -96,7 +96,8 @@ environment paid, step by step.
 ``steps``          each with ``number`` * (from 0 on, growing), ``kind`` (call, message, outcome), ``name`` (of the
                    tool), ``reward`` (left out: none, which is not 0), ``finished``, ``refused`` (it came after the
                    end, and adds nothing), ``at_ms``, ``n_chars_in``, ``n_chars_out``, ``note`` (nan, infinite,
-                   not_a_number, error, cut, episode_finished), ``extra`` (names of members nobody knows), and
+                   not_a_number, error, cut, episode_finished), ``extra`` (names of members nobody knows), ``asked``
+                   and ``answered`` (kept only where the setting ``keep_texts`` is on), and
                    ``args_digest`` and ``meta_digest`` (128 bits in hexadecimal, to tell equal ones)
 ``parts``          what was named beside the whole reward: ``name`` *, ``value`` *, ``kind`` (reward, measure)
 ``runs``           uids of the runs that were made in it; those that are here are linked
@@ -109,6 +110,20 @@ environment paid, step by step.
 ``{"kind": "environment", "id": "s1", "environment": "sums", "scale": {"lo": 0, "hi": 2}}`` - on what scale an
 environment pays, with ``id`` *, ``environment`` * and ``scale`` * (``step_lo``, ``step_hi`` of one payment; ``lo``,
 ``hi``, ``threshold`` of what ``base``, total or final, says; ``gamma``), ``by``, ``at_ms``, ``revision``, ``undone``.
+
+``{"kind": "credit", "id": "c1", "episode": "e1", "rule": "equal", "reward": 0.5, "shares": [{"run": "r1", "arm":
+"tool:fs:Read", "weight_micro": 1000000}]}`` - that somebody credited an episode to arms of its runs.
+
+=================  ======================================================================================
+``id`` *           its id
+``episode`` *      its uid; while no such episode stands, nobody gets anything
+``rule`` *         equal, step, referenced; off = nobody shares
+``reward``         what it was worth on the scale of then, 0 to 1; only off goes without
+``shares``         each with ``run`` *, ``arm`` * (in that run's prompt) and ``weight_micro`` * (millionths); together
+                   one observation at most
+``by``, ``at_ms``, ``revision``, ``undone``
+                   of one episode's credits the latest that stands is in force
+=================  ======================================================================================
 
 ``{"kind": "review_queue", "id": "q1", "name": "Week 12", "items": [{"no": 1, "run": "r1"}]}`` - what is to be judged.
 

@@ -124,6 +124,7 @@ class Message(msgspec.Struct):
         return None
 
 
+_TOOL: Final = "tool"
 _CALL_PARTS: Final = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
 _PARTS: Final = _CALL_PARTS | {
     "text",
@@ -331,7 +332,14 @@ class _Found:
         if whole.n_foreign and not whole.calls:
             return None
         at_ms, _ = moment(record.ended_at)
-        calls = [Step(number=number, name=call.name) for number, call in enumerate(whole.calls)]
+        answers = [message.text for message in record.messages if message.role == _TOOL]
+        told: Sequence[str | None] = answers
+        if len(answers) != len(whole.calls):  # which is of which is not known
+            told = [None] * len(whole.calls)
+        calls = [
+            Step(number=number, name=call.name, asked=call.metadata or None, answered=answer)
+            for number, (call, answer) in enumerate(zip(whole.calls, told, strict=True))
+        ]
         outcome = Step(
             number=len(calls),
             kind="outcome",
@@ -339,6 +347,7 @@ class _Found:
             finished=True,
             at_ms=at_ms,
             n_chars_in=len(whole.texts[-1]) if whole.texts else 0,
+            asked=whole.texts[-1] if whole.texts else None,
         )
         return Episode(
             uid=f"{self.format_name}/{self.source}",

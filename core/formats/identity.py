@@ -20,7 +20,7 @@ def plain(identity: str | None) -> str | None:
         return None
     if len(identity) <= _MAX_ID_CHARS and identity.isprintable():
         return identity
-    return digest_of(identity.encode())
+    return digest_of(identity.encode(errors="surrogatepass"))
 
 
 def named(value: object) -> str | None:

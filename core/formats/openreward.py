@@ -24,10 +24,10 @@ from core.formats.identity import named, plain
 from core.formats.reading import Format, Head, Piece, Reading
 from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE, Flaw
-from core.formats.tool_output import digest_of_value, first_of, paid_of
+from core.formats.tool_output import digest_of_value, first_of, paid_of, storable, task_of
 from core.records.counts import number_of
 from core.records.episode import Episode, Step, StepNote
-from core.records.limits import MAX_LABEL_CHARS, Count, Millis
+from core.records.limits import Count, Millis
 
 NAME: Final = "openreward"
 
@@ -84,26 +84,51 @@ _RECORDINGS: Final = msgspec.json.Decoder(_Recordings)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class _Message(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of a message until all have come."""
+class Started(msgspec.Struct, frozen=True, tag_field="sent", tag="started", gc=False, omit_defaults=True):
+    """What is kept of the event that starts a rollout; ``otherwise`` is what the task is called if no update says."""
 
+    rollout: str
+    at_ms: int
+    environment: str
+    split: str | None = None
+    task: str | None = None
+    otherwise: str | None = None
+    variant: str | None = None
+    model: str | None = None
+
+
+class Updated(msgspec.Struct, frozen=True, tag_field="sent", tag="updated", gc=False):
+    """What is kept of an update: which task it is; the latest counts."""
+
+    rollout: str
+    at_ms: int
+    task: str | None
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="sent", tag="message", gc=False, omit_defaults=True):
+    """What is kept of a message until all have come; without its ``content``, where it is kept for long."""
+
+    rollout: str
+    uid: str
     index: int
     at_ms: int
-    type: str
-    name: str
-    call_id: str | None
-    n_chars: int
-    reward: float | None
-    note: StepNote | None
-    finished: bool
-    meta_digest: str | None
-    args_digest: str | None
+    type: str = ""
+    name: str = ""
+    call_id: str | None = None
+    n_chars: int = 0
+    content: str | None = None
+    reward: float | None = None
+    note: StepNote | None = None
+    finished: bool = False
+    meta_digest: str | None = None
+    args_digest: str | None = None
 
     @property
     def side(self) -> Side:
+        """Who says it."""
         return _SIDES.get(self.type, "other")
 
-    def goes_on(self, before: _Message) -> bool:
+    def goes_on(self, before: Message) -> bool:
         """Whether it is a further block of the message that another is a block of."""
         return (
             self.reward is not None
@@ -115,13 +140,63 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
         )
 
 
+Sent = Started | Updated | Message
+
+
+def read_event(raw: bytes) -> Sent | None:
+    """What is kept of an event; None for one of an unknown type. Raises `Flaw`, or what says that it can't be read.
+
+    >>> read_event(b'{"eventId": "e", "timestamp": 5, "eventType": "heartbeat"}') is None
+    True
+    """
+    return _kept(_EVENT.decode(raw))
+
+
+def event_of(found: object) -> Sent | None:
+    """The same of an event that is a document already, in which NaN may stand; raises `Flaw`.
+
+    >>> event_of({"eventId": "r", "timestamp": 5, "eventType": "rollout"}).rollout
+    'r'
+    """
+    try:
+        return _kept(msgspec.convert(found, _Event))
+    except msgspec.ValidationError as problem:
+        raise Flaw(f"is none that can be read: {problem}") from problem
+
+
+def _kept(event: _Event) -> Sent | None:
+    if event.event_type == "rollout":
+        return Started(
+            rollout=_id(event.event_id),
+            at_ms=event.timestamp,
+            environment=plain(event.environment) or plain(event.environment_id) or NAME,
+            split=plain(event.split),
+            task=named((event.task_spec or {}).get("id")),
+            otherwise=task_of(event.task_spec, (event.rollout_info or {}).get("task_index")),
+            variant=plain(event.variant),
+            model=named((event.run_info or {}).get("model_name")),
+        )
+    if event.event_type == "rollout_update":
+        index = (event.rollout_info or {}).get("task_index")
+        return Updated(_id(event.event_id), event.timestamp, named(index))
+    return _message_of(event) if event.event_type == "message" else None
+
+
+def _id(said: str) -> str:
+    found = plain(said)
+    if found is None:
+        raise Flaw("has an id without a character")
+    return found
+
+
 @dataclass
 class _Rollout:
     """What has come of a rollout so far; ``started`` None while only its messages have."""
 
-    started: _Event | None = None
-    info: dict[str, Any] = field(default_factory=dict)
-    messages: dict[str, _Message] = field(default_factory=dict)
+    started: Started | None = None
+    updated: Updated | None = None
+    messages: dict[int, Message] = field(default_factory=dict)
+    indexes: dict[str, int] = field(default_factory=dict)
 
 
 class Rollouts:
@@ -140,18 +215,26 @@ class Rollouts:
 
     def take(self, raw: bytes) -> None:
         """Take an event. Raises `Flaw` for one that says otherwise what was said before, under its id."""
-        event = _EVENT.decode(raw)
-        if event.event_type == "rollout":
-            rollout = self._of(event.event_id)
+        found = read_event(raw)
+        if found is None:
+            self.n_unknown += 1
+        else:
+            self.add(found)
+
+    def add(self, event: Sent) -> None:
+        """The same of one that was read."""
+        rollout = self._rollouts.setdefault(event.rollout, _Rollout())
+        if isinstance(event, Started):
             if rollout.started is not None and rollout.started != event:
                 raise Flaw("starts a rollout that was started before, with other content (conflict)")
             rollout.started = event
-        elif event.event_type == "rollout_update":
-            self._of(event.event_id).info |= event.rollout_info or {}
-        elif event.event_type == "message":
-            self._message(event)
+        elif isinstance(event, Updated):
+            rollout.updated = later(rollout.updated, event)
         else:
-            self.n_unknown += 1
+            check_known(rollout.messages.get(event.index), event)
+            if rollout.indexes.setdefault(event.uid, event.index) != event.index:
+                raise Flaw("is known under its eventId with other content (conflict)")
+            rollout.messages[event.index] = event
 
     def episodes(self) -> Iterator[Episode | str]:
         """The rollouts that have started, in the order in which they were first heard of; why others are none."""
@@ -161,43 +244,26 @@ class Rollouts:
                 yield f"Rollout {uid[:60]!r} was not started in this file, so {told} of it wait for that."
                 continue
             try:
-                yield self._episode(uid, rollout, rollout.started)
+                yield self._episode(rollout, rollout.started)
             except InvalidInput as problem:
                 yield problem.problem
 
-    def _of(self, uid: str) -> _Rollout:
-        return self._rollouts.setdefault(uid, _Rollout())
-
-    def _message(self, event: _Event) -> None:
-        if event.rollout is None or event.index is None:
-            raise Flaw("is a message without its rollout or its index")
-        messages = self._of(event.rollout).messages
-        message = _message_of(event, event.index)
-        known = messages.get(event.event_id)
-        if known is not None and known != message:
-            raise Flaw("is known under its eventId with other content (conflict)")
-        if known is None and any(one.index == message.index for one in messages.values()):
-            raise Flaw(f"has the index {message.index} of another message of its rollout (conflict)")
-        messages[event.event_id] = message
-
-    def _episode(self, uid: str, rollout: _Rollout, started: _Event) -> Episode:
-        environment = plain(started.environment) or plain(started.environment_id) or NAME
-        info = {**(started.rollout_info or {}), **rollout.info}
-        task = started.task_spec
-        steps = self._steps(sorted(rollout.messages.values(), key=lambda one: one.index))
+    def _episode(self, rollout: _Rollout, started: Started) -> Episode:
+        updated = None if rollout.updated is None else rollout.updated.task
+        steps = self._steps([rollout.messages[index] for index in sorted(rollout.messages)])
         return Episode(
-            uid=f"{environment}/{self._prefix}{plain(uid) or uid}",
-            environment=environment,
+            uid=f"{started.environment}/{self._prefix}{started.rollout}",
+            environment=started.environment,
             format=NAME,
-            split=plain(started.split),
-            task=_task(task, info),
-            variant=plain(started.variant),
-            model=named((started.run_info or {}).get("model_name")),
-            at_ms=started.timestamp,
+            split=started.split,
+            task=started.task or updated or started.otherwise,
+            variant=started.variant,
+            model=started.model,
+            at_ms=started.at_ms,
             steps=tuple(closed(steps)),
         )
 
-    def _steps(self, messages: Sequence[_Message]) -> Iterator[Step]:
+    def _steps(self, messages: Sequence[Message]) -> Iterator[Step]:
         calls = {one.call_id: one for one in messages if one.type == _CALL and one.call_id is not None}
         for place, message in enumerate(messages):
             after = messages[place + 1] if place + 1 < len(messages) else None
@@ -208,19 +274,43 @@ class Rollouts:
                 yield _step(message, called, is_repeated=is_repeated)
 
 
-def _is_paid(message: _Message) -> bool:
+def later(known: Updated | None, event: Updated) -> Updated:
+    """Which of two updates counts: the one that was sent later, whichever came first."""
+    if known is None or known.task is None:
+        return event
+    if event.task is None:
+        return known
+    return max(known, event, key=lambda one: (one.at_ms, one.task or ""))
+
+
+def check_known(known: Message | None, event: Message) -> None:
+    """Raise `Flaw` where another message is known at a message's place."""
+    if known is not None and known != event:
+        raise Flaw(
+            "is known under its eventId with other content (conflict)"
+            if known.uid == event.uid
+            else f"has the index {event.index} of another message of its rollout (conflict)"
+        )
+
+
+def _is_paid(message: Message) -> bool:
     return message.reward is not None or message.note is not None or message.finished
 
 
-def _message_of(event: _Event, index: int) -> _Message:
+def _message_of(event: _Event) -> Message:
+    if event.rollout is None or event.index is None:
+        raise Flaw("is a message without its rollout or its index")
     paid = paid_of(event.reward)
-    return _Message(
-        index=index,
+    return Message(
+        rollout=_id(event.rollout),
+        uid=_id(event.event_id),
+        index=event.index,
         at_ms=event.timestamp,
         type=event.type,
-        name=(event.name or "")[:MAX_LABEL_CHARS].replace("\0", ""),
+        name=storable(event.name),
         call_id=event.call_id,
         n_chars=len(event.content or ""),
+        content=event.content or "",
         reward=paid.reward,
         note=paid.note,
         finished=bool(event.finished),
@@ -229,7 +319,7 @@ def _message_of(event: _Event, index: int) -> _Message:
     )
 
 
-def _step(message: _Message, called: _Message | None, *, is_repeated: bool) -> Step:
+def _step(message: Message, called: Message | None, *, is_repeated: bool) -> Step:
     is_answer = message.side == "answer"
     sent = called if is_answer else message
     return Step(
@@ -241,15 +331,12 @@ def _step(message: _Message, called: _Message | None, *, is_repeated: bool) -> S
         at_ms=message.at_ms,
         n_chars_in=None if sent is None else sent.n_chars,
         n_chars_out=message.n_chars if is_answer else None,
+        asked=None if sent is None else sent.content,
+        answered=message.content if is_answer else None,
         note=message.note,
         args_digest=None if sent is None else sent.args_digest,
         meta_digest=message.meta_digest,
     )
-
-
-def _task(spec: dict[str, Any] | None, info: dict[str, Any]) -> str | None:
-    found = named((spec or {}).get("id")) or named(info.get("task_index"))
-    return found if found is not None or not spec else digest_of_value(spec)
 
 
 def _claims(head: Head) -> bool:

@@ -28,14 +28,15 @@ from core.formats.identity import named, plain
 from core.formats.reading import Format, Head, Piece, Reading
 from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE, Flaw, check
-from core.formats.tool_output import digest_of_value, first_of, lenient, read_output
+from core.formats.tool_output import digest_of_value, first_of, lenient, read_output, storable, task_of
 from core.records.episode import Episode, Step, StepNote
 from core.records.limits import MAX_LABEL_CHARS, Millis
 
 NAME: Final = "ors"
 
 _SESSION: Final = "x-session-id"
-_FINISHED: Final = "episode_finished"
+FINISHED: Final = "episode_finished"
+"""What a call is refused with that comes after the end."""
 _MARKS: Final = frozenset(("method", "path", "status"))
 _ANSWERS: Final = frozenset(("events", "sse", "response_body", "response_text", "response_headers"))
 _GONE: Final = 404
@@ -161,7 +162,7 @@ def _told(found: object, task_id: str | None) -> _Answer:
     output = found.get("output")
     if found.get("ok") is True and isinstance(output, dict):
         return _Answer(output=output, task_id=task_id)
-    return _Answer(note="episode_finished" if found.get("reason") == _FINISHED else "error", task_id=task_id)
+    return _Answer(note="episode_finished" if found.get("reason") == FINISHED else "error", task_id=task_id)
 
 
 @dataclass
@@ -195,44 +196,56 @@ class _Session:
         if not self.calls:
             return None
         environment = self.environment or NAME
-        task = self.created.get("task_spec")
-        named_task = named(task.get("id")) if isinstance(task, dict) else None
-        if named_task is None:
-            named_task = named(self.created.get("index"))
-        if named_task is None and task is not None:
-            named_task = digest_of_value(task)
         return Episode(
             uid=f"{environment}/{prefix}{self.uid}",
             environment=environment,
             format=NAME,
             split=named(self.created.get("split")),
-            task=named_task,
+            task=task_of(self.created.get("task_spec"), self.created.get("index")),
             at_ms=self.at_ms,
             steps=tuple(closed(self.calls.values())),
         )
 
 
 def _step(number: int, body: Mapping[str, Any], answer: _Answer, at_ms: int | None) -> Step:
-    told = body.get("input")
-    name = body.get("name")
-    step = Step(
-        number=number,
-        name=name[:MAX_LABEL_CHARS].replace("\0", "") if isinstance(name, str) else "",
-        at_ms=at_ms,
-        args_digest=digest_of_value(told),
-        note=answer.note,
-        refused=answer.note == _FINISHED,
-        n_chars_in=None if told is None else len(json.dumps(told, ensure_ascii=False)),
+    step = msgspec.structs.replace(
+        called(body.get("name"), body.get("input"), answer.note), number=number, at_ms=at_ms
     )
-    if answer.output is None:
-        return step
-    output = read_output(answer.output)
+    return step if answer.output is None else answered(step, answer.output)
+
+
+def called(name: object, told: object, note: StepNote | None = None) -> Step:
+    """A call as a step, before it is known what it was answered; ``note`` says why it never was.
+
+    >>> called("submit", {"answer": 3}, "error").n_chars_in
+    13
+    """
+    asked = None if told is None else json.dumps(told, ensure_ascii=False)
+    return Step(
+        number=0,
+        name=storable(name),
+        args_digest=digest_of_value(told),
+        note=note,
+        refused=note == FINISHED,
+        n_chars_in=None if asked is None else len(asked),
+        asked=asked,
+    )
+
+
+def answered(step: Step, told: Mapping[str, Any]) -> Step:
+    """The same with the tool output that it was answered.
+
+    >>> answered(called("look", {}), {"blocks": [], "reward": 0.1, "finished": False}).reward
+    0.1
+    """
+    output = read_output(told)
     return msgspec.structs.replace(
         step,
         reward=output.paid.reward,
         note=output.paid.note,
         finished=output.finished,
-        n_chars_out=output.n_chars,
+        n_chars_out=len(output.text),
+        answered=output.text,
         extra=output.extra,
         meta_digest=output.meta_digest,
     )

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from core.formats.identity import digest_of
+from core.formats.identity import digest_of, named
 from core.formats.reading import Piece
 from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE
@@ -24,6 +24,7 @@ from core.records.limits import MAX_LABEL_CHARS
 _KNOWN: Final = frozenset(("blocks", "reward", "finished", "metadata"))
 _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 _MAX_EXTRA: Final = 20
+_DEEP: Final = b"nested too deeply"
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -35,11 +36,11 @@ class Paid(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What a step keeps of a tool output."""
+    """What a step keeps of a tool output; the text of its blocks only where texts are kept."""
 
     paid: Paid
     finished: bool
-    n_chars: int
+    text: str
     extra: tuple[str, ...]
     meta_digest: str | None
 
@@ -66,23 +67,34 @@ def paid_of(value: object) -> Paid:
 def read_output(value: Mapping[str, Any]) -> Output:
     """What is kept of a tool output; ``finished`` is False where it is not said, or not a truth value.
 
-    >>> read_output({"blocks": [{"type": "text", "text": "look 1"}], "reward": 0.1}).n_chars
-    6
+    >>> read_output({"blocks": [{"type": "text", "text": "look 1"}], "reward": 0.1}).text
+    'look 1'
     """
     blocks = value.get("blocks")
     metadata = value.get("metadata")
     return Output(
         paid=paid_of(value.get("reward")),
         finished=value.get("finished") is True,
-        n_chars=sum(_length(block) for block in blocks) if isinstance(blocks, list) else 0,
-        extra=tuple(sorted(name[:MAX_LABEL_CHARS] for name in value if name not in _KNOWN))[:_MAX_EXTRA],
+        text="".join(map(_text, blocks)) if isinstance(blocks, list) else "",
+        extra=tuple(sorted({storable(name) for name in value if name not in _KNOWN}))[:_MAX_EXTRA],
         meta_digest=None if metadata is None else digest_of_value(metadata),
     )
 
 
-def _length(block: object) -> int:
+def storable(name: object) -> str:
+    r"""A name as somebody else gave it, so that it can be kept; "" for what is no text.
+
+    >>> storable("a\0b"), storable("\ud800"), storable(None)
+    ('ab', '?', '')
+    """
+    if not isinstance(name, str):
+        return ""
+    return name[:MAX_LABEL_CHARS].replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def _text(block: object) -> str:
     told = block.get("text") if isinstance(block, dict) else None
-    return len(told) if isinstance(told, str) else 0
+    return told if isinstance(told, str) else ""
 
 
 def digest_of_value(value: object) -> str:
@@ -91,7 +103,24 @@ def digest_of_value(value: object) -> str:
     >>> digest_of_value({"a": 1, "b": 2}) == digest_of_value({"b": 2, "a": 1})
     True
     """
-    return digest_of(_CANONICAL.encode(value))
+    try:
+        return digest_of(_CANONICAL.encode(value))
+    except UnicodeEncodeError:  # half of a pair of surrogates, which JSON can escape
+        return digest_of(json.dumps(value, sort_keys=True).encode())
+    except RecursionError:
+        return digest_of(_DEEP)
+
+
+def task_of(spec: object, index: object) -> str | None:
+    """What a task is called: the id in its specification, else its number, else a digest of the specification.
+
+    >>> task_of({"id": "t1", "a": 1}, None), task_of(None, 3), task_of(None, None)
+    ('t1', '3', None)
+    """
+    found = named(spec.get("id")) if isinstance(spec, Mapping) else None
+    if found is None:
+        found = named(index)
+    return digest_of_value(spec) if found is None and spec is not None else found
 
 
 def first_of(pieces: Iterator[Piece]) -> tuple[frozenset[str], Iterator[Piece]]:

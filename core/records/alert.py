@@ -13,9 +13,12 @@ from core.errors import InvalidInput
 from core.records.limits import text
 from core.records.times import HOUR_MS, MINUTE_MS, iso
 
-AlertKind = Literal["poisoned", "costs_more", "queue_overdue", "silent", "denials"]
-"""Arms that look poisoned, a selection that costs more than it saves, a queue that is overdue, no runs: as the
-overview says it of a learner. And refusals, which belong to no learner.
+AlertKind = Literal[
+    "poisoned", "costs_more", "queue_overdue", "reward_hacked", "success_fell", "silent", "denials"
+]
+"""Arms that look poisoned, a selection that costs more than it saves, a queue that is overdue, an environment whose
+reward looks hacked or where success fell, no runs: as the overview says it of a learner. And refusals, which belong
+to no learner.
 """
 ALERT_KINDS: Final[tuple[AlertKind, ...]] = get_args(AlertKind)
 State = Literal["raised", "cleared", "test"]
@@ -39,6 +42,8 @@ _PAGE: Final[Mapping[AlertKind, str]] = {
     "poisoned": "reset",
     "costs_more": "savings",
     "queue_overdue": "review",
+    "reward_hacked": "environment",
+    "success_fell": "environment",
     "silent": "data",
     "denials": "audit",
 }
@@ -47,7 +52,7 @@ _PAGE: Final[Mapping[AlertKind, str]] = {
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     """A condition that holds now. ``learner`` '': the installation. ``object`` is what it is about, where a learner
-    may have several: the type of arms, the id of a queue. ``ids`` are of at most 20 arms.
+    may have several: the type of arms, the id of a queue, an environment. ``ids`` are of at most 20 arms.
     """
 
     learner: str
@@ -186,6 +191,8 @@ def page_url(pages: str, alert: AlertRow | None) -> str:
     asked = {"learner": alert.learner} if alert.learner else {}
     if alert.kind == "queue_overdue":
         asked["queue"] = alert.object
+    if alert.kind in {"reward_hacked", "success_fell"}:
+        asked["environment"] = alert.object
     query = f"?{urlencode(asked, quote_via=quote)}" if asked else ""
     return f"{pages.rstrip('/')}/{_PAGE[alert.kind]}{query}"
 
@@ -196,6 +203,11 @@ def check_webhook(url: str, *, private: bool) -> str:
     >>> check_webhook("https://hooks.example/a?b=c", private=False)
     'https://hooks.example/a?b=c'
     """
+    if not private and url.lower().startswith("http://"):
+        raise InvalidInput(
+            "A webhook's URL must begin with https://, got one with http://, which is for private networks alone.",
+            next_step="Use https, or allow it with --private where the address is on a network of your own.",
+        )
     allowed = {"https", "http"} if private else {"https"}
     return _address("A webhook's URL", url, allowed, "https://hooks.example/armscope")
 

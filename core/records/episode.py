@@ -6,12 +6,15 @@ No reward is not a reward of 0: it is a gap. What came after the end is kept, an
 from __future__ import annotations
 
 import math
-from typing import Annotated, Final, Literal, get_args
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Annotated, Final, Literal, TypedDict, get_args
 
 import msgspec
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from core.errors import InvalidInput
+from core.records.kept_texts import keepable
 from core.records.limits import (
     LAST_MS,
     MAX_COUNT,
@@ -71,7 +74,8 @@ class Step(
     ``number`` orders the steps of an episode, from 0. ``refused``: it came after the end, or was not run at all, and
     adds nothing. ``n_chars_in`` and ``n_chars_out`` are the lengths of what was sent and answered, None = unknown.
     ``extra`` names members of the answer that the protocol doesn't know. ``args_digest`` and ``meta_digest`` tell
-    equal arguments and metadata from others; they are kept under a key that no export has, and never told.
+    equal arguments and metadata from others; they are kept under a key that no export has, and never told. ``asked``
+    and ``answered`` are the texts themselves, kept only where the setting ``keep_texts`` is on.
 
     Raises `InvalidInput` for what is no number, or too long.
 
@@ -92,6 +96,8 @@ class Step(
     extra: tuple[Label, ...] = ()
     args_digest: Digest | None = None
     meta_digest: Digest | None = None
+    asked: str | None = None
+    answered: str | None = None
 
     def __post_init__(self) -> None:
         # Each value is asked for its exact type and limits, and only what is out of the ordinary goes through a
@@ -99,7 +105,9 @@ class Step(
         if type(self.number) is not int or not 0 <= self.number <= MAX_COUNT:
             force_setattr(self, "number", whole("A step's number", self.number, MAX_COUNT))
         name, reward = self.name, self.reward
-        if self.kind not in STEP_KINDS or (self.note is not None and self.note not in STEP_NOTES):
+        if (self.kind != "call" and self.kind not in STEP_KINDS) or (
+            self.note is not None and self.note not in STEP_NOTES
+        ):
             one_of("A step's kind", self.kind, STEP_KINDS, where=self._where)
             one_of("A step's note", self.note, STEP_NOTES, where=self._where)
         if type(name) is not str or len(name) > MAX_LABEL_CHARS or NUL in name:
@@ -107,20 +115,82 @@ class Step(
         if reward is not None and (type(reward) is not float or not math.isfinite(reward) or reward == 0):
             found = number("A step's reward", reward, where=self._where)
             force_setattr(self, "reward", found + 0.0)  # a negative zero is a zero
-        for said in ("finished", "refused"):
-            value = getattr(self, said)
-            if type(value) is not bool:
-                flag(f"A step's {said}", value, where=self._where)
-        for count, highest in _STEP_COUNTS:
-            value = getattr(self, count)
-            if value is not None and (type(value) is not int or not 0 <= value <= highest):
-                force_setattr(self, count, whole(count, value, highest, where=self._where))
+        finished: object = self.finished
+        refused: object = self.refused
+        if type(finished) is not bool or type(refused) is not bool:
+            flag("A step's finished", finished, where=self._where)
+            flag("A step's refused", refused, where=self._where)
+        at_ms, n_in, n_out = self.at_ms, self.n_chars_in, self.n_chars_out
+        if (
+            (at_ms is not None and (type(at_ms) is not int or not 0 <= at_ms <= LAST_MS))
+            or (n_in is not None and (type(n_in) is not int or not 0 <= n_in <= MAX_COUNT))
+            or (n_out is not None and (type(n_out) is not int or not 0 <= n_out <= MAX_COUNT))
+        ):
+            self._check_counts()
         if self.extra != ():
             force_setattr(self, "extra", texts("extra", self.extra, MAX_LABEL_CHARS, where=self._where))
+        if self.asked is not None or self.answered is not None:
+            for words in ("asked", "answered"):
+                value = getattr(self, words)
+                if value is not None:
+                    force_setattr(self, words, keepable(text(words, value, where=self._where)))
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether it says what was asked or answered."""
+        return self.asked is not None or self.answered is not None
+
+    def _check_counts(self) -> None:
+        for count, highest in _STEP_COUNTS:
+            value = getattr(self, count)
+            if value is not None:
+                force_setattr(self, count, whole(count, value, highest, where=self._where))
 
     @property
     def _where(self) -> str:
         return f" (step {shown(self.number)})"
+
+
+class ScaleOptions(TypedDict, total=False):
+    """What may be declared of how an environment pays."""
+
+    lo: float | None
+    hi: float | None
+    step_lo: float | None
+    step_hi: float | None
+    threshold: float | None
+    base: Base | None
+    gamma: float | None
+
+
+class EpisodeOptions(TypedDict, total=False):
+    """What may be said of an episode beside its uid."""
+
+    environment: str | None
+    task: str | None
+    split: str | None
+    variant: str | None
+    model: str | None
+    format: str
+
+
+class StepOptions(EpisodeOptions, total=False):
+    """What may be said with a step beside its episode; `core.flows.episode.record_step` says what it means."""
+
+    number: int | None
+    name: str
+    reward: float | None
+    finished: bool
+    run: str | None
+    refused: bool
+    note: StepNote | None
+    n_chars_in: int | None
+    n_chars_out: int | None
+    extra: Sequence[str]
+    args_digest: str | None
+    meta_digest: str | None
+    asked: str | None
+    answered: str | None
 
 
 class Part(
@@ -162,8 +232,9 @@ class Episode(
     as refused; parts are sorted by name. ``revision`` is the counter of the learner whose line it is.
 
     >>> steps = (Step(number=0, reward=0.1), Step(number=1), Step(number=2, reward=1.0, finished=True))
-    >>> Episode(uid="sums/1", environment="sums", steps=steps).status
-    'finished'
+    >>> episode = Episode(uid="sums/1", environment="sums", steps=steps)
+    >>> episode.status, episode.total
+    ('finished', 1.1)
     """
 
     uid: str
@@ -228,6 +299,21 @@ class Episode(
                 f"A part may be named once, got {shown(twice)} twice{where}.",
                 next_step="Name every part once.",
             )
+
+    @property
+    def total(self) -> float | None:
+        """What its steps were paid in all, as the decimals were written; None where nothing was paid."""
+        paid = [
+            Fraction(repr(step.reward)) for step in self.steps if step.reward is not None and not step.refused
+        ]
+        return float(sum(paid, Fraction(0))) if paid else None
+
+    def without_texts(self) -> Episode:
+        """The same without what its steps were asked and answered."""
+        if not any(step.has_texts for step in self.steps):
+            return self
+        steps = tuple(replace(step, asked=None, answered=None) for step in self.steps)
+        return replace(self, steps=steps)
 
     @property
     def finished(self) -> bool:

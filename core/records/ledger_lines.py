@@ -14,6 +14,7 @@ import msgspec
 from core.errors import InvalidInput
 from core.records.arm import MICRO, Prior, check_key
 from core.records.episode import Episode, ScaleLine
+from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import ChoiceLine, EvaluationLine, ExecutionLine, LayerLine, RubricLine
 from core.records.evidence import Reference
 from core.records.learner import LearnerSettings
@@ -297,6 +298,7 @@ FactLine = (
     | QueueLine
     | AsideLine
     | ScaleLine
+    | CreditLine
 )
 """Lines of what people did, one for each kind of fact that goes from one learner to another; each has an ``id`` and
 says whether it is ``undone``.

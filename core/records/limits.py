@@ -172,7 +172,9 @@ def several(name: str, value: object, kind: type[T], *, where: str = "") -> tupl
     >>> several("texts", ["a", "b"], str)
     ('a', 'b')
     """
-    if not isinstance(value, (tuple, list)) or any(not isinstance(each, kind) for each in value):
+    if not isinstance(value, (tuple, list)) or (
+        not {*map(type, value)} <= {kind} and any(not isinstance(each, kind) for each in value)
+    ):
         raise InvalidInput(
             f"{name} must be a tuple of {kind.__name__}, got {shown(value)}{where}.",
             next_step="Put even a single one into a tuple.",

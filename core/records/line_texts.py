@@ -1,7 +1,8 @@
 """Texts in lines: what of an export is somebody's words, and the same line without it.
 
-Words are excerpts, notes, reasons (of rewards, of resets, of what was set aside), feedback, instructions and
-responses. Names, times and every number stay, so a file without texts is read like any other.
+Words are excerpts, notes, reasons (of rewards, of resets, of what was set aside), feedback, instructions, responses,
+and what steps of episodes were asked and answered. Names, times and every number stay, so a file without texts is
+read like any other.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from core.records.episode import Episode
 from core.records.evaluation_lines import ChoiceLine, EvaluationLine, ExecutionLine, without_texts
 from core.records.evidence import Reference
 from core.records.ledger_lines import LearnerLine, LedgerLine, NoteLine, ResetLine, RewardLine, RunLine
@@ -47,6 +49,8 @@ def line_without_texts(line: LedgerLine) -> LedgerLine:
             found = replace(line, reason=LEFT_OUT)
         case ExecutionLine():
             found = without_texts(line)
+        case Episode():
+            found = line.without_texts()
     return found
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from scipy.stats import binom
+import scipy  # its stats are read at their first use: a third of what a process takes to start
 
 from core.columns import Bools, Floats, Ints
 from core.errors import InvalidInput
@@ -158,7 +158,7 @@ def tail_of_trials(prob: Floats, n_trials: Ints, at_least: int) -> float:
         return 1.0
     whole = np.ones(1)
     for one, n in zip(prob.tolist(), n_trials.tolist(), strict=True):
-        whole = np.convolve(whole, binom.pmf(np.arange(n + 1), n, one))
+        whole = np.convolve(whole, scipy.stats.binom.pmf(np.arange(n + 1), n, one))
     return float(min(whole[at_least:].sum(), 1.0))
 
 

@@ -71,7 +71,7 @@ def recompute_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
     for arm_no, sources in said.items():
         alpha, beta = _read(min(sources)[2]) if sources else (None, None)
         priors.append((alpha, beta, txn.learner_id, arm_no, alpha or 0, beta or 0))
-    n_changed = txn.connection.many(
+    n_changed = txn.connection.n_changed(
         "UPDATE arm SET prior_alpha_micro = ?, prior_beta_micro = ? WHERE learner_id = ? AND arm_no = ?"
         " AND (coalesce(prior_alpha_micro, 0) <> ? OR coalesce(prior_beta_micro, 0) <> ?)",
         priors,

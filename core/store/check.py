@@ -14,8 +14,9 @@ from core.records.run import OFFERED
 from core.store.arms import descriptions
 from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen
 from core.store.crediting import credited_observations, due
-from core.store.damage import Difference, damage, glance, guarded, size_of
+from core.store.damage import Difference, damage, glance, guarded
 from core.store.environments import Stored, counted_days, stored_days
+from core.store.episode_credits import credits_in_force, followed_credits
 from core.store.episodes import episode_digest, episode_plans, read_episodes
 from core.store.evaluations import counting_evaluations
 from core.store.facts import EXCHANGED, Fact
@@ -62,6 +63,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         *((kind, _subjects(snapshot, kind)) for kind in SUBJECTS),
         ("episode", _episodes(snapshot)),
         ("environment_day", _days(snapshot)),
+        ("observation", _in_force(snapshot)),
         ("arm", _listed(snapshot)),
         ("arm", _described(snapshot)),
         ("learner", _counters(snapshot)),
@@ -72,7 +74,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
 
 def look_over(snapshot: Snapshot) -> Difference | None:
     """What is found first within about a second; None where what was looked at is sound."""
-    if size_of(snapshot) > _SMALL_FILE_BYTES:
+    if snapshot.connection.size() > _SMALL_FILE_BYTES:
         return next(glance(snapshot), None)
     return next(chain(damage(snapshot), differences(snapshot) if snapshot.exists else ()), None)
 
@@ -274,7 +276,7 @@ def _told(snapshot: Snapshot, fact: Fact) -> Iterator[Difference]:
     key one fact stands.
     """
     kind = fact.table
-    itself = "" if fact.follows is None else f" AND {fact.follows}_no = 0"
+    itself = "".join(f" AND {table}_no = 0" for table in fact.follows)
     rows = snapshot.connection.rows(
         f"SELECT {kind}_no, import_no, revision, standing FROM {kind} WHERE learner_id = ?{itself}",
         [snapshot.learner_id],
@@ -369,6 +371,15 @@ _EPISODES: Final = 200
 def _days(snapshot: Snapshot) -> Iterator[Difference]:
     """Episodes add up, by day, to what is stored."""
     yield from _compare("environment_day", stored_days(snapshot), counted_days(snapshot))
+
+
+def _in_force(snapshot: Snapshot) -> Iterator[Difference]:
+    """What follows from credits of episodes stands where, and only where, the credit is in force."""
+    in_force = set(credits_in_force(snapshot).values())
+    for number, credit_no, standing in followed_credits(snapshot):
+        if standing != (credit_no in in_force):
+            said = f"{'' if credit_no in in_force else 'not '}standing"
+            yield Difference("observation", str(number), f"standing {standing}", said)
 
 
 def _standing(stands: bool, revision: int) -> str:

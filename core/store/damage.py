@@ -81,24 +81,31 @@ def guarded(table: str, found: Iterator[Difference]) -> Iterator[Difference]:
 
 def damage(snapshot: Snapshot) -> Iterator[Difference]:
     """Everything in the file that is broken, whoever's it is."""
+    if not snapshot.connection.looks_after_itself:
+        yield from _in_file(snapshot)
+    yield from guarded("file", _missing_tables(snapshot))
+    for table in metadata.sorted_tables:
+        if not snapshot.connection.looks_after_itself:
+            yield from guarded(table.name, _mistyped(snapshot, table))
+            yield from guarded(table.name, _no_text(snapshot, table))
+        yield from guarded(table.name, _dangling(snapshot, table))
+
+
+def _in_file(snapshot: Snapshot) -> Iterator[Difference]:
+    """What is broken below the rows."""
     yield from guarded("file", _headed(snapshot))
     yield from guarded("file", _lost(snapshot))
     yield from guarded("file", _broken(snapshot, ""))
     yield from guarded("file", _orphaned(snapshot))
-    yield from guarded("file", _missing_tables(snapshot))
-    for table in metadata.sorted_tables:
-        yield from guarded(table.name, _mistyped(snapshot, table))
-        yield from guarded(table.name, _no_text(snapshot, table))
-        yield from guarded(table.name, _dangling(snapshot, table))
 
 
 def glance(snapshot: Snapshot) -> Iterator[Difference]:
     """As much of the same as is looked at within a second, and of one learner: pages, or in a large file the small
-    tables; tables and columns; the arms and what is believed of them; the latest runs.
+    tables; tables and columns; the arms and what is believed of them; the latest runs. Only of what is a file.
     """
     yield from guarded("file", _headed(snapshot))
     yield from guarded("file", _missing_tables(snapshot))
-    if size_of(snapshot) <= _WHOLE_FILE_BYTES:
+    if snapshot.connection.size() <= _WHOLE_FILE_BYTES:
         yield from guarded("file", _broken(snapshot, ""))
         yield from guarded("file", _orphaned(snapshot))
     else:
@@ -142,10 +149,7 @@ def _orphaned(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def _missing_tables(snapshot: Snapshot) -> Iterator[Difference]:
-    there = {
-        name for (name,) in snapshot.connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")
-    }
-    for name in sorted(metadata.tables.keys() - there):
+    for name in sorted(metadata.tables.keys() - snapshot.connection.tables()):
         yield Difference(name, "the table", "nothing", "a table")
 
 
@@ -217,10 +221,3 @@ def _rows_of(snapshot: Snapshot) -> Iterator[Difference]:
         place * 2,
     ):
         yield Difference("outcome", f"run {run_no}", f"arm {arm_no}", "one that there is")
-
-
-def size_of(snapshot: Snapshot) -> int:
-    """How many bytes the file has."""
-    ((n_pages,),) = snapshot.connection.rows("PRAGMA page_count")
-    ((page_bytes,),) = snapshot.connection.rows("PRAGMA page_size")
-    return int(n_pages) * int(page_bytes)

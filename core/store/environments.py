@@ -253,13 +253,15 @@ def count_again(txn: Transaction, environments: Sequence[int]) -> None:
         _write(txn, _counted_of(txn, number))
 
 
-def _counted_of(facts: Facts, environment_no: int) -> dict[Place, Sums]:
+def _counted_of(
+    facts: Facts, environment_no: int, scales: Mapping[int, Scale] | None = None
+) -> dict[Place, Sums]:
     return _counted(
         facts.connection.each(
             f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND environment_no = ? AND standing = 1",
             [facts.learner_id, environment_no],
         ),
-        scales_of(facts, [environment_no]),
+        scales_of(facts, [environment_no]) if scales is None else scales,
     )
 
 
@@ -313,39 +315,13 @@ class Stored(NamedTuple):
 # What they came to
 
 
-class Environment(NamedTuple):
-    """An environment with episodes that stand, or a declared scale: what they add up to by the scale in force."""
-
-    name: str
-    sums: Sums
-    scale: Scale
-    declared: bool
-
-
-def environments(facts: Facts, *, model: str | None = None) -> list[Environment]:
-    """All of them by name; of one model those of its episodes."""
-    summed: dict[int, Sums] = defaultdict(Sums)
-    for (number, _, _, _, own), sums in stored_days(facts).items():
-        if model in {None, own}:
-            summed[number] = summed[number].plus(sums)
-    scales = scales_of(
-        facts,
-        [
-            number
-            for (number,) in facts.connection.rows(
-                "SELECT DISTINCT environment_no FROM scale WHERE learner_id = ? AND standing = 1 AND undone = 0",
-                [facts.learner_id],
-            )
-        ],
-    )
+def declared_scales(facts: Facts) -> Mapping[int, Scale]:
+    """The scales in force that somebody declared, by the number of their environment."""
     rows = facts.connection.rows(
-        "SELECT environment_no, name FROM environment WHERE learner_id = ? ORDER BY name", [facts.learner_id]
+        "SELECT DISTINCT environment_no FROM scale WHERE learner_id = ? AND standing = 1 AND undone = 0",
+        [facts.learner_id],
     )
-    return [
-        Environment(name, summed.get(number, Sums()), scales.get(number, Scale()), number in scales)
-        for number, name in rows
-        if number in summed or (number in scales and model is None)
-    ]
+    return scales_of(facts, [number for (number,) in rows])
 
 
 def environment_no_of(facts: Facts, name: str) -> int | None:
@@ -370,3 +346,42 @@ def sums_of_environment(facts: Facts, environment_no: int) -> Sums:
     ):
         found = found.plus(_read(row)[1])
     return found
+
+
+def sums_by(facts: Facts, environment_no: int, scale: Scale) -> Sums:
+    """What the episodes of one would add up to by a scale."""
+    found = Sums()
+    for sums in _counted_of(facts, environment_no, {environment_no: scale}).values():
+        found = found.plus(sums)
+    return found
+
+
+class TaskPaid(NamedTuple):
+    """What an episode of a task came to: its total, and how many characters the agent sent, None = unknown."""
+
+    split: str | None
+    variant: str | None
+    task: str
+    total: float | None
+    n_chars: int | None
+
+
+def variants_of(facts: Facts, environment_no: int) -> list[str]:
+    """Variants of an environment that episodes name, sorted."""
+    rows = facts.connection.rows(
+        "SELECT DISTINCT variant FROM episode WHERE learner_id = ? AND environment_no = ? AND standing = 1"
+        " AND variant IS NOT NULL ORDER BY variant",
+        [facts.learner_id, environment_no],
+    )
+    return [variant for (variant,) in rows]
+
+
+def paid_by_task(facts: Facts, environment_no: int) -> Iterator[tuple[str | None, TaskPaid]]:
+    """The model of each episode whose task has a name, and what it came to."""
+    for model, *row in facts.connection.each(
+        "SELECT e.model, e.split, e.variant, e.task, e.total, (SELECT sum(s.n_chars_in) FROM step s"
+        " WHERE s.learner_id = e.learner_id AND s.episode_no = e.episode_no) FROM episode e"
+        " WHERE e.learner_id = ? AND e.environment_no = ? AND e.standing = 1 AND e.task IS NOT NULL",
+        [facts.learner_id, environment_no],
+    ):
+        yield model, TaskPaid(*row)

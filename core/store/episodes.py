@@ -24,8 +24,10 @@ from core.records.episode import MAX_STEPS, Episode, Part, Scale, Step
 from core.records.limits import shown
 from core.store.caches import CHUNK
 from core.store.engine.words import EPISODES_BY_UID, RUNS_BY_UID
-from core.store.environments import Changes, Stored, counted_episodes, environment_nos, scales_of
+from core.store.environments import Changes, Stored, counted_episodes, declared_scales, environment_nos
+from core.store.episode_credits import settle_episodes
 from core.store.provenance import undone_imports
+from core.store.step_texts import keep_step_texts, with_step_texts
 from core.store.transaction import Facts, Snapshot, Transaction
 
 Told = Literal["new", "duplicate", "updated"]
@@ -67,6 +69,8 @@ _PART: Final = ("episode_no", "name", "value", "kind")
 _RUN: Final = ("episode_no", "run_no")
 _SOURCE: Final = ("kind", "no", "import_no", "revision", "rank", "digest", "said")
 _DIGEST_BYTES: Final = 8
+_NEVER: Final = 1 << 62
+"""A number that no episode has."""
 _KEY_BYTES: Final = 32
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Episode)
@@ -95,8 +99,16 @@ class Plan(NamedTuple):
 
 
 class _Telling(NamedTuple):
+    """What is told, its steps as rows, without what only tells equal ones, and the digest of it."""
+
     line: Episode
+    steps: Sequence[tuple[object, ...]]
     digest: int
+
+    @classmethod
+    def of(cls, line: Episode) -> _Telling:
+        steps = [_values(step) for step in line.steps]
+        return cls(line, steps, _digest_of(line, steps))
 
     @property
     def rank(self) -> int:
@@ -109,7 +121,7 @@ def tell_episodes(txn: Transaction, lines: Sequence[Episode], *, import_no: int 
     ``import_no`` 0 = recorded directly; then one that is known with other content raises `Conflict`, unless it grew.
     """
     found: dict[int, Told] = {}
-    tellings = [_Telling(line, episode_digest(line)) for line in _keyed(txn, lines)]
+    tellings = [_Telling.of(line) for line in _keyed(txn, lines)]
     rest = list(range(len(tellings)))
     while rest:
         first: dict[str, int] = {}
@@ -120,7 +132,18 @@ def tell_episodes(txn: Transaction, lines: Sequence[Episode], *, import_no: int 
     return [found[place] for place in range(len(tellings))]
 
 
-def _tell_distinct(txn: Transaction, tellings: Sequence[_Telling], import_no: int) -> list[Told]:
+def retell_episodes(txn: Transaction, lines: Sequence[Episode]) -> None:
+    """Remember episodes that were told directly as they are told now, whatever was told before.
+
+    Digests of arguments and metadata are under the learner's key already, and each uid comes once.
+    """
+    if lines:
+        _tell_distinct(txn, [_Telling.of(line) for line in lines], 0, replaces=True)
+
+
+def _tell_distinct(
+    txn: Transaction, tellings: Sequence[_Telling], import_no: int, *, replaces: bool = False
+) -> list[Told]:
     known: dict[str, int] = dict(
         txn.connection.rows_in(
             f"SELECT uid, episode_no FROM episode {EPISODES_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
@@ -134,7 +157,10 @@ def _tell_distinct(txn: Transaction, tellings: Sequence[_Telling], import_no: in
     if fresh:
         _insert(txn, {numbers[telling.line.uid]: telling for telling in fresh}, import_no)
     again = [(numbers[one.line.uid], one) for one in tellings if one.line.uid in known]
-    changed = _again(txn, again, import_no)
+    changed = _again(txn, again, import_no, replaces=replaces)
+    for line in (telling.line for telling in tellings):
+        number = numbers[line.uid]
+        keep_step_texts(txn, number, line.steps, uid=line.uid, runs=line.runs, digest=step_digest)
     _link(txn, {numbers[telling.line.uid]: telling.line.runs for telling in tellings})
     return [changed.get(numbers[telling.line.uid], "new") for telling in tellings]
 
@@ -152,22 +178,26 @@ def _insert(txn: Transaction, fresh: Mapping[int, _Telling], import_no: int) -> 
         for number, telling in fresh.items()
     )
     txn.connection.insert("provenance", _SOURCE, txn.learner_id, chain.from_iterable(sources))
-    _write_parts(txn, {number: telling.line for number, telling in fresh.items()})
+    _write_parts(txn, fresh)
     changes = Changes()
     changes.add(counted_episodes(txn, list(fresh)))
     changes.write(txn)
+    settle_episodes(txn, list(fresh))  # a file may have told what one was credited before it
 
 
-def _again(txn: Transaction, again: Sequence[tuple[int, _Telling]], import_no: int) -> dict[int, Told]:
+def _again(
+    txn: Transaction, again: Sequence[tuple[int, _Telling]], import_no: int, *, replaces: bool
+) -> dict[int, Told]:
     """Episodes that are known: note who told them, and let the longest telling stand."""
     numbers = [number for number, _ in again]
     sources, now = _sources(txn, numbers), _rows(txn, numbers)
     noted = []
     for number, telling in again:
         own = next((one for one in sources[number] if one.import_no == import_no), None)
-        if import_no == 0 and now[number].standing and _is_other(txn, number, telling, now[number].digest):
+        is_direct = import_no == 0 and not replaces
+        if is_direct and now[number].standing and _is_other(txn, number, telling, now[number].digest):
             raise _conflict(telling.line.uid)
-        if own is None or (telling.rank, telling.digest) > (own.rank, own.digest):
+        if replaces or own is None or (telling.rank, telling.digest) > (own.rank, own.digest):
             said = None if telling.digest == now[number].digest else _encoded(telling.line)
             told = (telling.rank, telling.digest, said)
             noted.append((txn.learner_id, "episode", number, import_no, txn.revision, *told))
@@ -194,7 +224,7 @@ def _is_other(txn: Transaction, number: int, telling: _Telling, digest_now: int)
 
 
 def _told_steps(steps: Sequence[Step]) -> list[Step]:
-    return [replace(step, args_digest=None, meta_digest=None) for step in steps]
+    return [replace(step, args_digest=None, meta_digest=None, asked=None, answered=None) for step in steps]
 
 
 def _conflict(uid: str) -> Conflict:
@@ -212,13 +242,19 @@ def episode_digest(line: Episode) -> int:
 
     It is the sum of those of its head and of its steps: one more step adds its own.
     """
+    return _Telling.of(line).digest
+
+
+def _digest_of(line: Episode, steps: Iterable[tuple[object, ...]]) -> int:
     # Value by value: what a record leaves out as its default goes by identity, which a row does not keep.
     parts = [(part.name, part.value, part.kind) for part in line.parts]
     head = [getattr(line, name) for name in ("uid", "environment", "format", *_NAMES, "incomplete")] + [parts]
-    whole = _digest(_ENCODER.encode(head)) + sum(
-        _digest(_ENCODER.encode(_values(step))) for step in line.steps
-    )
-    return _signed(whole)
+    return _signed(_digest(_ENCODER.encode(head)) + sum([_digest(_ENCODER.encode(step)) for step in steps]))
+
+
+def step_digest(step: Step) -> int:
+    """A signed 64-bit digest of what a step says, but for its texts."""
+    return _signed(_digest(_ENCODER.encode(_values(step))))
 
 
 def _signed(whole: int) -> int:
@@ -261,15 +297,17 @@ def _columns(telling: _Telling, environments: Mapping[str, int]) -> tuple[object
     )
 
 
-def _write_parts(txn: Transaction, lines: Mapping[int, Episode]) -> None:
+def _write_parts(txn: Transaction, tellings: Mapping[int, _Telling]) -> None:
     steps = (
-        (number, *_values(step), step.args_digest, step.meta_digest)
-        for number, line in lines.items()
-        for step in line.steps
+        (number, *values, step.args_digest, step.meta_digest)
+        for number, telling in tellings.items()
+        for values, step in zip(telling.steps, telling.line.steps, strict=True)
     )
     txn.connection.insert("step", _STEP, txn.learner_id, chain.from_iterable(steps))
     parts = (
-        (number, part.name, part.value, part.kind) for number, line in lines.items() for part in line.parts
+        (number, part.name, part.value, part.kind)
+        for number, telling in tellings.items()
+        for part in telling.line.parts
     )
     txn.connection.insert("episode_part", _PART, txn.learner_id, chain.from_iterable(parts))
 
@@ -306,17 +344,17 @@ def _exchange(txn: Transaction, number: int, plan: Plan, digest_now: int) -> Non
         )
     for table in ("step", "episode_part"):
         txn.connection.run(f"DELETE FROM {table} WHERE learner_id = ? AND episode_no = ?", [learner, number])
-    line = _DECODER.decode(row[0])
-    environments = environment_nos(txn, [line.environment])
+    telling = _Telling.of(_DECODER.decode(row[0]))
+    environments = environment_nos(txn, [telling.line.environment])
     txn.connection.run(
         f"UPDATE episode SET {', '.join(f'{name} = ?' for name in _COLUMNS)} WHERE learner_id = ? AND episode_no = ?",
-        [*_columns(_Telling(line, plan.digest), environments), learner, number],
+        [*_columns(telling, environments), learner, number],
     )
-    _write_parts(txn, {number: line})
+    _write_parts(txn, {number: telling})
 
 
 def _encoded(line: Episode) -> str:
-    return _ENCODER.encode(replace(line, runs=(), revision=None)).decode()
+    return _ENCODER.encode(replace(line.without_texts(), runs=(), revision=None)).decode()
 
 
 # Who said it
@@ -347,6 +385,7 @@ def _recompute_chunk(txn: Transaction, numbers: Sequence[int]) -> set[int]:
     )
     changes.add(counted_episodes(txn, list(moved)))
     changes.write(txn)
+    settle_episodes(txn, list(moved))
     return {
         number
         for number, plan in moved.items()
@@ -405,8 +444,10 @@ def episodes_said_by(facts: Facts, import_no: int) -> list[int]:
 
 
 def read_episode(facts: Facts, number: int) -> Episode:
-    """The version that is in the rows, without its runs."""
-    return next(read_episodes(facts, [number]))
+    """The version that is in the rows, without its runs; raises `LookupError` where there is none."""
+    for line in read_episodes(facts, [number]):
+        return line
+    raise LookupError(f"there is no row of episode number {number}")
 
 
 def read_episodes(facts: Facts, numbers: Sequence[int]) -> Iterator[Episode]:
@@ -484,10 +525,8 @@ def episode_lines(snapshot: Snapshot) -> Iterator[tuple[int, Episode]]:
     order = sorted((max(revision, told.get(number, 0)), number, revision) for revision, number in rows)
     for place, number, revision in order:
         line = read_episode(snapshot, number)
-        told_line = replace(
-            line, steps=tuple(_told_steps(line.steps)), runs=tuple(runs[number]), revision=revision
-        )
-        yield place, told_line
+        steps = with_step_texts(snapshot, number, _told_steps(line.steps), step_digest)
+        yield place, replace(line, steps=tuple(steps), runs=tuple(runs[number]), revision=revision)
 
 
 # Keys
@@ -495,21 +534,25 @@ def episode_lines(snapshot: Snapshot) -> Iterator[tuple[int, Episode]]:
 
 def _keyed(txn: Transaction, lines: Iterable[Episode]) -> Iterator[Episode]:
     """Lines whose digests of arguments and metadata are under the learner's own key."""
-    key = b""
     for line in lines:
-        if any(step.args_digest is not None or step.meta_digest is not None for step in line.steps):
-            key = key or _key(txn)
-            yield replace(line, steps=tuple(_with_key(step, key) for step in line.steps))
-        else:
-            yield line
+        steps = _keyed_steps(txn, line.steps)
+        yield line if steps is line.steps else replace(line, steps=tuple(steps))
 
 
-def _with_key(step: Step, key: bytes) -> Step:
-    args, meta = (
+def _keyed_steps(txn: Transaction, steps: Sequence[Step]) -> Sequence[Step]:
+    if all(step.args_digest is None and step.meta_digest is None for step in steps):
+        return steps
+    told = iter(keyed(txn, *chain.from_iterable((step.args_digest, step.meta_digest) for step in steps)))
+    return [replace(step, args_digest=next(told), meta_digest=next(told)) for step in steps]
+
+
+def keyed(txn: Transaction, *digests: str | None) -> list[str | None]:
+    """Digests of arguments or metadata as they are kept: under the learner's own key, which no export has."""
+    key = _key(txn)
+    return [
         None if told is None else blake2b(told.encode(), key=key, digest_size=16).hexdigest()
-        for told in (step.args_digest, step.meta_digest)
-    )
-    return replace(step, args_digest=args, meta_digest=meta)
+        for told in digests
+    ]
 
 
 def _key(txn: Transaction) -> bytes:
@@ -564,8 +607,9 @@ def add_step(
             f" (episode {shown(uid)}).",
             next_step="Send the steps in their order, or leave the number out.",
         )
-    added = replace(step, number=number, refused=step.refused or totals.finished)
+    (added,) = _keyed_steps(txn, [replace(step, number=number, refused=step.refused or totals.finished)])
     _append(txn, episode_no, added, after(totals, added), digest)
+    keep_step_texts(txn, episode_no, [added], uid=uid, runs=runs, digest=step_digest)
     return Added(number, added.refused, after(totals, added))
 
 
@@ -615,8 +659,39 @@ def _append(txn: Transaction, number: int, step: Step, totals: Totals, digest: i
     changes.write(txn)
 
 
-def find_episode(facts: Facts, uid: str) -> tuple[Episode, Scale] | None:
-    """An episode that stands, with the runs made in it, and the scale in force of its environment."""
+def set_incomplete(txn: Transaction, uid: str) -> bool:
+    """Mark an episode as one of which not everything could be written; False where nobody told of it.
+
+    What an import told of it is as it was told.
+    """
+    row = txn.connection.row(
+        "SELECT e.episode_no, e.digest, p.digest FROM episode e JOIN provenance p ON p.learner_id = e.learner_id"
+        " AND p.kind = 'episode' AND p.no = e.episode_no AND p.import_no = 0 WHERE e.learner_id = ? AND e.uid = ?",
+        [txn.learner_id, uid],
+    )
+    if row is None:
+        return False
+    number, digest, own = row
+    line = read_episode(txn, number)
+    if digest != own or line.incomplete:
+        return True
+    txn.note_news()
+    marked = episode_digest(replace(line, incomplete=True))
+    txn.connection.run(
+        "UPDATE episode SET status = 'incomplete', digest = ? WHERE learner_id = ? AND episode_no = ?",
+        [marked, txn.learner_id, number],
+    )
+    txn.connection.run(
+        "UPDATE provenance SET digest = ? WHERE learner_id = ? AND kind = 'episode' AND no = ? AND import_no = 0",
+        [marked, txn.learner_id, number],
+    )
+    return True
+
+
+def find_episode(facts: Facts, uid: str) -> tuple[Episode, Scale | None] | None:
+    """An episode that stands, with the runs made in it and, for who may read them, the texts of its steps; and the
+    scale that was declared for its environment.
+    """
     row = facts.connection.row(
         "SELECT episode_no, environment_no FROM episode WHERE learner_id = ? AND uid = ? AND standing = 1",
         [facts.learner_id, uid],
@@ -629,4 +704,63 @@ def find_episode(facts: Facts, uid: str) -> tuple[Episode, Scale] | None:
         [facts.learner_id, row[0]],
     )
     line = read_episode(facts, row[0])
-    return replace(line, runs=tuple(uid for (uid,) in runs)), scales_of(facts, [row[1]])[row[1]]
+    steps = tuple(with_step_texts(facts, row[0], line.steps, step_digest))
+    return replace(line, steps=steps, runs=tuple(uid for (uid,) in runs)), declared_scales(facts).get(row[1])
+
+
+# Beside one another
+
+
+def episodes_of_run(facts: Facts, run_no: int) -> tuple[str, ...]:
+    """Episodes that stand and were made with a run, by number."""
+    rows = facts.connection.rows(
+        "SELECT e.uid FROM episode_run l JOIN episode e ON e.learner_id = l.learner_id"
+        " AND e.episode_no = l.episode_no WHERE l.learner_id = ? AND l.run_no = ? AND e.standing = 1"
+        " ORDER BY l.episode_no",
+        [facts.learner_id, run_no],
+    )
+    return tuple(uid for (uid,) in rows)
+
+
+def runs_of_episode(facts: Facts, uid: str) -> tuple[int, ...]:
+    """Numbers of the runs that stand and were made in an episode, the latest first."""
+    rows = facts.connection.rows(
+        "SELECT r.run_no FROM episode e JOIN episode_run l ON l.learner_id = e.learner_id"
+        " AND l.episode_no = e.episode_no JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
+        " WHERE e.learner_id = ? AND e.uid = ? AND r.standing = 1 ORDER BY r.run_no DESC",
+        [facts.learner_id, uid],
+    )
+    return tuple(run_no for (run_no,) in rows)
+
+
+def episodes_beside(facts: Facts, uid: str) -> tuple[str | None, str | None]:
+    """The episodes before and after one in time, of its environment; those of unknown time come before all others."""
+    row = facts.connection.row(
+        "SELECT environment_no, at_ms, episode_no FROM episode WHERE learner_id = ? AND uid = ?",
+        [facts.learner_id, uid],
+    )
+    if row is None:
+        return None, None
+    environment_no, at_ms, number = row
+    if at_ms is None:
+        newer = _next(facts, environment_no, "at_ms IS NULL AND episode_no > ?", [number], "ASC")
+        return (
+            _next(facts, environment_no, "at_ms IS NULL AND episode_no < ?", [number], "DESC"),
+            newer or _next(facts, environment_no, "at_ms >= ?", [0], "ASC"),
+        )
+    older = _next(facts, environment_no, "(at_ms, episode_no) < (?, ?)", [at_ms, number], "DESC")
+    return (
+        older or _next(facts, environment_no, "at_ms IS NULL AND episode_no < ?", [_NEVER], "DESC"),
+        _next(facts, environment_no, "(at_ms, episode_no) > (?, ?)", [at_ms, number], "ASC"),
+    )
+
+
+def _next(
+    facts: Facts, environment_no: int, beyond: str, place: Sequence[int], way: Literal["ASC", "DESC"]
+) -> str | None:
+    row = facts.connection.row(
+        "SELECT uid FROM episode WHERE learner_id = ? AND environment_no = ? AND standing = 1"
+        f" AND {beyond} ORDER BY at_ms {way}, episode_no {way} LIMIT 1",
+        [facts.learner_id, environment_no, *place],
+    )
+    return None if row is None else str(row[0])

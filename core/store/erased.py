@@ -18,7 +18,7 @@ from core.records.ledger_lines import FactLine, RewardLine
 from core.records.line_texts import line_without_texts
 from core.store.engine import Connection
 
-Remembered = Literal["run", "execution", "session", "name", "rater"]
+Remembered = Literal["run", "execution", "episode", "session", "name", "rater"]
 """``session``: all that is told of it comes without texts, and its name as a number; ``name``: its name only."""
 _KEY: Final = "key"
 _KEY_BYTES: Final = 32

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from core.store.erased import Erased, Remembered, new_key
 from core.store.quality import fold_again
 from core.store.reads.runs import named_run
 from core.store.staging import spoil
+from core.store.step_texts import drop_step_texts
 from core.store.tables import insert_into
 from core.store.traces import TRACES, drop_traces
 from core.store.transaction import TEXTS_OF_DETAILS, Transaction
@@ -44,6 +46,8 @@ REACHED: Final[Mapping[str, Reached]] = {
     "training_pair.instruction": "said",
     "training_pair.response": "said",
     "training_pair.digest": "said",
+    "step_text.asked": "said",
+    "step_text.answered": "said",
     # versions that don't stand: both, packed
     "version.payload": "version",
     "run.session": "session",
@@ -74,6 +78,7 @@ REACHED: Final[Mapping[str, Reached]] = {
     "review_draft.actor": "name",
     "review_repeat.actor": "name",
     "scale.actor": "name",
+    "episode_credit.actor": "name",
     # answers and logs: the words in them go, persons become numbers
     "reply.answer": "JSON",
     "audit.detail": "JSON",
@@ -107,6 +112,8 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("reply.kind", "reply.key", "reset.uid", "reset.target", "reset.scope", "setting.name"),
             *("offer.class", "offer.choice", "agent_session.uid", "trace.uid", "trace.said"),
             *("span.trace", "span.uid", "learner.digest_key", "environment.name"),
+            *("rollout.uid", "rollout.started", "rollout.updated", "rollout.said"),
+            *("rollout_message.rollout", "rollout_message.content"),
             *("scale.uid", "scale.base", "episode.uid", "episode.format", "episode.split", "episode.task"),
             *(
                 "episode.variant",
@@ -119,6 +126,7 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("episode_part.name", "episode_part.kind"),
             *(f"environment_day.{name}" for name in ("split", "variant", "model")),
             *("environment_day.reward_sum", "environment_day.reward_squares"),
+            *("episode_credit.uid", "episode_credit.episode", "episode_credit.rule"),
             *("setting.value", "setting.before", "undo.kind", "audit.action", "audit.act"),
             *(f"usage_{place}.{name}" for place in ("hour", "day") for name in ("class", "model", "channel")),
             *(f"usage_{place}.{name}" for place in ("hour", "day") for name in ("status", "outcome")),
@@ -179,16 +187,18 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 class Scope(NamedTuple):
-    """What is to be erased: runs and executions with their uids, by number, and sessions by name."""
+    """What is to be erased: runs, executions and episodes with their uids, by number, and sessions by name."""
 
     runs: dict[int, str]
     executions: dict[int, str]
-    sessions: tuple[str, ...]
-    is_whole_session: bool
+    sessions: tuple[str, ...] = ()
+    is_whole_session: bool = False
+    episodes: Mapping[int, str] = MappingProxyType({})
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (*self.runs.values(), *self.executions.values(), *self.sessions)
+        uids = (*self.runs.values(), *self.executions.values(), *self.episodes.values())
+        return (*uids, *self.sessions)
 
 
 # What is meant
@@ -203,7 +213,8 @@ def scope_of_run(txn: Transaction, name: str) -> Scope:
             next_step="Use a uid or number that armscope runs lists; nothing was erased.",
         )
     run_no, uid, session = row
-    return Scope({run_no: uid}, _executions_of(txn, [run_no]), (session,) if session else (), False)
+    sessions = (session,) if session else ()
+    return Scope({run_no: uid}, _executions_of(txn, [run_no]), sessions, episodes=_episodes_of(txn, [run_no]))
 
 
 def scope_of_execution(txn: Transaction, uid: str) -> Scope:
@@ -223,7 +234,20 @@ def scope_of_execution(txn: Transaction, uid: str) -> Scope:
     if run is not None and execution_uid(run) == own:
         return scope_of_run(txn, run)
     del run_no
-    return Scope({}, {number: own}, (session,) if session else (), False)
+    return Scope({}, {number: own}, (session,) if session else ())
+
+
+def scope_of_episode(txn: Transaction, uid: str) -> Scope:
+    """An episode alone, by uid; raises `NotFound`."""
+    row = txn.connection.row(
+        "SELECT episode_no FROM episode WHERE learner_id = ? AND uid = ?", [txn.learner_id, uid]
+    )
+    if row is None:
+        raise NotFound(
+            f"There is no episode {uid[:80]!r} in learner {txn.name!r}.",
+            next_step="Use the uid that its recording names; nothing was erased.",
+        )
+    return Scope({}, {}, episodes={int(row[0]): uid})
 
 
 def scope_of_session(txn: Transaction, name: str) -> Scope:
@@ -242,7 +266,8 @@ def scope_of_session(txn: Transaction, name: str) -> Scope:
             f"There is no session {name[:80]!r} in learner {txn.name!r}.",
             next_step="Use the name that a run's page shows; nothing was erased.",
         )
-    return Scope(runs, _executions_of(txn, list(runs)) | executions, (str(place[1]),), True)
+    executions = _executions_of(txn, list(runs)) | executions
+    return Scope(runs, executions, (str(place[1]),), True, _episodes_of(txn, list(runs)))
 
 
 def _was_offered(txn: Transaction, place: Sequence[Any]) -> bool:
@@ -266,6 +291,19 @@ def _executions_of(txn: Transaction, run_nos: Sequence[int]) -> dict[int, str]:
     )
 
 
+def _episodes_of(txn: Transaction, run_nos: Sequence[int]) -> dict[int, str]:
+    """Episodes in which some of the runs were made."""
+    return dict(
+        txn.connection.rows_in(
+            "SELECT e.episode_no, e.uid FROM episode_run l JOIN episode e"
+            " ON e.learner_id = l.learner_id AND e.episode_no = l.episode_no"
+            " WHERE l.learner_id = ? AND l.run_no IN ({})",
+            [txn.learner_id],
+            run_nos,
+        )
+    )
+
+
 # Words
 
 
@@ -282,6 +320,7 @@ def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
     found["audit.detail"] += _unsay(txn, concerned)
     found["evidence.excerpt"] += _drop_excerpts(txn, scope)
     found["training_pair"] += _drop_pairs(txn, scope)
+    found["step_text"] += drop_step_texts(txn, list(scope.episodes))
     found["review_draft.fields"] += _drop_drafts(txn, scope)
     told = [uid.removeprefix(TRACES) for uid in scope.runs.values() if uid.startswith(TRACES)]
     found["span.content"] += drop_traces(txn, told, scope.sessions)
@@ -296,6 +335,7 @@ def _kinds_of(scope: Scope, erased: Erased) -> list[tuple[Remembered, str]]:
     return [
         *(("run", uid) for uid in scope.runs.values()),
         *(("execution", uid) for uid in scope.executions.values()),
+        *(("episode", uid) for uid in scope.episodes.values()),
         *((session, name) for name in scope.sessions if scope.is_whole_session or not erased.is_drawn(name)),
     ]
 
@@ -576,9 +616,9 @@ def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]
         )
         found += len(runs)
         for table, column in _OFFERED:
-            found += txn.connection.run(
+            found += txn.connection.n_changed(
                 f"UPDATE {table} SET {column} = ? WHERE learner_id = ? AND {column} = ?",
-                [drawn, txn.learner_id, name],
+                [(drawn, txn.learner_id, name)],
             )
     kept = txn.connection.rows("SELECT DISTINCT run_no FROM version WHERE learner_id = ?", [txn.learner_id])
     if sessions:

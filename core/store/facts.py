@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from core.records.episode import Scale, ScaleLine
+from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import ChoiceLine, EvaluationLine, RubricLine
 from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, ResetLine, RewardLine
 from core.records.note import note_payload
@@ -21,6 +22,7 @@ from core.records.rubric import Rubric
 from core.store import tables
 from core.store.choices import choice_again, choice_lines, read_choice
 from core.store.environments import read_scale, scale_lines, settle_scales
+from core.store.episode_credits import credit_lines, read_credit, settle_credits
 from core.store.evaluations import (
     alike_evaluation,
     evaluation_again,
@@ -70,8 +72,8 @@ class Request:
 class Fact:
     """One kind of act: its table, how its ids read (``example``), and what has to move around a change of whether a
     fact of it stands, ``since`` the lower of its revisions before and after. ``settled`` is called once it is known
-    of all that an act changes whether they stand. Facts whose column ``follows`` holds a number follow from the act
-    of that kind, and are taken back with it.
+    of all that an act changes whether they stand. Facts that name an act of one of the tables
+    ``follows`` by its number follow from that, and are taken back with it.
 
     >>> FACTS["reward"].column, FACTS["reward"].example
     ('observation_no', 'reward-12')
@@ -81,7 +83,7 @@ class Fact:
     example: str
     moving: Moving = _nothing_moves
     settled: Settling = _nothing_follows
-    follows: str | None = None
+    follows: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -122,7 +124,7 @@ _ALL: Final = (
         table="observation",
         example="reward-12",
         moving=moving_reward,
-        follows="evaluation",
+        follows=("evaluation", "episode_credit"),
         line=RewardLine(id="elsewhere/reward-1", arm=_ARM, observation="feedback", reward=0.5),
         lines=reward_lines,
         read=read_reward,
@@ -203,6 +205,14 @@ _ALL: Final = (
         line=ScaleLine(id="elsewhere/scale-1", environment="sums", scale=Scale(hi=2)),
         lines=scale_lines,
         read=read_scale,
+    ),
+    Exchanged(
+        table="episode_credit",
+        example="credit-1",
+        settled=settle_credits,
+        line=CreditLine(id="elsewhere/credit-1", episode="sums/1", rule="off"),
+        lines=credit_lines,
+        read=read_credit,
     ),
     Fact(table="undo", example="undo-4"),
 )

@@ -22,6 +22,7 @@ from core.errors import (
     StoreReadOnly,
     StoreUnusable,
 )
+from core.settings import Located
 
 _NO_ROOM: Final = frozenset(
     (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE)
@@ -50,18 +51,23 @@ def translated(
         if unless(problem):
             raise
         raise _from_driver(problem, path, doing) from problem
-    except UnicodeEncodeError as problem:
-        raise InvalidInput(
-            "A text must be whole Unicode, got one with a lone surrogate; nothing was recorded.",
-            next_step="Decode it as UTF-8, replacing what is no text, and send it again.",
-        ) from problem
-    except OverflowError as problem:
-        raise InvalidInput(
-            "A whole number must fit into 64 bits, got a larger one; nothing was recorded.",
-            next_step="Correct the number and send it again.",
-        ) from problem
+    except (UnicodeEncodeError, OverflowError) as problem:
+        raise as_invalid(problem) from problem
     except (UnicodeDecodeError, msgspec.DecodeError) as problem:
         raise damaged(path, f"it holds a value that can't be read ({problem})") from problem
+
+
+def as_invalid(problem: Exception) -> InvalidInput:
+    """The error for a value that no database takes: a text that is none, else a number that is too large."""
+    if isinstance(problem, UnicodeEncodeError):
+        return InvalidInput(
+            "A text must be whole Unicode, got one with a lone surrogate; nothing was recorded.",
+            next_step="Decode it as UTF-8, replacing what is no text, and send it again.",
+        )
+    return InvalidInput(
+        "A whole number must fit into 64 bits, got a larger one; nothing was recorded.",
+        next_step="Correct the number and send it again.",
+    )
 
 
 def is_damage(problem: sqlite3.Error) -> bool:
@@ -69,7 +75,7 @@ def is_damage(problem: sqlite3.Error) -> bool:
     return getattr(problem, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
 
 
-def damaged(path: Path, what: str) -> StoreDamaged:
+def damaged(path: Located, what: str) -> StoreDamaged:
     """The one error for a database of which something can't be read, or doesn't fit together."""
     return StoreDamaged(f"{path} is damaged: {what}.", next_step=RESTORE)
 

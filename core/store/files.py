@@ -14,6 +14,7 @@ from typing import Final
 from filelock import lock_descriptor
 
 from core.errors import StoreUnusable
+from core.settings import Located, Server
 
 _NETWORK_FILE_SYSTEMS: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
@@ -106,8 +107,10 @@ def is_open_to_others(path: Path) -> bool:
         return False
 
 
-def files_of(path: Path) -> list[Path]:
-    """The files of a database that are there: itself, its log and what goes with it."""
+def files_of(path: Located) -> list[Path]:
+    """The files of a database that are there: itself, its log and what goes with it; none where a server keeps it."""
+    if isinstance(path, Server):
+        return []
     return [
         one for end in ("", "-wal", "-shm", ".lock", ".lock.turn") if (one := Path(f"{path}{end}")).exists()
     ]

@@ -126,13 +126,13 @@ def _row(txn: Transaction, number: int, entry: Entry, import_no: int) -> tuple[i
 
 def reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Ledger rows that stand or are undone, never before their run; with the keys they hold. Those that follow from
-    evaluations are told by these.
+    evaluations and credits are told by these.
     """
-    return _lines(snapshot, " AND b.evaluation_no = 0")
+    return _lines(snapshot, " AND b.evaluation_no = 0 AND b.episode_credit_no = 0")
 
 
 def all_reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """The same with those that follow from evaluations."""
+    """The same with those that follow from evaluations and credits."""
     return _lines(snapshot, "")
 
 

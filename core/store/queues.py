@@ -201,7 +201,7 @@ def items_of(facts: Facts, queue_no: int) -> list[Item]:
 
 def assign_items(txn: Transaction, queue_no: int, numbers: Sequence[int], to: str) -> int:
     """Say whose some items are ('' = whoever comes); how many changed."""
-    return txn.connection.many(
+    return txn.connection.n_changed(
         "UPDATE review_item SET assigned_to = ? WHERE learner_id = ? AND review_queue_no = ? AND item_no = ?"
         " AND assigned_to <> ?",
         [(to, txn.learner_id, queue_no, number, to) for number in numbers],

@@ -103,7 +103,7 @@ def keep_reply(txn: Transaction, key: str, reply: Reply) -> None:
 
 def keep_replies(txn: Transaction, replies: Mapping[str, Reply]) -> None:
     """The same for many keys."""
-    n_new = txn.connection.many(
+    n_new = txn.connection.n_changed(
         "INSERT INTO reply (learner_id, kind, no, key, payload, answer) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
         [

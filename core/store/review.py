@@ -264,10 +264,10 @@ def skip_item(txn: Transaction, queue_no: int, item_no: int, *, later: bool) -> 
 
 def unskip_items(txn: Transaction, queue_no: int, item_no: int | None) -> int:
     """Whoever acts is given again what they passed over (None = all of it); how many."""
-    return txn.connection.run(
+    return txn.connection.n_changed(
         "DELETE FROM review_skip WHERE learner_id = ? AND review_queue_no = ? AND actor = ? AND item_no >= ?"
         " AND item_no <= ?",
-        [txn.learner_id, queue_no, txn.actor.name, item_no or 0, item_no or 1 << 62],
+        [(txn.learner_id, queue_no, txn.actor.name, item_no or 0, item_no or 1 << 62)],
     )
 
 

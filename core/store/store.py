@@ -9,20 +9,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, TypeVar
 
 from core.errors import ArmscopeError, StoreDamaged, StoreError, StoreUnusable
 from core.records.actor import Actor
-from core.records.times import HOUR_MS
+from core.settings import Located
 from core.store.check import differences, look_over
+from core.store.copying import Progress, copy_rows
 from core.store.damage import UNREADABLE, damage, said
 from core.store.denials import Refusals
-from core.store.engine import Connection
-from core.store.engine.sqlite import LOCK_TIMEOUT_S, Database
+from core.store.engine import Connection, Database, sqlite
+from core.store.engine.opening import open_database
+from core.store.engine.sqlite import LOCK_TIMEOUT_S
 from core.store.failures import damaged
+from core.store.files import files_of
 from core.store.schema import prepare
 from core.store.staging import Part, Stage, sweep
 from core.store.transaction import Memory, Snapshot, Transaction
@@ -30,7 +34,7 @@ from core.store.transaction import Memory, Snapshot, Transaction
 _T = TypeVar("_T")
 
 _MAX_MEMORIES: Final = 8
-DAY_MS: Final = 24 * HOUR_MS
+_BESIDE: Final = ("-shm", ".lock", ".lock.turn")
 
 
 class Store:
@@ -40,8 +44,10 @@ class Store:
     what is no database of ours.
     """
 
-    def __init__(self, path: Path, *, create: bool = True, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
-        self.database = Database(path, lock_timeout_s=lock_timeout_s)
+    def __init__(
+        self, place: Located, *, create: bool = True, lock_timeout_s: float = LOCK_TIMEOUT_S
+    ) -> None:
+        self.database = open_database(place, lock_timeout_s=lock_timeout_s)
         self.refusals = Refusals()
         self._counts_days = True
         try:
@@ -51,8 +57,9 @@ class Store:
             raise
 
     @property
-    def path(self) -> Path:
-        return self.database.path
+    def place(self) -> Located:
+        """Where it is; as a text a name that may be shown."""
+        return self.database.place
 
     def write(
         self,
@@ -73,7 +80,9 @@ class Store:
         did has been taken back: a connection can be lost, a commit refused. Its last call counts. So it changes
         nothing but its transaction, uses nothing up (an iterator, an open file), and returns what is to be
         remembered of it. What all calls have in common is given here: who acts, when, a new learner's origin.
-        SQLite calls it once, and tells whatever fails: there is nobody between it and the file.
+        SQLite calls it once, and tells whatever fails: there is nobody between it and the file. Where a server's
+        answer to a commit was lost, the learner's row tells whether it stands, unless others wrote after it: then
+        `StoreUnsure` is raised, and what has a uid or a key may be sent again.
         """
         memories: dict[str, Memory] = self.database.remembered
 
@@ -89,7 +98,7 @@ class Store:
             return answer, txn
 
         with self._told_apart(learner):
-            answer, txn = self.database.write(act)
+            answer, txn = self.database.write(act, lambda connection, done: done[1].stands(connection))
         # Only now it is on disk: a write that fails leaves nothing behind.
         if len(memories) >= _MAX_MEMORIES:
             memories.clear()
@@ -114,7 +123,7 @@ class Store:
         """
 
         def act(connection: Connection) -> tuple[_T, Stage]:
-            self._look_over(connection, learner, self.database.looked_over_ms)
+            self._look_over(connection, learner, None)
             part = Part(connection, learner, stage, actor=actor)
             answer = work(part)
             part.finish()
@@ -133,6 +142,39 @@ class Store:
         with self._told_apart(learner), self.database.reading() as connection:
             yield Snapshot(connection, learner)
 
+    def settle(self) -> None:
+        """After very much was written; what stands stands, whether this can be done or not."""
+        with suppress(StoreError):
+            self.database.settle()
+
+    def copy_to(self, other: Database, progress: Progress | None = None) -> None:
+        """Put all there is at one moment into a database with our tables and nothing in them; ``progress`` is told of
+        tables.
+        """
+        with self.database.reading() as ours:
+            other.write(lambda theirs: copy_rows(ours, theirs, progress))
+        other.settle()
+
+    def copy_into(self, target: Path, progress: Progress | None = None) -> None:
+        """Put all there is at one moment into a file that is there; ``progress`` is told of pages, or of tables."""
+        if isinstance(self.database, sqlite.Database):
+            self.database.copy_into(target, progress)
+            return
+        with (
+            TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as folder,
+            closing(sqlite.Database(Path(folder) / "copied.db")) as copied,
+        ):
+            prepare(copied, create=True)
+            self.copy_to(copied, progress)
+            copied.copy_into(target)
+
+    def size(self) -> int:
+        """How many bytes it takes, with what has not been folded into a file yet."""
+        if files := files_of(self.place):
+            return sum(one.stat().st_size for one in files if not one.name.endswith(_BESIDE))
+        with self.database.reading() as connection:
+            return connection.size()
+
     def damage_behind(self, problem: Exception, learner: str) -> StoreDamaged | None:
         """What a failure comes from, if damage can lead to it and the file is damaged; None where it doesn't."""
         if isinstance(problem, ArmscopeError) and type(problem) is not StoreUnusable:
@@ -148,7 +190,7 @@ class Store:
             return damaged_too
         except StoreError:
             return None
-        return None if found is None else damaged(self.path, said(found))
+        return None if found is None else damaged(self.place, said(found))
 
     @contextmanager
     def _told_apart(self, learner: str) -> Iterator[None]:
@@ -170,14 +212,13 @@ class Store:
         finally:
             self._counts_days = True
 
-    def _look_over(self, connection: Connection, learner: str, now_ms: int) -> None:
+    def _look_over(self, connection: Connection, learner: str, now_ms: int | None) -> None:
         """Before the first write after the file was left otherwise than armscope leaves it, and once a day."""
-        is_recent = not self._counts_days or 0 <= now_ms - self.database.looked_over_ms < DAY_MS
-        if is_recent and not self.database.is_unsure:
+        if not self.database.is_due(now_ms if self._counts_days else None):
             return
         found = look_over(Snapshot(connection, learner))
         if found is not None:
-            raise damaged(self.path, said(found))
+            raise damaged(self.place, said(found))
         self.database.was_looked_over(now_ms)
 
     def close(self) -> None:

@@ -55,6 +55,7 @@ NUMBERED: Final = (
     "environment",
     "scale",
     "episode",
+    "episode_credit",
 )
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
@@ -290,6 +291,7 @@ observation = _acts(
     _int("revision"),
     _int("standing"),
     _int("evaluation_no", default=0),  # 0: a fact itself; else it follows from that evaluation
+    _int("episode_credit_no", default=0),  # the same of an episode's credit
     CheckConstraint("success_micro >= 0 AND failure_micro >= 0 AND pulls >= 0", name="amounts"),
     Index(
         "uq_observation_uid",
@@ -307,6 +309,13 @@ observation = _acts(
         postgresql_where=text("run_no <> 0"),
     ),
     Index("ix_observation_arm", "learner_id", "arm_no", "at_ms"),
+    Index(
+        "ix_observation_credit",
+        "learner_id",
+        "episode_credit_no",
+        sqlite_where=text("episode_credit_no <> 0"),
+        postgresql_where=text("episode_credit_no <> 0"),
+    ),
     act="reward",
     keyed=True,
 )
@@ -661,6 +670,29 @@ span = _clustered(
     Column("content", LargeBinary, nullable=False),  # what of it is read, packed
 )
 
+# Rollouts whose events are sent, until nobody adds to them any more. No export has them, and verify asks nothing of
+# them.
+
+rollout = _clustered(
+    "rollout",
+    _learner(),
+    Column("uid", Text, primary_key=True, nullable=False),
+    _text("started"),  # what its start said, as JSON; '': it waits for that
+    _text("updated"),  # what the latest update said
+    _text("said"),  # why no episode can be made of it
+    _int("n_events"),
+    _int("n_told"),  # events it had when it was last told as an episode, or could not be
+    _int("last_ms"),  # when the last of them came
+)
+
+rollout_message = _clustered(
+    "rollout_message",
+    _bulk_learner(),
+    Column("rollout", Text, primary_key=True, nullable=False),
+    _key("place"),
+    _text("content"),  # what of it is read, as JSON: no text, and digests under the learner's key
+)
+
 environment = _clustered(
     "environment",  # what pays rewards, by name
     _learner(),
@@ -735,6 +767,16 @@ step = _clustered(
     _maybe_text("extra"),  # JSON
 )
 
+step_text = _clustered(
+    "step_text",  # what a step was asked and answered, of the step of its number that says exactly so
+    _bulk_learner(),
+    _key("episode_no"),
+    _key("step_no"),
+    _key("digest"),  # of what the step says
+    _maybe_text("asked"),
+    _maybe_text("answered"),
+)
+
 episode_part = _clustered(
     "episode_part",  # what an environment names beside the whole reward
     _bulk_learner(),
@@ -750,6 +792,21 @@ episode_run = _clustered(
     _key("episode_no"),
     _key("run_no"),
     Index("ix_episode_run", "learner_id", "run_no"),
+)
+
+episode_credit = _acts(
+    "episode_credit",  # that somebody credited an episode; of one the latest that stands is in force
+    _text("uid"),
+    _text("episode"),  # its uid: a file may tell the credit before it
+    _text("rule"),
+    _maybe_float("reward"),  # on the scale of then, 0 to 1; NULL: it was credited to nobody
+    _text("actor"),
+    _int("at_ms"),
+    _int("import_no"),
+    _int("revision"),
+    _int("standing"),
+    Index("ix_episode_credit_episode", "learner_id", "episode"),
+    act="credit",
 )
 
 environment_day = _clustered(

@@ -340,6 +340,19 @@ class Transaction:
         """Write the counters back, and what tells this state from every other."""
         self.connection.run(_END, [self.revision, self._token, *self._next.values(), self.learner_id])
 
+    def stands(self, connection: Connection) -> bool | None:
+        """Whether this write is on disk, asked of its learner's row by another; None where others wrote after it."""
+        row = connection.row(
+            "UPDATE learner SET token = token WHERE learner_id = ? AND name = ? RETURNING revision, token",
+            [self.learner_id, self.name],
+        )
+        if row is None:
+            return False
+        revision, token = row
+        if token == self._token:
+            return True
+        return None if revision >= self._first_revision else False
+
     @property
     def memory(self) -> Memory:
         """What the next write may still know, once this one is on disk."""

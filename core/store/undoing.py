@@ -59,9 +59,9 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
             f"An act's id must read like {', '.join(examples)} or {last}, got {act_id[:60]!r}.",
             next_step="Take it from the answer of the command that acted, or from the history.",
         )
-    follows = "0" if fact.follows is None else f"{fact.follows}_no"
+    follows = "".join(f", {table}_no" for table in fact.follows)
     row = txn.connection.row(
-        f'SELECT undone, actor, {follows} FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?',
+        f'SELECT undone, actor{follows} FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?',
         [txn.learner_id, int(match[2])],
     )
     if row is None:
@@ -69,11 +69,13 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
             f"Nothing by the id {act_id!r} happened in learner {txn.name!r}.",
             next_step="Look the id up in the history, or name another learner with --learner.",
         )
-    if row[2]:
-        raise NotApplicable(
-            f"{act_id} follows from {fact.follows}-{row[2]} and can't be taken back without it.",
-            next_step=f"Undo {fact.follows}-{row[2]}.",
-        )
+    for table, number in zip(fact.follows, row[2:], strict=True):
+        if number:
+            cause = f"{_BY_TABLE[table].name}-{number}"
+            raise NotApplicable(
+                f"{act_id} follows from {cause} and can't be taken back without it.",
+                next_step=f"Undo {cause}.",
+            )
     return Act(fact.name, int(match[2]), bool(row[0]), row[1])
 
 
@@ -115,7 +117,8 @@ def find_batch(txn: Transaction, act_id: str | None) -> Batch | None:
 
 def _done_together(txn: Transaction, fact: Fact, number: int) -> list[Act]:
     """An act and those of its kind that were done in the same write, by number."""
-    own = " AND {0}.import_no = 0 AND {0}.evaluation_no = 0" if fact.table == "observation" else ""
+    itself = "".join(f" AND {{0}}.{act}_no = 0" for act in ("import", *fact.follows))
+    own = itself if fact.follows else ""
     rows = txn.connection.rows(
         f"SELECT b.{fact.column}, b.undone, b.actor FROM {fact.table} a JOIN {fact.table} b"
         f" ON b.learner_id = a.learner_id AND b.revision = a.revision{own.format('b')}"

@@ -7,13 +7,13 @@ import streamlit as st
 from dashboard import pages, queries, sentences
 from dashboard.figures.heatmap import COMPACT_RUNS, heatmap
 from dashboard.reading import pictured_once, reading
-from dashboard.widgets import address
+from dashboard.widgets import address, run_table
 from dashboard.widgets.charts import heat_legend
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import run_chart
 from dashboard.widgets.panel import panel
-from dashboard.widgets.runs import filters, table
+from dashboard.widgets.runs import filters
 from dashboard.widgets.words import muted, section, sentence
 
 
@@ -54,7 +54,7 @@ def page() -> None:
         section("The runs", "newest first; a click opens one")
         filters.paging(seen.page, cursor, direction)
         if seen.page.rows:
-            table.table(seen.page.rows)
+            run_table.table(seen.page.rows)
 
 
 page()

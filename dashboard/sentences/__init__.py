@@ -48,6 +48,18 @@ from dashboard.sentences.data import (
     report,
     undo_effect,
 )
+from dashboard.sentences.episode import (
+    ends,
+    episode,
+    episode_facts,
+    episode_verdict,
+    picture_note,
+    short,
+    step_kind,
+    step_name,
+    step_state,
+    steps_note,
+)
 from dashboard.sentences.gain import error_line, method, proof
 from dashboard.sentences.inclusion import chances_note, worth, worth_note
 from dashboard.sentences.judgement import arm, judgement, posteriors
@@ -60,6 +72,7 @@ from dashboard.sentences.overview import (
     overview,
 )
 from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.rewards import averages_line, environment, episodes
 from dashboard.sentences.run import run, run_differs, run_facts, run_tokens, selection_note
 from dashboard.sentences.runs import runs, runs_counted, runs_rest
 from dashboard.sentences.savings import (

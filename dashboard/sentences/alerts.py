@@ -11,6 +11,8 @@ WHAT: Final[dict[AlertKind, str]] = {
     "poisoned": "arms look poisoned",
     "costs_more": "selecting costs more",
     "queue_overdue": "a review queue is overdue",
+    "reward_hacked": "a reward looks hacked",
+    "success_fell": "success fell",
     "silent": "no run comes",
     "denials": "many requests were refused",
 }
@@ -18,6 +20,8 @@ _COUNTED: Final[dict[AlertKind, str]] = {
     "poisoned": "arm",
     "costs_more": "compared run",
     "queue_overdue": "open item",
+    "reward_hacked": "episode",
+    "success_fell": "episode",
     "silent": "day",
     "denials": "refusal",
 }

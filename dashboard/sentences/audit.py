@@ -37,7 +37,7 @@ _SAID: Final[dict[str, Callable[[dict[str, str]], str]]] = {
 """What is done to the installation, and what no page but this lists."""
 ACTIONS: Final = (
     *("reward", "evaluation", "reset", "setting", "import", "note", "undo", "create", "erase"),
-    *("rubric", "queue", "choice", "aside", "assign", "scale"),
+    *("rubric", "queue", "choice", "aside", "assign", "scale", "credit"),
 )
 """What can be done at a learner."""
 OF_INSTALLATION: Final = tuple(

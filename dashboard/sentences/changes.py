@@ -65,6 +65,7 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "aside": ("set aside", "item of a queue", "items of a queue"),
     "assign": ("assigned", "batch of items", "batches of items"),
     "scale": ("declared", "scale", "scales"),
+    "credit": ("credited", "episode", "episodes"),
     "create": ("created", "arm or learner", "arms or learners"),
 }
 
@@ -113,6 +114,8 @@ def _worded(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911, PLR091
         case "scale":
             ends = f"{detail.get('lo')} to {detail.get('hi')}"
             return f"declared that {_foreign(str(detail.get('environment')), marked)} pays {ends}"
+        case "credit":
+            return _credited(detail, marked)
         case "aside":
             return "set an item of a queue aside"
         case "assign":
@@ -140,6 +143,14 @@ def _judged(detail: Detail, marked: bool) -> str:
     what = wording.cut_middle(wording.plain(str(subject or "something")), _SUBJECT_CHARS)
     name = _foreign(what, marked)
     return f"judged {f'**{name}**' if marked else name} a {'success' if outcome == 'success' else 'failure'}"
+
+
+def _credited(detail: Detail, marked: bool) -> str:
+    name = _foreign(wording.cut_middle(wording.plain(str(detail.get("episode"))), _SUBJECT_CHARS), marked)
+    number, to = _int_of(detail, "arms"), "nobody"
+    if detail.get("rule") != "off":
+        to = "arms" if number is None else f"{wording.things(number, 'arm')}"
+    return f"credited episode {f'**{name}**' if marked else name} to {to}"
 
 
 def _reward_of(detail: Detail) -> str:

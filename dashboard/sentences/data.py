@@ -42,8 +42,10 @@ def import_line(answer: ImportAnswer) -> str:
     if answer.runs == 0:
         return f"No runs; {answer.told}."
     new = answer.runs - answer.duplicates - answer.updated
+    paid = answer.episodes - answer.episode_duplicates - answer.episodes_updated
+    episodes = f" and **{wording.things(paid, 'new episode')}**" if answer.episodes else ""
     return (
-        f"**{wording.things(new, 'new run')}**, {wording.count(answer.updated)} grown, "
+        f"**{wording.things(new, 'new run')}**{episodes}, {wording.count(answer.updated)} grown, "
         f"{wording.count(answer.duplicates)} known already; {wording.things(answer.rejected_count, 'line')} rejected."
     )
 
@@ -63,7 +65,9 @@ def report(answer: ImportAnswer) -> dict[str, list[object]]:
         ("empty", answer.empty, "neither reply nor call"),
         ("replies outside any turn", answer.outside, "nobody had asked yet"),
         ("calls of tools that were not offered", answer.not_offered, "they get no arm"),
-        ("episodes", answer.episodes, "what environments paid, step by step"),
+        ("episodes read", answer.episodes, "what environments paid, step by step"),
+        ("episodes known already", answer.episode_duplicates, "nothing changed"),
+        ("episodes grown", answer.episodes_updated, "a longer telling updated them"),
         *(
             (f"{kind}s", n, "told by the files")
             for kind, n in (answer.ledger_by or {"fact": answer.ledger}).items()

@@ -10,6 +10,7 @@ from core.records.judgement import ENOUGH_PULLS
 from core.statistics.overview import ArmEvidence, Attention, FigureName, KeyFigure, Overview
 from core.statistics.savings import Comparison, Savings
 from dashboard import wording
+from dashboard.sentences.episode import short
 from dashboard.sentences.gain import gain
 from dashboard.sentences.judging import parting_claim
 from dashboard.sentences.phrase import Phrase, Sentence
@@ -105,6 +106,8 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
             return Claim(*_parting(item), "See evaluations")
         case "queue_overdue":
             return Claim(*_overdue(item, year_of_ms), "Review")
+        case "reward_hacked" | "success_fell":
+            return Claim(*_paid(item), "See environment")
         case "stale_arms":
             verb = "is" if item.count == 1 else "are"
             why = "no observation for 14 days, still in the prompt"
@@ -141,6 +144,20 @@ def _overdue(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
     )
     waits = "waits" if item.count == 1 else "wait"
     return "A review queue is overdue", f"{left} {waits} to be judged, due since {since}: {name}"
+
+
+def _paid(item: Attention) -> tuple[str, str]:
+    """What an environment pays that needs a look."""
+    found = item.paid
+    if found is None:
+        return "An environment needs a look", ""
+    name = short(found.environment)
+    if found.before is None or found.after is None:
+        return f"The reward of {name} looks hacked", wording.literal(found.seen)
+    fell = (
+        f"from {wording.percent(found.before, 0)} of the first episodes to {wording.percent(found.after, 0)}"
+    )
+    return f"Success in {name} fell", f"{fell} of the last, of {wording.things(found.n, 'episode')}"
 
 
 def _parting(item: Attention) -> tuple[str, str]:

@@ -83,7 +83,7 @@ def state(one: MemberRow, rows: Sequence[MemberRow], now_ms: int) -> str:
     if one.subject is None:
         until = wording.day(one.invited_until_ms, year_of_ms=now_ms)
         return f"invited until {until}" if is_invited(one, now_ms) else "invitation is over"
-    return "in, the last operator" if one == last_operator(rows) else "in"
+    return "may sign in, the last operator" if one == last_operator(rows) else "may sign in"
 
 
 def name(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Final, Literal, NamedTuple
 
@@ -10,6 +11,7 @@ from core.records.times import HOUR_MS
 
 Standing = Literal["out", "over", "unknown", "large"]
 """Not signed in; no longer; signed in as nobody who is known; with more said of them than a cookie holds."""
+_CODE: Final = re.compile("[a-z_]{1,40}")
 
 _OUT: Final = "Sign in with your company's account: what you see and may do here depends on who you are."
 _LARGE: Final = (
@@ -47,6 +49,19 @@ def told(standing: Standing, session: Session | None, session_ms: int) -> Told:
     if standing == "large":
         return Told("You can't be signed in.", _LARGE)
     return Told("Sign in to armscope.", _OUT)
+
+
+def refused(code: str) -> Told:
+    """What somebody is told whom their identity provider sent back; its code where it is one, for it is foreign text.
+
+    >>> "(access_denied)" in refused("access_denied").text, "script" in refused("<script>").text
+    (True, False)
+    """
+    why = f" ({code})" if _CODE.fullmatch(code) else ""
+    return Told(
+        "You were not signed in.",
+        f"Your identity provider refused it{why}. Try again, or ask who runs it whether you may use armscope.",
+    )
 
 
 def no_role(name: str) -> Told:

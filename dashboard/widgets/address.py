@@ -31,11 +31,16 @@ _KEPT: Final = (LEARNER, SPAN, SINCE, UNTIL, MODEL, CHANNEL, TYPE, COMPACT, PRES
 _PAGE: Final = "armscope page"
 _ARRIVAL: Final = "armscope arrival"
 _LEAVING: Final = "armscope leaving"
+_TAKEN_ALONG: Final = "armscope taken along"
 
 # A page's, which links to it write
 
 ARM: Final = "arm"
 RUN: Final = "run"
+EPISODE: Final = "episode"
+STEP: Final = "step"
+ENVIRONMENT: Final = "environment"
+EPISODES_OF: Final = "episodes_of"
 POSTERIORS_ARMS: Final = "arms"
 RUNS_ARM: Final = "of_arm"
 REWARDS_ARM: Final = "reward_arm"
@@ -104,6 +109,18 @@ def put_back(page: str) -> None:
             st.query_params[name] = asked[name]
         elif name in st.session_state:
             st.session_state[name] = st.session_state[name]
+
+
+def take_along(name: str, value: str) -> None:
+    """Have the page that is gone to next begin with another choice in the frame."""
+    st.session_state[_TAKEN_ALONG] = (name, value)
+
+
+def arrive() -> None:
+    """Make the choice that was taken along, before anything reads it."""
+    name, value = st.session_state.pop(_TAKEN_ALONG, ("", ""))
+    if name:
+        st.session_state[name] = value
 
 
 def on_leaving(act: Callable[[], None] | None) -> None:

@@ -76,4 +76,4 @@ class Drafts(Generic[Fields]):
 def here() -> Place:
     """The place of this browser and this page's learner."""
     context = reading().context
-    return Place(str(context.store.path), context.learner, browser(), context.actor.name)
+    return Place(str(context.store.place), context.learner, browser(), context.actor.name)

@@ -19,17 +19,18 @@ _FOLDER: Final = PACKAGE / "app_pages"
 _MADE: Final = "armscope pages"
 
 
-def shown_to(context: Context, *, presenting: bool) -> dict[str, list[StreamlitPage]]:
+def shown_to(context: Context, *, presenting: bool, n_learners: int) -> dict[str, list[StreamlitPage]]:
     """What is in the navigation, by group; at the address of what somebody is not shown, an audience or
-    whoever has no role for it, stands why.
+    whoever has no role for it, stands why. What is about many learners is in no menu of who has one of them.
     """
+    has_many = n_learners > 1 or context.may("members")
     if presenting:
         # An address copied from somebody at work is none the less one of ours.
-        return {"": [_made(page) if page.is_presented else _left_out(page) for page in PAGES]}
+        return {"": [_made(page, has_many) if page.is_presented else _left_out(page) for page in PAGES]}
     shown: dict[str, list[StreamlitPage]] = {}
     for page in PAGES:
         if context.may(page.needs):
-            shown.setdefault(page.group, []).append(_made(page))
+            shown.setdefault(page.group, []).append(_made(page, has_many))
         else:
             shown.setdefault("", []).append(_closed(context, page))
     return shown
@@ -40,18 +41,19 @@ def every() -> list[StreamlitPage]:
     return [_made(page) for page in PAGES]
 
 
-def _made(page: Page) -> StreamlitPage:
+def _made(page: Page, has_many: bool = True) -> StreamlitPage:
     """The same object for navigation and links; made once in a session, as it looks for its file."""
-    made: dict[str, StreamlitPage] = st.session_state.setdefault(_MADE, {})
-    if page.name not in made:
-        made[page.name] = st.Page(
+    made: dict[tuple[str, bool], StreamlitPage] = st.session_state.setdefault(_MADE, {})
+    is_hidden = page.is_hidden or (page.is_of_many and not has_many)
+    if (page.name, is_hidden) not in made:
+        made[page.name, is_hidden] = st.Page(
             _FOLDER / f"{page.name}.py",
             title=page.title,
             url_path=page.name,
             default=page == OVERVIEW,
-            visibility="hidden" if page.is_hidden else "visible",
+            visibility="hidden" if is_hidden else "visible",
         )
-    return made[page.name]
+    return made[page.name, is_hidden]
 
 
 def _left_out(page: Page) -> StreamlitPage:

@@ -33,6 +33,18 @@ def open_run(run: str) -> NoReturn:
     navigation.go(pages.RUN, **{address.RUN: run})
 
 
+def open_episode(episode: str) -> NoReturn:
+    """Go to the page of an episode, filters and all."""
+    _count()
+    navigation.go(pages.EPISODE, **{address.EPISODE: episode})
+
+
+def open_environment(environment: str) -> NoReturn:
+    """Go to the page of an environment, filters and all."""
+    _count()
+    navigation.go(pages.ENVIRONMENT, **{address.ENVIRONMENT: environment})
+
+
 def _count() -> None:
     st.session_state[_OPENED] = st.session_state.get(_OPENED, 0) + 1
 

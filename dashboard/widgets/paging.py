@@ -1,8 +1,28 @@
-"""Paging: the older rows of a table; where they begin is in the address."""
+"""Paging: the older rows of a table, and what stands before and after; where one is is in the address."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
+
+from dashboard.widgets import address
+
+
+def neighbour(words: str, icon: str, place: Mapping[str, str | None]) -> None:
+    """To what stands beside, by what the address says then; ``None`` first of all: there is nothing beside.
+
+    A link from a page to itself would leave the address as it was, so this writes it.
+    """
+    there_is = next(iter(place.values())) is not None
+    st.button(
+        words,
+        key=words,
+        icon=icon,
+        disabled=not there_is,
+        on_click=address.say if there_is else None,
+        args=(place,),
+    )
 
 
 def paging(name: str, onward: str | None, *, at_newest: bool) -> None:

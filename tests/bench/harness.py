@@ -76,6 +76,8 @@ class Scale:
     n_page_runs: int
     n_page_pairs: int
     n_page_evaluations: int
+    n_learners: int
+    n_fleet_pairs: int
     n_screen_arms: int
     n_screen_pairs: int
     crowd_s: float
@@ -107,6 +109,8 @@ TINY: Final = Scale(
     n_page_runs=60,
     n_page_pairs=1,
     n_page_evaluations=200,
+    n_learners=20,
+    n_fleet_pairs=1,
     n_screen_arms=40,
     n_screen_pairs=1,
     crowd_s=0.5,
@@ -137,6 +141,8 @@ QUICK: Final = Scale(
     n_page_runs=20_000,
     n_page_pairs=200,
     n_page_evaluations=100_000,
+    n_learners=2_000,
+    n_fleet_pairs=15,
     n_screen_arms=10_000,
     n_screen_pairs=15,
     crowd_s=20,
@@ -167,6 +173,8 @@ FULL: Final = Scale(
     n_page_runs=1_000_000,
     n_page_pairs=200,
     n_page_evaluations=100_000,
+    n_learners=2_000,
+    n_fleet_pairs=15,
     n_screen_arms=10_000,
     n_screen_pairs=51,
     crowd_s=60,

@@ -15,11 +15,15 @@ from urllib.parse import quote
 
 from core.flows import queries
 from core.flows.queues import add_queue
+from core.records.episode import Episode, Step
 from core.records.review import QueueAsks
+from core.records.times import HOUR_MS
+from core.store.episodes import tell_episodes
 from tests.bench.harness import Row, Scale, pairs
 from tests.bench.pages import PAGES, filled
 from tests.bench.servers import bare_page, dashboard
 from tests.bench.visitor import Visitor
+from tests.bench.worlds import START_MS
 from tests.chromium import find_chromium
 
 if TYPE_CHECKING:
@@ -58,7 +62,13 @@ _SWITCHES: Final = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-fir
 def reruns(scale: Scale, folder: Path) -> list[Row]:
     """Every page with everything it reads from the cache, from asking the server to its last word."""
     context = filled(folder / "ours.db", 40, n_arms=scale.n_screen_arms // 2)
-    addresses = {"arm": f"arm={quote(queries.belief(context).columns.keys[0])}", "run": "run=20"}
+    context.write("ingest", lambda txn: tell_episodes(txn, _episodes()))
+    addresses = {
+        "arm": f"arm={quote(queries.belief(context).columns.keys[0])}",
+        "run": "run=20",
+        "episode": "episode=sums/0",
+        "environment": "environment=sums",
+    }
     add_queue(context, "all of them", QueueAsks(about="arm"))  # what is reviewed is there, and open
     context.store.close()
     form = _script(folder, "form", _FORM)
@@ -70,6 +80,24 @@ def reruns(scale: Scale, folder: Path) -> list[Row]:
             what = f"rerun of {name}, {scale.n_screen_arms:,} arms"
             rows.append(timed.row(what, "bare form page, collector frozen", 4.0))
     return rows
+
+
+def _episodes() -> list[Episode]:
+    """Sixty of thirty steps each, by two models at the same tasks."""
+    return [
+        Episode(
+            uid=f"sums/{number}",
+            environment="sums",
+            task=str(number // 2),
+            model=("large", "mini")[number % 2],
+            at_ms=START_MS + number * HOUR_MS,
+            steps=tuple(
+                Step(number=at, name="look", reward=(at + number) % 3 / 60, finished=at == 29)
+                for at in range(30)
+            ),
+        )
+        for number in range(60)
+    ]
 
 
 def _rerun(visitor: Visitor) -> Callable[[int], object]:

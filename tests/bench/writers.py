@@ -16,6 +16,7 @@ from filelock import lock_descriptor
 
 from core.flows.learn import record_all
 from core.flows.reward import reward
+from core.store.engine.sqlite import Database
 from core.store.lock import Files, WritersLock
 from tests.bench.harness import Row, Scale
 from tests.bench.worlds import N_ARMS, context_at, runs
@@ -127,6 +128,7 @@ def _round(path: Path, lock: type[WritersLock], n_writers: int, n_writes: int, *
 
 def _write(job: _Writer, begun: Barrier, told: Queue[list[float]]) -> None:
     context = context_at(job.path).of(job.learner)
+    assert isinstance(context.store.database, Database)
     context.store.database._lock = job.lock(f"{job.path}.lock", timeout_s=_TIMEOUT_S)
     reward(context, "tool:other:tool_00000", 1.0)  # opens what a process opens once
     begun.wait()

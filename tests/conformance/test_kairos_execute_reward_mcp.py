@@ -19,6 +19,7 @@ from core.formats.kairos import read_reward
 from tests.conformance.rewarding import Json, Rewarded, hold
 from tests.conformance.test_kairos_execute_reward_stored import describe, rewarded
 from tests.conformance.vectors import Vector, load
+from tests.engine import kept_in
 from tests.flows.world import context_at
 
 AGENT = agent("agent")
@@ -78,7 +79,7 @@ def test_what_the_schema_refuses_is_told_as_invalid_input(vector: Vector, contex
 def test_a_store_that_is_down_is_said_by_mcp(vector: Vector, context: Context) -> None:
     asked(context, vector.input)
     context.store.close()
-    place = context.store.path
+    place = kept_in(context.store)
     moved = place.rename(place.with_suffix(".away"))
     place.mkdir()
     assert json.loads(asked(context, vector.input))["error"] == vector.code

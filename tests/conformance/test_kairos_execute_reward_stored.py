@@ -24,6 +24,7 @@ from core.store.quality import quality_of
 from core.store.subjects import subject_no
 from tests.conformance.rewarding import Json, Rewarded, hold
 from tests.conformance.vectors import Vector, compare, exactly, load
+from tests.engine import kept_in
 from tests.flows.world import context_at
 from tests.store.worlds import lines_file
 
@@ -75,7 +76,7 @@ def test_a_store_that_is_down_is_said(vector: Vector, context: Context) -> None:
     body = json.dumps(vector.input).encode()
     reward_call(context, body)
     context.store.close()
-    place = context.store.path
+    place = kept_in(context.store)
     moved = place.rename(place.with_suffix(".away"))
     place.mkdir()
     found = answered(lambda: reward_call(context, body))

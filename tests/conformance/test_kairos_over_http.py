@@ -23,6 +23,7 @@ from tests.conformance.rewarding import Json, Rewarded, hold
 from tests.conformance.test_kairos_execute_reward_stored import describe, given, rewarded
 from tests.conformance.vectors import Vector, compare, exactly, load
 from tests.doors.http.asking import Answered, Asking
+from tests.engine import kept_in
 from tests.flows.world import context_at
 
 
@@ -104,7 +105,7 @@ def test_only_a_layer_is_rewarded_over_http(vector: Vector, context: Context) ->
 
 @pytest.mark.parametrize("vector", load("kairos_execute_reward", "executeReward.store_down"))
 def test_a_store_that_is_down_is_said_over_http(vector: Vector, context: Context) -> None:
-    place = context.store.path
+    place = kept_in(context.store)
     context.store.close()
     moved = place.rename(place.with_suffix(".away"))
     place.mkdir()

@@ -299,6 +299,25 @@ def test_no_foreign_page_signs_anybody_out(context: Context) -> None:
         assert ask("/auth/logout", sec_fetch_site=said).status == status
 
 
+def test_who_is_sent_back_by_the_provider_is_told_so(context: Context) -> None:
+    for query, code in (
+        ("error=access_denied&state=x", "(access_denied)"),
+        ("error=", None),
+        ("error=%3Cscript%3E", None),
+        (f"error={'a' * 41}", None),
+        ("error_description=x&error=Access%20denied", None),
+    ):
+        answer = ask("/oauth2callback", query=query)
+        assert (answer.status, answer.all("cache-control")) == (401, ["no-store"])
+        assert "You were not signed in." in answer.body
+        assert f'href="{ORIGIN}/sign-in/default"' in answer.body
+        assert "<script>" not in answer.body
+        assert "aaaa" not in answer.body
+        assert ("refused it (" in answer.body) == (code is not None)
+        assert code is None or code in answer.body
+    assert ask("/oauth2callback", query="code=1&state=x").status == 418
+
+
 def test_cookies_go_by_tls_alone_wherever_there_is_tls(context: Context) -> None:
     mine = cookie(claims("u-jo"))
     secure = ["a=1; Path=/; Secure", "b=2; Secure"]

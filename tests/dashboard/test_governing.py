@@ -131,9 +131,9 @@ def test_people_are_listed_with_what_they_may_do_and_the_removed_on_demand(
         "viewer everywhere, reviewer in support",
         "reviewer everywhere",
     ]
-    assert shown["state"][0] == "in, the last operator"
+    assert shown["state"][0] == "may sign in, the last operator"
     assert [str(one).split(" until")[0] for one in shown["state"][1:]] == [
-        "in",
+        "may sign in",
         "invited",
         "invitation is over",
     ]

@@ -30,7 +30,14 @@ OF_RUNS: Final = tuple(
 def test_an_empty_learner_gets_a_sentence_and_a_command(open_page: Open, name: str) -> None:
     page = open_page(name)
     assert page.title[0].value.startswith(
-        ("Nothing is recorded yet", "Nothing was judged yet", "No run was chosen", "No arm was")
+        (
+            "Nothing is recorded yet",
+            "Nothing was judged yet",
+            "No run was",
+            "No arm was",
+            "No episode",
+            "No environment",
+        )
     )
     assert page.code[0].value.startswith("armscope ")
 

@@ -56,6 +56,13 @@ def test_several_may_vouch_each_in_a_table_of_its_own(tmp_path: Path) -> None:
         read_sign_in(file, port=1)
 
 
+def test_what_is_asked_of_the_provider_is_none_itself(tmp_path: Path) -> None:
+    file = auth_file(tmp_path)
+    more = '[auth.authorize_params]\nclaims = "{}"\n[auth.client_kwargs]\nprompt = "login"\n'
+    file.write_text(f"{file.read_text('utf-8')}{more}", "utf-8")
+    assert read_sign_in(file, port=1).providers == ("default",)
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

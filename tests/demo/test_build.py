@@ -21,6 +21,7 @@ from core.flows.settings import change
 from core.records.actor import Actor
 from core.store.store import Store
 
+pytestmark = pytest.mark.of_file  # a server is given a copy of what is built in one
 N_RUNS = 40
 MARK = "seen by a visitor"
 OLDEST = Path(tests.store.schemas.__path__[0]) / "0001.db.gz"

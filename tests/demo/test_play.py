@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from core.columns import ArmColumns, Bools, CandidateSets, Floats, Ints
 from core.demo import END_MS, LEARNER, N_RUNS, Played, play, truth
 from core.demo.answers import DRAFT, UNKNOWN_LAYER
+from core.demo.environments import DESK, ENVIRONMENTS, N_EPISODES, PATTERNS, WRONG
 from core.demo.people import JON, MARA, PRIYA
 from core.demo.reviewing import FIRST_RUBRIC, MODEL, N_OPEN, SECOND_RUBRIC
 from core.demo.world import (
@@ -34,12 +36,17 @@ from core.flows.review import look_at
 from core.flows.rubrics import rubrics
 from core.flows.training import export_training
 from core.records.actor import Actor
+from core.records.episode import FINDING_KINDS, Pattern
+from core.records.episode_credit import CREDIT_RULES
 from core.records.evaluation import BLOCKERS
 from core.records.evaluation_page import EvaluationFilter
 from core.records.training import TRAINING_FORMATS, TrainingFormat
 from core.records.view import View
 from core.statistics.inclusion import Chances
+from core.statistics.rewards import lint, paid, pattern
 from core.store import reads
+from core.store.environments import environment_no_of
+from core.store.episodes import read_episodes
 from core.store.reads.candidates import LATEST_RUNS
 from core.store.store import Store
 
@@ -130,6 +137,48 @@ def test_the_frame_knows_a_demo(world: World) -> None:
     assert frame.last_at_ms is not None
     assert END_MS - 10 * 60_000 < frame.last_at_ms < END_MS
     assert (len(frame.models), len(frame.channels), len(frame.types)) == (2, 3, 5)
+
+
+def test_environments_pay_as_planted(world: World) -> None:
+    """One of each pattern and one of each finding; where nothing wrong is planted nothing is found, but that what
+    only the last step pays comes late.
+    """
+    assert {world.wrong for world in WRONG} == set(FINDING_KINDS)
+    assert {one for world in PATTERNS for one in world.patterns} == set(get_args(Pattern))
+    seen = {one.environment: one for one in queries.episodes(world.context)}
+    assert seen.keys() == ENVIRONMENTS.keys()
+    with world.context.reading() as snapshot:
+        for name, planted_world in ENVIRONMENTS.items():
+            rows = snapshot.connection.rows(
+                "SELECT episode_no FROM episode WHERE learner_id = ? AND environment_no = ?",
+                [snapshot.learner_id, environment_no_of(snapshot, name)],
+            )
+            told = paid.columns_of(
+                [*read_episodes(snapshot, [number for (number,) in rows])], seen[name].scale
+            )
+            found = {one.kind for one in lint.found_in(told)}
+            if planted_world.wrong is None:
+                assert {one.pattern for one in pattern.patterns(told)} == planted_world.patterns, name
+                assert found <= ({"delayed"} if "sparse" in planted_world.patterns else set()), name
+            else:
+                assert found == {planted_world.wrong}, name
+            assert seen[name].scale == planted_world.scale
+            assert seen[name].n == (len(rows) if planted_world is DESK else N_EPISODES)
+
+
+def test_tickets_are_paid_for_by_runs_that_can_be_credited(world: World) -> None:
+    with world.context.reading() as snapshot:
+        (uid, run) = snapshot.connection.rows(
+            "SELECT e.uid, r.uid FROM episode e JOIN episode_run l ON l.learner_id = e.learner_id"
+            " AND l.episode_no = e.episode_no JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
+            " WHERE e.learner_id = ? ORDER BY e.episode_no DESC LIMIT 1",
+            [snapshot.learner_id],
+        )[0]
+    assert uid == f"{DESK.name}/{run}"
+    operator = replace(world.context, actor=MARA)
+    for rule in CREDIT_RULES:
+        preview = queries.preview_credit(operator, uid, rule)
+        assert bool(preview.answer.shares) == (rule != "off"), rule
 
 
 def test_all_kinds_of_runs_occur(world: World) -> None:

@@ -42,7 +42,8 @@ def example_world(folder: Path) -> Context:
     create_token(context, "old", ("read",))
     add_webhook(context, "https://hooks.example/old")
     add_sender(context, "ann", "slack", "U017")
-    record_step(context, "sums/1", environment="sums", name="look", reward=0.1)
+    for uid, model in (("sums/1", "large"), ("sums/0", "small")):
+        record_step(context, uid, environment="sums", task="t", model=model, name="look", reward=0.1, run=RUN)
     (folder / FILE).write_bytes(lines([{"kind": "run", "uid": "q", "arms": [ARM], "calls": ["search"]}]))
     (folder / TABLE).write_text(
         f"arm,value,run,reason\n{ARM},0.5,{RUN},\ntool:fs:Read,rejected,,wrong file\n"

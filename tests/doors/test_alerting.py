@@ -28,6 +28,7 @@ from core.flows.webhooks import add_webhook
 from core.records.alert import LEASE_MS, Alarm
 from tests.conftest import ROOT
 from tests.doors.test_webhook import SECRET, failing, receiving, well
+from tests.engine import kept_in
 from tests.flows.reviewers import Desk, desk_at
 from tests.flows.test_traces import sent
 from tests.flows.world import START_MS
@@ -69,7 +70,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 def processes(context: Context, n: int) -> subprocess.Popen[str]:
     """So many others that look and send, each once."""
     return subprocess.Popen(
-        [sys.executable, "-c", PROCESSES, str(context.store.path), str(START_MS), str(N), str(n)],
+        [sys.executable, "-c", PROCESSES, str(kept_in(context.store)), str(START_MS), str(N), str(n)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -234,6 +235,6 @@ def test_the_api_looks_as_long_as_it_answers(desk: Desk, monkeypatch: pytest.Mon
     seen: list[list[str]] = []
     monkeypatch.setattr(uvicorn, "run", lambda *args, **named: seen.append(watching()))
     with pytest.raises(SystemExit):
-        main(["--database", str(desk.context.store.path), "api", "--port", "0"])
+        main(["--database", str(kept_in(desk.context.store)), "api", "--port", "0"])
     assert seen == [["armscope-alerts"]]
     assert watching() == []

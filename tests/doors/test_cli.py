@@ -30,7 +30,12 @@ OF_OTHER_COMMANDS = {
     "reward_batch",
     "reward_run",
     "episode",
+    "episode_list",
+    "lint",
+    "compare",
+    "preview_declare",
     "declare",
+    "credit_episode",
     "queues",
     "add_queue",
     "next_item",
@@ -57,7 +62,7 @@ OF_OTHER_COMMANDS = {
 `reward --file`, `reward --all`, `queue add`, `rubric list`, `member role`, `token create`, `alert add`.
 """
 
-NO_COMMANDS = {"record", "record_step", "redo"}
+NO_COMMANDS = {"record", "record_step", "mark_incomplete", "redo"}
 """Verbs of programs: a person imports runs, and undoes an undo."""
 
 NO_VERBS = {
@@ -65,6 +70,7 @@ NO_VERBS = {
     "api",
     "channel",
     "chat",
+    "copy",
     "demo",
     "doctor",
     "mcp",
@@ -371,7 +377,7 @@ def test_the_database_is_a_path_a_url_or_a_variable(
     assert document(filled("status", "--json"))["database"] == str(usual)
 
 
-@pytest.mark.parametrize("database", ["", "postgresql://host/db", "sqlite:///", "~nobody-of-that-name/a.db"])
+@pytest.mark.parametrize("database", ["", "mysql://host/db", "sqlite:///", "~nobody-of-that-name/a.db"])
 def test_what_is_no_database_is_refused(shell: Shell, database: str) -> None:
     error(shell("--database", database, "status", "--json"), 1, "invalid_setting")
 
@@ -693,3 +699,15 @@ def test_a_file_that_would_never_end_is_answered_at_once(
         "unreadable_source",
         "store_damaged",
     }
+
+
+def test_a_role_that_was_taken_away_is_told_in_the_audit(shell: Shell) -> None:
+    joined = ("--issuer", "https://id.example.com", "--subject")
+    for line in (
+        ("member", "add", "ann", *joined, "u-1", "--role", "operator"),
+        ("member", "add", "jo", *joined, "u-2", "--role", "viewer"),
+        ("member", "role", "jo", "none"),
+    ):
+        assert shell(*line)[0] == 0
+    latest, *_ = (line for line in shell("audit", "--installation")[1].splitlines() if "role" in line)
+    assert "role none" in latest

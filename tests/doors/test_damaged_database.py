@@ -19,6 +19,7 @@ from core.flows.reward import reward
 from core.records.actor import Actor
 from core.store.store import Store
 from tests.doors.test_cli import Shell, document, shell
+from tests.engine import file_database
 
 __all__ = ["shell"]
 
@@ -161,7 +162,7 @@ def test_a_sound_database_is_looked_over_once_and_no_more(sound: World, tmp_path
     path = tmp_path / "a.db"
     path.write_bytes(sound["db"])
     context = Context(store=Store(path), learner=LEARNER, actor=Actor(name="op"))
-    database = context.store.database
+    database = file_database(context.store)
     reward(context, "tool:fs:Read", 0.5)
     first = database.looked_over_ms
     assert first > 0
@@ -170,19 +171,19 @@ def test_a_sound_database_is_looked_over_once_and_no_more(sound: World, tmp_path
     context.store.close()
     later = Context(store=Store(path), learner=LEARNER, actor=Actor(name="op"))
     reward(later, "tool:fs:Read", 0.5)
-    assert later.store.database.looked_over_ms == first, "it lay there as it was left"
+    assert file_database(later.store).looked_over_ms == first, "it lay there as it was left"
     later.store.close()
     with path.open("r+b") as file:  # somebody else has had it in his hands
         file.seek(92)
         file.write(file.read(1))
     again = Context(store=Store(path), learner=LEARNER, actor=Actor(name="op"))
     reward(again, "tool:fs:Read", 0.5)
-    assert again.store.database.looked_over_ms > first
+    assert file_database(again.store).looked_over_ms > first
     tomorrow = Context(
         store=again.store, learner=LEARNER, actor=again.actor, clock=lambda: first + 26 * 3_600_000
     )
     reward(tomorrow, "tool:fs:Read", 0.5)
-    assert again.store.database.looked_over_ms == first + 26 * 3_600_000
+    assert file_database(again.store).looked_over_ms == first + 26 * 3_600_000
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

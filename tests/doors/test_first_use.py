@@ -23,6 +23,7 @@ from core.version import __version__
 from dashboard import launch
 from tests.conftest import ROOT
 from tests.doors.test_cli import COMMANDS, RUN, A, Shell, document, error, filled, shell
+from tests.engine import file_database
 from tests.formats.builders import lines
 
 __all__ = ["filled", "shell"]
@@ -460,7 +461,7 @@ def test_the_doctor_says_what_is_asked_first(filled: Shell, tmp_path: Path) -> N
 
 
 def test_the_doctor_names_who_is_writing(filled: Shell, tmp_path: Path) -> None:
-    with open_learner(tmp_path / "a.db") as learner, learner.context.store.database.locked():
+    with open_learner(tmp_path / "a.db") as learner, file_database(learner.context.store).locked():
         writer = document(filled("doctor", "--json"))["writer"]
     assert writer.startswith(f"process {os.getpid()} (")
 

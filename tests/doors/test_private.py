@@ -15,6 +15,7 @@ from core.flows.learn import record
 from core.store.store import Store
 from dashboard import launch
 from tests.doors.test_cli import RUN, A, Shell, document, shell
+from tests.engine import kept_in
 from tests.flows.world import context_at, run_of
 from tests.formats.builders import lines
 
@@ -65,7 +66,7 @@ def test_after_each_command_all_that_was_made_is_its_owners(
 
 def test_log_and_shared_memory_follow_the_file(tmp_path: Path) -> None:
     store = Store(tmp_path / "a.db")
-    record(context_at(store.path), run_of("r"))
+    record(context_at(kept_in(store)), run_of("r"))
     assert {one.name for one in tmp_path.iterdir()} >= {"a.db", "a.db-wal", "a.db-shm", "a.db.lock"}
     assert modes(tmp_path) == {}
     store.close()

@@ -32,6 +32,7 @@ from core.errors import (
     NoDatabase,
     UnknownRun,
 )
+from tests.engine import file_database
 from tests.flows.world import put_empty_database
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"q": {"type": "string"}}}
@@ -258,7 +259,7 @@ def test_the_loop_goes_on_while_a_writer_is_waited_for(tmp_path: Path) -> None:
     """Another process has the lock; what gives it back is a task of the same loop."""
     with open_learner(tmp_path / "a.db") as other:
         other.record("first", arms=["tool:web:search"], calls=["search"])
-        lock = other.context.store.database.locked()
+        lock = file_database(other.context.store).locked()
 
         async def agent() -> tuple[str, int]:
             async with AsyncLearner.open(tmp_path / "a.db") as learner:

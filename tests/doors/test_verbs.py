@@ -28,7 +28,7 @@ from tests.flows.world import START_MS
 
 SEED = 3
 
-INNER = {"progress", "waiting", "continuing", "names", "limits", "judged"}
+INNER = {"kept", "progress", "waiting", "continuing", "names", "limits", "judged"}
 """Arguments of flows that only the same process can give: no program elsewhere sends them."""
 
 SENT_AS: Mapping[Any, Any] = {Iterable[Path]: Sequence[Path], object: Any}
@@ -73,7 +73,14 @@ LINES: Mapping[str, Sequence[str]] = {
     "audit": ["audit", "--action", "reward", "--limit", "10"],
     "denials": ["audit", "--denials"],
     "episode": ["episodes", "show", "sums/1"],
+    "episode_list": ["episodes", "each", "--environment", "sums", "--limit", "20"],
+    "lint": ["episodes", "lint", "sums"],
+    "compare": ["episodes", "compare", "sums", "--models", "large", "small"],
+    "preview_declare": [
+        *("episodes", "declare", "sums", "--scale", "0", "2", "--threshold", "1.5", "--preview"),
+    ],
     "declare": ["episodes", "declare", "sums", "--scale", "0", "2", "--threshold", "1.5"],
+    "credit_episode": ["episodes", "credit", "sums/1", "--rule", "equal", "--yes"],
     "change": ["settings", "set", "baseline_rate", "0.1"],
     "erase": ["erase", "--run", "request-1", "--yes"],
     "reset": ["reset", "--type", "tool", "--to", "prior", "--reason", "detector repaired", "--yes"],
@@ -87,6 +94,7 @@ PYTHON: Mapping[str, Callable[[Learner], object]] = {
     "record_step": lambda learner: learner.record_step(
         "sums/2", environment="sums", name="submit", reward=1.0, finished=True
     ),
+    "mark_incomplete": lambda learner: learner.mark_incomplete("sums/1"),
     "redo": lambda learner: learner.redo("reward-2"),
 }
 """Verbs that no command has, as the Python door calls them."""

@@ -316,6 +316,11 @@ def test_an_address_that_cannot_be_told_is_refused_and_not_repeated(desk: Desk, 
     assert alerts(desk.context).webhooks == ()
 
 
+def test_whoever_names_http_is_told_what_allows_it(desk: Desk) -> None:
+    with pytest.raises(InvalidInput, match="--private"):
+        add_webhook(desk.context, "HTTP://hooks.example/secret")
+
+
 def test_other_fields_are_checked(desk: Desk) -> None:
     assert add_webhook(desk.context, "http://127.0.0.1:9/", private=True).private
     for name in ("HOME", "ARMSCOPE_WEBHOOK_SECRET_FILE", "ARMSCOPE_WEBHOOK_SECRETS", "x"):

@@ -6,7 +6,6 @@ import importlib
 import inspect
 import io
 import pkgutil
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import chdir, closing, contextmanager
 from dataclasses import replace
@@ -30,6 +29,7 @@ from core.flows import (
     queries,
     queues,
     review,
+    rollouts,
     rubrics,
     traces,
     webhooks,
@@ -38,7 +38,7 @@ from core.flows.context import Context
 from core.flows.erase import preview_erase
 from core.flows.evaluate import evaluate_all, order_of
 from core.flows.kairos import export_call, reward_call, reward_given
-from core.flows.learners import create_learner, learners
+from core.flows.learners import create_learner, fleet_moment, learners
 from core.flows.members import members, restore_member
 from core.flows.names import learner_names
 from core.flows.reset import reset
@@ -63,6 +63,7 @@ from core.records.review import Draft, QueueAsks
 from core.records.reward import RewardOrder
 from core.records.training import TrainingQuery
 from tests.doors.examples import ARM, FILE, LAYER, RUN, arguments, example_world
+from tests.engine import copy_world
 from tests.flows.training_worlds import executed, execution_line, order
 from tests.flows.world import context_at, run_of
 
@@ -86,6 +87,7 @@ TABLE: dict[Action, set[Role]] = {
     "undo": {"operator", "operate"},
     "reset": {"operator", "operate"},
     "settings": {"operator", "operate"},
+    "credit": {"operator", "operate"},
     "ingest": {"operator", "ingest"},
     "select": {"operator", "ingest"},
     "members": {"operator"},
@@ -172,8 +174,11 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.listed_runs": ("read", lambda context, _: queries.listed_runs(context)),
     "queries.sight": ("read", lambda context, _: queries.sight(context)),
     "queries.imports": ("read", lambda context, _: queries.imports(context)),
+    "queries.environment": ("read", lambda context, _: queries.environment(context, "sums")),
+    "queries.without_episode": ("read", lambda context, _: queries.without_episode(context)),
     "queries.setting_changes": ("read", lambda context, _: queries.setting_changes(context)),
     "queries.preview_settings": ("settings", lambda context, _: queries.preview_settings(context, {"k": 3})),
+    "queries.episode_runs": ("read", lambda context, _: queries.episode_runs(context, "sums/1")),
     "queries.preview_undo": ("undo", lambda context, _: queries.preview_undo(context, "reward-1")),
     "queries.preview_reward": ("read", lambda context, _: queries.preview_reward(context, A, 0.5)),
     "queries.preview_batch": (
@@ -185,6 +190,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.unread": ("read", lambda context, _: queries.unread(context)),
     "export.export_into": ("read", lambda context, _: export.export_into(context, io.BytesIO(), "-")),
     "names.arm_ids": ("read", lambda context, _: names.arm_ids(context)),
+    "learners.fleet_moment": ("read", lambda context, _: fleet_moment(context)),
     "names.learner_names": ("read", lambda context, _: names.learner_names(context)),
     "maintenance.place": ("read", lambda context, _: maintenance.place(context)),
     "members.restore_member": ("members", restored),
@@ -216,6 +222,10 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.preview_evaluation": (
         "evaluate",
         lambda context, _: queries.preview_evaluation(context, RUN, "success", arm=A),
+    ),
+    "queries.preview_credit": (
+        "credit",
+        lambda context, _: queries.preview_credit(context, "sums/1", "equal"),
     ),
     "evaluate.evaluate_all": (
         "evaluate",
@@ -271,6 +281,12 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "webhooks.take_due": ("alerts", lambda context, _: webhooks.take_due(context)),
     "webhooks.settle": ("alerts", lambda context, _: settled(context)),
     "traces.take_spans": ("ingest", lambda context, _: traces.take_spans(context, SentSpans([], []))),
+    "rollouts.take_events": ("ingest", lambda context, _: rollouts.take_events(context, [])),
+    "rollouts.settle_rollouts": ("ingest", lambda context, _: rollouts.settle_rollouts(context)),
+    "rollouts.settle_all_rollouts": ("ingest", lambda context, _: rollouts.settle_all_rollouts(context)),
+    "queries.environment_no": ("read", lambda context, _: queries.environment_no(context, "sums")),
+    "queries.variants": ("read", lambda context, _: queries.variants(context, "sums")),
+    "queries.task_difficulty": ("read", lambda context, _: queries.task_difficulty(context, "sums")),
     "traces.settle_traces": ("ingest", lambda context, _: traces.settle_traces(context)),
     "traces.settle_everywhere": ("ingest", lambda context, _: traces.settle_everywhere(context)),
     "settings.change_all": ("settings", lambda context, _: change_all(context, {"k": 3})),
@@ -311,7 +327,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def copied(world: Path, folder: Path) -> Iterator[Context]:
     """The world in a new folder, where one is meanwhile; by mara, an operator."""
-    shutil.copytree(world, folder)
+    copy_world(world, folder)
     with chdir(folder):
         made = context_at(folder / "a.db")
         with closing(made.store):

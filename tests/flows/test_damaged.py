@@ -17,6 +17,7 @@ from core.flows import queries
 from core.flows.importing import import_files
 from tests.flows.world import context_at
 
+pytestmark = pytest.mark.of_file
 _ROOM = 120_000
 """Characters kept of each real file, so that ten thousand of them take minutes."""
 _VERIFIED_EVERY = 500

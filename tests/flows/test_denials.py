@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from core.flows.undo import undo
 from core.records.actor import Actor
 from core.records.audit import AuditEntry, AuditFilter, Denial
 from core.records.times import MINUTE_MS
+from tests.engine import named
 from tests.flows.world import START_MS, context_at
 
 MINUTE = START_MS // MINUTE_MS * MINUTE_MS
@@ -40,8 +39,8 @@ def test_a_flood_is_one_row_a_minute_with_its_count(context: Context) -> None:
         (0, "jo", "reset"),
     ]
     assert sum(one.n for one in found if one.action == "reset") == 3_000
-    with closing(sqlite3.connect(context.store.path)) as driver:
-        assert driver.execute("SELECT count(*) FROM denial").fetchone() == (4,)
+    with context.store.database.reading() as reading:
+        assert reading.row("SELECT count(*) FROM denial") == (4,)
 
 
 def test_the_first_is_on_disk_at_once_and_the_rest_when_the_store_is_closed(context: Context) -> None:
@@ -50,7 +49,7 @@ def test_the_first_is_on_disk_at_once_and_the_rest_when_the_store_is_closed(cont
     for _ in range(9):
         note_denied(context.store, JO, "reset", MINUTE + 1)
     context.store.close()
-    again = context_at(context.store.path)
+    again = context_at(named(context.store))
     assert [one.n for one in denials(again).denials] == [10]
 
 

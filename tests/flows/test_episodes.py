@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -30,6 +29,7 @@ from core.records.ledger_lines import LedgerLine
 from core.records.run import Run
 from core.store.environments import DAY_MS, stored_days
 from core.store.episodes import episode_digest, tell_episodes
+from tests.engine import copy_world
 from tests.flows.world import START_MS, context_at, run_of
 from tests.formats.builders import reply, trajectory, user
 
@@ -338,20 +338,20 @@ def test_an_environment_is_seen_by_the_scale_in_force(tmp_path: Path) -> None:
     assert queries.episodes(context) == ()
     told(context, file_of(tmp_path, "a.jsonl", LONG, OTHER, replace(OTHER, uid="x", environment="unpaid")))
     sums, unpaid = queries.episodes(context)
-    assert (sums.environment, sums.n, sums.without_reward, sums.average) == ("sums", 2, 1, 1.1)
+    assert (sums.environment, sums.n, sums.without_reward, sums.average.value) == ("sums", 2, 1, 1.1)
+    assert (sums.n_off_scale, sums.success, sums.declared) == (1, None, False), (
+        "nobody said what a success is"
+    )
+    assert (unpaid.average.value, unpaid.success, unpaid.without_reward) == (None, None, 1)
+    wide = declare(context, "sums", hi=2)
+    sums, unpaid = queries.episodes(context)
     assert sums.success is not None
     assert (sums.success.rate, sums.success.of_paid, sums.success.base) == (0.5, 1.0, "total")
-    assert 0 < sums.success.lower < 0.5 < sums.success.upper < 1
-    assert (unpaid.average, unpaid.success, unpaid.without_reward) == (None, None, 1)
+    assert sums.success.missing == "few_for_interval"
     assert [one.n for one in queries.episodes(context, model="large")] == [1]
     seen = queries.episode(context, "sums/1")
-    assert (seen.total, seen.final, seen.normalised, seen.success, seen.status) == (
-        1.1,
-        1.0,
-        None,
-        True,
-        "finished",
-    )
+    assert (seen.total, seen.final, seen.success, seen.status) == (1.1, 1.0, True, "finished")
+    assert seen.normalised == pytest.approx(0.55)
     assert [step.running for step in seen.steps] == [0.1, 0.1, 1.1, 1.1]
     assert [step.refused for step in seen.steps] == [False, False, False, True]
 
@@ -365,6 +365,9 @@ def test_an_environment_is_seen_by_the_scale_in_force(tmp_path: Path) -> None:
     assert queries.episodes(context, environment="sums")[0].declared
     undo(context, declared.id)
     assert queries.episodes(context) == (sums, unpaid)
+    undo(context, wide.id)
+    seen = queries.episode(context, "sums/1")
+    assert (seen.normalised, seen.success, seen.declared) == (None, None, False)
     with pytest.raises(NotFound, match="nowhere"):
         declare(context, "nowhere", hi=2)
     with pytest.raises(InvalidInput, match="below"):
@@ -387,7 +390,7 @@ def test_an_environment_is_seen_by_the_scale_in_force(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_as_the_steps_say_is_found(spoiled: str, told_once: Path, tmp_path: Path) -> None:
-    shutil.copy(told_once, tmp_path / "a.db")
+    copy_world(told_once, tmp_path / "a.db")
     context = context_at(tmp_path / "a.db")
     assert clean(context)
     context.store.database.write(lambda connection: connection.run(spoiled))
@@ -481,3 +484,33 @@ def test_by_turn_and_by_episode_it_is_the_same_episode(tmp_path: Path) -> None:
     with pytest.raises(UnreadableSource, match="here already by episode"):
         import_files(context, [source], unit="turn")
     assert held(context) == {found[1].uid: found[1]}
+
+
+def test_an_episode_names_those_beside_it_and_a_run_its_episodes(tmp_path: Path) -> None:
+    """In the order of time within its environment; those of unknown time come before all others."""
+    context = context_at(tmp_path / "a.db")
+    context.write("ingest", lambda txn: None, create=True)
+    times = {"late": START_MS + 2, "unknown": None, "early": START_MS, "also unknown": None, "same": START_MS}
+    told_all = [replace(OTHER, uid=uid, at_ms=at_ms) for uid, at_ms in times.items()]
+    stranger = replace(OTHER, uid="stranger", environment="shell", at_ms=START_MS + 1)
+    told(context, file_of(tmp_path, "a.jsonl", run_of("r"), stranger, *told_all))
+    told(
+        context, file_of(tmp_path, "b.jsonl", replace(OTHER, uid="linked", runs=("r",), environment="games"))
+    )
+    order = ["unknown", "also unknown", "early", "same", "late"]
+    for before, uid, after in zip([None, *order[:-1]], order, [*order[1:], None], strict=True):
+        seen = queries.episode(context, uid)
+        assert (seen.older, seen.newer) == (before, after)
+    assert (queries.episode(context, "stranger").older, queries.episode(context, "stranger").newer) == (
+        None,
+        None,
+    )
+    assert queries.run(context, "r").episodes == ("linked",)
+    made = queries.episode_runs(context, "linked")
+    assert (made.n, [row.uid for row in made.rows]) == (1, ["r"])
+    assert [(arm.arm, arm.n_in, arm.n_used) for arm in made.arms] == [
+        ("tool:other:a", 1, 1),
+        ("tool:other:b", 1, 0),
+        ("tool:other:c", 1, 0),
+    ]
+    assert queries.episode_runs(context, "unknown").arms == ()

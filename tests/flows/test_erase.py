@@ -33,8 +33,8 @@ from core.records.queue_lines import AsideLine, ItemLine, QueueLine
 from core.records.run import Inventory, Run
 from core.store import tables
 from core.store.erasing import REACHED
-from core.store.files import files_of
 from core.store.transaction import Transaction
+from tests.engine import content, file_database, named
 from tests.flows.world import context_at, run_of
 from tests.formats.builders import lines
 
@@ -118,7 +118,7 @@ def planted_world(folder: Path) -> Context:
 
 
 def bytes_of(context: Context) -> bytes:
-    return b"".join(file.read_bytes() for file in files_of(context.store.path))
+    return content(context.store)
 
 
 def numbers(context: Context) -> object:
@@ -280,7 +280,7 @@ def test_a_person_becomes_a_number_everywhere(context: Context, tmp_path: Path) 
     assert queries.notes(context, ARM)[0].text == f"{drawn} said so, Perditas didn't"
     assert answer.places["evaluation.rater"] == 3
     import_files(context, [tmp_path / "before.jsonl"])
-    import_files(context_at(context.store.path, learner="second"), [tmp_path / "before.jsonl"])
+    import_files(context_at(named(context.store), learner="second"), [tmp_path / "before.jsonl"])
     with context.store.reading(context.learner) as snapshot:
         raters = snapshot.connection.rows(
             "SELECT DISTINCT rater FROM evaluation WHERE learner_id = 1 ORDER BY 1"
@@ -307,11 +307,12 @@ def test_again_it_finds_nothing_and_does_no_harm(context: Context) -> None:
     assert queries.verify(context).found == ()
 
 
+@pytest.mark.of_file
 def test_whoever_reads_meanwhile_is_waited_for(context: Context) -> None:
     with context.store.reading(context.learner) as snapshot:
         assert snapshot.exists
-        assert not context.store.database.scour(wait_s=0)
-    assert context.store.database.scour(wait_s=0)
+        assert not file_database(context.store).scour(wait_s=0)
+    assert file_database(context.store).scour(wait_s=0)
     assert queries.verify(context).found == ()
 
 
@@ -324,6 +325,7 @@ def test_erased_by_name_it_can_be_erased_again(context: Context, named: dict[str
     assert queries.verify(context).found == ()
 
 
+@pytest.mark.of_file
 def test_what_lies_elsewhere_is_named(context: Context, tmp_path: Path) -> None:
     aside = tmp_path / "a.db-wal.replaced-1"
     aside.write_bytes(b"")

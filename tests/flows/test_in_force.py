@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +166,6 @@ def test_a_selection_that_waits_in_a_queue_through_an_upgrade_is_the_same_run(co
     assert NAMES & json.loads(waited.to_json()).keys() == set()
     assert record(context, run_with(waited, "waited")).told == "new"
     assert record(context, run_with(waited, "waited")).told == "duplicate"
-    driver = sqlite3.connect(context.store.path)
-    ((kept,),) = driver.execute("SELECT choice FROM run WHERE uid = 'waited'")
-    driver.close()
+    with context.store.database.reading() as reading:
+        ((kept,),) = reading.rows("SELECT choice FROM run WHERE uid = 'waited'")
     assert NAMES & json.loads(kept).keys() == set()

@@ -36,6 +36,7 @@ from core.flows.undo import redo, undo
 from core.formats import open_sources
 from core.records.run import Unit
 from core.records.times import HOUR_MS
+from tests.engine import named
 from tests.flows.history import ARMS, History, line_of, made_of
 from tests.flows.test_import_laws import Growing, synthetic
 from tests.flows.test_machine import UIDS, WORDS, Machine, Made, Words, arm_line, tell
@@ -200,7 +201,7 @@ def _told(answer: object) -> str:
 
 def said_by(context: Context, *, in_order: bool) -> list[dict[str, object]]:
     """Its export. Revisions are only what they put in order; so are the numbers that arms are listed by."""
-    file = context.store.path.with_suffix(".jsonl")
+    file = named(context.store).with_suffix(".jsonl")
     export_file(context, file)
     told = [msgspec.json.decode(line) for line in file.read_bytes().splitlines()]
     file.unlink()

@@ -22,10 +22,10 @@ from core.flows.undo import redo, undo
 from core.formats import open_sources
 from core.records.kept_texts import MAX_TEXT_CHARS, KeptTexts, execution_uid, pair_of
 from core.records.run import Run, Unit
-from core.store.files import files_of
 from core.store.reads import run_of_uid
 from core.store.subjects import execution_lines
 from core.store.texts import read_texts
+from tests.engine import content
 from tests.flows.world import IN_PARTS, context_at, run_of
 from tests.formats.agents import AGENTS, made_up
 from tests.formats.builders import lines
@@ -88,7 +88,7 @@ def is_sound(context: Context) -> bool:
 
 
 def bytes_of(context: Context) -> bytes:
-    return b"".join(file.read_bytes() for file in files_of(context.store.path))
+    return content(context.store)
 
 
 def test_a_recorded_run_is_an_execution_of_its_own(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from core.flows.reward import reward, reward_all
 from core.flows.undo import redo, undo
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 from core.records.reward import RewardAnswer, RewardOrder
+from tests.engine import named
 from tests.flows.world import context_at, memory_folder, run_of
 from tests.formats.builders import lines
 
@@ -56,7 +56,7 @@ def zipped(context: Context, path: Path) -> Path:
 
 def told(context: Context, *records: object) -> ImportAnswer:
     """Lines by hand, imported; their file has the name of the next revision."""
-    path = context.store.path.with_name(f"told-{queries.revision(context).revision}.jsonl")
+    path = named(context.store).with_name(f"told-{queries.revision(context).revision}.jsonl")
     path.write_bytes(lines([{"armscope": 1, "kind": "learner", "name": "x"}, *records]))
     return import_files(context, [path])
 
@@ -250,12 +250,8 @@ def test_a_key_that_stands_twice_is_found(tmp_path: Path) -> None:
     """As a database has it in which an import stood again before keys were looked at."""
     _, there, act = told_again(tmp_path)
     redo(there, act)
-    there.store.close()
-    driver = sqlite3.connect(there.store.path)
-    driver.execute("UPDATE observation SET standing = 1")
-    driver.commit()
-    driver.close()
-    found = queries.verify(context_at(there.store.path))
+    there.store.database.write(lambda connection: connection.run("UPDATE observation SET standing = 1"))
+    found = queries.verify(there)
     assert not found.clean
     assert {one.table for _, one in found.found} >= {"observation", "posterior"}
 

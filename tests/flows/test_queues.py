@@ -36,6 +36,7 @@ from core.records.review import Control, Draft, QueueAsks
 from core.records.rubric import LEVELS, Criterion, Level, Rubric
 from core.records.run import Inventory, Run
 from core.records.view import RunFilter, View
+from tests.engine import named
 from tests.flows.reviewers import LAYER, MINUTE_MS, QUEUE, Desk, desk_at, executed, judge_all, n_done, thirty
 from tests.flows.world import START_MS, run_of
 
@@ -224,7 +225,7 @@ def test_a_batch_is_what_its_evaluations_would_be_one_by_one(desk: Desk, tmp_pat
     ]
     evaluate_all(other.context, orders)
     for one in (desk, other):
-        export_file(one.context, tmp_path / f"{one.context.store.path.stem}.jsonl")
+        export_file(one.context, tmp_path / f"{named(one.context.store).stem}.jsonl")
     told = [
         [line.replace(b"test:a.db", b"test:b.db") for line in file.read_bytes().splitlines()]
         for file in (tmp_path / "a.jsonl", tmp_path / "b.jsonl")

@@ -16,9 +16,11 @@ from core.flows.learn import record
 from core.flows.restore import RestorePlan, restore
 from core.flows.reward import reward
 from core.records.actor import Actor
+from tests.engine import kept_in
 from tests.flows.world import context_at, run_of
 from tests.store.test_numbers import swapped
 
+pytestmark = pytest.mark.of_file
 A = "tool:other:a"
 SCHEMAS = Path(__file__).parents[1] / "store" / "schemas"
 
@@ -41,12 +43,16 @@ def context(tmp_path: Path) -> Context:
 def test_it_is_there_again_and_what_it_replaced_is_kept(context: Context, tmp_path: Path) -> None:
     before = queries.posteriors(context)
     plans: list[RestorePlan] = []
-    told = restore(context.store.path, tmp_path / "copy.db", confirm=plans.append, clock=lambda: 0)
+    told = restore(kept_in(context.store), tmp_path / "copy.db", confirm=plans.append, clock=lambda: 0)
     assert queries.status(context).runs == 2
     assert (told.runs, told.runs_lost, told.acts_lost) == (2, 2, 2)
     assert plans == [
         RestorePlan(
-            file=str(tmp_path / "copy.db"), database=str(context.store.path), runs=2, runs_lost=2, acts_lost=2
+            file=str(tmp_path / "copy.db"),
+            database=str(kept_in(context.store)),
+            runs=2,
+            runs_lost=2,
+            acts_lost=2,
         )
     ]
     assert told.kept == str(tmp_path / "a.replaced-19700101T000000.db")
@@ -54,16 +60,16 @@ def test_it_is_there_again_and_what_it_replaced_is_kept(context: Context, tmp_pa
     assert queries.posteriors(kept) == before
     assert queries.verify(kept).clean
     assert queries.verify(context).clean
-    again = restore(context.store.path, Path(told.kept), clock=lambda: 0)
+    again = restore(kept_in(context.store), Path(told.kept), clock=lambda: 0)
     assert queries.posteriors(context) == before
     assert again.kept == str(tmp_path / "a.replaced-19700101T000000-2.db")
 
 
 def test_who_has_it_open_goes_on(context: Context, tmp_path: Path) -> None:
-    reader = context_at(context.store.path)
+    reader = context_at(kept_in(context.store))
     moment = queries.sight(reader)
     with reader.reading() as snapshot:
-        restore(context.store.path, tmp_path / "copy.db")
+        restore(kept_in(context.store), tmp_path / "copy.db")
         assert snapshot.connection.rows("SELECT count(*) FROM run") == [(4,)], (
             "what is being read stays as it is"
         )
@@ -85,7 +91,7 @@ def test_what_is_too_dear_is_not_done(context: Context, tmp_path: Path) -> None:
 
     names = sorted(one.name for one in tmp_path.iterdir())
     with pytest.raises(InterruptedError):
-        restore(context.store.path, tmp_path / "copy.db", confirm=refuse)
+        restore(kept_in(context.store), tmp_path / "copy.db", confirm=refuse)
     assert queries.status(context).runs == 3
     assert sorted(one.name for one in tmp_path.iterdir()) == names
 
@@ -104,7 +110,7 @@ def test_a_backup_of_an_older_armscope_is_brought_up_to_date(
     backup = tmp_path / "old.db"
     backup.write_bytes(gzip.decompress(old.read_bytes()))
     before = backup.read_bytes()
-    restore(context.store.path, backup)
+    restore(kept_in(context.store), backup)
     assert queries.verify(context).clean
     assert backup.read_bytes() == before, "the backup itself is only read"
 
@@ -112,9 +118,9 @@ def test_a_backup_of_an_older_armscope_is_brought_up_to_date(
 def test_what_is_in_the_log_of_a_backup_is_restored_too(context: Context, tmp_path: Path) -> None:
     """Somebody copied the files of a database in use, all of them."""
     for beside in ("", "-wal"):
-        (tmp_path / f"copied.db{beside}").write_bytes(Path(f"{context.store.path}{beside}").read_bytes())
+        (tmp_path / f"copied.db{beside}").write_bytes(Path(f"{kept_in(context.store)}{beside}").read_bytes())
     record(context, run_of("r4"))
-    restore(context.store.path, tmp_path / "copied.db")
+    restore(kept_in(context.store), tmp_path / "copied.db")
     assert queries.status(context).runs == 3
 
 
@@ -159,7 +165,7 @@ def test_what_is_no_sound_backup_changes_nothing(
     spoil(tmp_path / "copy.db")
     names = sorted(one.name for one in tmp_path.iterdir())
     with pytest.raises(kind, match=r"copy\.db"):
-        restore(context.store.path, tmp_path / "copy.db")
+        restore(kept_in(context.store), tmp_path / "copy.db")
     assert queries.status(context).runs == 3
     assert sorted(one.name for one in tmp_path.iterdir() if one.name[-4:] not in {"-wal", "-shm"}) == [
         name for name in names if name[-4:] not in {"-wal", "-shm"}
@@ -168,12 +174,12 @@ def test_what_is_no_sound_backup_changes_nothing(
 
 def test_a_database_is_no_backup_of_itself(context: Context) -> None:
     with pytest.raises(InvalidInput, match="another file"):
-        restore(context.store.path, context.store.path)
+        restore(kept_in(context.store), kept_in(context.store))
 
 
 def test_not_everybody_may(context: Context, tmp_path: Path) -> None:
     with pytest.raises(Denied):
-        restore(context.store.path, tmp_path / "copy.db", actor=Actor(name="v", role="viewer"))
+        restore(kept_in(context.store), tmp_path / "copy.db", actor=Actor(name="v", role="viewer"))
 
 
 def test_learners_that_go_by_other_numbers_in_the_backup_keep_what_is_theirs(
@@ -184,7 +190,7 @@ def test_learners_that_go_by_other_numbers_in_the_backup_keep_what_is_theirs(
     maintenance.backup(context, tmp_path / "swapped.db")
     swapped(tmp_path / "swapped.db", "default", "other")
     before = {name: queries.status(context.of(name)).runs for name in ("default", "other")}
-    restore(context.store.path, tmp_path / "swapped.db")
+    restore(kept_in(context.store), tmp_path / "swapped.db")
     assert record(other, run_of("r9", arms=["y"], calls=["y"])).told == "new"
     reward(context, A, 1.0)
     assert {name: queries.status(context.of(name)).runs for name in before} == before | {"other": 2}

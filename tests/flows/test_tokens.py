@@ -17,6 +17,7 @@ from core.flows.tokens import create_token, revoke_token, tokens
 from core.flows.undo import redo
 from core.records.actor import Actor, Grant
 from core.records.times import DAY_MS, HOUR_MS
+from tests.engine import kept_in
 from tests.flows.world import START_MS, context_at
 
 
@@ -29,6 +30,7 @@ def at(context: Context, now_ms: int) -> Context:
     return replace(context, clock=lambda: now_ms)
 
 
+@pytest.mark.of_file
 def test_a_secret_says_who_acts_where_and_is_stored_nowhere(context: Context) -> None:
     made = create_token(context, "ci", ("ingest", "read"), learners=["support", "sales"])
     everywhere = create_token(context, "all", ("operate",))
@@ -39,7 +41,7 @@ def test_a_secret_says_who_acts_where_and_is_stored_nowhere(context: Context) ->
     all_of_it = actor_of_token(context.store, everywhere.secret, now_ms=context.clock())
     assert all_of_it.roles(None) == {"operate"}
     context.store.close()
-    for path in context.store.path.parent.iterdir():
+    for path in kept_in(context.store).parent.iterdir():
         assert made.secret.encode() not in path.read_bytes()
 
 
@@ -70,6 +72,7 @@ def test_whatever_is_wrong_with_a_secret_is_said_in_the_same_words(context: Cont
     assert said == {str(refused.value)}
 
 
+@pytest.mark.of_file
 def test_a_token_that_is_revoked_is_over_in_every_process_and_for_good(context: Context) -> None:
     secret = create_token(context, "ci", ("read",)).secret
     now_ms = context.clock()
@@ -83,7 +86,7 @@ def test_a_token_that_is_revoked_is_over_in_every_process_and_for_good(context: 
         "    print(answer, flush=True)\n"
     )
     other = subprocess.Popen(
-        [sys.executable, "-c", asking, str(context.store.path), str(now_ms)],
+        [sys.executable, "-c", asking, str(kept_in(context.store)), str(now_ms)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

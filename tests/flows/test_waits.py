@@ -24,6 +24,7 @@ from core.formats import Opened, Source, open_sources
 from core.store.store import Store
 from tests.bench import worlds
 from tests.conftest import ROOT
+from tests.engine import named
 from tests.flows.history import line_of, made_of
 from tests.flows.test_in_parts import said_by
 from tests.flows.world import IN_PARTS, context_at, run_of
@@ -34,7 +35,7 @@ ARM = "tool:other:a"
 
 def patient_for(context: Context, seconds: float) -> Context:
     """The same context for somebody who waits only so long for other writers."""
-    return replace(context, store=Store(context.store.path, lock_timeout_s=seconds))
+    return replace(context, store=Store(named(context.store), lock_timeout_s=seconds))
 
 
 def test_a_reward_is_answered_while_an_import_reads(tmp_path: Path) -> None:

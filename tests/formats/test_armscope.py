@@ -512,5 +512,5 @@ def test_the_examples_of_the_documentation_can_be_read(tmp_path: Path) -> None:
 
     examples = re.findall(r'``(\{[^`]*"kind".*?\})``', " ".join((armscope.__doc__ or "").split("\n")))
     entries = read(put(tmp_path, lines(json.loads(example) for example in examples)))
-    assert len(entries) == 10
+    assert len(entries) == 11
     assert rejected(entries) == []

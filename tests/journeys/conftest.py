@@ -15,7 +15,7 @@ from tests.chromium import find_chromium
 from tests.journeys import provider
 from tests.journeys.server import Served, serving
 from tests.journeys.visit import Visit
-from tests.journeys.world import ARMS, run_lines
+from tests.journeys.world import ARMS, episode_lines, run_lines
 
 _SWITCHES: Final = (
     "--headless",
@@ -47,6 +47,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=list(_STARVED)))
 
 
+def lines() -> bytes:
+    """Seven arms in forty runs, some of which were episodes."""
+    return run_lines(ARMS, 40) + episode_lines()
+
+
 def is_again(request: pytest.FixtureRequest) -> bool:
     """Whether the journey goes once more, on what its first try left half done."""
     return getattr(request.node, "execution_count", 1) > 1
@@ -68,7 +73,7 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A dashboard on seven arms in forty runs, for journeys that change nothing."""
-    with serving(tmp_path_factory.mktemp("served"), run_lines(ARMS, 40)) as server:
+    with serving(tmp_path_factory.mktemp("served"), lines()) as server:
         yield server
 
 
@@ -98,13 +103,13 @@ def beginning(lent: Served, chromium: Browser, tmp_path_factory: pytest.TempPath
 @pytest.fixture(scope="module")
 def changed(beginning: Beginning) -> Served:
     """The same as `served`, in whatever state the journeys of one module have brought it to."""
-    return beginning(run_lines(ARMS, 40))
+    return beginning(lines())
 
 
 @pytest.fixture
 def changing(changed: Served, beginning: Beginning, request: pytest.FixtureRequest) -> Served:
     """The same as `served`, for journeys that change what is believed; one that goes once more begins anew."""
-    return beginning(run_lines(ARMS, 40)) if is_again(request) else changed
+    return beginning(lines()) if is_again(request) else changed
 
 
 @pytest.fixture(scope="package")

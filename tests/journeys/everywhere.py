@@ -9,8 +9,13 @@ from playwright.sync_api import Page
 from dashboard.pages import PAGES, Named
 from tests.journeys.visit import Visit
 
-_EXAMPLES: Final[dict[Named, str]] = {"arm": "tool:fs:Read", "run": "run-7"}
-"""Of the arms and runs of `world`."""
+_EXAMPLES: Final[dict[Named, str]] = {
+    "arm": "tool:fs:Read",
+    "run": "run-7",
+    "episode": "desk/6",
+    "environment": "desk",
+}
+"""Of `world`."""
 
 ADDRESSES: Final = {
     page.name: {parameter: _EXAMPLES[named] for parameter, named in page.names.items()} for page in PAGES

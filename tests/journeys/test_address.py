@@ -7,9 +7,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from tests.journeys.conftest import Come
+from tests.journeys.conftest import Beginning, Come
 from tests.journeys.server import Served
 from tests.journeys.visit import IN_VIEW, Visit
+from tests.journeys.world import ARMS, run_lines
 
 pytestmark = pytest.mark.browser
 
@@ -57,6 +58,30 @@ def test_a_hostile_address_shows_the_page_as_without_it(come: Come, served: Serv
         expect(visit.title()).to_have_text(expected[name])
         expect(visit.page.locator("img[src=x]")).to_have_count(0)
         visit.check()
+
+
+def test_a_row_of_the_fleet_leads_to_its_learner_and_stays_with_it(
+    come: Come, lent: Served, beginning: Beginning
+) -> None:
+    """From the learner that the server begins with, of which no address tells, and from another one to the next."""
+    server = beginning(run_lines(ARMS, 4))
+    for name, n_runs in (("first", 2), ("second", 3)):
+        server.armscope(
+            "--learner", name, "import", str(server.put(run_lines(ARMS, n_runs), f"{name}.jsonl"))
+        )
+    visit = come(server).open("fleet", fleet_by="Name")
+    for row, name in ((1, "first"), (2, "second"), (0, "default")):
+        grid = visit.page.get_by_test_id("stMain").locator("[data-testid=stDataFrame] .dvn-scroller")
+        grid.click(position={"x": 200, "y": 34 * (row + 1.5)})
+        expect(visit.page.get_by_role("button", name=name, exact=True)).to_be_visible()
+        wanted = [] if name == "default" else [name]
+        visit.until(lambda wanted=wanted: asked(visit).get("learner", []) == wanted)  # type: ignore[misc]
+        visit.settle()
+        visit.page.reload()
+        visit.settle()
+        expect(visit.page.get_by_role("button", name=name, exact=True)).to_be_visible()
+        assert "/fleet" not in visit.page.url
+        visit.go("fleet")
 
 
 def arms(visit: Visit) -> set[str]:

@@ -57,6 +57,10 @@ def says_what_is_missing(visit: Visit, name: str, before: str) -> None:
         expect(visit.title()).to_contain_text("No run was chosen")
         expect(visit.page.get_by_text("at least 2 are needed")).to_have_count(2)
         expect(command).to_have_text(f"{before} select --json")
+    elif name == "episodes":
+        expect(visit.title()).to_have_text("No episode is recorded yet.")
+        expect(visit.page.get_by_text("none yet")).to_have_count(1)
+        expect(command).to_have_text(f"{before} import FILE")
     else:
         expect(visit.title()).to_have_text(_NOTHING)
         expect(visit.page.get_by_text("none yet")).to_have_count(2)

@@ -58,6 +58,38 @@ def run_lines(arms: Sequence[str], n_runs: int, *, first: int = 0, model: str = 
     )
 
 
+def episode_lines(n_episodes: int = 24) -> bytes:
+    """Our own lines: episodes of two models at the same tasks, each made in a run; every third has gaps and a
+    refused step, every fourth is not finished.
+    """
+    return b"".join(
+        json.dumps(
+            {
+                "kind": "episode",
+                "uid": f"desk/{number}",
+                "environment": "desk",
+                "task": f"task {number // 2}",
+                "split": "test" if number % 6 < 2 else "train",
+                "model": "mini" if number % 2 else "large",
+                "at_ms": NOON_MS + number * HOUR_MS,
+                "steps": [*_steps(number)],
+                "runs": [f"run-{number}"],
+            }
+        ).encode()
+        + b"\n"
+        for number in range(n_episodes)
+    )
+
+
+def _steps(number: int) -> Iterable[Json]:
+    rewards = [0.0, 0.1, None if number % 3 == 0 else 0.2, 0.0, 0.7 if number % 5 else -0.1]
+    for place, reward in enumerate(rewards):
+        ends = place == len(rewards) - 1 and number % 4 != 3
+        yield {"number": place, "name": ("look", "write")[place % 2], "reward": reward, "finished": ends}
+    if number % 3 == 0 and number % 4 != 3:
+        yield {"number": len(rewards), "name": "submit", "reward": 1.0, "refused": True}
+
+
 def session_file(prompts: Iterable[Sequence[str]]) -> bytes:
     """A session of an agent: for each prompt, the tools it called."""
     session = Session("journey")

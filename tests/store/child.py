@@ -35,6 +35,7 @@ from core.records.reward import RewardOrder
 from core.store.engine.sqlite import Database
 from core.store.store import Store
 from tests.conftest import ROOT
+from tests.engine import file_database
 from tests.flows.world import IN_PARTS, START_MS, context_at, run_of
 from tests.store import judging
 
@@ -217,8 +218,8 @@ def judge_until(path: str, case: str, number: str) -> None:
         if len(statements) == int(number):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with context.store.database.locked():
-        context.store.database._write_driver_at_path().set_trace_callback(listen)
+    with file_database(context.store).locked():
+        file_database(context.store)._write_driver_at_path().set_trace_callback(listen)
     judging.send(context, case)
     if int(number):
         os.kill(os.getpid(), signal.SIGKILL)

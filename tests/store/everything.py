@@ -28,7 +28,9 @@ from core.flows.batch import reward_batch, reward_run
 from core.flows.bridges import add_sender, members_behind, remove_sender, senders
 from core.flows.choose import choose, next_pair
 from core.flows.context import Context
-from core.flows.episode import declare, record_step
+from core.flows.copy import copy
+from core.flows.credit import credit_episode
+from core.flows.episode import declare, mark_incomplete, record_step
 from core.flows.erase import erase
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
@@ -48,6 +50,7 @@ from core.flows.members import add_member, invite_member, members, remove_member
 from core.flows.note import note
 from core.flows.offers import finish_session, offer, report, start_session
 from core.flows.pace import USUAL
+from core.flows.queries.episodes import hacked
 from core.flows.queues import add_queue, assign, propose_queue, rater_checks
 from core.flows.reset import reset
 from core.flows.restore import restore
@@ -62,6 +65,7 @@ from core.flows.review import (
     skip,
 )
 from core.flows.reward import reward, reward_all
+from core.flows.rollouts import rollouts, settle_all_rollouts, take_events
 from core.flows.rubrics import add_rubric, rubrics
 from core.flows.settings import change
 from core.flows.tokens import create_token
@@ -76,6 +80,7 @@ from core.records.arm import Arm
 from core.records.audit import AuditFilter
 from core.records.batch import BatchLine
 from core.records.episode import Scale, ScaleLine, Step
+from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter
 from core.records.limits import LAST_MS
 from core.records.offer import Asked, Report
 from core.records.review import ABOUTS, ORDERS, Control, Draft, QueueAsks
@@ -94,12 +99,16 @@ from core.store.reads.measured import budgets_used, last_run_no
 from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
 from core.store.reads.training import Subjects, texts_of_pair
 from core.store.review import hidden_subjects
+from core.store.rollouts import keep_rollouts
 from core.store.traces import keep_spans
+from core.store.transaction import Transaction
 from tests.doors.examples import example_world
+from tests.engine import kept_in
 from tests.flows.reviewers import QUEUE, desk_at, executed, judge_all
 from tests.flows.test_authorisation import FLOWS
 from tests.flows.test_episodes import LONG, SHORT, file_of
 from tests.flows.test_erase import PERSON, SESSION, planted_world
+from tests.flows.test_rollouts import EVERY, PLAYED
 from tests.flows.test_traces import OTHER, packed, sent
 from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
 from tests.formats.test_otlp import AGENT, TRACE, reply, span
@@ -136,6 +145,7 @@ def ask_everything(folder: Path) -> None:
     identify(folder)
     alert(folder)
     trace(folder)
+    rollout(folder)
     look_after(context, folder)
 
 
@@ -157,6 +167,9 @@ def do(context: Context, folder: Path) -> None:
     offer_and_hear(context)
     redo(context, undo(context, reset(context, arms=[A], target="prior").id).undone)
     undo(context, change(context, "k", 5).id)
+    written: list[Transaction] = []
+    context.write("settings", written.append)
+    assert context.store.database.write(written[0].stands)
     create_learner(context, "second")
     with pytest.raises(UnknownLearner):
         queries.status(context.of("third"))
@@ -419,11 +432,29 @@ def undo_and_redo(context: Context, act: str | None) -> None:
         redo(context, undo(context, act).undone)
 
 
+def look_at_episodes(context: Context) -> None:
+    """One and all; pages of every kind, in both directions, from a place with a time and from one without."""
+    queries.episodes(context)
+    queries.episode(context, "sums/1")
+    queries.environment(context, "sums")
+    with context.reading() as snapshot:  # the overview asks from ten episodes on
+        hacked(snapshot, 1, Scale())
+    queries.without_episode(context)
+    for outcome in (None, *EPISODE_OUTCOMES):
+        wanted = EpisodeFilter(environment="sums", split="train", task="t1", model="large", outcome=outcome)
+        queries.episode_list(context, wanted)
+        queries.episode_list(context, EpisodeFilter(outcome=outcome))
+    for cursor in (None, EpisodeCursor(START_MS, 1), EpisodeCursor(None, 1)):
+        for direction in ("older", "newer"):
+            queries.episode_list(context, cursor=cursor, direction=direction)
+
+
 def tell_episodes(context: Context, folder: Path) -> None:
     """One that grows, goes back and comes again, in the run it was made in; and the scale of its environment."""
     grown = replace_fields(LONG, runs=("r",))
     scale = ScaleLine(id="x/scale-1", environment="sums", scale=Scale(hi=2))
-    digested = Step(number=0, args_digest="00" * 16)
+    change(context, "keep_texts", value=True)
+    digested = Step(number=0, args_digest="00" * 16, asked="1 + 1?", answered="2")
     other = replace_fields(LONG, uid="other", steps=(digested,))
     import_files(context, [file_of(folder, "short.episodes", SHORT, scale)])
     undo_and_redo(context, import_files(context, [file_of(folder, "long.episodes", grown, other)]).id)
@@ -432,9 +463,20 @@ def tell_episodes(context: Context, folder: Path) -> None:
     for _ in range(2):
         record_step(context, "steps", environment="sums", number=0, reward=0.5)
     record_step(context, "steps", reward=0.5)
+    mark_incomplete(context, "steps")
     undo(context, declare(context, "sums", hi=3).id)
-    queries.episodes(context)
+    untimed = replace_fields(LONG, uid="untimed", at_ms=None, runs=())
+    context.write("ingest", lambda txn: store_episodes(txn, [untimed]))
+    look_at_episodes(context)
+    credit_episode(context, "sums/1", "equal")
+    undo_and_redo(context, credit_episode(context, "sums/1", "referenced").id)
     queries.episode(context, "sums/1")
+    export_file(context, folder / "credits.out")
+    import_files(context_at(folder / "credited elsewhere.db"), [folder / "credits.out"])
+    queries.episode(context, "untimed")
+    queries.episode_runs(context, "sums/1")
+    erase(context, episode="other")
+    import_files(context, [file_of(folder, "again.episodes", other)])
 
 
 def tell_in_parts(folder: Path) -> None:
@@ -670,13 +712,30 @@ def trace(folder: Path) -> None:
     made.store.close()
 
 
+def rollout(folder: Path) -> None:
+    """Rollouts that wait, start, go on and contradict; too little room; forgotten; and how hard their tasks are."""
+    made = replace(context_at(folder / "rollouts.db"), clock=count(START_MS, 2 * HOUR_MS).__next__)
+    take_events(made, PLAYED)
+    rollouts(made)
+    take_events(made, EVERY)
+    queries.task_difficulty(made, "own/sums")
+    queries.variants(made, "own/sums")
+    waiting = [{**one, "rolloutEventId": "w"} for one in PLAYED]
+    take_events(made, waiting)
+    made.write("ingest", lambda txn: keep_rollouts(txn, [], {}, at_most=len(waiting)))
+    late = replace(made, clock=lambda: START_MS + 30 * 24 * HOUR_MS)
+    settle_all_rollouts(late)
+    made.store.close()
+
+
 def look_after(context: Context, folder: Path) -> None:
     """Check, back up, put back, and bring a database of each older schema up to date; large ones are looked into."""
     assert queries.verify(context).clean
     maintenance.backup(context, folder / "backup.db")
     record(context, run_of("newer than the backup"))
     context.store.close()
-    restore(context.store.path, folder / "backup.db")
+    restore(kept_in(context.store), folder / "backup.db")
+    assert copy(kept_in(context.store), folder / "copied.db").learners == queries.verify(context).learners
     for old in sorted(SCHEMAS.glob("*.db.gz")):
         path = folder / old.stem
         path.write_bytes(gzip.decompress(old.read_bytes()))

@@ -1,19 +1,24 @@
-"""Evaluations of every shape, sent under keys: what the processes of the durability tests send, once and again."""
+"""Evaluations and credits of every shape: what the processes of the durability tests send, once and again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 from core.flows.context import Context
+from core.flows.credit import credit_episode
+from core.flows.episode import record_step
 from core.flows.evaluate import evaluate_all
 from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.settings import change
+from core.flows.undo import undo
 from core.records.judging import EvaluationOrder
 from core.store.store import Store
 from core.store.tables import metadata
+from tests.engine import kept_in
 from tests.flows.world import context_at, run_of
 from tests.store.worlds import lines_file
 
@@ -40,10 +45,19 @@ CASES: Final[dict[str, tuple[EvaluationOrder, ...]]] = {
     "all at once": (_NEW, _EXECUTED, _WHOLE, _REVISED, _SHARED, _NEW),
 }
 """Keys make that what is sent again is known."""
+ACTS: Final[dict[str, Callable[[Context], str | None]]] = {
+    "an episode's credit": lambda context: credit_episode(context, "paid", "equal").id,
+    "a credit in the place of another": lambda context: credit_episode(context, "credited", "step").id,
+    "an import undone with what was credited": lambda context: undo(context, "import-2").id,
+}
+"""Which are answered as the first time by themselves."""
+ALL: Final = (*CASES, *ACTS)
 
 
 def judged_database(folder: Path) -> Path:
-    """A closed database with runs, an adapter's layers, and an evaluation that can be revised."""
+    """A closed database with runs, an adapter's layers, an evaluation that can be revised, and episodes, of which an
+    import told one that was credited.
+    """
     context = context_at(folder / "judged.db")
     record_all(context, [run_of("r1"), run_of("r2", calls=("a", "b"))])
     change(context, "evaluation_credit", "equal")
@@ -54,13 +68,21 @@ def judged_database(folder: Path) -> Path:
     execution: dict[str, object] = {"kind": "execution", "uid": EXECUTION, "session": "s"}
     import_files(context, [lines_file(folder / "subjects.jsonl", *layers, execution)])
     evaluate_all(context, [EvaluationOrder(run="r2", arm=ARM, outcome="success", rater="mara")])
+    record_step(context, "paid", environment="sums", name="a", reward=0.5, run="r1")
+    run: dict[str, object] = {"kind": "run", "uid": "r3", "arms": [ARM, "tool:other:b"], "calls": ["a"]}
+    steps = [{"number": 0, "name": "a", "reward": 0.5}, {"number": 1, "name": "b", "reward": 0.25}]
+    episode: dict[str, object] = {"kind": "episode", "uid": "credited", "environment": "sums", "runs": ["r3"]}
+    import_files(context, [lines_file(folder / "credited.jsonl", run, episode | {"steps": steps})])
+    credit_episode(context, "credited", "equal")
     context.store.close()
-    Store(context.store.path).close()
-    return context.store.path
+    Store(kept_in(context.store)).close()
+    return kept_in(context.store)
 
 
-def send(context: Context, case: str) -> list[str]:
+def send(context: Context, case: str) -> list[str | None]:
     """Send what a case holds; the ids of the answers."""
+    if case in ACTS:
+        return [ACTS[case](context)]
     return [one.id for one in evaluate_all(context, CASES[case])]
 
 

@@ -23,6 +23,8 @@ if os.name == "posix":
     import pwd
 
 _NAME = "armscope"
+GUARDED = "armscope_guarded"
+"""A user that our own server asks for a password, once somebody has made it."""
 _BIN = Path("pginstall18", "bin")
 _PATIENCE_S = 300
 _OPTIONS = (
@@ -30,7 +32,8 @@ _OPTIONS = (
     "fsync=off",
     "synchronous_commit=off",
     "full_page_writes=off",
-    "max_connections=20",
+    "max_connections=300",
+    "max_wal_size=64MB",
 )
 """No port for others, and no promise to a disk that is thrown away."""
 
@@ -42,7 +45,10 @@ def address() -> Iterator[str]:
     if named:
         yield named
         return
-    with TemporaryDirectory(prefix="armscope-postgres-") as folder, _server(Path(folder)) as started:
+    with (
+        TemporaryDirectory(prefix="armscope-postgres-") as folder,
+        _server(Path(folder)) as started,
+    ):
         yield started
 
 
@@ -56,6 +62,8 @@ def _server(folder: Path) -> Iterator[str]:
         folder,
         user,
     )
+    rules = data / "pg_hba.conf"
+    rules.write_text(f"local all {GUARDED} scram-sha-256\nlocal all all trust\n")
     options = [word for option in _OPTIONS for word in ("-c", option)]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(

@@ -25,6 +25,7 @@ from core.flows.context import Context
 from core.flows.learn import record, record_all
 from core.store.engine import sqlite as engine
 from core.store.store import Store
+from tests.engine import file_database
 from tests.flows.history import History
 from tests.flows.world import START_MS, context_at, memory_folder, run_of
 from tests.store.recording import FileNo, Name, Recorder, Step, Sync, SyncFolder, Told, Truncate, Write
@@ -190,7 +191,7 @@ class Lives:
     def _relax(self, context: Context) -> None:
         """Sync less than the product does, to see whether the simulation notices."""
         if self.synchronous != "FULL":
-            context.store.database._open_writer().execute(f"PRAGMA synchronous={self.synchronous}")
+            file_database(context.store)._open_writer().execute(f"PRAGMA synchronous={self.synchronous}")
 
     def lose(self, steps: list[Step], n_losses: int) -> None:
         drive, told = Drive({}, {}), [str(step.answer) for step in steps if isinstance(step, Told)]

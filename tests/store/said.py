@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import pytest
 
-from core.store.engine import port, sqlite
+from core.store.engine import port, postgres, sqlite
 from tests.conftest import ROOT
 
 STORE = ROOT / "core" / "store"
-ASKING = sorted(port.Connection.__abstractmethods__)
-"""The ways to say something."""
+ASKING = sorted(port.Connection.__abstractmethods__ - {"go_on_numbering", "size", "tables"})
+"""The ways to say something: what an engine asks in words of its own is none."""
 
 Kinds = tuple[type | None, ...]
 
@@ -63,19 +63,18 @@ class Said:
 
 @contextmanager
 def listening() -> Iterator[Said]:
-    """Everything that is said to SQLite meanwhile by the store."""
+    """Everything that is said meanwhile by the store, whatever engine is asked."""
     said = Said()
     with pytest.MonkeyPatch.context() as patch:
-        for name in ASKING:
-            patch.setattr(
-                sqlite.Connection, name, _noted(said, getattr(sqlite.Connection, name), _TEXTS[name])
-            )
+        for engine in (sqlite.Connection, postgres.Connection):
+            for name in ASKING:
+                patch.setattr(engine, name, _noted(said, getattr(engine, name), _TEXTS[name]))
         yield said
 
 
 def _noted(said: Said, ask: Callable[..., object], texts: Callable[..., _Text]) -> Callable[..., object]:
     @wraps(ask)
-    def noted(link: sqlite.Connection, *words: object, **more: object) -> object:
+    def noted(link: port.Connection, *words: object, **more: object) -> object:
         caller = sys._getframe(1)
         words = tuple(list(word) if isinstance(word, Iterator) else word for word in words)
         place = _place(caller.f_code, caller.f_lasti)
@@ -129,7 +128,7 @@ def _insert(
 _TEXTS: Mapping[str, Callable[..., _Text]] = {
     **dict.fromkeys(("row", "rows", "each", "columns", "run"), _plain),
     **dict.fromkeys(("rows_in", "run_in"), _listed),
-    "many": _many,
+    **dict.fromkeys(("many", "n_changed"), _many),
     "insert": _insert,
 }
 

@@ -12,8 +12,11 @@ from core.flows import maintenance, queries
 from core.flows.context import Context
 from core.flows.learn import record
 from core.store.files import appearing
+from tests.engine import kept_in
 from tests.flows.world import context_at, run_of
 from tests.store.child import answer
+
+pytestmark = pytest.mark.of_file
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def test_what_a_killed_backup_left_goes_with_the_next(context: Context, tmp_path
     folder = tmp_path / "backups"
     folder.mkdir()
     (folder / "mine.armscope-partial-1-00000000").touch()
-    command = ("--database", context.store.path, "backup", folder / "one.db")
+    command = ("--database", kept_in(context.store), "backup", folder / "one.db")
     assert answer("struck", "SIGKILL", where, *command)[0] == -signal.SIGKILL
     assert [one.name for one in folder.glob(".armscope-partial-*")], "nothing was left to be swept"
     maintenance.backup(context, folder / "two.db")

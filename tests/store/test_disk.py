@@ -26,9 +26,12 @@ from core.store.engine.sqlite import Database
 from core.store.files import refuse_network
 from core.store.store import Store
 from core.store.transaction import Transaction
+from tests.engine import file_database, kept_in
 from tests.flows.world import START_MS, context_at, empty_database, run_of
 from tests.store.child import answer, start
 from tests.store.worlds import lines_file, run_line
+
+pytestmark = pytest.mark.of_file
 
 
 def state(context: Context) -> bytes:
@@ -111,7 +114,7 @@ def test_a_program_that_locks_the_file_itself_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     context = context_at(path)
     record(context, run_of("r"))
-    driver = context.store.database._write_engine().raw_connection().driver_connection
+    driver = file_database(context.store)._write_engine().raw_connection().driver_connection
     assert isinstance(driver, sqlite3.Connection)
     driver.execute("PRAGMA busy_timeout = 50")
     browser = sqlite3.connect(path, isolation_level=None)
@@ -262,7 +265,7 @@ def test_a_full_database_says_so_and_takes_nothing_by_halves(tmp_path: Path) -> 
     record(context, run_of("r"))
     reward(context, "tool:other:a", 0.5)
     before = state(context)
-    driver = context.store.database._write_engine().raw_connection().driver_connection
+    driver = file_database(context.store)._write_engine().raw_connection().driver_connection
     assert isinstance(driver, sqlite3.Connection)
     (n_pages,) = driver.execute("PRAGMA page_count").fetchone()
     driver.execute(f"PRAGMA max_page_count = {n_pages + 2}").fetchall()
@@ -332,7 +335,7 @@ def test_a_log_that_cannot_be_folded_back_is_no_failed_write(
     reader = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     reader.execute("BEGIN").fetchall()
     reader.execute("SELECT count(*) FROM run").fetchall()
-    driver = context.store.database._write_engine().raw_connection().driver_connection
+    driver = file_database(context.store)._write_engine().raw_connection().driver_connection
     assert isinstance(driver, sqlite3.Connection)
     driver.set_authorizer(lambda action, what, *_: sqlite3.SQLITE_DENY if what == "wal_checkpoint" else 0)
     record(context, run_of("q"))
@@ -427,7 +430,7 @@ def test_closing_folds_the_log_back_and_opening_again_goes_on(tmp_path: Path) ->
     record(context, run_of("r", at_ms=START_MS))
     context.store.close()
     context.store.close()
-    assert not Path(f"{context.store.path}-wal").exists()
+    assert not Path(f"{kept_in(context.store)}-wal").exists()
     record(context, run_of("q"))
     assert queries.status(context).runs == 2
 

@@ -20,6 +20,8 @@ from tests.flows.world import context_at, run_of
 from tests.store.child import say
 from tests.store.storm import ENDLESS, Storm, reader, rows, writer
 
+pytestmark = pytest.mark.of_file  # by processes that are told a path
+
 
 def storm(
     path: Path, *, n_writers: int, n_readers: int, n_kills: int, n_batches: int, n_runs: int = 3, seed: int

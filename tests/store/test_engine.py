@@ -13,12 +13,15 @@ from core.store.engine import Connection, Row
 from core.store.engine.sqlite import Database
 from core.store.store import Store
 
+pytestmark = pytest.mark.of_file
 N_LEARNERS = "SELECT count(*) FROM learner WHERE learner_id <> 0"
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
-    return Store(tmp_path / "a.db").database
+    database = Store(tmp_path / "a.db").database
+    assert isinstance(database, Database)
+    return database
 
 
 def add_learner(link: Connection, name: str) -> None:

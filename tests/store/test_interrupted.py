@@ -9,8 +9,11 @@ import pytest
 
 from core.flows import queries
 from core.flows.learn import record
+from tests.engine import kept_in
 from tests.flows.world import context_at, run_of
 from tests.store.child import answer
+
+pytestmark = pytest.mark.of_file  # by processes that are told a path
 
 STOPPED = "Stopped before anything was done."
 
@@ -33,7 +36,7 @@ def test_the_answer_is_true_of_what_is_stored(
     context = context_at(tmp_path / "a.db")
     record(context, run_of("r"))
     context.store.close()
-    given = ("--database", context.store.path, "reward", "tool:other:a", "1", "--json")
+    given = ("--database", kept_in(context.store), "reward", "tool:other:a", "1", "--json")
     found, out = answer("struck", "SIGINT", where, *given)  # which fails on a traceback
     told = json.loads(out)
     assert (found, told.get("error")) == (code, said), told

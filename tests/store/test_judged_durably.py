@@ -1,7 +1,9 @@
-"""Evaluations and what only another process can do to them: be killed in between, send the same, judge at once.
+"""Evaluations, credits, and what only another process can do to them: be killed in between, send the same, judge at
+once.
 
 An evaluation is a row, what it credits, the observations that follow, a layer's quality and its head's, an answer
-under its key and a line of the audit: all of it is there or none.
+under its key and a line of the audit: all of it is there or none. A credit is a row, the observations that follow,
+and those of the credit whose place it takes.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from core.flows import queries
 from tests.flows.world import context_at, memory_folder
 from tests.store import judging
 from tests.store.child import answer, crowd, say
-from tests.store.judging import CASES, held
+from tests.store.judging import ALL, held
 from tests.store.storm import rows
+
+pytestmark = pytest.mark.of_file  # by processes that are told a path
 
 KILLED = -signal.SIGKILL
 
@@ -82,7 +86,7 @@ class Sending:
         return found
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(params=ALL)
 def sending(request: pytest.FixtureRequest, base: bytes) -> Iterator[Sending]:
     with TemporaryDirectory(
         dir=memory_folder()
@@ -105,7 +109,7 @@ def test_killed_between_any_two_statements_five_hundred_times(
     """Every statement of every case in turn, each time once more killed while it is sent again."""
     random, n_kept, places = Random(1), 0, []
     with TemporaryDirectory(dir=memory_folder()) as folder:
-        for case in CASES:
+        for case in ALL:
             sending = Sending(Path(folder), base, case)
             places += [(case, number) for number in range(1, sending.n_statements + 2)]
         for place in islice((places[number % len(places)] for number in count()), max(500, len(places))):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from core.flows.context import Context
 from core.flows.evaluate import evaluated
 from core.records.judging import EvaluationOrder
 from core.store.engine.sqlite import Connection
 from core.store.transaction import Transaction
 from tests.store.worlds import lively_context
+
+pytestmark = pytest.mark.of_file  # by the steps that SQLite takes
 
 _LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-0000000000aa"
 _EXECUTION = "11111111-2222-4333-8444-0000000000aa"

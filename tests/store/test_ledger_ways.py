@@ -19,6 +19,8 @@ from core.store.transaction import Snapshot, Transaction
 from core.store.undoing import add_undo
 from tests.store.worlds import lively_context
 
+pytestmark = pytest.mark.of_file  # by the steps that SQLite takes
+
 _TOLD = RewardLine(id="elsewhere/reward-1", arm="tool:other:a", observation="feedback", reward=1.0)
 READS: dict[str, Callable[[Snapshot], object]] = {
     "correction": lambda snapshot: reads.standing_correction(snapshot, 2, 2),

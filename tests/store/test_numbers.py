@@ -21,10 +21,13 @@ from core.flows.reward import reward
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.store.tables import metadata
+from tests.engine import file_database, kept_in
 from tests.flows.world import context_at, run_of
 from tests.store.child import start
 from tests.store.test_restored import WAYS, Restore, in_place, moved_over, pulls
 from tests.store.worlds import lines_file, run_line
+
+pytestmark = pytest.mark.of_file  # of files that are swapped and restored
 
 X, Y = "tool:other:x", "tool:other:y"
 
@@ -59,10 +62,10 @@ def two_learners(tmp_path: Path) -> tuple[Context, Context]:
 
 
 def restore_swapped(context: Context, restore: Restore) -> None:
-    copy = context.store.path.with_name("copy.db")
+    copy = kept_in(context.store).with_name("copy.db")
     maintenance.backup(context, copy)
     swapped(copy, "default", "other")
-    restore(copy, context.store.path)
+    restore(copy, kept_in(context.store))
 
 
 def test_who_remembers_numbers_that_were_swapped_credits_no_other_learner(
@@ -75,7 +78,7 @@ def test_who_remembers_numbers_that_were_swapped_credits_no_other_learner(
     assert record(first, run_of("r2", arms=["x"], calls=["x"])).told == "new"
     for make in (
         lambda context: context,
-        lambda context: context_at(context.store.path, learner=context.learner),
+        lambda context: context_at(kept_in(context.store), learner=context.learner),
     ):
         assert pulls(make(first)) == {X: 3}
         assert pulls(make(second)) == {Y: 2, "tool:other:z": 1}
@@ -85,7 +88,7 @@ def test_who_remembers_numbers_that_were_swapped_credits_no_other_learner(
 def test_numbers_that_were_swapped_at_one_moment_are_found_by_name(tmp_path: Path) -> None:
     """The same file, revision and token: all that tells is the name in the row that has the number."""
     first, second = two_learners(tmp_path)
-    swapped(first.store.path, "default", "other")
+    swapped(kept_in(first.store), "default", "other")
     assert reward(first, X, 1.0).pulls == 2
     assert record(second, run_of("r2", arms=["y"], calls=["y"])).told == "new"
     assert (pulls(first), pulls(second)) == ({X: 2}, {Y: 2})
@@ -98,7 +101,7 @@ def test_another_process_that_remembers_them_credits_no_other_learner(
 ) -> None:
     first, _ = two_learners(tmp_path)
     living = [
-        start("next_run", first.store.path, name, arm, "c1", "c2")
+        start("next_run", kept_in(first.store), name, arm, "c1", "c2")
         for name, arm in (("default", "x"), ("other", "y"))
     ]
     for child in living:
@@ -108,7 +111,7 @@ def test_another_process_that_remembers_them_credits_no_other_learner(
     for child in living:
         assert child.communicate("\n\n", timeout=300)[0] == "new\n"
     for name, arm in (("default", X), ("other", Y)):
-        context = context_at(first.store.path, learner=name)
+        context = context_at(kept_in(first.store), learner=name)
         assert pulls(context) == {arm: 3}
         assert queries.verify(context).clean
 
@@ -116,7 +119,7 @@ def test_another_process_that_remembers_them_credits_no_other_learner(
 def test_two_processes_that_make_the_same_learner_make_one(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
     names = [f"learner {number}" for number in range(20)]
-    makers = [start("first_runs", context.store.path, uid, *names) for uid in ("r1", "r2")]
+    makers = [start("first_runs", kept_in(context.store), uid, *names) for uid in ("r1", "r2")]
     for maker in makers:
         assert maker.stdout is not None
         assert maker.stdout.readline() == "ready\n"
@@ -144,7 +147,7 @@ def test_every_statement_of_an_act_names_the_learner_by_its_number(tmp_path: Pat
         lambda: undo(context, "import-1"),
         lambda: change(context, "k", 3),
     ]
-    driver = context.store.database._write_engine().raw_connection().driver_connection
+    driver = file_database(context.store)._write_engine().raw_connection().driver_connection
     assert isinstance(driver, sqlite3.Connection)
     said: list[str] = []
     driver.set_trace_callback(said.append)

@@ -15,7 +15,7 @@ from tests.store.child import say
 from tests.store.power import Drive, Figures, changed, sectors
 from tests.store.recording import Name, Sync, SyncFolder, Truncate, Write
 
-pytestmark = pytest.mark.usefixtures("noted_sqlite")
+pytestmark = [pytest.mark.usefixtures("noted_sqlite"), pytest.mark.of_file]
 
 
 def figures(seed: int, *, n_acts: int, n_losses: int, synchronous: str = "FULL") -> Figures:

@@ -15,10 +15,14 @@ from core.flows import maintenance, queries
 from core.flows.context import Context
 from core.flows.learn import record
 from core.flows.reward import reward
+from tests.engine import kept_in
 from tests.flows.world import context_at, run_of
 from tests.store.child import answer
 
 X, Y, Z = "tool:other:x", "tool:other:y", "tool:other:z"
+
+
+pytestmark = pytest.mark.of_file
 
 
 def in_place(backup: Path, path: Path) -> None:
@@ -68,10 +72,10 @@ def test_who_lived_through_it_credits_no_other_arm(tmp_path: Path, restore: Rest
     maintenance.backup(living, tmp_path / "copy.db")
     record(living, run_of("r2", arms=["x"], calls=["x"]))
     assert pulls(living) == {X: 1, Z: 1}
-    restore(tmp_path / "copy.db", living.store.path)
-    record(context_at(living.store.path), run_of("r3", arms=["y"], calls=["y"]))
+    restore(tmp_path / "copy.db", kept_in(living.store))
+    record(context_at(kept_in(living.store)), run_of("r3", arms=["y"], calls=["y"]))
     assert record(living, run_of("r4", arms=["x"], calls=["x"])).told == "new"
-    for context in (living, context_at(living.store.path)):
+    for context in (living, context_at(kept_in(living.store))):
         assert pulls(context) == {X: 1, Y: 1, Z: 1}
         assert queries.verify(context).clean
 
@@ -83,7 +87,7 @@ def test_two_learners_that_swapped_their_numbers_keep_their_arms(tmp_path: Path,
     second.write("settings", lambda _: None, create=True)
     context_at(tmp_path / "a.db", learner="third").write("settings", lambda _: None, create=True)
     record(second, run_of("r2", arms=["x"], calls=["x"]))
-    restore(tmp_path / "copy.db", first.store.path)
+    restore(tmp_path / "copy.db", kept_in(first.store))
     fresh = context_at(tmp_path / "a.db", learner="third")
     for name in ("third", "other"):  # the other way round
         fresh.of(name).write("settings", lambda _: None, create=True)
@@ -103,7 +107,7 @@ def test_a_moment_comes_once_though_its_revision_comes_twice(tmp_path: Path, res
     maintenance.backup(context, tmp_path / "copy.db")
     record(context, run_of("r2"))
     before = queries.sight(context)
-    restore(tmp_path / "copy.db", context.store.path)
+    restore(tmp_path / "copy.db", kept_in(context.store))
     record(context, run_of("r3"))
     after = queries.sight(context)
     assert before[0].revision == after[0].revision
@@ -147,7 +151,7 @@ def test_who_only_reads_sees_what_was_restored(tmp_path: Path, restore: Restore)
     reader = context_at(tmp_path / "a.db")
     assert pulls(reader) == {X: 1, Z: 1}
     before = queries.sight(reader)
-    restore(tmp_path / "copy.db", context.store.path)
+    restore(tmp_path / "copy.db", kept_in(context.store))
     if restore is copied_over:  # only a writer looks that closely, and it is sure to come
         reward(context, Z, 1.0)
         assert pulls(reader) == {Z: 2}

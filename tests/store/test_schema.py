@@ -31,6 +31,8 @@ from tests.flows.history import described
 from tests.flows.world import context_at, run_of
 from tests.store.worlds import lines_file, run_line
 
+pytestmark = pytest.mark.of_file  # of files that older versions left
+
 MIGRATIONS = Path(core.store.__path__[0]) / "migrations"
 OLD = sorted((Path(__file__).parent / "schemas").glob("*.db.gz"))
 

@@ -12,8 +12,11 @@ from core.errors import StoreDamaged
 from core.flows import queries
 from core.flows.context import Context
 from core.store.rollup import USAGE_SUMS
+from tests.engine import kept_in
 from tests.flows.world import context_at
 from tests.store.worlds import lively_context, tell_parts, tell_twice
+
+pytestmark = pytest.mark.of_file  # a file is spoiled by hand
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +28,8 @@ def lively(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tell_parts(context, folder)
     assert queries.verify(context).clean
     context.store.close()
-    assert not Path(f"{context.store.path}-wal").exists()
-    return context.store.path
+    assert not Path(f"{kept_in(context.store)}-wal").exists()
+    return kept_in(context.store)
 
 
 def tampered(lively: Path, folder: Path, sql: str) -> Context:

@@ -73,7 +73,7 @@ def api(
         layers_per_minute=layers,
     )
     chosen = claimable_port(address, port)
-    at = Listening(url=url_of(address, chosen), database=str(context.store.path), learner=context.learner)
+    at = Listening(url=url_of(address, chosen), database=str(context.store.place), learner=context.learner)
     done(line, at, lambda: say(f"armscope answers programs for {at.learner} at {at.url} (stop: Ctrl+C)."))
     watch = Watch(lambda: context).start()
     uvicorn.run(

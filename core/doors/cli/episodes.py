@@ -1,44 +1,92 @@
-"""Episodes: what environments paid: listed, one shown step by step, and the scale of one declared."""
+"""Episodes: what environments paid: listed, shown step by step, looked over, compared, credited to arms; and a scale
+declared.
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from core.doors import episode_tables as tables
 from core.doors.cli.program.app import answer, command, context_of, written
 from core.doors.cli.program.spelling import words
-from core.doors.terminal import say, say_table
-from core.doors.verbs import DeclareInput, EpisodeInput, EpisodesInput, verb
-from core.records.counts import number_of
+from core.doors.terminal import say
+from core.doors.verbs import (
+    CompareInput,
+    CreditInput,
+    DeclareInput,
+    EpisodeInput,
+    EpisodeListInput,
+    EpisodesInput,
+    LintInput,
+    verb,
+)
 from core.records.episode import Base
+from core.records.episode_credit import CreditAnswer, CreditRule
+from core.records.episode_page import EpisodeFilter, EpisodeOutcome
 
 if TYPE_CHECKING:
+    from core.flows.context import Context
     from core.flows.episode import ScaleAnswer
-    from core.flows.queries import EnvironmentSeen, EpisodeSeen
+    from core.flows.queries import Comparison, DesignSeen, EnvironmentSeen, EpisodeSeen
+    from core.records.episode_page import EpisodePage
+
+Action = Literal["list", "each", "show", "lint", "compare", "credit", "declare"]
+Ends = tuple[float, float] | None
 
 
 @command(
     examples=[
         "episodes",
         "episodes --environment tau2/airline --model gpt-4.1",
+        "episodes each --environment sums --outcome success --limit 20",
         "episodes show sums/s-17",
+        "episodes lint sums",
+        "episodes compare wiki-search --models gpt-4.1 gpt-4.1-mini",
+        "episodes credit sums/s-17 --rule referenced",
         "episodes declare sums --scale 0 2 --threshold 1.5 --base total",
     ],
-    words="List environments by what they paid, show an episode, or declare on what scale an environment pays.",
+    words="List environments by what they paid, or their episodes; show one; look a reward over; compare models; "
+    "credit one to arms of its runs; declare on what scale an environment pays.",
 )
 def episodes(
     line: typer.Context,
     action: Annotated[
-        Literal["list", "show", "declare"], typer.Argument(help="list, show UID, or declare ENVIRONMENT.")
+        Action,
+        typer.Argument(
+            help="list environments, each of their episodes, show UID, lint [ENVIRONMENT], compare ENVIRONMENT, "
+            "credit UID, or declare ENVIRONMENT."
+        ),
     ] = "list",
     name: Annotated[str | None, typer.Argument(help="An episode's uid, or an environment.")] = None,
+    more: Annotated[
+        list[str] | None, typer.Argument(help="With compare: further models after the two of --models.")
+    ] = None,
     environment: Annotated[
         str | None, typer.Option("--environment", metavar="E", help=words(EpisodesInput, "environment"))
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="S", help=words(EpisodesInput, "split"))
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="T", help=words(EpisodesInput, "task"))
     ] = None,
     model: Annotated[
         str | None, typer.Option("--model", metavar="M", help=words(EpisodesInput, "model"))
     ] = None,
+    outcome: Annotated[
+        EpisodeOutcome | None, typer.Option("--outcome", help=words(EpisodesInput, "outcome"))
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="With each: how many.")] = 50,
+    models: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--models", metavar="A B", help="With compare: these models; all there are without it."),
+    ] = None,
+    by: Annotated[
+        Literal["reward", "success"], typer.Option("--by", help=words(CompareInput, "compared"))
+    ] = "reward",
     scale: Annotated[
         tuple[float, float] | None,
         typer.Option("--scale", metavar="LO HI", help="With declare: the lowest and the highest total."),
@@ -56,88 +104,105 @@ def episodes(
     gamma: Annotated[
         float | None, typer.Option("--gamma", metavar="G", help=words(DeclareInput, "gamma"))
     ] = None,
+    rule: Annotated[CreditRule | None, typer.Option("--rule", help=words(CreditInput, "rule"))] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="With declare: say what it would come to, and declare nothing.")
+    ] = False,
 ) -> None:
+    wanted = EpisodeFilter(environment=environment, split=split, task=task, model=model, outcome=outcome)
     if action == "list":
-        wanted = EpisodesInput(environment=environment, model=model)
-        rows: tuple[EnvironmentSeen, ...] = verb("episodes").call(context_of(line), wanted)
-        answer(line, rows, lambda: _say_environments(rows))
-        return
-    if name is None:
-        needs = "a uid, for example: episodes show sums/1" if action == "show" else "an environment"
-        raise typer.BadParameter(f"{action} takes {needs}")
-    context = context_of(line)
-    if action == "show":
-        one: EpisodeSeen = verb("episode").call(context, EpisodeInput(uid=name))
-        answer(line, one, lambda: _say_episode(one))
-        return
-    lo, hi = scale or (None, None)
-    step_lo, step_hi = step_scale or (None, None)
-    said = DeclareInput(
-        environment=name,
-        lo=lo,
-        hi=hi,
-        step_lo=step_lo,
-        step_hi=step_hi,
-        threshold=threshold,
-        base=base,
-        gamma=gamma,
-    )
-    made: ScaleAnswer = verb("declare").call(context, said)
-    written(line, context, made, _declared(made), act=made.id)
-
-
-def _declared(made: ScaleAnswer) -> str:
-    scale = made.scale
-    return (
-        f"{made.environment} pays {scale.lo:g} to {scale.hi:g}; success is a {scale.base} above {scale.threshold:g}: "
-        f"{made.successes:,} of {number_of(made.episodes, 'episode')} (before {made.successes_before:,})."
-    )
-
-
-def _say_environments(rows: tuple[EnvironmentSeen, ...]) -> None:
-    heads = ("environment", "episodes", "unpaid", "average", "success", "95 %", "above", "scale")
-    table = [
-        (
-            one.environment,
-            f"{one.n:,}",
-            f"{one.without_reward:,}",
-            "none paid" if one.average is None else f"{one.average:.4g}",
-            "" if one.success is None else f"{one.success.rate:.0%}",
-            "" if one.success is None else f"{one.success.lower:.0%} to {one.success.upper:.0%}",
-            f"{one.scale.threshold:g} ({one.scale.base})",
-            f"{one.scale.lo:g} to {one.scale.hi:g}{'' if one.declared else ' (usual)'}",
-        )
-        for one in rows
-    ]
-    say_table(heads, table, numbers=(1, 2, 3, 4))
-
-
-def _say_episode(one: EpisodeSeen) -> None:
-    total = "nothing was paid" if one.total is None else f"total {one.total:g}"
-    success = "a success" if one.success else "no success"
-    say(
-        f"{one.uid}: {one.environment}, {one.status}, {number_of(one.n_steps, 'step')}, {total}; {success} "
-        f"({one.scale.base} above {one.scale.threshold:g})."
-    )
-    table = [
-        (
-            str(step.number),
-            step.name or step.kind,
-            "none" if step.reward is None else f"{step.reward:g}",
-            "" if step.running is None else f"{step.running:g}",
-            ", ".join(
-                word
-                for word, is_said in (
-                    ("finished", step.finished),
-                    ("refused", step.refused),
-                    ("out of scale", step.out_of_scale),
-                    (step.note or "", step.note is not None),
-                )
-                if is_said
+        _list(line, wanted)
+    elif action == "each":
+        _each(line, wanted, limit)
+    elif action == "show":
+        _show(line, _named(name, "show takes a uid, for example: episodes show sums/1"))
+    elif action == "lint":
+        _lint(line, name or environment)
+    elif action == "compare":
+        chosen = [*(models or ()), *(more or ())]
+        _compare(
+            line,
+            CompareInput(
+                environment=_named(name, "compare takes an environment"), models=chosen, compared=by
             ),
         )
-        for step in one.steps
-    ]
-    say_table(("step", "what", "reward", "so far", ""), table, numbers=(0, 2, 3))
-    for run in one.runs:
-        say(f"  run {run}")
+    elif action == "credit":
+        _credit(line, _named(name, "credit takes a uid, for example: episodes credit sums/1"), rule, yes=yes)
+    else:
+        said = DeclareInput(
+            environment=_named(name, "declare takes an environment"),
+            threshold=threshold,
+            base=base,
+            gamma=gamma,
+            **_ends("", scale),
+            **_ends("step_", step_scale),
+        )
+        _declare(line, said, preview=preview)
+
+
+def _named(name: str | None, otherwise: str) -> str:
+    if name is None:
+        raise typer.BadParameter(otherwise)
+    return name
+
+
+def _ends(of: str, ends: Ends) -> dict[str, float]:
+    return {} if ends is None else {f"{of}lo": ends[0], f"{of}hi": ends[1]}
+
+
+def _list(line: typer.Context, wanted: EpisodeFilter) -> None:
+    asked = EpisodesInput(**{name: getattr(wanted, name) for name in EpisodeFilter.__struct_fields__})
+    rows: tuple[EnvironmentSeen, ...] = verb("episodes").call(context_of(line), asked)
+    answer(line, rows, lambda: tables.say_environments(rows, model=wanted.model))
+
+
+def _each(line: typer.Context, wanted: EpisodeFilter, limit: int) -> None:
+    page: EpisodePage = verb("episode_list").call(
+        context_of(line), EpisodeListInput(wanted=wanted, limit=limit)
+    )
+    answer(line, page, lambda: tables.say_page(page))
+
+
+def _show(line: typer.Context, uid: str) -> None:
+    one: EpisodeSeen = verb("episode").call(context_of(line), EpisodeInput(uid=uid))
+    answer(line, one, lambda: tables.say_episode(one))
+
+
+def _lint(line: typer.Context, environment: str | None) -> None:
+    found: tuple[DesignSeen, ...] = verb("lint").call(context_of(line), LintInput(environment=environment))
+    answer(line, found, lambda: tables.say_findings(found))
+
+
+def _compare(line: typer.Context, asked: CompareInput) -> None:
+    found: Comparison = verb("compare").call(context_of(line), asked)
+    answer(line, found, lambda: tables.say_comparison(found))
+
+
+def _credit(line: typer.Context, uid: str, rule: CreditRule | None, *, yes: bool) -> None:
+    if rule is None:
+        raise typer.BadParameter("credit takes --rule equal, step, referenced or off")
+    context = context_of(line)
+    if not yes:
+        _confirm(context, uid, rule)
+    made: CreditAnswer = verb("credit_episode").call(context, CreditInput(uid=uid, rule=rule))
+    written(line, context, made, tables.credited(made), act=made.id)
+
+
+def _confirm(context: Context, uid: str, rule: CreditRule) -> None:
+    from core.flows import queries
+
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("a credit without a terminal to ask on needs --yes; nothing was credited")
+    tables.say_credit(queries.preview_credit(context, uid, rule))
+    typer.confirm("Go on?", abort=True)
+
+
+def _declare(line: typer.Context, said: DeclareInput, *, preview: bool) -> None:
+    context = context_of(line)
+    if preview:
+        shown: ScaleAnswer = verb("preview_declare").call(context, said)
+        answer(line, shown, lambda: say(f"It would be: {tables.declared(shown)} Nothing was declared."))
+        return
+    made: ScaleAnswer = verb("declare").call(context, said)
+    written(line, context, made, tables.declared(made), act=made.id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from core.doors.cli.program.app import command, context_of, written
@@ -28,6 +29,9 @@ def erase(
     execution: Annotated[
         str | None, typer.Option("--execution", metavar="UID", help=words(EraseInput, "execution"))
     ] = None,
+    episode: Annotated[
+        str | None, typer.Option("--episode", metavar="UID", help=words(EraseInput, "episode"))
+    ] = None,
     rater: Annotated[
         str | None, typer.Option("--rater", metavar="NAME", help=words(EraseInput, "rater"))
     ] = None,
@@ -35,7 +39,7 @@ def erase(
 ) -> None:
     """Texts go, numbers stay. It can't be undone, and no import brings back what was erased."""
     context = context_of(line)
-    given = EraseInput(run=run, session=session, execution=execution, rater=rater)
+    given = EraseInput(run=run, session=session, execution=execution, episode=episode, rater=rater)
     if not yes:
         _confirm(context, given)
     found: EraseAnswer = verb("erase").call(context, given)
@@ -48,9 +52,7 @@ def _confirm(context: Context, given: EraseInput) -> None:
 
     if not sys.stdin.isatty():
         raise typer.BadParameter("erasing without a terminal to ask on needs --yes; nothing was erased")
-    preview = preview_erase(
-        context, run=given.run, session=given.session, execution=given.execution, rater=given.rater
-    )
+    preview = preview_erase(context, **msgspec.structs.asdict(given))
     say_table(("where", "texts"), [(place, f"{count:,}") for place, count in preview.places.items()])
     say("They are erased for good: this can't be undone. Numbers stay.")
     say(f"Not reached: {', '.join(preview.not_reached)}.")

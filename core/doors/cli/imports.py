@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from core.flows.context import Context
     from core.flows.discover import Found
     from core.flows.importing import ImportAnswer
+    from core.flows.importing.spread import SpreadAnswer, SpreadOptions
     from core.formats import Opened, Source
 
 _SIZE: Final = re.compile(r"([0-9]{1,15}) ?([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -43,6 +44,7 @@ _LISTED: Final = 10
         "import runs.jsonl --tools tools.json --unit turn",
         "import ~/.claude/projects --watch --every 10",
         "import - --format claude-code < session.jsonl",
+        "import exports --learner-from '*/{learner}/*.jsonl' --workers 2",
     ],
 )
 def import_(
@@ -96,11 +98,42 @@ def import_(
             help=words(ImportInput, "each_event"),
         ),
     ] = False,
+    learner_from: Annotated[
+        str | None,
+        typer.Option(
+            "--learner-from",
+            metavar="PATTERN",
+            help="Import each file of folders into the learner that its path names, like '*/{learner}/*.jsonl'; * "
+            "is any characters of a part of the path, ** any number of folders.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            max=64,
+            help="With --learner-from: so many processes (default: 1).",
+        ),
+    ] = None,
 ) -> None:
     from core.flows.watch import watch
     from core.formats import Limits
 
     limits = Limits.of(inflated_bytes=None if most is None else _size_of(most), rejected_lines=most_rejected)
+    if learner_from is None and workers is not None:
+        raise typer.BadParameter("--workers goes with --learner-from, which says whose each file is")
+    if learner_from is not None:
+        if watched or not paths:
+            raise typer.BadParameter("--learner-from takes folders, and goes without --watch")
+        from core.flows.importing.spread import SpreadOptions
+
+        options = SpreadOptions(
+            format=format_name, unit=unit, tools_file=tools, phase=phase, limits=limits, each_event=each_event
+        )
+        _import_spread(line, paths, learner_from, workers or 1, options)
+        return
     named = paths or _found_sessions(as_json=asked(line).as_json)
     context = context_of(line, create=True)
     if watched:
@@ -135,6 +168,52 @@ def import_(
             ),
         )
     done(line, act_document(context, found), lambda: _say_import(line, context, found))
+
+
+def _import_spread(
+    line: typer.Context, folders: Sequence[Path], pattern: str, workers: int, options: SpreadOptions
+) -> None:
+    """Import into many learners; exit 1 where nothing of a learner could be read."""
+    from core.flows.importing.spread import LearnerImport, import_spread
+
+    if asked(line).learner is not None:
+        raise typer.BadParameter("--learner-from says whose each file is; leave --learner out")
+    context = context_of(line, create=True, whole=True)
+    with following(line) as bar:
+
+        def follow(one: LearnerImport, n_done: int, n_all: int) -> None:
+            if bar is not None:
+                bar.show(n_done, n_all, lambda: f"{n_done:,} of {n_all:,} learners", at=one.learner)
+
+        found = import_spread(context, folders, pattern, workers=workers, options=options, progress=follow)
+    done(line, found, lambda: _say_spread(found))
+    if any(one.answer is None for one in found.learners):
+        raise typer.Exit(1)
+
+
+def _say_spread(found: SpreadAnswer) -> None:
+    answers = [(one, one.answer) for one in found.learners]
+    rows = [
+        (
+            one.learner,
+            f"{one.files:,}",
+            f"{answer.runs:,}" if answer else "",
+            f"{answer.duplicates:,}" if answer else "",
+            f"{answer.rejected_count:,}" if answer else "",
+            (answer.id or "nothing new") if answer else "not read",
+        )
+        for one, answer in answers
+    ]
+    say_table(("learner", "files", "runs", "known", "lines rejected", "act"), rows, numbers=(1, 2, 3, 4))
+    for one, _ in answers:
+        for problem in one.problems[:_LISTED]:
+            say(f"  {one.learner}: {problem}")
+    if found.left_out_count:
+        say(f"  {number_of(found.left_out_count, 'file')} left out:")
+        for file in found.left_out[:_LISTED]:
+            say(f"    {file.file}: {file.reason}")
+        if found.left_out_count > _LISTED:
+            say(f"    … and {found.left_out_count - _LISTED:,} more; --json lists the first hundred")
 
 
 def _size_of(words: str) -> int:

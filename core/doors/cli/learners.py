@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from core.doors.cli.program.app import answer, command, context_of, done
 from core.doors.cli.program.spelling import words
-from core.doors.terminal import say_table
+from core.doors.terminal import say, say_table
 from core.doors.verbs import CreateLearnerInput, Input, verb
 
 if TYPE_CHECKING:
@@ -30,9 +31,30 @@ def learners(
         if create is None
         else [verb("create_learner").call(context, CreateLearnerInput(name=create))]
     )
-    rows = [
-        (one.name, one.phase, f"{one.runs:,}", f"{one.arms:,}", one.last_run or "none dated") for one in found
-    ]
-    heads = ("learner", "phase", "runs", "arms", "last run")
     tell = answer if create is None else done
-    tell(line, found, lambda: say_table(heads, rows, numbers=(2, 3)))
+    tell(line, found, lambda: _say_learners(found))
+
+
+def _say_learners(found: Sequence[LearnerSummary]) -> None:
+    heads = ("learner", "state", "alarms", "saved %", "tokens saved", "runs", "arms", "last run")
+    rows = [
+        (
+            one.name,
+            one.state,
+            ", ".join(one.alarms),
+            "" if one.saved_percent is None else f"{one.saved_percent:.1f}",
+            _number(one.tokens_saved),
+            _number(one.runs),
+            _number(one.arms),
+            "" if one.runs is None else one.last_run or "none dated",
+        )
+        for one in found
+    ]
+    say_table(heads, rows, numbers=(3, 4, 5, 6))
+    for one in found:
+        if one.problem is not None:
+            say(f"{one.name}: {one.problem}")
+
+
+def _number(n: int | None) -> str:
+    return "" if n is None else f"{n:,}"

@@ -14,6 +14,7 @@ from core.doors.progress import counted
 from core.doors.terminal import say, say_facts, say_table
 from core.doors.verbs import BackupInput, VerifyInput, verb
 from core.records.counts import number_of
+from core.settings import database_at
 
 if TYPE_CHECKING:
     from core.flows import queries
@@ -68,7 +69,11 @@ def _say_examined(found: Examined) -> None:
         ("writing now", found.writer or "nobody"),
         (
             "learners",
-            ", ".join(f"{one.name} ({number_of(one.runs, 'run')})" for one in found.learners) or "none",
+            ", ".join(
+                f"{one.name} ({one.state if one.runs is None else number_of(one.runs, 'run')})"
+                for one in found.learners
+            )
+            or "none",
         ),
     ]
     for last in found.imports:
@@ -144,6 +149,29 @@ def _cost(plan: RestorePlan) -> list[str]:
         f"{number_of(plan.acts_lost, 'act')} that the backup does not: "
         "they will be gone from it, and kept in a file of their own.",
     ]
+
+
+@command(
+    examples=[
+        "copy runs.db postgresql://db.example/armscope",
+        "copy postgresql://db.example/armscope runs.db",
+    ]
+)
+def copy(
+    line: typer.Context,
+    source: Annotated[str, typer.Argument(help="The database: a file, or the URL of a server's.")],
+    target: Annotated[str, typer.Argument(help="The one it is copied into, which is new or empty.")],
+) -> None:
+    """Copy a whole database into another, which a file or a server keeps.
+
+    Whoever uses the first may go on; both are checked afterwards.
+    """
+    from core.flows.copy import copy as copy_database
+
+    with following(line) as bar:
+        found = copy_database(database_at(source), database_at(target), progress=counted(bar, "tables"))
+    told = f"{found.target} holds what {found.source} holds ({number_of(len(found.learners), 'learner')})."
+    done(line, found, lambda: say(told))
 
 
 @command(examples=["upgrade", "upgrade --database old.db"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -295,13 +296,20 @@ def _say_audit(page: AuditPage, more: str) -> None:
             one.actor,
             one.action,
             one.act or "",
-            ", ".join(f"{name} {value}" for name, value in one.detail.items() if value not in {None, ""}),
+            ", ".join(_said(one.detail)),
         )
         for one in page.entries
     ]
     say_table(("time", "who", "did", "id", "what"), table)
     if page.next is not None:
         say(f"Earlier ones: {more}")
+
+
+def _said(detail: Mapping[str, object]) -> Iterator[str]:
+    """What is said of an act; of a role, also that it is none."""
+    for name, value in detail.items():
+        if name == "role" or value not in {None, ""}:
+            yield f"{name} {'none' if value is None else value}"
 
 
 def _say_denials(page: DenialPage) -> None:

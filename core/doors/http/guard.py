@@ -144,7 +144,7 @@ def secret_of(headers: Mapping[str, str]) -> str | None:
                 next_step="Send Authorization: Bearer TOKEN.",
             )
         return secret.strip()
-    return named
+    return named or None  # clients that know no key send one without a character
 
 
 @dataclass(kw_only=True)

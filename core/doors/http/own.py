@@ -32,12 +32,15 @@ from core.flows import queries
 from core.flows.audit import audit
 from core.flows.context import Context
 from core.flows.export import EXPORT_FORMATS, ExportFormat, export_into
+from core.flows.rollouts import rollouts
 from core.flows.traces import traces
 from core.formats.armscope import SentRuns
 from core.permissions import Action, authorise
 from core.records.actor import Actor
 from core.records.audit import AuditPage
+from core.records.episode_page import EpisodeCursor
 from core.records.evaluation_page import EvaluationFilter
+from core.records.observation import MAX_REQUEST_KEY_CHARS
 from core.records.run_page import Cursor
 from core.version import __version__
 
@@ -76,6 +79,11 @@ def _example(asked: Verb, bound: Mapping[str, object]) -> dict[str, object]:
 
 def _key(asked: Verb, call: Call, sent: Mapping[str, object]) -> dict[str, str]:
     key = call.headers.get("idempotency-key")
+    if key is not None and not 1 <= len(key) <= MAX_REQUEST_KEY_CHARS:
+        raise InvalidInput(
+            f"The Idempotency-Key must be 1 to {MAX_REQUEST_KEY_CHARS} characters, got {len(key)}.",
+            next_step="Leave the header out, or send a key of your own; nothing was done.",
+        )
     if key is None or "key" not in asked.input.__struct_fields__:
         return {}  # what takes no key changes nothing by being sent again
     if sent.get("key", key) != key:
@@ -225,10 +233,47 @@ def _by_arm(name: str) -> Callable[[Context, Any, int], Page]:
     return page
 
 
+def _environments(desk: Desk, actor: Actor, call: Call) -> Answer:
+    """Environments by name, of one name or model where the query says so."""
+    known_fields(call, "limit", "cursor", "environment", "model")
+    asked, context = verb("episodes"), desk.context(actor, call.path_values["name"])
+    cursor, limit = _cursor(call, (str,)), _limit(call)
+    wanted = asked.decode({name: call.query[name] for name in ("environment", "model") if name in call.query})
+
+    def page() -> object:
+        every = asked.call(context, wanted)
+        rest = [one for one in every if cursor is None or one.environment > cursor[0]]
+        onward = [rest[limit - 1].environment] if len(rest) > limit else None
+        return _told_page(Page(cast("list[object]", asked.plain(context, rest[:limit])), onward))
+
+    return of_moment(context, call, page)
+
+
+def _findings(desk: Desk, actor: Actor, call: Call) -> Answer:
+    """How an environment pays, and what may be wrong with it: a list of one."""
+    known_fields(call, "limit", "cursor")
+    asked, context = verb("lint"), desk.context(actor, call.path_values["name"])
+    cursor, limit = _cursor(call, (str,)), _limit(call)
+    wanted = asked.decode({"environment": call.path_values["environment"]})
+
+    def page() -> object:
+        found = asked.plain(context, asked.call(context, wanted))
+        return _told_page(Page(cast("list[object]", found)[: limit if cursor is None else 0], None))
+
+    return of_moment(context, call, page)
+
+
 def _runs(context: Context, cursor: list[Any] | None, limit: int) -> Page:
     found = queries.listed_runs(context, cursor=None if cursor is None else Cursor(*cursor), limit=limit)
     onward = None if found.onward is None else list(found.onward)
     return Page(documents.runs(context, found.rows), onward)
+
+
+def _episodes(context: Context, cursor: list[Any] | None, limit: int) -> Page:
+    place = None if cursor is None else EpisodeCursor(*cursor)
+    found = queries.episode_list(context, cursor=place, limit=limit)
+    onward = None if found.onward is None else list(found.onward)
+    return Page([as_plain(row) for row in found.rows], onward)
 
 
 def _evaluations(context: Context, cursor: list[int] | None, limit: int) -> Page:
@@ -253,6 +298,14 @@ def _traces(context: Context, cursor: list[str] | None, limit: int) -> Page:
     rows = every[begin : begin + limit]
     onward = [rows[-1].trace] if begin + limit < len(every) else None
     return Page([as_plain(one) for one in rows], onward)
+
+
+def _rollouts(context: Context, cursor: list[str] | None, limit: int) -> Page:
+    every = rollouts(context)
+    known = [one.rollout for one in every]
+    begin = known.index(cursor[0]) + 1 if cursor is not None and cursor[0] in known else 0
+    rows = every[begin : begin + limit]
+    return Page([as_plain(one) for one in rows], [rows[-1].rollout] if begin + limit < len(every) else None)
 
 
 def _entries(found: AuditPage) -> Page:
@@ -393,6 +446,14 @@ def _preview_reset(desk: Desk, actor: Actor, call: Call) -> Answer:
     )
 
 
+def _preview_credit(desk: Desk, actor: Actor, call: Call) -> Answer:
+    """Whom an episode's credit would move, those that move most first."""
+    asked, context = verb("credit_episode"), desk.context(actor, call.path_values["name"])
+    context.permit(asked.action)
+    given = cast("Any", asked_with(asked, call))
+    return told(200, as_plain(queries.preview_credit(context, given.uid, given.rule)))
+
+
 def _openapi(desk: Desk, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
     return told(200, openapi())
 
@@ -440,6 +501,7 @@ _SERIES: Final = {
     "metric": {"type": "string", "enum": list(queries.METRICS), "default": "tokens"},
     "window": {"type": "string", "enum": list(queries.WINDOWS), "default": "1d"},
 }
+_PAID: Final = {"environment": {"type": "string"}, "model": {"type": "string"}}
 _ROWS: Final = (
     _plain("/healthz", _health, "Whether the database can be read.", public=True),
     _plain(f"{ROOT}/health", _health, "Whether the database can be read."),
@@ -450,20 +512,36 @@ _ROWS: Final = (
     _look("status", "status"),
     _look("settings", "settings"),
     _list("traces", _listed(_traces, str), verb("traces").words),
+    _list("rollouts", _listed(_rollouts, str), verb("rollouts").words),
     _look("agreement", "agreement"),
     _look("runs/{uid}", "run", {"name": "uid"}),
+    _list("environments/{environment}/findings", _findings, verb("lint").words),
+    _look("environments/{environment}/models", "compare", {"environment": "environment"}),
+    _look("episodes/{episode}", "episode", {"uid": "episode"}),
+    _list("episodes", _listed(_episodes, (int, type(None)), int), verb("episode_list").words),
     _list("posteriors", _listed(_by_arm("posteriors"), str), verb("posteriors").words),
     _list("arms", _listed(_by_arm("arms"), str), verb("arms").words),
     _list("runs", _listed(_runs, (int, type(None)), int), verb("runs").words),
     _list("evaluations", _listed(_evaluations, int), verb("evaluations").words),
     _list("acts", _listed(_acts, int), "Who changed what, the latest first."),
     _row("GET", "audit", _listed(_audit, int), Told(words="Who did what.", is_list=True), action="members"),
+    _row("GET", "environments", _environments, Told(words=verb("episodes").words, is_list=True, query=_PAID)),
     _row("GET", "timeseries", _timeseries, Told(words="A figure window by window.", query=_SERIES)),
     _row("GET", "savings", _savings, Told(words="Baseline against selected runs.")),
     _row("GET", "export", _export, Told(words=verb("export").words, query=_FORMAT)),
     _act("select", "select"),
     _row("POST", "runs", _record, Told(verb=verb("record"))),
     _row("POST", "runs:batch", _run_batch, Told(words="Record runs, a line each."), action="ingest"),
+    _act("steps", "record_step"),
+    _act("episodes:incomplete", "mark_incomplete"),
+    _act("scales", "declare"),
+    _act("credits", "credit_episode"),
+    _row(
+        "POST",
+        "credits:preview",
+        _preview_credit,
+        Told(verb=verb("credit_episode"), words="Whom an episode's credit would move; it moves nobody."),
+    ),
     _row("POST", "rewards", _reward, Told(verb=verb("reward"))),
     _row("POST", "rewards:batch", _reward_batch, Told(words="Give rewards, a line each."), action="reward"),
     _act("rewards:together", "reward_batch"),

@@ -10,7 +10,7 @@ from typing import Final
 
 from core.doors import chat
 from core.doors.desk import Desk
-from core.doors.http import files, kairos, metrics, openclaw, otlp, own, qortex
+from core.doors.http import files, kairos, metrics, openclaw, openreward, otlp, own, qortex
 from core.doors.http.app import Api
 from core.doors.http.guard import LAYERS_PER_MINUTE, OWN_NAMES, PER_MINUTE, Listener, Rate
 from core.doors.http.routes import Route
@@ -39,6 +39,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *kairos.ROUTES,
     *qortex.ROUTES,
     *openclaw.ROUTES,
+    *openreward.ROUTES,
     *chat.ROUTES,
     *metrics.ROUTES,
     # Where a protocol's package is left out, as in an agent's slim install, there is no such path.

@@ -43,6 +43,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     (r"armscope erase\b", f"POST {_AT}/erasures"),
     # Options that are fields of a body, or of an import's address.
     (r"--create", '"create": true'),
+    (r"--private", '"private": true'),
     (r"--(unit|phase|format) (\S+?)(?=[.,;:)]?(?:\s|$))", r"?\1=\2"),
     (r"--(unit|phase|format)", r"?\1="),
     (r"--tools", "?tools_bytes="),

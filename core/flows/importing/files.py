@@ -137,7 +137,12 @@ def _import(
             parts.write()
             yield
         told = AtOnce(first) if parts is None else parts
-        return context.write("ingest", lambda txn: _act(txn, reading, told, opened, continuing), create=True)
+        answer = context.write(
+            "ingest", lambda txn: _act(txn, reading, told, opened, continuing), create=True
+        )
+        if parts is not None:
+            context.store.settle()
+        return answer
 
 
 def _act(

@@ -9,6 +9,7 @@ from core.flows.context import Context
 from core.flows.importing.counts import Counts
 from core.records.arm import Arm
 from core.records.episode import Episode
+from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import ExecutionLine, LayerLine
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import ArmLine, FactLine, LearnerLine, ResetLine, RewardLine, SaidLine
@@ -61,6 +62,8 @@ class LedgerWriter:
         if isinstance(line, Episode):
             self._take_episode(line)
             return
+        if isinstance(line, CreditLine):
+            self._tell_episodes()
         self._is_after_reset |= isinstance(line, ResetLine)
         try:
             if isinstance(line, LearnerLine):
@@ -90,7 +93,7 @@ class LedgerWriter:
         self._txn.ensure_arms(list(self._described.values()), import_no=self._import_no)
 
     def _take_episode(self, line: Episode) -> None:
-        """Many episodes are told together: what names no episode waits for none."""
+        """Many episodes are told together: what is no credit of one waits for none."""
         self._episodes.append(line)
         self._n_steps += len(line.steps)
         if self._n_steps >= _STEPS or len(self._episodes) >= _EPISODES:

@@ -19,6 +19,7 @@ from core.flows.importing.lines import Line, Lines
 from core.flows.learn import judge, judged_line
 from core.formats import Entry, Opened, Outside, Rejected, Remark, Skipped, Source, Stated
 from core.formats.armscope import NAME as OWN_FORMAT
+from core.records.episode import Episode
 from core.records.evaluation_lines import ExecutionLine, without_texts
 from core.records.judged import Judged
 from core.records.learner import LearnerSettings, Mode
@@ -134,6 +135,8 @@ class Reading:
         stretch = self.n_stretches - 1
         if isinstance(line, ExecutionLine) and not self._settings.keep_texts:
             line = without_texts(line)  # many lines wait in a file, and what is not kept touches no disk
+        elif isinstance(line, Episode) and not self._settings.keep_texts:
+            line = line.without_texts()
         self.lines.add(Line(self.counts.file, stretch, line))
         if isinstance(line, ResetLine):
             self.n_stretches += 1

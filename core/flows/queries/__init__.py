@@ -26,7 +26,37 @@ from core.flows.queries.batch import ArmMove, BatchPreview, LineEffect, preview_
 from core.flows.queries.belief import Belief, belief, posteriors
 from core.flows.queries.chances import Inclusion, inclusion
 from core.flows.queries.confidence import confidence, pulls_needed
-from core.flows.queries.episodes import EnvironmentSeen, EpisodeSeen, StepSeen, SuccessRate, episode, episodes
+from core.flows.queries.environments import (
+    Compared,
+    Comparison,
+    DesignSeen,
+    EnvironmentStory,
+    GroupKind,
+    GroupSeen,
+    LeftOut,
+    ModelPair,
+    ModelSeen,
+    compare,
+    environment,
+    lint,
+)
+from core.flows.queries.episodes import (
+    DESIGN_EPISODES,
+    ArmOfEpisode,
+    CreditSeen,
+    Design,
+    EnvironmentSeen,
+    EpisodeSeen,
+    RunsOfEpisode,
+    RunsWithoutEpisode,
+    StepSeen,
+    SuccessRate,
+    episode,
+    episode_list,
+    episode_runs,
+    episodes,
+    without_episode,
+)
 from core.flows.queries.evaluations import (
     BiasWatch,
     GraderSpread,
@@ -53,9 +83,11 @@ from core.flows.queries.overview import overview
 from core.flows.queries.previews import (
     ArmBelief,
     ArmEffect,
+    CreditPreview,
     EvaluationPreview,
     ResetPreview,
     RewardPreview,
+    preview_credit,
     preview_evaluation,
     preview_reset,
     preview_reward,
@@ -66,6 +98,7 @@ from core.flows.queries.runs import RunsSeen, listed_runs, runs, seen_runs
 from core.flows.queries.savings import savings
 from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
 from core.flows.queries.status import Baseline, Status, status
+from core.flows.queries.tasks import TaskDifficulty, environment_no, task_difficulty, variants
 from core.flows.queries.timeseries import METRICS, WINDOWS, Metric, Point, Window, timeseries
 from core.flows.queries.undoing import MovedArm, UndoPreview, preview_undo
 from core.flows.queries.unread import Unread, UnreadArm, unread

@@ -21,7 +21,7 @@ DENIED_WITHIN_MS: Final = 10 * MINUTE_MS
 
 def alarms(context: Context) -> tuple[Alarm, ...]:
     """What of a learner's overview is told: arms that look poisoned, by type, savings below 0, queues that are
-    overdue, each by itself, and that no run comes.
+    overdue and environments that pay in a way that needs a look, each by itself, and that no run comes.
 
     It is what the overview says, and nothing else decides it.
     """
@@ -63,4 +63,11 @@ def _overdue(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
             yield Alarm(learner=learner, kind="queue_overdue", object=queue.queue, count=queue.n_open)
 
 
-_TELL: Final[tuple[_Tell, ...]] = (_poisoned, _plain, _overdue)
+def _paid_wrong(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
+    for item in needed:
+        if item.paid is not None:
+            kind = cast("AlertKind", item.kind)
+            yield Alarm(learner=learner, kind=kind, object=item.paid.environment, count=item.count)
+
+
+_TELL: Final[tuple[_Tell, ...]] = (_poisoned, _plain, _overdue, _paid_wrong)

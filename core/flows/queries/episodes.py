@@ -1,55 +1,123 @@
-"""Episodes: what environments paid on average and how often it was a success; and one episode, step by step."""
+"""Episodes: what environments paid on average and how often it was a success; a page of them; one, step by step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from core.episodes import Sums, discounted, running, totals_of
-from core.errors import NotFound
-from core.flows.context import Context
-from core.records.episode import Base, Part, Scale, StepKind, StepNote
-from core.records.limits import shown
-from core.records.times import iso
-from core.statistics.savings.shares import wilson
-from core.store.environments import environments
-from core.store.episodes import find_episode
+import numpy as np
 
-_PROB: Final = 0.95
+from core.columns import UNKNOWN, EpisodeColumns, Floats
+from core.episodes import discounted, running, totals_of
+from core.errors import NotApplicable, NotFound
+from core.flows.context import Context
+from core.flows.credit import dealt_of, found_episode
+from core.records.episode import Base, Episode, Finding, FindingKind, Part, Pattern, Scale, StepKind, StepNote
+from core.records.episode_credit import CreditRule, CreditShare
+from core.records.episode_page import EpisodeCursor, EpisodeFilter, EpisodeOutcome, EpisodePage
+from core.records.limits import shown
+from core.records.run_page import Direction, RunRow
+from core.records.times import iso
+from core.statistics.rewards.lint import AGAIN, found_in
+from core.statistics.rewards.paid import Paid
+from core.statistics.rewards.pattern import PatternFound, patterns
+from core.statistics.rewards.spread import ScaleGuess, guess
+from core.statistics.rewards.summary import RewardSummary, summary
+from core.statistics.savings.estimate import Estimate, Missing
+from core.store.environments import declared_scales
+from core.store.episode_credits import credit_of
+from core.store.episodes import episodes_beside, runs_of_episode
+from core.store.reads.episodes import (
+    Newest,
+    environment_names,
+    episode_columns,
+    episode_page,
+    is_paid_again,
+    near_environments,
+    newest_episodes,
+    runs_without_episode,
+    step_columns,
+)
+from core.store.reads.run_parts import arms_in_runs
+from core.store.reads.runs import rows_of
+from core.store.transaction import Facts, Snapshot
+
+DESIGN_EPISODES: Final = 1_000
+LISTED_EPISODES: Final = 200
+DESIGN_STEPS: Final = 50_000
+"""The newest episodes that a reward's pattern and findings are told from: of one environment that is looked into, and
+of each in a list; and the steps they may have at most. From a hundred on nine of ten of what is planted is found.
+"""
+_ANY: Final = EpisodeFilter()
+_RUNS_SHOWN: Final = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class SuccessRate:
-    """Share of episodes above the threshold, with Wilson's interval; of those with a reward to go by, ``of_paid``."""
+    """Share of episodes above the threshold, with its interval (None with the reason why it is ``missing``); of those
+    with a reward to go by, ``of_paid``.
+    """
 
     rate: float
-    lower: float
-    upper: float
+    lower: float | None
+    upper: float | None
     prob: float
+    missing: Missing | None
     of_paid: float
     threshold: float
     base: Base
 
 
 @dataclass(frozen=True, kw_only=True)
+class Design:
+    """How an environment pays, told from its newest ``looked_at`` episodes."""
+
+    patterns: tuple[PatternFound, ...]
+    findings: tuple[Finding, ...]
+    looked_at: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class EnvironmentSeen:
-    """An environment: ``average`` is of those of its ``n`` episodes that have a reward to go by, None where none has;
-    then there is no rate of success either.
+    """An environment: ``average`` is of those of its ``n`` episodes that have a reward to go by; where none has,
+    there is no rate of success. Nor is there one while ``n_off_scale`` of them came to something off the usual scale
+    and none was declared: nobody knows what is a success there; ``guess`` is one to declare.
+
+    Intervals are by task where several episodes are attempts at one (``n_tasks`` tasks; None: each counts alone).
+    ``models`` are those whose episodes are pooled. ``pattern`` and ``findings`` are told from the newest
+    ``looked_at`` episodes of any model, task and outcome; 0: they were not asked for.
     """
 
     environment: str
     n: int
     n_finished: int
     without_reward: int
-    average: float | None
+    n_off_scale: int
+    average: Estimate
     success: SuccessRate | None
+    n_tasks: int | None
+    models: tuple[str, ...]
+    pattern: tuple[Pattern, ...]
+    findings: tuple[FindingKind, ...]
+    looked_at: int
     scale: Scale
     declared: bool
+    guess: ScaleGuess | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsWithoutEpisode:
+    """Runs whose source paid them, of which no episode tells; ``command`` reads their sources again."""
+
+    n: int
+    command: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepSeen:
-    """A step, what had been paid up to it (None: nothing yet), and whether its reward is off the declared scale."""
+    """A step, what had been paid up to it (None: nothing yet), and whether its reward is off the declared scale; what
+    it was ``asked`` and ``answered`` where that is kept, and for who may read texts.
+    """
 
     number: int
     kind: StepKind
@@ -64,11 +132,30 @@ class StepSeen:
     n_chars_in: int | None
     n_chars_out: int | None
     extra: tuple[str, ...]
+    asked: str | None
+    answered: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreditSeen:
+    """The credit in force of an episode, and what each arm gets of it. ``fits``: the same rule would say the same
+    now; it would not where the episode went on since, a run came or went, or another scale was declared.
+    """
+
+    id: str
+    rule: CreditRule
+    reward: float | None
+    shares: tuple[CreditShare, ...]
+    by: str
+    at: str | None
+    fits: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeSeen:
-    """An episode: ``normalised`` is where what success goes by lies on the scale, None outside it, or without one."""
+    """An episode: ``normalised`` is where what success goes by lies on the scale, None outside it, or without one;
+    ``success`` None = nothing to go by, or off the usual scale where none was declared.
+    """
 
     uid: str
     environment: str
@@ -84,64 +171,240 @@ class EpisodeSeen:
     final: float | None
     discounted: float | None
     normalised: float | None
-    success: bool
+    success: bool | None
     scale: Scale
+    declared: bool
     steps: tuple[StepSeen, ...]
     parts: tuple[Part, ...]
     runs: tuple[str, ...]
+    credit: CreditSeen | None
+    older: str | None
+    newer: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmOfEpisode:
+    """An arm that had a part in runs of an episode: in how many prompts it was, and how many runs referenced it."""
+
+    arm: str
+    n_in: int
+    n_used: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsOfEpisode:
+    """The latest of the ``n`` runs that stand and were made in an episode, and the arms of those, most used first."""
+
+    n: int
+    rows: tuple[RunRow, ...]
+    arms: tuple[ArmOfEpisode, ...]
 
 
 def episodes(
-    context: Context, *, environment: str | None = None, model: str | None = None
+    context: Context,
+    *,
+    environment: str | None = None,
+    split: str | None = None,
+    task: str | None = None,
+    model: str | None = None,
+    outcome: EpisodeOutcome | None = None,
+    with_design: bool = True,
 ) -> tuple[EnvironmentSeen, ...]:
-    """Environments by name, each with what its episodes came to, by the scale in force."""
+    """Environments by name, each with what those of its episodes that pass came to, by the scale in force.
+
+    ``with_design`` False leaves out patterns and findings, for which steps are read. Raises `NotFound` for an
+    environment that nobody told of.
+    """
+    wanted = EpisodeFilter(environment=environment, split=split, task=task, model=model, outcome=outcome)
     with context.reading() as snapshot:
-        return tuple(
-            _seen(one.name, one.sums, one.scale, declared=one.declared)
-            for one in environments(snapshot, model=model)
-            if environment in {None, one.name}
-        )
+        names = wanted_environments(snapshot, environment)
+        only = next(iter(names)) if environment is not None else None
+        columns, scales = episode_columns(snapshot, only), declared_scales(snapshot)
+        found = []
+        for number, name in sorted(names.items(), key=lambda one: one[1]):
+            scale = scales.get(number, Scale())
+            rows = of_environment(columns, name, scale, wanted)
+            if len(rows) or (number in scales and wanted == EpisodeFilter(environment=environment)):
+                design = design_of(snapshot, number, scale, most=LISTED_EPISODES) if with_design else None
+                found.append(seen(name, rows, scale, declared=number in scales, design=design))
+        return tuple(found)
 
 
-def _seen(name: str, sums: Sums, scale: Scale, *, declared: bool) -> EnvironmentSeen:
-    success = None
-    if sums.n_paid:
-        lower, upper = wilson(sums.successes, sums.n, _PROB)
-        success = SuccessRate(
-            rate=sums.successes / sums.n,
-            lower=lower,
-            upper=upper,
-            prob=_PROB,
-            of_paid=sums.successes / sums.n_paid,
-            threshold=scale.threshold,
-            base=scale.base,
+def wanted_environments(snapshot: Snapshot, name: str | None) -> dict[int, str]:
+    """Environments by number: all of them, or the one of this name; raises `NotFound`."""
+    names = environment_names(snapshot)
+    if name is None:
+        return names
+    found = {number: known for number, known in names.items() if known == name}
+    if not found:
+        near = near_environments(snapshot, name)
+        raise NotFound(
+            f"There is no environment {shown(name)} in learner {snapshot.name!r}.",
+            next_step=f"Did you mean {', '.join(near)}?" if near else "List them with armscope episodes.",
         )
+    return found
+
+
+def of_environment(columns: EpisodeColumns, name: str, scale: Scale, wanted: EpisodeFilter) -> EpisodeColumns:
+    """Episodes of an environment that pass."""
+    keep = columns.environment == _place(columns.environments, name)
+    for value, codes, names in (
+        (wanted.split, columns.split, columns.splits),
+        (wanted.model, columns.model, columns.models),
+    ):
+        if value is not None:
+            keep &= codes == _place(names, value)
+    if wanted.task is not None:  # several are of one name, in other splits
+        keep &= np.isin(columns.task, [at for at, one in enumerate(columns.tasks) if one == wanted.task])
+    if wanted.outcome is not None:
+        reached = reached_by(columns, scale)
+        keep &= {
+            "success": reached > scale.threshold,
+            "no_success": reached <= scale.threshold,
+            "unpaid": np.isnan(reached),
+            "unfinished": ~columns.finished,
+        }[wanted.outcome]
+    return columns.where(keep)
+
+
+def _place(names: tuple[str, ...], name: str) -> int:
+    """Where a name stands; below all that is known or unknown, where it does not."""
+    return names.index(name) if name in names else UNKNOWN - 1
+
+
+def reached_by(columns: EpisodeColumns, scale: Scale) -> Floats:
+    """What success goes by, of each; NaN where nothing was paid."""
+    return columns.total if scale.base == "total" else columns.final
+
+
+def summed(columns: EpisodeColumns, scale: Scale) -> RewardSummary:
+    """Average and success of episodes."""
+    reached = reached_by(columns, scale)
+    return summary(reached, reached > scale.threshold, columns.finished, columns.task)
+
+
+def rate_of(found: RewardSummary, scale: Scale) -> SuccessRate | None:
+    """The rate of success of a summary, None where nothing was ever paid."""
+    success, of_paid = found.success, found.success_if_paid
+    if success.value is None or of_paid.value is None:
+        return None
+    return SuccessRate(
+        rate=success.value,
+        lower=success.lower,
+        upper=success.upper,
+        prob=success.prob,
+        missing=success.missing,
+        of_paid=of_paid.value,
+        threshold=scale.threshold,
+        base=scale.base,
+    )
+
+
+def seen(
+    name: str, rows: EpisodeColumns, scale: Scale, *, declared: bool, design: Design | None
+) -> EnvironmentSeen:
+    """What episodes of an environment came to."""
+    found, reached = summed(rows, scale), reached_by(rows, scale)
+    off = guess(reached, scale)
+    is_known = declared or off is None
     return EnvironmentSeen(
         environment=name,
-        n=sums.n,
-        n_finished=sums.n_finished,
-        without_reward=sums.n - sums.n_paid,
-        average=float(sums.reward_sum / sums.n_paid) if sums.n_paid else None,
-        success=success,
+        n=found.n,
+        n_finished=found.n - found.unfinished,
+        without_reward=found.without_reward,
+        n_off_scale=0 if off is None else off.n_outside,
+        average=found.average,
+        success=rate_of(found, scale) if is_known else None,
+        n_tasks=found.n_tasks,
+        models=tuple(sorted(rows.models[place] for place in np.unique(rows.model) if place != UNKNOWN)),
+        pattern=() if design is None else tuple(one.pattern for one in design.patterns),
+        findings=() if design is None else tuple(one.kind for one in design.findings),
+        looked_at=0 if design is None else design.looked_at,
         scale=scale,
         declared=declared,
+        guess=off,
     )
+
+
+def design_of(
+    snapshot: Snapshot, environment_no: int, scale: Scale, *, most: int = DESIGN_EPISODES
+) -> Design:
+    """The pattern of a reward and what is wrong with it, by the newest episodes."""
+    newest = newest_episodes(snapshot, environment_no, most=most, most_steps=DESIGN_STEPS)
+    paid = _paid(snapshot, newest, scale)
+    return Design(patterns=patterns(paid), findings=found_in(paid), looked_at=len(newest))
+
+
+def hacked(snapshot: Snapshot, environment_no: int, scale: Scale) -> tuple[Finding, int] | None:
+    """The same finding of `design_of` that a reward looks hacked, and of how many episodes.
+
+    Hardly any environment pays one action again and again, and the database tells which: the steps of the others,
+    most of what a design costs, are not read.
+    """
+    newest = newest_episodes(snapshot, environment_no, most=DESIGN_EPISODES, most_steps=DESIGN_STEPS)
+    if not is_paid_again(snapshot, [one.number for one in newest], often=AGAIN):
+        return None
+    findings = found_in(_paid(snapshot, newest, scale))
+    return next(((one, len(newest)) for one in findings if one.kind == "hacking"), None)
+
+
+def _paid(snapshot: Snapshot, newest: list[Newest], scale: Scale) -> Paid:
+    steps = step_columns(snapshot, [one.number for one in newest])
+    counts = np.bincount(steps.episode, minlength=len(newest))
+    total, final = (np.array([getattr(one, of) for one in newest]) for of in ("total", "final"))
+    return Paid(
+        scale=scale,
+        uids=tuple(one.uid for one in newest),
+        starts=np.concatenate(([0], np.cumsum(counts))),
+        finished=np.array([one.finished for one in newest], dtype=np.bool_),
+        total=total,
+        final=final,
+        succeeded=(total if scale.base == "total" else final) > scale.threshold,
+        number=steps.number,
+        reward=steps.reward,
+        refused=steps.refused,
+        tool=steps.tool,
+        tools=steps.tools,
+        action=steps.action,
+        meta=steps.meta,
+        n_chars=steps.n_chars,
+        parts=steps.parts,
+    )
+
+
+def episode_list(
+    context: Context,
+    wanted: EpisodeFilter = _ANY,
+    *,
+    cursor: EpisodeCursor | None = None,
+    direction: Direction = "older",
+    limit: int = 50,
+) -> EpisodePage:
+    """Single episodes that pass beyond a cursor, newest first; raises `NotFound` for an unknown environment."""
+    with context.reading() as snapshot:
+        wanted_environments(snapshot, wanted.environment)
+        return episode_page(snapshot, wanted, cursor=cursor, direction=direction, limit=limit)
+
+
+def without_episode(context: Context) -> RunsWithoutEpisode:
+    """How many runs brought a reward of their source, and no episode."""
+    with context.reading() as snapshot:
+        return RunsWithoutEpisode(n=runs_without_episode(snapshot), command="armscope import SOURCE")
 
 
 def episode(context: Context, uid: str) -> EpisodeSeen:
     """One episode that stands; raises `NotFound`."""
     with context.reading() as snapshot:
-        found = find_episode(snapshot, uid)
-        if found is None:
-            raise NotFound(
-                f"There is no episode {shown(uid)} in learner {snapshot.name!r}.",
-                next_step="Use the uid that its recording names; armscope export writes them all.",
-            )
-        line, scale = found
+        line, declared = found_episode(snapshot, uid)
+        scale = declared or Scale()
+        credit = _credit_seen(snapshot, line, scale)
+        older, newer = episodes_beside(snapshot, uid)
     sums = totals_of(line.steps)
     rewards = [None if step.refused else step.reward for step in line.steps]
     counted = [step.reward for step in line.steps if not step.refused]
     reached = sums.base(scale)
+    normalised = None if reached is None else scale.normalised(float(reached))
+    is_known = reached is not None and (declared is not None or normalised is not None)
     return EpisodeSeen(
         uid=line.uid,
         environment=line.environment,
@@ -156,9 +419,10 @@ def episode(context: Context, uid: str) -> EpisodeSeen:
         total=None if sums.total is None else float(sums.total),
         final=None if sums.final is None else float(sums.final),
         discounted=discounted(counted, scale.gamma),
-        normalised=None if reached is None else scale.normalised(float(reached)),
-        success=sums.succeeded(scale),
+        normalised=normalised,
+        success=sums.succeeded(scale) if is_known else None,
         scale=scale,
+        declared=declared is not None,
         steps=tuple(
             StepSeen(
                 number=step.number,
@@ -174,9 +438,49 @@ def episode(context: Context, uid: str) -> EpisodeSeen:
                 n_chars_in=step.n_chars_in,
                 n_chars_out=step.n_chars_out,
                 extra=step.extra,
+                asked=step.asked,
+                answered=step.answered,
             )
             for step, so_far in zip(line.steps, running(rewards), strict=True)
         ),
         parts=line.parts,
         runs=line.runs,
+        credit=credit,
+        older=older,
+        newer=newer,
     )
+
+
+def _credit_seen(facts: Facts, line: Episode, scale: Scale) -> CreditSeen | None:
+    found = credit_of(facts, line.uid)
+    if found is None:
+        return None
+    try:
+        now = dealt_of(facts, line, scale, found.rule)
+        fits = (now.reward, now.told) == (found.reward, found.shares)
+    except NotApplicable:
+        fits = False
+    return CreditSeen(
+        id=f"credit-{found.number}",
+        rule=found.rule,
+        reward=found.reward,
+        shares=found.shares,
+        by=found.actor,
+        at=iso(found.at_ms),
+        fits=fits,
+    )
+
+
+def episode_runs(context: Context, uid: str) -> RunsOfEpisode:
+    """The runs that were made in an episode, at most 50 of them, and what arms did in those."""
+    with context.reading() as snapshot:
+        numbers = runs_of_episode(snapshot, uid)
+        shown_here = numbers[:_RUNS_SHOWN]
+        arms = arms_in_runs(snapshot, shown_here)
+        found = zip(arms.keys, arms.n_in.tolist(), arms.n_used.tolist(), strict=True)
+        seen = (ArmOfEpisode(arm=arm, n_in=n_in, n_used=n_used) for arm, n_in, n_used in found)
+        return RunsOfEpisode(
+            n=len(numbers),
+            rows=tuple(rows_of(snapshot, shown_here)),
+            arms=tuple(sorted(seen, key=lambda arm: (-arm.n_used, -arm.n_in, arm.arm))),
+        )

@@ -105,7 +105,7 @@ def frame(context: Context) -> Frame:
         return Frame(
             learner=context.learner,
             learners=seen.learners,
-            database=str(context.store.path),
+            database=str(context.store.place),
             moment=snapshot.moment,
             settings=snapshot.settings,
             phase=snapshot.settings.phase,

@@ -10,6 +10,7 @@ from core.columns import Bools, Ints
 from core.flows.context import Context
 from core.flows.queries.belief import belief_in
 from core.flows.queries.blind import hidden_from
+from core.flows.queries.environments import paid_wrong
 from core.flows.queries.evaluations import parting_of
 from core.flows.queries.frame import DEMO_ORIGIN
 from core.flows.queries.imports import answer_of
@@ -64,6 +65,7 @@ def _happened(context: Context, snapshot: Snapshot, lately: Lately, view: View) 
         n_rejected=sum(answer.rejected_count for answer in answers),
         parting=parting_of(evaluation_columns(snapshot, wanted, hidden=hidden_from(context, snapshot))),
         overdue=_overdue(snapshot, context.clock()) if view.until_ms is None else (),
+        paid_wrong=paid_wrong(snapshot) if view.until_ms is None else (),
         passive_since_ms=_passive_since(snapshot),
         end_ms=lately.end_ms,
         now_ms=context.clock() if is_awaited else None,

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypedDict, TypeVar
 
 import numpy as np
 
 from core.columns import ArmColumns, Bools, Floats, Ints
 from core.flows.context import Context
+from core.flows.credit import credit_in
 from core.flows.evaluate import evaluated, order_of
 from core.flows.queries.chances import simulated
 from core.flows.requests import unknown_arm
 from core.flows.reset import Scope
 from core.flows.reward import admit, standing_run
+from core.permissions import Action
 from core.posterior.beta import interval
 from core.records.arm import MICRO, ArmType
+from core.records.episode_credit import CreditAnswer, CreditRule
 from core.records.evaluation import EvaluationOutcome
 from core.records.judged import REFERENCED
 from core.records.judging import EvaluationAnswer
@@ -30,6 +33,7 @@ from core.store import reads
 from core.store.transaction import Snapshot, Transaction
 
 SHOWN_EFFECTS: Final = 10
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +85,16 @@ class EvaluationPreview:
     """
 
     answer: EvaluationAnswer
+    n_arms: int
+    n_moved: int
+    effects: tuple[ArmEffect, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreditPreview:
+    """The same of an episode's credit: what it would be answered with, and which of ``n_arms`` arms it would move."""
+
+    answer: CreditAnswer
     n_arms: int
     n_moved: int
     effects: tuple[ArmEffect, ...]
@@ -172,19 +186,38 @@ def preview_evaluation(
         create=create,
     )
 
-    def work(txn: Transaction) -> tuple[EvaluationAnswer, ArmColumns, ArmColumns]:
-        before = reads.arm_columns(txn)
-        (answer,) = evaluated(txn, [order])
-        return answer, before, reads.arm_columns(txn)
+    answer, moved = _rehearsed(context, "evaluate", lambda txn: evaluated(txn, [order])[0])
+    return EvaluationPreview(answer=answer, **moved)
 
-    answer, before, after = context.rehearse("evaluate", work)
+
+def preview_credit(context: Context, uid: str, rule: CreditRule) -> CreditPreview:
+    """Shares and effect of an episode's credit; raises what `credit_episode` would raise, and records nothing.
+
+    It is done and taken back, so it takes the place of the credit in force, as that would.
+    """
+    answer, moved = _rehearsed(context, "credit", lambda txn: credit_in(txn, uid, rule))
+    return CreditPreview(answer=answer, **moved)
+
+
+class _Moved(TypedDict):
+    n_arms: int
+    n_moved: int
+    effects: tuple[ArmEffect, ...]
+
+
+def _rehearsed(
+    context: Context, action: Action, act: Callable[[Transaction], _Answer]
+) -> tuple[_Answer, _Moved]:
+    """What an act would be answered with, and move."""
+
+    def work(txn: Transaction) -> tuple[_Answer, ArmColumns, ArmColumns]:
+        before = reads.arm_columns(txn)
+        return act(txn), before, reads.arm_columns(txn)
+
+    answer, before, after = context.rehearse(action, work)
     moved = _moved_places(before, after)
-    return EvaluationPreview(
-        answer=answer,
-        n_arms=len(after),
-        n_moved=len(moved),
-        effects=_effects(context, before, after, moved) if len(moved) else (),
-    )
+    effects = _effects(context, before, after, moved) if len(moved) else ()
+    return answer, _Moved(n_arms=len(after), n_moved=len(moved), effects=effects)
 
 
 def _moved_places(before: ArmColumns, after: ArmColumns) -> Ints:

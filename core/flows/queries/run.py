@@ -25,6 +25,7 @@ from core.records.run_page import Cursor, Direction
 from core.records.selection import LEFT_OUT, Decision, Reason, Selection
 from core.records.view import RunFilter, View
 from core.statistics.flip import NO_RANK, Flips, flips, recorded
+from core.store.episodes import episodes_of_run
 from core.store.reads import observations
 from core.store.reads.run_pages import run_page
 from core.store.reads.run_story import (
@@ -87,7 +88,8 @@ class RunStory:
 
     ``selection`` None: no decisions were recorded. ``replays`` says whether the packer makes the same of the
     recorded order; ``k`` is the limit on arms that was in force (0 = unlimited, None = not known).
-    ``differs``: arms whose place in the prompt is not what the selection said.
+    ``differs``: arms whose place in the prompt is not what the selection said. ``episodes``: uids of those it was
+    made in.
     """
 
     facts: RunFacts
@@ -98,6 +100,7 @@ class RunStory:
     differs: tuple[str, ...]
     guidance: str | None
     tellings: tuple[Source, ...]
+    episodes: tuple[str, ...]
     older: str | None
     newer: str | None
 
@@ -152,6 +155,7 @@ def _story(snapshot: Snapshot, told: RecordedRun, hidden: frozenset[int]) -> Run
         differs=_differing(arms),
         guidance=None if chosen is None else guidance(chosen.excluded),
         tellings=tellings(snapshot, facts.run_no),
+        episodes=episodes_of_run(snapshot, facts.run_no),
         older=_beside(snapshot, facts, "older"),
         newer=_beside(snapshot, facts, "newer"),
     )

@@ -82,7 +82,7 @@ def status(context: Context) -> Status:
         need_a_look = _need_a_look(snapshot, columns)
         made = offer_counts(snapshot)
     return Status(
-        database=str(context.store.path),
+        database=str(context.store.place),
         learner=context.learner,
         phase=snapshot.settings.phase,
         mode=snapshot.settings.mode,
@@ -100,7 +100,7 @@ def status(context: Context) -> Status:
         revision=snapshot.revision,
         first_run=iso(totals.first_at_ms),
         last_run=iso(totals.last_at_ms),
-        open_to_others=tuple(str(file) for file in files_of(context.store.path) if is_open_to_others(file)),
+        open_to_others=tuple(str(file) for file in files_of(context.store.place) if is_open_to_others(file)),
     )
 
 

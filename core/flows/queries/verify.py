@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from core.errors import StoreDamaged
 from core.flows.context import Context
 from core.flows.steps import Progress, Steps
 from core.permissions import may
+from core.settings import Located
 from core.store import reads
 from core.store.check import PASSES, differences
 from core.store.damage import Difference, damage, said
@@ -24,7 +24,7 @@ class Verification:
     n_differences: int
     found: tuple[tuple[str, Difference], ...]
 
-    def problem(self, database: Path) -> StoreDamaged:
+    def problem(self, database: Located) -> StoreDamaged:
         """What was found, as the one error."""
         return damaged(database, f"{self.n_differences:,} differences, the first: {said(self.found[0][1])}")
 

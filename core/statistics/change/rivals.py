@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from scipy.stats import hypergeom
+import scipy  # its stats are read at their first use: a third of what a process takes to start
 
 from core.columns import JoinedArms
 from core.statistics.change.shift import Shift
@@ -77,4 +77,4 @@ def _fewer(used: int, n: int, other_used: int, other_n: int) -> float:
     """How often so few or fewer of the first would be used if both were used alike."""
     if n == 0 or other_n == 0:
         return 1.0
-    return float(np.clip(hypergeom.cdf(used, n + other_n, used + other_used, n), 0, 1))
+    return float(np.clip(scipy.stats.hypergeom.cdf(used, n + other_n, used + other_used, n), 0, 1))

@@ -6,6 +6,8 @@ from core.statistics.overview.attention import (
     AttentionKind,
     Happened,
     OverdueQueue,
+    PaidWrong,
+    silent_days,
 )
 from core.statistics.overview.key_figures import FigureName, KeyFigure
 from core.statistics.overview.ranked import RankedArm

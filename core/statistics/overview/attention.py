@@ -30,6 +30,8 @@ AttentionKind = Literal[
     "rejected_lines",
     "raters_part",
     "queue_overdue",
+    "reward_hacked",
+    "success_fell",
     "costs_more",
     "savings_not_proven",
     "no_baseline_runs",
@@ -59,7 +61,8 @@ class Attention:
     ``count`` is of arms where ``arms`` names them (all that are concerned, most urgent first), else of runs
     (compared ones, those of unknown usage, decided ones with a probability, passive ones), rejected lines, graders
     who part from the others (the surest of them as ``parting``) or days without a run; of queues that are
-    overdue their open items (the queues as ``overdue``, the latest due first).
+    overdue their open items (the queues as ``overdue``, the latest due first); of an environment the episodes that
+    tell of it (as ``paid``).
     ``evidence`` is there where arms changed or were never referenced, ``since_ms`` where it began at a known time.
     """
 
@@ -71,6 +74,20 @@ class Attention:
     since_ms: int | None = None
     parting: PartingGrader | None = None
     overdue: tuple[OverdueQueue, ...] = ()
+    paid: PaidWrong | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaidWrong:
+    """An environment whose ``n`` episodes tell that its reward is hacked (``seen`` says how), or that success falls
+    from share ``before`` to share ``after``.
+    """
+
+    environment: str
+    n: int
+    seen: str = ""
+    before: float | None = None
+    after: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,14 +125,15 @@ class ArmEvidence:
 @dataclass(frozen=True, kw_only=True)
 class Happened:
     """What only the store knows: arms that changed, lines that imports rejected, who parts from the other graders,
-    which queues are overdue, since when it is passive, where the data of all runs end, and the time now (None where
-    nobody waits for runs: as of an earlier time, in a demo).
+    which queues are overdue, which environments pay in a way that needs a look, since when it is passive, where the
+    data of all runs end, and the time now (None where nobody waits for runs: as of an earlier time, in a demo).
     """
 
     changes: Changes = NOTHING_CHANGED
     n_rejected: int = 0
     parting: tuple[PartingGrader, ...] = ()
     overdue: tuple[OverdueQueue, ...] = ()
+    paid_wrong: tuple[PaidWrong, ...] = ()
     passive_since_ms: int | None = None
     end_ms: int | None = None
     now_ms: int | None = None
@@ -173,6 +191,7 @@ def attention(
         _about_rejected(happened),
         _about_graders(happened),
         _about_queues(happened),
+        *_about_rewards(happened),
         _about_usage(saved),
         _about_phase(usage, settings, happened.passive_since_ms),
     ]
@@ -254,15 +273,39 @@ def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | Non
 
 
 def _about_silence(usage: UsageColumns, happened: Happened) -> Attention | None:
-    """No run for a week, and for twice as long as ever between two days with runs."""
-    if happened.end_ms is None or happened.now_ms is None:
-        return None
     days = np.unique(usage.hour[usage.hour != UNKNOWN] // DAY_HOURS)
-    pause = int(np.diff(days).max(initial=0))
-    silent = (happened.now_ms - happened.end_ms) // DAY_MS
-    if silent < max(SILENT_DAYS, 2 * pause):
+    silent = silent_days(happened.end_ms, happened.now_ms, pause_days=int(np.diff(days).max(initial=0)))
+    if silent is None:
         return None
     return Attention(kind="silent", severity="warning", count=silent, since_ms=happened.end_ms)
+
+
+def silent_days(end_ms: int | None, now_ms: int | None, *, pause_days: int) -> int | None:
+    """Days without a run, where that is a week, and twice as long as ever between two days with runs; else None.
+
+    Parameters
+    ----------
+    end_ms : int or None
+        When the last run ended, milliseconds since 1970 UTC; None: none has a time.
+    now_ms : int or None
+        The time now; None: nobody waits for runs.
+    pause_days : int
+        The longest time there ever was between two days with runs, 0 or more.
+
+    Returns
+    -------
+    int or None
+        Whole days.
+
+    Examples
+    --------
+    >>> silent_days(0, 8 * DAY_MS, pause_days=4), silent_days(0, 8 * DAY_MS, pause_days=5)
+    (8, None)
+    """
+    if end_ms is None or now_ms is None:
+        return None
+    silent = (now_ms - end_ms) // DAY_MS
+    return silent if silent >= max(SILENT_DAYS, 2 * pause_days) else None
 
 
 def _about_share(saved: Savings) -> Attention | None:
@@ -288,6 +331,19 @@ def _about_queues(happened: Happened) -> Attention | None:
         since_ms=min(one.due_ms for one in happened.overdue),
         overdue=tuple(sorted(happened.overdue, key=lambda one: one.due_ms, reverse=True)),
     )
+
+
+def _about_rewards(happened: Happened) -> list[Attention]:
+    """A row for each environment whose reward looks hacked, and for each where success fell."""
+    return [
+        Attention(
+            kind="reward_hacked" if one.after is None else "success_fell",
+            severity="warning",
+            count=one.n,
+            paid=one,
+        )
+        for one in happened.paid_wrong
+    ]
 
 
 def _about_stale(columns: ArmColumns, stale: Ints) -> Attention | None:

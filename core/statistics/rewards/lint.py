@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
+import scipy  # its stats are read at their first use: a third of what a process takes to start
 from scipy.special import betainc, ndtr, ndtri
-from scipy.stats import rankdata
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.records.episode import Episode, Finding, Scale
@@ -145,7 +145,8 @@ def _hacking(paid: Paid) -> Finding | None:
     return Finding(
         kind="hacking",
         certainty=agreeing(hits, n, HACKED_SHARE),
-        seen=f"In {hits} of {n} episodes most of what the way pays is for the same action again, without success.",
+        seen=f"In {hits} of {n} episodes most of what is paid on the way is for the same action again, "
+        "without success.",
         steps=paid.shown(np.flatnonzero(again & hacked[paid.episode]), MOST_STEPS),
         advice="Pay an action for what it brings anew, and nothing for doing it again.",
     )
@@ -338,7 +339,7 @@ def _of_two(reward: Floats, chars: Floats) -> tuple[float, float]:
     n_better, n_worse = int(better.sum()), int((~better).sum())
     if min(n_better, n_worse) < _FEW_OF_A_KIND:
         return 0.0, math.inf
-    passed = float(rankdata(chars)[better].sum()) - n_better * (n_better + 1) / 2
+    passed = float(scipy.stats.rankdata(chars)[better].sum()) - n_better * (n_better + 1) / 2
     error = math.sqrt((len(reward) + 1) / (3 * n_better * n_worse))
     return 2 * passed / (n_better * n_worse) - 1, error
 
@@ -347,7 +348,7 @@ def _within(reward: Floats, chars: Floats, succeeded: Bools) -> tuple[float, flo
     """Rank correlation among successes and among failures as one, of those that vary; and its error."""
     centred: list[tuple[Floats, Floats]] = []
     for stratum in (succeeded, ~succeeded):
-        one, other = (rankdata(values[stratum]) for values in (reward, chars))
+        one, other = (scipy.stats.rankdata(values[stratum]) for values in (reward, chars))
         middle, n = (len(one) + 1) / 2, max(len(one), 1)
         if len(one) and np.ptp(one) and np.ptp(other):
             centred.append(((one - middle) / n, (other - middle) / n))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
 
-from core.columns import UNKNOWN, Bools, Floats, Ints
+from core.columns import UNKNOWN, Bools, Floats, Ints, coded
 from core.episodes import totals_of
 from core.errors import InvalidInput
 from core.records.episode import Episode, Scale, Step
@@ -141,7 +141,7 @@ def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
     """
     totals = [totals_of(one.steps) for one in episodes]
     steps = [step for one in episodes for step in one.steps]
-    tools = tuple(dict.fromkeys(step.name for step in steps))
+    tool, tools = coded(step.name for step in steps)
     names = list(dict.fromkeys(part.name for one in episodes for part in one.parts))
     return Paid(
         scale=scale,
@@ -154,23 +154,15 @@ def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
         number=np.array([step.number for step in steps], dtype=np.int64),
         reward=_numbers(step.reward for step in steps),
         refused=np.array([step.refused for step in steps], dtype=np.bool_),
-        tool=_coded(step.name for step in steps),
+        tool=tool,
         tools=tools,
-        action=_coded(None if step.args_digest is None else (step.name, step.args_digest) for step in steps),
-        meta=_coded(step.meta_digest for step in steps),
+        action=coded(None if step.args_digest is None else (step.name, step.args_digest) for step in steps)[
+            0
+        ],
+        meta=coded(step.meta_digest for step in steps)[0],
         n_chars=np.array([_known(step) for step in steps], dtype=np.int64),
         parts={name: _numbers(_part(one, name) for one in episodes) for name in names},
     )
-
-
-def _coded(values: Iterable[Hashable]) -> Ints:
-    """A number for each value, equal ones the same, in the order in which they come; -1 for None.
-
-    >>> _coded(["a", None, "b", "a"]).tolist()
-    [0, -1, 1, 0]
-    """
-    known: dict[Hashable, int] = {None: UNKNOWN}
-    return np.array([known.setdefault(value, len(known) - 1) for value in values], dtype=np.int64)
 
 
 def _numbers(values: Iterable[float | Decimal | None]) -> Floats:

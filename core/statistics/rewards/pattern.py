@@ -162,11 +162,12 @@ def penalties(paid: Paid) -> Bools:
 
 
 def _last_payments(paid: Paid, penal: Bools, *, is_sparse: bool) -> Iterator[PatternFound]:
-    """Two values, or more. Where only the last step pays, no payment at the end is a value too."""
+    """Two values, or more. Where only the last step pays, and one value alone, no payment at the end is the other."""
     judged = paid.finished & (paid.counted(penal & paid.is_last) == 0)
     values = paid.ended[judged]
-    if not is_sparse:
-        values = values[~np.isnan(values)]
+    given = values[~np.isnan(values)]
+    if not is_sparse or len(np.unique(given)) > 1:
+        values = given
     if len(values) < MIN_EPISODES or not np.any(values > 0):
         return
     counts = _counts(values)

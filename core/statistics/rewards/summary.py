@@ -160,19 +160,17 @@ def attempts(succeeded: Bools, task: Ints) -> tuple[Attempts, ...]:
     _, group = np.unique(task[known], return_inverse=True)
     n = np.bincount(group)
     hits = np.bincount(group[succeeded[known]], minlength=len(n))
+    # Tasks with as many attempts and successes are alike: of many tasks there are few kinds.
+    (each_n, each_hits), n_alike = np.unique(np.stack((n, hits)), axis=1, return_counts=True)
+    kinds = list(zip(each_n.tolist(), each_hits.tolist(), n_alike.tolist(), strict=True))
     found = []
     for k in range(1, int(n.max()) + 1):
-        enough = n >= k
-        whole = [math.comb(int(one), k) for one in n[enough]]
-        none = [math.comb(int(one), k) for one in (n - hits)[enough]]
-        each = [math.comb(int(one), k) for one in hits[enough]]
+        enough = [(of, c, alike, math.comb(of, k)) for of, c, alike in kinds if of >= k]
+        n_tasks = sum(alike for _, _, alike, _ in enough)
+        none = math.fsum(alike * (math.comb(of - c, k) / choices) for of, c, alike, choices in enough)
+        each = math.fsum(alike * (math.comb(c, k) / choices) for _, c, alike, choices in enough)
         found.append(
-            Attempts(
-                k=k,
-                n_tasks=len(whole),
-                any_succeeds=1 - math.fsum(a / b for a, b in zip(none, whole, strict=True)) / len(whole),
-                all_succeed=math.fsum(a / b for a, b in zip(each, whole, strict=True)) / len(whole),
-            )
+            Attempts(k=k, n_tasks=n_tasks, any_succeeds=1 - none / n_tasks, all_succeed=each / n_tasks)
         )
     return tuple(found) if len(found) > 1 else ()
 
@@ -222,7 +220,7 @@ def error_of_tasks(values: Floats, group: Ints) -> tuple[float, int]:
 def _share(hits: Bools, group: Ints, prob: float) -> Estimate:
     """A share with Wilson's interval of as many episodes as have the error of tasks."""
     n = len(hits)
-    if n < MIN_FOR_FIGURE:
+    if not n:
         return nothing("few_runs", prob)
     share = float(hits.mean())
     error, n_tasks = error_of_tasks(hits.astype(np.float64), group)
@@ -236,7 +234,7 @@ def _share(hits: Bools, group: Ints, prob: float) -> Estimate:
 
 def _of_two(values: Floats, group: Ints, prob: float) -> Estimate:
     """The mean of two values: the share of the higher, between them."""
-    if len(values) < MIN_FOR_FIGURE:
+    if not len(values):
         return nothing("few_runs", prob)
     low, high = float(values.min()), float(values.max())
     if low == high:

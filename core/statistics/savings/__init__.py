@@ -5,6 +5,7 @@ from core.statistics.savings.comparison import ClassFigures, Comparison, saved_p
 from core.statistics.savings.distribution import TokenDistribution
 from core.statistics.savings.estimate import Estimate, Missing
 from core.statistics.savings.left_out import LeftOut
+from core.statistics.savings.many import PlainSavings, plain_savings
 from core.statistics.savings.over_time import SavingsOverTime
 from core.statistics.savings.total import MoneySaved, TotalSaved
 from core.statistics.savings.verdict import SavingsVerdict, VerdictReason

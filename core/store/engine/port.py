@@ -11,12 +11,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+from sqlalchemy import Connection as Transacted
+
+from core.settings import Located
+
 Row = tuple[Any, ...]
 T = TypeVar("T")
 
 
 class Connection(ABC):
     """Statements inside one transaction.
+
+    **When.** What only changes rows may wait until something is asked or the transaction ends, and be sent along with
+    that: a server is some way off. What it is refused for is raised then, and takes the whole transaction with it.
 
     **Thread safety.** It belongs to the block that was given it, and to that block's thread, and is good for nothing
     afterwards.
@@ -30,6 +37,9 @@ class Connection(ABC):
 
     file: tuple[int, ...]
     """Which database it reads or writes, as far as one can be told from another that took its place."""
+    looks_after_itself: bool
+    """Whether the engine lets no value of another type in and no row without its parent, and says by itself what of
+    its pages is broken; where it doesn't, we look."""
 
     @abstractmethod
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -58,19 +68,23 @@ class Connection(ABC):
         """
 
     @abstractmethod
-    def run(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Execute one statement; number of rows it changed."""
+    def run(self, sql: str, values: Sequence[Any] = ()) -> None:
+        """Execute one statement."""
 
     @abstractmethod
     def run_in(self, sql: str, head: Sequence[Any], values: Sequence[Any]) -> None:
         """Execute a statement whose ``{}`` stands for a list of values, over as many as there are."""
 
     @abstractmethod
-    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
-        """Execute a statement once a row; number of rows it changed.
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Execute a statement once a row.
 
         The rows may come from an iterator and are never all held.
         """
+
+    @abstractmethod
+    def n_changed(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
+        """The same, at once; number of rows it changed."""
 
     @abstractmethod
     def insert(
@@ -81,6 +95,18 @@ class Connection(ABC):
         ``values`` are those of all rows, one after the other, in the order of the ``columns``, which are told
         without ``learner_id``. No two rows may have the same key; ``upsert`` is what becomes of a row that is there.
         """
+
+    @abstractmethod
+    def go_on_numbering(self) -> None:
+        """Give the next learner a number after those that are there, whoever gave them theirs."""
+
+    @abstractmethod
+    def tables(self) -> frozenset[str]:
+        """Names of the tables that are there, whoever made them."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """How many bytes the database takes."""
 
 
 class Database(ABC):
@@ -102,16 +128,24 @@ class Database(ABC):
     what was remembered of the one before.
     """
 
+    place: Located
+    """Where it is; as a text a name that may be shown."""
     remembered: dict[str, Any]
     """What may be remembered from write to write; it is emptied as soon as the database may be another."""
     has_written: bool
     """Whether anything was written since it was opened, be it that nobody could be told any more."""
 
     @abstractmethod
-    def write(self, work: Callable[[Connection], T]) -> T:
+    def write(
+        self,
+        work: Callable[[Connection], T],
+        has_landed: Callable[[Connection, T], bool | None] | None = None,
+    ) -> T:
         """One write transaction: what ``work`` returns, once all it did is on disk; if it raises, none of it is.
 
         ``work`` has to bear being called again after a call that came to nothing: see `core.store.store.Store.write`.
+        ``has_landed`` is asked, in a write transaction of its own, where the answer of a commit was lost: whether
+        what the work did, and returned, is there; None = nobody can tell. Raises `StoreUnsure` where nobody can.
         """
 
     @abstractmethod
@@ -121,6 +155,37 @@ class Database(ABC):
     @abstractmethod
     def importing(self, waiting: Callable[[], None] | None) -> AbstractContextManager[None]:
         """Be the one that imports in parts; ``waiting`` is called once if another has to end first."""
+
+    @abstractmethod
+    def tables(self) -> frozenset[str]:
+        """Names of the tables that are there, whoever made them; none where there is nothing yet.
+
+        Raises `StoreUnusable` for what can hold none.
+        """
+
+    @abstractmethod
+    def making(self) -> AbstractContextManager[None]:
+        """Be the one that makes the tables, or brings them up to date, where they may be."""
+
+    @abstractmethod
+    def migrating(self) -> AbstractContextManager[tuple[Transacted, Connection]]:
+        """The one transaction in which that is done, for whoever is `making`."""
+
+    @abstractmethod
+    def is_due(self, now_ms: int | None) -> bool:
+        """Whether somebody should look the database over before anything is written; None = whatever the time is."""
+
+    @abstractmethod
+    def was_looked_over(self, now_ms: int | None) -> None:
+        """Note that it was, and found sound; only while writing."""
+
+    @abstractmethod
+    def scour(self) -> bool:
+        """Let nothing of what was erased lie where it lay; False where somebody has been reading for too long."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """What is worth its time after very much was written, and not after less."""
 
     @abstractmethod
     def close(self) -> None:

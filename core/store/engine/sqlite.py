@@ -18,11 +18,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from sqlalchemy import Connection as Transacted
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.pool import StaticPool
 
 from core.errors import StoreBusy
+from core.records.times import HOUR_MS
 from core.store.engine import port, words
+from core.store.engine.making import is_empty, migrating, roll_back
 from core.store.engine.port import Row, T
 from core.store.failures import damaged, from_os, is_damage, translated
 from core.store.files import make_file, make_folder, refuse_network, sync_names
@@ -42,6 +45,7 @@ from core.store.seen import (
 )
 
 LOCK_TIMEOUT_S: Final = 60.0
+DAY_MS: Final = 24 * HOUR_MS
 _IMPORT_TIMEOUT_S: Final = 7 * 24 * 3600.0
 SQLITE: Final = sqlite3.sqlite_version
 _BUSY_TIMEOUT_S: Final = 30
@@ -62,6 +66,8 @@ _spoken: Final = words.speaker(words.SQLITE)
 
 class Connection(port.Connection):
     """A driver connection inside one transaction."""
+
+    looks_after_itself = False
 
     def __init__(self, driver: sqlite3.Connection, seen: Seen = NOTHING) -> None:
         self._driver = driver
@@ -86,15 +92,18 @@ class Connection(port.Connection):
         found: Row | None = self._driver.execute(_spoken(sql), values).fetchone()
         return found
 
-    def run(self, sql: str, values: Sequence[Any] = ()) -> int:
-        return self._driver.execute(_spoken(sql), values).rowcount
+    def run(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self._driver.execute(_spoken(sql), values)
 
     def run_in(self, sql: str, head: Sequence[Any], values: Sequence[Any]) -> None:
         said = _spoken(sql)
         for part, marks in _parted(values):
             self._driver.execute(said.replace("{}", marks), [*head, *part])
 
-    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        self._driver.executemany(_spoken(sql), rows)
+
+    def n_changed(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
         return max(self._driver.executemany(_spoken(sql), rows).rowcount, 0)  # -1 where there were none
 
     def insert(
@@ -133,6 +142,18 @@ class Connection(port.Connection):
             found += self._driver.execute(said.replace("{}", marks), [*head, *part, *tail])
         return found
 
+    def go_on_numbering(self) -> None:
+        """It does so by itself."""
+
+    def tables(self) -> frozenset[str]:
+        found = self._driver.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return frozenset(name for (name,) in found)
+
+    def size(self) -> int:
+        ((n_pages,),) = self._driver.execute("PRAGMA page_count")
+        ((page_bytes,),) = self._driver.execute("PRAGMA page_size")
+        return int(n_pages) * int(page_bytes)
+
 
 def _parted(values: Sequence[Any]) -> Iterator[tuple[Sequence[Any], str]]:
     """As many values at a time as a statement takes, and their places in it."""
@@ -157,7 +178,7 @@ class Database(port.Database):
 
     def __init__(self, path: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
         # Through a link or not, one database has one lock file and one log.
-        self.path = Path(os.path.realpath(path))
+        self.place = self.path = Path(os.path.realpath(path))
         self._file = str(self.path)
         self._log = f"{self.path}-wal"
         self._lock_file = f"{self.path}.lock"
@@ -175,7 +196,8 @@ class Database(port.Database):
         """When a writer last looked it over; 0 = never."""
         refuse_network(self.path)
 
-    def write(self, work: Callable[[port.Connection], T]) -> T:
+    def write(self, work: Callable[[port.Connection], T], has_landed: object = None) -> T:  # noqa: ARG002
+        """Once: there is nobody between it and the file, so the end of a write is never lost on the way."""
         with self.locked(), translated(self.path, "write"):
             driver = self._write_driver_at_path()
             driver.execute("BEGIN IMMEDIATE")
@@ -318,10 +340,42 @@ class Database(port.Database):
                     self._leave_note()
         self._lock.close()
 
-    def was_looked_over(self, now_ms: int) -> None:
-        """Note that the file was looked over and found sound; only inside `locked`."""
-        self.is_unsure, self.looked_over_ms = False, now_ms
+    def is_due(self, now_ms: int | None) -> bool:
+        """Where it was left otherwise than armscope leaves it, and once a day."""
+        return self.is_unsure or (now_ms is not None and not 0 <= now_ms - self.looked_over_ms < DAY_MS)
+
+    def was_looked_over(self, now_ms: int | None) -> None:
+        self.is_unsure = False
+        if now_ms is not None:
+            self.looked_over_ms = now_ms
         self._leave_note()
+
+    def settle(self) -> None:
+        """Nothing: the ways that it is told need no counting."""
+
+    def tables(self) -> frozenset[str]:
+        if os.path.lexists(f"{self.path}-journal") and not is_empty(self.path):
+            with self.locked():
+                roll_back(self.path)
+        if is_empty(self.path):
+            return frozenset()
+        with self.reading() as connection:
+            return connection.tables()
+
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        """Hold the writers' lock, in a folder that a power loss won't take away."""
+        try:
+            make_folder(self.path.parent)
+        except OSError as problem:
+            raise from_os(problem, self.path, "write") from problem
+        with self.locked():
+            yield
+
+    @contextmanager
+    def migrating(self) -> Iterator[tuple[Transacted, Connection]]:
+        with migrating(self.path) as (transacted, driver):
+            yield transacted, Connection(driver)
 
     # The file at the path
 

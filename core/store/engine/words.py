@@ -35,6 +35,7 @@ RUNS_BY_UID: Final = "{runs_by_uid}"
 LAYERS_BY_UID: Final = "{layers_by_uid}"
 EXECUTIONS_BY_UID: Final = "{executions_by_uid}"
 EPISODES_BY_UID: Final = "{episodes_by_uid}"
+EPISODES_BY_TIME: Final = "{episodes_by_time}"
 ARMS_BY_KEY: Final = "{arms_by_key}"
 REPLIES_BY_KEY: Final = "{replies_by_key}"
 LAYERS_BY_ADAPTER: Final = "{layers_by_adapter}"
@@ -65,6 +66,7 @@ class Words:
     layers_by_uid: str
     executions_by_uid: str
     episodes_by_uid: str
+    episodes_by_time: str
     arms_by_key: str
     replies_by_key: str
     layers_by_adapter: str
@@ -85,6 +87,7 @@ SQLITE: Final = Words(
     layers_by_uid="INDEXED BY sqlite_autoindex_layer_2",
     executions_by_uid="INDEXED BY sqlite_autoindex_execution_2",
     episodes_by_uid="INDEXED BY sqlite_autoindex_episode_2",
+    episodes_by_time="INDEXED BY ix_episode_environment",
     arms_by_key="INDEXED BY sqlite_autoindex_arm_2",
     replies_by_key="INDEXED BY ix_reply_key",
     layers_by_adapter="INDEXED BY ix_layer_adapter",
@@ -104,6 +107,7 @@ POSTGRESQL: Final = Words(
     layers_by_uid="",
     executions_by_uid="",
     episodes_by_uid="",
+    episodes_by_time="",
     arms_by_key="",
     replies_by_key="",
     layers_by_adapter="",

@@ -1,6 +1,7 @@
 """Ledger: observations and resets, with what they move at present.
 
-An observation that follows from an evaluation has the evaluation's id: that is the act, and what takes it back.
+An observation that follows from an evaluation, or from an episode's credit, has the id of that: it is the act, and
+what takes it back.
 ``hidden`` are numbers of evaluations of which whoever asks may see nothing.
 """
 
@@ -23,16 +24,23 @@ _OBSERVATIONS: Final = (
     " b.actor, b.at_ms, b.undone, b.standing, b.revision, b.arm_no, r.revision, r.standing, o.flags,"
     f" (SELECT max(c.observation_no) FROM observation c {BY_RUN} WHERE c.learner_id = b.learner_id"
     "   AND c.run_no = b.run_no AND c.run_no <> 0 AND c.arm_no = b.arm_no AND c.kind = 'correction'"
-    "   AND c.undone = 0 AND c.standing = 1), b.evaluation_no, coalesce(v.undone, b.undone)"
+    "   AND c.undone = 0 AND c.standing = 1), b.evaluation_no, b.episode_credit_no,"
+    " coalesce(v.undone, w.undone, b.undone)"
     " FROM observation b {by} JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
     " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
     " LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
     " LEFT JOIN evaluation v ON v.learner_id = b.learner_id AND v.evaluation_no = b.evaluation_no"
+    " LEFT JOIN episode_credit w ON w.learner_id = b.learner_id AND w.episode_credit_no = b.episode_credit_no"
     " WHERE b.learner_id = ?"
 )
 _TAKEN_BACK: Final = (
-    "(observation.evaluation_no <> 0 AND EXISTS (SELECT 1 FROM evaluation v WHERE v.learner_id ="
-    " observation.learner_id AND v.evaluation_no = observation.evaluation_no AND v.undone = 1 AND v.standing = 1))"
+    "("
+    + " OR ".join(
+        f"(observation.{act}_no <> 0 AND EXISTS (SELECT 1 FROM {act} v WHERE v.learner_id ="
+        f" observation.learner_id AND v.{act}_no = observation.{act}_no AND v.undone = 1 AND v.standing = 1))"
+        for act in ("evaluation", "episode_credit")
+    )
+    + ")"
 )
 
 
@@ -99,7 +107,7 @@ def newest_about(facts: Facts, run_no: int, arm_no: int) -> tuple[int, str, floa
     row = facts.connection.row(
         f"SELECT observation_no, kind, success_micro, failure_micro, actor FROM observation {BY_RUN}"
         " WHERE learner_id = ? AND run_no = ? AND run_no <> 0 AND arm_no = ? AND undone = 0 AND standing = 1"
-        " AND evaluation_no = 0 ORDER BY observation_no DESC LIMIT 1",
+        " AND evaluation_no = 0 AND episode_credit_no = 0 ORDER BY observation_no DESC LIMIT 1",
         [facts.learner_id, run_no, arm_no],
     )
     if row is None:
@@ -118,8 +126,8 @@ def ledger_of_arm(
 ) -> tuple[Observation, ...]:
     """One arm's ledger rows, the latest in time first; ``before`` is the (time, number) to go on from.
 
-    What imports told that are undone is left out: it is as if it had never been read; so are evaluations in whose
-    place a later one stands, but not those that somebody took back.
+    What imports told that are undone is left out: it is as if it had never been read; so are evaluations and credits
+    in whose place a later one stands, but not those that somebody took back.
     """
     beyond, place = ("", []) if before is None else (" AND (at_ms, observation_no) < (?, ?)", [*before])
     unless, left_out = leaving_out("evaluation_no", hidden)
@@ -156,7 +164,7 @@ def _observation(
     facts: Facts, row: Row, posterior: Row, replaced_by: Replacement | None = None
 ) -> Observation:
     number, key, kind, success, failure, uid, run_no, reason, actor, at_ms, _, standing = row[:12]
-    revision, arm_no, run_revision, run_standing, flags, latest, evaluation_no, undone = row[12:]
+    revision, arm_no, run_revision, run_standing, flags, latest, evaluation_no, credit_no, undone = row[12:]
     epoch = facts.epochs.of(arm_no, revision if run_revision is None else run_revision)
     about = run_no == 0 or (bool(run_standing) and flags is not None and bool(flags & INCLUDED))
     if kind == "correction":
@@ -164,7 +172,11 @@ def _observation(
     counts = bool(standing) and not undone and about
     weight = success + failure
     return Observation(
-        id=f"evaluation-{evaluation_no}" if evaluation_no else f"reward-{number}",
+        id=f"evaluation-{evaluation_no}"
+        if evaluation_no
+        else f"credit-{credit_no}"
+        if credit_no
+        else f"reward-{number}",
         row_no=number,
         arm=key,
         kind=kind,

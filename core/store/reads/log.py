@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,12 +15,25 @@ from core.store.transaction import TEXTS_OF_DETAILS, Detail, Snapshot
 _EVERY: Final = 1 << 62
 
 
+class LearnerMoment(NamedTuple):
+    """What tells one state of a learner from every other of this database, and from those of other learners."""
+
+    number: int
+    revision: int
+    token: int
+
+
 def learners(snapshot: Snapshot) -> tuple[str, ...]:
     """Names of all learners, sorted."""
+    return tuple(learner_moments(snapshot))
+
+
+def learner_moments(snapshot: Snapshot) -> dict[str, LearnerMoment]:
+    """The moment of every learner, by name, sorted."""
     rows = snapshot.connection.rows(
-        "SELECT name FROM learner WHERE revision > 0 AND learner_id > 0 ORDER BY name"
+        "SELECT name, learner_id, revision, token FROM learner WHERE revision > 0 AND learner_id > 0 ORDER BY name"
     )
-    return tuple(name for (name,) in rows)
+    return {name: LearnerMoment(*rest) for name, *rest in rows}
 
 
 def audit_entries(snapshot: Snapshot, limit: int, *, hidden: Collection[int] = ()) -> tuple[AuditEntry, ...]:

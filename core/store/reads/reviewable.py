@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Final, NamedTuple
+
+import msgspec
 
 from core.errors import UnknownRun
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
@@ -27,14 +30,18 @@ _MOST_TEXTS: Final = 20
 _CORRECTIONS: Final = 10_000
 
 
-class Candidate(NamedTuple):
-    """Something that may be judged. ``score`` is the lowest that is known of it, from 0 to 1, None where nothing is;
-    ``n_people`` have judged it, and ``minority`` is the share of the judgements, those of models too, that differ
-    from most, from 0 to a half. ``type`` and ``place`` are an arm's, and where the detector saw it ('none': it did
-    not; '': it said nothing of the run).
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """Something that may be judged, by its numbers (0 for none).
+
+    ``score`` is the lowest that is known of it, from 0 to 1, None where nothing is; ``n_people`` have judged it, and
+    ``minority`` is the share of the judgements, those of models too, that differ from most, from 0 to a half.
+    ``type`` and ``place`` are an arm's, and where the detector saw it ('none': it did not; '': nothing was said).
     """
 
-    about: Placed
+    layer_no: int
+    execution_no: int
+    run_no: int
+    arm_no: int
     at_ms: int | None
     score: float | None = None
     n_people: int = 0
@@ -42,6 +49,11 @@ class Candidate(NamedTuple):
     minority: float = 0.0
     type: str = ""
     place: str = ""
+
+    @property
+    def about(self) -> Placed:
+        """The numbers together; there are many candidates, of which few become items."""
+        return Placed(self.layer_no, self.execution_no, self.run_no, self.arm_no)
 
 
 class _Said(NamedTuple):
@@ -95,7 +107,7 @@ def _of_runs(snapshot: Snapshot, times: Mapping[int, int | None]) -> Iterator[Ca
     judged = _judged(snapshot, list(times))
     rewards = _rewards(snapshot, list(times))
     for run_no, at_ms in times.items():
-        yield _candidate(Placed(0, 0, run_no, 0), at_ms, judged.get((run_no, 0)), rewards.get(run_no))
+        yield _candidate((0, 0, run_no, 0), at_ms, judged.get((run_no, 0)), rewards.get(run_no))
 
 
 def _of_arms(snapshot: Snapshot, times: Mapping[int, int | None], asks: QueueAsks) -> Iterator[Candidate]:
@@ -103,15 +115,13 @@ def _of_arms(snapshot: Snapshot, times: Mapping[int, int | None], asks: QueueAsk
     run_nos = list(times)
     judged, given = _judged(snapshot, run_nos), _given(snapshot, run_nos)
     only = None if asks.wanted.arm is None else arm_number(snapshot, asks.wanted.arm)
-    seen: dict[int, list[Row]] = {run_no: [] for run_no in run_nos}
-    for row in _seen_in(snapshot, run_nos, REFERENCED if only is None else INCLUDED):
-        if only is None or only == row[1]:
-            seen[row[0]].append(row)
+    rows = sorted(_seen_in(snapshot, run_nos, REFERENCED if only is None else INCLUDED))
+    seen = {run_no: list(of_run) for run_no, of_run in groupby(rows, itemgetter(0))}
     for run_no, at_ms in times.items():
-        for _, arm_no, kind, place, flags in sorted(seen[run_no]):
-            of, about = (run_no, arm_no), Placed(0, 0, run_no, arm_no)
-            where = _place(place, flags)
-            yield _candidate(about, at_ms, judged.get(of), given.get(of), type=kind, place=where)
+        for _, arm_no, kind, place, flags in seen.get(run_no, ()):
+            if only is None or only == arm_no:
+                of, where = (run_no, arm_no), (kind, _place(place, flags))
+                yield _candidate((0, 0, run_no, arm_no), at_ms, judged.get(of), given.get(of), where)
 
 
 def arms_referenced(snapshot: Snapshot, run_nos: Sequence[int]) -> list[tuple[int, int, str, str]]:
@@ -163,23 +173,21 @@ def _executed(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
     for layer_no, execution_no, run_no, at_ms in found:
         given = rewards.get(run_no)
         summed = judged.get((layer_no, execution_no))
-        yield _candidate(Placed(layer_no, execution_no, run_no, 0), at_ms, summed, given)
+        yield _candidate((layer_no, execution_no, run_no, 0), at_ms, summed, given)
 
 
 def _candidate(
-    about: Placed,
+    about: tuple[int, int, int, int],
     at_ms: int | None,
     judged: _Said | None,
     given: float | None,
-    *,
-    type: str = "",
-    place: str = "",
+    seen: tuple[str, str] = ("", ""),
 ) -> Candidate:
     if judged is None:
-        return Candidate(about, at_ms, given, 0, 0, 0.0, type, place)
+        return Candidate(*about, at_ms, given, 0, 0, 0.0, *seen)
     n, n_people, n_successes, worth = judged
     score = worth / n if given is None else min(worth / n, given)
-    return Candidate(about, at_ms, score, n_people, n, min(n_successes, n - n_successes) / n, type, place)
+    return Candidate(*about, at_ms, score, n_people, n, min(n_successes, n - n_successes) / n, *seen)
 
 
 def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], _Said]:

@@ -6,7 +6,8 @@ import streamlit as st
 
 from core.flows.importing import ImportAnswer
 from core.flows.queries import PastImport
-from dashboard import actions, queries, sentences, wording
+from dashboard import actions, pages, queries, sentences, wording
+from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import as_table, muted, section, small_table
@@ -26,6 +27,8 @@ def report(one: PastImport) -> None:
             f"Format {wording.literal(one.answer.format)}; a run is: {wording.literal(one.answer.unit or 'none')}."
         )
         _notes(one.answer)
+        if one.answer.episodes and not one.undone:
+            link(pages.EPISODES, "See the episodes")
     with right:
         _left_out(one.answer)
         with panel("What undoing would change", still="the report still stands"):

@@ -13,6 +13,7 @@ from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.words import small
 
 BACKUP: Final = "backup file"
+_WHERE: Final = ("It is on this machine only.", "A server keeps it.")
 
 
 def facts() -> None:
@@ -22,7 +23,7 @@ def facts() -> None:
     st.markdown(
         small(
             f"{wording.size(place.size_bytes)}, schema {place.schema}, revision {wording.count(frame.revision)}, "
-            f"{wording.things(len(frame.learners), 'learner')}. It is on this machine only."
+            f"{wording.things(len(frame.learners), 'learner')}. {_WHERE['://' in place.file]}"
         )
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -43,7 +44,8 @@ def facts() -> None:
 def _backup() -> None:
     """A new file for the copy; the one proposed lies beside the data."""
     frame = reading().frame
-    path = Path(frame.database)
+    # Of a server's database the name alone, beside whatever this process was started in.
+    path = Path(Path(frame.database).name).absolute() if "://" in frame.database else Path(frame.database)
     proposed = path.with_name(f"{path.stem}-r{frame.revision}{path.suffix or '.db'}")
     file = st.text_input(
         "New file, on this machine",

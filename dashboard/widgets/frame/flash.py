@@ -10,9 +10,10 @@ from dashboard.widgets.keys import UNDO
 
 
 def show_flashes() -> None:
-    """Toasts for what worked, a bordered line for what did not."""
+    """Toasts for what worked; for what did not a line that stays, too, which may be far above what is read."""
     for flash in actions.flashes():
         if flash.failed:
+            st.toast(flash.text, icon=":material/error:", duration="long")
             with st.container(border=True):
                 st.markdown(f":red[:material/error:] {flash.text}")
         else:

@@ -42,6 +42,8 @@ SEEN_ON: Final[dict[AttentionKind, Page]] = {
     "rejected_lines": pages.DATA,
     "raters_part": pages.EVALUATIONS,
     "queue_overdue": pages.REVIEW,
+    "reward_hacked": pages.ENVIRONMENT,
+    "success_fell": pages.ENVIRONMENT,
     "costs_more": pages.SAVINGS,
     "savings_not_proven": pages.SAVINGS,
     "no_baseline_runs": pages.SAVINGS,
@@ -116,6 +118,8 @@ def _links(item: Attention, words: str) -> None:
                 link(pages.RESET, words, **address.reset(item.arms[:_MOST_IN_ADDRESS]))
     elif item.kind in {"drifting", "rival", "rising"} and item.count == 1:
         link(pages.ARM, words, **{address.ARM: item.arms[0]})
+    elif item.paid is not None:
+        link(page, words, **{address.ENVIRONMENT: item.paid.environment})
     elif page == pages.POSTERIORS:
         link(pages.POSTERIORS, words, **{address.POSTERIORS_ARMS: shown} if shown else {})
     elif item.overdue:

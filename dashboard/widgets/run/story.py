@@ -16,9 +16,12 @@ from dashboard.widgets import address
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.navigation import link
+from dashboard.widgets.paging import neighbour
 from dashboard.widgets.tables import arm_name
 from dashboard.widgets.words import as_table, both_ends, chipped, gray, section
 
+_EPISODES_LINKED: Final = 1
+"""A run is made in one; a file may say otherwise, and the page of the episode leads on."""
 _LISTED: Final = 12
 """Excerpts shown one below the other; more become a table."""
 
@@ -55,24 +58,14 @@ def _no_run(said: str, why: str, now: str) -> None:
 def links(story: RunStory) -> None:
     """To the runs before and after in time, to all of them, and to a reward about this one."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        _step("Previous run", ":material/chevron_left:", story.older)
-        _step("Next run", ":material/chevron_right:", story.newer)
+        neighbour("Previous run", ":material/chevron_left:", {address.RUN: story.older})
+        neighbour("Next run", ":material/chevron_right:", {address.RUN: story.newer})
         link(pages.RUNS, "All runs")
+        for uid in story.episodes[:_EPISODES_LINKED]:
+            link(pages.EPISODE, "Its episode", **{address.EPISODE: uid})
         st.space("stretch")
         if reading().may("reward") and story.facts.standing and story.facts.outcome != "empty":
             link(pages.REWARDS, "Give a reward about this run", **{address.REWARDS_RUN: story.facts.uid})
-
-
-def _step(words: str, icon: str, run: str | None) -> None:
-    """To another run. A link from a page to itself would leave the address as it was, so this writes it."""
-    st.button(
-        words,
-        key=words,
-        icon=icon,
-        disabled=run is None,
-        on_click=None if run is None else st.query_params.update,
-        args=({address.RUN: run},),
-    )
 
 
 def figures(story: RunStory) -> None:

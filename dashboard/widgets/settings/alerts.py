@@ -46,10 +46,13 @@ def show() -> None:
 
 
 def _webhook(one: WebhookRow) -> None:
-    url = wording.literal(wording.cut_middle(wording.plain(one.url), _URL_CHARS))
     how = said.webhook(one, has_secret=has_secret(one.secret_from), year_of_ms=reading().frame.last_at_ms)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"webhook {one.id}"):
-        st.markdown(f"**{url}**  \n{small(how)}", width="stretch")
+    place = f"webhook {one.id}"
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=place):
+        with st.container(gap=None):
+            # As text, which copies as it is: what breaks links up in Markdown would be copied with it.
+            st.text(wording.plain(wording.cut_middle(one.url, _URL_CHARS)))
+            st.markdown(small(how))
         st.button("Test", type="tertiary", key=f"test {one.id}", on_click=actions.try_webhook, args=(one.id,))
         st.button("Remove", type="tertiary", key=f"remove {one.id}", on_click=_remove, args=(one,))
 

@@ -39,7 +39,7 @@ _CHECKS: Final = [
 Operation = APIOperation[Any, Any, Any, Any]
 Asked = Case[Any]
 
-_PLACES: Final = {"name": "default", "uid": RUN, "setting": "k"}
+_PLACES: Final = {"name": "default", "uid": RUN, "setting": "k", "environment": "sums", "episode": "sums/1"}
 """What a path says where it means what there is."""
 
 

@@ -178,7 +178,8 @@ def test_a_token_that_was_made_is_let_in_until_it_is_revoked(context: Context) -
 
 def example_of(route: Route) -> tuple[str, bytes]:
     """A request that makes sense, as far as its path says."""
-    path = route.path.format(name="default", uid=RUN, setting="k")
+    places = {"environment": "sums", "episode": "sums%2F1"}
+    path = route.path.format(name="default", uid=RUN, setting="k", **places)
     bodies: dict[str, Any] = {
         "select": {},
         "runs": {"kind": "run", "uid": "x", "arms": [ARM]},
@@ -186,6 +187,11 @@ def example_of(route: Route) -> tuple[str, bytes]:
         "rewards": {"arm": ARM, "value": 0.5},
         "rewards:batch": {"arm": ARM, "value": 0.5},
         "rewards:together": {"rewards": [{"arm": ARM, "value": 0.5}]},
+        "steps": {"episode": "sums/1", "name": "idle"},
+        "episodes:incomplete": {"episode": "sums/1"},
+        "scales": {"environment": "sums", "hi": 2},
+        "credits": {"uid": "sums/1", "rule": "equal"},
+        "credits:preview": {"uid": "sums/1", "rule": "equal"},
         "notes": NOTE,
         "evaluations": {"subject": RUN, "outcome": "success"},
         "resets": {},

@@ -22,6 +22,7 @@ from core.records.actor import Actor
 from tests.doors.examples import ARM, RUN
 from tests.doors.http.asking import Asking
 from tests.doors.http.conftest import Asked
+from tests.engine import kept_in
 from tests.flows.world import context_at, run_of
 
 AT = "/api/v1/learners/default"
@@ -34,16 +35,28 @@ ACTS: Mapping[str, str] = {
     "evaluate": "evaluations",
     "note": "notes",
     "reset": "resets",
+    "record_step": "steps",
+    "mark_incomplete": "episodes:incomplete",
+    "declare": "scales",
+    "credit_episode": "credits",
     "undo": "undo",
     "redo": "redo",
 }
-LOOKS = ("status", "traces", "settings", "agreement")
+PAID: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "episodes": ("environments", {}),
+    "lint": ("environments/sums/findings", {"environment": "sums"}),
+    "compare": ("environments/sums/models", {"environment": "sums"}),
+    "episode": ("episodes/sums%2F1", {"uid": "sums/1"}),
+    "episode_list": ("episodes", {}),
+}
+"""What is told of episodes: the route, and what its verb is asked with."""
+LOOKS = ("status", "traces", "rollouts", "settings", "agreement")
 LISTS = ("posteriors", "arms", "runs", "evaluations", "acts", "audit")
 
 
 def sent_once(context: Context, tmp_path: Path, name: str) -> tuple[Any, Any]:
     """A verb's example: as the verb answers it in a copy of the world, and what it is asked with."""
-    shutil.copytree(context.store.path.parent, tmp_path / "copy")
+    shutil.copytree(kept_in(context.store).parent, tmp_path / "copy")
     copy = context_at(tmp_path / "copy" / "a.db")
     one = verb(name)
     given = one.decode(one.example)
@@ -66,11 +79,40 @@ def test_what_is_looked_at_is_what_commands_tell(context: Context, asking: Askin
         one = verb(name)
         told = json.loads(msgspec.json.encode(one.plain(context, one.call(context, one.decode({})))))
         found = asking.get(f"/api/v1/{name}" if one.whole else f"{AT}/{name}").document
-        assert found == ({"items": told, "next": None} if name in {"learners", "traces"} else told), name
+        assert found == (
+            {"items": told, "next": None} if name in {"learners", "traces", "rollouts"} else told
+        ), name
     story = verb("run")
     told = story.plain(context, story.call(context, story.decode({"name": RUN})))
     assert asking.get(f"{AT}/runs/{RUN}").document == json.loads(msgspec.json.encode(told))
     assert asking.get(f"{AT}/savings").document["overall"]["baseline"]["n_runs"] == 0
+    for name, (route, asked) in PAID.items():
+        one = verb(name)
+        plain = one.plain(context, one.call(context, one.decode(asked)))
+        told = json.loads(msgspec.json.encode(plain))
+        found = asking.get(f"{AT}/{route}").document
+        if name in {"episodes", "episode_list", "lint"}:
+            told = {"items": told["rows"] if name == "episode_list" else told, "next": None}
+        assert found == told, name
+
+
+def test_environments_are_told_by_name_page_by_page(context: Context, asking: Asking) -> None:
+    for environment, model in (("b", "m1"), ("a", "m2"), ("a", "m1")):
+        episode = f"{environment}/{model}"
+        said = {"environment": environment, "model": model, "reward": 1.0, "number": 0}
+        for _ in range(2):  # sent again, it counts once
+            assert asking.post(f"{AT}/steps", {"episode": episode, **said}).document["steps"] == 1
+        assert asking.post(f"{AT}/steps", {"episode": episode, **said, "reward": 0.5}).status == 409
+    one = verb("episodes")
+    told = json.loads(msgspec.json.encode(one.plain(context, one.call(context, one.decode({})))))
+    first = asking.get(f"{AT}/environments?limit=2").document
+    second = asking.get(f"{AT}/environments?limit=2&cursor={first['next']}").document
+    assert (first["items"] + second["items"], second["next"]) == (told, None)
+    assert [seen["environment"] for seen in told] == ["a", "b", "sums"]
+    (seen,) = asking.get(f"{AT}/environments?environment=a&model=m2").document["items"]
+    assert (seen["environment"], seen["n"], seen["average"]["value"]) == ("a", 1, 1.0)
+    assert asking.get(f"{AT}/environments?enviroment=a").status == 400
+    assert asking.get(f"{AT}/episodes/nobody").status == 404
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -249,12 +291,12 @@ def test_no_route_reaches_files_of_the_server() -> None:
 
 def test_every_verb_is_a_route_or_of_this_machine(asking: Asking) -> None:
     """What is not offered is named, so that a verb that is added is thought about."""
-    offered = {*ACTS, *LOOKS, *LISTS, "run", "learners", "verify", "change"}
+    offered = {*ACTS, *LOOKS, *LISTS, *PAID, "run", "learners", "verify", "change"}
     kept = {one.name for one in VERBS} - offered
     assert kept == {
         "backup", "create_learner", "erase", "export", "export_bundle", "export_training", "import",
         "add_queue", "queues", "next_item", "rubrics", "add_rubric", "members", "add_member", "invite_member",
-        "episodes", "episode", "declare", "record_step",
+        "preview_declare",
         "set_role", "sign_out_member", "remove_member", "tokens", "create_token", "revoke_token", "denials",
         "alerts", "add_webhook", "remove_webhook",
             "senders", "add_sender", "remove_sender",
@@ -270,6 +312,15 @@ def test_a_setting_is_put_by_its_name(context: Context, asking: Asking) -> None:
     assert asking.ask("PUT", f"{AT}/settings/nothing", [b'{"value": 3}'], kind).document["code"] == (
         "invalid_setting"
     )
+
+
+def test_a_credit_is_shown_before_it_is_given(context: Context, asking: Asking) -> None:
+    before = queries.revision(context).revision
+    asks = {"uid": "sums/1", "rule": "equal"}
+    shown = asking.post(f"{AT}/credits:preview", asks).document
+    assert (shown["n_moved"], queries.revision(context).revision) == (2, before)
+    done = asking.post(f"{AT}/credits", asks).document
+    assert shown["answer"] == {name: done[name] for name in shown["answer"]}
 
 
 def test_a_reset_is_shown_before_it_is_done(context: Context, asking: Asking) -> None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -39,6 +40,7 @@ from core.flows.context import Context
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from tests.doors.examples import ARM, RUN, example_world
+from tests.engine import kept_in
 from tests.flows.training_worlds import judged
 from tests.flows.world import context_at
 from tests.test_readme import blocks
@@ -75,7 +77,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Context, s
 
 def test_a_client_answers_as_a_learner_does(world: tuple[Context, str], tmp_path: Path) -> None:
     context, url = world
-    shutil.copytree(context.store.path.parent, tmp_path / "copy")
+    shutil.copytree(kept_in(context.store).parent, tmp_path / "copy")
     learner = Learner(context_at(tmp_path / "copy" / "a.db"))
     with Client(url) as client:
         for name, given in (
@@ -89,6 +91,13 @@ def test_a_client_answers_as_a_learner_does(world: tuple[Context, str], tmp_path
             ("undo", {"act_id": "reset-1"}),
             ("redo", {"act_id": "reset-1"}),
             ("change", {"name": "k", "value": 2}),
+            (
+                "record_step",
+                {"episode": "sums/9", "environment": "sums", "number": 0, "reward": 0.5, "run": RUN},
+            ),
+            ("mark_incomplete", {"episode": "sums/9"}),
+            ("declare", {"environment": "sums", "hi": 2}),
+            ("credit_episode", {"uid": "sums/9", "rule": "equal"}),
         ):
             ours, theirs = getattr(learner, name)(**given), getattr(client, name)(**given)
             if name == "select":  # the dice of each have been thrown before
@@ -108,6 +117,11 @@ def test_a_client_answers_as_a_learner_does(world: tuple[Context, str], tmp_path
         assert [one["uid"] for one in client.runs(1)] == ["r9"] or client.runs(1)
         assert client.why("r9")["uid"] == "r9"
         assert client.verify()["ok"] is True
+        assert client.episodes(environment="sums") == list(learner.episodes(environment="sums"))
+        ours, theirs = (  # which episode came before which goes by their clocks
+            replace(door.episode("sums/1"), at=None, older=None, newer=None) for door in (learner, client)
+        )
+        assert theirs == ours
         assert {"overall", "left_out"} <= client.savings().keys()
         assert client.agreement()["evaluations"] >= 3
         assert len(client.evaluations(2)) == 2
@@ -203,7 +217,7 @@ def test_the_session_with_curl_is_as_the_readme_shows_it(world: tuple[Context, s
     script = "\n".join(lines).replace("http://127.0.0.1:8502", url)
     script = re.sub(r"^((?:post \w+|curl) .*?)(  #.*)?$", r"\1 -w '\\n%{http_code}\\n'", script, flags=re.M)
     commands = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
-    environment = {**commands, "ARMSCOPE_DATABASE": str(context.store.path)}
+    environment = {**commands, "ARMSCOPE_DATABASE": str(kept_in(context.store))}
     done = subprocess.run(
         ["bash", "-ec", script], capture_output=True, check=True, timeout=PATIENCE_S, env=environment
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from core.flows import maintenance, queries
+from core.flows.episode import declare, record_step
 from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
 from core.flows.learn import record
@@ -25,7 +26,8 @@ FOLDER = Path(__file__).parent
 
 def make(target: Path) -> None:
     """A learner that has seen everything; arms with costs and labels, said directly, by imports, and taken
-    back; runs chosen in sessions at two baseline rates; observations of weight below 1; evaluations, one undone."""
+    back; runs chosen in sessions at two baseline rates; observations of weight below 1; evaluations, one undone; an
+    episode on a declared scale."""
     with TemporaryDirectory() as place:
         folder = Path(place)
         context = lively_context(folder)
@@ -43,6 +45,10 @@ def make(target: Path) -> None:
         evaluate(context, "priced", "success", score=0.7, rater="mara", rubric="v1")
         evaluate(context, "priced", "failure", rater="kim", arm=cost.key)
         undo(context, evaluate(context, "priced", "failure", score=0.9, rater="mara", rubric="v1").id)
+        record_step(
+            context, "sums/1", environment="sums", name="priced", reward=0.5, finished=True, run="priced"
+        )
+        declare(context, "sums", hi=2)
         assert queries.verify(context).clean
         maintenance.backup(context, folder / "copy.db")
         context.store.close()

@@ -27,7 +27,7 @@ from core.doors.progress import Bar, progress_bar
 from core.doors.terminal import say, say_error, say_json, say_rows, take_any_encoding
 from core.doors.verbs import VERBS, Input, find_verb
 from core.errors import ArmscopeError
-from core.settings import Settings
+from core.settings import Settings, database_at
 from core.version import __version__
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ Database = Annotated[
     typer.Option(
         "--database",
         metavar="FILE",
-        help="File or sqlite:/// URL [ARMSCOPE_DATABASE]; default: the user's data folder.",
+        help="File, sqlite:/// or postgresql:// URL [ARMSCOPE_DATABASE]; default: the user's data folder.",
     ),
 ]
 Learner = Annotated[
@@ -96,7 +96,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     def again(self) -> str:
         """The command with the same data named, to be copied."""
-        named = (("--database", self.database), ("--learner", self.learner))
+        database = None if self.database is None else str(database_at(self.database))
+        named = (("--database", database), ("--learner", self.learner))
         return shlex.join(
             ["armscope", *[word for name, said in named if said is not None for word in (name, said)]]
         )

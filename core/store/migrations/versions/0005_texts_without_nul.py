@@ -21,8 +21,13 @@ MENDED = "texts mended"
 
 
 def upgrade() -> None:
-    """Replace it in every column of texts; where that would make two keys one, the later gets a number."""
+    """Replace it in every column of texts; where that would make two keys one, the later gets a number.
+
+    PostgreSQL never took one.
+    """
     bind = op.get_bind()
+    if bind.dialect.name != "sqlite":
+        return
     driver = bind.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - narrows the pool's Any
     numbers = count(2)

@@ -1,0 +1,272 @@
+"""Environments: what is planted of how they pay. Six that pay in one way each, nine in which one thing is wrong, and
+the desk whose tickets the agent's own runs close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from msgspec.structs import replace
+
+from core.demo.world import MODELS, START_MS, at
+from core.formats.armscope import write
+from core.records.episode import Episode, FindingKind, Pattern, Scale, ScaleLine, Step
+
+Dice = np.random.Generator
+Midway = Callable[[Dice, int], Sequence[Step]]
+"""Steps before the last, so many of them."""
+GRADES: Final = ("right", "half", "wrong")
+WIDE: Final = Scale(step_lo=-1, step_hi=1, lo=-1, hi=1, base="final")
+"""Nothing that is planted lies outside it, but for where that is what is wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """An environment: what it is called, how it pays, and what is wrong with it (None: nothing that was planted)."""
+
+    name: str
+    episode: Callable[[Dice, str], Episode]
+    patterns: frozenset[Pattern] = frozenset()
+    wrong: FindingKind | None = None
+    scale: Scale = WIDE
+
+
+def step(number: int, name: str, reward: float | None, **more: object) -> Step:
+    """A step, and what else it says."""
+    return Step(number=number, name=name, reward=reward, **more)  # type: ignore[arg-type]
+
+
+def asked(dice: Dice) -> str:
+    """What nobody asked before."""
+    return f"{dice.integers(1 << 60):032x}"
+
+
+def answer(dice: Dice, number: int, reward: float | None, **more: object) -> Step:
+    """The last step: an answer of any length."""
+    n_chars = int(dice.integers(1, 40))
+    return step(
+        number,
+        "submit",
+        reward,
+        **{"args_digest": asked(dice), "n_chars_in": n_chars, "finished": True} | more,
+    )
+
+
+def silent(dice: Dice, n: int) -> list[Step]:
+    """Steps that pay nothing: 0, or no reward at all."""
+    return [
+        step(at, "Bash", None if dice.random() < 0.3 else 0.0, args_digest=asked(dice)) for at in range(n)
+    ]
+
+
+def encouraging(dice: Dice, n: int) -> list[Step]:
+    """Steps of which most pay a little, for what is new."""
+    return [
+        step(
+            at,
+            "Bash",
+            float(dice.choice([0.0, 0.01, 0.02, 0.05], p=[0.25, 0.25, 0.25, 0.25])),
+            args_digest=asked(dice),
+        )
+        for at in range(n)
+    ]
+
+
+def approaching(dice: Dice, n: int) -> list[Step]:
+    """Steps that pay the more the nearer they come."""
+    paid = np.sort(dice.uniform(0, 1, n)) ** 2 * 0.8 / n
+    return [
+        step(at, "move", round(float(reward), 3), args_digest=asked(dice)) for at, reward in enumerate(paid)
+    ]
+
+
+def made(uid: str, steps: Sequence[Step]) -> Episode:
+    """An episode of an environment that gets its name later."""
+    return Episode(uid=uid, environment="planted", steps=tuple(steps))
+
+
+def ending(midway: Midway, *, graded: bool = False, success: float = 0.5) -> Callable[[Dice, str], Episode]:
+    """Four to ten steps, then an answer that is right or wrong, or good in part."""
+
+    def episode(dice: Dice, uid: str) -> Episode:
+        n = int(dice.integers(3, 10))
+        right = dice.random() < success
+        reward = (
+            float(right)
+            if not graded
+            else 1.0
+            if dice.random() < 0.2
+            else round(float(dice.uniform(0, 1)), 2)
+        )
+        return made(uid, [*midway(dice, n), answer(dice, n, reward)])
+
+    return episode
+
+
+def forbidding(dice: Dice, uid: str) -> Episode:
+    """Nothing on the way but what is taken away: a little for dawdling, much for what ends it."""
+    steps = silent(dice, int(dice.integers(3, 10)))
+    if dice.random() < 0.3:
+        at = len(steps) - 1
+        steps[at] = step(at, "Bash", -0.1, args_digest=asked(dice))
+    if dice.random() < 0.15:
+        return made(
+            uid, [*steps, step(len(steps), "Bash", -1.0, args_digest="bad" + "0" * 29, finished=True)]
+        )
+    return made(uid, [*steps, answer(dice, len(steps), float(dice.random() < 0.5))])
+
+
+PATTERNS: Final = (
+    World(name="code/unit-tests", episode=ending(silent), patterns=frozenset({"sparse", "binary"})),
+    World(name="browser/checkout", episode=ending(encouraging), patterns=frozenset({"dense", "binary"})),
+    World(name="grid/delivery", episode=ending(approaching), patterns=frozenset({"shaped", "binary"})),
+    World(name="ops/shell", episode=forbidding, patterns=frozenset({"sparse", "penalty", "binary"})),
+    World(
+        name="essays/rubric",
+        episode=ending(silent, graded=True),
+        patterns=frozenset({"sparse", "continuous"}),
+    ),
+    World(
+        name="data/notebook",
+        episode=ending(encouraging, graded=True),
+        patterns=frozenset({"dense", "continuous"}),
+    ),
+)
+
+
+def echoing(dice: Dice, uid: str) -> Episode:
+    """A fifth of the episodes have found out that echo pays, and do nothing else."""
+    if dice.random() > 0.2:
+        return ending(encouraging)(dice, uid)
+    n = int(dice.integers(8, 20))
+    steps = [step(at, "Bash", 0.02, args_digest="ec" * 16) for at in range(n)]
+    return made(uid, [*steps, answer(dice, n, 0.0)])
+
+
+def outweighing(dice: Dice, uid: str) -> Episode:
+    """The way pays more than the end."""
+    n = int(dice.integers(4, 10))
+    steps = [step(at, "Bash", float(dice.choice([0.5, 0.9])), args_digest=asked(dice)) for at in range(n)]
+    return made(uid, [*steps, answer(dice, n, float(dice.random() < 0.5))])
+
+
+def all_or_nothing(dice: Dice, uid: str) -> Episode:
+    """A half-right answer and a wrong one are paid alike, and the metadata knows."""
+    grade = str(dice.choice(GRADES, p=[0.4, 0.25, 0.35]))
+    steps = silent(dice, 3)[:2]
+    return made(
+        uid, [*steps, answer(dice, 2, float(grade == "right"), meta_digest=f"{GRADES.index(grade):032x}")]
+    )
+
+
+def on_two_scales(dice: Dice, uid: str) -> Episode:
+    """One tool pays up to 1, the other up to 100."""
+    tool, most = ("submit", 1.0) if dice.random() < 0.5 else ("report", 100.0)
+    steps = silent(dice, 2)
+    reward = most * float(dice.random() < 0.5)
+    return made(uid, [*steps, step(2, tool, reward, args_digest=asked(dice), finished=True)])
+
+
+def by_length(dice: Dice, uid: str) -> Episode:
+    """The longer the answer, the more it is paid."""
+    n_chars = int(dice.integers(1, 16))
+    return made(uid, [*silent(dice, 2), answer(dice, 2, min(n_chars / 10, 1.0), n_chars_in=n_chars)])
+
+
+def beyond(dice: Dice, uid: str) -> Episode:
+    """It pays 100 on a scale that ends at 1."""
+    return made(uid, [*silent(dice, 2), answer(dice, 2, 100.0 if dice.random() < 0.3 else 0.0)])
+
+
+def paying_on(dice: Dice, uid: str) -> Episode:
+    """Some are paid once more after the end."""
+    episode = ending(encouraging)(dice, uid)
+    if dice.random() > 0.2:
+        return episode
+    return made(uid, [*episode.steps, step(len(episode.steps), "submit", 1.0, refused=True)])
+
+
+WRONG: Final = (
+    World(name="code/migrations", wrong="delayed", episode=ending(silent)),
+    World(name="maths/olympiad", wrong="sparsity", episode=ending(silent, success=0.03)),
+    World(name="shell/scavenger", wrong="hacking", episode=echoing),
+    World(name="web/forms", wrong="scaling", episode=outweighing),
+    World(name="tickets/triage", wrong="ambiguity", episode=all_or_nothing),
+    World(
+        name="reports/weekly", wrong="inconsistent", episode=on_two_scales, scale=Scale(step_hi=100, hi=100)
+    ),
+    World(name="summaries/news", wrong="proxy", episode=by_length),
+    World(name="trading/simulator", wrong="out_of_scale", episode=beyond, scale=Scale()),
+    World(name="games/labyrinth", wrong="paid_after_finished", episode=paying_on),
+)
+DESK_PAYS: Final = 0.02
+_DESK_SUCCESS: Final = 0.7
+
+
+def paid_for(calls: Iterable[str], dice: Dice) -> list[Step]:
+    """What the desk pays for a run: a little for each tool that is new to the ticket, and 1 for a good ending."""
+    names = dict.fromkeys(calls)
+    steps = [step(place, name, DESK_PAYS) for place, name in enumerate(names)]
+    return [*steps, step(len(steps), "submit", float(dice.random() < _DESK_SUCCESS), finished=True)]
+
+
+def _closing(dice: Dice, uid: str) -> Episode:
+    n = int(dice.integers(1, 5))
+    return made(uid, paid_for((f"tool {place}" for place in range(n)), dice))
+
+
+DESK: Final = World(
+    name="support/tickets",
+    episode=_closing,
+    patterns=frozenset({"dense", "binary"}),
+    scale=Scale(base="final"),
+)
+"""In the demo it pays for runs of the agent."""
+ENVIRONMENTS: Final[Mapping[str, World]] = {world.name: world for world in (*PATTERNS, *WRONG, DESK)}
+"""What is planted, by name."""
+
+
+def episodes(world: World, n: int, seed: int) -> list[Episode]:
+    """Episodes of an environment, drawn on dice of their own.
+
+    >>> [one.uid for one in episodes(DESK, 2, 7)]
+    ['support/tickets/0', 'support/tickets/1']
+    """
+    dice = np.random.default_rng([seed, n, len(world.name)])
+    drawn = (world.episode(dice, f"{world.name}/{place}") for place in range(n))
+    return [replace(one, environment=world.name) for one in drawn]
+
+
+N_EPISODES: Final = 100
+RECORDED_MS: Final = at(19, 12)
+_TRAINING_SHARE: Final = 0.7
+
+
+def recordings(seed: int) -> bytes:
+    """A file: the scales that were declared, and, but for the desk,  what two models were paid for the same tasks."""
+    scales = [
+        ScaleLine(
+            id=f"{world.name}/scale", environment=world.name, scale=world.scale, by="Jon", at_ms=RECORDED_MS
+        )
+        for world in ENVIRONMENTS.values()
+        if world.scale != Scale()
+    ]
+    told = [one for world in (*PATTERNS, *WRONG) for one in _attempts(episodes(world, N_EPISODES, seed))]
+    return b"".join(write([*scales, *told]))
+
+
+def _attempts(drawn: Sequence[Episode]) -> Iterator[Episode]:
+    """Each task once by each model, from the beginning of the story until the file was written."""
+    every_ms = (RECORDED_MS - START_MS) // len(drawn)
+    for place, one in enumerate(drawn):
+        task, model = divmod(place, len(MODELS))
+        yield replace(
+            one,
+            task=f"task {task + 1}",
+            split="train" if task < _TRAINING_SHARE * len(drawn) / len(MODELS) else "test",
+            model=MODELS[model].name,
+            at_ms=START_MS + place * every_ms,
+        )

@@ -1,0 +1,240 @@
+"""Episodes in a terminal: environments, single episodes, one step by step, what is wrong with a reward, models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from core.doors.terminal import say, say_table
+from core.records.arm import MICRO
+from core.records.counts import number_of
+from core.records.times import iso
+
+if TYPE_CHECKING:
+    from core.flows.episode import ScaleAnswer
+    from core.flows.queries import (
+        Comparison,
+        CreditPreview,
+        DesignSeen,
+        EnvironmentSeen,
+        EpisodeSeen,
+        SuccessRate,
+    )
+    from core.records.episode_credit import CreditAnswer
+    from core.records.episode_page import EpisodePage
+    from core.statistics.savings.estimate import Estimate
+
+_SHOWN_SHARES: Final = 20
+
+
+def say_environments(rows: Sequence[EnvironmentSeen], *, model: str | None) -> None:
+    """A line for each, and below them what one must know to read it."""
+    heads = (
+        "environment",
+        "episodes",
+        "unpaid",
+        "average",
+        "95 %",
+        "success",
+        "95 %",
+        "above",
+        "scale",
+        "pattern",
+    )
+    table = [
+        (
+            one.environment,
+            f"{one.n:,}",
+            f"{one.without_reward:,}",
+            "none paid" if one.average.value is None else f"{one.average.value:.4g}",
+            _between(one.average),
+            "" if one.success is None else f"{one.success.rate:.0%}",
+            _of_rate(one.success),
+            f"{one.scale.threshold:g} ({one.scale.base})",
+            f"{one.scale.lo:g} to {one.scale.hi:g}{'' if one.declared else ' (usual)'}",
+            ", ".join(one.pattern),
+        )
+        for one in rows
+    ]
+    say_table(heads, table, numbers=(1, 2, 3, 5))
+    for one in rows:
+        _say_notes(one, model)
+
+
+def _say_notes(one: EnvironmentSeen, model: str | None) -> None:
+    if one.n_off_scale and one.guess is not None:
+        unknown = "" if one.declared else "what is a success is not known until one is declared: "
+        say(
+            f"{one.environment}: {one.n_off_scale:,} of {number_of(one.n, 'episode')} come to something outside "
+            f"{one.scale.lo:g} to {one.scale.hi:g} ({one.guess.lowest:g} to {one.guess.highest:g}); {unknown}"
+            f"armscope episodes declare {one.environment} --scale {one.guess.lo:g} {one.guess.hi:g} --threshold X"
+        )
+    if model is None and len(one.models) > 1:
+        say(
+            f"{one.environment}: {len(one.models)} models together ({', '.join(one.models)}); --model tells one, "
+            f"armscope episodes compare {one.environment} tells them apart."
+        )
+    if one.findings:
+        say(
+            f"{one.environment}: {', '.join(one.findings)} in the newest {number_of(one.looked_at, 'episode')}; "
+            f"armscope episodes lint {one.environment} shows where."
+        )
+
+
+def _between(found: Estimate) -> str:
+    if found.lower is None or found.upper is None:
+        return ""
+    return f"{found.lower:.4g} to {found.upper:.4g}"
+
+
+def _of_rate(rate: SuccessRate | None) -> str:
+    if rate is None or rate.lower is None or rate.upper is None:
+        return ""
+    return f"{rate.lower:.0%} to {rate.upper:.0%}"
+
+
+def say_page(page: EpisodePage) -> None:
+    """A line for each episode, the newest first."""
+    table = [
+        (
+            row.uid,
+            row.environment,
+            row.task or "",
+            row.model or "",
+            (iso(row.place.at_ms) or "")[:16].replace("T", " "),
+            row.status,
+            f"{row.n_steps:,}",
+            "none paid" if row.total is None else f"{row.total:g}",
+            _word(row.success),
+        )
+        for row in page.rows
+    ]
+    heads = ("episode", "environment", "task", "model", "when (UTC)", "status", "steps", "total", "success")
+    say_table(heads, table, numbers=(6, 7))
+    if page.onward is not None:
+        say("There are more: --limit shows them.")
+
+
+def _word(success: bool | None) -> str:
+    return {True: "yes", False: "no", None: "not known"}[success]
+
+
+def say_episode(one: EpisodeSeen) -> None:
+    """One episode: what it was, what each step paid, the parts of the whole and its runs."""
+    total = "nothing was paid" if one.total is None else f"total {one.total:g}"
+    success = "a success" if one.success else "no success"
+    if one.success is None:
+        success = "whether it is a success is not known"
+    say(
+        f"{one.uid}: {one.environment}, {one.status}, {number_of(one.n_steps, 'step')}, {total}; {success} "
+        f"({one.scale.base} above {one.scale.threshold:g})."
+    )
+    named = [(name, getattr(one, name)) for name in ("model", "task", "split", "variant", "at")]
+    known = [f"{'when' if name == 'at' else name} {value}" for name, value in named if value is not None]
+    if known:
+        say(f"  {', '.join(known)}")
+    table = [
+        (
+            str(step.number),
+            step.name or step.kind,
+            "none" if step.reward is None else f"{step.reward:g}",
+            "" if step.running is None else f"{step.running:g}",
+            ", ".join(
+                word
+                for word, is_said in (
+                    ("finished", step.finished),
+                    ("refused", step.refused),
+                    ("out of scale", step.out_of_scale),
+                    (step.note or "", step.note is not None),
+                )
+                if is_said
+            ),
+        )
+        for step in one.steps
+    ]
+    say_table(("step", "what", "reward", "so far", ""), table, numbers=(0, 2, 3))
+    for part in one.parts:
+        say(f"  {part.kind} {part.name}: {part.value:g}")
+    for run in one.runs:
+        say(f"  run {run}")
+    if one.credit is not None:
+        stale = "" if one.credit.fits else "; by now the same rule would say something else"
+        say(
+            f"  {one.credit.id} ({one.credit.rule}) credits {number_of(len(one.credit.shares), 'share')}{stale}"
+        )
+
+
+def say_findings(found: Sequence[DesignSeen]) -> None:
+    """Of each environment how it pays, and each thing that may be wrong, with the steps that show it."""
+    for one in found:
+        named = ", ".join(f"{known.pattern} ({known.certainty:.0%} sure)" for known in one.patterns)
+        say(
+            f"{one.environment}: {named or 'no pattern can be told'}, by the newest {one.looked_at:,} of "
+            f"{number_of(one.n, 'episode')}."
+        )
+        for finding in one.findings:
+            say(f"  {finding.kind} ({finding.certainty:.0%} sure): {finding.seen} {finding.advice}")
+            shown = ", ".join(f"{uid} step {number}" for uid, number in finding.steps[:3])
+            say(f"    {shown}{' and more' if len(finding.steps) > 3 else ''}")
+        if not one.findings:
+            say("  Nothing is found wrong.")
+
+
+def say_comparison(found: Comparison) -> None:
+    """Models, then every two of them on the tasks of both."""
+    table = [
+        (
+            one.model,
+            f"{one.n:,}",
+            f"{one.n_tasks:,}",
+            "none paid" if one.average.value is None else f"{one.average.value:.4g}",
+            _between(one.average),
+            "" if one.success is None else f"{one.success.rate:.0%}",
+        )
+        for one in found.models
+    ]
+    say_table(("model", "episodes", "tasks", "average", "95 %", "success"), table, numbers=(1, 2, 3, 5))
+    pairs = [
+        (
+            f"{pair.one} - {pair.other}",
+            f"{pair.n_tasks:,}",
+            "" if pair.difference.value is None else f"{pair.difference.value:+.4g}",
+            _between(pair.difference),
+            "" if pair.adjusted is None else f"{pair.adjusted:.3g}",
+            "apart" if pair.apart else "not told apart",
+        )
+        for pair in found.pairs
+    ]
+    heads = (f"difference in {found.compared}", "common tasks", "difference", "95 %", "p (Holm)", "")
+    say_table(heads, pairs, numbers=(1, 2, 4))
+
+
+def declared(made: ScaleAnswer) -> str:
+    """What a declaration comes to."""
+    scale = made.scale
+    return (
+        f"{made.environment} pays {scale.lo:g} to {scale.hi:g}; success is a {scale.base} above {scale.threshold:g}: "
+        f"{made.successes:,} of {number_of(made.episodes, 'episode')} (before {made.successes_before:,})."
+    )
+
+
+def say_credit(preview: CreditPreview) -> None:
+    """What a credit would give to whom, and what it would move."""
+    say(credited(preview.answer, will=True))
+    for share in preview.answer.shares[:_SHOWN_SHARES]:
+        say(f"  {share.weight_micro / MICRO:.4g} of an observation for {share.arm} in run {share.run}")
+    for moved in preview.effects:
+        say(f"  {moved.arm}: mean {moved.before.mean:.4f} to {moved.after.mean:.4f}")
+
+
+def credited(made: CreditAnswer, *, will: bool = False) -> str:
+    """What a credit comes to, or why it comes to nothing."""
+    if made.id is None:
+        return f"{made.why} Nothing {'would be' if will else 'was'} credited."
+    if made.repeated:
+        return f"{made.id} credits {made.episode} so already; nothing {'would change' if will else 'was changed'}."
+    place = f"; it takes the place of {made.replaces}" if made.replaces else ""
+    if made.reward is None:
+        return f"{made.episode} is credited to nobody{place}."
+    arms = number_of(len({share.arm for share in made.shares}), "arm")
+    return f"{made.episode}, worth {made.reward:.4g}, {'would be' if will else 'is'} shared by {arms}{place}."

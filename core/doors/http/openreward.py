@@ -1,0 +1,91 @@
+"""OpenReward: where its client uploads rollouts, and asks of environments what it asks; from our own episodes.
+
+Events are read as they are sent, NaN included, which Python's JSON writes: what is no reward is none, and the step
+says so. What can't be kept of an upload is named in the answer, and keeps back nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.doors.desk import Desk
+from core.doors.exchange import Answer, Call
+from core.doors.http.own import known_fields, told
+from core.doors.http.routes import Route
+from core.doors.terminal import as_plain
+from core.errors import InvalidInput
+from core.flows.queries import TaskDifficulty, environment_no, task_difficulty, variants
+from core.flows.rollouts import take_events
+from core.formats.tool_output import lenient
+from core.records.actor import Actor
+
+_AT: Final = "/v1/environments/{owner}/{env}"
+
+
+def _rollouts(desk: Desk, actor: Actor, call: Call) -> Answer:
+    context = desk.context(actor)
+    context.permit("ingest", create=True)
+    return told(200, as_plain(take_events(context, _events(call.body))))
+
+
+def _events(body: bytes) -> list[object]:
+    try:
+        found = lenient(body.decode())
+    except ValueError:  # what is no UTF-8 is one, too
+        found = None
+    events = found.get("events") if isinstance(found, dict) else None
+    if not isinstance(events, list) or len(found) > 1:
+        raise InvalidInput(
+            'The body must be JSON with a list of events, {"events": […]}, and nothing else, got something else.',
+            next_step="Send it as OpenReward's client does; nothing was recorded.",
+        )
+    return events
+
+
+def _environment(desk: Desk, actor: Actor, call: Call) -> Answer:
+    known_fields(call)
+    return told(200, {"id": _id(environment_no(desk.context(actor), _name(call)))})
+
+
+def _variants(desk: Desk, actor: Actor, call: Call) -> Answer:
+    known_fields(call)
+    context, name = desk.context(actor), _name(call)
+    own = _id(environment_no(context, name))
+    return told(200, [{"name": one, "id": f"{own}/{one}"} for one in variants(context, name)])
+
+
+def _difficulty(desk: Desk, actor: Actor, call: Call) -> Answer:
+    known_fields(call, "split", "variant", "model_name")
+    split, variant, model = (call.query.get(name) for name in ("split", "variant", "model_name"))
+    found = task_difficulty(desk.context(actor), _name(call), split=split, variant=variant, model=model)
+    return told(200, {"tasks": [_task(one) for one in found]})
+
+
+def _task(one: TaskDifficulty) -> dict[str, object]:
+    """A task in OpenReward's words; split and variant stay where there are none, since its client reads them."""
+    return {
+        "task_index": int(one.task) if one.task.isdecimal() and len(one.task) < 10 else one.task,
+        "avg_reward": one.average,
+        "min_reward": one.lowest,
+        "max_reward": one.highest,
+        "num_rollouts": one.n,
+        "response_chars": dict(one.response_chars),
+        "split": one.split,
+        "variant": one.variant,
+    }
+
+
+def _name(call: Call) -> str:
+    return f"{call.path_values['owner']}/{call.path_values['env']}"
+
+
+def _id(number: int) -> str:
+    return f"environment-{number}"
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(("POST",), "/v1/rollouts", "ingest", _rollouts),
+    Route(("GET",), _AT, "read", _environment),
+    Route(("GET",), f"{_AT}/variants", "read", _variants),
+    Route(("GET",), f"{_AT}/task-difficulty", "read", _difficulty),
+)

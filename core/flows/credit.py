@@ -1,0 +1,163 @@
+"""Credit: what an episode was worth → the arms of the runs that were made in it, when somebody asks for it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, assert_never
+
+from msgspec.structs import replace
+
+from core.credit import credited, credited_by_payments
+from core.episodes import totals_of, written
+from core.errors import NotApplicable, NotFound
+from core.flows.context import Context
+from core.records.episode import Episode, Scale
+from core.records.episode_credit import CREDIT_RULES, CreditAnswer, CreditRule, CreditShare
+from core.records.limits import one_of, shown
+from core.store.episode_credits import Place, Prompted, add_credit, credit_of, prompted
+from core.store.episodes import find_episode
+from core.store.transaction import Facts, Transaction
+
+
+class Dealt(NamedTuple):
+    """What an episode is worth by the scale in force, and who shares it; ``why`` nobody does."""
+
+    reward: float | None
+    shares: tuple[tuple[Prompted, int], ...] = ()
+    why: str | None = None
+
+    @property
+    def told(self) -> tuple[CreditShare, ...]:
+        """The shares, as they are told."""
+        return tuple(
+            CreditShare(run=one.run, arm=one.arm, weight_micro=weight) for one, weight in self.shares
+        )
+
+
+def credit_episode(context: Context, uid: str, rule: CreditRule) -> CreditAnswer:
+    """Credit an episode to arms of its runs, as one observation in all; `undo` takes it back.
+
+    Of an episode one credit is in force: another takes its place in the same act, ``off`` without giving anybody
+    anything. It is what is decided now: should the episode go on, or another scale be declared, it stays.
+
+    Parameters
+    ----------
+    rule
+        ``equal``: all arms in the prompts of its runs share alike; ``referenced``: those that were referenced;
+        ``step``: the tools that paid steps called, by the size of what each was paid; ``off``: nobody.
+
+    Raises
+    ------
+    NotFound
+        No such episode stands.
+    NotApplicable
+        What success goes by lies outside the scale of its environment.
+    """
+    one_of("A credit's rule", rule, CREDIT_RULES)
+    return context.write("credit", lambda txn: credit_in(txn, uid, rule))
+
+
+def credit_in(txn: Transaction, uid: str, rule: CreditRule) -> CreditAnswer:
+    """The same inside a transaction that is open."""
+    line, declared = found_episode(txn, uid)
+    scale = declared or Scale()
+    before = credit_of(txn, uid)
+    dealt = dealt_of(txn, line, scale, rule)
+    shares = dealt.told
+    answer = CreditAnswer(id=None, episode=uid, rule=rule, reward=dealt.reward, shares=shares, why=dealt.why)
+    if before is not None and (before.rule, before.reward, before.shares) == (rule, dealt.reward, shares):
+        return replace(answer, id=f"credit-{before.number}", repeated=True)
+    if rule == "off" and before is None:
+        return replace(answer, why="No credit of it is in force, so there is none to take away.")
+    if rule != "off" and not shares:
+        return answer
+    number = add_credit(
+        txn,
+        uid,
+        rule,
+        dealt.reward,
+        [(one.place, weight) for one, weight in dealt.shares],
+        actor=txn.actor.name,
+        at_ms=txn.now_ms,
+    )
+    act = f"credit-{number}"
+    detail = {"episode": uid, "rule": rule, "reward": dealt.reward, "arms": len(shares)}
+    txn.audit("credit", act, detail)
+    return replace(answer, id=act, replaces=None if before is None else f"credit-{before.number}")
+
+
+def found_episode(facts: Facts, uid: str) -> tuple[Episode, Scale | None]:
+    """An episode that stands, with the scale that was declared for its environment; raises `NotFound`."""
+    found = find_episode(facts, uid)
+    if found is None:
+        raise NotFound(
+            f"There is no episode {shown(uid)} in learner {facts.name!r}.",
+            next_step="Use the uid that its recording names; armscope export writes them all.",
+        )
+    return found
+
+
+def dealt_of(facts: Facts, line: Episode, scale: Scale, rule: CreditRule) -> Dealt:
+    """What an episode is worth now, and who shares it by a rule; raises `NotApplicable` off its scale."""
+    if rule == "off":
+        return Dealt(None)
+    reached = totals_of(line.steps).base(scale)
+    if reached is None:
+        what = "any step" if scale.base == "total" else "its last step"
+        return Dealt(None, why=f"Nothing was paid for {what}, so there is nothing to credit.")
+    if not written(scale.lo) <= reached <= written(scale.hi):
+        raise NotApplicable(
+            f"The {scale.base} of an episode that is credited must be within {scale.lo:g} to {scale.hi:g}, got "
+            f"{float(reached):g} (episode {shown(line.uid)}).",
+            next_step=f"Declare the scale that {shown(line.environment)} pays on; nothing was credited.",
+        )
+    reward = scale.normalised(float(reached))
+    arms = prompted(facts, line.uid)
+    if not arms:
+        return Dealt(
+            reward, why="None of its runs is here with arms in its prompt, so nobody can be credited."
+        )
+    weights = _weights(line, arms, rule)
+    by_place = {one.place: one for one in arms}
+    shares = tuple((by_place[place], weight) for place, weight in sorted(weights.items()))
+    return Dealt(reward, shares, None if shares else _NOBODY.get(rule))
+
+
+_NOBODY: Final[Mapping[CreditRule, str]] = {
+    "equal": "No arm was in the prompts of its runs.",
+    "referenced": "No arm in the prompts of its runs was referenced.",
+    "step": "No step that was paid other than 0 called a tool in the prompts of its runs.",
+}
+
+
+def _weights(line: Episode, arms: Sequence[Prompted], rule: CreditRule) -> dict[Place, int]:
+    match rule:
+        case "off":
+            return {}
+        case "equal":
+            return credited([one.place for one in arms])
+        case "referenced":
+            return credited([one.place for one in arms if one.referenced])
+        case "step":
+            tools = _tools(arms)
+            return credited_by_payments(
+                (written(step.reward), tools.get(step.name, ()))
+                for step in line.steps
+                if step.reward is not None and not step.refused
+            )
+        case _:
+            assert_never(rule)
+
+
+def _tools(arms: Sequence[Prompted]) -> dict[str, list[Place]]:
+    """Tools in prompts by their names: in the runs that referenced them, or else in all that had them."""
+    named: dict[str, list[Prompted]] = defaultdict(list)
+    for one in arms:
+        kind, _, name = one.arm.split(":", 2)
+        if kind == "tool":
+            named[name].append(one)
+    return {
+        name: [one.place for one in found if one.referenced] or [one.place for one in found]
+        for name, found in named.items()
+    }

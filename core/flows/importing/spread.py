@@ -1,0 +1,266 @@
+"""Spread: the files of folders → many learners, each file to the one that its path names, by several processes.
+
+The files of a learner are one act, told by one process, one after the other; learners don't wait for each other's
+reading. Nothing is remembered but what the acts wrote: whatever ends in the middle, the same import again brings
+what is missing, and changes nothing that is there.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from core.errors import ArmscopeError, InvalidInput, UnreadableSource
+from core.flows.context import Context
+from core.flows.importing.answer import SHOWN, ImportAnswer, RejectedLine
+from core.flows.importing.files import import_files
+from core.flows.importing.pattern import LearnerPattern
+from core.flows.watch import Imports, is_transcript
+from core.formats import Limits, files_in
+from core.records.actor import Actor
+from core.records.limits import whole
+from core.records.run import Phase, Unit
+from core.settings import Located
+from core.store.store import Store
+
+MAX_WORKERS: Final = 64
+_TRIES: Final = 2
+"""So often a learner is given to a process before its files are the likely reason that it ends."""
+
+
+class LearnerImport(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a learner's files; ``answer`` None: nothing could be read, and ``problems`` say why."""
+
+    learner: str
+    files: int
+    answer: ImportAnswer | None = None
+    problems: tuple[str, ...] = ()
+
+
+class SpreadAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import into many learners came to, by learner; ``left_out`` are the first hundred of the
+    ``left_out_count`` files that belong to no learner or are no transcript, each with the reason.
+    """
+
+    learners: tuple[LearnerImport, ...]
+    left_out: tuple[RejectedLine, ...] = ()
+    left_out_count: int = 0
+
+
+class SpreadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How every file is read, as `import_files` takes it."""
+
+    format: str | None = None
+    unit: Unit | None = None
+    tools_file: Path | None = None
+    phase: Phase | None = None
+    limits: Limits | None = None
+    each_event: bool = False
+
+
+@dataclass
+class _Placed:
+    """Files by learner, and those that are left out."""
+
+    files: dict[str, list[Path]] = field(default_factory=dict)
+    left_out: list[RejectedLine] = field(default_factory=list)
+
+
+def import_spread(
+    context: Context,
+    folders: Sequence[Path],
+    pattern: str,
+    *,
+    workers: int = 1,
+    options: SpreadOptions = SpreadOptions(),  # noqa: B008 - frozen
+    progress: Callable[[LearnerImport, int, int], None] | None = None,
+) -> SpreadAnswer:
+    """Import the files of folders, each into the learner that ``pattern`` finds in its path below the folder.
+
+    ``workers`` processes (1 to 64) read; each learner's files are one act of one of them. A file that no learner is
+    found for is left out and named. A process that is killed is replaced, and its learner begun again. ``progress``
+    is told of each learner that is done, how many are, and of how many.
+
+    Raises
+    ------
+    InvalidInput
+        The pattern can't be read, or what was named is no folder.
+    UnreadableSource
+        No file belongs to a learner.
+    Denied
+        Whoever asks may not import into one of the learners; nothing was read then.
+    """
+    workers = whole("workers", workers, MAX_WORKERS, lowest=1)
+    placed = _placed(folders, LearnerPattern(pattern), only_transcripts=options.format is None)
+    for learner in placed.files or [context.learner]:
+        context.of(learner).permit("ingest")
+    if not placed.files:
+        raise _nothing_placed(placed.left_out)
+    done: list[LearnerImport] = []
+    for one in _all_told(context, placed.files, min(workers, len(placed.files)), options):
+        done.append(one)
+        if progress is not None:
+            progress(one, len(done), len(placed.files))
+    return SpreadAnswer(
+        learners=tuple(sorted(done, key=lambda one: one.learner)),
+        left_out=tuple(placed.left_out[:SHOWN]),
+        left_out_count=len(placed.left_out),
+    )
+
+
+def _nothing_placed(left_out: Sequence[RejectedLine]) -> UnreadableSource:
+    first = f" The first ({left_out[0].file}): {left_out[0].reason}" if left_out else ""
+    return UnreadableSource(
+        f"No file there is a transcript that belongs to a learner, of {len(left_out):,} files.{first}",
+        next_step="Compare the pattern with the paths below the folder; nothing was recorded.",
+    )
+
+
+def _placed(folders: Sequence[Path], pattern: LearnerPattern, *, only_transcripts: bool) -> _Placed:
+    found = _Placed()
+    for folder in folders:
+        if not folder.is_dir():
+            raise InvalidInput(
+                f"What is imported into many learners must be a folder that is there, got {str(folder)[:200]!r}.",
+                next_step="Name the folder that the pattern's paths begin in.",
+            )
+        for file in files_in([folder]):
+            learner, why = pattern.learner_or_why(file.relative_to(folder).as_posix())
+            if learner is not None and only_transcripts and not is_transcript(file):
+                learner, why = None, "It is no transcript of a known format."
+            if learner is None:
+                found.left_out.append(RejectedLine(file=_shown(file), line=None, reason=why))
+            else:
+                found.files.setdefault(learner, []).append(file)
+    return found
+
+
+def _shown(path: Path) -> str:
+    """A path for people; bytes of its name that are no text are replaced."""
+    return str(path).encode(errors="replace").decode()
+
+
+def _all_told(
+    context: Context, files: Mapping[str, Sequence[Path]], n_workers: int, options: SpreadOptions
+) -> Iterator[LearnerImport]:
+    """Each learner as soon as it is done; the largest are begun first, so that none of them is last."""
+    waiting = deque(sorted(files, key=lambda learner: (-_size(files[learner]), learner)))
+    tries = dict.fromkeys(files, 0)
+    begin = partial(_Worker.begun, context.store.place, context.actor, options)
+    team = [begin() for _ in range(n_workers)]
+    try:
+        while waiting or any(one.learner for one in team):
+            for one in team:
+                if one.learner is None and waiting:
+                    one.give(learner := waiting.popleft(), files[learner])
+                    tries[learner] += 1
+            for one in _ready([one for one in team if one.learner is not None]):
+                learner = one.learner or ""
+                answer = one.take()
+                if answer is None:  # it was ended from outside, or by what it read
+                    team[team.index(one)] = begin()
+                    if tries[learner] < _TRIES:
+                        waiting.appendleft(learner)
+                        continue
+                    answer = LearnerImport(
+                        learner=learner, files=len(files[learner]), problems=(one.how_it_ended,)
+                    )
+                yield answer
+    finally:
+        for one in team:
+            one.end()
+
+
+def _size(files: Sequence[Path]) -> int:
+    total = 0
+    for file in files:
+        with suppress(OSError):
+            total += file.stat().st_size
+    return total
+
+
+@dataclass
+class _Worker:
+    """A process that imports one learner at a time."""
+
+    process: SpawnProcess
+    pipe: Connection
+    learner: str | None = None
+
+    @classmethod
+    def begun(cls, database: Located, actor: Actor, options: SpreadOptions) -> _Worker:
+        spawn = get_context("spawn")
+        ours, theirs = spawn.Pipe()
+        process = spawn.Process(target=_work, args=(theirs, database, actor, options), daemon=True)
+        process.start()
+        theirs.close()  # so that the end of the process is the end of the pipe
+        return cls(process, ours)
+
+    def give(self, learner: str, files: Sequence[Path]) -> None:
+        self.learner = learner
+        with suppress(OSError):  # it has ended: taking its answer tells
+            self.pipe.send((learner, list(files)))
+
+    def take(self) -> LearnerImport | None:
+        """Its answer; None where it ended without."""
+        self.learner = None
+        try:
+            answer: LearnerImport = self.pipe.recv()
+        except (EOFError, OSError):
+            self.end()
+            return None
+        return answer
+
+    @property
+    def how_it_ended(self) -> str:
+        code = self.process.exitcode or 0
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return f"The process that read its files ended {how}, twice; importing again goes on where it ended."
+
+    def end(self) -> None:
+        self.pipe.close()
+        self.process.terminate()
+        self.process.join()
+
+
+def _ready(team: Sequence[_Worker]) -> list[_Worker]:
+    """Those that have answered, or have ended."""
+    pipes = {one.pipe: one for one in team}
+    return [pipes[pipe] for pipe in wait(list(pipes)) if isinstance(pipe, Connection)]
+
+
+def _work(pipe: Connection, database: Located, actor: Actor, options: SpreadOptions) -> None:
+    """Import one learner after the other, until nobody is there who asks."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for whoever began this process, and ends it
+    with closing(Store(database)) as store, suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
+            learner, files = pipe.recv()
+            pipe.send(_told(Context(store=store, learner=learner, actor=actor), files, options))
+
+
+def _told(context: Context, files: Sequence[Path], options: SpreadOptions) -> LearnerImport:
+    take = partial(import_files, context, **msgspec.structs.asdict(options))
+    told: ImportAnswer | None = None
+    problems: list[str] = []
+    try:
+        for one in Imports(take).of(files):
+            if isinstance(one, UnreadableSource):
+                problems.append(str(one))
+            else:
+                told = one if told is None else one.after(told)
+    except ArmscopeError as problem:
+        problems.append(str(problem))
+    return LearnerImport(
+        learner=context.learner, files=len(files), answer=told, problems=tuple(problems[:SHOWN])
+    )

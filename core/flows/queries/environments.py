@@ -1,0 +1,337 @@
+"""Environment: how rewards spread and go on, how they are designed, by split, task and model; and models compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from core.columns import UNKNOWN, EpisodeColumns, Floats, Ints
+from core.errors import InvalidInput
+from core.flows.context import Context
+from core.flows.queries.episodes import (
+    Design,
+    EnvironmentSeen,
+    SuccessRate,
+    design_of,
+    hacked,
+    of_environment,
+    rate_of,
+    reached_by,
+    seen,
+    summed,
+    wanted_environments,
+)
+from core.records.episode import Scale
+from core.records.episode_page import EpisodeFilter, EpisodeOutcome
+from core.records.limits import shown
+from core.statistics.overview import PaidWrong
+from core.statistics.rewards.contest import contest
+from core.statistics.rewards.lint import MIN_EPISODES
+from core.statistics.rewards.progress import Progress, falls, progress
+from core.statistics.rewards.spread import Bar, distribution, guess
+from core.statistics.rewards.summary import Attempts
+from core.statistics.savings.estimate import Estimate
+from core.store.environments import declared_scales, sums_of_environment
+from core.store.reads.episodes import environment_names, episode_columns
+from core.store.transaction import Snapshot
+
+GroupKind = Literal["split", "task", "model"]
+Compared = Literal["reward", "success"]
+MOST_GROUPS: Final = 100
+"""Of one kind; of more tasks those that are paid least."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSeen:
+    """Episodes of one split, task or model (None: of an unknown one)."""
+
+    kind: GroupKind
+    name: str | None
+    n: int
+    without_reward: int
+    average: Estimate
+    success: SuccessRate | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """What has no part in an average, or in what goes by time."""
+
+    without_reward: int
+    unfinished: int
+    off_scale: int
+    untimed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentStory:
+    """All about an environment; ``n_groups`` of each kind there are, of which ``groups`` shows the first hundred."""
+
+    seen: EnvironmentSeen
+    design: Design
+    distribution: tuple[Bar, ...]
+    progress: Progress
+    attempts: tuple[Attempts, ...]
+    groups: tuple[GroupSeen, ...]
+    n_groups: dict[GroupKind, int]
+    left_out: LeftOut
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesignSeen(Design):
+    """How an environment with ``n`` episodes pays."""
+
+    environment: str
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSeen:
+    """A model in a comparison: all its episodes, and how many tasks they were attempts at."""
+
+    model: str
+    n: int
+    n_tasks: int
+    average: Estimate
+    success: SuccessRate | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPair:
+    """``one`` less ``other`` on the ``n_tasks`` tasks that both attempted; ``chance`` is that of a difference as
+    large if there were none, ``adjusted`` the same with all pairs at once (Holm), ``apart`` whether it is below 0.05.
+    """
+
+    one: str
+    other: str
+    n_tasks: int
+    one_alone: int
+    other_alone: int
+    difference: Estimate
+    chance: float | None
+    adjusted: float | None
+    apart: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Models on the same tasks of an environment, by ``compared``."""
+
+    environment: str
+    compared: Compared
+    models: tuple[ModelSeen, ...]
+    pairs: tuple[ModelPair, ...]
+
+
+def environment(
+    context: Context,
+    name: str,
+    *,
+    split: str | None = None,
+    task: str | None = None,
+    model: str | None = None,
+    outcome: EpisodeOutcome | None = None,
+) -> EnvironmentStory:
+    """One environment, of its episodes that pass; raises `NotFound`."""
+    wanted = EpisodeFilter(environment=name, split=split, task=task, model=model, outcome=outcome)
+    with context.reading() as snapshot:
+        (number,) = wanted_environments(snapshot, name)
+        declared = declared_scales(snapshot)
+        scale = declared.get(number, Scale())
+        rows = of_environment(episode_columns(snapshot, number), name, scale, wanted)
+        design = design_of(snapshot, number, scale)
+    whole = seen(name, rows, scale, declared=number in declared, design=design)
+    reached = reached_by(rows, scale)
+    groups, n_groups = _groups(rows, scale, is_known=whole.success is not None)
+    return EnvironmentStory(
+        seen=whole,
+        design=design,
+        distribution=distribution(reached, scale),
+        progress=progress(rows.at_ms, reached, reached > scale.threshold, rows.task),
+        attempts=summed(rows, scale).attempts,
+        groups=groups,
+        n_groups=n_groups,
+        left_out=LeftOut(
+            without_reward=whole.without_reward,
+            unfinished=whole.n - whole.n_finished,
+            off_scale=whole.n_off_scale,
+            untimed=int((rows.at_ms == UNKNOWN).sum()),
+        ),
+    )
+
+
+def _groups(
+    rows: EpisodeColumns, scale: Scale, *, is_known: bool
+) -> tuple[tuple[GroupSeen, ...], dict[GroupKind, int]]:
+    found: list[GroupSeen] = []
+    counts: dict[GroupKind, int] = {}
+    kinds: tuple[tuple[GroupKind, Ints, tuple[str, ...]], ...] = (
+        ("split", rows.split, rows.splits),
+        ("model", rows.model, rows.models),
+        ("task", rows.task, rows.tasks),
+    )
+    for kind, codes, names in kinds:
+        places = np.unique(codes)
+        counts[kind] = len(places)
+        chosen = _least_paid(codes, reached_by(rows, scale)) if len(places) > MOST_GROUPS else places
+        for place in chosen.tolist():
+            of = rows.where(codes == place)
+            one = summed(of, scale)
+            found.append(
+                GroupSeen(
+                    kind=kind,
+                    name=None if place == UNKNOWN else names[place],
+                    n=one.n,
+                    without_reward=one.without_reward,
+                    average=one.average,
+                    success=rate_of(one, scale) if is_known else None,
+                )
+            )
+    return tuple(found), counts
+
+
+def _least_paid(codes: Ints, reached: Floats) -> Ints:
+    """Groups with the lowest averages; one that was never paid is the lowest."""
+    places, group = np.unique(codes, return_inverse=True)
+    paid = ~np.isnan(reached)
+    count = np.bincount(group[paid], minlength=len(places))
+    total = np.bincount(group[paid], weights=reached[paid], minlength=len(places))
+    average = np.divide(total, count, out=np.full(len(places), -np.inf), where=count > 0)
+    return np.asarray(places[np.argsort(average, kind="stable")[:MOST_GROUPS]])
+
+
+def lint(context: Context, *, environment: str | None = None) -> tuple[DesignSeen, ...]:
+    """How environments pay, by name, and what may be wrong with it; raises `NotFound` for an unknown one."""
+    with context.reading() as snapshot:
+        names, scales = wanted_environments(snapshot, environment), declared_scales(snapshot)
+        found = []
+        for number, name in sorted(names.items(), key=lambda one: one[1]):
+            one, n = (
+                design_of(snapshot, number, scales.get(number, Scale())),
+                sums_of_environment(snapshot, number).n,
+            )
+            if n:
+                found.append(
+                    DesignSeen(
+                        environment=name,
+                        n=n,
+                        patterns=one.patterns,
+                        findings=one.findings,
+                        looked_at=one.looked_at,
+                    )
+                )
+        return tuple(found)
+
+
+def paid_wrong(snapshot: Snapshot) -> tuple[PaidWrong, ...]:
+    """Environments whose reward looks hacked, and those where success fell, as their own pages say it."""
+    names = environment_names(snapshot)
+    if not names:
+        return ()
+    columns, declared = episode_columns(snapshot), declared_scales(snapshot)
+    found: list[PaidWrong] = []
+    for number, name in sorted(names.items(), key=lambda one: one[1]):
+        scale = declared.get(number, Scale())
+        rows = of_environment(columns, name, scale, EpisodeFilter(environment=name))
+        if len(rows) < MIN_EPISODES:
+            continue
+        finding = hacked(snapshot, number, scale)
+        if finding is not None:
+            found.append(PaidWrong(environment=name, n=finding[1], seen=finding[0].seen))
+        fell = _fell(name, rows, scale)
+        if fell is not None and (number in declared or guess(reached_by(rows, scale), scale) is None):
+            found.append(fell)
+    return tuple(found)
+
+
+def _fell(name: str, rows: EpisodeColumns, scale: Scale) -> PaidWrong | None:
+    """That what is paid falls with time, and success from the first stretch of episodes to the last."""
+    reached = reached_by(rows, scale)
+    if not falls(rows.at_ms, reached):
+        return None
+    gone = progress(rows.at_ms, reached, reached > scale.threshold, rows.task)
+    shares = [one.success.value for one in gone.stretches]
+    if len(shares) < 2 or shares[0] is None or shares[-1] is None:
+        return None
+    if shares[-1] >= shares[0]:
+        return None
+    n = sum(one.n for one in gone.stretches)
+    return PaidWrong(environment=name, n=n, before=shares[0], after=shares[-1])
+
+
+def compare(
+    context: Context, environment: str, *, models: Sequence[str] = (), compared: Compared = "reward"
+) -> Comparison:
+    """Models (all there are where none is named) on the tasks of an environment that both of two attempted.
+
+    Raises `NotFound` for an unknown environment, `InvalidInput` for fewer than two models, for one without episodes
+    there, and for two that have no task in common: rewards of different tasks compare the tasks.
+    """
+    with context.reading() as snapshot:
+        (number,) = wanted_environments(snapshot, environment)
+        declared = declared_scales(snapshot).get(number)
+        rows = episode_columns(snapshot, number)
+    scale = declared or Scale()
+    names = tuple(dict.fromkeys(models or sorted(rows.models)))
+    _check_models(names, rows, environment)
+    codes = {rows.models.index(name): place for place, name in enumerate(names)}
+    place = np.array(
+        [codes.get(code, UNKNOWN) for code in range(len(rows.models))] + [UNKNOWN], dtype=np.int64
+    )
+    model, reached = place[rows.model], reached_by(rows, scale)
+    value = (
+        reached if compared == "reward" else np.where(np.isnan(reached), np.nan, reached > scale.threshold)
+    )
+    is_known = declared is not None or guess(reached, scale) is None
+    pairs = contest(model, rows.task, value, n_models=len(names))
+    return Comparison(
+        environment=environment,
+        compared=compared,
+        models=tuple(
+            _model(name, rows.where(model == place), scale, is_known=is_known)
+            for place, name in enumerate(names)
+        ),
+        pairs=tuple(
+            ModelPair(
+                one=names[pair.one],
+                other=names[pair.other],
+                n_tasks=pair.n_tasks,
+                one_alone=pair.one_alone,
+                other_alone=pair.other_alone,
+                difference=pair.difference,
+                chance=pair.chance,
+                adjusted=pair.adjusted,
+                apart=pair.apart,
+            )
+            for pair in pairs
+        ),
+    )
+
+
+def _check_models(names: Sequence[str], rows: EpisodeColumns, environment: str) -> None:
+    there = ", ".join(rows.models) or "none that is known"
+    if len(names) < 2:
+        raise InvalidInput(
+            f"Two models or more must be named to be compared, got {len(names)}.",
+            next_step=f"Name two of those with episodes in {shown(environment)}: {there}.",
+        )
+    for name in names:
+        if name not in rows.models:
+            raise InvalidInput(
+                f"A model that is compared must have episodes in {shown(environment)}, got {shown(name)}.",
+                next_step=f"Those with episodes there: {there}.",
+            )
+
+
+def _model(name: str, rows: EpisodeColumns, scale: Scale, *, is_known: bool) -> ModelSeen:
+    found = summed(rows, scale)
+    return ModelSeen(
+        model=name,
+        n=found.n,
+        n_tasks=len(np.unique(rows.task[rows.task != UNKNOWN])),
+        average=found.average,
+        success=rate_of(found, scale) if is_known else None,
+    )

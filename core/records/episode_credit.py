@@ -1,0 +1,114 @@
+"""Episode credit: which arms share what an episode was worth, as somebody decided it; and what they were answered."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, get_args
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from core.errors import InvalidInput
+from core.records.arm import MICRO, check_key
+from core.records.limits import MAX_LABEL_CHARS, Count, Label, Millis, kept, number, one_of, shown, text
+from core.records.line_checks import check_id, check_kept
+
+CreditRule = Literal["off", "equal", "step", "referenced"]
+"""Who shares: nobody; all arms in the prompts of an episode's runs; the tools that paid steps called, by how much
+each was paid; the arms that were referenced.
+"""
+CREDIT_RULES: Final[tuple[CreditRule, ...]] = get_args(CreditRule)
+
+
+class CreditShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """What one arm in one run's prompt gets of an episode: so many millionths of one observation."""
+
+    run: Label
+    arm: str
+    weight_micro: Annotated[int, msgspec.Meta(ge=1, le=MICRO)]
+
+    def __post_init__(self) -> None:
+        kept("A share's run", self.run)
+        check_key(self.arm)
+
+
+class CreditLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="credit",
+):
+    """That somebody credited an episode to arms of its runs; of an episode the latest that stands is in force.
+
+    ``reward`` is what the episode was worth on the scale of its environment then, 0 to 1; only with ``off``, which
+    lets nobody share, there may be none. Weights add up to one observation at most.
+
+    >>> CreditLine(id="c1", episode="sums/1", rule="off").shares
+    ()
+    """
+
+    id: str
+    episode: str
+    rule: CreditRule
+    reward: float | None = None
+    shares: tuple[CreditShare, ...] = ()
+    by: str | None = None
+    at_ms: Millis | None = None
+    revision: Count | None = None
+    undone: bool = False
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        text("An episode's uid", self.episode, MAX_LABEL_CHARS, lowest=1)
+        one_of("A credit's rule", self.rule, CREDIT_RULES)
+        check_kept(by=self.by)
+        where = f" (credit {shown(self.id)})"
+        if self.reward is not None:
+            force_setattr(
+                self,
+                "reward",
+                number("A credit's reward", self.reward, lowest=0, highest=1, where=where) + 0.0,
+            )
+        elif self.rule != "off" or self.shares:
+            raise InvalidInput(
+                f"A credit must have a reward from 0 to 1, got none{where}.",
+                next_step="Say what the episode was worth; only off goes without, and without shares.",
+            )
+        if self.rule == "off" and self.shares:
+            raise InvalidInput(
+                f"A credit that is off must have no shares, got {len(self.shares):,}{where}.",
+                next_step="Leave them out, or name the rule they were dealt by.",
+            )
+        self._check_shares(where)
+
+    def _check_shares(self, where: str) -> None:
+        if len({(share.run, share.arm) for share in self.shares}) != len(self.shares):
+            raise InvalidInput(
+                f"An arm may share once in each run, got one twice{where}.",
+                next_step="Add its weights up.",
+            )
+        whole = sum(share.weight_micro for share in self.shares)
+        if whole > MICRO:
+            raise InvalidInput(
+                f"Shares must add up to at most {MICRO:,} millionths, got {whole:,}{where}.",
+                next_step="Deal one observation.",
+            )
+
+
+class CreditAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What an episode was credited: ``id`` is what `undo` takes, None where nothing was to be credited, and ``why``
+    says why. ``reward`` is its worth on the scale, ``shares`` what each arm in each run's prompt gets of it.
+
+    ``repeated``: the same credit was in force already, and stays. ``replaces`` is the credit whose place it took.
+    """
+
+    id: str | None
+    episode: str
+    rule: CreditRule
+    reward: float | None
+    shares: tuple[CreditShare, ...]
+    repeated: bool = False
+    replaces: str | None = None
+    why: str | None = None

@@ -1,0 +1,74 @@
+"""Episode page: which episodes are asked for, some of a list, newest first, and where the list goes on."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple, get_args
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from core.records.episode import Base
+from core.records.limits import one_of, text
+
+EpisodeOutcome = Literal["success", "no_success", "unpaid", "unfinished"]
+"""Above the threshold; paid and not above it; without a reward to go by; not at its end."""
+EpisodeStatus = Literal["finished", "unfinished", "incomplete"]
+EPISODE_OUTCOMES: Final[tuple[EpisodeOutcome, ...]] = get_args(EpisodeOutcome)
+
+
+class EpisodeFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which episodes; None = any.
+
+    Raises `InvalidInput` for an outcome that is none.
+
+    >>> EpisodeFilter(model="gpt-4.1").task is None
+    True
+    """
+
+    environment: str | None = None
+    split: str | None = None
+    task: str | None = None
+    model: str | None = None
+    outcome: EpisodeOutcome | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("environment", "split", "task", "model"):
+            value = getattr(self, name)
+            if value is not None:
+                force_setattr(self, name, text(f"The {name}", value, 10_000))
+        if self.outcome is not None:
+            one_of("The outcome", self.outcome, EPISODE_OUTCOMES)
+
+
+class EpisodeCursor(NamedTuple):
+    """The place of an episode in the order of time; ``at_ms`` None = unknown, which comes last."""
+
+    at_ms: int | None
+    episode_no: int
+
+
+class EpisodeRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One episode for a list: ``success`` None = nothing to go by, or off the usual scale where none was declared;
+    ``running`` is what had been paid up to each step, for a small line, None for an episode too long for one.
+    """
+
+    place: EpisodeCursor
+    uid: str
+    environment: str
+    task: str | None
+    model: str | None
+    split: str | None
+    status: EpisodeStatus
+    n_steps: int
+    total: float | None
+    final: float | None
+    base: Base
+    success: bool | None
+    running: tuple[float | None, ...] | None
+
+
+class EpisodePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Episodes newest first. ``onward`` is where the next page in this direction starts, None at the end."""
+
+    rows: tuple[EpisodeRow, ...]
+    onward: EpisodeCursor | None

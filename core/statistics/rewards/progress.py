@@ -1,0 +1,157 @@
+"""Progress: what episodes come to as time goes on: by stretches of equally many, and whether it rises or falls."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from core.columns import UNKNOWN, Bools, Floats, Ints
+from core.statistics.rewards.summary import summary
+from core.statistics.savings.estimate import MIN_FOR_INTERVAL, Estimate, nothing
+
+STRETCHES: Final = 12
+"""At most so many, of ten episodes or more each."""
+_FULL: Final = 1 - 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """``n`` episodes one after the other, from ``first_ms`` to ``last_ms``: their average reward and success rate."""
+
+    first_ms: int
+    last_ms: int
+    n: int
+    average: Estimate
+    success: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Episodes in the order of time, ``untimed`` of them left out, whose time is unknown.
+
+    ``trend`` is the rank correlation of reward and time, -1 to 1: above 0 it rises.
+    """
+
+    stretches: tuple[Stretch, ...]
+    untimed: int
+    trend: Estimate
+
+    @property
+    def way(self) -> str:
+        """Whether it "rises" or "falls", or neither can be told: ""."""
+        return _way(self.trend)
+
+
+def falls(at_ms: Ints, reward: Floats, *, prob: float = 0.95) -> bool:
+    """Whether the `way` of what is paid is down, without its stretches, which cost ten times as much.
+
+    Parameters
+    ----------
+    at_ms : array of int, shape (n_episodes,)
+        When each episode was, UTC milliseconds; -1 unknown.
+    reward : array of float, shape (n_episodes,)
+        What success goes by, of each; NaN where nothing was paid.
+    prob : float, optional
+        Probability that the interval of the trend holds, in (0, 1).
+
+    Returns
+    -------
+    bool
+
+    References
+    ----------
+    As of `progress`.
+
+    Examples
+    --------
+    >>> at_ms = np.arange(40)
+    >>> falls(at_ms, 1 - at_ms / 40), falls(at_ms, at_ms / 40)
+    (True, False)
+    """
+    known = at_ms != UNKNOWN
+    return _way(_trend(at_ms[known], reward[known], prob)) == "falls"
+
+
+def progress(at_ms: Ints, reward: Floats, succeeded: Bools, task: Ints, *, prob: float = 0.95) -> Progress:
+    """How rewards and successes go on.
+
+    Parameters
+    ----------
+    at_ms : array of int, shape (n_episodes,)
+        When each was, UTC milliseconds; -1 unknown.
+    reward : array of float, shape (n_episodes,)
+        What success goes by, of each; NaN where nothing was paid.
+    succeeded : array of bool, shape (n_episodes,)
+        False where nothing was paid.
+    task : array of int, shape (n_episodes,)
+        Which task, by any number; -1 unknown.
+    prob : float, optional
+        Probability that each interval holds, in (0, 1).
+
+    Returns
+    -------
+    Progress
+
+    References
+    ----------
+    D. G. Bonett and T. A. Wright, *Psychometrika* 65, 2000, 23 (doi:10.1007/BF02294183): the interval of a rank
+    correlation.
+
+    Examples
+    --------
+    >>> at_ms, task = np.arange(40), np.full(40, -1)
+    >>> found = progress(at_ms, at_ms / 40, at_ms > 36, task)
+    >>> found.way, [one.n for one in found.stretches]
+    ('rises', [10, 10, 10, 10])
+    """
+    known = np.flatnonzero(at_ms != UNKNOWN)
+    order = known[np.argsort(at_ms[known], kind="stable")]
+    n_stretches = min(STRETCHES, len(order) // MIN_FOR_INTERVAL) or min(1, len(order))
+    stretches = []
+    for places in np.array_split(order, n_stretches) if n_stretches else []:
+        found = summary(
+            reward[places], succeeded[places], np.ones(len(places), dtype=np.bool_), task[places], prob=prob
+        )
+        stretches.append(
+            Stretch(
+                first_ms=int(at_ms[places[0]]),
+                last_ms=int(at_ms[places[-1]]),
+                n=len(places),
+                average=found.average,
+                success=found.success,
+            )
+        )
+    return Progress(
+        stretches=tuple(stretches),
+        untimed=len(at_ms) - len(known),
+        trend=_trend(at_ms[order], reward[order], prob),
+    )
+
+
+def _way(trend: Estimate) -> str:
+    if trend.lower is None or trend.upper is None or trend.lower <= 0 <= trend.upper:
+        return ""
+    return "rises" if trend.lower > 0 else "falls"
+
+
+def _trend(at_ms: Ints, reward: Floats, prob: float) -> Estimate:
+    paid = ~np.isnan(reward)
+    n = int(paid.sum())
+    if n < MIN_FOR_INTERVAL:
+        return nothing("few_for_interval", prob)
+    one, other = (rankdata(values[paid]) for values in (at_ms, reward))
+    if not np.ptp(one) or not np.ptp(other):
+        return nothing("no_variation", prob)
+    one, other = one - one.mean(), other - other.mean()
+    # Not corrcoef: a product of matrices wakes every core, to multiply two rows.
+    correlation = float(np.sum(one * other) / math.sqrt(np.sum(one * one) * np.sum(other * other)))
+    half = float(ndtri((1 + prob) / 2)) * math.sqrt((1 + correlation**2 / 2) / (n - 3))
+    middle = math.atanh(max(-_FULL, min(_FULL, correlation)))
+    return Estimate(
+        value=correlation, lower=math.tanh(middle - half), upper=math.tanh(middle + half), prob=prob
+    )

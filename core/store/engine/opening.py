@@ -1,0 +1,23 @@
+"""Opening: where a database is → the engine that keeps it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from core.errors import NotInstalled
+from core.settings import Located, Server
+from core.store.engine import port, sqlite
+
+
+def open_database(place: Located, *, lock_timeout_s: float = sqlite.LOCK_TIMEOUT_S) -> port.Database:
+    """The database at a place, opened or to be made. Raises `NotInstalled` where its engine's driver is missing."""
+    if not isinstance(place, Server):
+        return sqlite.Database(place, lock_timeout_s=lock_timeout_s)
+    if find_spec("psycopg") is None:
+        raise NotInstalled(
+            f"{place} is kept by PostgreSQL, whose driver is not installed here.",
+            next_step="Install it: pip install 'armscope[postgres]'",
+        )
+    from core.store.engine import postgres  # noqa: PLC0415 - an extra, and nothing that a file needs
+
+    return postgres.Database(place, lock_timeout_s=lock_timeout_s)

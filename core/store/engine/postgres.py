@@ -1,0 +1,678 @@
+"""PostgreSQL: asks a server, and gives out transactions.
+
+Writers begin ``READ COMMITTED``; the learner's row, which a write updates first, is what they wait for, so learners
+never wait for each other. Readers begin ``REPEATABLE READ READ ONLY``. Advisory locks order who makes the schema and
+who imports in parts, and nobody else. A connection that is lost takes what was remembered with it, and a write that
+came to nothing is done again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
+from itertools import chain, count, islice
+from typing import Any, Final, NoReturn
+from weakref import finalize
+
+import psycopg
+from psycopg import RawCursor
+from psycopg.adapt import Dumper, Loader
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+from psycopg.types.bool import BoolDumper, BoolLoader
+from psycopg.types.numeric import Int8Dumper
+from sqlalchemy import BigInteger, Float, Integer, LargeBinary, Text, create_engine
+from sqlalchemy import Connection as Transacted
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoneFree
+from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
+
+from core.errors import StoreUnsure, StoreUnusable
+from core.settings import Server
+from core.store.engine import port, words
+from core.store.engine.port import Row, T
+from core.store.engine.refused import is_lost, is_passing, is_refused_for_now, translated
+from core.store.tables import metadata
+
+OLDEST: Final = 15
+"""The oldest PostgreSQL that is spoken to."""
+_PATIENCE_S: Final = 10.0
+_PAUSE_S: Final = 0.05
+_KEPT: Final = 4
+_MOST: Final = 24
+"""Connections that are kept for the next, and how many there may be."""
+_AREA: Final = int.from_bytes(b"arms", "big")
+_SCHEMA, _IMPORT = 1, 2
+"""Our advisory locks: under which number, and what for."""
+_WRITE: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED"
+_READ: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_ROWS_AT_ONCE: Final = 2_000
+_ROWS_COPIED: Final = 256
+"""From so many rows on they are copied; fewer go as arrays, which are one statement however many there are."""
+_KEPT_TEXTS: Final = 2_048
+_MOST_WAITING: Final = 100
+"""So many statements go in one round trip; more are not kept back."""
+
+_spoken: Final = words.speaker(words.POSTGRESQL)
+logging.getLogger("psycopg").addHandler(
+    logging.NullHandler()
+)  # of a lost connection it tells by an error, too
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _said(sql: str, kind: str = "") -> bytes:
+    """A text with our marks as PostgreSQL reads it: numbered values, and for ``{}`` one array of a ``kind``.
+
+    >>> _said("SELECT 'why?' FROM arm WHERE key = ? AND arm_no NOT IN ({})", "bigint")
+    b"SELECT 'why?' FROM arm WHERE key = $1 AND arm_no <> ALL($2::bigint[])"
+    """
+    spoken = _spoken(sql).replace("NOT IN ({})", "<> ALL({})").replace("IN ({})", "= ANY({})")
+    numbers = count(1)
+    parts = spoken.split("'")  # every second part stands between quotes
+    for place in range(0, len(parts), 2):
+        pieces = parts[place].replace("{}", "?\0").split("?")
+        numbered = [pieces[0]]
+        for piece in pieces[1:]:
+            cast = f"::{kind}[]" if piece.startswith("\0") else ""
+            numbered += (f"${next(numbers)}{cast}", piece.removeprefix("\0"))
+        parts[place] = "".join(numbered)
+    return "'".join(parts).encode()
+
+
+class Connection(port.Connection):
+    """A driver connection inside one transaction."""
+
+    looks_after_itself = True
+    file = ()
+
+    def __init__(self, driver: psycopg.Connection[Any], begin: bytes | None = None) -> None:
+        """``begin``: what opens the transaction, along with the first statement; then changes wait, too."""
+        self._driver = driver
+        self._names = count()
+        self._most_waiting = 1 if begin is None else _MOST_WAITING
+        self._waiting: list[tuple[bytes, Sequence[Any]]] = [] if begin is None else [(begin, ())]
+
+    def _ask(self, sql: bytes, values: Sequence[Any] = ()) -> RawCursor[Any]:
+        """Execute a statement after all that waits, in one round trip."""
+        if not self._waiting:
+            return RawCursor(self._driver).execute(sql, values)
+        with self._driver.pipeline():
+            self._send()
+            return RawCursor(self._driver).execute(sql, values)
+
+    def _send(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for sql, values in waiting:
+            RawCursor(self._driver).execute(sql, values)
+
+    def _later(self, sql: bytes, values: Sequence[Any]) -> None:
+        self._waiting.append((sql, tuple(values)))
+        if len(self._waiting) >= self._most_waiting:
+            self.flush()
+
+    def flush(self) -> None:
+        """Execute what waits."""
+        if self._waiting:
+            with self._driver.pipeline():
+                self._send()
+
+    def commit(self) -> str | None:
+        """What the server says to a commit, which goes along with what waits."""
+        return self._ask(b"COMMIT").statusmessage
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self._ask(_said(sql), values).fetchall()
+
+    def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
+        found: Row | None = self._ask(_said(sql), values).fetchone()
+        return found
+
+    def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
+        """By a cursor of the server, which ends with the transaction."""
+        self.flush()
+        name = f"armscope_{next(self._names)}".encode()
+        self._ask(b"DECLARE %s NO SCROLL CURSOR FOR %s" % (name, _said(sql)), values)
+        return self._fetched(name)
+
+    def _fetched(self, name: bytes) -> Iterator[Row]:
+        fetch = b"FETCH FORWARD %d FROM %s" % (_ROWS_AT_ONCE, name)
+        while rows := RawCursor(self._driver).execute(fetch, prepare=False).fetchall():
+            yield from rows
+            if len(rows) < _ROWS_AT_ONCE:
+                break
+        RawCursor(self._driver).execute(b"CLOSE %s" % name, prepare=False)
+
+    def columns(self, sql: str, values: Sequence[Any] = ()) -> list[list[Any]]:
+        asked = self._ask(_said(sql), values)
+        rows = asked.fetchall()
+        return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in asked.description or ()]
+
+    def rows_in(
+        self, sql: str, head: Sequence[Any], values: Sequence[Any], tail: Sequence[Any] = ()
+    ) -> list[Row]:
+        if not values:
+            return []
+        kind = _kind_of(values)
+        return self._ask(_said(sql, kind), [*head, _array(kind, values), *tail]).fetchall()
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self._later(_said(sql), values)
+
+    def run_in(self, sql: str, head: Sequence[Any], values: Sequence[Any]) -> None:
+        if values:
+            kind = _kind_of(values)
+            self._later(_said(sql, kind), [*head, _array(kind, values)])
+
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        all_rows = iter(rows)
+        few = list(islice(all_rows, _MOST_WAITING))
+        if len(few) == _MOST_WAITING:
+            self.n_changed(sql, chain(few, all_rows))
+            return
+        for values in few:
+            self._later(_said(sql), values)
+
+    def n_changed(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
+        asked = RawCursor(self._driver)
+        with self._driver.pipeline():
+            self._send()
+            asked.executemany(_said(sql), rows)
+        return max(asked.rowcount, 0)
+
+    def insert(
+        self, table: str, columns: Sequence[str], learner_id: int, values: Iterable[Any], *, upsert: str = ""
+    ) -> None:
+        """Copied where they are many and none can be there yet; else as one array a column."""
+        flat = iter(values)
+        width = len(columns)
+        kinds = _kinds(table, tuple(columns))
+        while part := list(islice(flat, width * _ROWS_AT_ONCE)):
+            turned = [part[place::width] for place in range(width)]
+            if upsert or len(turned[0]) < _ROWS_COPIED:
+                arrays = [_array(kind, column) for kind, column in zip(kinds, turned, strict=True)]
+                self._later(_insert_sql(table, tuple(columns), kinds, upsert), [learner_id, *arrays])
+            else:
+                self._copy(table, columns, kinds, learner_id, turned)
+
+    def _copy(
+        self,
+        table: str,
+        columns: Sequence[str],
+        kinds: Sequence[str],
+        learner_id: int,
+        turned: list[list[Any]],
+    ) -> None:
+        fields = (map(_copied[kind], column) for kind, column in zip(kinds, turned, strict=True))
+        own = str(learner_id)
+        lines = "".join("\t".join((own, *row)) + "\n" for row in zip(*fields, strict=True))
+        self.flush()
+        copying = f"COPY {table} (learner_id, {_named(columns)}) FROM STDIN".encode()
+        with RawCursor(self._driver) as cursor, cursor.copy(copying) as copy:
+            copy.write(lines.encode())
+
+    def go_on_numbering(self) -> None:
+        self._ask(
+            b"SELECT setval(pg_get_serial_sequence('learner', 'learner_id'), greatest(max(learner_id), 1))"
+            b" FROM learner"
+        )
+
+    def tables(self) -> frozenset[str]:
+        found = self._ask(b"SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()")
+        return frozenset(name for (name,) in found)
+
+    def size(self) -> int:
+        ((size,),) = self._ask(
+            b"SELECT pg_catalog.pg_database_size(pg_catalog.current_database())"
+        ).fetchall()
+        return int(size)
+
+
+def _named(columns: Sequence[str]) -> str:
+    return ", ".join(columns)
+
+
+@lru_cache(maxsize=256)
+def _insert_sql(table: str, columns: tuple[str, ...], kinds: tuple[str, ...], upsert: str) -> bytes:
+    arrays = ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(kinds, 2))
+    return (
+        f"INSERT INTO {table} (learner_id, {_named(columns)})"
+        f" SELECT $1, told.* FROM unnest({arrays}) AS told {_spoken(upsert)}"
+    ).encode()
+
+
+_KINDS: Final = {
+    BigInteger: "bigint",
+    Integer: "bigint",
+    Text: "text",
+    Float: "float8",
+    LargeBinary: "bytea",
+}
+
+
+@lru_cache(maxsize=256)
+def _kinds(table: str, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """What a table's columns hold, as PostgreSQL says it."""
+    types = [metadata.tables[table.strip('"')].columns[name.strip('"')].type for name in columns]
+    return tuple(next(kind for known, kind in _KINDS.items() if isinstance(one, known)) for one in types)
+
+
+def _kind_of(values: Sequence[Any]) -> str:
+    """What a list of values holds, by the first."""
+    if isinstance(values[0], str):
+        return "text"
+    return "bytea" if isinstance(values[0], bytes) else "bigint"
+
+
+def _array(kind: str, values: Iterable[Any]) -> str:
+    """Values as the text of an array.
+
+    >>> _array("bigint", [1, None]), _array("text", ["a, b", ""])
+    ('{1,NULL}', '{"a, b",""}')
+    """
+    return f"{{{','.join(map(_in_array[kind], values))}}}"
+
+
+def _number(value: int | float | None) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        _refuse_truth()
+    return str(value)
+
+
+def _copied_number(value: int | float | None) -> str:
+    return "\\N" if value is None else _number(value)
+
+
+def _quoted(value: str | None) -> str:
+    if value is None:
+        return "NULL"
+    if "\\" in value or '"' in value:
+        value = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{value}"'
+
+
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def _copied_text(value: str | None) -> str:
+    return "\\N" if value is None else value.translate(_ESCAPES)
+
+
+def _in_array_bytes(value: bytes | None) -> str:
+    return "NULL" if value is None else f'"\\\\x{value.hex()}"'
+
+
+def _copied_bytes(value: bytes | None) -> str:
+    return "\\N" if value is None else f"\\\\x{value.hex()}"
+
+
+_in_array: Final[dict[str, Callable[[Any], str]]] = {
+    "bigint": _number,
+    "float8": _number,
+    "text": _quoted,
+    "bytea": _in_array_bytes,
+}
+_copied: Final[dict[str, Callable[[Any], str]]] = {
+    "bigint": _copied_number,
+    "float8": _copied_number,
+    "text": _copied_text,
+    "bytea": _copied_bytes,
+}
+
+
+class Database(port.Database):
+    """One database of a PostgreSQL server.
+
+    Raises `StoreUnusable` where the address can't be read or the server not be reached, or is too old.
+    """
+
+    place: Server
+
+    def __init__(
+        self, server: Server, *, lock_timeout_s: float = 60.0, patience_s: float = _PATIENCE_S
+    ) -> None:
+        """``patience_s``: how long a write is tried again, and a connection waited for."""
+        self.place = server
+        self.remembered: dict[str, Any] = {}
+        self.has_written = False
+        self._asked = _read_address(server)
+        settings = f"-c lock_timeout={round(lock_timeout_s * 1_000)} -c jit=off -c timezone=UTC"
+        self._asked["options"] = f"{self._asked.get('options') or ''} {settings}".strip()
+        self._asked.setdefault("application_name", "armscope")
+        self._asked.setdefault("connect_timeout", round(_PATIENCE_S))
+        self._patience_s = patience_s
+        self._connected = partial(_connected, server, self._asked, patience_s)
+        self._pool = QueuePool(
+            self._connected,  # type: ignore[arg-type]
+            pool_size=_KEPT,
+            max_overflow=_MOST - _KEPT,
+            timeout=patience_s,
+            use_lifo=True,
+            reset_on_return=None,
+        )
+        finalize(self, self._pool.dispose)  # for who only forgets it
+
+    def write(
+        self,
+        work: Callable[[port.Connection], T],
+        has_landed: Callable[[port.Connection, T], bool | None] | None = None,
+    ) -> T:
+        """Again, within ten seconds, where the server took it back or the connection was lost before the end."""
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            try:
+                return self._written(work, is_told_apart=has_landed is not None)
+            except _LostAtEnd as lost:
+                self.remembered.clear()
+                if has_landed is not None and self._stands(has_landed, lost.answer, deadline):
+                    answer: T = lost.answer
+                    return answer
+                if has_landed is None:
+                    raise _unsure(self.place) from lost.__cause__
+            except psycopg.Error as problem:
+                self.remembered.clear()
+                if not is_passing(problem) or time.monotonic() > deadline:
+                    with translated(self.place, "write"):
+                        raise
+            time.sleep(_PAUSE_S)
+
+    def _written(self, work: Callable[[port.Connection], T], *, is_told_apart: bool = True) -> T:
+        """``is_told_apart``: whether it can be found out if it landed; else as little as may be goes with its end."""
+        with translated(self.place, "write", unless=is_passing), self._lent() as driver:
+            connection = Connection(driver, _WRITE)
+            answer = work(connection)
+            if not is_told_apart:
+                connection.flush()
+            try:
+                self.has_written = True
+                _commit(connection, driver, self.place)
+            except psycopg.Error as problem:
+                if is_lost(problem):
+                    raise _LostAtEnd(answer) from problem
+                raise
+        return answer
+
+    def _stands(
+        self, has_landed: Callable[[port.Connection, T], bool | None], answer: T, deadline: float
+    ) -> bool:
+        """Whether a write whose end was lost came to stand. It is asked by a write: where a standby must have what is
+        acknowledged, it has all before it, too.
+        """
+        while True:
+            try:
+                stands = self._written(lambda connection: has_landed(connection, answer))
+            except (_LostAtEnd, psycopg.Error) as problem:
+                if time.monotonic() > deadline:
+                    raise _unsure(self.place) from problem
+                time.sleep(_PAUSE_S)
+                continue
+            if stands is None:
+                raise _unsure(self.place)
+            return stands
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        with translated(self.place, "read"), self._lent(_READ) as driver:
+            yield Connection(driver)
+
+    @contextmanager
+    def _lent(self, begin: bytes | None = None) -> Iterator[psycopg.Connection[Any]]:
+        """A connection, begun if so told, which is nobody else's meanwhile; what is not committed is taken back.
+
+        One that was lost while nobody used it is replaced by a new one.
+        """
+        lent = self._begun(begin)
+        driver = _driver_of(lent)
+        try:
+            yield driver
+        finally:
+            _end(driver)
+            if driver.closed:
+                lent.invalidate()
+            lent.close()
+
+    def _begun(self, begin: bytes | None) -> PoolProxiedConnection:
+        while True:
+            try:
+                lent = self._pool.connect()
+            except NoneFree as problem:
+                raise psycopg.errors.TooManyConnections from problem
+            driver = _driver_of(lent)
+            if begin is None:
+                return lent
+            try:
+                RawCursor(driver).execute(begin, prepare=False)
+            except psycopg.OperationalError as problem:
+                lent.invalidate()
+                lent.close()
+                if not is_lost(problem):
+                    raise
+                self.remembered.clear()  # the next is another's, or a new one, which says why it can't be had
+            else:
+                return lent
+
+    @contextmanager
+    def importing(self, waiting: Callable[[], None] | None) -> Iterator[None]:
+        with translated(self.place, "write"):
+            driver = self._connected()
+        lock = Connection(driver)
+        try:
+            with translated(self.place, "write"):
+                row = lock.row("SELECT pg_try_advisory_lock(?::int, ?::int)", [_AREA, _IMPORT])
+                if row is not None and not row[0]:
+                    if waiting is not None:
+                        waiting()
+                    lock.run("SET lock_timeout = 0")
+                    lock.rows("SELECT pg_advisory_lock(?::int, ?::int)", [_AREA, _IMPORT])
+            yield
+        finally:
+            driver.close()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the one that makes the schema or changes it."""
+        with translated(self.place, "write"), self._lent() as driver:
+            RawCursor(driver).execute(_WRITE, prepare=False)
+            Connection(driver).rows("SELECT pg_advisory_xact_lock(?::int, ?::int)", [_AREA, _SCHEMA])
+            yield
+
+    making = locked
+
+    def tables(self) -> frozenset[str]:
+        with self.reading() as connection:
+            return connection.tables()
+
+    @contextmanager
+    def migrating(self) -> Iterator[tuple[Transacted, Connection]]:
+        """One transaction; what it leaves is sorted as on every other engine."""
+        engine = create_engine("postgresql+psycopg://", creator=self._connected_plainly, poolclass=NullPool)
+        with translated(self.place, "write"), _unwrapped(), engine.begin() as transacted:
+            driver = transacted.connection.driver_connection
+            assert isinstance(driver, psycopg.Connection)  # noqa: S101 - narrows the pool's Any
+            connection = Connection(driver)
+            yield transacted, connection
+            _collate(connection)
+
+    def is_due(self, now_ms: int | None) -> bool:  # noqa: ARG002
+        return False  # it has checksums of its own, and whoever runs it has an eye on them
+
+    def was_looked_over(self, now_ms: int | None) -> None:
+        """Nobody is to."""
+
+    def scour(self) -> bool:
+        """Remove what is erased from the server's tables; its log of writes and its own backups are out of reach."""
+        with translated(self.place, "write"), self._lent() as driver:
+            for table in sorted(metadata.tables):
+                RawCursor(driver).execute(f'VACUUM "{table}"'.encode(), prepare=False)
+        return True
+
+    def settle(self) -> None:
+        """Count the tables, so that the server knows which way to take to few rows of many."""
+        with translated(self.place, "write"), self._lent() as driver:
+            RawCursor(driver).execute(b"ANALYZE", prepare=False)
+
+    def close(self) -> None:
+        self._pool.dispose()
+
+    def _connected_plainly(self) -> psycopg.Connection[Any]:
+        """As SQLAlchemy has them: a statement begins a transaction."""
+        driver = self._connected()
+        driver.autocommit = False
+        driver.adapters.register_dumper(bool, BoolDumper)
+        driver.adapters.register_loader("bool", BoolLoader)
+        return driver
+
+
+def _connected(place: Server, asked: dict[str, Any], patience_s: float) -> psycopg.Connection[Any]:
+    """A new connection; while the server has none to give, or starts, it is waited for."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            driver = psycopg.connect(**asked, autocommit=True)
+        except psycopg.OperationalError as problem:
+            if not is_refused_for_now(problem) or time.monotonic() > deadline:
+                raise problem.with_traceback(None) from None  # the driver's own frames hold the password
+            time.sleep(_PAUSE_S)
+        else:
+            _prepare(driver, place)
+            return driver
+
+
+def _prepare(driver: psycopg.Connection[Any], place: Server) -> None:
+    """Numbers go as int8 and come as int, truth comes as a number; what is committed is on disk."""
+    version = driver.info.server_version
+    if version < OLDEST * 10_000:
+        driver.close()
+        raise StoreUnusable(
+            f"{place} is kept by PostgreSQL {version // 10_000}, and armscope needs {OLDEST} or newer.",
+            next_step="Upgrade the server, or name another database with --database.",
+        )
+    driver.adapters.register_dumper(int, Int8Dumper)
+    driver.adapters.register_dumper(bool, _NoTruth)
+    driver.adapters.register_loader("numeric", _Whole)
+    driver.adapters.register_loader("bool", _Truth)
+    row = RawCursor(driver).execute(b"SHOW synchronous_commit", prepare=False).fetchone()
+    if row is not None and row[0] == "off":
+        RawCursor(driver).execute(b"SET synchronous_commit = on", prepare=False)
+
+
+class _LostAtEnd(Exception):
+    """The connection was lost while the server committed what ``answer`` tells of."""
+
+    def __init__(self, answer: Any) -> None:  # noqa: ANN401 - whatever the work returned
+        super().__init__()
+        self.answer = answer
+
+
+def _commit(connection: Connection, driver: psycopg.Connection[Any], place: Server) -> None:
+    """Commit; a warning says that it may not be where it is promised to be (a standby was not waited for)."""
+    warnings: list[psycopg.errors.Diagnostic] = []
+
+    def heard(notice: psycopg.errors.Diagnostic) -> None:
+        if notice.severity_nonlocalized == "WARNING":
+            warnings.append(notice)
+
+    driver.add_notice_handler(heard)
+    try:
+        ended = connection.commit()
+    finally:
+        driver.remove_notice_handler(heard)
+    if warnings or ended != "COMMIT":
+        raise _unsure(place)
+
+
+def _end(driver: psycopg.Connection[Any]) -> None:
+    """Take back what is not committed; a connection that can't is closed."""
+    status = driver.info.transaction_status
+    if status == TransactionStatus.IDLE:
+        return
+    if status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}:
+        with suppress(psycopg.Error):
+            RawCursor(driver).execute(b"ROLLBACK", prepare=False)
+            return
+    driver.close()
+
+
+def _driver_of(lent: PoolProxiedConnection) -> psycopg.Connection[Any]:
+    driver = lent.driver_connection
+    assert isinstance(driver, psycopg.Connection)  # noqa: S101 - narrows the pool's Any
+    return driver
+
+
+@contextmanager
+def _unwrapped() -> Iterator[None]:
+    """Hand the driver's own error on, so that it is translated like everywhere else."""
+    try:
+        yield
+    except DBAPIError as problem:
+        if isinstance(problem.orig, psycopg.Error):
+            raise problem.orig from problem
+        raise
+
+
+def _collate(connection: Connection) -> None:
+    """Have texts sorted by their bytes, whatever language the database is set to."""
+    others = connection.rows(
+        "SELECT c.table_name, string_agg(format('ALTER COLUMN %I TYPE text COLLATE \"C\"', c.column_name), ', ')"
+        " FROM information_schema.columns c JOIN information_schema.tables t ON t.table_schema = c.table_schema"
+        " AND t.table_name = c.table_name AND t.table_type = 'BASE TABLE'"
+        " WHERE c.table_schema = current_schema() AND c.data_type = 'text'"
+        " AND c.collation_name IS DISTINCT FROM 'C' GROUP BY c.table_name"
+    )
+    for table, changes in others:
+        connection.run(f'ALTER TABLE "{table}" {changes}')
+
+
+def _read_address(server: Server) -> dict[str, Any]:
+    try:
+        found = conninfo_to_dict(server.url)
+    except psycopg.Error:  # its words would show the password
+        raise StoreUnusable(
+            f"The address of {server.name} can't be read.",
+            next_step="Write it as postgresql://USER@HOST:PORT/DATABASE.",
+        ) from None
+    return _Address({name: value for name, value in found.items() if value is not None})
+
+
+class _Address(dict[str, Any]):
+    """What the driver is told: who prints it, by mistake or in a traceback, sees no password."""
+
+    def __repr__(self) -> str:
+        return "an address"
+
+
+def _unsure(place: Server) -> StoreUnsure:
+    return StoreUnsure(
+        f"Whether {place} kept it is unknown: the server did not say so to the end.",
+        next_step="Send it again, with the same id or key: it counts once.",
+    )
+
+
+def _refuse_truth() -> NoReturn:
+    raise TypeError("truth is told as a number, got a bool")
+
+
+class _NoTruth(Dumper):
+    """Refuses: our columns are numbers and texts."""
+
+    def dump(self, obj: object) -> NoReturn:  # noqa: ARG002
+        _refuse_truth()
+
+
+class _Whole(Loader):
+    """A sum of whole numbers, which the server makes a decimal."""
+
+    def load(self, data: Any) -> int | float:  # noqa: ANN401 - a buffer, whichever the driver has
+        said = bytes(data)
+        return float(said) if b"." in said else int(said)
+
+
+class _Truth(Loader):
+    """Truth as a number."""
+
+    def load(self, data: Any) -> int:  # noqa: ANN401 - a buffer, whichever the driver has
+        return int(bytes(data) == b"t")

@@ -1,0 +1,158 @@
+"""Refused: what a PostgreSQL server, or the way to it, refuses → our errors, each with the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, Literal
+
+import msgspec
+import psycopg
+from psycopg import errors
+
+from core.errors import (
+    ArmscopeError,
+    InvalidInput,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnusable,
+)
+from core.settings import Server
+from core.store.failures import as_invalid
+
+_PASSING: Final = (errors.SerializationFailure, errors.DeadlockDetected)
+_NOT_NOW: Final = ("too many clients", "remaining connection slots", "too many connections", "is starting up")
+"""In what words a server says, to who has no connection yet, that it may have one for them soon."""
+
+
+def is_lost(problem: BaseException) -> bool:
+    """Whether the connection is gone, or there was none to be had."""
+    if not isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError):
+        return False
+    state = problem.sqlstate or ""
+    return not state or state.startswith(("08", "57P"))
+
+
+def is_passing(problem: BaseException) -> bool:
+    """Whether the same may well succeed when it is done again."""
+    return isinstance(problem, _PASSING) or is_lost(problem)
+
+
+def is_refused_for_now(problem: psycopg.Error) -> bool:
+    """Whether a server is there, and has no connection to give at this moment."""
+    return any(words in str(problem) for words in _NOT_NOW)
+
+
+@contextmanager
+def translated(
+    place: Server,
+    doing: Literal["read", "write"],
+    *,
+    unless: Callable[[psycopg.Error], bool] = lambda _: False,
+) -> Iterator[None]:
+    """Turn the driver's errors into ours; ``unless`` somebody else knows what to do."""
+    try:
+        yield
+    except ArmscopeError:
+        raise
+    except psycopg.Error as problem:
+        if unless(problem):
+            raise
+        raise _told(problem, place, doing) from problem
+    except (UnicodeEncodeError, OverflowError) as problem:
+        raise as_invalid(problem) from problem
+    except (UnicodeDecodeError, msgspec.DecodeError) as problem:
+        raise StoreDamaged(
+            f"{place} is damaged: it holds a value that can't be read ({problem}).", next_step=_RESTORE
+        ) from problem
+
+
+_RESTORE: Final = "Put the server's backup back (pg_basebackup, pg_dump), or an export of ours."
+
+
+def _told(problem: psycopg.Error, place: Server, doing: str) -> StoreError | InvalidInput:
+    if isinstance(problem, errors.NumericValueOutOfRange):
+        return as_invalid(problem)
+    if isinstance(problem, psycopg.DataError) and "NUL" in str(problem):
+        return InvalidInput(
+            "A text may not hold the character U+0000; nothing was recorded.",
+            next_step="Leave it out and send it again.",
+        )
+    if is_lost(problem):
+        return _unreached(problem, place)
+    kind, said, step = next(
+        (refusal for kinds, refusal in _REFUSALS.items() if isinstance(problem, kinds)), _UNKNOWN
+    )
+    return kind(said.format(place=place, doing=doing, words=_words(problem)), next_step=step)
+
+
+_Refusal = tuple[type[StoreError], str, str]
+_TOO_MANY: Final = (errors.TooManyConnections,)
+_REFUSALS: Final[dict[tuple[type[psycopg.Error], ...], _Refusal]] = {
+    (errors.DiskFull, errors.OutOfMemory): (
+        StoreFull,
+        "The server of {place} has no room for more ({words}); nothing of this was written.",
+        "Free some space and send it again: what is already stored is recognised.",
+    ),
+    (errors.LockNotAvailable,): (
+        StoreBusy,
+        "Somebody else has been writing to {place} for too long.",
+        "Try again; if it lasts, look for an armscope process that hangs.",
+    ),
+    _TOO_MANY: (
+        StoreBusy,
+        "{place} has had no connection free for 10 seconds.",
+        "Try again; if it lasts, let the server have more (max_connections).",
+    ),
+    (errors.ReadOnlySqlTransaction,): (
+        StoreReadOnly,
+        "{place} can only be read: it is a standby, or set to be read only.",
+        "Name the primary, for example postgresql://a,b/armscope?target_session_attrs=read-write.",
+    ),
+    (errors.InsufficientPrivilege,): (
+        StoreReadOnly,
+        "This user may not {doing} in {place}: {words}.",
+        "Let the database's owner grant it, or name another user.",
+    ),
+    (errors.DataCorrupted, errors.IndexCorrupted): (StoreDamaged, "{place} is damaged: {words}.", _RESTORE),
+}
+_UNKNOWN: Final[_Refusal] = (
+    StoreUnusable,
+    "{place} can't be used: {words}.",
+    "Name another with --database.",
+)
+
+
+def _unreached(problem: psycopg.Error, place: Server) -> StoreError:
+    """Why there is no connection, by the server's words: it tells no code before it has let somebody in."""
+    said = str(problem)
+    if is_refused_for_now(problem):
+        kind, busy, step = _REFUSALS[_TOO_MANY]
+        return kind(busy.format(place=place), next_step=step)
+    if "authentication failed" in said or "no password supplied" in said:
+        step = "Give the right password: in PGPASSWORD, in ~/.pgpass, or in the address."
+        return StoreUnusable(
+            f"{place} can't be opened: the server refuses this user or password.", next_step=step
+        )
+    if "does not exist" in said:
+        return StoreUnusable(
+            f"{place} can't be opened: {_words(problem)}.",
+            next_step=f"Make it (createdb {place.name}), or name another with --database.",
+        )
+    return StoreUnusable(
+        f"{place} can't be reached: {_words(problem)}.",
+        next_step="Start the server, or correct host and port in --database.",
+    )
+
+
+def _words(problem: psycopg.Error) -> str:
+    """What the server said, in its first line, without where it stood.
+
+    >>> _words(psycopg.OperationalError('connection failed: FATAL:  database "x" does not exist'))
+    'database "x" does not exist'
+    """
+    said = problem.diag.message_primary or str(problem).strip().partition("\n")[0]
+    return said.rpartition("FATAL:  ")[2].rstrip(".") or type(problem).__name__

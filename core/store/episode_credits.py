@@ -1,0 +1,324 @@
+"""Credits of episodes: who shares what one was worth, as somebody decided it, as acts; and the observations of arms
+that follow, in the same transaction.
+
+Of an episode one credit is in force: the latest that stands, while the episode stands. What follows from it stands,
+and what follows from the others does not; all of it keeps its rows and numbers, for a credit is what was decided
+then, whatever became of the episode since.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
+
+from core.errors import UnreadableSource
+from core.records.episode_credit import CreditLine, CreditRule, CreditShare
+from core.records.judged import INCLUDED, REFERENCED
+from core.records.ledger_lines import PlacedLine
+from core.records.limits import shown
+from core.records.observation import Amount, whole_pulls
+from core.records.reward import not_in_prompt
+from core.store.caches import CHUNK, shifting
+from core.store.engine import Row
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Snapshot, Transaction
+
+_CREDIT: Final = insert_into(
+    "episode_credit",
+    "learner_id",
+    "episode_credit_no",
+    "uid",
+    "episode",
+    "rule",
+    "reward",
+    "actor",
+    "at_ms",
+    "import_no",
+    "revision",
+    "standing",
+    "undone",
+)
+_COLUMNS: Final = (
+    "observation_no",
+    "uid",
+    "kind",
+    "arm_no",
+    "run_no",
+    "success_micro",
+    "failure_micro",
+    "pulls",
+    "actor",
+    "reason",
+    "at_ms",
+    "import_no",
+    "revision",
+    "standing",
+    "episode_credit_no",
+    "undone",
+)
+Place = tuple[int, int]
+"""A run, and an arm in its prompt, by number."""
+
+
+class Prompted(NamedTuple):
+    """An arm in the prompt of a run that was made in an episode, and whether it was referenced."""
+
+    run_no: int
+    run: str
+    arm_no: int
+    arm: str
+    referenced: bool
+
+    @property
+    def place(self) -> Place:
+        return self.run_no, self.arm_no
+
+
+def prompted(facts: Facts, episode: str) -> list[Prompted]:
+    """All arms in the prompts of the standing runs of an episode."""
+    return [
+        Prompted(run_no, run, arm_no, arm, bool(flags & REFERENCED))
+        for run_no, run, arm_no, arm, flags in facts.connection.rows(
+            "SELECT r.run_no, r.uid, a.arm_no, a.key, o.flags FROM episode e"
+            " JOIN episode_run l ON l.learner_id = e.learner_id AND l.episode_no = e.episode_no"
+            " JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no AND r.standing = 1"
+            " JOIN outcome o ON o.learner_id = r.learner_id AND o.run_no = r.run_no"
+            " JOIN arm a ON a.learner_id = o.learner_id AND a.arm_no = o.arm_no"
+            f" WHERE e.learner_id = ? AND e.uid = ? AND r.revision <= ? AND o.flags & {INCLUDED} <> 0"
+            " ORDER BY r.run_no, a.arm_no",
+            [facts.learner_id, episode, facts.revision],
+        )
+    ]
+
+
+def add_credit(
+    txn: Transaction,
+    episode: str,
+    rule: CreditRule,
+    reward: float | None,
+    shares: Sequence[tuple[Place, int]],
+    *,
+    actor: str,
+    at_ms: int,
+    uid: str = "",
+    import_no: int = 0,
+) -> int:
+    """Append a credit, whose ``shares`` are in millionths, and let it be in force; its number."""
+    txn.note_news()
+    number = txn.number("episode_credit")
+    said = [episode, rule, reward, actor, at_ms, import_no, txn.revision, 1, 0]
+    txn.connection.run(_CREDIT, [txn.learner_id, number, uid, *said])
+    first = txn.number("observation", len(shares))
+    made = [txn.revision, 0, number, 0]  # it doesn't stand yet
+    rows = (
+        (
+            observation_no,
+            "",
+            "episode",
+            arm_no,
+            run_no,
+            *_amounts(reward or 0.0, weight),
+            actor,
+            "",
+            at_ms,
+            0,
+            *made,
+        )
+        for observation_no, ((run_no, arm_no), weight) in enumerate(shares, first)
+    )
+    txn.connection.insert("observation", _COLUMNS, txn.learner_id, chain.from_iterable(rows))
+    _settle(txn, [episode])
+    return number
+
+
+def _amounts(reward: float, weight: int) -> tuple[int, int, int]:
+    """Success and failure in millionths, and whole pulls."""
+    amount = Amount.of(reward, weight)
+    return amount.success_micro, amount.failure_micro, whole_pulls("episode", weight)
+
+
+# What is in force
+
+
+def settle_credits(txn: Transaction, numbers: Sequence[int]) -> None:
+    """After it changed whether some credits stand: of each episode the latest that stands is in force."""
+    rows = txn.connection.rows_in(
+        "SELECT DISTINCT episode FROM episode_credit WHERE learner_id = ? AND episode_credit_no IN ({})",
+        [txn.learner_id],
+        sorted({*numbers}),
+    )
+    _settle(txn, sorted({episode for (episode,) in rows}))
+
+
+def settle_episodes(txn: Transaction, numbers: Sequence[int]) -> None:
+    """The same after it changed whether some episodes stand."""
+    rows = txn.connection.rows_in(
+        "SELECT DISTINCT c.episode FROM episode e JOIN episode_credit c"
+        " ON c.learner_id = e.learner_id AND c.episode = e.uid WHERE e.learner_id = ? AND e.episode_no IN ({})",
+        [txn.learner_id],
+        sorted({*numbers}),
+    )
+    _settle(txn, sorted({episode for (episode,) in rows}))
+
+
+def _settle(txn: Transaction, episodes: Sequence[str]) -> None:
+    for start in range(0, len(episodes), CHUNK):
+        _settle_chunk(txn, episodes[start : start + CHUNK])
+
+
+def _settle_chunk(txn: Transaction, episodes: Sequence[str]) -> None:
+    in_force = set(credits_in_force(txn, episodes).values())
+    rows = txn.connection.rows_in(
+        "SELECT episode_credit_no FROM episode_credit WHERE learner_id = ? AND episode IN ({})",
+        [txn.learner_id],
+        episodes,
+    )
+    followed = txn.connection.rows_in(
+        "SELECT observation_no, run_no, standing, episode_credit_no FROM observation"
+        " WHERE learner_id = ? AND episode_credit_no <> 0 AND episode_credit_no IN ({})",
+        [txn.learner_id],
+        sorted(number for (number,) in rows),
+    )
+    moved = [
+        (number, run_no, int(credit_no in in_force))
+        for number, run_no, standing, credit_no in followed
+        if standing != (credit_no in in_force)
+    ]
+    with shifting(txn, sorted({run_no for _, run_no, _ in moved})):
+        txn.connection.many(
+            "UPDATE observation SET standing = ? WHERE learner_id = ? AND observation_no = ?",
+            [(standing, txn.learner_id, number) for number, _, standing in moved],
+        )
+
+
+def credits_in_force(facts: Facts, episodes: Collection[str] | None = None) -> dict[str, int]:
+    """The credit in force of each of some episodes that has one; None = of all."""
+    sql = (
+        "SELECT c.revision, c.episode_credit_no, c.episode FROM episode_credit c"
+        " JOIN episode e ON e.learner_id = c.learner_id AND e.uid = c.episode"
+        " WHERE c.learner_id = ? AND c.standing = 1 AND c.undone = 0 AND e.standing = 1"
+    )
+    rows: Sequence[Row]
+    if episodes is None:
+        rows = facts.connection.rows(sql, [facts.learner_id])
+    else:
+        rows = facts.connection.rows_in(
+            f"{sql} AND c.episode IN ({{}})", [facts.learner_id], sorted(episodes)
+        )
+    return {episode: number for _, number, episode in sorted(rows)}
+
+
+def followed_credits(facts: Facts) -> Iterator[Row]:
+    """Observations that follow from credits: number, the credit's, and whether it stands."""
+    return facts.connection.each(
+        "SELECT observation_no, episode_credit_no, standing FROM observation"
+        " WHERE learner_id = ? AND episode_credit_no <> 0",
+        [facts.learner_id],
+    )
+
+
+class InForce(NamedTuple):
+    """The credit in force of an episode, and what its arms get where their runs stand."""
+
+    number: int
+    rule: CreditRule
+    reward: float | None
+    actor: str
+    at_ms: int
+    shares: tuple[CreditShare, ...]
+
+
+def credit_of(facts: Facts, episode: str) -> InForce | None:
+    """The credit in force of an episode."""
+    number = credits_in_force(facts, [episode]).get(episode)
+    row = facts.connection.row(
+        "SELECT rule, reward, actor, at_ms FROM episode_credit WHERE learner_id = ? AND episode_credit_no = ?",
+        [facts.learner_id, number or 0],
+    )
+    if number is None or row is None:
+        return None
+    rule, reward, actor, at_ms = row
+    return InForce(number, rule, reward, actor, at_ms, _shares(facts, number))
+
+
+def _shares(facts: Facts, number: int) -> tuple[CreditShare, ...]:
+    """What a credit gives to arms in prompts of runs that stand."""
+    rows = facts.connection.rows(
+        "SELECT r.uid, a.key, b.success_micro + b.failure_micro FROM observation b"
+        " JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND r.standing = 1"
+        " JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
+        " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
+        " WHERE b.learner_id = ? AND b.episode_credit_no <> 0 AND b.episode_credit_no = ?"
+        f" AND o.flags & {INCLUDED} <> 0 ORDER BY b.observation_no",
+        [facts.learner_id, number],
+    )
+    return tuple(CreditShare(run=run, arm=arm, weight_micro=weight) for run, arm, weight in rows)
+
+
+# Lines
+
+
+def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """Credits that stand or are undone, never before their episode and the runs that were made in it; without those
+    of an episode that doesn't stand.
+    """
+    told: dict[str, int] = defaultdict(int)
+    for episode, revision, latest in snapshot.connection.each(
+        "SELECT e.uid, e.revision, max(coalesce(r.revision, 0)) FROM episode e"
+        " LEFT JOIN episode_run l ON l.learner_id = e.learner_id AND l.episode_no = e.episode_no"
+        " LEFT JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no AND r.standing = 1"
+        " AND r.revision <= ? WHERE e.learner_id = ? AND e.uid IN"
+        " (SELECT c.episode FROM episode_credit c WHERE c.learner_id = e.learner_id)"
+        " GROUP BY e.uid, e.revision",
+        [snapshot.revision, snapshot.learner_id],
+    ):
+        told[episode] = max(revision, latest)
+    rows = snapshot.connection.rows(
+        "SELECT c.revision, c.episode_credit_no, c.uid, c.episode, c.rule, c.reward, c.actor, c.at_ms, c.undone"
+        " FROM episode_credit c"
+        " LEFT JOIN episode e ON e.learner_id = c.learner_id AND e.uid = c.episode"
+        " WHERE c.learner_id = ? AND c.standing = 1 AND coalesce(e.standing, 1) = 1",
+        [snapshot.learner_id],
+    )
+    placed = sorted((max(row[0], told[row[3]]), *row[:2], row) for row in rows)
+    for place, revision, number, (_, _, uid, episode, rule, reward, actor, at_ms, undone) in placed:
+        line = CreditLine(
+            id=uid or f"{snapshot.origin}/credit-{number}",
+            episode=episode,
+            rule=rule,
+            reward=reward,
+            shares=_shares(snapshot, number),
+            by=actor,
+            at_ms=at_ms,
+            revision=revision,
+            undone=bool(undone),
+        )
+        yield place, line
+
+
+def read_credit(txn: Transaction, line: CreditLine, import_no: int) -> int:
+    """Append a credit that a file tells; its number."""
+    known = {(one.run, one.arm): one.place for one in prompted(txn, line.episode)} if line.shares else {}
+    runs = {run: run_no for (run, _), (run_no, _) in known.items()}
+    for share in line.shares:
+        if share.run not in runs:
+            raise UnreadableSource(
+                f"Credit {shown(line.id)} names run {shown(share.run)}, which was not made here in episode "
+                f"{shown(line.episode)}.",
+                next_step="Import the runs and the episode first, or in the same file.",
+            )
+        if (share.run, share.arm) not in known:
+            raise not_in_prompt(share.arm, runs[share.run])
+    return add_credit(
+        txn,
+        line.episode,
+        line.rule,
+        line.reward,
+        [(known[share.run, share.arm], share.weight_micro) for share in line.shares],
+        actor=line.by or txn.actor.name,
+        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
+        uid=line.id,
+        import_no=import_no,
+    )

@@ -1,0 +1,126 @@
+"""Fleet: many learners at a glance, from their rollups, by statements about all of them at once.
+
+Whichever learners can't be read (a page of the file that is damaged, a server of many that doesn't answer) are told
+apart from the others: where all of them can't be read together, each half is asked by itself, down to one learner.
+Every statement groups by ``learner_id`` alone, so that servers which share learners out add nothing up together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from core.errors import ArmscopeError, StoreError
+from core.records.learner import LearnerSettings
+from core.records.run import Phase
+from core.records.times import DAY_HOURS, HOUR_MS
+from core.store.damage import UNREADABLE
+from core.store.engine import Connection
+from core.store.engine.words import BY_TIME
+from core.store.failures import damaged
+from core.store.store import Store
+from core.store.tables import LISTED
+
+_HEADS: Final = (
+    "SELECT learner_id, origin, settings, revision FROM learner WHERE learner_id IN ({}) AND revision > 0"
+)
+_DAYS: Final = (
+    "SELECT learner_id, sum(n), max(CASE WHEN earlier >= 0 THEN day - earlier ELSE 0 END) FROM"
+    " (SELECT learner_id, day, sum(n) AS n, lag(day) OVER (PARTITION BY learner_id ORDER BY day) AS earlier"
+    " FROM usage_day WHERE learner_id IN ({}) AND outcome <> 'empty' GROUP BY learner_id, day) AS days"
+    " GROUP BY learner_id"
+)
+"""Runs, and the longest pause between two days with runs."""
+_LAST: Final = (
+    "SELECT r.learner_id, max(r.at_ms) FROM (SELECT h.learner_id, max(h.hour) AS hour FROM"
+    " (SELECT learner_id, max(day) AS day FROM usage_day WHERE learner_id IN ({}) AND outcome <> 'empty'"
+    " GROUP BY learner_id) AS d JOIN usage_hour h ON h.learner_id = d.learner_id"
+    f" AND h.hour >= d.day * {DAY_HOURS} AND h.outcome <> 'empty' AND h.n > 0 GROUP BY h.learner_id) AS x"
+    f" JOIN run r {BY_TIME} ON r.learner_id = x.learner_id AND r.at_ms >= x.hour * {HOUR_MS}"
+    f" AND r.at_ms < (x.hour + 1) * {HOUR_MS} JOIN learner l ON l.learner_id = r.learner_id"
+    " WHERE r.revision <= l.revision AND r.standing = 1 AND r.outcome <> 'empty' GROUP BY r.learner_id"
+)
+"""When the last run ended: the days lead to the hour, and the hour to the run."""
+_ARMS: Final = (
+    "SELECT a.learner_id, count(*) FROM arm a JOIN posterior p ON p.learner_id = a.learner_id"
+    f" AND p.arm_no = a.arm_no WHERE a.learner_id IN ({{}}) AND {LISTED} GROUP BY a.learner_id"
+)
+_COMPARED: Final = (
+    "SELECT learner_id,"
+    " sum(CASE WHEN class = 'baseline' THEN n ELSE 0 END), sum(CASE WHEN class = 'baseline' THEN tokens ELSE 0 END),"
+    " sum(CASE WHEN class = 'selected' THEN n ELSE 0 END), sum(CASE WHEN class = 'selected' THEN tokens ELSE 0 END)"
+    " FROM usage_day WHERE learner_id IN ({}) AND class IN ('baseline', 'selected') AND status = 'completed'"
+    " AND bucket >= 0 AND outcome <> 'empty' GROUP BY learner_id, model, channel, prob_micro"
+    " HAVING min(class) <> max(class)"
+)
+"""Runs with known tokens and these, of both classes in each stratum: what savings compare."""
+
+Compared = tuple[int, int, int, int]
+"""Of a stratum baseline runs and their tokens, selected runs and theirs."""
+
+
+class _Chosen(msgspec.Struct):
+    """What of a learner's settings is seen at a glance."""
+
+    phase: Phase = LearnerSettings().phase
+
+
+class Glance(NamedTuple):
+    """A learner at a glance. ``pause_days`` is the longest time between two days with runs, ``last_at_ms`` when the
+    last run ended (None: none has a time), ``compared`` has the strata that both groups have runs in.
+    """
+
+    origin: str
+    phase: Phase
+    revision: int
+    n_runs: int
+    n_arms: int
+    last_at_ms: int | None
+    pause_days: int
+    compared: Sequence[Compared]
+
+
+def glances(store: Store, learner_ids: Sequence[int]) -> dict[int, Glance | StoreError]:
+    """Learners by number, each at a glance, or why it can't be read; one that is gone meanwhile is left out."""
+    if not learner_ids:
+        return {}
+    try:
+        with store.database.reading() as connection:
+            return _read(connection, learner_ids)
+    except (ArmscopeError, *UNREADABLE) as problem:
+        if len(learner_ids) == 1:
+            return {learner_ids[0]: _told(store, problem)}
+    middle = len(learner_ids) // 2
+    return glances(store, learner_ids[:middle]) | glances(store, learner_ids[middle:])
+
+
+def _told(store: Store, problem: Exception) -> StoreError:
+    if isinstance(problem, StoreError):
+        return problem
+    return damaged(store.place, f"{type(problem).__name__}: {problem}")
+
+
+def _read(connection: Connection, learner_ids: Sequence[int]) -> dict[int, Glance | StoreError]:
+    def by_learner(sql: str) -> Mapping[int, Sequence[Any]]:
+        return {number: rest for number, *rest in connection.rows_in(sql, [], learner_ids)}
+
+    days, last, arms = by_learner(_DAYS), by_learner(_LAST), by_learner(_ARMS)
+    compared: dict[int, list[Compared]] = {}
+    for number, n_baseline, baseline, n_selected, selected in connection.rows_in(_COMPARED, [], learner_ids):
+        compared.setdefault(number, []).append((n_baseline, baseline, n_selected, selected))
+    found: dict[int, Glance | StoreError] = {}
+    for number, origin, settings, revision in connection.rows_in(_HEADS, [], learner_ids):
+        n_runs, pause_days = days.get(number, (0, 0))
+        found[number] = Glance(
+            origin=origin,
+            phase=msgspec.json.decode(settings, type=_Chosen).phase,
+            revision=revision,
+            n_runs=int(n_runs),
+            n_arms=arms.get(number, (0,))[0],
+            last_at_ms=last.get(number, (None,))[0],
+            pause_days=pause_days,
+            compared=compared.get(number, ()),
+        )
+    return found

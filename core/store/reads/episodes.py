@@ -1,0 +1,319 @@
+"""Episodes: what each came to, as arrays; the steps of some of them; and a page of them.
+
+The order is that of time, episodes without one last, ties by number; pages start at a cursor, the place of an episode
+in that order, and never at a count of rows. Every environment is an index of its own in that order: a page of all of
+them is merged from theirs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import islice, repeat
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from core.columns import UNKNOWN, EpisodeColumns, Floats, Ints, StepColumns, coded
+from core.episodes import running
+from core.records.episode import Scale
+from core.records.episode_page import (
+    EpisodeCursor,
+    EpisodeFilter,
+    EpisodeOutcome,
+    EpisodePage,
+    EpisodeRow,
+)
+from core.records.run_page import Direction
+from core.store.engine import Row
+from core.store.engine.words import EPISODES_BY_TIME
+from core.store.environments import declared_scales
+from core.store.reads.arrays import ints
+from core.store.transaction import Facts, Snapshot
+
+LINE_STEPS: Final = 500
+"""Steps of an episode beyond which a list shows no line of it."""
+
+_EVER: Final = 1 << 60
+Fits = tuple[str, list[Any]]
+"""What keeps others out, as SQL, and its values."""
+_ANY: Final[Fits] = ("", [])
+_COLUMNS: Final = (
+    "SELECT environment_no, split, task, variant, model, coalesce(at_ms, -1), finished, total, final FROM episode"
+    " WHERE learner_id = ? AND standing = 1"
+)
+_ROW: Final = "at_ms, episode_no, uid, task, model, split, status, n_steps, total, final, finished"
+_STEP: Final = (
+    "episode_no, step_no, reward, finished, refused, name, args_digest, meta_digest, coalesce(n_chars_in, -1)"
+    " FROM step"
+)
+
+
+def environment_names(facts: Facts) -> dict[int, str]:
+    """Environments that somebody told of, by number."""
+    return dict(
+        facts.connection.rows(
+            "SELECT environment_no, name FROM environment WHERE learner_id = ?", [facts.learner_id]
+        )
+    )
+
+
+def near_environments(facts: Facts, name: str, limit: int = 3) -> list[str]:
+    """Environments that a mistyped name may have meant."""
+    names = sorted(environment_names(facts).values())
+    last = name.rsplit("/", 1)[-1].lower()
+    named = [known for known in names if known.rsplit("/", 1)[-1].lower() == last]
+    by_last = {known.rsplit("/", 1)[-1].lower(): known for known in names}
+    close = [by_last[one] for one in difflib.get_close_matches(last, by_last, n=limit, cutoff=0.6)]
+    return list(dict.fromkeys([*named, *close]))[:limit]
+
+
+def episode_columns(snapshot: Snapshot, environment_no: int | None = None) -> EpisodeColumns:
+    """What every episode that stands came to; of one environment, or of all."""
+    of_one = "" if environment_no is None else " AND environment_no = ?"
+    values = [snapshot.learner_id, *([] if environment_no is None else [environment_no])]
+    numbers, splits, tasks, variants, models, times, finished, total, final = snapshot.connection.columns(
+        _COLUMNS + of_one, values
+    )
+    environment, known = coded(numbers)
+    named = environment_names(snapshot)
+    split, model = coded(splits), coded(models)
+    task, task_names = _tasks(tasks, environment, split[0], coded(variants)[0])
+    return EpisodeColumns(
+        environment=environment,
+        split=split[0],
+        task=task,
+        model=model[0],
+        at_ms=ints(times),
+        finished=np.array(finished, dtype=np.bool_),
+        total=np.array(total, dtype=np.float64),  # None is NaN
+        final=np.array(final, dtype=np.float64),
+        environments=tuple(named[number] for number in known),
+        splits=split[1],
+        tasks=task_names,
+        models=model[1],
+    )
+
+
+def _tasks(names: Sequence[str | None], *within: Ints) -> tuple[Ints, tuple[str, ...]]:
+    """A number for each task of a name within environment, split and variant, and the name of each."""
+    name, known = coded(names)
+    place = name.copy()
+    for of in within:
+        place = place * (of.max(initial=UNKNOWN) + 2) + of + 1
+    is_known = name != UNKNOWN
+    _, first, task = np.unique(place[is_known], return_index=True, return_inverse=True)
+    found = np.full(len(name), UNKNOWN)
+    found[is_known] = task
+    return found, tuple(known[place] for place in name[is_known][first].tolist())
+
+
+def step_columns(snapshot: Snapshot, episode_nos: Sequence[int]) -> StepColumns:
+    """The steps of some episodes, and the parts of what they were paid."""
+    places = {number: place for place, number in enumerate(episode_nos)}
+    rows = snapshot.connection.rows_in(
+        f"SELECT {_STEP} WHERE learner_id = ? AND episode_no IN ({{}})", [snapshot.learner_id], episode_nos
+    )
+    turned: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * 9
+    numbers, step_no, reward, finished, refused, names, arguments, meta, n_chars = turned
+    tool, tools = coded(names)
+    asked = (None if one is None else (name, one) for name, one in zip(names, arguments, strict=True))
+    episode, number = ints([places[number] for number in numbers]), ints(step_no)
+    order = np.lexsort((number, episode))
+    return StepColumns(
+        episode=episode[order],
+        number=number[order],
+        reward=np.array(reward, dtype=np.float64)[order],
+        finished=np.array(finished, dtype=np.bool_)[order],
+        refused=np.array(refused, dtype=np.bool_)[order],
+        tool=tool[order],
+        tools=tools,
+        action=coded(asked)[0][order],
+        meta=coded(meta)[0][order],
+        n_chars=ints(n_chars)[order],
+        parts=_parts(snapshot, places),
+    )
+
+
+def _parts(snapshot: Snapshot, places: Mapping[int, int]) -> dict[str, Floats]:
+    found: dict[str, Floats] = {}
+    for number, name, value in snapshot.connection.rows_in(
+        "SELECT episode_no, name, value FROM episode_part WHERE learner_id = ? AND episode_no IN ({})",
+        [snapshot.learner_id],
+        list(places),
+    ):
+        found.setdefault(name, np.full(len(places), np.nan))[places[number]] = value
+    return found
+
+
+class Newest(NamedTuple):
+    """An episode to look into; ``total`` and ``final`` are NaN where none was paid."""
+
+    number: int
+    uid: str
+    finished: bool
+    total: float
+    final: float
+
+
+def is_paid_again(snapshot: Snapshot, episode_nos: Sequence[int], *, often: int) -> bool:
+    """Whether any of these episodes pays one action the same that often: told by the database, without its steps."""
+    found = snapshot.connection.rows_in(
+        "SELECT 1 FROM step WHERE learner_id = ? AND reward > 0 AND refused = 0 AND episode_no IN ({})"
+        f" GROUP BY episode_no, name, args_digest, reward HAVING count(*) >= {often} LIMIT 1",
+        [snapshot.learner_id],
+        episode_nos,
+    )
+    return any(found)
+
+
+def newest_episodes(snapshot: Snapshot, environment_no: int, *, most: int, most_steps: int) -> list[Newest]:
+    """The newest episodes of an environment: so many of them, with so many steps, at most; one in any case."""
+    found: list[Newest] = []
+    left = most_steps
+    for row in islice(_stream(snapshot, environment_no, _ANY, None, "older"), most):
+        _, number, uid, *_, n_steps, total, final, finished = row
+        left -= n_steps
+        if left < 0 and found:
+            break
+        paid = [math.nan if one is None else one for one in (total, final)]
+        found.append(Newest(number, uid, bool(finished), *paid))
+    return found
+
+
+def episode_page(
+    snapshot: Snapshot,
+    wanted: EpisodeFilter,
+    *,
+    cursor: EpisodeCursor | None = None,
+    direction: Direction = "older",
+    limit: int = 50,
+) -> EpisodePage:
+    """Episodes that stand and pass, beyond ``cursor`` in a direction; without one the newest (or the oldest)."""
+    named = {
+        number: name
+        for number, name in environment_names(snapshot).items()
+        if wanted.environment in {None, name}
+    }
+    declared = declared_scales(snapshot)
+    streams = []
+    for number in named:
+        fits = _fits(wanted, declared.get(number, Scale()))
+        streams.append(zip(_stream(snapshot, number, fits, cursor, direction), repeat(number)))
+    found = list(islice(merge(*streams, key=lambda one: _order(one[0], direction)), limit + 1))
+    is_more = len(found) > limit
+    rows = found[:limit] if direction == "older" else found[:limit][::-1]
+    lines = _lines(snapshot, [row[1] for row, _ in rows if row[7] <= LINE_STEPS])
+    seen = tuple(_row(row, named[number], declared.get(number), lines) for row, number in rows)
+    last = found[limit - 1][0] if is_more else None
+    return EpisodePage(rows=seen, onward=None if last is None else EpisodeCursor(last[0], last[1]))
+
+
+def _order(row: Row, direction: Direction) -> tuple[int, int]:
+    """Where it comes in that direction: the greater time and number first, or last."""
+    place = (UNKNOWN if row[0] is None else row[0], row[1])
+    return (-place[0], -place[1]) if direction == "older" else place
+
+
+def _stream(
+    snapshot: Snapshot, environment_no: int, fits: Fits, cursor: EpisodeCursor | None, direction: Direction
+) -> Iterator[Row]:
+    """Rows of one environment's episodes in their order: those of a known time, then the others; or the other way."""
+    way, beyond, last = ("DESC", "<", _EVER) if direction == "older" else ("ASC", ">", UNKNOWN)
+    timed: list[int | None] = [last, last]
+    others: list[int | None] = [last]
+    orders = [(True, timed), (False, others)]
+    if direction == "newer":
+        orders.reverse()
+    if cursor is not None:
+        is_timed = cursor.at_ms is not None
+        timed[:], others[:] = ([*cursor], others) if is_timed else (timed, [cursor.episode_no])
+        if orders[0][0] is not is_timed:  # it stands among the second ones
+            del orders[0]
+    for has_time, start in orders:
+        place = (
+            f"at_ms IS NOT NULL AND (at_ms, episode_no) {beyond} (?, ?) ORDER BY at_ms {way}, episode_no {way}"
+            if has_time
+            else f"at_ms IS NULL AND episode_no {beyond} ? ORDER BY episode_no {way}"
+        )
+        yield from snapshot.connection.each(
+            f"SELECT {_ROW} FROM episode {EPISODES_BY_TIME} WHERE learner_id = ? AND environment_no = ?"
+            f" AND standing = 1{fits[0]} AND {place}",
+            [snapshot.learner_id, environment_no, *fits[1], *start],
+        )
+
+
+def _fits(wanted: EpisodeFilter, scale: Scale) -> Fits:
+    named = [
+        (name, value) for name in ("split", "task", "model") if (value := getattr(wanted, name)) is not None
+    ]
+    said = "".join(f" AND {name} = ?" for name, _ in named)
+    values: list[Any] = [value for _, value in named]
+    outcomes: dict[EpisodeOutcome, tuple[str, list[float]]] = {
+        "success": (f"{scale.base} > ?", [scale.threshold]),
+        "no_success": (f"{scale.base} <= ?", [scale.threshold]),
+        "unpaid": (f"{scale.base} IS NULL", []),
+        "unfinished": ("finished = 0", []),
+    }
+    if wanted.outcome is None:
+        return said, values
+    sql, bound = outcomes[wanted.outcome]
+    return f"{said} AND {sql}", [*values, *bound]
+
+
+def _row(
+    row: Row, environment: str, declared: Scale | None, lines: Mapping[int, tuple[float | None, ...]]
+) -> EpisodeRow:
+    at_ms, number, uid, task, model, split, status, n_steps, total, final, _ = row
+    scale = declared or Scale()
+    reached = total if scale.base == "total" else final
+    is_known = reached is not None and (declared is not None or scale.normalised(reached) is not None)
+    return EpisodeRow(
+        place=EpisodeCursor(at_ms, number),
+        uid=uid,
+        environment=environment,
+        task=task,
+        model=model,
+        split=split,
+        status=status,
+        n_steps=n_steps,
+        total=total,
+        final=final,
+        base=scale.base,
+        success=reached > scale.threshold if is_known else None,
+        running=None if n_steps > LINE_STEPS else lines.get(number, ()),
+    )
+
+
+def _lines(snapshot: Snapshot, episode_nos: Sequence[int]) -> dict[int, tuple[float | None, ...]]:
+    """What had been paid up to each step that counts."""
+    rewards: dict[int, list[float | None]] = defaultdict(list)
+    for number, _, reward in sorted(
+        snapshot.connection.rows_in(
+            "SELECT episode_no, step_no, reward FROM step"
+            " WHERE learner_id = ? AND refused = 0 AND episode_no IN ({})",
+            [snapshot.learner_id],
+            episode_nos,
+        ),
+        key=lambda row: row[:2],
+    ):
+        rewards[number].append(reward)
+    return {
+        number: tuple(None if one is None else float(one) for one in running(paid))
+        for number, paid in rewards.items()
+    }
+
+
+def runs_without_episode(snapshot: Snapshot) -> int:
+    """Runs that stand and brought a reward of their source, and that no episode names."""
+    row = snapshot.connection.row(
+        "SELECT count(*) FROM run r WHERE r.learner_id = ? AND r.revision <= ? AND r.standing = 1"
+        " AND r.reward IS NOT NULL AND NOT EXISTS (SELECT 1 FROM episode_run l JOIN episode e"
+        " ON e.learner_id = l.learner_id AND e.episode_no = l.episode_no AND e.standing = 1"
+        " WHERE l.learner_id = r.learner_id AND l.run_no = r.run_no)",
+        [snapshot.learner_id, snapshot.revision],
+    )
+    return 0 if row is None else int(row[0])

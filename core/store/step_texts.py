@@ -1,0 +1,94 @@
+"""Texts of steps: what an environment was asked and what it answered, where the setting ``keep_texts`` was on as they
+came.
+
+They belong to the step that says exactly so, in whichever version of its episode it stands: versions that go on from
+one another share them, and a text is shown while its step stands. What was erased is not kept again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from core.records.episode import Step
+from core.records.kept_texts import cut
+from core.store.transaction import Facts, Transaction
+
+_COLUMNS: Final = ("episode_no", "step_no", "digest", "asked", "answered")
+_FILLING: Final = (
+    "ON CONFLICT (learner_id, episode_no, step_no, digest) DO UPDATE"
+    " SET asked = coalesce(step_text.asked, excluded.asked),"
+    " answered = coalesce(step_text.answered, excluded.answered)"
+    " WHERE (step_text.asked IS NULL AND excluded.asked IS NOT NULL)"
+    " OR (step_text.answered IS NULL AND excluded.answered IS NOT NULL)"
+)
+_PUT: Final = (
+    f"INSERT INTO step_text (learner_id, {', '.join(_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?) {_FILLING}"
+)
+Digest = Callable[[Step], int]
+"""What tells a step from others of its number."""
+
+
+def keep_step_texts(
+    txn: Transaction, number: int, steps: Sequence[Step], *, uid: str, runs: Sequence[str], digest: Digest
+) -> None:
+    """Keep what steps of an episode say, where texts are kept and nobody has erased them."""
+    if not txn.settings.keep_texts:
+        return
+    told = [step for step in steps if step.has_texts]
+    if not told or _is_erased(txn, uid, runs):
+        return
+    rows = [
+        (txn.learner_id, number, step.number, digest(step), _kept(step.asked), _kept(step.answered))
+        for step in told
+    ]
+    if txn.connection.n_changed(_PUT, rows):
+        txn.note_news()
+
+
+def _kept(text: str | None) -> str | None:
+    return None if text is None else cut(text)
+
+
+def _is_erased(txn: Transaction, uid: str, runs: Sequence[str]) -> bool:
+    """Whether an episode may come without texts only, itself or as one of its runs may."""
+    if not txn.erased:
+        return False
+    if txn.erased.has("episode", uid) or any(txn.erased.takes(run, None) for run in runs):
+        return True
+    rows = txn.connection.rows_in(
+        "SELECT uid, session FROM run WHERE learner_id = ? AND uid IN ({})", [txn.learner_id], runs
+    )
+    return any(txn.erased.takes(*row) for row in rows)
+
+
+def with_step_texts(facts: Facts, number: int, steps: Sequence[Step], digest: Digest) -> Iterator[Step]:
+    """Steps of an episode, with what is kept of their texts for who may read them."""
+    if not facts.shows_texts:
+        yield from steps
+        return
+    kept = {
+        (step_no, digest): (asked, answered)
+        for step_no, digest, asked, answered in facts.connection.rows(
+            "SELECT step_no, digest, asked, answered FROM step_text WHERE learner_id = ? AND episode_no = ?",
+            [facts.learner_id, number],
+        )
+    }
+    for step in steps:
+        texts = kept.get((step.number, digest(step))) if kept else None
+        yield step if texts is None else replace(step, asked=texts[0], answered=texts[1])
+
+
+def drop_step_texts(txn: Transaction, numbers: Sequence[int]) -> int:
+    """Remove the texts of episodes; how many steps had some."""
+    rows = txn.connection.rows_in(
+        "SELECT step_no FROM step_text WHERE learner_id = ? AND episode_no IN ({})",
+        [txn.learner_id],
+        numbers,
+    )
+    txn.connection.run_in(
+        "DELETE FROM step_text WHERE learner_id = ? AND episode_no IN ({})", [txn.learner_id], numbers
+    )
+    return len(rows)

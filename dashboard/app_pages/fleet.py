@@ -1,0 +1,34 @@
+"""Fleet: who of many learners needs somebody; each in a row, searched and sorted, that leads to its overview."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import queries
+from dashboard.reading import reading
+from dashboard.sentences import fleet as said
+from dashboard.widgets.empty import no_arms
+from dashboard.widgets.fleet import choosing, listing
+from dashboard.widgets.panel import panel
+from dashboard.widgets.words import muted, sentence
+
+
+def page() -> None:
+    listing.open_chosen()
+    rows = queries.fleet()
+    if not rows:
+        no_arms("How every learner is doing")
+        return
+    sentence(said.fleet(rows), reading().tokens)
+    muted(
+        "What is saved is the plain figure; how sure it is, a learner’s Savings page says. That no run comes is seen "
+        "here; other alarms are found where somebody is told of them (Settings, Alerts)."
+    )
+    listing.unreadable(rows)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        chosen = choosing.chosen(rows)
+    with panel("The learners", still="the sentence above still holds"):
+        listing.table(chosen, n_learners=len(rows))
+
+
+page()

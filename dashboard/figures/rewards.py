@@ -1,0 +1,382 @@
+"""What an environment pays → how often which total was come to, how success goes on, and models on the same tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from core.flows.queries import Comparison, EnvironmentStory, ModelPair
+from core.statistics.rewards.progress import Stretch
+from core.statistics.rewards.spread import Bar
+from core.statistics.savings.estimate import Estimate
+from dashboard import wording
+from dashboard.figures import theme
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single
+from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX
+from dashboard.figures.theme import Tokens
+
+_NAME_CHARS: Final = 24
+_QUARTERS: Final = (0, 0.25, 0.5, 0.75, 1)
+
+
+# Distribution
+
+
+def distribution(seen: EnvironmentStory, look: Tokens, *, compact: bool = False) -> Chart:
+    """Episodes by what they came to: raw below, on the declared scale above; the threshold as a dashed line."""
+    scale, bars = seen.seen.scale, seen.distribution
+    low, high = _ends(
+        [scale.lo, scale.hi, scale.threshold, *(end for bar in bars for end in (bar.lo, bar.hi))]
+    )
+    span = high - low
+    least = 0.012 * span
+    widths = [max((bar.hi - bar.lo) * 0.94, least) for bar in bars]
+    base = "total" if scale.base == "total" else "final reward"
+    trace: Trace = {
+        "type": "bar",
+        "x": single([(bar.lo + bar.hi) / 2 for bar in bars]),
+        "y": single([bar.n for bar in bars]),
+        "width": single(widths),
+        "marker": {
+            "color": [look.other_arms if _is_off(bar) else look.chart_accent for bar in bars],
+            "line": {"width": 0},
+        },
+        "hovertext": [f"<b>{_range(bar)}</b><br>{wording.things(bar.n, 'episode')}" for bar in bars],
+        "hoverinfo": "text",
+    }
+    normalised: Trace = {  # an axis is drawn only for a trace that has it
+        "type": "scatter",
+        "x": single([scale.lo, scale.hi]),
+        "y": single([0, 0]),
+        "xaxis": "x2",
+        "mode": "lines",
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+    }
+    layout = theme.layout(
+        look,
+        height=270,
+        margin=(42, 16, 48, 46),
+        xaxis=theme.axis(look, title=f"{base}, raw", range=[low, high], nticks=5 if compact else 9),
+        xaxis2=theme.axis(
+            look,
+            title="on the scale",
+            overlaying="x",
+            side="top",
+            range=[low, high],
+            tickmode="array",
+            tickvals=[scale.lo + part * (scale.hi - scale.lo) for part in _QUARTERS],
+            ticktext=["0", "0.25", "0.50", "0.75", "1"]
+            if (scale.hi - scale.lo) > span / 4
+            else ["0", "", "", "", "1"],
+        ),
+        yaxis=theme.axis(look, grid=True, title="" if compact else "episodes", rangemode="tozero", nticks=4),
+        shapes=[
+            {
+                "type": "line",
+                "yref": "paper",
+                "x0": scale.threshold,
+                "x1": scale.threshold,
+                "y0": 0,
+                "y1": 1,
+                "line": {"color": look.guide, "width": 1, "dash": "3px,3px"},
+            }
+        ],
+        annotations=[
+            theme.label(
+                look,
+                f"success above {wording.paid(scale.threshold)}",
+                x=scale.threshold,
+                y=1,
+                yref="paper",
+                yanchor="top",
+                xanchor="right" if scale.threshold > low + span / 2 else "left",
+                xshift=-5 if scale.threshold > low + span / 2 else 5,
+                size=theme.AXIS_PX,
+                color=look.muted,
+                bgcolor=look.page,
+            )
+        ],
+    )
+    most = max(bars, key=lambda bar: bar.n, default=None)
+    common = "" if most is None else f"; most often {_range(most)}, {wording.things(most.n, 'episode')}"
+    alt = (
+        f"How many episodes came to which {base}: {wording.things(sum(bar.n for bar in bars), 'episode')} with a "
+        f"reward{common}."
+    )
+    return chart_of([trace, normalised], layout, alt=alt, table=_distribution_table(bars))
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    room = (high - low or 1.0) * 0.03
+    return low - room, high + room
+
+
+def _is_off(bar: Bar) -> bool:
+    return bar.normalised_lo is None or bar.normalised_hi is None
+
+
+def _range(bar: Bar) -> str:
+    low = wording.paid(bar.lo)
+    return low if bar.lo == bar.hi else f"{low} to {wording.paid(bar.hi)}"
+
+
+def _distribution_table(bars: Sequence[Bar]) -> dict[str, Sequence[Cell]]:
+    def at(value: float | None) -> str:
+        return "outside" if value is None else f"{value:.3f}"
+
+    return {
+        "raw": [_range(bar) for bar in bars],
+        "on the scale": [
+            at(bar.normalised_lo)
+            if bar.lo == bar.hi
+            else f"{at(bar.normalised_lo)} to {at(bar.normalised_hi)}"
+            for bar in bars
+        ],
+        "episodes": [bar.n for bar in bars],
+    }
+
+
+# How it goes on
+
+
+def progress(seen: EnvironmentStory, look: Tokens, *, compact: bool = False) -> Chart:
+    """Success rate of stretches of equally many episodes, one beside the other, each with its 95% interval."""
+    stretches = [one for one in seen.progress.stretches if one.success.value is not None]
+    known = [(float(place), one.success) for place, one in enumerate(stretches)]
+    n_ticks = 3 if compact else 5
+    ticks = np.unique(np.linspace(0, len(stretches) - 1, min(n_ticks, len(stretches))).astype(np.int64))
+    layout = theme.layout(
+        look,
+        height=250,
+        margin=(44, 30, 12, 46),
+        xaxis=theme.axis(
+            look,
+            title="began, UTC",
+            range=[-0.5, len(stretches) - 0.5],
+            tickmode="array",
+            tickvals=ticks.tolist(),
+            ticktext=_begins([stretches[place] for place in ticks.tolist()]),
+        ),
+        yaxis=theme.axis(
+            look,
+            grid=True,
+            title="" if compact else "share of successes",
+            range=[-0.02, 1.02],
+            tickmode="array",
+            tickvals=list(_QUARTERS),
+            ticktext=["0%", "25%", "50%", "75%", "100%"],
+        ),
+    )
+    traces = [_limits(known, look), _points(known, stretches, look)]
+    alt = (
+        f"Share of successes in {wording.things(len(stretches), 'stretch', 'stretches')} of episodes in the order of "
+        f"time, each with its 95% interval"
+    )
+    if stretches:
+        first, last = (wording.percent(one.success.value or 0.0, 0) for one in (stretches[0], stretches[-1]))
+        alt += f": {first} at first, {last} at last"
+    return chart_of(traces, layout, alt=f"{alt}.", table=_progress_table(stretches))
+
+
+def _begins(stretches: Sequence[Stretch]) -> list[str]:
+    """When stretches began: days where those differ, else minutes."""
+    year = stretches[-1].last_ms if stretches else None
+    days = [wording.day(one.first_ms, year_of_ms=year) for one in stretches]
+    if len(set(days)) == len(days):
+        return days
+    return [wording.moment(one.first_ms, year_of_ms=year).replace(" ", "\u00a0") for one in stretches]
+
+
+def _limits(known: Sequence[tuple[float, Estimate]], look: Tokens) -> Trace:
+    bars = [
+        (at, found.lower, found.upper)
+        for at, found in known
+        if found.lower is not None and found.upper is not None
+    ]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": joined([[at, at] for at, *_ in bars]),
+        "y": joined([[lower, upper] for _, lower, upper in bars]),
+        "line": {"color": theme.faded(look.chart_accent, 0.45), "width": 5},
+        "hoverinfo": "skip",
+    }
+
+
+def _points(known: Sequence[tuple[float, Estimate]], stretches: Sequence[Stretch], look: Tokens) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": single([at for at, _ in known]),
+        "y": single([found.value or 0.0 for _, found in known]),
+        "line": {"color": look.chart_accent, "width": theme.TIME_LINE_PX},
+        "marker": {"size": 9, "color": look.chart_accent, "line": {"width": 1, "color": look.page}},
+        "hovertext": [
+            f"<b>{_span(one)}</b><br>{_share(one.success)}<br>{wording.things(one.n, 'episode')}"
+            for one in stretches
+        ],
+        "hoverinfo": "text",
+    }
+
+
+def _span(one: Stretch) -> str:
+    first, last = (wording.day(at_ms, year_of_ms=one.last_ms) for at_ms in (one.first_ms, one.last_ms))
+    return first if first == last else f"{first} to {last}"
+
+
+def _share(found: Estimate) -> str:
+    said = wording.MISSING if found.value is None else wording.percent(found.value, 0)
+    if found.lower is None or found.upper is None:
+        return f"success {said}"
+    return f"success {said}, 95% interval {wording.percent_interval(found.lower * 100, found.upper * 100, 0)}"
+
+
+def _progress_table(stretches: Sequence[Stretch]) -> dict[str, Sequence[Cell]]:
+    return {
+        "days, UTC": [_span(one) for one in stretches],
+        "episodes": [one.n for one in stretches],
+        "success": [wording.percent(one.success.value or 0.0, 0) for one in stretches],
+        "95% interval": [_percents(one.success) for one in stretches],
+        "average": [
+            wording.MISSING if one.average.value is None else wording.signed_minus(f"{one.average.value:.3f}")
+            for one in stretches
+        ],
+    }
+
+
+def _percents(found: Estimate) -> str:
+    if found.lower is None or found.upper is None:
+        return wording.MISSING
+    return wording.percent_interval(found.lower * 100, found.upper * 100, 0)
+
+
+# Models on the same tasks
+
+
+def pairs(found: Comparison, look: Tokens, *, compact: bool = False) -> Chart:
+    """Every two models: the paired difference with its 95% interval, against 0."""
+    shown = found.pairs
+    ends = [0.0, *(end for pair in shown for end in _numbers(pair.difference))]
+    low, high = min(ends), max(ends)
+    room = (high - low or 1.0) * 0.08
+    row_px = COMPACT_ROW_PX if compact else ROW_PX + 6
+    layout = theme.layout(
+        look,
+        height=row_px * len(shown) + 64,
+        margin=(8, 8, 10, 54) if compact else (330, 150, 10, 54),
+        xaxis=theme.axis(
+            look,
+            grid=True,
+            title=f"difference of {'average' if found.compared == 'reward' else 'success rate'}, first less second",
+            range=[low - room, high + room],
+            nticks=5,
+        ),
+        yaxis=theme.axis(look, range=[len(shown) - 0.5, -0.5], showticklabels=False),
+        shapes=[
+            {
+                "type": "line",
+                "yref": "paper",
+                "x0": 0,
+                "x1": 0,
+                "y0": 0,
+                "y1": 1,
+                "layer": "below",
+                "line": {"color": look.guide, "width": 1},
+            }
+        ],
+        annotations=_beside(shown, look, row_px, compact=compact),
+    )
+    shift = 0.2 if compact else 0.0
+    told = [(row, pair.difference) for row, pair in enumerate(shown) if pair.difference.value is not None]
+    lines: Trace = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": joined([_numbers(one)[::2] for _, one in told if one.lower is not None]),
+        "y": joined([[row + shift] * 2 for row, one in told if one.lower is not None]),
+        "line": {"color": look.chart_accent, "width": theme.LADDER_LINE_PX},
+        "hoverinfo": "skip",
+    }
+    marks: Trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": single([one.value or 0.0 for _, one in told]),
+        "y": single([row + shift for row, _ in told]),
+        "marker": {
+            "size": 11,
+            "symbol": ["circle" if shown[row].apart else "circle-open" for row, _ in told],
+            "color": look.chart_accent,
+            "line": {"width": 2, "color": look.chart_accent},
+        },
+        "hovertext": [f"<b>{_both(shown[row])}</b><br>{_difference(shown[row])}" for row, _ in told],
+        "hoverinfo": "text",
+    }
+    spoken = "; ".join(f"{pair.one} less {pair.other} {_difference(pair)}" for pair in shown)
+    alt = f"Models on the same tasks, with 95% intervals: {wording.plain(spoken)}."
+    return chart_of([lines, marks], layout, alt=alt, table=pairs_table(found))
+
+
+def _numbers(found: Estimate) -> list[float]:
+    return [value for value in (found.lower, found.value, found.upper) if value is not None]
+
+
+def _difference(pair: ModelPair) -> str:
+    found = pair.difference
+    if found.value is None:
+        return "no difference can be told"
+    return f"{wording.change(found.value, 3)}{_between(found)}"
+
+
+def _between(found: Estimate) -> str:
+    if found.lower is None or found.upper is None:
+        return ""
+    low, high = wording.outwards(found.lower, found.upper, 3)
+    return f", {wording.signed_minus(f'{low:.3f} to {high:.3f}')}"
+
+
+def _both(pair: ModelPair) -> str:
+    return " − ".join(
+        wording.plot_literal(wording.cut_middle(wording.plain(name), _NAME_CHARS))
+        for name in (pair.one, pair.other)
+    )
+
+
+def _beside(shown: Sequence[ModelPair], look: Tokens, row_px: int, *, compact: bool) -> list[dict[str, Any]]:
+    names = [_both(pair) for pair in shown]
+    numbers = [_difference(pair) for pair in shown]
+    place: dict[str, Any] = {"yref": "y", "row_px": row_px}
+    if compact:
+        return [
+            theme.column(look, names, x=0, xanchor="left", yshift=19, down=0.2, **place),
+            theme.column(look, numbers, x=1, xanchor="right", yshift=19, down=0.2, color=look.muted, **place),
+        ]
+    return [
+        theme.column(look, names, x=0, xanchor="right", xshift=-12, **place),
+        theme.column(look, numbers, x=1, xanchor="right", xshift=150, color=look.muted, **place),
+    ]
+
+
+def pairs_table(found: Comparison) -> dict[str, Sequence[Cell]]:
+    """The same, and how sure it is with all pairs at once."""
+    return {
+        "model": [wording.plain(pair.one) for pair in found.pairs],
+        "less": [wording.plain(pair.other) for pair in found.pairs],
+        "common tasks": [pair.n_tasks for pair in found.pairs],
+        "difference": [
+            wording.MISSING if pair.difference.value is None else wording.change(pair.difference.value, 3)
+            for pair in found.pairs
+        ],
+        "95% interval": [
+            _between(pair.difference).removeprefix(", ") or wording.MISSING for pair in found.pairs
+        ],
+        "chance if equal (Holm)": [
+            wording.MISSING if pair.adjusted is None else _chance(pair.adjusted) for pair in found.pairs
+        ],
+    }
+
+
+def _chance(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,158 @@
+"""Episode: what an environment paid for one attempt in a sentence, its facts in a line, and a step in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.flows.queries import EpisodeSeen, StepSeen
+from core.records.episode import Scale, StepKind, StepNote
+from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence
+
+_NAME_CHARS: Final = 40
+_KINDS: Final[dict[StepKind, str]] = {
+    "call": "answer of a tool",
+    "message": "message",
+    "outcome": "judged at the end",
+}
+_NOTES: Final[dict[StepNote, str]] = {
+    "nan": "its reward was NaN",
+    "infinite": "its reward was infinite",
+    "not_a_number": "its reward was no number",
+    "error": "the call failed",
+    "cut": "the answer broke off",
+    "episode_finished": "nothing was run: it had finished",
+}
+_LEFT: Final = {
+    "finished": " and finished",
+    "unfinished": " and has not finished",
+    "incomplete": "; not everything that was answered could be written",
+}
+
+
+def episode(seen: EpisodeSeen) -> Sentence:
+    """What it reached in how many steps, how it stands, and how many steps sent no reward."""
+    name = f"Episode {short(seen.uid)} "
+    if not seen.n_steps:
+        return (name, "has no step that counts.")
+    in_steps = f" in {wording.things(seen.n_steps, 'step')}"
+    left = _LEFT[seen.status]
+    if seen.total is None:
+        return (name, "was paid ", Phrase(f"nothing{in_steps}"), f"{left}; no reward is not a zero.")
+    n_none = seen.n_steps - seen.n_paid
+    none = (
+        f"; {wording.number_word(n_none)} step{'' if n_none == 1 else 's'} sent no reward, which is not a zero."
+        if n_none
+        else "."
+    )
+    return (name, "reached ", Phrase(f"{wording.paid(seen.total)}{in_steps}"), f"{left}{none}")
+
+
+def episode_verdict(seen: EpisodeSeen) -> str:
+    """Whether it counts as a success, and by what."""
+    rule = threshold(seen.scale)
+    reached = seen.total if seen.scale.base == "total" else seen.final
+    if reached is None:
+        missing = "without any reward" if seen.total is None else "without a final reward"
+        return f"Success means {rule}: {missing} it is none."
+    if seen.success is None:
+        return (
+            f"Success means {rule}; {wording.paid(reached)} lies outside {ends(seen.scale)}, which nobody declared, "
+            "so it is not told whether this is one."
+        )
+    beside = "" if seen.normalised is not None else f", outside {ends(seen.scale)}"
+    return f"Success means {rule}: {wording.paid(reached)} is {'one' if seen.success else 'none'}{beside}."
+
+
+def threshold(scale: Scale) -> str:
+    """What success goes by.
+
+    >>> threshold(Scale())
+    'a total above 0.90'
+    """
+    base = "a total" if scale.base == "total" else "a final reward"
+    return f"{base} above {wording.paid(scale.threshold)}"
+
+
+def ends(scale: Scale) -> str:
+    """The declared scale of totals.
+
+    >>> ends(Scale(lo=-1))
+    'the scale −1 to 1'
+    """
+    return f"the scale {wording.signed_minus(f'{scale.lo:g}')} to {wording.signed_minus(f'{scale.hi:g}')}"
+
+
+def episode_facts(seen: EpisodeSeen, *, year_of_ms: int | None) -> str:
+    """When, where and by whom, on one line; foreign text is escaped."""
+    at = (
+        "time unknown" if seen.at is None else f"{wording.written_moment(seen.at, year_of_ms=year_of_ms)} UTC"
+    )
+    foreign = {
+        "environment": seen.environment,
+        "task": seen.task,
+        "split": seen.split,
+        "variant": seen.variant,
+        "model": seen.model,
+    }
+    parts = [f"{name} {short(value)}" for name, value in foreign.items() if value is not None]
+    return " · ".join([at, *parts])
+
+
+def short(text: str, room: int = _NAME_CHARS) -> str:
+    """Foreign text for Markdown, the middle left out where it is long."""
+    return wording.literal(wording.cut_middle(wording.plain(text), room))
+
+
+def step_name(step: StepSeen) -> str:
+    """What a step was, as plain text: the tool's own name, or its kind."""
+    return wording.plain(step.name) or _KINDS[step.kind]
+
+
+def step_kind(step: StepSeen) -> str:
+    """What answered."""
+    return _KINDS[step.kind]
+
+
+def step_state(step: StepSeen) -> str:
+    """What is particular about a step, as plain text."""
+    said = [
+        words
+        for words, is_so in (
+            ("finished", step.finished and not step.refused),
+            ("refused, adds nothing", step.refused),
+            ("outside the scale", step.out_of_scale),
+            (_NOTES[step.note] if step.note is not None else "", step.note is not None),
+            (f"also sent {wording.plain(', '.join(step.extra))}", bool(step.extra)),
+        )
+        if is_so
+    ]
+    return "; ".join(said)
+
+
+def steps_note(seen: EpisodeSeen) -> str:
+    """How many steps there are, and of what kinds."""
+    n_refused = sum(one.refused for one in seen.steps)
+    said = [wording.things(seen.n_steps, "step"), f"{wording.count(seen.n_paid)} paid"]
+    if seen.n_steps > seen.n_paid:
+        said.append(f"{wording.count(seen.n_steps - seen.n_paid)} none paid")
+    if n_refused:
+        said.append(f"{wording.count(n_refused)} refused after the end")
+    return ", ".join(said)
+
+
+def picture_note(seen: EpisodeSeen, *, each: int) -> str:
+    """What the marks of the picture mean, as far as they occur; ``each`` steps are a column."""
+    counted = [one for one in seen.steps if not one.refused]
+    marks = [
+        words
+        for words, is_there in (
+            ("hatched: none paid", any(one.reward is None for one in counted)),
+            ("open circle: 0", any(one.reward == 0 for one in counted)),
+            ("grey: refused after the end", len(counted) < len(seen.steps)),
+        )
+        if is_there
+    ]
+    if each > 1:
+        marks.append(f"a column is {wording.count(each)} steps, from the lowest payment to the highest")
+    return "; ".join(marks)

@@ -1,0 +1,91 @@
+"""Fleet: how many learners need somebody, and why, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from core.flows.learners import LearnerState, LearnerSummary
+from core.records.alert import ALERT_KINDS, AlertKind
+from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence
+
+STATES: Final[dict[LearnerState, str]] = {
+    "unreadable": "✕ can’t be read",
+    "alarmed": "▲ needs somebody",
+    "empty": "○ no runs yet",
+    "passive": "◇ only watches",
+    "selecting": "● selects",
+}
+"""A state as a shape and its words."""
+ALARMS: Final[dict[AlertKind, str]] = {
+    "poisoned": "arms look poisoned",
+    "costs_more": "costs more than it saves",
+    "queue_overdue": "a queue is overdue",
+    "silent": "no run comes",
+    "denials": "many refusals",
+}
+_WHY: Final[dict[AlertKind, tuple[str, str]]] = {
+    "poisoned": ("has arms that look poisoned", "have arms that look poisoned"),
+    "costs_more": ("costs more than it saves", "cost more than they save"),
+    "queue_overdue": ("has a queue that is overdue", "have a queue that is overdue"),
+    "silent": ("gets no runs", "get no runs"),
+    "denials": ("was refused often", "were refused often"),
+}
+
+
+def fleet(rows: Sequence[LearnerSummary]) -> Sentence:
+    """How many need somebody, of how many, and why."""
+    needing = [one for one in rows if one.needs_somebody]
+    if len(rows) == 1:
+        need = "needs somebody" if needing else "needs nobody"
+        return (f"The only learner, {name(rows[0].name)}, ", Phrase(need), f"{_reasons(needing)}.")
+    of = f"Of {wording.things(len(rows), 'learner')} "
+    if not needing:
+        return (of, Phrase("none needs somebody"), ".")
+    need = "needs" if len(needing) == 1 else "need"
+    return (of, Phrase(f"{wording.number_word(len(needing))} {need} somebody"), f"{_reasons(needing)}.")
+
+
+def _reasons(needing: Sequence[LearnerSummary]) -> str:
+    counts = Counter(kind for one in needing for kind in one.alarms)
+    said = [
+        f"{wording.number_word(counts[kind])} {_WHY[kind][counts[kind] > 1]}"
+        for kind in ALERT_KINDS
+        if counts[kind]
+    ]
+    n_unreadable = sum(one.state == "unreadable" for one in needing)
+    if n_unreadable:
+        said.append(f"{wording.number_word(n_unreadable)} can’t be read")
+    return f": {wording.listed(said)}" if said else ""
+
+
+def alarms(one: LearnerSummary) -> str:
+    """What stands against a learner, as plain text."""
+    return ", ".join(ALARMS[kind] for kind in one.alarms) or wording.MISSING
+
+
+def name(text: str) -> str:
+    """A learner's name in Markdown, the middle left out where it is long."""
+    return wording.literal(wording.cut_middle(wording.plain(text), 40))
+
+
+def unreadable(rows: Sequence[LearnerSummary], *, at_most: int = 10) -> str:
+    """Who can't be read, and why the first of them can't; Markdown."""
+    names = [name(one.name) for one in rows[:at_most]]
+    if len(rows) > at_most:
+        names.append(f"{wording.count(len(rows) - at_most)} more")
+    return (
+        f"**{wording.things(len(rows), 'learner')} can’t be read**: {wording.listed(names)}. "
+        f"{wording.literal(rows[0].problem or '')} The others are shown."
+    )
+
+
+def counted(n_shown: int, n_all: int, first: int, last: int) -> str:
+    """Which rows of how many are on the page."""
+    of = wording.things(n_shown, "learner")
+    narrowed = "" if n_shown == n_all else f" of {wording.count(n_all)}"
+    if first == 1 and last == n_shown:
+        return f"{of}{narrowed}"
+    return f"{wording.count(first)} to {wording.count(last)} of {of}{narrowed}"

@@ -1,0 +1,280 @@
+"""Rewards of environments: how much, how often, of which pattern, and what may be wrong with it, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from core.demo import World
+from core.flows.episode import ScaleAnswer
+from core.flows.queries import EnvironmentSeen, EnvironmentStory, ModelPair, SuccessRate
+from core.records.episode import FindingKind, Pattern, Scale
+from core.records.episode_page import EpisodeOutcome
+from core.statistics.savings.estimate import Estimate, Missing
+from dashboard import wording
+from dashboard.figures.theme import Severity
+from dashboard.sentences.episode import short, threshold
+from dashboard.sentences.phrase import Phrase, Sentence
+
+PATTERN_WORDS: Final[dict[Pattern, str]] = {
+    "sparse": "sparse",
+    "dense": "dense",
+    "shaped": "shaped",
+    "penalty": "penalising",
+    "binary": "binary",
+    "continuous": "continuous",
+}
+PATTERN_MEANS: Final[dict[Pattern, str]] = {
+    "sparse": "only the last step pays",
+    "dense": "most steps pay",
+    "shaped": "payments rise towards the goal",
+    "penalty": "some actions are charged for",
+    "binary": "the last payment has two values",
+    "continuous": "the last payment is graded",
+}
+FINDING_WORDS: Final[dict[FindingKind, str]] = {
+    "delayed": "Delayed-only feedback",
+    "sparsity": "Sparsity",
+    "hacking": "Looks hacked",
+    "scaling": "Scaling",
+    "ambiguity": "Ambiguity",
+    "inconsistent": "Inconsistent scales",
+    "proxy": "Paid by proxy",
+    "out_of_scale": "Out of scale",
+    "paid_after_finished": "Paid after the end",
+}
+FINDING_SEVERITY: Final[dict[FindingKind, Severity]] = {
+    "delayed": "notice",
+    "sparsity": "warning",
+    "hacking": "critical",
+    "scaling": "warning",
+    "ambiguity": "warning",
+    "inconsistent": "warning",
+    "proxy": "warning",
+    "out_of_scale": "warning",
+    "paid_after_finished": "notice",
+}
+OUTCOME_WORDS: Final[dict[EpisodeOutcome, str]] = {
+    "success": "success",
+    "no_success": "no success",
+    "unpaid": "nothing paid",
+    "unfinished": "unfinished",
+}
+_WHY: Final[dict[Missing, str]] = {
+    "few_runs": "too few for a figure",
+    "few_for_interval": "too few for an interval",
+    "few_sessions": "too few tasks for an interval",
+    "wide_spread": "too skewed for an interval at this number",
+    "no_variation": "all alike: no interval",
+}
+
+
+def episodes(seen: Sequence[EnvironmentSeen], *, filtered: bool) -> Sentence:
+    """Of one environment how many succeed and what its reward is like; of several how many there are."""
+    if not seen:
+        return (Phrase("No episode"), " passes the filters.")
+    if len(seen) == 1:
+        return _of_one(seen[0], filtered=filtered)
+    total = sum(one.n for one in seen)
+    n_flagged = sum(needs_a_look(one) for one in seen)
+    flagged = (
+        Phrase(f"{wording.number_word(n_flagged)} of them pay{'s' if n_flagged == 1 else ''}")
+        if n_flagged
+        else "none of them pays"
+    )
+    which = f"{wording.things(total, 'episode')} of {wording.number_word(len(seen))} environments"
+    passing = " pass the filters" if filtered else " are here"
+    return (Phrase(which), f"{passing}; ", flagged, " in a way that needs a look.")
+
+
+def needs_a_look(one: EnvironmentSeen) -> bool:
+    """Whether something more than a notice was found."""
+    return any(FINDING_SEVERITY[kind] != "notice" for kind in one.findings)
+
+
+def environment(seen: EnvironmentStory) -> Sentence:
+    """The same of one environment, as its own page says it."""
+    return _of_one(seen.seen, filtered=False)
+
+
+def _of_one(one: EnvironmentSeen, *, filtered: bool) -> Sentence:
+    episodes_ = wording.things(one.n, "episode")
+    such = f"{episodes_} that pass{'es' if one.n == 1 else ''} the filters" if filtered else episodes_
+    name = short(one.environment)
+    if not one.n:
+        return (f"No episode of {name} is here.",)
+    pattern = (
+        f"; the reward of {name} is {pattern_words(one.pattern)}."
+        if one.pattern
+        else f"; they are of {name}."
+    )
+    if one.average.value is None and one.n == one.without_reward:
+        return (Phrase("Nothing was paid"), f" in {such} of {name}: there is no rate of success.")
+    if one.success is None:
+        off = wording.things(one.n_off_scale, "episode")
+        return (
+            f"Of {such} ",
+            Phrase(f"{off} lie{'s' if one.n_off_scale == 1 else ''} outside the scale"),
+            f" of {name}: declare one, and success is told.",
+        )
+    rate = wording.percent(one.success.rate, 0)
+    limits = share_limits(one.success)
+    between = f" ({limits}, 95% interval)" if limits else f" ({why(one.success.missing)})"
+    succeed = "succeeds" if one.n == 1 else "succeed"
+    return (f"Of {such} ", Phrase(f"{rate} {succeed}"), f"{between}{pattern}")
+
+
+def pattern_words(found: Sequence[Pattern]) -> str:
+    """Patterns as in a sentence.
+
+    >>> pattern_words(["sparse", "binary"])
+    'sparse and binary'
+    """
+    return wording.listed([PATTERN_WORDS[name] for name in found])
+
+
+def share_limits(rate: SuccessRate | None) -> str:
+    """The limits of a rate in per cent, rounded outwards; empty without an interval."""
+    if rate is None or rate.lower is None or rate.upper is None:
+        return ""
+    return wording.percent_interval(rate.lower * 100, rate.upper * 100, 0)
+
+
+def amount_limits(found: Estimate) -> str:
+    """The limits of an average reward, rounded outwards; empty without an interval."""
+    if found.lower is None or found.upper is None:
+        return ""
+    low, high = wording.outwards(found.lower, found.upper, 3)
+    return wording.signed_minus(f"{low:,.3f} to {high:,.3f}")
+
+
+def average(found: Estimate) -> str:
+    """An average reward.
+
+    >>> average(Estimate(value=0.6714285, lower=None, upper=None))
+    '0.671'
+    """
+    return wording.MISSING if found.value is None else wording.signed_minus(f"{found.value:,.3f}")
+
+
+def why(missing: Missing | None) -> str:
+    """Why there is no interval."""
+    return _WHY.get(missing, "no interval") if missing is not None else "no interval"
+
+
+def averages_line(one: EnvironmentSeen) -> str:
+    """Average, rate and what was left out of them, on one line."""
+    paid = one.n - one.without_reward
+    said = []
+    if one.average.value is not None:
+        limits = amount_limits(one.average)
+        between = f", 95% interval {limits}" if limits else f" ({why(one.average.missing)})"
+        base = "total" if one.scale.base == "total" else "final reward"
+        said.append(f"Average {base} {average(one.average)}{between}, of {wording.count(paid)} with a reward")
+    if one.without_reward:
+        said.append(
+            f"{wording.count(one.without_reward)} without any, which are no success and in no average"
+        )
+    if one.n > one.n_finished:
+        said.append(f"{wording.count(one.n - one.n_finished)} unfinished, counted as they stand")
+    if one.n_tasks is not None:
+        said.append(f"intervals by {wording.things(one.n_tasks, 'task')}")
+    said.append(f"success means {threshold(one.scale)}")
+    return f"{'; '.join(said)}."
+
+
+def scale_words(scale: Scale, *, declared: bool) -> str:
+    """The scale in force, as plain text.
+
+    >>> scale_words(Scale(), declared=False)
+    '0 to 1 (usual)'
+    """
+    ends = wording.signed_minus(f"{scale.lo:g} to {scale.hi:g}")
+    return ends if declared else f"{ends} (usual)"
+
+
+def environments_table(
+    seen: Sequence[EnvironmentSeen], planted: Mapping[str, World] = MappingProxyType({})
+) -> dict[str, list[str]]:
+    """A row for each environment, as plain text; of a demo with what was ``planted``, where somebody asks."""
+    cells = {
+        "state": [_state(one) for one in seen],
+        "environment": [wording.plain(one.environment) for one in seen],
+        "episodes": [wording.count(one.n) for one in seen],
+        "success": [_rate(one) for one in seen],
+        "95% interval": [share_limits(one.success) or wording.MISSING for one in seen],
+        "average": ["none paid" if one.average.value is None else average(one.average) for one in seen],
+        "95% of average": [amount_limits(one.average) or wording.MISSING for one in seen],
+        "reward": [pattern_words(one.pattern) or "not told" for one in seen],
+        "found": [", ".join(FINDING_WORDS[kind].lower() for kind in one.findings) or "none" for one in seen],
+        "scale": [scale_words(one.scale, declared=one.declared) for one in seen],
+        "models": [wording.plain(", ".join(one.models)) or wording.MISSING for one in seen],
+    }
+    if not planted:
+        return cells
+    said = [
+        planted_words(planted[one.environment]) if one.environment in planted else wording.MISSING
+        for one in seen
+    ]
+    return dict([*[*cells.items()][:2], ("planted", said), *[*cells.items()][2:]])
+
+
+def _state(one: EnvironmentSeen) -> str:
+    """Whether something was found, by sign and word."""
+    if needs_a_look(one):
+        return "△ warning"
+    return "○ notice" if one.findings else "✓ fine"
+
+
+def _rate(one: EnvironmentSeen) -> str:
+    if one.success is not None:
+        return wording.percent(one.success.rate, 0)
+    return "not told" if one.n_off_scale else "none paid"
+
+
+def planted_words(world: World) -> str:
+    """What was planted of an environment of a demo.
+
+    >>> from core.demo import ENVIRONMENTS
+    >>> planted_words(ENVIRONMENTS["support/tickets"])
+    'dense and binary, nothing wrong'
+    """
+    pays = [pattern_words([name for name in PATTERN_WORDS if name in world.patterns])]
+    wrong = "nothing wrong" if world.wrong is None else FINDING_WORDS[world.wrong].lower()
+    return ", ".join([*filter(None, pays), wrong])
+
+
+def pattern_note(seen: EnvironmentStory) -> str:
+    """From how many episodes pattern and findings are told."""
+    looked = seen.design.looked_at
+    return (
+        f"told from the newest {wording.count(looked)} of any model and task" if looked < seen.seen.n else ""
+    )
+
+
+def pair_words(pair: ModelPair) -> str:
+    """One comparison as plain text.
+
+    Differences are those of ``one`` less ``other``.
+    """
+    if pair.difference.value is None:
+        return f"{why(pair.difference.missing)} ({wording.things(pair.n_tasks, 'common task')})"
+    limits = amount_limits(pair.difference)
+    return f"{wording.change(pair.difference.value, 3)}{f' ({limits})' if limits else ''}"
+
+
+def scale_effect(found: ScaleAnswer) -> str:
+    """What declaring a scale would change, in Markdown."""
+    if found.scale == found.before:
+        return "This is the scale in force: nothing would change."
+    n = wording.count(found.episodes)
+    return (
+        f"Success would be {threshold(found.scale)} on {_ends(found.scale)}: **{wording.count(found.successes)} of "
+        f"{wording.things(found.episodes, 'episode')}** instead of {wording.count(found.successes_before)} of {n} by "
+        f"{threshold(found.before)} on {_ends(found.before)}."
+    )
+
+
+def _ends(scale: Scale) -> str:
+    return wording.signed_minus(f"{scale.lo:g} to {scale.hi:g}")

@@ -1,0 +1,73 @@
+"""Contest: models on the same tasks of an environment, two at a time; which ones is in the address."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from core.errors import InvalidInput
+from core.flows.queries import Compared, Comparison, EnvironmentStory
+from dashboard import queries, wording
+from dashboard.figures.rewards import pairs
+from dashboard.reading import pictured_once, reading
+from dashboard.widgets.charts import chart
+from dashboard.widgets.words import muted, section
+
+MODELS: Final = "compared"
+BY: Final = "compared_by"
+_MOST: Final = 6
+_BY: Final[tuple[Compared, ...]] = ("reward", "success")
+
+
+def contest(seen: EnvironmentStory) -> None:
+    """Whom to compare, and by how much each parts from each other on the tasks that both attempted."""
+    models = seen.seen.models
+    if len(models) < 2:
+        return
+    head = st.container(gap="small")
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        chosen = st.multiselect(
+            "Models",
+            models,
+            default=list(models[:_MOST]),
+            max_selections=_MOST,
+            format_func=wording.plain,
+            key=MODELS,
+            bind="query-params",
+        )
+        by = st.segmented_control(
+            "By",
+            _BY,
+            default="reward",
+            required=True,
+            format_func=lambda name: "Reward" if name == "reward" else "Success",
+            key=BY,
+            bind="query-params",
+        )
+    if len(chosen) < 2:
+        with head:
+            section("Models on the same tasks")
+            muted("Choose two models or more.")
+        return
+    try:
+        found = queries.compared(seen.seen.environment, tuple(chosen), by)
+    except InvalidInput as problem:
+        with head:
+            section("Models on the same tasks")
+            muted(wording.literal(str(problem)))
+        return
+    _shown(found, head)
+
+
+def _shown(found: Comparison, head: st.delta_generator.DeltaGenerator) -> None:
+    here = reading()
+    names = tuple(one.model for one in found.models)
+    drawn = pictured_once(
+        ("contest", found.environment, names, found.compared),
+        lambda: pairs(found, here.tokens, compact=here.compact),
+    )
+    note = "differences by task, 95% interval; filled: apart with all pairs at once (Holm, 5%)"
+    with head:
+        section("Models on the same tasks", note, table=drawn.table, key="contest")
+    chart(drawn, key="contest")

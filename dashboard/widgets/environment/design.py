@@ -1,0 +1,100 @@
+"""Design of a reward: its patterns and how sure each is, and what may be wrong, with the steps that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core.flows.queries import EnvironmentStory
+from core.records.episode import Finding
+from dashboard import pages, wording
+from dashboard.figures.theme import Severity
+from dashboard.reading import reading
+from dashboard.sentences import rewards
+from dashboard.sentences.episode import short
+from dashboard.widgets import address
+from dashboard.widgets.navigation import link
+from dashboard.widgets.words import muted, section, small, small_table
+
+_LINKED: Final = 4
+"""Steps that a finding leads to; each is an element, and so many show what it is about."""
+_FEWEST: Final = 10
+_ICONS: Final[dict[Severity, str]] = {
+    "critical": "error",
+    "warning": "warning",
+    "notice": "info",
+    "info": "check_circle",
+}
+
+
+def pattern(seen: EnvironmentStory) -> None:
+    """Each pattern in words with its certainty; too few episodes tell none."""
+    section("Pattern", rewards.pattern_note(seen))
+    found = seen.design.patterns
+    if not found:
+        paid = seen.seen.n - seen.seen.without_reward
+        muted(
+            f"A pattern is told from {_FEWEST} episodes with a reward on; there are {wording.count(paid)}."
+            if paid < _FEWEST
+            else "None of the six patterns fits."
+        )
+        return
+    small_table(
+        {
+            "the reward is": [f"**{rewards.PATTERN_WORDS[one.pattern]}**" for one in found],
+            "which means": [rewards.PATTERN_MEANS[one.pattern] for one in found],
+            "shown by": [f"{wording.count(one.n_showing)} of {wording.count(one.n)}" for one in found],
+            "certainty": [_certainty(one.certainty) for one in found],
+        },
+        alt="Patterns of the reward, and how many bootstrap samples agree",
+    )
+
+
+def findings(seen: EnvironmentStory) -> None:
+    """What was seen, how sure, the remedy, and the steps that show it as links; the gravest first."""
+    found = seen.design.findings
+    section("What may be wrong", wording.things(len(found), "finding") if found else "")
+    if not found:
+        muted(
+            "Nothing was found."
+            if seen.seen.n >= _FEWEST
+            else f"Most is told from {_FEWEST} episodes on; nothing was found in {wording.count(seen.seen.n)}."
+        )
+        return
+    order: tuple[Severity, ...] = ("critical", "warning", "notice", "info")
+    for finding in sorted(found, key=lambda one: order.index(rewards.FINDING_SEVERITY[one.kind])):
+        _finding(finding)
+
+
+def _finding(finding: Finding) -> None:
+    severity = rewards.FINDING_SEVERITY[finding.kind]
+    colour = reading().tokens.severities[severity]
+    icon = f':color[:material/{_ICONS[severity]}:]{{foreground="{colour}"}}'
+    name = rewards.FINDING_WORDS[finding.kind]
+    with st.container(border=True, gap="xsmall"):
+        sure = small(f"certainty {_certainty(finding.certainty)}")
+        st.markdown(
+            f"{icon}&nbsp; **{name}.** {wording.literal(finding.seen)} {sure}"
+            f"  \n:gray[{wording.literal(finding.advice)}]"
+        )
+        with st.container(horizontal=True, gap="small"):
+            for uid, number in _first_of_each(finding.steps)[:_LINKED]:
+                told = {address.EPISODE: uid, address.STEP: str(number)}
+                link(pages.EPISODE, f"{short(uid, 24)}, step {wording.count(number)}", **told)
+            if len(finding.steps) > _LINKED:
+                st.markdown(
+                    small(f"and {wording.count(len(finding.steps) - _LINKED)} more steps"), width="content"
+                )
+
+
+def _first_of_each(steps: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The first step of each episode, then the others: several episodes show more than several steps of one."""
+    firsts = {uid: (uid, number) for uid, number in reversed(steps)}
+    ahead = [one for one in steps if firsts[one[0]] == one]
+    return [*ahead, *(one for one in steps if firsts[one[0]] != one)]
+
+
+def _certainty(share: float) -> str:
+    return "over 99%" if 0.99 < share < 1 else wording.percent(share, 0)

@@ -1,0 +1,117 @@
+"""Scale of an environment: what is in force, a form with its effect before it is sent, and every declaration."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import streamlit as st
+
+from core.errors import ArmscopeError
+from core.flows.queries import EnvironmentStory
+from core.records.episode import BASES
+from dashboard import actions, queries, wording
+from dashboard.reading import reading
+from dashboard.sentences import rewards
+from dashboard.sentences.episode import threshold
+from dashboard.widgets.words import muted, section, small
+
+_FIELDS: Final = ("lo", "hi", "threshold", "base", "step_lo", "step_hi")
+_KEY: Final = "scale "
+
+
+def form(seen: EnvironmentStory) -> None:
+    """What would be declared, and how many episodes would be a success by it."""
+    one = seen.seen
+    section("Scale", f"in force: {rewards.scale_words(one.scale, declared=one.declared)}, {_threshold(seen)}")
+    if not reading().may("settings"):
+        return
+    _guess(seen)
+    with st.container(border=True):
+        said = _drawn(seen)
+        try:
+            found = queries.preview_declare(one.environment, said)
+        except ArmscopeError as problem:
+            st.markdown(f":red[:material/error:] {wording.literal(str(problem))}")
+            found = None
+        if found is not None:
+            st.markdown(rewards.scale_effect(found))
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.button(
+                "Declare this scale",
+                type="primary",
+                icon=":material/check:",
+                key="declare scale",
+                disabled=found is None or found.scale == found.before,
+                on_click=actions.declare_scale,
+                args=(one.environment, said),
+            )
+            st.markdown(
+                small("Nothing is sent yet. Rewards stay as they were paid, and it can be undone."),
+                width="content",
+            )
+
+
+def _threshold(seen: EnvironmentStory) -> str:
+    return f"success {threshold(seen.seen.scale)}"
+
+
+def _guess(seen: EnvironmentStory) -> None:
+    """A scale that all totals lie on, where some lie outside the one in force; with its evidence, as an offer."""
+    guess = seen.seen.guess
+    if guess is None:
+        return
+    reach = f"{wording.paid(guess.lowest)} to {wording.paid(guess.highest)}"
+    ends = wording.signed_minus(f"{guess.lo:g} to {guess.hi:g}")
+    muted(
+        f"{wording.count(guess.n_outside)} of {wording.things(guess.n, 'episode')} with a reward lie outside: they "
+        f"reach from {reach}. All would lie on {ends}."
+    )
+    st.button(
+        f"Fill in {ends}",
+        key="fill in the guess",
+        type="tertiary",
+        icon=":material/edit:",
+        on_click=_fill_in,
+        args=(seen.seen.environment, {"lo": guess.lo, "hi": guess.hi}),
+    )
+
+
+def _fill_in(environment: str, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        st.session_state[_key(environment, name)] = value
+
+
+def _drawn(seen: EnvironmentStory) -> dict[str, Any]:
+    """The fields, each beginning with what is in force."""
+    environment, scale = seen.seen.environment, seen.seen.scale
+    if (
+        st.session_state.get(_key(environment, "seen")) != scale
+        or _key(environment, "lo") not in st.session_state
+    ):
+        # What is in force has changed, or the fields were folded away meanwhile: they begin with it anew.
+        _fill_in(environment, {name: getattr(scale, name) for name in _FIELDS})
+        st.session_state[_key(environment, "seen")] = scale
+    said: dict[str, Any] = {}
+    first, second = st.container(horizontal=True), st.container(horizontal=True)
+    with first:
+        for name, words in (
+            ("lo", "Lowest total or final reward"),
+            ("hi", "Highest"),
+            ("threshold", "Success is above"),
+        ):
+            said[name] = st.number_input(words, key=_key(environment, name), format="%.6g", step=0.1)
+    with second:
+        said["base"] = st.segmented_control(
+            "Success goes by",
+            BASES,
+            required=True,
+            format_func=lambda name: "The total" if name == "total" else "The final reward",
+            key=_key(environment, "base"),
+        )
+        for name, words in (("step_lo", "Lowest payment of a step"), ("step_hi", "Highest")):
+            said[name] = st.number_input(words, key=_key(environment, name), format="%.6g", step=0.1)
+    return said
+
+
+def _key(environment: str, name: str) -> str:
+    return f"{_KEY}{name} {environment}"

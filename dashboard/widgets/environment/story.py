@@ -1,0 +1,132 @@
+"""Environment story: which one is meant, what it pays in figures, how that spreads, and by split, model and task."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from core.errors import NotFound
+from core.flows.queries import EnvironmentStory, GroupKind
+from dashboard import pages, queries, sentences, wording
+from dashboard.figures.rewards import distribution
+from dashboard.reading import pictured_once, reading
+from dashboard.sentences import rewards
+from dashboard.widgets import address
+from dashboard.widgets.charts import chart
+from dashboard.widgets.empty import command, empty
+from dashboard.widgets.navigation import link
+from dashboard.widgets.words import as_table, muted, section
+
+TRUTH: Final = "planted_here"
+_GROUPS: Final[dict[GroupKind, str]] = {"model": "By model", "split": "By split", "task": "By task"}
+
+
+def wanted() -> EnvironmentStory | None:
+    """The environment that the address names; where it names none, or one that isn't there, what to do instead."""
+    name = st.query_params.get(address.ENVIRONMENT, "")
+    if not name:
+        _no_environment("No environment was chosen.", "This page shows how one environment pays.", "none")
+        return None
+    try:
+        return queries.environment(name)
+    except NotFound:
+        shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
+        _no_environment("There is no such environment.", f"Nobody told of “{shown}”.", "another name")
+        return None
+
+
+def _no_environment(said: str, why: str, now: str) -> None:
+    empty(
+        (said,),
+        why,
+        rows={
+            "needed": ["the name of an environment"],
+            "now": [now],
+            "which is": [":yellow[:material/warning:] missing"],
+        },
+        to_do="**Choose an environment** on the page of episodes, or list them.",
+        shell=command("episodes"),
+    )
+    link(pages.EPISODES, "All episodes")
+
+
+def links(seen: EnvironmentStory) -> None:
+    """To its episodes, and to all of them; of a demo also what was planted, where somebody asks."""
+    planted = queries.planted_environments().get(seen.seen.environment)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        link(pages.EPISODES, "Its episodes", **{address.EPISODES_OF: seen.seen.environment})
+        link(pages.EPISODES, "All episodes")
+        if planted is not None and st.toggle("Show truth", key=TRUTH, bind="query-params"):
+            muted(f"Planted: {rewards.planted_words(planted)}.")
+
+
+def figures(seen: EnvironmentStory) -> None:
+    """Average, success and what was left out."""
+    one = seen.seen
+    rate = one.success
+    with st.container(horizontal=True, gap="medium"):
+        st.metric("Success", "not told" if rate is None else wording.percent(rate.rate, 0))
+        st.metric("95% interval", rewards.share_limits(rate) or "none")
+        if rate is not None and one.without_reward:
+            st.metric("Of those paid", wording.percent(rate.of_paid, 0))
+        st.metric("Average", "none paid" if one.average.value is None else rewards.average(one.average))
+        st.metric("95% of average", rewards.amount_limits(one.average) or "none")
+        st.metric("Episodes", wording.count(one.n))
+    if seen.attempts and rate is not None:
+        told = [
+            f"of {attempt.k} attempts at a task any succeeds in {wording.percent(attempt.any_succeeds, 0)} of tasks "
+            f"(pass@{attempt.k}), all in {wording.percent(attempt.all_succeed, 0)} (pass^{attempt.k})"
+            for attempt in seen.attempts
+            if attempt.k > 1
+        ]
+        if told:
+            muted(f"{wording.capital('; '.join(told[:6]))}.")
+
+
+def spread(seen: EnvironmentStory) -> None:
+    """How often which total was come to, raw and on the scale."""
+    here = reading()
+    if not seen.distribution:
+        section("What episodes came to")
+        muted("Nothing was paid, so there is nothing to spread.")
+        return
+    drawn = pictured_once(
+        ("spread", seen.seen.environment, seen.seen.scale),
+        lambda: distribution(seen, here.tokens, compact=here.compact),
+    )
+    off = seen.left_out.off_scale
+    note = f"scale {rewards.scale_words(seen.seen.scale, declared=seen.seen.declared)}"
+    if off:
+        note += f"; grey: {wording.things(off, 'episode')} outside it"
+    section("What episodes came to", note, table=drawn.table, key="spread")
+    chart(drawn, key="spread")
+
+
+def groups(seen: EnvironmentStory) -> None:
+    """The same by model, split and task; of many tasks those that are paid least."""
+    kinds = [kind for kind in _GROUPS if seen.n_groups.get(kind, 0) > 1]
+    if not kinds:
+        return
+    for kind in kinds:
+        rows = [one for one in seen.groups if one.kind == kind]
+        n = seen.n_groups[kind]
+        note = wording.things(n, kind)
+        if n > len(rows):
+            note += f"; the {wording.count(len(rows))} that are paid least"
+        section(_GROUPS[kind], note)
+        as_table(
+            {
+                kind: [wording.MISSING if one.name is None else wording.plain(one.name) for one in rows],
+                "episodes": [wording.count(one.n) for one in rows],
+                "success": [
+                    wording.MISSING if one.success is None else wording.percent(one.success.rate, 0)
+                    for one in rows
+                ],
+                "95% interval": [rewards.share_limits(one.success) or wording.MISSING for one in rows],
+                "average": [rewards.average(one.average) for one in rows],
+                "95% of average": [rewards.amount_limits(one.average) or wording.MISSING for one in rows],
+                "none paid": [wording.count(one.without_reward) for one in rows],
+            },
+            alt=f"What {sentences.short(seen.seen.environment)} paid {_GROUPS[kind].lower()}",
+        )

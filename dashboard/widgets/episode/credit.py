@@ -1,0 +1,154 @@
+"""Credit of an episode: which is in force, another with its effect before it is given, and its way back."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import streamlit as st
+
+from core.errors import NotApplicable
+from core.flows.queries import CreditPreview, CreditSeen, EpisodeSeen
+from core.records.arm import MICRO
+from core.records.episode_credit import CREDIT_RULES, CreditRule, CreditShare
+from dashboard import actions, queries, wording
+from dashboard.reading import reading
+from dashboard.widgets.way_back import way_back
+from dashboard.widgets.words import chipped, muted, section, small, small_table
+
+_SHOWN: Final = 12
+_RULE: Final = "credit rule"
+_WORDS: Final[dict[CreditRule, str]] = {
+    "off": "Nobody",
+    "equal": "All",
+    "step": "By payment",
+    "referenced": "Referenced",
+}
+_MEANS: Final[dict[CreditRule, str]] = {
+    "off": "no arm gets anything of this episode",
+    "equal": "all arms in the prompts of its runs share alike",
+    "step": "the tools that paid steps called share, by the size of what each was paid",
+    "referenced": "the arms that its runs referenced share alike",
+}
+
+
+def credit(seen: EpisodeSeen) -> None:
+    """What is credited now, and what another credit would change; nothing is sent before the button."""
+    if not seen.runs:
+        return
+    standing = seen.credit
+    section("Credit", "what this episode was worth, to arms of its runs; off unless somebody gives it")
+    _standing(standing)
+    if not reading().may("credit"):
+        return
+    left, right = st.columns([5, 7], gap="large")
+    with left, st.container(border=True):
+        rule = _chosen(standing)
+        try:
+            preview = queries.preview_credit(seen.uid, rule)
+        except NotApplicable as problem:
+            preview = None
+            st.markdown(f":yellow[:material/warning:] {wording.literal(str(problem))}")
+        if preview is not None and preview.answer.why:
+            st.markdown(f":yellow[:material/warning:] {wording.literal(preview.answer.why)}")
+        _send(seen, rule, preview)
+    with right:
+        if preview is not None:
+            _effect(preview)
+
+
+def _standing(standing: CreditSeen | None) -> None:
+    if standing is None or standing.rule == "off":
+        muted("Nobody is credited.")
+        return
+    by, at = wording.literal(standing.by), wording.written_moment(standing.at)
+    worth = "" if standing.reward is None else f", worth {standing.reward:.3f} of 1"
+    said = f"In force: {standing.id}, {_MEANS[standing.rule]}{worth}; by {by}, {at} UTC."
+    if not standing.fits:
+        said += " **The same rule would say something else now**: the episode, its runs or its scale changed."
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(said, width="stretch")
+        back = way_back(_Act(standing.id, standing.by, undone=False))
+        if back is not None:
+            st.button(
+                back,
+                type="tertiary",
+                icon=":material/undo:",
+                key=f"take back {standing.id}",
+                on_click=actions.take_back,
+                args=(standing.id,),
+            )
+
+
+class _Act(NamedTuple):
+    """The act that gave a credit."""
+
+    id: str
+    actor: str
+    undone: bool
+
+
+def _chosen(standing: CreditSeen | None) -> CreditRule:
+    begin: CreditRule = "referenced" if standing is None else standing.rule
+    rule = st.segmented_control(
+        "Who shares",
+        CREDIT_RULES,
+        default=begin,
+        required=True,
+        format_func=lambda name: _WORDS[name],
+        key=_RULE,
+    )
+    muted(wording.capital(_MEANS[rule]) + ".")
+    return rule
+
+
+def _send(seen: EpisodeSeen, rule: CreditRule, preview: CreditPreview | None) -> None:
+    would = preview is not None and preview.answer.id is not None and not preview.answer.repeated
+    st.button(
+        "Credit it" if rule != "off" else "Credit nobody",
+        type="primary",
+        icon=":material/check:",
+        key="credit episode",
+        disabled=not would,
+        on_click=actions.credit,
+        args=(seen.uid, rule),
+    )
+    st.markdown(small("Nothing is sent yet. It counts one observation in all, lagged, and can be undone."))
+
+
+def _effect(preview: CreditPreview) -> None:
+    """Each arm's share, and how far its mean would move."""
+    answer = preview.answer
+    if not answer.shares and not preview.effects:
+        muted("It would move no arm.")
+        return
+    worth = "" if answer.reward is None else f"; the episode is worth {answer.reward:.3f} of 1"
+    moved = f"{wording.count(preview.n_moved)} of {wording.things(preview.n_arms, 'arm')} would move"
+    st.markdown(f"**What it would change.** {moved}{worth}.")
+    shares = _shares(answer.shares)
+    effects = {one.arm: one for one in preview.effects}
+    names = list(dict.fromkeys([*effects, *sorted(shares, key=lambda arm: -shares[arm])]))
+    small_table(
+        {
+            "arm": [chipped(arm) for arm in names[:_SHOWN]],
+            "share": [f"{shares.get(arm, 0) / MICRO:.3f}" for arm in names[:_SHOWN]],
+            "mean now": [
+                wording.mean(effects[arm].before.mean, 3) if arm in effects else wording.MISSING
+                for arm in names[:_SHOWN]
+            ],
+            "after": [
+                f"**{wording.mean(effects[arm].after.mean, 3)}**" if arm in effects else wording.MISSING
+                for arm in names[:_SHOWN]
+            ],
+        },
+        alt="Arms that would be credited, with their means now and after",
+    )
+    if len(names) > _SHOWN:
+        muted(f"and {wording.things(len(names) - _SHOWN, 'other arm')}.")
+
+
+def _shares(shares: tuple[CreditShare, ...]) -> dict[str, int]:
+    """What each arm gets over all runs, in millionths."""
+    found: dict[str, int] = {}
+    for share in shares:
+        found[share.arm] = found.get(share.arm, 0) + share.weight_micro
+    return found

@@ -1,0 +1,164 @@
+"""Steps of an episode: drawn, and as a table a page at a time; the address says which step is pointed at.
+
+Cells are text cells, which Streamlit shows as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import streamlit as st
+
+from core.flows.queries import EpisodeSeen, StepSeen
+from dashboard import sentences, wording
+from dashboard.figures.episode import COMPACT_COLUMNS, MAX_COLUMNS, episode, per_column
+from dashboard.reading import drawn_once, pictured_once, reading
+from dashboard.widgets import address
+from dashboard.widgets.charts import chart
+from dashboard.widgets.opening import clicked_row, fresh
+from dashboard.widgets.paging import neighbour
+from dashboard.widgets.tables import ROW_PX, columns, height
+from dashboard.widgets.words import muted, section
+
+ON_A_PAGE: Final = 100
+_TEXT_PX: Final = 260
+_LONG_CHARS: Final = 1_000
+_CELL_CHARS: Final = 200
+_PHONE: Final = {"step": 58, "what": 136, "reward": 78, "so far": 78}
+_WIDTHS: Final = {
+    "step": 70,
+    "what": 210,
+    "answered": 128,
+    "reward": 84,
+    "so far": 84,
+    "state": 226,
+    "asked": 200,
+    "answered with": 200,
+    "at, UTC": 112,
+    "characters in": 104,
+    "characters out": 108,
+}
+_RIGHT: Final = frozenset({"step", "reward", "so far", "characters in", "characters out"})
+
+
+def pointed_at(seen: EpisodeSeen) -> int | None:
+    """The number of the step that the address names, if there is one by it."""
+    asked = st.query_params.get(address.STEP, "")
+    if not (asked.isascii() and asked.isdigit() and len(asked) < 10):
+        return None
+    return next((one.number for one in seen.steps if one.number == int(asked)), None)
+
+
+def picture(seen: EpisodeSeen) -> None:
+    """Reward by step and running total; several steps to a column where there are more than fit."""
+    here, at = reading(), pointed_at(seen)
+    if not seen.steps:
+        section("Reward by step")
+        muted("No step was recorded.")
+        return
+    drawn = pictured_once(
+        ("episode", seen.uid, at), lambda: episode(seen, here.tokens, compact=here.compact, at=at)
+    )
+    each = per_column(len(seen.steps), COMPACT_COLUMNS if here.compact else MAX_COLUMNS)
+    note = sentences.picture_note(seen, each=each)
+    section("Reward by step", note, table=drawn.table, key="episode")
+    chart(drawn, key="episode")
+
+
+def table(seen: EpisodeSeen) -> None:
+    """The steps around the one that is pointed at, with the way to earlier and later ones."""
+    if not seen.steps:
+        return
+    at = pointed_at(seen)
+    place = 0 if at is None else next(n for n, one in enumerate(seen.steps) if one.number == at)
+    first = place - place % ON_A_PAGE
+    rows = seen.steps[first : first + ON_A_PAGE]
+    is_kept = any(one.asked or one.answered for one in seen.steps)
+    note = sentences.steps_note(seen)
+    section("Its steps", f"{note}; a click shows what was asked and answered" if is_kept else note)
+    if len(seen.steps) > ON_A_PAGE:
+        _paging(seen, first)
+    actor = reading().context.actor
+    frame = drawn_once(("steps", seen.uid, first, at, actor), lambda: _to_arrow(rows, at))
+    config: dict[str, Any] = {
+        head: st.column_config.TextColumn(head, width=width, alignment="right" if head in _RIGHT else None)
+        for head, width in _WIDTHS.items()
+    }
+    key = fresh(f"steps {seen.uid} {first}")
+    clicked = st.dataframe(
+        frame,
+        placeholder=wording.MISSING,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(len(rows)),
+        **columns(frame.column_names, config, _PHONE),
+        key=key,
+        on_select="rerun",
+        selection_mode="single-cell",
+        alt=f"Steps {rows[0].number} to {rows[-1].number} of this episode: what was called, and what it was paid",
+    )
+    row = clicked_row(clicked, rest="step", key=key)
+    if row is not None and row < len(rows) and rows[row].number != at:
+        address.say({address.STEP: str(rows[row].number)})
+        st.rerun()
+
+
+def texts(seen: EpisodeSeen) -> None:
+    """What the step that is pointed at was asked and answered, where that is kept and may be read; as plain text."""
+    at = pointed_at(seen)
+    step = next((one for one in seen.steps if one.number == at), None)
+    if step is None or not (step.asked or step.answered):
+        return
+    section(f"Step {wording.count(step.number)}", "what it was asked and answered, word for word")
+    for head, told in (("Asked", step.asked), ("Answered", step.answered)):
+        if told:
+            muted(head)
+            with st.container(border=True, height=_TEXT_PX if len(told) > _LONG_CHARS else "content"):
+                st.text(wording.plain(told))
+
+
+def _paging(seen: EpisodeSeen, first: int) -> None:
+    after = first + ON_A_PAGE
+    earlier = str(seen.steps[first - ON_A_PAGE].number) if first else None
+    later = str(seen.steps[after].number) if after < len(seen.steps) else None
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        neighbour("Earlier steps", ":material/chevron_left:", {address.STEP: earlier})
+        neighbour("Later steps", ":material/chevron_right:", {address.STEP: later})
+        last = min(after, len(seen.steps))
+        muted(f"{wording.count(first + 1)} to {wording.count(last)} of {wording.count(len(seen.steps))}")
+
+
+def _to_arrow(rows: Sequence[StepSeen], at: int | None) -> pa.Table:
+    year = reading().frame.last_at_ms
+    cells: dict[str, Sequence[str]] = {
+        "step": [f"{'→ ' if one.number == at else ''}{one.number:,}" for one in rows],
+        "what": [sentences.step_name(one) for one in rows],
+        "answered": [sentences.step_kind(one) for one in rows],
+        "reward": ["none" if one.reward is None else wording.paid(one.reward) for one in rows],
+        "so far": [wording.MISSING if one.running is None else wording.paid(one.running) for one in rows],
+        "state": [sentences.step_state(one) for one in rows],
+        "asked": [_cut(one.asked) for one in rows],
+        "answered with": [_cut(one.answered) for one in rows],
+        "at, UTC": [wording.written_moment(one.at, year_of_ms=year) for one in rows],
+        "characters in": [_count(one.n_chars_in) for one in rows],
+        "characters out": [_count(one.n_chars_out) for one in rows],
+    }
+    unknown = {"at, UTC", "characters in", "characters out", "state", "asked", "answered with"}
+    return pa.table(
+        {
+            head: pa.array(column, type=pa.string())
+            for head, column in cells.items()
+            if head not in unknown or set(column) - {wording.MISSING, ""}
+        }
+    )
+
+
+def _cut(text: str | None) -> str:
+    """The beginning of a text, on one line."""
+    return " ".join(wording.plain((text or "")[:_CELL_CHARS]).split()) or wording.MISSING
+
+
+def _count(number: int | None) -> str:
+    return wording.MISSING if number is None else wording.count(number)

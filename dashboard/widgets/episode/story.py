@@ -1,0 +1,158 @@
+"""Episode story: which episode is meant, where it leads on, what it came to, and the runs made in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import streamlit as st
+
+from core.errors import NotFound
+from core.flows.queries import ArmOfEpisode, EpisodeSeen
+from dashboard import pages, queries, sentences, wording
+from dashboard.reading import drawn_once
+from dashboard.widgets import address, run_table
+from dashboard.widgets.empty import command, empty
+from dashboard.widgets.navigation import link
+from dashboard.widgets.opening import clicked_row, fresh, open_arm
+from dashboard.widgets.paging import neighbour
+from dashboard.widgets.tables import ROW_PX, arm_name, columns, height, type_cells, type_column
+from dashboard.widgets.words import both_ends, muted, section, small_table
+
+_PHONE: Final = {"type": 48, "arm": 176, "prompts": 74, "used in": 68}
+
+
+def wanted() -> EpisodeSeen | None:
+    """The episode that the address names; where it names none, or one that isn't there, what to do instead."""
+    name = st.query_params.get(address.EPISODE, "")
+    if not name:
+        _no_episode("No episode was chosen.", "This page shows one episode, step by step.", "none")
+        return None
+    try:
+        return queries.episode(name)
+    except NotFound:
+        shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
+        _no_episode("There is no such episode.", f"No episode stands under “{shown}”.", "another name")
+        return None
+
+
+def _no_episode(said: str, why: str, now: str) -> None:
+    empty(
+        (said,),
+        why,
+        rows={
+            "needed": ["the uid of an episode"],
+            "now": [now],
+            "which is": [":yellow[:material/warning:] missing"],
+        },
+        to_do="**Choose an episode** on the page of episodes, or list environments.",
+        shell=command("episodes"),
+    )
+    link(pages.EPISODES, "All episodes")
+
+
+def links(seen: EpisodeSeen) -> None:
+    """To the episodes before and after in time, and to its run where it was made in one."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        for words, icon, uid in (
+            ("Previous episode", ":material/chevron_left:", seen.older),
+            ("Next episode", ":material/chevron_right:", seen.newer),
+        ):
+            neighbour(words, icon, {address.EPISODE: uid, address.STEP: None})
+        link(pages.ENVIRONMENT, "Its environment", **{address.ENVIRONMENT: seen.environment})
+        st.space("stretch")
+        if len(seen.runs) == 1:
+            link(pages.RUN, "Its run", **{address.RUN: seen.runs[0]})
+
+
+def figures(seen: EpisodeSeen) -> None:
+    """Total, final reward, steps and where it lies on the scale; then the id to copy."""
+    with st.container(horizontal=True, gap="medium"):
+        st.metric("Total", _amount(seen.total))
+        st.metric("Final reward", _amount(seen.final), help="What the last step that counts was paid.")
+        if seen.scale.gamma < 1:
+            discount = f"Each later step counts {seen.scale.gamma:g} times as much as the one before it."
+            st.metric("Discounted return", _amount(seen.discounted), help=discount)
+        st.metric(
+            "On the scale",
+            "outside" if seen.normalised is None and seen.total is not None else _amount(seen.normalised),
+            help=f"Where its {seen.scale.base} lies, 0 the lowest and 1 the highest, on "
+            f"{sentences.ends(seen.scale)}.",
+        )
+        st.metric("Steps", wording.count(seen.n_steps), help=sentences.steps_note(seen))
+        st.metric("Success", {True: "yes", False: "no", None: "not told"}[seen.success])
+    with both_ends():
+        st.markdown(f":gray[{sentences.episode_verdict(seen)}]", width="content")
+        st.code(seen.uid, language=None, width="content", wrap_lines=True)
+
+
+def _amount(value: float | None) -> str:
+    return "none" if value is None else wording.paid(value)
+
+
+def parts(seen: EpisodeSeen) -> None:
+    """What the environment names beside the reward of the whole."""
+    if not seen.parts:
+        return
+    section("Parts", "what the environment tells beside the reward")
+    small_table(
+        {
+            "part": [wording.literal(part.name) for part in seen.parts],
+            "value": [wording.paid(part.value) for part in seen.parts],
+            "what": ["part of the reward" if part.kind == "reward" else "measure" for part in seen.parts],
+        },
+        alt="Parts of the reward, and measures",
+    )
+
+
+def runs(seen: EpisodeSeen) -> None:
+    """The runs made in it, and what their arms did; a click opens one."""
+    made = queries.episode_runs(seen.uid)
+    if not made.n:
+        section("Runs made in it")
+        muted("No run that stands was made in this episode, so it can credit no arm.")
+        return
+    note = wording.things(made.n, "run")
+    if made.n > len(made.rows):
+        note += f"; the latest {len(made.rows)} are shown"
+    section("Runs made in it", f"{note}; a click opens one")
+    run_table.table(made.rows)
+    section("Their arms", f"{wording.things(len(made.arms), 'arm')}, the most used first; a click opens one")
+    _arms(made.arms)
+
+
+def _arms(arms: Sequence[ArmOfEpisode]) -> None:
+    frame = drawn_once(("arms of an episode", tuple(arms)), lambda: _to_arrow(arms))
+    config: dict[str, Any] = {
+        "type": type_column(),
+        "arm": st.column_config.TextColumn("arm", width=320),
+        "prompts": st.column_config.NumberColumn("prompts", format="localized", width=86),
+        "used in": st.column_config.NumberColumn("used in", format="localized", width=86),
+    }
+    clicked = st.dataframe(
+        frame,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(len(arms)),
+        **columns(frame.column_names, config, _PHONE),
+        key=fresh("arms of an episode"),
+        on_select="rerun",
+        selection_mode="single-cell",
+        alt=f"{wording.things(len(arms), 'arm')} of the runs of this episode: in how many prompts, how often used",
+    )
+    place = clicked_row(clicked, rest="type", key=fresh("arms of an episode"))
+    if place is not None and place < len(arms):
+        open_arm(arms[place].arm)
+
+
+def _to_arrow(arms: Sequence[ArmOfEpisode]) -> pa.Table:
+    return pa.table(
+        {
+            "type": pa.array(type_cells([one.arm for one in arms]), type=pa.list_(pa.string())),
+            "arm": [arm_name(one.arm) for one in arms],
+            "prompts": [one.n_in for one in arms],
+            "used in": [one.n_used for one in arms],
+            "id": [wording.plain(one.arm) for one in arms],
+        }
+    )

@@ -1,0 +1,50 @@
+"""No episodes: what brings them; and runs whose source paid them, of which no episode tells."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import pages, queries, wording
+from dashboard.reading import reading
+from dashboard.widgets.empty import command, empty
+from dashboard.widgets.navigation import link
+from dashboard.widgets.words import muted
+
+
+def no_episodes() -> None:
+    """The empty state of the page: nothing that an environment paid is here."""
+    untold = queries.without_episode().n
+    runs = wording.things(untold, "run")
+    empty(
+        ("No episode is recorded yet.",),
+        "What environments paid appears here as soon as one is recorded or imported.",
+        rows={
+            "needed": ["episodes"],
+            "now": ["0"],
+            "which is": [":yellow[:material/warning:] none yet"],
+        },
+        to_do=(
+            f"**Read the sources of {runs} again**: they say what was paid, and were imported before episodes were "
+            "kept."
+            if untold
+            else "**Import what environments paid**: records of tau-bench, tau2, verifiers, Inspect or SWE-agent, "
+            "recorded exchanges or rollout events; or record steps as they come."
+        ),
+        shell=command("import FILE"),
+        place=(pages.DATA, "Drop files here instead") if reading().may("ingest") else None,
+    )
+
+
+def untold_runs() -> None:
+    """How many runs have a reward of their source and no episode, with the command that reads them again."""
+    found = queries.without_episode()
+    if not found.n:
+        return
+    runs = wording.things(found.n, "run")
+    with st.container(border=True):
+        muted(
+            f"{runs} brought a reward of their source, but no episode tells of them: read their files again."
+        )
+        st.code(command(found.command.removeprefix("armscope ")), language=None, wrap_lines=True)
+        if reading().may("ingest"):
+            link(pages.DATA, "Drop files here instead")

@@ -1,0 +1,151 @@
+"""Environments and episodes as tables; a click on a row opens its page.
+
+Cells are text cells, which Streamlit shows as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import streamlit as st
+
+from core.demo import World
+from core.flows.queries import EnvironmentSeen
+from core.records.episode_page import EpisodeRow
+from dashboard import wording
+from dashboard.reading import drawn_once, reading
+from dashboard.sentences import rewards
+from dashboard.widgets.opening import clicked_row, fresh, open_environment, open_episode
+from dashboard.widgets.tables import ROW_PX, columns, height
+
+_ENVIRONMENT_WIDTHS: Final = {
+    "state": 96,
+    "environment": 158,
+    "episodes": 74,
+    "success": 72,
+    "95% interval": 96,
+    "average": 76,
+    "95% of average": 124,
+    "reward": 182,
+    "found": 176,
+    "scale": 100,
+    "models": 130,
+    "planted": 230,
+}
+_RIGHT: Final = frozenset({"episodes", "success", "average", "steps", "total"})
+_PHONE_ENVIRONMENT: Final = {"state": 92, "environment": 150, "success": 70, "found": 74}
+_WIDTHS: Final = {
+    "began, UTC": 122,
+    "episode": 214,
+    "environment": 150,
+    "task": 90,
+    "model": 120,
+    "steps": 62,
+    "total": 76,
+    "came to": 156,
+    "split": 80,
+}
+_PHONE: Final = {"began, UTC": 100, "total": 68, "came to": 92, "running total": 100}
+_LINE_PX: Final = 132
+
+
+def environments(seen: Sequence[EnvironmentSeen], planted: Mapping[str, World]) -> None:
+    """A row for each, those that need a look first; a click opens one."""
+    seen = sorted(seen, key=lambda one: not rewards.needs_a_look(one))
+    frame = drawn_once(
+        ("environments", tuple(seen), bool(planted)),
+        lambda: _text_table(rewards.environments_table(seen, planted)),
+    )
+    clicked = st.dataframe(
+        frame,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(len(seen)),
+        **columns(frame.column_names, _config(_ENVIRONMENT_WIDTHS), _PHONE_ENVIRONMENT, hidden=""),
+        key=fresh("environments"),
+        on_select="rerun",
+        selection_mode="single-cell",
+        alt=f"{wording.things(len(seen), 'environment')}: what each paid, how often it was a success",
+    )
+    place = clicked_row(clicked, rest="state", key=fresh("environments"))
+    if place is not None and place < len(seen):
+        open_environment(seen[place].environment)
+
+
+def episodes(rows: Sequence[EpisodeRow]) -> None:
+    """Episodes newest first, each with its running total; a click opens one."""
+    numbers = tuple(row.place.episode_no for row in rows)
+    frame = drawn_once(("episodes", numbers), lambda: _to_arrow(rows))
+    config = _config(_WIDTHS)
+    config["running total"] = st.column_config.LineChartColumn(
+        "running total",
+        width=_LINE_PX,
+        y_min=-1.0 if any(value < 0 for line in _lines(rows) for value in line) else 0.0,
+        y_max=1.0,
+        help="Each line on the range of its environment among these episodes: those of one can be compared.",
+        color=reading().tokens.chart_accent,
+    )
+    clicked = st.dataframe(
+        frame,
+        placeholder=wording.MISSING,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(len(rows)),
+        **columns(frame.column_names, config, _PHONE, hidden=""),
+        key=fresh("episodes"),
+        on_select="rerun",
+        selection_mode="single-cell",
+        alt=f"{wording.things(len(rows), 'episode')}, newest first: what each was paid, and whether it succeeded",
+    )
+    place = clicked_row(clicked, rest="began, UTC", key=fresh("episodes"))
+    if place is not None and place < len(rows):
+        open_episode(rows[place].uid)
+
+
+def _config(widths: dict[str, int]) -> dict[str, Any]:
+    return {
+        head: st.column_config.TextColumn(head, width=width, alignment="right" if head in _RIGHT else None)
+        for head, width in widths.items()
+    }
+
+
+def _to_arrow(rows: Sequence[EpisodeRow]) -> pa.Table:
+    year = reading().frame.last_at_ms
+    cells = {
+        "began, UTC": [wording.moment(row.place.at_ms, year_of_ms=year) for row in rows],
+        "episode": [wording.cut_middle(wording.plain(row.uid)) for row in rows],
+        "environment": [wording.cut_middle(wording.plain(row.environment)) for row in rows],
+        "task": [_known(row.task) for row in rows],
+        "model": [_known(row.model) for row in rows],
+        "steps": [wording.count(row.n_steps) for row in rows],
+        "total": ["none paid" if row.total is None else wording.paid(row.total) for row in rows],
+        "came to": [_came_to(row) for row in rows],
+        "split": [_known(row.split) for row in rows],
+    }
+    found = _text_table({head: column for head, column in cells.items() if set(column) != {wording.MISSING}})
+    at = found.column_names.index("came to") + 1
+    return found.add_column(at, "running total", pa.array(_lines(rows), type=pa.list_(pa.float64())))
+
+
+def _lines(rows: Sequence[EpisodeRow]) -> list[list[float]]:
+    """Running totals as shares of the largest of their environment, or those that pay little would all be flat."""
+    most: dict[str, float] = {}
+    for row in rows:
+        for value in row.running or ():
+            most[row.environment] = max(most.get(row.environment, 0.0), abs(value or 0.0))
+    return [[(value or 0.0) / (most[row.environment] or 1.0) for value in row.running or ()] for row in rows]
+
+
+def _came_to(row: EpisodeRow) -> str:
+    said = {True: "✓ success", False: "× no success", None: "– not told"}[row.success]
+    return said if row.status == "finished" else f"{said}, {row.status}"
+
+
+def _known(text: str | None) -> str:
+    return wording.MISSING if text is None else wording.cut_middle(wording.plain(text))
+
+
+def _text_table(cells: dict[str, list[str]]) -> pa.Table:
+    return pa.table({head: pa.array(column, type=pa.string()) for head, column in cells.items()})

@@ -1,0 +1,1 @@
+"""Fleet: many learners in a table."""

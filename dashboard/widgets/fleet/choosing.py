@@ -1,0 +1,84 @@
+"""Which learners are shown, in what order, from which on; all of it in the address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+import streamlit as st
+
+from core.flows.learners import STATES, LearnerSummary
+from dashboard.widgets.picker import matches
+
+FIND: Final = "fleet_find"
+WHICH: Final = "fleet_of"
+ORDER: Final = "fleet_by"
+PLACE: Final = "fleet_from"
+"""How many learners come before the page."""
+_LAST: Final = "fleet as it was chosen"
+
+Which = Literal["all", "need"]
+_WHICH: Final[dict[Which, str]] = {"all": "All", "need": "Need somebody"}
+
+
+def _by_need(one: LearnerSummary) -> tuple[object, ...]:
+    return STATES.index(one.state), -len(one.alarms)
+
+
+_ORDERS: Final[dict[str, Callable[[LearnerSummary], tuple[object, ...]]]] = {
+    "Need first": _by_need,
+    "Name": lambda _: (),
+    "Last run": lambda one: (one.last_run is None, _descending(one.last_run or "")),
+    "Most runs": lambda one: (one.runs is None, -(one.runs or 0)),
+    "Most saved": lambda one: (one.saved_percent is None, -(one.saved_percent or 0.0)),
+    "Least saved": lambda one: (one.saved_percent is None, one.saved_percent or 0.0),
+}
+"""What learners are sorted by, then by name; whoever has no such figure comes last."""
+
+
+def _descending(text: str) -> tuple[int, ...]:
+    return tuple(-ord(character) for character in text)
+
+
+def chosen(rows: Sequence[LearnerSummary]) -> list[LearnerSummary]:
+    """Search, which of them, and order, each behind a field; a change of any begins with the first."""
+    found = st.text_input(
+        "Find a learner",
+        key=FIND,
+        bind="query-params",
+        type="search",
+        placeholder="part of a name",
+        width=220,
+    )
+    which: Which = st.segmented_control(
+        "Which",
+        list(_WHICH),
+        default="all",
+        required=True,
+        format_func=lambda one: _WHICH[one],
+        key=WHICH,
+        bind="query-params",
+    )
+    order = st.selectbox("Order", list(_ORDERS), key=ORDER, bind="query-params", width=160)
+    now = (found, which, order)
+    if st.session_state.setdefault(_LAST, now) != now:
+        st.session_state[_LAST] = now
+        go(0)
+    names = set(matches([one.name for one in rows], found or "", len(rows)))
+    kept = [one for one in rows if one.name in names and (which == "all" or one.needs_somebody)]
+    return sorted(kept, key=_ORDERS[order])
+
+
+def place(n_rows: int, page: int) -> int:
+    """How many come before the page, as the address says; anything else begins with the first."""
+    said = st.query_params.get(PLACE, "")
+    first = int(said) if said.isascii() and said.isdigit() and len(said) < 10 else 0
+    return first // page * page if first < n_rows else 0
+
+
+def go(first: int) -> None:
+    """Put a place into the address, or take it out."""
+    if first:
+        st.query_params[PLACE] = str(first)
+    elif PLACE in st.query_params:
+        del st.query_params[PLACE]

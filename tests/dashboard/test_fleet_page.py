@@ -1,0 +1,113 @@
+"""The page of all learners: none, one, many, one that can't be read; search, order and place in the address."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from core.flows.learners import LearnerSummary, create_learner
+from core.flows.settings import change
+from dashboard import sentences
+from dashboard.sentences import fleet as said
+from tests.dashboard.conftest import Open, is_text_only, texts
+from tests.dashboard.worlds import HOSTILE, context_at, keys, world
+
+
+def named(page: object) -> list[str]:
+    return [str(one) for one in page.dataframe[0].value["learner"]]  # type: ignore[attr-defined]
+
+
+def many(database: Path, n: int) -> None:
+    context = world(database, keys(5), 12)
+    for number in range(n):
+        create_learner(context, f"agent {number:03}")
+    change(context.of("agent 001"), "phase", "passive")
+
+
+def test_no_learner_gets_the_command(open_page: Open) -> None:
+    page = open_page("fleet")
+    assert page.title[0].value == "Nothing is recorded yet."
+
+
+def test_one_learner(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 12)
+    page = open_page("fleet")
+    assert page.title[0].value.startswith("The only learner, default, ")
+    assert named(page) == ["default"]
+
+
+def test_many_are_searched_sorted_and_paged_by_the_address(open_page: Open, database: Path) -> None:
+    many(database, 60)
+    page = open_page("fleet", fleet_by="Name")
+    assert "Of 61 learners " in page.title[0].value
+    assert named(page) == [f"agent {number:03}" for number in range(50)]
+    assert any("1 to 50 of 61 learners" in text for text in texts(page))
+    onward = open_page("fleet", fleet_by="Name", fleet_from="50")
+    assert named(onward) == [*(f"agent {number:03}" for number in range(50, 60)), "default"]
+    found = open_page("fleet", fleet_find="AGENT 05")
+    assert named(found) == [f"agent {number:03}" for number in (5, *range(50, 60))]
+    assert named(open_page("fleet", fleet_by="Most runs"))[0] == "default"
+    nobody = open_page("fleet", fleet_find="nobody")
+    assert not nobody.dataframe
+    for place in ("-1", "x", "999999", "7"):
+        assert len(named(open_page("fleet", fleet_from=place))) == 50
+
+
+def test_the_next_page_is_in_the_address(open_page: Open, database: Path) -> None:
+    many(database, 60)
+    page = open_page("fleet")
+    page.button(key="fleet on").click().run()
+    assert page.query_params["fleet_from"] in ("50", ["50"])
+    page.button(key="fleet back").click().run()
+    assert "fleet_from" not in page.query_params
+
+
+def test_one_that_cannot_be_read_is_marked_and_the_others_are_shown(open_page: Open, database: Path) -> None:
+    many(database, 3)
+    context_at(database).store.close()
+    with sqlite3.connect(database) as driver:
+        driver.execute("UPDATE learner SET settings = '{' WHERE name = 'agent 002'")
+    driver.close()
+    page = open_page("fleet")
+    assert "can’t be read" in page.title[0].value
+    assert any("1 learner can’t be read" in text and "agent 002" in text for text in texts(page))
+    assert named(page)[0] == "agent 002"
+    assert len(named(page)) == 4
+    needy = open_page("fleet", fleet_of="Need somebody")
+    assert "agent 002" in named(needy)
+
+
+def test_hostile_names_are_text(open_page: Open, database: Path) -> None:
+    context = world(database, keys(5), 2)
+    for name in ("<script>alert(1)</script>", ":red[x] **b** $a$", *HOSTILE[:4]):
+        create_learner(context, name)
+    with sqlite3.connect(database) as driver:
+        driver.execute("UPDATE learner SET settings = '{' WHERE name LIKE '<script%'")
+    driver.close()
+    assert is_text_only(open_page("fleet"))
+
+
+def row(name: str, **more: object) -> LearnerSummary:
+    return LearnerSummary(name=name, **{"state": "selecting", **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([row("a")], "The only learner, a, needs nobody."),
+        ([row("a"), row("b")], "Of 2 learners none needs somebody."),
+        (
+            [
+                row("a"),
+                row("b", state="alarmed", alarms=("silent",)),
+                row("c", state="unreadable", problem="x"),
+            ],
+            "Of 3 learners two need somebody: one gets no runs and one can’t be read.",
+        ),
+    ],
+)
+def test_the_sentence_says_who_needs_somebody(rows: list[LearnerSummary], sentence: str) -> None:
+    parts = said.fleet(rows)
+    assert "".join(part.text if isinstance(part, sentences.Phrase) else part for part in parts) == sentence

@@ -1,0 +1,204 @@
+"""With ``--engine postgres`` every database that a test names by a path is one of a PostgreSQL server.
+
+A path stands for a database of its own, made of a template in a few hundredths of a second. What is about a file
+itself is marked ``of_file`` and left out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from weakref import WeakSet
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from core.settings import Located, Server
+from core.store import store as stores
+from core.store.engine import opening, port
+from core.store.engine.sqlite import LOCK_TIMEOUT_S
+from core.store.engine.sqlite import Database as FileDatabase
+from core.store.files import files_of
+from core.store.store import Store
+from core.store.tables import metadata
+from tests.store.postgres import address
+
+_EMPTY = "armscope_empty"
+_MOST_SPARE = 16
+"""Databases that are kept to be given out again, of some 10 MB each."""
+
+
+class Cluster:
+    """A server, and which of its databases stands for which path."""
+
+    def __init__(self, place: str) -> None:
+        self._asked = conninfo_to_dict(place)
+        self._admin = psycopg.connect(place, autocommit=True)
+        self._names: dict[Path, str] = {}
+        self._spare: list[str] = []
+        self._number = count()
+        self._open: WeakSet[port.Database] = WeakSet()
+        self._make(_EMPTY, "template0")
+        Store(self.server(_EMPTY)).close()
+        with (
+            psycopg.connect(self.server(_EMPTY).url) as driver,
+            driver.cursor().copy("COPY learner TO STDOUT") as copy,
+        ):
+            self._nobody = b"".join(copy)
+
+    def server(self, name: str) -> Server:
+        """The address of a database."""
+        user, host = (quote(str(self._asked.get(part) or ""), safe="") for part in ("user", "host"))
+        return Server(f"postgresql://{user}@/{name}?host={host}")
+
+    def at(self, path: Path, *, template: str = "template0") -> Server:
+        """The database that stands for a path, made if there is none: without a table, but from a template."""
+        real = Path(os.path.realpath(path))
+        if real not in self._names:
+            if template == _EMPTY and self._spare:
+                self._names[real] = self._spare.pop()
+            else:
+                self._names[real] = f"{template.rpartition('-')[0] or template}-{next(self._number)}"
+                self._make(self._names[real], template)
+        return self.server(self._names[real])
+
+    def path_of(self, server: Server) -> Path:
+        """What it stands for."""
+        return next(path for path, name in self._names.items() if name == server.name)
+
+    def fresh(self, path: Path) -> Server:
+        """A new database with our tables."""
+        return self.at(path, template=_EMPTY)
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        """As who may do everything."""
+        asked = self._admin.execute(sql.encode())
+        return asked.fetchall() if asked.description else []
+
+    def snapshot(self, server: Server) -> None:
+        """Keep a database as it is at this moment, while nobody has it open."""
+        self.ask(f'CREATE DATABASE "{server.name}-kept" TEMPLATE "{server.name}"')
+
+    def roll_back(self, server: Server) -> None:
+        """Let what happened since be lost, as by a standby that had not heard of it: who is connected is cut off."""
+        self.ask(f'DROP DATABASE "{server.name}" WITH (FORCE)')
+        self.ask(f'ALTER DATABASE "{server.name}-kept" RENAME TO "{server.name}"')
+
+    def put_empty(self, path: Path) -> None:
+        """Have a new database with our tables where there is nothing."""
+        self.at(path, template=_EMPTY)
+
+    def copy(self, source: Path, target: Path) -> None:
+        """Have what stands for the paths in one folder for the same in another, too; or of one path for another."""
+        for database in list(self._open):
+            database.close()
+        for path, name in list(self._names.items()):
+            if path.is_relative_to(real := Path(os.path.realpath(source))):
+                self.at(target / path.relative_to(real), template=name)
+
+    def opened(self, place: Located, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> port.Database:
+        """What opens a database meanwhile; a file that is there, a backup say, is one."""
+        if isinstance(place, Path) and not place.is_file():
+            place = self.at(place)
+        found = opening.open_database(place, lock_timeout_s=lock_timeout_s)
+        self._open.add(found)
+        return found
+
+    def forget(self) -> None:
+        """Close what is open, and have every database empty, to be given out again."""
+        for database in list(self._open):
+            database.close()
+        for name in self._names.values():
+            if name.startswith(_EMPTY) and len(self._spare) < _MOST_SPARE:
+                self._empty(name)
+            else:
+                self._admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+        self._names.clear()
+
+    def _empty(self, name: str) -> None:
+        with psycopg.connect(self.server(name).url) as driver:
+            for table in reversed(metadata.sorted_tables):
+                driver.execute(f'DELETE FROM "{table.name}"'.encode())
+            with driver.cursor().copy("COPY learner FROM STDIN") as copy:
+                copy.write(self._nobody)
+            driver.execute("SELECT setval(pg_get_serial_sequence('learner', 'learner_id'), 1, false)")
+        self._spare.append(name)
+
+    def close(self) -> None:
+        self.forget()
+        self._admin.close()
+
+    def _make(self, name: str, template: str) -> None:
+        self._admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'.encode())
+
+
+def copy_world(source: Path, target: Path) -> None:
+    """Copy a folder, or a database, for a test of its own."""
+    if source.is_dir():
+        shutil.copytree(source, target)
+    elif not _RUNNING:
+        shutil.copy(source, target)
+    if _RUNNING:
+        _RUNNING[-1].copy(source, target)
+
+
+def kept_in(store: Store) -> Path:
+    """The file that a store is kept in."""
+    assert isinstance(store.place, Path), "a test of the file itself"
+    return store.place
+
+
+def named(store: Store) -> Path:
+    """The path that a test names a database by, whatever keeps it."""
+    return _RUNNING[-1].path_of(store.place) if isinstance(store.place, Server) else store.place
+
+
+def content(store: Store) -> bytes:
+    """All that a store keeps: as it lies in files, or as the server's tables have it."""
+    if not isinstance(store.place, Server):
+        return b"".join(file.read_bytes() for file in files_of(store.place))
+    with psycopg.connect(store.place.url) as driver:
+        found = bytearray()
+        for table in sorted(metadata.tables):
+            with driver.cursor().copy(f'COPY "{table}" TO STDOUT'.encode()) as copy:
+                for part in copy:
+                    found += part
+    return bytes(found)
+
+
+def file_database(store: Store) -> FileDatabase:
+    """The database of a store that is kept in a file."""
+    assert isinstance(store.database, FileDatabase), "a test of the file itself"
+    return store.database
+
+
+_RUNNING: list[Cluster] = []
+
+
+def running() -> Cluster | None:
+    """The server that keeps what tests name by paths; None: files do."""
+    return _RUNNING[-1] if _RUNNING else None
+
+
+@contextmanager
+def redirected() -> Iterator[None]:
+    """Whatever a path names is a database of a server meanwhile."""
+    with address() as place, pytest.MonkeyPatch.context() as patch:
+        cluster = Cluster(place)
+        patch.setattr(stores, "open_database", cluster.opened)
+        _RUNNING.append(cluster)
+        yield
+        _RUNNING.pop()
+        cluster.close()
+
+
+def is_asked(config: pytest.Config) -> bool:
+    """Whether tests run on PostgreSQL."""
+    return bool(config.getoption("--engine") == "postgres")

@@ -1,0 +1,258 @@
+"""Rollouts: every event once, whatever order it comes in; what waits is listed, and nothing else is kept back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from core.errors import InvalidInput, StoreBusy
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.importing import import_files
+from core.flows.rollouts import rollouts, settle_all_rollouts, settle_rollouts, take_events
+from core.formats.openreward import Rollouts
+from core.records.episode import Episode
+from core.store import rollouts as store
+from core.store.episodes import find_episode
+from tests.flows.test_episodes import held
+from tests.flows.world import START_MS, context_at
+from tests.formats.builders import lines, put
+
+Event = dict[str, Any]
+
+START: Event = {
+    "eventId": "r1",
+    "timestamp": START_MS,
+    "runName": "r",
+    "environment": "own/sums",
+    "split": "train",
+    "eventType": "rollout",
+}
+UPDATE: Event = {
+    "eventId": "r1",
+    "timestamp": START_MS + 5,
+    "rollout_info": {"task_index": 7},
+    "eventType": "rollout_update",
+}
+
+
+def message(index: int, kind: str = "tool_result", **more: object) -> Event:
+    said = {"eventId": f"m{index}", "timestamp": START_MS + 3 * index, "index": index, "rolloutEventId": "r1"}
+    return {**said, "type": kind, "eventType": "message", **more}
+
+
+PLAYED: list[Event] = [
+    message(0, "assistant_message", content="let me look", reward=0.5),
+    message(1, "tool_call", name="look", callId="c", content='{"a": 1}', reward=0.5),
+    message(2, callId="c", content="seen", reward=0.25, metadata={"x": 1}),
+    message(3, "tool_call", name="submit", callId="d", content="{}"),
+    message(4, callId="d", content="Correct!", reward=1.0, isFinished=True),
+]
+EVERY = [START, UPDATE, *PLAYED]
+
+
+def told(events: list[Event]) -> Episode:
+    """What the events come to at once."""
+    found = Rollouts()
+    for event in events:
+        found.take(json.dumps(event).encode())
+    (one,) = found.episodes()
+    assert isinstance(one, Episode)
+    return one
+
+
+def without_digests(one: Episode) -> Episode:
+    """As exports have it, where no texts are kept."""
+    nothing = dict.fromkeys(("args_digest", "meta_digest", "asked", "answered"))
+    return structs.replace(one, steps=tuple(structs.replace(step, **nothing) for step in one.steps))
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return context_at(tmp_path / "a.db")
+
+
+def clean(context: Context) -> bool:
+    return queries.verify(context).clean
+
+
+@given(data=st.data())
+@settings(max_examples=30)
+def test_order_repeats_and_batches_change_nothing(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    context = context_at(tmp_path_factory.mktemp("a") / "a.db")
+    rest = data.draw(st.permutations([*EVERY, *data.draw(st.lists(st.sampled_from(EVERY), max_size=4))]))
+    n_kept = 0
+    while rest:
+        n = data.draw(st.integers(1, len(rest)))
+        batch, rest = rest[:n], rest[n:]
+        answer = take_events(context, batch)
+        n_kept += answer.kept
+        assert (answer.refused, answer.kept + answer.known) == ((), len(batch))
+        assert (rollouts(context) == []) == (context_has_started(context))
+    settle_rollouts(context)
+    assert n_kept == len(EVERY)
+    assert list(held(context).values()) == [without_digests(told(EVERY))]
+    assert clean(context)
+    context.store.close()
+
+
+def context_has_started(context: Context) -> bool:
+    with context.reading() as snapshot:
+        return bool(store.rollouts_of(snapshot, ["r1"])["r1"].started)
+
+
+def test_it_is_the_episode_that_an_import_makes(tmp_path: Path, context: Context) -> None:
+    """Also what tells equal arguments: telling it a second time, by a file, changes nothing."""
+    take_events(context, EVERY)
+    with context.reading() as snapshot:
+        first = find_episode(snapshot, "own/sums/r1")
+    answer = import_files(context, [put(tmp_path, lines(EVERY), "events.jsonl")])
+    assert (answer.episodes, answer.episode_duplicates, answer.rejected_count) == (1, 1, 0)
+    with context.reading() as snapshot:
+        second = find_episode(snapshot, "own/sums/r1")
+    assert second == first
+    assert first is not None
+    assert first[0].steps[-1].args_digest is not None
+    assert clean(context)
+
+
+def test_what_has_not_started_waits_and_is_listed(context: Context) -> None:
+    answer = take_events(context, PLAYED[:2])
+    assert (answer.kept, answer.waiting, answer.episodes) == (2, ("r1",), ())
+    assert held(context) == {}
+    (row,) = rollouts(context)
+    assert (row.rollout, row.events, row.said) == ("r1", 2, None)
+    answer = take_events(context, [UPDATE, *PLAYED[2:]])
+    assert answer.waiting == ("r1",)
+    answer = take_events(context, [START])
+    assert (answer.waiting, answer.episodes, answer.repeated) == ((), ("own/sums/r1",), 1)
+    assert rollouts(context) == []
+    assert list(held(context).values()) == [without_digests(told(EVERY))]
+
+
+def test_what_goes_on_is_one_episode(context: Context) -> None:
+    totals = []
+    for event in EVERY:
+        take_events(context, [event])
+        found = held(context)
+        totals.append(queries.episode(context, "own/sums/r1").total if found else None)
+        assert clean(context)
+    assert totals == [None, None, 0.5, 0.5, 0.75, 0.75, 1.75]
+
+
+def test_what_contradicts_or_is_none_is_named_and_keeps_nothing_else_back(context: Context) -> None:
+    wrong: list[object] = [
+        {**START, "split": "test"},
+        {**PLAYED[0], "reward": 0.75},
+        {**PLAYED[0], "eventId": "another"},
+        {**PLAYED[0], "index": -1},
+        {**PLAYED[0], "index": None},
+        {**PLAYED[0], "timestamp": "soon"},
+        {**PLAYED[0], "rolloutEventId": ""},
+        7,
+        None,
+        [],
+    ]
+    answer = take_events(
+        context, [*EVERY, *wrong, {"eventId": "h", "timestamp": 1, "eventType": "heartbeat"}]
+    )
+    assert [one.place for one in answer.refused] == list(range(len(EVERY), len(EVERY) + len(wrong)))
+    assert (answer.kept, answer.unknown) == (len(EVERY), 1)
+    assert "conflict" in answer.refused[0].error
+    assert list(held(context).values()) == [without_digests(told(EVERY))]
+    before = queries.revision(context).revision
+    with pytest.raises(InvalidInput, match="OpenReward"):
+        take_events(context, wrong[3:])
+    assert queries.revision(context).revision == before
+
+
+@pytest.mark.parametrize(
+    ("reward", "note"),
+    [
+        (float("nan"), "nan"),
+        (float("inf"), "infinite"),
+        ("1.0", "not_a_number"),
+        (True, "not_a_number"),
+        (10**400, "infinite"),
+    ],
+)
+def test_what_is_no_reward_is_none(context: Context, reward: object, note: str) -> None:
+    take_events(context, [START, message(0, reward=reward), message(1, reward=0.5)])
+    (one,) = held(context).values()
+    assert [(step.reward, step.note) for step in one.steps] == [(None, note), (0.5, None)]
+
+
+def test_hostile_names_are_names(context: Context) -> None:
+    hostile = "<script>\0\ud800" + "x" * 5_000
+    events = [
+        {**START, "eventId": hostile, "environment": hostile, "variant": hostile, "split": hostile},
+        message(0, name=hostile, content=hostile, metadata={hostile: hostile}, rolloutEventId=hostile),
+    ]
+    answer = take_events(context, events)
+    assert (answer.kept, answer.refused, len(answer.episodes)) == (2, (), 1)
+    (one,) = held(context).values()
+    assert one.steps[0].n_chars_out == len(hostile)
+    assert clean(context)
+
+
+def test_there_is_an_end_to_what_is_kept(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MAX_EVENTS", 8)
+    monkeypatch.setattr(store.keep_rollouts, "__kwdefaults__", {"at_most": 8})
+    take_events(context, EVERY)
+    waiting = [message(n, eventId=f"w{n}", rolloutEventId="w") for n in range(8)]
+    take_events(context, waiting)  # what is told makes room
+    with pytest.raises(StoreBusy, match="at most 8"):
+        take_events(context, [message(9, eventId="w9", rolloutEventId="w")])
+    assert [row.rollout for row in rollouts(context)] == ["w"]
+    assert len(held(context)) == 1
+    late = replace(context, clock=lambda: context.clock() + 2 * store.KEPT_MS)
+    settle_all_rollouts(late)
+    assert rollouts(context) == []
+    assert take_events(context, EVERY).kept == len(EVERY), "it is told as before"
+    assert len(held(context)) == 1
+    assert clean(context)
+
+
+def test_a_long_rollout_is_told_now_and_then_and_in_the_end(context: Context) -> None:
+    """In time that grows with its length, not with its square."""
+    n_told = 0
+    whole = [message(n, reward=0.01, metadata={"n": n}, timestamp=START_MS) for n in range(6_000)]
+    take_events(context, [START])
+    at = replace(context, clock=lambda: START_MS)
+    for start in range(0, len(whole), 128):
+        n_told += len(take_events(at, whole[start : start + 128]).episodes)
+    assert n_told < 30 < len(whole) // 128
+    settle_all_rollouts(replace(context, clock=lambda: START_MS + store.PAUSE_MS))
+    (one,) = held(context).values()
+    assert len(one.steps) == len(whole)
+    assert queries.episode(context, "own/sums/r1").total == 60
+    assert clean(context)
+
+
+def test_tasks_are_as_hard_as_their_episodes_say(context: Context) -> None:
+    for number, (task, reward, variant) in enumerate(
+        [("0", 1.0, None), ("0", 0.0, None), ("1", None, None), ("t", 0.5, "v1")]
+    ):
+        start = {**START, "eventId": f"e{number}", "variant": variant, "task_spec": {"id": task}}
+        call = message(0, "tool_call", name="look", callId="c", content="x" * (number + 1))
+        paid = message(1, callId="c", reward=reward)
+        events = [{**one, "rolloutEventId": f"e{number}"} for one in (call, paid)]
+        take_events(context, [start, *events])
+    found = queries.task_difficulty(context, "own/sums")
+    assert [(one.task, one.variant, one.n, one.average, one.lowest) for one in found] == [
+        ("0", None, 2, 0.5, 0.0),
+        ("t", "v1", 1, 0.5, 0.5),
+    ]
+    assert found[0].response_chars["mean"] == found[0].response_chars["p50"] == 1.5
+    assert queries.variants(context, "own/sums") == ["v1"]
+    assert [one.task for one in queries.task_difficulty(context, "own/sums", variant="v1")] == ["t"]
+    assert queries.task_difficulty(context, "own/sums", split="test", model="m") == []

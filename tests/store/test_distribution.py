@@ -1,0 +1,124 @@
+"""The rules by which the tables may be spread over many servers by learner, checked without any.
+
+A server of many can keep a key only within a learner, and asks one server alone only where a statement names its
+learner by number. So every key holds ``learner_id``, and so does every statement, but those that are about all.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from sqlalchemy import ForeignKeyConstraint, PrimaryKeyConstraint, Table, UniqueConstraint
+
+from core.store.engine import words
+from core.store.tables import metadata
+from tests.flows.world import memory_folder
+from tests.store.everything import ask_everything
+from tests.store.said import Said, listening
+
+KEYS_WITHOUT = {
+    "learner(name)": "names are unique among all learners: a small table that every server has, where there are many",
+}
+"""Keys that do not hold the learner, each with its reason."""
+
+ABOUT_ALL = {
+    "core/store/transaction.py:Snapshot.__init__": "a learner is looked up by its name, once a read",
+    "core/store/transaction.py:Transaction._found": "the same for a write that remembers nothing of it",
+    "core/store/transaction.py:Transaction._make": "a learner is made: the number is given by the insert",
+    "core/store/transaction.py:Transaction._others": "whether there is another, before one is made by guessing",
+    "core/store/transaction.py:unknown_learner": "the error names those there are",
+    "core/store/refold.py:refold": "whose caches are folded anew, one learner after the other",
+    "core/store/staging.py:sweep": "what is left of an import that died, whoever's it was",
+    "core/store/reads/log.py:learner_moments": "the list of learners",
+    "core/store/reads/across.py:n_runs": "how large a backup is",
+    "core/store/reads/across.py:n_runs_beyond": "two databases are compared before one takes the other's place",
+    "core/store/reads/across.py:n_acts_beyond": "the same of their acts",
+    "core/store/fleet.py:_read.<locals>.by_learner": "learners at a glance: a list of numbers",
+    "core/store/fleet.py:_read": "the same",
+    "core/store/copying.py:copy_rows": "a whole database is copied, table by table",
+}
+"""What is asked of all learners, by who asks it, each with its reason."""
+LOOKS_AFTER = ("core/store/damage.py:", "core/store/schema.py:")
+"""Whoever looks after one file, page by page: another engine has its own."""
+
+_BOUND = re.compile(r"\blearner_id = \?")
+_INSERT = re.compile(r"INSERT INTO \w+ \((learner_id\b)?")
+
+
+def bound(sql: str) -> bool:
+    """Whether a statement goes to one learner: whoever writes rows says whose, whoever asks for some whose, too."""
+    into = _INSERT.match(sql)
+    if into is not None and " SELECT " not in sql:
+        return into[1] is not None
+    branches = re.split(r"\bUNION(?: ALL)?\b", sql)
+    return all(_BOUND.search(branch) for branch in branches) and (into is None or into[1] is not None)
+
+
+@pytest.mark.parametrize("table", metadata.sorted_tables, ids=lambda table: table.name)
+def test_every_key_holds_the_learner(table: Table) -> None:
+    keys = [
+        one
+        for one in table.constraints
+        if isinstance(one, PrimaryKeyConstraint | UniqueConstraint | ForeignKeyConstraint)
+    ]
+    assert keys
+    columns = [
+        *([*one.columns.keys()] for one in keys),
+        *([*index.columns.keys()] for index in table.indexes),
+    ]
+    without = {f"{table.name}({', '.join(key)})" for key in columns if key[0] != "learner_id"}
+    assert without <= KEYS_WITHOUT.keys()
+
+
+def test_every_exception_among_the_keys_is_there() -> None:
+    there = {
+        f"{table.name}({', '.join(one.columns.keys())})"
+        for table in metadata.sorted_tables
+        for one in table.constraints
+        if isinstance(one, UniqueConstraint)
+    }
+    assert KEYS_WITHOUT.keys() <= there
+
+
+@pytest.fixture(scope="module")
+def said() -> Said:
+    """Everything that the store says."""
+    with TemporaryDirectory(dir=memory_folder()) as folder, listening() as said:
+        ask_everything(Path(folder))
+    return said
+
+
+def test_every_statement_is_bound_to_one_learner_but_those_that_are_named(said: Said) -> None:
+    speak = words.speaker(words.POSTGRESQL)
+    free = {by: sql for sql, one in said.statements.items() if not bound(speak(sql)) for by in one.by}
+    unnamed = {by: sql for by, sql in free.items() if by not in ABOUT_ALL and not by.startswith(LOOKS_AFTER)}
+    assert unnamed == {}, "bind it to its learner, or name it with its reason"
+    assert ABOUT_ALL.keys() <= free.keys(), "these are bound to one learner by now"
+    assert len(ABOUT_ALL) < len(said.statements) / 20
+
+
+def test_a_learner_is_written_by_its_number(said: Said) -> None:
+    """Of an act every statement goes where the learner is; its row above all, which every act begins with."""
+    updates = [sql for sql in said.statements if re.match(r"(UPDATE|DELETE FROM) ", sql)]
+    assert any(sql.startswith("UPDATE learner ") for sql in updates)
+    assert [sql for sql in updates if not _BOUND.search(sql)] == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "goes_to_one"),
+    [
+        ("SELECT 1 FROM run WHERE learner_id = ?", True),
+        ("SELECT 1 FROM run r WHERE r.learner_id = ? AND r.uid = ?", True),
+        ("SELECT 1 FROM run r JOIN learner l ON l.learner_id = r.learner_id", False),
+        ("SELECT 1 FROM run WHERE learner_id = ? UNION ALL SELECT 1 FROM arm WHERE key = ?", False),
+        ("UPDATE learner SET revision = revision + 1 WHERE name = ?", False),
+        ("INSERT INTO arm (learner_id, key) VALUES (?, ?)", True),
+        ("INSERT INTO arm (arm_no, key) VALUES (?, ?)", False),
+        ("INSERT INTO arm (learner_id, key) SELECT learner_id, key FROM staged_arm", False),
+    ],
+)
+def test_what_goes_to_every_server_is_found(sql: str, *, goes_to_one: bool) -> None:
+    assert bound(sql) is goes_to_one

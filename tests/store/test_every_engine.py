@@ -1,0 +1,584 @@
+"""What the port promises, asked of every engine; and what only a server can do to us.
+
+The server is one of the tests' own, or one that ``ARMSCOPE_TEST_POSTGRES`` names, where its user may do everything.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from itertools import count, pairwise
+from pathlib import Path
+from tempfile import TemporaryFile
+from traceback import walk_tb
+from typing import Any
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from psycopg.pq import Trace
+
+from core.errors import (
+    Conflict,
+    InvalidInput,
+    StoreBusy,
+    StoreError,
+    StoreReadOnly,
+    StoreUnsure,
+    StoreUnusable,
+)
+from core.flows import maintenance, queries
+from core.flows.context import Context, open_context
+from core.flows.copy import copy
+from core.flows.doctor import examine
+from core.flows.export import export_file
+from core.flows.importing import import_files
+from core.flows.learn import record, record_all
+from core.flows.reset import reset
+from core.flows.restore import restore
+from core.flows.reward import reward
+from core.flows.undo import undo
+from core.records.actor import Actor
+from core.settings import Located, Server, Settings, local_operator
+from core.store.engine import Connection
+from core.store.engine.opening import open_database
+from core.store.engine.postgres import Database
+from core.store.schema import HEAD, prepare
+from core.store.store import Store
+from core.store.tables import metadata
+from tests.engine import Cluster
+from tests.flows.world import IN_PARTS, START_MS, run_of
+from tests.store.postgres import GUARDED, address
+from tests.store.worlds import lines_file, run_line
+
+pytestmark = pytest.mark.of_file  # it asks each engine by itself
+A, B = "tool:other:a", "tool:other:b"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with address() as place:
+        made = Cluster(place)
+        yield made
+        made.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, cluster: Cluster) -> Located:
+    """Where a new database is, on each engine."""
+    file = tmp_path / "a.db"
+    return file if request.param == "sqlite" else cluster.fresh(file)
+
+
+@pytest.fixture
+def server(tmp_path: Path, cluster: Cluster) -> Server:
+    return cluster.fresh(tmp_path / "served.db")
+
+
+def context_of(place: Located, **more: object) -> Context:
+    ticks = count(START_MS, 1_200_000)
+    made = Context(
+        store=Store(place), actor=Actor(name="mara"), clock=ticks.__next__, identity=lambda: "test"
+    )
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def context(place: Located) -> Iterator[Context]:
+    made = context_of(place)
+    yield made
+    made.store.close()
+
+
+def lively(context: Context, folder: Path) -> None:
+    """Some of everything: notes of acts, undone ones, imports in parts, keys, resets."""
+    file = lines_file(folder / "some.jsonl", *(run_line(f"told {number}") for number in range(7)))
+    told = import_files(replace(context, pace=IN_PARTS), [file])
+    undo(context, told.id)
+    record_all(context, [run_of(f"run {number}") for number in range(40)])
+    reward(context, A, 0.5, reason='quote " and \\ and\ttab\nline, {brace}, ä', key="once")
+    reward(context, A, 0.5, reason='quote " and \\ and\ttab\nline, {brace}, ä', key="once")
+    reset(context, arms=[B], target="prior")
+    reward(context, B, 1.0, run="run 1", correct=True)
+    undo(context, reward(context, B, 0.0).id)
+
+
+def exported(place: Located, file: Path) -> bytes:
+    context = open_context(Settings(database=place, learner="default", actor=local_operator()), create=False)
+    with closing(context.store):
+        export_file(context, file)
+    return file.read_bytes()
+
+
+# What the port promises
+
+
+def test_what_is_written_comes_back_and_is_as_its_facts_say(context: Context, tmp_path: Path) -> None:
+    lively(context, tmp_path)
+    assert queries.verify(context).clean
+    found = {one.arm: one for one in queries.posteriors(context)}
+    assert (found[A].alpha, found[B].alpha) == (43.5, 3.0)
+    assert queries.status(context).runs == 40
+    assert maintenance.place(context).size_bytes > 100_000
+
+
+def test_work_that_raises_leaves_nothing(context: Context) -> None:
+    record(context, run_of("r"))
+    before = queries.status(context)
+
+    def breaks(connection: Connection) -> None:
+        connection.run("UPDATE arm SET label = ?", ["spoiled"])
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        context.store.database.write(breaks)
+    assert queries.status(context) == before
+
+
+def test_a_reader_sees_one_moment(context: Context) -> None:
+    record(context, run_of("r"))
+    with context.store.database.reading() as reading:
+        asked = "SELECT count(*) FROM run WHERE learner_id = ?"
+        before = reading.row(asked, [1])
+        record(context, run_of("later"))
+        assert reading.row(asked, [1]) == before == (1,)
+
+
+def test_a_reader_changes_nothing(context: Context) -> None:
+    record(context, run_of("r"))
+    with pytest.raises(StoreError), context.store.database.reading() as reading:
+        reading.run("UPDATE arm SET label = ?", ["x"])
+    assert queries.verify(context).clean
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 63, 64, 65, 255, 256, 257, 5_000])
+def test_rows_of_any_number_are_kept_and_kept_once(context: Context, n_rows: int) -> None:
+    """As whole numbers, floats, texts, bytes and nothing; again they are what the upsert says."""
+    texts = ["", "ä\t\n\r\\N", 'a "quoted", {b}', "NULL", "\\"]
+    record(context, run_of("r"))
+    database = context.store.database
+    values = [
+        one
+        for number in range(n_rows)
+        for one in (
+            10 + number,
+            0,
+            texts[number % 5],
+            number,
+            -number,
+            None if number % 2 else 0.1 * number,
+            None,
+        )
+    ]
+    names = ["run_no", "arm_no", "reason", "rank", "token_cost", "draw", "budget_left"]
+    database.write(lambda connection: connection.insert("decision", names, 1, values))
+    again = " ON CONFLICT (learner_id, run_no, arm_no) DO UPDATE SET rank = decision.rank + excluded.rank"
+    database.write(lambda connection: connection.insert("decision", names, 1, values, upsert=again))
+    with database.reading() as reading:
+        rows = reading.rows(
+            f"SELECT {', '.join(names)} FROM decision WHERE learner_id = ? AND run_no >= ? ORDER BY run_no",
+            [1, 10],
+        )
+        wanted = [10 + number for number in range(n_rows)]
+        assert reading.rows_in("SELECT run_no FROM decision WHERE run_no IN ({})", [], wanted) == [
+            (number,) for number in wanted
+        ]
+        assert list(reading.each("SELECT run_no FROM decision WHERE run_no >= ? ORDER BY run_no", [10])) == [
+            (number,) for number in wanted
+        ]
+        turned = reading.columns(
+            "SELECT run_no, reason FROM decision WHERE run_no >= ? ORDER BY run_no", [10]
+        )
+    assert turned == [wanted, [texts[number % 5] for number in range(n_rows)]]
+    flat = [one for number, row in enumerate(rows) for one in (*row[:3], row[3] - number, *row[4:])]
+    assert flat == values
+
+
+def test_texts_are_sorted_by_their_bytes(context: Context) -> None:
+    names = ["b", "_a", "Z", "a-b", "ä", "B", "ab", "a"]
+    record(context, run_of("r", arms=names))
+    with context.store.database.reading() as reading:
+        found = [key for (key,) in reading.rows("SELECT key FROM arm ORDER BY key")]
+    assert found == sorted(f"tool:other:{name}" for name in names)
+
+
+def test_values_that_no_database_takes_are_refused(context: Context) -> None:
+    record(context, run_of("r"))
+
+    def spoils(connection: Connection, sql: str, value: object) -> None:
+        connection.run(sql, [value, A])
+
+    values: dict[str, object] = {"label": "\ud800", "declared": 1 << 63}
+    for column, value in values.items():
+        sql = f"UPDATE arm SET {column} = ? WHERE key = ?"
+        with pytest.raises(InvalidInput):
+            context.store.database.write(partial(spoils, sql=sql, value=value))
+
+
+def test_a_learner_is_made_once_by_any_number_of_writers(place: Located) -> None:
+    failed: list[BaseException] = []
+
+    def writes(name: str) -> None:
+        try:
+            mine = context_of(place)
+            with closing(mine.store):
+                for number in range(5):
+                    record(mine, run_of(f"{name} {number}"))
+        except BaseException as problem:
+            failed.append(problem)
+
+    Store(place).close()
+    writers = [threading.Thread(target=writes, args=(name,)) for name in "abcd"]
+    for one in writers:
+        one.start()
+    for one in writers:
+        one.join()
+    assert failed == []
+    context = context_of(place)
+    with closing(context.store):
+        assert queries.verify(context).clean
+        assert queries.status(context).runs == 20
+
+
+def test_imports_in_parts_wait_for_each_other(place: Located) -> None:
+    first, second = Store(place), Store(place)
+    heard: list[str] = []
+
+    def waits() -> None:
+        with second.importing(lambda: heard.append("waits")):
+            heard.append("mine")
+
+    with first.importing():
+        other = threading.Thread(target=waits)
+        other.start()
+        while not heard:
+            time.sleep(0.01)
+        assert heard == ["waits"]
+    other.join()
+    assert heard == ["waits", "mine"]
+    first.close()
+    second.close()
+
+
+# The schema
+
+
+def test_the_migrations_come_to_our_tables(server: Server) -> None:
+    database = open_database(server)
+    prepare(database, create=True)
+    assert isinstance(database, Database)
+    with database.migrating() as (transacted, connection):
+        made = MigrationContext.configure(
+            transacted, opts={"compare_type": True, "compare_server_default": True}
+        )
+        assert compare_metadata(made, metadata) == []
+        others = connection.rows(
+            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
+            " AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'"
+        )
+    assert others == []
+    database.close()
+    assert maintenance.upgrade(server).before == HEAD
+
+
+# From one engine to another
+
+
+def test_a_copy_holds_the_same(cluster: Cluster, tmp_path: Path) -> None:
+    """Either way, byte for byte in an export; what was copied is written to as if it had been there always."""
+    served = cluster.fresh(tmp_path / "there.db")
+    context = context_of(tmp_path / "here.db")
+    with closing(context.store):
+        lively(context, tmp_path)
+    assert copy(tmp_path / "here.db", served).learners == ("default",)
+    copy(served, tmp_path / "back.db")
+    places: list[Located] = [tmp_path / "here.db", served, tmp_path / "back.db"]
+    first, *others = (exported(one, tmp_path / f"{number}.jsonl") for number, one in enumerate(places))
+    assert first.count(b"\n") > 40
+    assert others == [first, first]
+    with pytest.raises(Conflict, match="empty one"):
+        copy(tmp_path / "here.db", served)
+    with pytest.raises(InvalidInput, match="twice"):
+        copy(served, served)
+    there = context_of(served, learner="another")
+    with closing(there.store):
+        record(there, run_of("r"))
+        assert queries.verify(there).learners == ("another", "default")
+        backup = maintenance.backup(there, tmp_path / "backup.db")
+    assert backup.size_bytes > 100_000
+    assert exported(tmp_path / "backup.db", tmp_path / "backed up.jsonl") == first
+    with pytest.raises(InvalidInput, match="armscope copy"):
+        restore(served, tmp_path / "backup.db")
+
+
+# What only a server can do to us
+
+
+def test_what_was_remembered_of_a_lost_transaction_is_not_trusted(server: Server, cluster: Cluster) -> None:
+    """After a failover that lost an act, the same revision holds other facts: arm numbers are other arms'."""
+    mine = context_of(server)
+    record(mine, run_of("first", arms=["a"]))
+    mine.store.close()
+    cluster.snapshot(server)
+    mine = context_of(server)
+    record(mine, run_of("lost", arms=["x"], calls=["x"]))
+    cluster.roll_back(server)
+    other = context_of(server)
+    record(other, run_of("another's", arms=["y"], calls=["y"]))
+    record(mine, run_of("mine", arms=["x"], calls=["x"]))
+    pulls = {one.arm: one.pulls for one in queries.posteriors(other)}
+    assert pulls == {"tool:other:a": 1, "tool:other:x": 1, "tool:other:y": 1}
+    assert queries.verify(other).clean
+    mine.store.close()
+    other.store.close()
+
+
+def test_a_connection_that_was_cut_is_made_anew(server: Server, cluster: Cluster) -> None:
+    """Between two acts, and in the middle of one, which is done once."""
+    context = context_of(server)
+    record(context, run_of("first"))
+    cut = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{server.name}'"
+    cluster.ask(cut)
+    record(context, run_of("second"))
+    cluster.ask(cut)
+    assert queries.status(context).runs == 2
+    calls: list[int] = []
+
+    def cut_once(connection: Connection) -> None:
+        calls.append(connection.n_changed("UPDATE arm SET declared = declared + 1 WHERE key = ?", [(A,)]))
+        if len(calls) == 1:
+            cluster.ask(cut)
+        connection.rows("SELECT 1")
+
+    context.store.database.write(cut_once)
+    with context.store.database.reading() as reading:
+        assert (calls, reading.row("SELECT declared FROM arm WHERE key = ?", [A])) == ([1, 1], (1,))
+    context.store.close()
+
+
+def test_the_tables_are_counted_after_a_long_import(server: Server, tmp_path: Path) -> None:
+    """Else the server guesses, and reads whole tables where a row is asked for."""
+    context = context_of(server, pace=IN_PARTS)
+    counted = "SELECT reltuples FROM pg_class WHERE relname = 'run'"
+    with context.store.database.reading() as reading:
+        assert reading.row(counted) == (-1,)
+    import_files(context, [lines_file(tmp_path / "some.jsonl", *(run_line(f"r{n}") for n in range(7)))])
+    with context.store.database.reading() as reading:
+        assert reading.row(counted) == (7,)
+    context.store.close()
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
+    """How often somebody who does something, not for the first time, waits for the server to answer."""
+    drivers: list[psycopg.Connection[object]] = []
+    connect = psycopg.connect
+
+    def connected(**asked: Any) -> psycopg.Connection[object]:  # noqa: ANN401 - whatever the driver takes
+        drivers.append(connect(**asked))
+        return drivers[-1]
+
+    monkeypatch.setattr(psycopg, "connect", connected)
+
+    def n_trips(work: Callable[[], object]) -> int:
+        for _ in range(8):  # until every statement is prepared
+            work()
+        with TemporaryFile() as told:
+            for driver in drivers:
+                driver.pgconn.trace(told.fileno())
+                driver.pgconn.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS)
+            work()
+            for driver in drivers:
+                driver.pgconn.untrace()
+            told.seek(0)
+            ways = [line[:1] for line in told.read().splitlines()]
+        return sum(way == b"F" != before for before, way in pairwise([b"B", *ways]))
+
+    return n_trips
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libpq tells what it sends on Linux only")
+def test_few_round_trips(server: Server, wire: Callable[[Callable[[], object]], int]) -> None:
+    """Each adds the way to the server and back to what somebody waits for."""
+    context = context_of(server)
+    number = count()
+    arms = [f"a{n}" for n in range(30)]
+    for _ in range(60):
+        record(context, run_of(f"first {next(number)}", arms=arms))
+    asked: dict[str, tuple[Callable[[], object], int]] = {
+        "run": (lambda: record(context, run_of(f"r{next(number)}", arms=arms)), 3),
+        "reward": (lambda: reward(context, "tool:other:a1", 0.5), 4),
+        "keyed reward": (lambda: reward(context, "tool:other:a1", 0.5, key=f"k{next(number)}"), 6),
+        "frame": (lambda: queries.frame(context), 12),
+        "page of runs": (lambda: queries.runs(context), 4),
+        "posteriors": (lambda: queries.posteriors(context), 4),
+    }
+    assert {name: wire(work) for name, (work, _) in asked.items()} == {
+        name: most for name, (_, most) in asked.items()
+    }
+    context.store.close()
+
+
+@pytest.fixture
+def waiting(server: Server, cluster: Cluster) -> Iterator[Callable[[], int]]:
+    """A server that waits for a standby that is away; and what waits there until somebody does, and which it is."""
+    asked = (
+        f"SELECT pid FROM pg_stat_activity WHERE datname = '{server.name}' AND wait_event = 'SyncRep'"
+        " ORDER BY query_start"
+    )
+
+    def who() -> int:
+        while not (found := cluster.ask(asked)):
+            time.sleep(0.01)
+        return int(found[0][0])
+
+    cluster.ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    cluster.ask("SELECT pg_reload_conf()")
+    yield who
+    comes_back(cluster)
+
+
+def comes_back(cluster: Cluster) -> None:
+    cluster.ask("ALTER SYSTEM RESET synchronous_standby_names")
+    cluster.ask("SELECT pg_reload_conf()")
+
+
+def rewarded(context: Context, answers: list[object]) -> threading.Thread:
+    def give() -> None:
+        try:
+            answers.append(reward(context, A, 0.5, key="once").id)
+        except StoreError as problem:
+            answers.append(problem)
+
+    writer = threading.Thread(target=give)
+    writer.start()
+    return writer
+
+
+def recorded(server: Server, cluster: Cluster) -> Context:
+    """A context on a database that something is recorded in already, opened while nobody is waited for."""
+    comes_back(cluster)
+    context = context_of(server)
+    record(context, run_of("r"))
+    cluster.ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    cluster.ask("SELECT pg_reload_conf()")
+    time.sleep(0.2)
+    return context
+
+
+def test_what_no_standby_has_is_never_acknowledged(
+    server: Server, cluster: Cluster, waiting: Callable[[], int]
+) -> None:
+    context = recorded(server, cluster)
+    answers: list[object] = []
+    writer = rewarded(context, answers)
+    cluster.ask(f"SELECT pg_cancel_backend({waiting()})")
+    writer.join()
+    assert isinstance(answers[0], StoreUnsure)
+    assert "unknown" in str(answers[0])
+    comes_back(cluster)
+    assert reward(context, A, 0.5, key="once").id == "reward-1"
+    assert queries.verify(context).clean
+    context.store.close()
+
+
+def test_a_commit_whose_answer_is_lost_is_asked_for(
+    server: Server, cluster: Cluster, waiting: Callable[[], int]
+) -> None:
+    """By a write of its own, which waits for the standby as the lost one did."""
+    context = recorded(server, cluster)
+    answers: list[object] = []
+    writer = rewarded(context, answers)
+    lost = waiting()
+    cluster.ask(f"SELECT pg_terminate_backend({lost})")
+    while waiting() == lost:
+        time.sleep(0.01)
+    assert answers == []
+    comes_back(cluster)
+    writer.join()
+    assert answers == ["reward-1"]
+    assert queries.status(context).pulls == 4
+    context.store.close()
+
+
+# What is said where it can't be
+
+
+def seen_in_frames(problem: BaseException | None) -> Iterator[dict[str, object]]:
+    """What a traceback with its variables would show of us, and of what we call."""
+    while problem is not None:
+        yield from (
+            frame.f_locals
+            for frame, _ in walk_tb(problem.__traceback__)
+            if frame.f_code.co_filename != __file__
+        )
+        problem = problem.__cause__
+
+
+def test_what_keeps_us_out_is_told_in_a_sentence(server: Server, cluster: Cluster, tmp_path: Path) -> None:
+    elsewhere = Server("postgresql://mara:s3cret@/armscope?host=/nowhere&password=s3cret")
+    foreign = cluster.at(tmp_path / "foreign.db")
+    with psycopg.connect(foreign.url) as driver:
+        driver.execute("CREATE TABLE customers (name text)")
+    missing = Server(server.url.replace(server.name, "missing"))
+    unreadable = Server("postgresql://mara:s3cret@host/x?nonsense=1")
+    said = {}
+    for name, place in {
+        "elsewhere": elsewhere,
+        "foreign": foreign,
+        "missing": missing,
+        "odd": unreadable,
+    }.items():
+        with pytest.raises(StoreUnusable) as refused:
+            Store(place).close()
+        said[name] = str(refused.value)
+        assert "s3cret" not in said[name]
+        assert "s3cret" not in repr(list(seen_in_frames(refused.value)))
+        problem = examine(Settings(database=place, actor=local_operator())).problem
+        assert problem is not None
+        assert "s3cret" not in str(problem)
+    assert "can't be reached" in said["elsewhere"]
+    assert "Start the server" in said["elsewhere"]
+    assert "customers" in said["foreign"]
+    assert "createdb missing" in said["missing"]
+    assert "can't be read" in said["odd"]
+
+
+def test_a_wrong_password_is_said_without_it(server: Server, cluster: Cluster) -> None:
+    cluster.ask(f"CREATE ROLE {GUARDED} LOGIN PASSWORD 'right'")
+    wrong = Server(server.url.replace("//armscope@", f"//{GUARDED}:wr0ng@"))
+    with pytest.raises(StoreUnusable, match="refuses this user or password") as refused:
+        Store(wrong)
+    assert "wr0ng" not in str(refused.value)
+    with pytest.raises(StoreReadOnly, match="may not"):
+        Store(Server(wrong.url.replace("wr0ng", "right")))
+    cluster.ask(f"DROP ROLE {GUARDED}")
+
+
+def test_what_may_only_be_read_says_so(server: Server, cluster: Cluster) -> None:
+    cluster.ask(f'ALTER DATABASE "{server.name}" SET default_transaction_read_only = on')
+    context = context_of(server)
+    assert queries.status(context).runs == 0
+    with pytest.raises(StoreReadOnly, match="standby"):
+        record(context, run_of("r"))
+    context.store.close()
+    cluster.ask(f'ALTER DATABASE "{server.name}" RESET default_transaction_read_only')
+
+
+def test_a_server_without_a_free_connection_is_waited_for_and_then_busy(
+    server: Server, cluster: Cluster
+) -> None:
+    cluster.ask(f'ALTER DATABASE "{server.name}" CONNECTION LIMIT 0')
+    cluster.ask("CREATE ROLE armscope_guest LOGIN")
+    guest = Database(Server(server.url.replace("//armscope@", "//armscope_guest@")), patience_s=0.2)
+    with pytest.raises(StoreBusy, match="no connection free"), guest.reading():
+        pass
+    cluster.ask(f'ALTER DATABASE "{server.name}" CONNECTION LIMIT -1')
+    guest.close()
+    cluster.ask("DROP ROLE armscope_guest")
