@@ -1,10 +1,10 @@
 """Lock: whoever holds the lock file is the one writer, in this process and against all others.
 
-**In turn.** There is a turnstile before the lock, a file of its own: who wants the lock goes in there, waits for
-the lock inside and leaves the turnstile when it has it. So who gives the lock back finds somebody in the turnstile
-who comes first, and those behind wait in the kernel, which serves them as they came. The lock alone would go to
-who asks most often, which is who has just given it back. The turnstile is made by the first who ever has to wait:
-while there is none, nobody waits.
+**In turn.** Who has to wait takes a place in a line, a file of its own, and waits there for the one before, who
+leaves when it has the lock. A place is held until then, so who gives the lock back and wants it again sees that
+somebody waits and goes to the end. The lock alone would go to who asks most often, which is who has just given it
+back: the kernel wakes the one who waits longest, but keeps nothing for them while they wake. So would one turnstile
+before the lock. The file of the line is made by the first who ever has to wait: while there is none, nobody waits.
 
 **Open.** The files stay open from hold to hold: opening one each time costs twenty times what locking it does. So
 each hold asks whether the file it locked is still the one at the path, and a child made by fork, which shares what
@@ -14,6 +14,7 @@ its parent opened, the lock included, begins anew.
 from __future__ import annotations
 
 import os
+import struct
 import sys
 import threading
 import time
@@ -179,43 +180,30 @@ class _Threads:
 
 
 class Files:
-    """The open lock file, that of the turnstile once there is one, and who waits for them once somebody had to."""
+    """The open lock file, that of the line once there is one, and who waits in it once somebody had to."""
 
     def __init__(self, path: str) -> None:
         self.lock = _opened(path)
-        self._turnstile_path = f"{path}.turn"
-        self._turnstile: int | None = None
-        self._is_inside = False
+        self._line_path = f"{path}.turn"
+        self._line: Line | None = None
         self._waiter: _Waiter | None = None
         self._process = os.getpid()
 
     def taken_at_once(self) -> bool:
         """Whether the lock is free and nobody waits for it; who finds it taken may be the first to wait."""
-        if self._turnstile is None and os.path.exists(self._turnstile_path):  # noqa: PTH110 - at every write
-            self._turnstile = _opened(self._turnstile_path)
-        if self._turnstile is not None and not lock_descriptor(self._turnstile, blocking=False):
+        if self._line is None and os.path.exists(self._line_path):  # noqa: PTH110 - at every write
+            self._line = Line(_opened(self._line_path))
+        if self._line is not None and not self._line.is_empty():
             return False
-        self._is_inside = True
-        if not lock_descriptor(self.lock, blocking=False):
-            return False
-        self._go_out()
-        return True
+        return lock_descriptor(self.lock, blocking=False)
 
     def taken_in_turn(self, deadline: float) -> bool:
         """Wait behind those who came before; False if it got too late, and then these files are to be closed."""
-        if self._turnstile is None:
-            self._turnstile, self._is_inside = _opened(self._turnstile_path), False
+        if self._line is None:
+            self._line = Line(_opened(self._line_path))
         if self._waiter is None:
-            self._waiter = _Waiter(self)
+            self._waiter = _Waiter(self, self._line)
         return self._waiter.waited(_left(deadline))
-
-    def take_in_turn(self) -> None:
-        """Wait for as long as it takes."""
-        if self._turnstile is not None and not self._is_inside:
-            _wait_for(self._turnstile)
-            self._is_inside = True
-        _wait_for(self.lock)
-        self._go_out()
 
     def close(self) -> None:
         """Close both files, which gives back what is held of them; whoever waits for them does so afterwards."""
@@ -226,13 +214,95 @@ class Files:
 
     def close_now(self) -> None:
         os.close(self.lock)
-        if self._turnstile is not None:
-            os.close(self._turnstile)
+        if self._line is not None:
+            os.close(self._line.file)
 
-    def _go_out(self) -> None:
-        if self._turnstile is not None:
-            unlock_descriptor(self._turnstile)
-        self._is_inside = False
+
+if sys.platform == "linux":
+
+    class Line:
+        """Who waits for the lock, in the order they came, in this process and in all others.
+
+        Each has a place, a byte of the file that it keeps locked, and waits for the byte before its own. What a
+        process holds the kernel gives back when it ends, however it ends, so that no place stays taken. Nothing is
+        written to those bytes: the file holds but the number of the next place, and if that is lost or spoilt,
+        places begin anew and whoever waits then may be overtaken once. Locks on ranges are Linux's "open file
+        description locks" (fcntl(2)): other threads' files are others' to them, and closing one file gives back
+        nothing of another.
+        """
+
+        def __init__(self, file: int) -> None:
+            self.file = file
+
+        def is_empty(self) -> bool:
+            """Whether nobody waits."""
+            asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _FIRST_PLACE, _TO_THE_END, 0)
+            return int(_FLOCK.unpack(fcntl.fcntl(self.file, fcntl.F_OFD_GETLK, asked))[0]) == fcntl.F_UNLCK
+
+        def join(self) -> int:
+            """The place at the end, once whoever had the place before has left."""
+            self._lock(_DOOR)  # one at a time; held for as long as it takes to get a place
+            try:
+                place = int.from_bytes(os.pread(self.file, _WIDTH, 0), "little")
+                if not _FIRST_PLACE <= place < _N_PLACES:
+                    place = _FIRST_PLACE
+                while not self._is_mine(place):
+                    place += 1
+                os.pwrite(self.file, (place + 1).to_bytes(_WIDTH, "little"), 0)
+            finally:
+                self.leave(_DOOR)
+            if place > _FIRST_PLACE:
+                self._lock(place - 1)
+                self.leave(place - 1)
+            return place
+
+        def leave(self, place: int) -> None:
+            self._ask(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, place)
+
+        def _lock(self, place: int) -> None:
+            self._ask(fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, place)
+
+        def _is_mine(self, place: int) -> bool:
+            try:
+                self._ask(fcntl.F_OFD_SETLK, fcntl.F_WRLCK, place)
+            except BlockingIOError:
+                return False
+            return True
+
+        def _ask(self, how: int, what: int, place: int) -> None:
+            fcntl.fcntl(self.file, how, _FLOCK.pack(what, os.SEEK_SET, place, 1, 0))
+
+    _FLOCK: Final = struct.Struct("@hhqqi0q")
+    """fcntl(2)'s struct flock: the kind of lock, where it is counted from, first byte, number of bytes, process."""
+    _WIDTH: Final = 8
+    _DOOR: Final = 0
+    _FIRST_PLACE: Final = 1
+    _N_PLACES: Final = 2**62
+    _TO_THE_END: Final = 0
+
+else:
+
+    class Line:
+        """Whose turn it is next: one waits inside for the lock, the others for the file, whom the system serves."""
+
+        def __init__(self, file: int) -> None:
+            self.file = file
+
+        def is_empty(self) -> bool:
+            """Whether nobody waits."""
+            if not lock_descriptor(self.file, blocking=False):
+                return False
+            unlock_descriptor(self.file)
+            return True
+
+        def join(self) -> int:
+            """The place inside, once whoever was there has left."""
+            _wait_for(self.file)
+            return 0
+
+        def leave(self, place: int) -> None:
+            del place
+            unlock_descriptor(self.file)
 
 
 class _Waiter:
@@ -240,10 +310,11 @@ class _Waiter:
     which can be left to it, and gives back what it gets then.
     """
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, line: Line) -> None:
         self._asked: SimpleQueue[bool] = SimpleQueue()
         self._answered: SimpleQueue[OSError | None] = SimpleQueue()
         self._files = files
+        self._line = line
         threading.Thread(target=self._wait, name="armscope-waits-for-lock", daemon=True).start()
 
     def waited(self, timeout_s: float) -> bool:
@@ -263,12 +334,19 @@ class _Waiter:
     def _wait(self) -> None:
         while self._asked.get():
             try:
-                self._files.take_in_turn()
+                self._take()
             except OSError as problem:
                 self._answered.put(problem)
             else:
                 self._answered.put(None)
         self._files.close_now()
+
+    def _take(self) -> None:
+        place = self._line.join()
+        try:
+            _wait_for(self._files.lock)
+        finally:
+            self._line.leave(place)
 
 
 def _left(deadline: float) -> float:
