@@ -47,11 +47,8 @@ class Cluster:
         self._open: WeakSet[port.Database] = WeakSet()
         self._make(_EMPTY, "template0")
         Store(self.server(_EMPTY)).close()
-        with (
-            psycopg.connect(self.server(_EMPTY).url) as driver,
-            driver.cursor().copy("COPY learner TO STDOUT") as copy,
-        ):
-            self._nobody = b"".join(copy)
+        with psycopg.connect(self.server(_EMPTY).url) as driver:
+            self._nobody = {table: _copied(driver, table) for table in ("learner_name", "learner")}
 
     def server(self, name: str) -> Server:
         """The address of a database."""
@@ -126,9 +123,10 @@ class Cluster:
         with psycopg.connect(self.server(name).url) as driver:
             for table in reversed(metadata.sorted_tables):
                 driver.execute(f'DELETE FROM "{table.name}"'.encode())
-            with driver.cursor().copy("COPY learner FROM STDIN") as copy:
-                copy.write(self._nobody)
-            driver.execute("SELECT setval(pg_get_serial_sequence('learner', 'learner_id'), 1, false)")
+            for table, rows in self._nobody.items():
+                with driver.cursor().copy(f"COPY {table} FROM STDIN".encode()) as copy:
+                    copy.write(rows)
+            driver.execute("SELECT setval(pg_get_serial_sequence('learner_name', 'learner_id'), 1, false)")
         self._spare.append(name)
 
     def close(self) -> None:
@@ -137,6 +135,12 @@ class Cluster:
 
     def _make(self, name: str, template: str) -> None:
         self._admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'.encode())
+
+
+def _copied(driver: psycopg.Connection[Any], table: str) -> bytes:
+    """All rows of a table, as the server copies them."""
+    with driver.cursor().copy(f'COPY "{table}" TO STDOUT'.encode()) as copy:
+        return b"".join(copy)
 
 
 def copy_world(source: Path, target: Path) -> None:
@@ -165,12 +169,7 @@ def content(store: Store) -> bytes:
     if not isinstance(store.place, Server):
         return b"".join(file.read_bytes() for file in files_of(store.place))
     with psycopg.connect(store.place.url) as driver:
-        found = bytearray()
-        for table in sorted(metadata.tables):
-            with driver.cursor().copy(f'COPY "{table}" TO STDOUT'.encode()) as copy:
-                for part in copy:
-                    found += part
-    return bytes(found)
+        return b"".join(_copied(driver, table) for table in sorted(metadata.tables))
 
 
 def file_database(store: Store) -> FileDatabase:

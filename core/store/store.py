@@ -50,6 +50,7 @@ class Store:
         self.database = open_database(place, lock_timeout_s=lock_timeout_s)
         self.refusals = Refusals()
         self._counts_days = True
+        self._numbers: dict[str, int] = {}
         try:
             prepare(self.database, create=create)
         except BaseException:
@@ -140,7 +141,10 @@ class Store:
     def reading(self, learner: str) -> Iterator[Snapshot]:
         """One learner at one moment; it may not exist yet (`Snapshot.exists`)."""
         with self._told_apart(learner), self.database.reading() as connection:
-            yield Snapshot(connection, learner)
+            snapshot = Snapshot(connection, learner, self._numbers.get(learner))
+            if snapshot.exists:
+                self._numbers[learner] = snapshot.learner_id
+            yield snapshot
 
     def settle(self) -> None:
         """After very much was written; what stands stands, whether this can be done or not."""

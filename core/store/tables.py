@@ -144,10 +144,17 @@ def _acts(name: str, *parts: SchemaItem, act: str, keyed: bool = False) -> Table
     )
 
 
+learner_name = Table(
+    "learner_name",  # gives a learner its number, once for all; small, so every server of many has it whole
+    metadata,
+    Column("learner_id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+)
+
 learner = Table(
     "learner",
     metadata,
-    Column("learner_id", Integer, primary_key=True),
+    Column("learner_id", Integer, primary_key=True, autoincrement=False),
     Column("name", Text, nullable=False, unique=True),
     _text("origin"),
     _int("created_at_ms"),

@@ -88,6 +88,12 @@ def unknown_learner(facts: Facts) -> UnknownLearner:
     )
 
 
+def number_of(connection: Connection, name: str) -> int | None:
+    """The number a learner was given; it may have no row yet, or none any more."""
+    row = connection.row("SELECT learner_id FROM learner_name WHERE name = ?", [name])
+    return None if row is None else int(row[0])
+
+
 class Epochs:
     """Standing resets of each arm, as the revisions they were made at; loaded for the arms asked about."""
 
@@ -191,14 +197,13 @@ class Snapshot:
     A learner that only an import is making, which doesn't stand yet, has not come to its first revision.
     """
 
-    def __init__(self, connection: Connection, name: str) -> None:
+    def __init__(self, connection: Connection, name: str, number: int | None = None) -> None:
+        """``number``: what the learner went by the last time, which may be another's by now."""
         self.connection = connection
         self.name = name
-        row = connection.row(
-            "SELECT learner_id, settings, staged_import_no, staged_revision, staged_parts, origin, revision, token"
-            " FROM learner WHERE name = ? AND revision > 0",
-            [name],
-        )
+        row = None if number is None else self._found(number)
+        if row is None and (number := number_of(connection, name)) is not None:
+            row = self._found(number)
         self.learner_id, settings, *staged, self.origin, self.revision, token = row or _NOBODY
         self.staged = Staged(*staged)
         self.moment = Moment(self.origin, self.revision, token, connection.file)
@@ -208,6 +213,13 @@ class Snapshot:
         """Whether who reads may see what people wrote, and excerpts; `core.flows.context` says."""
         self.hidden: frozenset[int] = frozenset()
         """Numbers of the evaluations that are left out of what who reads takes along; it says so, too."""
+
+    def _found(self, number: int) -> Row | None:
+        return self.connection.row(
+            "SELECT learner_id, settings, staged_import_no, staged_revision, staged_parts, origin, revision, token"
+            " FROM learner WHERE learner_id = ? AND name = ? AND revision > 0",
+            [number, self.name],
+        )
 
     @property
     def exists(self) -> bool:
@@ -501,14 +513,19 @@ class Transaction:
 
     def _found(self) -> Row | None:
         """The learner's row, open, under whatever number it goes by; None where there is no such learner."""
-        number = self.connection.row("SELECT learner_id FROM learner WHERE name = ?", [self.name])
-        return None if number is None else self._opened(number[0])
+        number = number_of(self.connection, self.name)
+        return None if number is None else self._opened(number)
 
     def _make(self) -> None:
+        self.connection.run("INSERT INTO learner_name (name) VALUES (?) ON CONFLICT DO NOTHING", [self.name])
         self.connection.run(
-            "INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, '', 0, ?)"
+            "INSERT INTO learner (learner_id, name, origin, created_at_ms, settings) VALUES (?, ?, '', 0, ?)"
             " ON CONFLICT DO NOTHING",
-            [self.name, msgspec.json.encode(LearnerSettings()).decode()],
+            [
+                number_of(self.connection, self.name),
+                self.name,
+                msgspec.json.encode(LearnerSettings()).decode(),
+            ],
         )
 
     def _name(self, origin: str) -> None:

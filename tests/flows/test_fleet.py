@@ -177,6 +177,7 @@ def _statements(ask: Callable[[], object]) -> set[str]:
 
 def test_as_many_statements_for_many_as_for_one(context: Context) -> None:
     fill(context, "a")
+    learners(context)  # whose number is looked up only once
     few = _statements(lambda: learners(context))
     for number in range(12):
         fill(context, f"more {number}", 6)

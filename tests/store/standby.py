@@ -104,7 +104,7 @@ def pair(*, synchronous: bool) -> Iterator[Pair]:
 
 def _asked(address: str, sql: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(address, autocommit=True) as driver:
-        asked = driver.execute(sql)  # type: ignore[call-overload] # told by the tests alone
+        asked = driver.execute(sql)
         return asked.fetchall() if asked.description else []
 
 

@@ -20,13 +20,13 @@ from tests.store.everything import ask_everything
 from tests.store.said import Said, listening
 
 KEYS_WITHOUT = {
-    "learner(name)": "names are unique among all learners: a small table that every server has, where there are many",
+    "learner_name(name)": "names are unique among all learners: a small table that every server has whole",
+    "learner(name)": "the same, said again where it is one server's",
 }
 """Keys that do not hold the learner, each with its reason."""
 
 ABOUT_ALL = {
-    "core/store/transaction.py:Snapshot.__init__": "a learner is looked up by its name, once a read",
-    "core/store/transaction.py:Transaction._found": "the same for a write that remembers nothing of it",
+    "core/store/transaction.py:number_of": "a learner is looked up by its name, once in a process",
     "core/store/transaction.py:Transaction._make": "a learner is made: the number is given by the insert",
     "core/store/transaction.py:Transaction._others": "whether there is another, before one is made by guessing",
     "core/store/transaction.py:unknown_learner": "the error names those there are",

@@ -215,8 +215,8 @@ class Connection(port.Connection):
 
     def go_on_numbering(self) -> None:
         self._ask(
-            b"SELECT setval(pg_get_serial_sequence('learner', 'learner_id'), greatest(max(learner_id), 1))"
-            b" FROM learner"
+            b"SELECT setval(pg_get_serial_sequence('learner_name', 'learner_id'), greatest(max(learner_id), 1))"
+            b" FROM learner_name"
         )
 
     def tables(self) -> frozenset[str]:
