@@ -60,16 +60,16 @@ _ORDER: Final = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--engine",
-        choices=("sqlite", "postgres"),
+        choices=("sqlite", "postgres", "citus"),
         default="sqlite",
-        help="what keeps the databases that tests name",
+        help="what keeps the databases that tests name; a cluster is named by ARMSCOPE_TEST_CITUS",
     )
 
 
 @pytest.fixture(autouse=True, scope="session")
 def engine_asked(request: pytest.FixtureRequest) -> Iterator[None]:
     """With ``--engine postgres`` every path names a database of a server."""
-    with redirected() if is_asked(request.config) else nullcontext():
+    with redirected(request.config) if is_asked(request.config) else nullcontext():
         yield
 
 

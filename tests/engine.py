@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 from weakref import WeakSet
 
@@ -20,6 +20,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from core.flows.maintenance import upgrade
 from core.settings import Located, Server
 from core.store import store as stores
 from core.store.engine import opening, port
@@ -137,6 +138,55 @@ class Cluster:
         self._admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'.encode())
 
 
+class Spread(Cluster):
+    """The same of a Citus cluster, whose coordinator is at that address: each database is one of all its servers, and
+    spread over them. Made of no template, they take some seconds each, so they are given out again.
+    """
+
+    def __init__(self, place: str) -> None:
+        with psycopg.connect(place, autocommit=True) as driver:
+            self._workers = driver.execute(
+                "SELECT node_name, node_port FROM citus_get_active_worker_nodes()"
+            ).fetchall()
+        super().__init__(place)
+
+    def server(self, name: str) -> Server:
+        user, host, at = (
+            quote(str(self._asked.get(part) or ""), safe="") for part in ("user", "host", "port")
+        )
+        return Server(f"postgresql://{user}@{host}:{at}/{name}")
+
+    def _make(self, name: str, template: str) -> None:
+        assert template in {"template0", _EMPTY}, "a database of many servers is no template"
+        nodes = [(self._asked["host"], self._asked["port"]), *self._workers]
+        for host, at in nodes:
+            with psycopg.connect(**{**self._asked, "host": host, "port": at}, autocommit=True) as driver:
+                driver.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
+                driver.execute(f'CREATE DATABASE "{name}" TEMPLATE template0'.encode())
+            with psycopg.connect(**{**self._asked, "host": host, "port": at, "dbname": name}) as driver:
+                driver.execute("CREATE EXTENSION citus")
+        with psycopg.connect(self.server(name).url, autocommit=True) as driver:
+            driver.execute(f'ALTER DATABASE "{name}" SET citus.shard_count = {_N_SHARDS}'.encode())
+            driver.execute("SELECT citus_set_coordinator_host(%s, %s)", nodes[0])
+            for host, at in self._workers:
+                driver.execute("SELECT citus_add_node(%s, %s)", (host, at))
+        if template == _EMPTY:
+            upgrade(self.server(name), distribute=True)
+
+    def _empty(self, name: str) -> None:
+        with psycopg.connect(self.server(name).url, autocommit=True) as driver:
+            tables = ", ".join(f'"{table}"' for table in metadata.tables)
+            driver.execute(f"TRUNCATE {tables}".encode())
+            for table, rows in self._nobody.items():
+                with driver.cursor().copy(f"COPY {table} FROM STDIN".encode()) as copy:
+                    copy.write(rows)
+            driver.execute("SELECT setval(pg_get_serial_sequence('learner_name', 'learner_id'), 1, false)")
+        self._spare.append(name)
+
+
+_N_SHARDS: Final = 4
+
+
 def _copied(driver: psycopg.Connection[Any], table: str) -> bytes:
     """All rows of a table, as the server copies them."""
     with driver.cursor().copy(f'COPY "{table}" TO STDOUT'.encode()) as copy:
@@ -187,17 +237,33 @@ def running() -> Cluster | None:
 
 
 @contextmanager
-def redirected() -> Iterator[None]:
+def redirected(config: pytest.Config) -> Iterator[None]:
     """Whatever a path names is a database of a server meanwhile."""
-    with address() as place, pytest.MonkeyPatch.context() as patch:
-        cluster = Cluster(place)
+    with cluster_asked(config) as cluster, pytest.MonkeyPatch.context() as patch:
         patch.setattr(stores, "open_database", cluster.opened)
         _RUNNING.append(cluster)
         yield
         _RUNNING.pop()
+
+
+@contextmanager
+def cluster_asked(config: pytest.Config) -> Iterator[Cluster]:
+    """The server that tests run on, or the cluster."""
+    if config.getoption("--engine") == "citus":
+        cluster: Cluster = Spread(os.environ[COORDINATOR])
+        yield cluster
+        cluster.close()
+        return
+    with address() as place:
+        cluster = Cluster(place)
+        yield cluster
         cluster.close()
 
 
+COORDINATOR: Final = "ARMSCOPE_TEST_CITUS"
+"""Names the coordinator of a Citus cluster, whose user may make databases on all its servers."""
+
+
 def is_asked(config: pytest.Config) -> bool:
-    """Whether tests run on PostgreSQL."""
-    return bool(config.getoption("--engine") == "postgres")
+    """Whether tests run on PostgreSQL, be it many servers of it."""
+    return config.getoption("--engine") in {"postgres", "citus"}

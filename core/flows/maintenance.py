@@ -25,12 +25,17 @@ class BackupAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``before`` None = there was no database yet. ``texts_mended``: in which a U+0000 was replaced by U+FFFD."""
+    """``before`` None = there was no database yet. ``texts_mended``: in which a U+0000 was replaced by U+FFFD.
+
+    ``servers``: over which its tables are distributed, if that was asked for; ``tables_distributed`` were by this.
+    """
 
     database: str
     before: str | None
     after: str
     texts_mended: int = 0
+    tables_distributed: int = 0
+    servers: tuple[str, ...] = ()
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,13 +78,23 @@ def backup(context: Context, target: Path, *, progress: Progress | None = None) 
     return BackupAnswer(file=str(target), size_bytes=target.stat().st_size, revision=revision)
 
 
-def upgrade(place: Located) -> UpgradeAnswer:
-    """Bring a database of an older armscope up to date; one that is, is left alone."""
+def upgrade(place: Located, *, distribute: bool = False) -> UpgradeAnswer:
+    """Bring a database of an older armscope up to date; one that is, is left alone.
+
+    With ``distribute`` its tables are then spread by learner over the workers of a Citus cluster, in one transaction;
+    again changes nothing. Raises `InvalidInput` where the database has no Citus, or no worker.
+    """
     database = open_database(place)
     try:
-        done = upgrade_schema(database)
+        done = upgrade_schema(database, distribute=distribute)
     finally:
         database.close()
+    spread = done.distribution
     return UpgradeAnswer(
-        database=str(place), before=done.before, after=done.after, texts_mended=done.n_mended
+        database=str(place),
+        before=done.before,
+        after=done.after,
+        texts_mended=done.n_mended,
+        tables_distributed=0 if spread is None else spread.n_moved,
+        servers=() if spread is None else spread.servers,
     )

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
 from core.settings import Located
-from core.store.engine import Connection, Database
+from core.store.engine import Connection, Database, Distribution
 from core.store.refold import refold
 
 HEAD: Final = max(
@@ -41,20 +41,25 @@ def prepare(database: Database, *, create: bool) -> None:
         )
 
 
-def upgrade(database: Database) -> Upgraded:
-    """Bring an older schema up to date. Up to date already: nothing happens."""
+def upgrade(database: Database, *, distribute: bool = False) -> Upgraded:
+    """Bring an older schema up to date, and spread its tables over the servers of a cluster if so told. Done already:
+    nothing happens.
+    """
     with database.making():
         found = _version(database)
         n_mended = 0 if found == HEAD else _migrate(database)
-    return Upgraded(found, HEAD, n_mended)
+        return Upgraded(found, HEAD, n_mended, database.distribute() if distribute else None)
 
 
 class Upgraded(NamedTuple):
-    """The schema before (None = there was nothing) and after, and how many texts had to be mended."""
+    """The schema before (None = there was nothing) and after, and how many texts had to be mended; where its tables
+    are spread by now, if that was asked for.
+    """
 
     before: str | None
     after: str
     n_mended: int
+    distribution: Distribution | None = None
 
 
 def _version(database: Database) -> str | None:

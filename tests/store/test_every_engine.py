@@ -5,6 +5,7 @@ The server is one of the tests' own, or one that ``ARMSCOPE_TEST_POSTGRES`` name
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -52,7 +53,7 @@ from core.store.engine.postgres import Database
 from core.store.schema import HEAD, prepare
 from core.store.store import Store
 from core.store.tables import metadata
-from tests.engine import Cluster
+from tests.engine import COORDINATOR, Cluster, Spread
 from tests.flows.world import IN_PARTS, START_MS, run_of
 from tests.store.postgres import GUARDED, address
 from tests.store.worlds import lines_file, run_line
@@ -69,11 +70,23 @@ def cluster() -> Iterator[Cluster]:
         made.close()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, cluster: Cluster) -> Located:
-    """Where a new database is, on each engine."""
+@pytest.fixture(scope="module")
+def spread() -> Iterator[Spread]:
+    made = Spread(os.environ[COORDINATOR])
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres", *(["citus"] if COORDINATOR in os.environ else [])])
+def place(request: pytest.FixtureRequest, tmp_path: Path, cluster: Cluster) -> Iterator[Located]:
+    """Where a new database is, on each engine; on a cluster where one is named."""
     file = tmp_path / "a.db"
-    return file if request.param == "sqlite" else cluster.fresh(file)
+    if request.param == "citus":
+        spread: Spread = request.getfixturevalue("spread")
+        yield spread.fresh(file)
+        spread.forget()
+    else:
+        yield file if request.param == "sqlite" else cluster.fresh(file)
 
 
 @pytest.fixture

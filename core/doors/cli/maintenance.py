@@ -174,15 +174,35 @@ def copy(
     done(line, found, lambda: say(told))
 
 
-@command(examples=["upgrade", "upgrade --database old.db"])
-def upgrade(line: typer.Context) -> None:
+@command(
+    examples=[
+        "upgrade",
+        "upgrade --database old.db",
+        "upgrade --distribute --database postgresql://db/armscope",
+    ]
+)
+def upgrade(
+    line: typer.Context,
+    distribute: Annotated[
+        bool,
+        typer.Option(
+            "--distribute", help="Spread its tables by learner over the workers of a Citus cluster, too."
+        ),
+    ] = False,
+) -> None:
     """Bring a database of an older armscope up to date."""
     from core.flows import maintenance
 
-    found = maintenance.upgrade(asked(line).settings().database)
+    found = maintenance.upgrade(asked(line).settings().database, distribute=distribute)
     told = [f"{found.database} has schema {found.after} (it had {found.before or 'none'})."]
     if found.texts_mended:
         told.append(
             f"In {found.texts_mended:,} texts a character that nobody can read (U+0000) was replaced."
+        )
+    if found.servers:
+        moved = number_of(found.tables_distributed, "table") if found.tables_distributed else "nothing"
+        told.append(
+            f"Its tables are distributed by learner over {number_of(len(found.servers), 'server')}"
+            f" ({', '.join(found.servers)}); {moved} had to be moved."
         )
     done(line, found, lambda: say(*told))

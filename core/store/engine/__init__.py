@@ -3,4 +3,4 @@
 The one place that begins and commits.
 """
 
-from core.store.engine.port import Connection, Database, Row
+from core.store.engine.port import Connection, Database, Distribution, Row

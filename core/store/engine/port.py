@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection as Transacted
 
@@ -17,6 +17,14 @@ from core.settings import Located
 
 Row = tuple[Any, ...]
 T = TypeVar("T")
+
+
+class Distribution(NamedTuple):
+    """Over which servers of a cluster the tables of a database are spread, and how many were spread just now."""
+
+    servers: tuple[str, ...]
+    n_tables: int
+    n_moved: int = 0
 
 
 class Connection(ABC):
@@ -186,6 +194,17 @@ class Database(ABC):
     @abstractmethod
     def settle(self) -> None:
         """What is worth its time after very much was written, and not after less."""
+
+    @abstractmethod
+    def distribute(self) -> Distribution:
+        """Spread the tables over the servers of a cluster, for whoever is `making`; what is spread already stays.
+
+        Raises `InvalidInput` where there is no cluster.
+        """
+
+    @abstractmethod
+    def distribution(self) -> Distribution | None:
+        """Over which servers the tables are spread; None: one has them all."""
 
     @abstractmethod
     def close(self) -> None:

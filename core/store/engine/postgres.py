@@ -32,8 +32,8 @@ from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from core.errors import StoreUnsure, StoreUnusable
 from core.settings import Server
-from core.store.engine import port, words
-from core.store.engine.port import Row, T
+from core.store.engine import citus, port, words
+from core.store.engine.port import Distribution, Row, T
 from core.store.engine.refused import is_lost, is_passing, is_refused_for_now, translated
 from core.store.tables import metadata
 
@@ -215,8 +215,8 @@ class Connection(port.Connection):
 
     def go_on_numbering(self) -> None:
         self._ask(
-            b"SELECT setval(pg_get_serial_sequence('learner_name', 'learner_id'), greatest(max(learner_id), 1))"
-            b" FROM learner_name"
+            b"SELECT setval(pg_get_serial_sequence('learner_name', 'learner_id'),"
+            b" coalesce(max(learner_id), 0) + 1, false) FROM learner_name"
         )
 
     def tables(self) -> frozenset[str]:
@@ -224,6 +224,8 @@ class Connection(port.Connection):
         return frozenset(name for (name,) in found)
 
     def size(self) -> int:
+        if citus.is_distributed(self):
+            return citus.size(self)
         ((size,),) = self._ask(
             b"SELECT pg_catalog.pg_database_size(pg_catalog.current_database())"
         ).fetchall()
@@ -494,7 +496,8 @@ class Database(port.Database):
             driver = transacted.connection.driver_connection
             assert isinstance(driver, psycopg.Connection)  # noqa: S101 - narrows the pool's Any
             connection = Connection(driver)
-            yield transacted, connection
+            with citus.keeping_distributed(connection):
+                yield transacted, connection
             _collate(connection)
 
     def is_due(self, now_ms: int | None) -> bool:  # noqa: ARG002
@@ -514,6 +517,14 @@ class Database(port.Database):
         """Count the tables, so that the server knows which way to take to few rows of many."""
         with translated(self.place, "write"), self._lent() as driver:
             RawCursor(driver).execute(b"ANALYZE", prepare=False)
+
+    def distribute(self) -> Distribution:
+        with self.migrating() as (_, connection):
+            return citus.distribute(connection, self.place)
+
+    def distribution(self) -> Distribution | None:
+        with self.reading() as connection:
+            return citus.distribution(connection)
 
     def close(self) -> None:
         self._pool.dispose()

@@ -15,14 +15,14 @@ from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from urllib.parse import quote
 
 from sqlalchemy import Connection as Transacted
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.pool import StaticPool
 
-from core.errors import StoreBusy
+from core.errors import InvalidInput, StoreBusy
 from core.records.times import HOUR_MS
 from core.store.engine import port, words
 from core.store.engine.making import is_empty, migrating, roll_back
@@ -328,6 +328,15 @@ class Database(port.Database):
             Path(f"{self.path}-shm").unlink(missing_ok=True)
             source.replace(self.path)
             sync_names(self.path.parent)
+
+    def distribute(self) -> NoReturn:
+        raise InvalidInput(
+            f"{self.path} is one file, which can't be distributed over servers.",
+            next_step="Copy it to a server with Citus first: armscope copy FILE postgresql://HOST/DATABASE",
+        )
+
+    def distribution(self) -> None:
+        return None
 
     def close(self) -> None:
         """Close every connection; the writer under the lock, because closing may checkpoint."""

@@ -26,7 +26,7 @@ def upgrade() -> None:
     op.execute("INSERT INTO learner_name (learner_id, name) SELECT learner_id, name FROM learner")
     if op.get_bind().dialect.name == "postgresql":
         op.execute(
-            "SELECT setval(pg_get_serial_sequence('learner_name', 'learner_id'), greatest(max(learner_id), 1))"
+            "SELECT setval(pg_get_serial_sequence('learner_name', 'learner_id'), coalesce(max(learner_id), 0) + 1, false)"
             " FROM learner_name"
         )
         op.execute("ALTER TABLE learner ALTER COLUMN learner_id DROP DEFAULT")
