@@ -154,10 +154,10 @@ def after(totals: Totals, step: Step) -> Totals:
     total = totals.total
     if paid is not None:
         total = paid if total is None else _EXACT.add(total, paid)
-    return replace(
-        totals,
+    return Totals(
         n_steps=totals.n_steps + 1,
         n_paid=totals.n_paid + (paid is not None),
+        n_refused=totals.n_refused,
         finished=step.finished,
         total=total,
         final=paid,

@@ -41,6 +41,11 @@ _SCALE: Final = insert_into(
 )
 _DAY: Final = "environment_no, day, split, variant, model"
 _SUMS: Final = "n, n_paid, n_finished, successes, reward_sum, reward_squares"
+_DAY_COLUMNS: Final = f"{_DAY}, {_SUMS}".split(", ")
+_RENEWED: Final = f"ON CONFLICT (learner_id, {_DAY}) DO UPDATE SET " + ", ".join(
+    f"{column} = excluded.{column}" for column in _SUMS.split(", ")
+)
+_USUAL: Final = Scale()
 _COUNTED: Final = (
     "environment_no, at_ms, split, variant, model, n_steps, n_paid, finished, total_text, final_text"
 )
@@ -102,7 +107,7 @@ def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
 
 def scales_of(facts: Facts, numbers: Collection[int]) -> Mapping[int, Scale]:
     """The scales in force of environments, by number: of each the latest that stands, or the usual one."""
-    found: dict[int, Scale] = defaultdict(Scale)
+    found: dict[int, Scale] = defaultdict(lambda: _USUAL)
     for environment_no, *said in sorted(
         facts.connection.rows_in(
             f"SELECT environment_no, revision, scale_no, {_SAID} FROM scale"
@@ -179,17 +184,19 @@ class Changes:
         changed = {place: sums for place, sums in sorted(self._sums.items()) if sums != Sums()}
         stored = _stored(txn, {place[0] for place in changed}, {place[1] for place in changed})
         kept = {place: stored.get(place, Sums()).plus(sums) for place, sums in changed.items()}
-        txn.connection.many(
-            f"DELETE FROM environment_day WHERE learner_id = ? AND ({_DAY}) = (?, ?, ?, ?, ?)",
-            [(txn.learner_id, *place) for place in kept],
-        )
+        gone = [(txn.learner_id, *place) for place, sums in kept.items() if not sums.n]
+        if gone:
+            txn.connection.many(
+                f"DELETE FROM environment_day WHERE learner_id = ? AND ({_DAY}) = (?, ?, ?, ?, ?)", gone
+            )
         _write(txn, kept)
 
 
 def _write(txn: Transaction, kept: Mapping[Place, Sums]) -> None:
     rows = ((*place, *_told(sums)) for place, sums in sorted(kept.items()) if sums.n)
-    columns = f"{_DAY}, {_SUMS}".split(", ")
-    txn.connection.insert("environment_day", columns, txn.learner_id, chain.from_iterable(rows))
+    txn.connection.insert(
+        "environment_day", _DAY_COLUMNS, txn.learner_id, chain.from_iterable(rows), upsert=_RENEWED
+    )
 
 
 def _told(sums: Sums) -> tuple[int, int, int, int, str, str]:
@@ -277,11 +284,27 @@ def counted_episodes(facts: Facts, numbers: Sequence[int]) -> dict[Place, Sums]:
 
 def _counted(rows: Iterable[Row], scales: Mapping[int, Scale]) -> dict[Place, Sums]:
     found: dict[Place, Sums] = defaultdict(Sums)
-    for environment_no, at_ms, split, variant, model, *said in rows:
-        day = UNKNOWN if at_ms is None else at_ms // DAY_MS
-        place = (environment_no, day, split or "", variant or "", model or "")
-        found[place] = found[place].plus(sums_of(Stored(*said).totals, scales[environment_no]))
+    for row in rows:
+        place, totals = _place(*row[:5]), Stored(*row[5:]).totals
+        found[place] = found[place].plus(sums_of(totals, scales[place[0]]))
     return found
+
+
+def _place(
+    environment_no: int, at_ms: int | None, split: str | None, variant: str | None, model: str | None
+) -> Place:
+    day = UNKNOWN if at_ms is None else at_ms // DAY_MS
+    return environment_no, day, split or "", variant or "", model or ""
+
+
+def count_on(txn: Transaction, said: Row, before: Totals, now: Totals) -> None:
+    """Count one episode that stands and goes on; ``said`` is its environment, time, split, variant and model."""
+    place = _place(*said)
+    scale = scales_of(txn, [place[0]])[place[0]]
+    changes = Changes()
+    changes.take({place: sums_of(before, scale)})
+    changes.add({place: sums_of(now, scale)})
+    changes.write(txn)
 
 
 class Stored(NamedTuple):

@@ -25,7 +25,14 @@ from core.records.episode import MAX_STEPS, Episode, Part, Scale, Step
 from core.records.limits import shown
 from core.store.caches import CHUNK
 from core.store.engine.words import EPISODES_BY_UID, RUNS_BY_UID
-from core.store.environments import Changes, Stored, counted_episodes, declared_scales, environment_nos
+from core.store.environments import (
+    Changes,
+    Stored,
+    count_on,
+    counted_episodes,
+    declared_scales,
+    environment_nos,
+)
 from core.store.episode_credits import settle_episodes
 from core.store.provenance import undone_imports
 from core.store.step_texts import keep_step_texts, with_step_texts
@@ -321,6 +328,8 @@ def _write_parts(txn: Transaction, tellings: Mapping[int, _Telling]) -> None:
 
 def _link(txn: Transaction, named: Mapping[int, Sequence[str]]) -> None:
     """Link episodes to those of the runs made in them that are here."""
+    if not any(named.values()):
+        return
     run_nos: dict[str, int] = dict(
         txn.connection.rows_in(
             f"SELECT uid, run_no FROM run {RUNS_BY_UID} WHERE learner_id = ? AND uid IN ({{}}) AND revision <= ?",
@@ -593,14 +602,16 @@ def add_step(
     row = txn.connection.row(
         "SELECT e.episode_no, e.digest, p.digest, e.standing, e.n_steps, e.n_paid, e.finished, e.total_text,"
         " e.final_text, (SELECT max(s.step_no) FROM step s"
-        " WHERE s.learner_id = e.learner_id AND s.episode_no = e.episode_no)"
+        " WHERE s.learner_id = e.learner_id AND s.episode_no = e.episode_no),"
+        " e.environment_no, e.at_ms, e.split, e.variant, e.model"
         " FROM episode e LEFT JOIN provenance p ON p.learner_id = e.learner_id AND p.kind = 'episode'"
         " AND p.no = e.episode_no AND p.import_no = 0 WHERE e.learner_id = ? AND e.uid = ?",
         [txn.learner_id, uid],
     )
     if row is None or (row[2] is None and not row[3]):
         return None
-    episode_no, digest, own, _, *stored, last = row
+    episode_no, digest, own, standing = row[:4]
+    stored, last, place = row[4:9], row[9], row[10:]
     if digest != own:
         raise _conflict(uid)
     totals, following = Stored(*stored).totals, -1 if last is None else last
@@ -615,9 +626,12 @@ def add_step(
             next_step="Send the steps in their order, or leave the number out.",
         )
     (added,) = _keyed_steps(txn, [replace(step, number=number, refused=step.refused or totals.finished)])
-    _append(txn, episode_no, added, after(totals, added), digest)
+    now = after(totals, added)
+    _append(txn, episode_no, added, now, digest)
+    if standing:
+        count_on(txn, place, totals, now)
     keep_step_texts(txn, episode_no, [added], uid=uid, runs=runs, digest=step_digest)
-    return Added(number, added.refused, after(totals, added))
+    return Added(number, added.refused, now)
 
 
 def _same_step(txn: Transaction, uid: str, episode_no: int, step: Step) -> bool:
@@ -637,8 +651,6 @@ def _same_step(txn: Transaction, uid: str, episode_no: int, step: Step) -> bool:
 
 def _append(txn: Transaction, number: int, step: Step, totals: Totals, digest: int) -> None:
     txn.note_news()
-    changes = Changes()
-    changes.take(counted_episodes(txn, [number]))
     values = [number, *_values(step), step.args_digest, step.meta_digest]
     txn.connection.insert("step", _STEP, txn.learner_id, values)
     grown = _signed(digest + _digest(_ENCODER.encode(_values(step))))
@@ -662,8 +674,6 @@ def _append(txn: Transaction, number: int, step: Step, totals: Totals, digest: i
         " AND import_no = 0",
         [grown, txn.learner_id, number],
     )
-    changes.add(counted_episodes(txn, [number]))
-    changes.write(txn)
 
 
 def set_incomplete(txn: Transaction, uid: str) -> bool:
