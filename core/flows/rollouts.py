@@ -2,7 +2,8 @@
 
 Events come late, twice and in any order. What was sent is on disk before anything is made of it; a rollout that has
 started is told as an episode, anew whenever more of it came, and one that hasn't waits for that, listed. Nothing is
-kept of what was said but lengths, and what tells equal arguments and metadata.
+kept of what was said but lengths, and what tells equal arguments and metadata; where the setting ``keep_texts`` is
+on, the texts too, until they are erased with their episode. Files whose events wait for a start are held likewise.
 """
 
 from __future__ import annotations
@@ -12,20 +13,23 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import structs
 
 from core.errors import InvalidInput, StoreError
 from core.flows.context import Context
-from core.formats.openreward import Message, Rollouts, Sent, Started, Updated, check_known, event_of, later
+from core.formats.openreward import Rollouts, check_known, event_of, later
 from core.formats.strict import Flaw
 from core.permissions import authorise
 from core.records.episode import Episode
+from core.records.kept_texts import cut, keepable
 from core.records.rollout import EventsTaken, RefusedEvent, RolloutRow
+from core.records.rollout_event import Message, Sent, Started, Updated
 from core.records.times import iso
 from core.store.episodes import keyed, retell_episodes
 from core.store.reads import learners
 from core.store.rollouts import (
     KeptRollout,
+    drop_rollout_texts,
     due_rollouts,
     forget_rollouts,
     has_old_rollouts,
@@ -111,7 +115,7 @@ def take_events(context: Context, events: Sequence[object]) -> EventsTaken:
     n_unknown = 0
     for place, event in enumerate(events):
         try:
-            found = _without_texts(event_of(event))
+            found = event_of(event)
         except Flaw as problem:
             refused.append(RefusedEvent(place=place, error=f"The event {problem}."))
         else:
@@ -124,42 +128,59 @@ def take_events(context: Context, events: Sequence[object]) -> EventsTaken:
         )
 
     def work(txn: Transaction) -> EventsTaken:
-        taking = _Taking(txn, [(place, _keyed(txn, event)) for place, event in sent])
-        taking.keep(txn)
-        told: list[str] = []
-        n_repeated = 0
-        while due := due_rollouts(txn, txn.now_ms, _AT_ONCE):
-            uids, more = _tell(txn, due)
-            told += uids
-            n_repeated += more
-        return EventsTaken(
-            kept=len(sent) - len(taking.refused) - taking.n_known,
-            known=taking.n_known,
+        taken = _taken(txn, sent)
+        return structs.replace(
+            taken,
             unknown=n_unknown,
-            repeated=n_repeated,
-            refused=tuple(sorted([*refused, *taking.refused], key=lambda one: one.place)),
-            episodes=tuple(told),
-            waiting=tuple(uid for uid, one in taking.rollouts.items() if not one.started),
+            refused=tuple(sorted([*refused, *taken.refused], key=lambda one: one.place)),
         )
 
     return context.write("ingest", work, create=True)
 
 
-def _without_texts(event: Sent | None) -> Sent | None:
-    """What waits for the rest of its rollout may wait for weeks, where nobody looks for texts to erase."""
-    return replace(event, content=None) if isinstance(event, Message) else event
+def hold_events(context: Context, events: Sequence[Sent]) -> EventsTaken:
+    """Keep events of files whose rollouts others start, or whose others wait; those that have started are told.
+
+    That is no act of the import: undoing it leaves them, as it leaves what was uploaded.
+    """
+    return context.write("ingest", lambda txn: _taken(txn, list(enumerate(events))), create=True)
+
+
+def _taken(txn: Transaction, sent: Sequence[tuple[int, Sent]]) -> EventsTaken:
+    """Keep events that can be read, each by its place, and tell the rollouts that have started."""
+    taking = _Taking(txn, [(place, _to_keep(txn, event)) for place, event in sent])
+    taking.keep(txn)
+    told: list[str] = []
+    n_repeated = 0
+    while due := due_rollouts(txn, txn.now_ms, _AT_ONCE):
+        uids, more = _tell(txn, due)
+        told += uids
+        n_repeated += more
+    return EventsTaken(
+        kept=len(sent) - len(taking.refused) - taking.n_known,
+        known=taking.n_known,
+        unknown=0,
+        repeated=n_repeated,
+        refused=tuple(taking.refused),
+        episodes=tuple(told),
+        waiting=tuple(uid for uid, one in taking.rollouts.items() if not one.started),
+    )
 
 
 def _encoded(event: Sent) -> str:
     return _ENCODER.encode(event).decode()
 
 
-def _keyed(txn: Transaction, event: Sent) -> Sent:
-    """A message whose digests are under the learner's key, as those of steps are."""
-    if not isinstance(event, Message) or event.args_digest is event.meta_digest is None:
+def _to_keep(txn: Transaction, event: Sent) -> Sent:
+    """A message as it is kept: its digests under the learner's key, as those of steps are; its text if texts are."""
+    if not isinstance(event, Message):
         return event
+    is_kept = txn.settings.keep_texts and event.content
+    content = cut(keepable(event.content)) if is_kept and event.content else None
+    if event.args_digest is event.meta_digest is None:
+        return structs.replace(event, content=content)
     args, meta = keyed(txn, event.args_digest, event.meta_digest)
-    return replace(event, args_digest=args, meta_digest=meta)
+    return structs.replace(event, content=content, args_digest=args, meta_digest=meta)
 
 
 def _tell(txn: Transaction, due: Sequence[KeptRollout]) -> tuple[tuple[str, ...], int]:
@@ -184,6 +205,7 @@ def _tell(txn: Transaction, due: Sequence[KeptRollout]) -> tuple[tuple[str, ...]
         n_repeated += rollouts.n_repeated
     retell_episodes(txn, told)
     note_rollouts(txn, noted)
+    drop_rollout_texts(txn, [one.uid for one in told if txn.erased and txn.erased.has("episode", one.uid)])
     return tuple(one.uid for one in told), n_repeated
 
 

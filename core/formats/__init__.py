@@ -45,6 +45,7 @@ from core.formats.entries import (
     Progress,
     Rejected,
     Remark,
+    RolloutEvents,
     Skipped,
     Source,
     Stated,

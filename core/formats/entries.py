@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from core.records.ledger_lines import LedgerLine
+from core.records.rollout_event import Sent, Started
 from core.records.run import Run, Unit
 
 MIB: Final = 1 << 20
@@ -91,7 +92,23 @@ class Remark:
     text: str
 
 
-Entry = Run | LedgerLine | Rejected | Outside | Stated | Remark | Skipped
+class RolloutEvents(NamedTuple):
+    """All events of a rollout in one file, its start first; without it they wait for that, which another may have."""
+
+    events: tuple[Sent, ...]
+
+    @property
+    def rollout(self) -> str:
+        """Whose they are."""
+        return self.events[0].rollout
+
+    @property
+    def has_started(self) -> bool:
+        """Whether its start is among them."""
+        return isinstance(self.events[0], Started)
+
+
+Entry = Run | LedgerLine | Rejected | Outside | Stated | Remark | Skipped | RolloutEvents
 Progress = Callable[[int], None]
 """Called with the bytes read of a file so far, as it lies on disk (compressed, if it is)."""
 

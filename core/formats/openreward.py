@@ -13,34 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
 from core.episodes import closed
 from core.errors import InvalidInput
-from core.formats.entries import Entry, Progress, Rejected, Remark
+from core.formats.entries import Entry, Progress, Rejected, Remark, RolloutEvents
 from core.formats.identity import named, plain
 from core.formats.reading import Format, Head, Piece, Reading
 from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE, Flaw
 from core.formats.tool_output import digest_of_value, first_of, paid_of, storable, task_of
 from core.records.counts import number_of
-from core.records.episode import Episode, Step, StepNote
-from core.records.limits import Count, Millis
+from core.records.episode import Episode, Step
+from core.records.limits import Count, Millis, shown
+from core.records.rollout_event import Message, Sent, Started, Updated, without_text
 
 NAME: Final = "openreward"
 
-SPLIT_MS: Final = 50
-"""Blocks of one message are logged at most so far apart."""
-Side = Literal["agent", "answer", "other"]
-_SIDES: Final[dict[str, Side]] = {
-    "reasoning": "agent",
-    "assistant_message": "agent",
-    "tool_call": "agent",
-    "tool_result": "answer",
-    "user_message": "answer",
-}
 _RESULT: Final = "tool_result"
 _CALL: Final = "tool_call"
 
@@ -82,65 +73,6 @@ _EVENT: Final = msgspec.json.Decoder(_Event)
 _BATCH: Final = msgspec.json.Decoder(_Batch)
 _RECORDINGS: Final = msgspec.json.Decoder(_Recordings)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-class Started(msgspec.Struct, frozen=True, tag_field="sent", tag="started", gc=False, omit_defaults=True):
-    """What is kept of the event that starts a rollout; ``otherwise`` is what the task is called if no update says."""
-
-    rollout: str
-    at_ms: int
-    environment: str
-    split: str | None = None
-    task: str | None = None
-    otherwise: str | None = None
-    variant: str | None = None
-    model: str | None = None
-
-
-class Updated(msgspec.Struct, frozen=True, tag_field="sent", tag="updated", gc=False):
-    """What is kept of an update: which task it is; the latest counts."""
-
-    rollout: str
-    at_ms: int
-    task: str | None
-
-
-class Message(msgspec.Struct, frozen=True, tag_field="sent", tag="message", gc=False, omit_defaults=True):
-    """What is kept of a message until all have come; without its ``content``, where it is kept for long."""
-
-    rollout: str
-    uid: str
-    index: int
-    at_ms: int
-    type: str = ""
-    name: str = ""
-    call_id: str | None = None
-    n_chars: int = 0
-    content: str | None = None
-    reward: float | None = None
-    note: StepNote | None = None
-    finished: bool = False
-    meta_digest: str | None = None
-    args_digest: str | None = None
-
-    @property
-    def side(self) -> Side:
-        """Who says it."""
-        return _SIDES.get(self.type, "other")
-
-    def goes_on(self, before: Message) -> bool:
-        """Whether it is a further block of the message that another is a block of."""
-        return (
-            self.reward is not None
-            and self.index == before.index + 1
-            and self.side == before.side != "other"
-            and (self.reward, self.finished, self.meta_digest)
-            == (before.reward, before.finished, before.meta_digest)
-            and abs(self.at_ms - before.at_ms) <= SPLIT_MS
-        )
-
-
-Sent = Started | Updated | Message
 
 
 def read_event(raw: bytes) -> Sent | None:
@@ -237,16 +169,20 @@ class Rollouts:
             rollout.messages[event.index] = event
 
     def episodes(self) -> Iterator[Episode | str]:
-        """The rollouts that have started, in the order in which they were first heard of; why others are none."""
-        for uid, rollout in self._rollouts.items():
+        """The rollouts that have started, in the order in which they were first heard of; why some can't be told."""
+        for rollout in self._rollouts.values():
             if rollout.started is None:
-                told = number_of(len(rollout.messages), "message")
-                yield f"Rollout {uid[:60]!r} was not started in this file, so {told} of it wait for that."
                 continue
             try:
                 yield self._episode(rollout, rollout.started)
             except InvalidInput as problem:
                 yield problem.problem
+
+    def events(self) -> Iterator[tuple[Sent, ...]]:
+        """All that counts of each rollout, whether it has started or not; its start comes first."""
+        for rollout in self._rollouts.values():
+            first = [one for one in (rollout.started, rollout.updated) if one is not None]
+            yield (*first, *(rollout.messages[index] for index in sorted(rollout.messages)))
 
     def _episode(self, rollout: _Rollout, started: Started) -> Episode:
         updated = None if rollout.updated is None else rollout.updated.task
@@ -284,8 +220,8 @@ def later(known: Updated | None, event: Updated) -> Updated:
 
 
 def check_known(known: Message | None, event: Message) -> None:
-    """Raise `Flaw` where another message is known at a message's place."""
-    if known is not None and known != event:
+    """Raise `Flaw` where another message is known at a message's place; a text may have gone, its length has not."""
+    if known is not None and without_text(known) != without_text(event):
         raise Flaw(
             "is known under its eventId with other content (conflict)"
             if known.uid == event.uid
@@ -368,7 +304,9 @@ def _document(reading: Reading, number: int, piece: bytes | Damage) -> Iterator[
     for name, batch in found.rollouts.items():
         prefix = f"{digest_of_value([found.source, name])}/"
         events = ((number, bytes(raw)) for number, raw in enumerate(batch.events, start=1))
-        yield from _told_by(reading, events, Rollouts(each_event=reading.each_event, prefix=prefix))
+        yield from _told_by(
+            reading, events, Rollouts(each_event=reading.each_event, prefix=prefix), is_whole=True
+        )
 
 
 def _events(reading: Reading, pieces: Iterator[Piece]) -> Iterator[tuple[int, bytes] | Rejected]:
@@ -389,8 +327,13 @@ def _events(reading: Reading, pieces: Iterator[Piece]) -> Iterator[tuple[int, by
 
 
 def _told_by(
-    reading: Reading, events: Iterator[tuple[int, bytes] | Rejected], rollouts: Rollouts
+    reading: Reading,
+    events: Iterator[tuple[int, bytes] | Rejected],
+    rollouts: Rollouts,
+    *,
+    is_whole: bool = False,
 ) -> Iterator[Entry]:
+    """Events as episodes, and as what may belong to those of other files, unless a recording ``is_whole``."""
     for one in events:
         if isinstance(one, Rejected):
             yield one
@@ -402,6 +345,16 @@ def _told_by(
             yield reading.rejected(number, error, raw)
     for found in rollouts.episodes():
         yield Rejected(file=reading.file, line=None, reason=found) if isinstance(found, str) else found
+    for told in rollouts.events():
+        if not is_whole:
+            yield RolloutEvents(told)
+        elif not isinstance(told[0], Started):
+            waiting, uid = number_of(len(told), "event"), shown(told[0].rollout)
+            yield Rejected(
+                file=reading.file,
+                line=None,
+                reason=f"Rollout {uid} was not started in its recording, so {waiting} of it can't be told.",
+            )
     if rollouts.n_repeated:
         repeated = number_of(rollouts.n_repeated, "event")
         yield Remark(

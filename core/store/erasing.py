@@ -20,6 +20,7 @@ from core.records.line_texts import LEFT_OUT
 from core.store.erased import Erased, Remembered, new_key
 from core.store.quality import fold_again
 from core.store.reads.runs import named_run
+from core.store.rollouts import drop_rollout_texts
 from core.store.staging import spoil
 from core.store.step_texts import drop_step_texts
 from core.store.tables import insert_into
@@ -48,6 +49,7 @@ REACHED: Final[Mapping[str, Reached]] = {
     "training_pair.digest": "said",
     "step_text.asked": "said",
     "step_text.answered": "said",
+    "rollout_message.content": "said",
     # versions that don't stand: both, packed
     "version.payload": "version",
     "run.session": "session",
@@ -113,7 +115,7 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("offer.class", "offer.choice", "agent_session.uid", "trace.uid", "trace.said"),
             *("span.trace", "span.uid", "learner.digest_key", "environment.name"),
             *("rollout.uid", "rollout.started", "rollout.updated", "rollout.said"),
-            *("rollout_message.rollout", "rollout_message.content"),
+            "rollout_message.rollout",
             *("scale.uid", "scale.base", "episode.uid", "episode.format", "episode.split", "episode.task"),
             *(
                 "episode.variant",
@@ -321,6 +323,7 @@ def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
     found["evidence.excerpt"] += _drop_excerpts(txn, scope)
     found["training_pair"] += _drop_pairs(txn, scope)
     found["step_text"] += drop_step_texts(txn, list(scope.episodes))
+    found["step_text"] += drop_rollout_texts(txn, list(scope.episodes.values()))
     found["review_draft.fields"] += _drop_drafts(txn, scope)
     told = [uid.removeprefix(TRACES) for uid in scope.runs.values() if uid.startswith(TRACES)]
     found["span.content"] += drop_traces(txn, told, scope.sessions)

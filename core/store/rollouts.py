@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+from msgspec import structs
+
 from core.errors import StoreBusy
+from core.records.rollout_event import Message
 from core.records.times import DAY_MS
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
@@ -27,6 +31,7 @@ _KEEP: Final = (
     + " ON CONFLICT (learner_id, uid) DO UPDATE SET started = excluded.started, updated = excluded.updated,"
     " n_events = excluded.n_events, last_ms = excluded.last_ms"
 )
+_KEPT: Final = msgspec.json.Decoder(Message)
 _MESSAGE: Final = insert_into("rollout_message", "learner_id", "rollout", "place", "content")
 
 
@@ -124,6 +129,26 @@ def _drop(txn: Transaction, uids: Sequence[str]) -> None:
     txn.connection.run_in("DELETE FROM rollout WHERE learner_id = ? AND uid IN ({})", place, uids)
 
 
+def drop_rollout_texts(txn: Transaction, episodes: Sequence[str]) -> int:
+    """Remove the texts of messages that episodes are told from; how many had one."""
+    ends = {uid[at + 1 :] for uid in episodes for at, sign in enumerate(uid) if sign == "/"}
+    rows = txn.connection.rows_in(
+        "SELECT rollout, place, content FROM rollout_message WHERE learner_id = ? AND rollout IN ({})",
+        [txn.learner_id],
+        sorted(ends),
+    )
+    emptied = []
+    for rollout, place, content in rows:
+        message = _KEPT.decode(content)
+        if message.content is not None:
+            without = msgspec.json.encode(structs.replace(message, content=None)).decode()
+            emptied.append((without, txn.learner_id, rollout, place))
+    txn.connection.many(
+        "UPDATE rollout_message SET content = ? WHERE learner_id = ? AND rollout = ? AND place = ?", emptied
+    )
+    return len(emptied)
+
+
 def due_rollouts(facts: Facts, now_ms: int, at_most: int) -> list[KeptRollout]:
     """Rollouts that have started, and are to be told anew."""
     rows = facts.connection.rows(
@@ -158,6 +183,12 @@ def forget_rollouts(txn: Transaction) -> None:
         [txn.learner_id, txn.now_ms - KEPT_MS],
     )
     _drop(txn, [uid for (uid,) in rows])
+
+
+def held_rollouts(facts: Facts) -> set[str]:
+    """Rollouts of which something is kept."""
+    rows = facts.connection.rows("SELECT uid FROM rollout WHERE learner_id = ?", [facts.learner_id])
+    return {uid for (uid,) in rows}
 
 
 def listed_rollouts(facts: Facts, at_most: int) -> list[KeptRollout]:

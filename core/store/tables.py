@@ -697,7 +697,9 @@ rollout_message = _clustered(
     _bulk_learner(),
     Column("rollout", Text, primary_key=True, nullable=False),
     _key("place"),
-    _text("content"),  # what of it is read, as JSON: no text, and digests under the learner's key
+    _text(
+        "content"
+    ),  # what of it is read, as JSON: digests under the learner's key, its text where texts are kept
 )
 
 environment = _clustered(

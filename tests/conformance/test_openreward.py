@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.episodes import decimal_text, totals_of
-from core.errors import UnreadableSource
 from core.flows import queries
 from core.flows.importing import import_files
-from core.formats import Remark, open_sources, recognise
+from core.formats import Remark, RolloutEvents, open_sources, recognise
 from core.formats.openreward import Rollouts
 from core.formats.strict import Flaw
 from core.records.episode import Episode, Step
@@ -225,10 +224,11 @@ def test_a_rollout_that_never_started_is_listed_and_an_unknown_event_counted(tmp
     orphan = message(0, "tool_result", rolloutEventId="nobody", eventId="o")
     other = {"eventId": "u", "timestamp": START_MS, "eventType": "heartbeat"}
     entries = read(put(tmp_path, lines([START, *BLOCKS, orphan, other]), "events.jsonl"))
-    assert ["'nobody'" in one.reason for one in rejected(entries)] == [True]
+    waiting = [one for one in entries if isinstance(one, RolloutEvents) and not one.has_started]
+    assert [(one.rollout, len(one.events)) for one in waiting] == [("nobody", 1)]
     assert ["unknown type" in one.text for one in entries if isinstance(one, Remark)] == [False, True]
-    with pytest.raises(UnreadableSource, match="nobody"):
-        import_files(context_at(tmp_path / "a.db"), [put(tmp_path, lines([orphan]), "orphan.jsonl")])
+    answer = import_files(context_at(tmp_path / "a.db"), [put(tmp_path, lines([orphan]), "orphan.jsonl")])
+    assert (answer.id, ["'nobody' has not started" in one for one in answer.notes]) == (None, [True])
 
 
 def test_an_update_may_come_before_its_start(tmp_path: Path) -> None:

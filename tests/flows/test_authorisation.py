@@ -282,6 +282,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "webhooks.settle": ("alerts", lambda context, _: settled(context)),
     "traces.take_spans": ("ingest", lambda context, _: traces.take_spans(context, SentSpans([], []))),
     "rollouts.take_events": ("ingest", lambda context, _: rollouts.take_events(context, [])),
+    "rollouts.hold_events": ("ingest", lambda context, _: rollouts.hold_events(context, [])),
     "rollouts.settle_rollouts": ("ingest", lambda context, _: rollouts.settle_rollouts(context)),
     "rollouts.settle_all_rollouts": ("ingest", lambda context, _: rollouts.settle_all_rollouts(context)),
     "queries.environment_no": ("read", lambda context, _: queries.environment_no(context, "sums")),

@@ -15,8 +15,10 @@ from msgspec import structs
 from core.errors import InvalidInput, StoreBusy
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.erase import erase
 from core.flows.importing import import_files
 from core.flows.rollouts import rollouts, settle_all_rollouts, settle_rollouts, take_events
+from core.flows.settings import change
 from core.formats.openreward import Rollouts
 from core.records.episode import Episode
 from core.store import rollouts as store
@@ -137,6 +139,77 @@ def test_what_has_not_started_waits_and_is_listed(context: Context) -> None:
     assert (answer.waiting, answer.episodes, answer.repeated) == ((), ("own/sums/r1",), 1)
     assert rollouts(context) == []
     assert list(held(context).values()) == [without_digests(told(EVERY))]
+
+
+@given(data=st.data())
+@settings(max_examples=20)
+def test_files_are_held_as_uploads_are(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Events in files, in any order and more than once: when the start has come, it is the episode of all."""
+    folder = tmp_path_factory.mktemp("a")
+    context = context_at(folder / "a.db")
+    order = data.draw(st.permutations([UPDATE, *PLAYED]))
+    parts = [order[:3], order[2:5], order[4:]]
+    for number, part in enumerate(parts):
+        answer = import_files(context, [put(folder, lines(part), f"{number}.jsonl")])
+        assert (answer.id, answer.rejected_count, held(context)) == (None, 0, {})
+        assert ["'r1' has not started" in one for one in answer.notes] == [True]
+        assert [row.rollout for row in rollouts(context)] == ["r1"]
+    if data.draw(st.booleans()):
+        take_events(context, [START])
+    else:
+        import_files(context, [put(folder, lines([START]), "start.jsonl")])
+    assert rollouts(context) == []
+    assert list(held(context).values()) == [without_digests(told(EVERY))]
+    again = import_files(context, [put(folder, lines(parts[0]), "again.jsonl")])
+    assert (again.id, list(held(context).values())) == (None, [without_digests(told(EVERY))])
+    assert clean(context)
+    context.store.close()
+
+
+def test_two_files_of_one_import_find_one_another(tmp_path: Path, context: Context) -> None:
+    files = [
+        put(tmp_path, lines(told), name) for name, told in (("a.jsonl", PLAYED), ("b.jsonl", [START, UPDATE]))
+    ]
+    answer = import_files(context, files)
+    assert (answer.episodes, answer.rejected_count) == (1, 0)
+    assert list(held(context).values()) == [without_digests(told(EVERY))]
+    assert clean(context)
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+def test_texts_are_kept_where_texts_are_and_erased_with_their_episode(
+    tmp_path: Path, context: Context, *, is_file: bool
+) -> None:
+    """Those that wait, too; and what was erased is not kept again."""
+
+    def send(events: list[Event]) -> None:
+        if is_file:
+            import_files(context, [put(tmp_path, lines(events), "events.jsonl")])
+        else:
+            take_events(context, events)
+
+    take_events(context, [message(9, eventId="w9", rolloutEventId="w", content="unkept")])
+    change(context, "keep_texts", value=True)
+    send(PLAYED)
+    send([START, UPDATE])
+    texts = [(step.asked, step.answered) for step in queries.episode(context, "own/sums/r1").steps]
+    assert texts == [('{"a": 1}', None), ('{"a": 1}', "seen"), ("{}", "Correct!")]
+    assert b"Correct!" in kept_messages(context)
+    assert b"unkept" not in kept_messages(context)
+    erase(context, episode="own/sums/r1")
+    send(EVERY)
+    take_events(context, [message(5, content="once more", reward=0.0)])
+    texts = [(step.asked, step.answered) for step in queries.episode(context, "own/sums/r1").steps]
+    assert texts == [(None, None)] * 4
+    assert b"Correct!" not in kept_messages(context)
+    assert b"once more" not in kept_messages(context)
+    assert clean(context)
+
+
+def kept_messages(context: Context) -> bytes:
+    with context.reading() as snapshot:
+        found = snapshot.connection.rows("SELECT content FROM rollout_message WHERE learner_id = 1")
+    return "\n".join(content for (content,) in found).encode()
 
 
 def test_what_goes_on_is_one_episode(context: Context) -> None:

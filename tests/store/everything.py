@@ -111,6 +111,7 @@ from tests.flows.test_erase import PERSON, SESSION, planted_world
 from tests.flows.test_rollouts import EVERY, PLAYED
 from tests.flows.test_traces import OTHER, packed, sent
 from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
+from tests.formats.builders import lines, put
 from tests.formats.test_otlp import AGENT, TRACE, reply, span
 from tests.formats.test_qortex_db import database as qortex
 from tests.formats.test_qortex_db import state
@@ -723,6 +724,11 @@ def rollout(folder: Path) -> None:
     waiting = [{**one, "rolloutEventId": "w"} for one in PLAYED]
     take_events(made, waiting)
     made.write("ingest", lambda txn: keep_rollouts(txn, [], {}, at_most=len(waiting)))
+    change(made, "keep_texts", value=True)
+    held = [{**one, "rolloutEventId": "h", "eventId": f"h{number}"} for number, one in enumerate(PLAYED)]
+    import_files(made, [put(folder, lines(held), "held.jsonl")])
+    take_events(made, [{**EVERY[0], "eventId": "h"}])
+    erase(made, episode="own/sums/h")
     late = replace(made, clock=lambda: START_MS + 30 * 24 * HOUR_MS)
     settle_all_rollouts(late)
     made.store.close()

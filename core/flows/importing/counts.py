@@ -40,6 +40,7 @@ class Counts:
     differences: list[BeliefDifference] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     n_named: int = 0
+    n_held: int = 0
     n_in_another_unit: int = 0
     no_user_text: bool = False
 

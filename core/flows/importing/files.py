@@ -8,12 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from core.errors import UnreadableSource
+from core.errors import StoreBusy, UnreadableSource
 from core.flows.context import Context
-from core.flows.importing.answer import ImportAnswer
+from core.flows.importing.answer import SHOWN, ImportAnswer
 from core.flows.importing.reading import Progress, Reading, ReadRun
 from core.flows.importing.writing import AtOnce, InParts, Waiting, is_soon, staged
+from core.flows.rollouts import hold_events
 from core.formats import Limits, Opened, open_sources
+from core.records.limits import shown
 from core.records.run import Phase, Unit
 from core.store.imports import begin_import, finish_import, reopen_import
 from core.store.staging import Spoiled
@@ -95,29 +97,47 @@ def import_in_steps(
         raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
     context.permit("ingest", create=True)
     while True:
+        reading = Reading(context, opened, phase)
         try:
-            return (
-                yield from _import(
-                    context, opened, phase=phase, progress=progress, continuing=continuing, waiting=waiting
-                )
+            answer = yield from _import(
+                context, opened, reading, progress=progress, continuing=continuing, waiting=waiting
             )
         except _NothingNew as end:
-            return end.answer
+            answer = end.answer
         except Spoiled:  # something was done that what was read can't follow: it is read again
             continue
+        return _with_held(context, reading, answer)
+
+
+def _with_held(context: Context, reading: Reading, answer: ImportAnswer) -> ImportAnswer:
+    """The answer, once events are kept whose rollouts other files start, and those are told that have started."""
+    if not reading.held:
+        return answer
+    try:
+        taken = hold_events(context, reading.held)
+    except StoreBusy as problem:  # what was imported stands
+        return msgspec.structs.replace(answer, notes=(*answer.notes, problem.problem))
+    notes = [
+        *(
+            f"Rollout {shown(uid)} has not started: its events wait for that, for a week."
+            for uid in taken.waiting
+        ),
+        *(f"Episode {shown(uid)} is told with events that waited." for uid in taken.episodes),
+        *(f"An event that waits was left out. {one.error}" for one in taken.refused),
+    ]
+    return msgspec.structs.replace(answer, notes=(*answer.notes, *notes[:SHOWN]))
 
 
 def _import(
     context: Context,
     opened: Opened,
+    reading: Reading,
     *,
-    phase: Phase | None,
     progress: Progress | None,
     continuing: str | None,
     waiting: Waiting | None,
 ) -> Steps:
     since = context.pace.clock()
-    reading = Reading(context, opened, phase)
     first: list[ReadRun] = []
     parts: InParts | None = None
     with ExitStack() as stack:
@@ -156,7 +176,7 @@ def _act(
     answer = counts.answer(number, sources)
     # What is here in another unit is refused, also where its episodes, which have no unit, are known.
     n_episodes = answer.episodes - (answer.episode_duplicates if counts.n_in_another_unit else 0)
-    if not (answer.runs or answer.ledger or answer.empty or n_episodes or counts.n_named):
+    if not (answer.runs or answer.ledger or answer.empty or n_episodes or counts.n_named or counts.n_held):
         raise _nothing_in(answer)
     if not has_news:
         raise _NothingNew(counts.answer(None if known is None else number, sources))

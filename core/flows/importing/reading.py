@@ -17,7 +17,7 @@ from core.flows.importing.counts import Counts
 from core.flows.importing.ledger import settings_after
 from core.flows.importing.lines import Line, Lines
 from core.flows.learn import judge, judged_line
-from core.formats import Entry, Opened, Outside, Rejected, Remark, Skipped, Source, Stated
+from core.formats import Entry, Opened, Outside, Rejected, Remark, RolloutEvents, Skipped, Source, Stated
 from core.formats.armscope import NAME as OWN_FORMAT
 from core.records.episode import Episode
 from core.records.evaluation_lines import ExecutionLine, without_texts
@@ -25,8 +25,10 @@ from core.records.judged import Judged
 from core.records.learner import LearnerSettings, Mode
 from core.records.ledger_lines import LearnerLine, ResetLine, RunLine, SaidLine
 from core.records.limits import shown
+from core.records.rollout_event import Sent, without_text
 from core.records.run import Phase, Run
 from core.store.offers import told_sessions
+from core.store.rollouts import held_rollouts
 from core.store.staging import Spoiled
 
 Progress = Callable[[Opened, Source, int], None]
@@ -59,6 +61,8 @@ class Reading:
         with context.store.reading(context.learner) as snapshot:
             self._settings, self._origin = snapshot.settings, snapshot.origin
             self._told_of = told_sessions(snapshot)
+            self._held_of = held_rollouts(snapshot)
+        self.held: list[Sent] = []
         self._are_written = False
         self._judged_by: dict[bool, _Judging] = {}
 
@@ -128,8 +132,19 @@ class Reading:
             self.counts.remarks.append(entry.text)
         elif isinstance(entry, Skipped):
             self.counts.ignore(entry)
+        elif isinstance(entry, RolloutEvents):
+            self._hold(entry)
         elif not isinstance(entry, Run | RunLine):
             self._note_line(entry)
+
+    def _hold(self, found: RolloutEvents) -> None:
+        """Of a rollout that has not started, or of which something is held, all events may be wanted."""
+        if found.has_started and found.rollout not in self._held_of:
+            return
+        keeps = self._settings.keep_texts
+        self._held_of.add(found.rollout)
+        self.held += [one if keeps else without_text(one) for one in found.events]
+        self.counts.n_held += len(found.events)
 
     def _note_line(self, line: SaidLine) -> None:
         stretch = self.n_stretches - 1

@@ -1,0 +1,88 @@
+"""Rollout event: what is kept of an event that OpenReward's client uploads, until all of its rollout have come."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from core.records.episode import StepNote
+
+SPLIT_MS: Final = 50
+"""Blocks of one message are logged at most so far apart."""
+Side = Literal["agent", "answer", "other"]
+_SIDES: Final[dict[str, Side]] = {
+    "reasoning": "agent",
+    "assistant_message": "agent",
+    "tool_call": "agent",
+    "tool_result": "answer",
+    "user_message": "answer",
+}
+
+
+class Started(msgspec.Struct, frozen=True, tag_field="sent", tag="started", gc=False, omit_defaults=True):
+    """What is kept of the event that starts a rollout; ``otherwise`` is what the task is called if no update says."""
+
+    rollout: str
+    at_ms: int
+    environment: str
+    split: str | None = None
+    task: str | None = None
+    otherwise: str | None = None
+    variant: str | None = None
+    model: str | None = None
+
+
+class Updated(msgspec.Struct, frozen=True, tag_field="sent", tag="updated", gc=False):
+    """What is kept of an update: which task it is; the latest counts."""
+
+    rollout: str
+    at_ms: int
+    task: str | None
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="sent", tag="message", gc=False, omit_defaults=True):
+    """What is kept of a message until all have come; without its ``content``, where it is kept for long."""
+
+    rollout: str
+    uid: str
+    index: int
+    at_ms: int
+    type: str = ""
+    name: str = ""
+    call_id: str | None = None
+    n_chars: int = 0
+    content: str | None = None
+    reward: float | None = None
+    note: StepNote | None = None
+    finished: bool = False
+    meta_digest: str | None = None
+    args_digest: str | None = None
+
+    @property
+    def side(self) -> Side:
+        """Who says it."""
+        return _SIDES.get(self.type, "other")
+
+    def goes_on(self, before: Message) -> bool:
+        """Whether it is a further block of the message that another is a block of."""
+        return (
+            self.reward is not None
+            and self.index == before.index + 1
+            and self.side == before.side != "other"
+            and (self.reward, self.finished, self.meta_digest)
+            == (before.reward, before.finished, before.meta_digest)
+            and abs(self.at_ms - before.at_ms) <= SPLIT_MS
+        )
+
+
+Sent = Started | Updated | Message
+
+
+def without_text(event: Sent) -> Sent:
+    """The same without what it says; its length stays.
+
+    >>> without_text(Message(rollout="r", uid="m", index=0, at_ms=5, n_chars=3, content="yes")).content is None
+    True
+    """
+    return msgspec.structs.replace(event, content=None) if isinstance(event, Message) else event
