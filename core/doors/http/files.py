@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import SpooledTemporaryFile, TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Final, cast
+from typing import IO, TYPE_CHECKING, Final, cast, get_args
 
 import msgspec
 
@@ -20,17 +20,21 @@ from core.doors.http.body import document
 from core.doors.http.own import AT_LEARNER, ROOT, known_fields, told
 from core.doors.http.refusals import TooLarge
 from core.doors.http.routes import NDJSON, Route
+from core.doors.http.schemas import Row, Told
 from core.doors.http.wording import worded
 from core.doors.verbs import ImportInput, TrainingInput, verb
 from core.errors import InvalidInput
 from core.flows import maintenance
 from core.flows.upload import Uploaded, import_uploaded
+from core.formats import FORMATS
 from core.records.actor import Actor
+from core.records.run import UNITS, Phase
 
 if TYPE_CHECKING:
     from core.records.training import TrainingAnswer
 
 BYTES: Final = "application/octet-stream"
+_CSV: Final = "text/csv; charset=utf-8"
 MOST_BYTES: Final = 1 << 30
 """Of an upload."""
 FIRST_BYTES: Final = "armscope-first-bytes"
@@ -111,7 +115,7 @@ def _training(desk: Desk, actor: Actor, call: Call) -> Answer:
         folder.cleanup()
         raise
     if not given.manifest:
-        kind = "text/csv; charset=utf-8" if given.format == "reward_csv" else NDJSON
+        kind = _CSV if given.format == "reward_csv" else NDJSON
         return Answer(200, b"", {"content-type": kind}, pieces=_sent(folder, target))
     manifest = msgspec.json.encode(made.manifest)
     headers = {"content-type": BYTES, FIRST_BYTES: str(len(manifest))}
@@ -148,9 +152,40 @@ def _erase(desk: Desk, actor: Actor, call: Call) -> Answer:
     return told(200, asked.plain(context, asked.call(context, asked.decode(document(call.body)))))
 
 
-ROUTES: Final[tuple[Route, ...]] = (
-    Route(("POST",), f"{AT_LEARNER}/imports", "ingest", _import, takes=(BYTES,), streams=True),
-    Route(("POST",), f"{AT_LEARNER}/training", "export_training", _training),
-    Route(("POST",), f"{AT_LEARNER}/erasures", "erase", _erase),
-    Route(("GET",), f"{ROOT}/backup", "members", _backup),
+_IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
+    "file": {"type": "string", "description": "Its name."},
+    "format": {"type": "string", "enum": list(FORMATS), "description": "Instead of recognising it."},
+    "unit": {"type": "string", "enum": list(UNITS), "description": "What counts as a run."},
+    "phase": {"type": "string", "enum": sorted(get_args(Phase)), "description": "For this import."},
+    "tools_bytes": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": MOST_BYTES,
+        "default": 0,
+        "description": "So many bytes at the beginning are a list of tools.",
+    },
+}
+ROWS: Final = (
+    Row(
+        Route(("POST",), f"{AT_LEARNER}/imports", "ingest", _import, takes=(BYTES,), streams=True),
+        Told(words="Read a transcript or an archive in: the body is the file.", query=_IMPORT_QUERY),
+    ),
+    Row(
+        Route(("POST",), f"{AT_LEARNER}/training", "export_training", _training),
+        Told(
+            verb=verb("export_training"),
+            words="Rows to train on; with a manifest that comes first.",
+            unsaid=frozenset({"target"}),
+            answers=(BYTES, NDJSON, _CSV),
+            headers={FIRST_BYTES: "How many bytes at the beginning are the manifest."},
+        ),
+    ),
+    Row(
+        Route(("POST",), f"{AT_LEARNER}/erasures", "erase", _erase),
+        Told(verb=verb("erase")),
+    ),
+    Row(
+        Route(("GET",), f"{ROOT}/backup", "members", _backup),
+        Told(words="The whole database as it is at one moment, as a file.", answers=(BYTES,)),
+    ),
 )

@@ -19,12 +19,11 @@ import orjson
 from core.doors import documents
 from core.doors.desk import Desk
 from core.doors.exchange import JSON, Answer, Call
-from core.doors.http import schemas
 from core.doors.http.batches import reward_lines, run_lines
 from core.doors.http.body import document, lines_of
 from core.doors.http.refusals import document_bytes
 from core.doors.http.routes import NDJSON, Handler, Route
-from core.doors.http.schemas import Told
+from core.doors.http.schemas import Row, Told
 from core.doors.terminal import as_plain
 from core.doors.verbs import Input, Verb, verb
 from core.errors import InvalidInput
@@ -454,36 +453,28 @@ def _preview_credit(desk: Desk, actor: Actor, call: Call) -> Answer:
     return told(200, as_plain(queries.preview_credit(context, given.uid, given.rule)))
 
 
-def _openapi(desk: Desk, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
-    return told(200, openapi())
+# The table
 
 
-class _Row(NamedTuple):
-    """A route, and what its document says of it."""
-
-    route: Route
-    told: Told
-
-
-def _row(method: str, path: str, handler: Handler, told: Told, *, action: Action | None = None) -> _Row:
+def _row(method: str, path: str, handler: Handler, told: Told, *, action: Action | None = None) -> Row:
     """A route under a learner; it needs what its verb needs, where it is of one."""
     needs = action or ("read" if told.verb is None else told.verb.action)
     streams = path.endswith(":batch")
     takes = (NDJSON, "application/jsonl") if streams else (JSON,)
-    return _Row(Route((method,), f"{AT_LEARNER}/{path}", needs, handler, takes=takes, streams=streams), told)
+    return Row(Route((method,), f"{AT_LEARNER}/{path}", needs, handler, takes=takes, streams=streams), told)
 
 
-def _act(path: str, name: str, method: str = "POST", bound: Mapping[str, str] = {}) -> _Row:
+def _act(path: str, name: str, method: str = "POST", bound: Mapping[str, str] = {}) -> Row:
     """A verb that is asked by a body; ``bound`` are its fields that the path says, by the path's names."""
-    return _row(method, path, _of_verb(name, bound), Told(verb=verb(name)))
+    return _row(method, path, _of_verb(name, bound), Told(verb=verb(name), unsaid=frozenset(bound)))
 
 
-def _look(path: str, name: str, bound: Mapping[str, str] = {}) -> _Row:
+def _look(path: str, name: str, bound: Mapping[str, str] = {}) -> Row:
     """A verb that only looks, and is asked with nothing but what the path says."""
     return _row("GET", path, _shown(name, bound), _said(name))
 
 
-def _list(path: str, handler: Handler, words: str) -> _Row:
+def _list(path: str, handler: Handler, words: str) -> Row:
     return _row("GET", path, handler, Told(words=words, is_list=True), action="read")
 
 
@@ -492,8 +483,8 @@ def _said(name: str) -> Told:
     return Told(words=verb(name).words)
 
 
-def _plain(path: str, handler: Handler, words: str, *, public: bool = False, is_list: bool = False) -> _Row:
-    return _Row(Route(("GET",), path, "read", handler, public=public), Told(words=words, is_list=is_list))
+def _plain(path: str, handler: Handler, words: str, *, public: bool = False, is_list: bool = False) -> Row:
+    return Row(Route(("GET",), path, "read", handler, public=public), Told(words=words, is_list=is_list))
 
 
 _FORMAT: Final = {"format": {"type": "string", "enum": list(EXPORT_FORMATS), "default": "jsonl"}}
@@ -502,11 +493,10 @@ _SERIES: Final = {
     "window": {"type": "string", "enum": list(queries.WINDOWS), "default": "1d"},
 }
 _PAID: Final = {"environment": {"type": "string"}, "model": {"type": "string"}}
-_ROWS: Final = (
+ROWS: Final = (
     _plain("/healthz", _health, "Whether the database can be read.", public=True),
     _plain(f"{ROOT}/health", _health, "Whether the database can be read."),
     _plain(f"{ROOT}/version", _version, "Which version answers."),
-    _plain(f"{ROOT}/openapi.json", _openapi, "This document."),
     _plain(f"{ROOT}/verify", _verify, verb("verify").words),
     _plain(f"{ROOT}/learners", _learners, verb("learners").words, is_list=True),
     _look("status", "status"),
@@ -528,7 +518,12 @@ _ROWS: Final = (
     _row("GET", "environments", _environments, Told(words=verb("episodes").words, is_list=True, query=_PAID)),
     _row("GET", "timeseries", _timeseries, Told(words="A figure window by window.", query=_SERIES)),
     _row("GET", "savings", _savings, Told(words="Baseline against selected runs.")),
-    _row("GET", "export", _export, Told(words=verb("export").words, query=_FORMAT)),
+    _row(
+        "GET",
+        "export",
+        _export,
+        Told(words=verb("export").words, query=_FORMAT, answers=tuple(_MEDIA.values())),
+    ),
     _act("select", "select"),
     _row("POST", "runs", _record, Told(verb=verb("record"))),
     _row("POST", "runs:batch", _run_batch, Told(words="Record runs, a line each."), action="ingest"),
@@ -558,9 +553,3 @@ _ROWS: Final = (
     _act("redo", "redo"),
     _act("settings/{setting}", "change", "PUT", {"name": "setting"}),
 )
-ROUTES: Final[tuple[Route, ...]] = tuple(row.route for row in _ROWS)
-
-
-def openapi() -> dict[str, Any]:
-    """The routes as an OpenAPI document."""
-    return schemas.openapi(ROUTES, {(row.route.methods[0], row.route.path): row.told for row in _ROWS})

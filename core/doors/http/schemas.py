@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from core.doors.exchange import JSON
-from core.doors.http.routes import Route
+from core.doors.http.routes import NDJSON, Route
 from core.doors.verbs import Input, Verb
 from core.version import __version__
 
@@ -61,18 +62,33 @@ _KEY: Final = {
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """What is said of a route beside its method and path: the verb it does, what it does in one line, whether it is a
     list, and fields of its query.
+
+    ``unsaid`` are fields of the verb that no body says: the path does, or the route itself. ``answers`` are the media
+    types of what is answered whole, where that is no document, and ``headers`` what is said beside it, in words.
     """
 
     verb: Verb | None = None
     words: str = ""
     is_list: bool = False
     query: Mapping[str, Mapping[str, object]] = {}
+    unsaid: frozenset[str] = frozenset()
+    answers: tuple[str, ...] = ()
+    headers: Mapping[str, str] = {}
+
+
+class Row(NamedTuple):
+    """A route, and what its document says of it."""
+
+    route: Route
+    told: Told
 
 
 def openapi(routes: Sequence[Route], told: Mapping[tuple[str, str], Told]) -> dict[str, Any]:
     """The document; ``told`` is of each route by its method and path."""
     inputs = sorted({kind for one in told.values() if (kind := _input(one))}, key=lambda kind: kind.__name__)
-    _, components = msgspec.json.schema_components(inputs, ref_template="#/components/schemas/{name}")
+    _, components = msgspec.json.schema_components(
+        inputs, schema_hook=_schema_of, ref_template="#/components/schemas/{name}"
+    )
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         for method in route.methods:
@@ -93,6 +109,13 @@ def openapi(routes: Sequence[Route], told: Mapping[tuple[str, str], Told]) -> di
     }
 
 
+def _schema_of(kind: type) -> dict[str, str]:
+    """Of what is a path for whoever is on the machine: no route takes one, so no body says it."""
+    if kind is Path:
+        return {"type": "string"}
+    raise NotImplementedError
+
+
 def _input(one: Told) -> type[Input] | None:
     return None if one.verb is None else one.verb.input
 
@@ -111,7 +134,7 @@ def _operation(route: Route, method: str, one: Told, components: Mapping[str, An
         "summary": one.words or ("" if one.verb is None else one.verb.words),
         "description": f"Needs the action {route.action}.",
         "responses": {
-            ("207" if route.streams else "200"): _answer(route, one),
+            ("207" if _is_batch(route) else "200"): _answer(route, one),
             "default": {
                 "description": "It was refused; nothing was done.",
                 "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{_ERROR}"}}},
@@ -130,12 +153,26 @@ def _operation(route: Route, method: str, one: Told, components: Mapping[str, An
     return found
 
 
+def _is_batch(route: Route) -> bool:
+    """Whether it answers a stream of lines, line by line."""
+    return route.streams and NDJSON in route.takes
+
+
 def _answer(route: Route, one: Told) -> dict[str, Any]:
-    if route.streams:
+    if _is_batch(route):
         content = {route.takes[0]: {"schema": {"type": "string"}}}
         return {"description": "A result for each line, in order.", "content": content}
-    if route.path.endswith("/export"):
-        return {"description": "All of it."}
+    if one.answers:
+        return {
+            "description": "All of it.",
+            "content": {
+                kind: {"schema": {"type": "object" if kind == JSON else "string"}} for kind in one.answers
+            },
+            "headers": {
+                name: {"description": words, "schema": {"type": "string"}}
+                for name, words in one.headers.items()
+            },
+        }
     return {
         "description": "What the command answers with --json.",
         "content": {JSON: {"schema": _PART if one.is_list else {"type": "object"}}},
@@ -146,18 +183,17 @@ def _body(route: Route, one: Told, components: Mapping[str, Any]) -> dict[str, A
     """The schema of a body: the verb's input without what the path says."""
     if route.streams or one.verb is None:
         return {"schema": {"type": "string", "description": one.words}}
-    schema = components[one.verb.input.__name__]
-    bound = {"name"} if route.path.endswith("{setting}") else set()
-    if not bound:
-        return {
-            "schema": {"$ref": f"#/components/schemas/{one.verb.input.__name__}"},
-            "example": one.verb.example,
-        }
+    name = one.verb.input.__name__
+    if not one.unsaid:
+        return {"schema": {"$ref": f"#/components/schemas/{name}"}, "example": one.verb.example}
+    schema = components[name]
     return {
         "schema": {
             **schema,
-            "properties": {name: kind for name, kind in schema["properties"].items() if name not in bound},
-            "required": [name for name in schema.get("required", ()) if name not in bound],
+            "properties": {
+                field: kind for field, kind in schema["properties"].items() if field not in one.unsaid
+            },
+            "required": [field for field in schema.get("required", ()) if field not in one.unsaid],
         },
-        "example": {name: value for name, value in one.verb.example.items() if name not in bound},
+        "example": {field: value for field, value in one.verb.example.items() if field not in one.unsaid},
     }

@@ -10,7 +10,7 @@ from typing import Final
 
 from core.doors import chat
 from core.doors.desk import Desk
-from core.doors.http import files, kairos, metrics, openclaw, openreward, otlp, own, qortex
+from core.doors.http import api, kairos, metrics, openclaw, openreward, otlp, qortex
 from core.doors.http.app import Api
 from core.doors.http.guard import LAYERS_PER_MINUTE, OWN_NAMES, PER_MINUTE, Listener, Rate
 from core.doors.http.routes import Route
@@ -34,8 +34,7 @@ def has_package(name: str) -> bool:
 
 
 ROUTES: Final[tuple[Route, ...]] = (
-    *own.ROUTES,
-    *files.ROUTES,
+    *api.ROUTES,
     *kairos.ROUTES,
     *qortex.ROUTES,
     *openclaw.ROUTES,

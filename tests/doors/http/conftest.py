@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.doors.desk import Desk
-from core.doors.http import kairos, own
+from core.doors.http import api, kairos
 from core.doors.http.app import Api
 from core.doors.http.guard import Listener
 from core.doors.http.serving import ROUTES as EVERY
@@ -22,7 +22,7 @@ from tests.doors.examples import example_world
 from tests.doors.http.asking import Asking
 from tests.flows.world import context_at
 
-ROUTES = (*own.ROUTES, *kairos.ROUTES)
+ROUTES = (*api.ROUTES, *kairos.ROUTES)
 """Those whose errors are in the one shape; of the other doors there are tests of their own."""
 MARA = Actor(name="mara")
 LOCAL = Listener(local=MARA)

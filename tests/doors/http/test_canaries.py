@@ -12,7 +12,7 @@ import pytest
 import urllib3
 
 from core import open_learner
-from core.doors.http.own import ROUTES
+from core.doors.http.api import ROUTES
 from core.flows.export import EXPORT_FORMATS
 from core.flows.members import add_member
 from core.flows.settings import change

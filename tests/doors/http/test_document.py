@@ -19,8 +19,8 @@ from schemathesis.checks import (
 )
 from schemathesis.core.result import Ok
 
+from core.doors.http.api import ROUTES, openapi
 from core.doors.http.app import Api
-from core.doors.http.own import ROUTES, openapi
 from core.doors.http.routes import NDJSON
 from core.flows import queries
 from core.flows.context import Context

@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 
-from core.doors.http import own
+from core.doors.http import api, own
 from core.doors.verbs import VERBS, verb
 from core.flows import learn, queries
 from core.flows.context import Context
@@ -267,10 +267,10 @@ def test_what_came_before_a_batch_was_cut_off_may_stand_and_the_rest_comes_again
 def test_the_document_has_every_route_and_the_records_that_bodies_become(asking: Asking) -> None:
     told = asking.get("/api/v1/openapi.json").document
     assert {(method.upper(), path) for path, one in told["paths"].items() for method in one} == {
-        (method, route.path) for route in own.ROUTES for method in route.methods
+        (method, route.path) for route in api.ROUTES for method in route.methods
     }
     assert len({one["operationId"] for path in told["paths"].values() for one in path.values()}) == len(
-        own.ROUTES
+        api.ROUTES
     )
     reward = told["components"]["schemas"]["RewardInput"]
     assert reward["required"] == ["arm"]
@@ -281,7 +281,7 @@ def test_the_document_has_every_route_and_the_records_that_bodies_become(asking:
 
 def test_no_route_reaches_files_of_the_server() -> None:
     """A path in a body would be one on the server's disk."""
-    reached = {one.verb.name for one in (row.told for row in own._ROWS) if one.verb is not None}
+    reached = {one.verb.name for one in (row.told for row in own.ROWS) if one.verb is not None}
     with_paths = {
         one.name for one in VERBS if any("Path" in str(kind) for kind in get_type_hints(one.input).values())
     }
