@@ -181,7 +181,7 @@ def say_findings(found: Sequence[DesignSeen]) -> None:
 
 
 def say_comparison(found: Comparison) -> None:
-    """Models, then every two of them on the tasks of both."""
+    """Models, then every two of them on the tasks of both, or by all their episodes."""
     table = [
         (
             one.model,
@@ -207,6 +207,10 @@ def say_comparison(found: Comparison) -> None:
     ]
     heads = (f"difference in {found.compared}", "common tasks", "difference", "95 %", "p (Holm)", "")
     say_table(heads, pairs, numbers=(1, 2, 4))
+    if not found.paired:
+        say(
+            "Unpaired: by all episodes of each model, so a difference may be that of the tasks they attempted."
+        )
 
 
 def declared(made: ScaleAnswer) -> str:

@@ -251,10 +251,13 @@ class Learner(Answering):
         return queries.lint(self.context, environment=environment)
 
     def compare(
-        self, environment: str, *models: str, compared: queries.Compared = "reward"
+        self, environment: str, *models: str, compared: queries.Compared = "reward", paired: bool = True
     ) -> queries.Comparison:
-        """Models (all there are where none is named) on the tasks of an environment that two of them attempted."""
-        return queries.compare(self.context, environment, models=models, compared=compared)
+        """Models (all there are where none is named) on the tasks of an environment that two of them attempted.
+
+        Not ``paired``: by all their episodes, where a difference may be that of their tasks.
+        """
+        return queries.compare(self.context, environment, models=models, compared=compared, paired=paired)
 
     def credit_episode(self, uid: str, rule: CreditRule) -> CreditAnswer:
         """Credit what an episode was worth to arms of its runs; `undo` takes it back, another takes its place.

@@ -190,6 +190,9 @@ class CompareInput(Input, frozen=True, kw_only=True):
     compared: Annotated[Literal["reward", "success"], Meta(description="What they are compared by.")] = (
         "reward"
     )
+    paired: Annotated[
+        bool, Meta(description="On the tasks that both attempted; false: all episodes, whatever their tasks.")
+    ] = True
 
 
 class EpisodeInput(Input, frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ FINDING_WORDS: Final[dict[FindingKind, str]] = {
 FINDING_SEVERITY: Final[dict[FindingKind, Severity]] = {
     "delayed": "notice",
     "sparsity": "warning",
-    "hacking": "critical",
+    "hacking": "warning",
     "scaling": "warning",
     "ambiguity": "warning",
     "inconsistent": "warning",

@@ -14,6 +14,7 @@ from streamlit.util import calc_hash
 from core.flows import queries
 from core.flows.audit import denials
 from core.flows.context import Context
+from core.flows.episode import record_step
 from core.flows.identity import SESSION_MS
 from core.flows.learn import record_all
 from core.flows.members import invite_member, members, remove_member, set_role
@@ -242,6 +243,7 @@ def _button(*starts: str) -> Callable[[AppTest], bool]:
     return is_there
 
 
+EPISODE: Final = "sums/1"
 OFFERS: Final[dict[Action, Offer]] = {
     "read": Offer("posteriors", lambda page: len(page.dataframe) > 0),
     "read_texts": Offer("arm", lambda page: SECRET_NOTE in told(page)),
@@ -252,6 +254,7 @@ OFFERS: Final[dict[Action, Offer]] = {
     "undo": Offer("overview", _button("take back note-1")),
     "reset": Offer("reset", _button("do reset")),
     "settings": Offer("settings", _button("send settings")),
+    "credit": Offer("episode", _button("credit episode")),
     "ingest": Offer("data", lambda page: bool(page.get("file_uploader"))),
     "export_training": Offer("data", _button("make training")),
 }
@@ -279,8 +282,10 @@ PAGE_ROLES: Final[dict[str, set[PersonRole]]] = {
 def test_each_role_is_offered_what_the_table_says(context: Context, role: PersonRole) -> None:
     note(context, ARM, SECRET_NOTE)
     add_queue(context, "week")
+    run = queries.listed_runs(context).rows[0].uid
+    record_step(context, EPISODE, environment="sums", reward=0.5, finished=True, run=run)
     let_in(context, "jo", role)
-    page = coming(claims("u-jo"), arm=ARM, reward_arm=ARM)
+    page = coming(claims("u-jo"), arm=ARM, reward_arm=ARM, episode=EPISODE)
     if "reward" in ALLOWED[role]:
         at(page, "rewards")
         next(one for one in page.button if str(one.key).startswith("send ")).click().run()

@@ -182,6 +182,14 @@ def test_models_are_compared_on_the_tasks_of_both(tmp_path: Path) -> None:
     assert [(one.model, one.n, one.n_tasks) for one in found.models] == [("a", 40, 40), ("b", 35, 35)]
     with pytest.raises(InvalidInput, match="task in common"):
         queries.compare(context, "quiz", models=["a", "c"])
+    apart = queries.compare(context, "quiz", models=["a", "b", "c"], paired=False)
+    assert (found.paired, apart.paired) == (True, False)
+    means = {model: np.mean([values[uid] for uid in values if uid[0] == model]) for model in "abc"}
+    assert [(one.n_tasks, one.difference.value) for one in apart.pairs] == [
+        (n_tasks, pytest.approx(means[one] - means[other]))
+        for one, other, n_tasks in (("a", "b", 35), ("a", "c", 0), ("b", "c", 0))
+    ]
+    assert [one.difference.missing for one in apart.pairs] == [None, "few_for_interval", "few_for_interval"]
     with pytest.raises(InvalidInput, match="got 'z'"):
         queries.compare(context, "quiz", models=["a", "z"])
     with pytest.raises(InvalidInput, match="Two models"):
@@ -215,4 +223,4 @@ def test_runs_that_were_paid_and_have_no_episode_are_counted(tmp_path: Path) -> 
     one = Episode(uid="e", environment="sums", runs=("linked",), steps=(Step(number=0, reward=1.0),))
     import_files(context, [file_of(tmp_path, "runs.jsonl", paid, linked, run_of("unpaid", calls=["a"]), one)])
     found = queries.without_episode(context)
-    assert (found.n, found.command) == (1, "armscope import SOURCE")
+    assert (found.n, found.formats, found.command) == (1, ("armscope",), "armscope import SOURCE")

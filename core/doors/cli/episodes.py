@@ -87,6 +87,12 @@ def episodes(
     by: Annotated[
         Literal["reward", "success"], typer.Option("--by", help=words(CompareInput, "compared"))
     ] = "reward",
+    unpaired: Annotated[
+        bool,
+        typer.Option(
+            "--unpaired", help="With compare: by all episodes, also of tasks that only one attempted."
+        ),
+    ] = False,
     scale: Annotated[
         tuple[float, float] | None,
         typer.Option("--scale", metavar="LO HI", help="With declare: the lowest and the highest total."),
@@ -124,7 +130,10 @@ def episodes(
         _compare(
             line,
             CompareInput(
-                environment=_named(name, "compare takes an environment"), models=chosen, compared=by
+                environment=_named(name, "compare takes an environment"),
+                models=chosen,
+                compared=by,
+                paired=not unpaired,
             ),
         )
     elif action == "credit":

@@ -262,6 +262,19 @@ def _findings(desk: Desk, actor: Actor, call: Call) -> Answer:
     return of_moment(context, call, page)
 
 
+def _models(desk: Desk, actor: Actor, call: Call) -> Answer:
+    """Models on the same tasks, or by all their episodes."""
+    known_fields(call, "paired")
+    asked, context = verb("compare"), desk.context(actor, call.path_values["name"])
+    paired = call.query.get("paired", "true")
+    if paired not in {"true", "false"}:
+        raise InvalidInput(
+            "paired must be true or false, got something else.", next_step="Leave it out for true."
+        )
+    wanted = asked.decode({"environment": call.path_values["environment"], "paired": paired == "true"})
+    return of_moment(context, call, lambda: asked.plain(context, asked.call(context, wanted)))
+
+
 def _runs(context: Context, cursor: list[Any] | None, limit: int) -> Page:
     found = queries.listed_runs(context, cursor=None if cursor is None else Cursor(*cursor), limit=limit)
     onward = None if found.onward is None else list(found.onward)
@@ -492,6 +505,7 @@ _SERIES: Final = {
     "metric": {"type": "string", "enum": list(queries.METRICS), "default": "tokens"},
     "window": {"type": "string", "enum": list(queries.WINDOWS), "default": "1d"},
 }
+_PAIRED: Final = {"paired": {"type": "boolean", "default": True}}
 _PAID: Final = {"environment": {"type": "string"}, "model": {"type": "string"}}
 ROWS: Final = (
     _plain("/healthz", _health, "Whether the database can be read.", public=True),
@@ -506,7 +520,9 @@ ROWS: Final = (
     _look("agreement", "agreement"),
     _look("runs/{uid}", "run", {"name": "uid"}),
     _list("environments/{environment}/findings", _findings, verb("lint").words),
-    _look("environments/{environment}/models", "compare", {"environment": "environment"}),
+    _row(
+        "GET", "environments/{environment}/models", _models, Told(words=verb("compare").words, query=_PAIRED)
+    ),
     _look("episodes/{episode}", "episode", {"uid": "episode"}),
     _list("episodes", _listed(_episodes, (int, type(None)), int), verb("episode_list").words),
     _list("posteriors", _listed(_by_arm("posteriors"), str), verb("posteriors").words),

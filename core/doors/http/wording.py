@@ -36,6 +36,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     (r"armscope verify", "GET /api/v1/verify"),
     (r"armscope backup(?: FILE)?", "GET /api/v1/backup"),
     (r"armscope audit", f"GET {_AT}/audit"),
+    (r"armscope episodes compare --unpaired", f"GET {_AT}/environments/ENVIRONMENT/models?paired=false"),
     (rf"armscope ({_LISTS})\b", rf"GET {_AT}/\1"),
     (r"armscope (select|undo)\b", rf"POST {_AT}/\1"),
     (r"armscope (reward|note|reset)\b", rf"POST {_AT}/\1s"),

@@ -28,7 +28,7 @@ from core.records.episode import Scale
 from core.records.episode_page import EpisodeFilter, EpisodeOutcome
 from core.records.limits import shown
 from core.statistics.overview import PaidWrong
-from core.statistics.rewards.contest import contest
+from core.statistics.rewards.contest import contest, unpaired
 from core.statistics.rewards.lint import MIN_EPISODES
 from core.statistics.rewards.progress import Progress, falls, progress
 from core.statistics.rewards.spread import Bar, distribution, guess
@@ -118,10 +118,13 @@ class ModelPair:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Models on the same tasks of an environment, by ``compared``."""
+    """Models on the same tasks of an environment, by ``compared``; not ``paired``: by all their episodes, so that a
+    difference may be that of their tasks.
+    """
 
     environment: str
     compared: Compared
+    paired: bool
     models: tuple[ModelSeen, ...]
     pairs: tuple[ModelPair, ...]
 
@@ -263,9 +266,16 @@ def _fell(name: str, rows: EpisodeColumns, scale: Scale) -> PaidWrong | None:
 
 
 def compare(
-    context: Context, environment: str, *, models: Sequence[str] = (), compared: Compared = "reward"
+    context: Context,
+    environment: str,
+    *,
+    models: Sequence[str] = (),
+    compared: Compared = "reward",
+    paired: bool = True,
 ) -> Comparison:
     """Models (all there are where none is named) on the tasks of an environment that both of two attempted.
+
+    ``paired`` False compares them by all their episodes, whatever tasks those are attempts at, and says so.
 
     Raises `NotFound` for an unknown environment, `InvalidInput` for fewer than two models, for one without episodes
     there, and for two that have no task in common: rewards of different tasks compare the tasks.
@@ -286,10 +296,11 @@ def compare(
         reached if compared == "reward" else np.where(np.isnan(reached), np.nan, reached > scale.threshold)
     )
     is_known = declared is not None or guess(reached, scale) is None
-    pairs = contest(model, rows.task, value, n_models=len(names))
+    pairs = (contest if paired else unpaired)(model, rows.task, value, n_models=len(names))
     return Comparison(
         environment=environment,
         compared=compared,
+        paired=paired,
         models=tuple(
             _model(name, rows.where(model == place), scale, is_known=is_known)
             for place, name in enumerate(names)

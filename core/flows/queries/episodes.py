@@ -107,9 +107,12 @@ class EnvironmentSeen:
 
 @dataclass(frozen=True, kw_only=True)
 class RunsWithoutEpisode:
-    """Runs whose source paid them, of which no episode tells; ``command`` reads their sources again."""
+    """Runs whose source paid them, of which no episode tells, and the ``formats`` of their files, whose names nobody
+    kept; ``command`` reads them again.
+    """
 
     n: int
+    formats: tuple[str, ...]
     command: str
 
 
@@ -389,7 +392,8 @@ def episode_list(
 def without_episode(context: Context) -> RunsWithoutEpisode:
     """How many runs brought a reward of their source, and no episode."""
     with context.reading() as snapshot:
-        return RunsWithoutEpisode(n=runs_without_episode(snapshot), command="armscope import SOURCE")
+        found = runs_without_episode(snapshot)
+    return RunsWithoutEpisode(n=sum(found.values()), formats=tuple(found), command="armscope import SOURCE")
 
 
 def episode(context: Context, uid: str) -> EpisodeSeen:

@@ -1,26 +1,32 @@
-"""Contest: models on the same tasks, two at a time: by how much more one of them is paid, or succeeds."""
+"""Contest: models on the same tasks, two at a time: by how much more one of them is paid, or succeeds.
+
+What models did on different tasks compares the tasks, too; somebody who wants that asks for it by name.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import ndtr, stdtr, stdtrit
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.errors import InvalidInput
+from core.statistics.rewards.summary import error_of_tasks, mean_of_tasks, tasks_of, worth_of
 from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, Estimate, Missing, nothing
+from core.statistics.savings.shares import difference
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paired:
-    """One model against another on the ``n_tasks`` tasks that both attempted; ``difference`` is ``one`` - ``other``.
+    """One model against another, with ``n_tasks`` tasks that both attempted; ``difference`` is ``one`` - ``other``.
 
     ``chance`` is that of a difference as large if there were none (two-sided), None without an interval; ``adjusted``
     the same after Holm's procedure over all pairs, ``apart`` whether it is below 0.05. ``one_alone`` and
-    ``other_alone`` are tasks that only one of them attempted, which are left out.
+    ``other_alone`` are tasks that only one of them attempted, which a comparison on the same tasks leaves out.
     """
 
     one: int
@@ -87,34 +93,138 @@ def contest(
             f"Columns must be aligned, got {len(model)}, {len(task)} and {len(value)} rows.",
             next_step="Give every column a value for each episode.",
         )
+    mean = _by_task(model, task, value.astype(np.float64), n_models)
+    found = []
+    for one, other in combinations(range(n_models), 2):
+        both = ~np.isnan(mean[one]) & ~np.isnan(mean[other])
+        if not both.any():
+            raise InvalidInput(
+                "Two models must have a task in common to be compared, got none.",
+                next_step="Have both attempt the same tasks: rewards of different tasks compare the tasks, which "
+                "armscope episodes compare --unpaired does.",
+            )
+        found.append(_pair(one, other, mean, *_difference(mean[one][both] - mean[other][both], prob)))
+    return tuple(_adjusted(found))
+
+
+def unpaired(
+    model: Ints, task: Ints, value: Floats | Bools, *, n_models: int, prob: float = 0.95
+) -> tuple[Paired, ...]:
+    """Every two models by all their episodes, whatever tasks they are attempts at: a difference may be the tasks'.
+
+    The interval is Welch's of means, Newcombe's where all values are 0 or 1; several attempts at a task count as what
+    they are. Fewer than 10 episodes of either model give none.
+
+    Parameters
+    ----------
+    model : array of int, shape (n_episodes,)
+        0 to ``n_models - 1``; -1 unknown, left out.
+    task : array of int, shape (n_episodes,)
+        Which task, by any number; -1 unknown: one of its own.
+    value : array of float or bool, shape (n_episodes,)
+        What each came to, or whether it succeeded; NaN is left out.
+    n_models : int
+        Models, 0 or more.
+    prob : float, optional
+        Probability that each interval holds, in (0, 1).
+
+    Returns
+    -------
+    tuple of Paired
+        Every pair once, in the order of models; ``n_tasks`` are those that both attempted, be it none.
+
+    References
+    ----------
+    * B. L. Welch, *Biometrika* 34, 1947, 28 (doi:10.1093/biomet/34.1-2.28).
+    * R. G. Newcombe, *Stat. Med.* 17, 1998, 873, method 10.
+    * S. Holm, *Scand. J. Stat.* 6, 1979, 65-70: all pairs at once.
+
+    Examples
+    --------
+    >>> model, task = np.repeat([0, 1], [70, 80]), np.arange(150)
+    >>> value = np.concatenate((np.arange(70) < 56, np.arange(80) < 48))
+    >>> (found,) = unpaired(model, task, value, n_models=2)
+    >>> found.n_tasks, round(found.difference.lower, 4), round(found.difference.upper, 4), found.apart
+    (0, 0.0524, 0.3339, True)
+    """
     amount = value.astype(np.float64)
+    mean, group = _by_task(model, task, amount, n_models), tasks_of(task)
+    known = ~np.isnan(amount)
+    is_share = bool(np.isin(amount[known & (model != UNKNOWN)], (0.0, 1.0)).all())
+    compared = _shares if is_share else _means
+    found = []
+    for one, other in combinations(range(n_models), 2):
+        sides = [(amount[chosen], group[chosen]) for chosen in (known & (model == at) for at in (one, other))]
+        found.append(_pair(one, other, mean, *compared(sides[0], sides[1], prob)))
+    return tuple(_adjusted(found))
+
+
+_Side = tuple[Floats, Ints]
+"""Values of a model, and their tasks."""
+
+
+def _shares(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | None]:
+    """The difference of two shares with Newcombe's interval, and the chance of the score test."""
+    if not min(len(one[0]), len(other[0])):
+        return nothing("few_runs", prob), None
+    (share, worth, n_tasks), (share_other, worth_other, n_other) = (
+        worth_of(values > 0, group) for values, group in (one, other)
+    )
+    few = min(len(one[0]), len(other[0])) < MIN_FOR_INTERVAL or min(n_tasks, n_other) < MIN_FOR_FIGURE
+    if few:
+        return _alone(share - share_other, "few_for_interval", prob), None
+    pooled = (share * worth + share_other * worth_other) / (worth + worth_other)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / worth + 1 / worth_other))
+    if not error:
+        return _alone(share - share_other, "no_variation", prob), None
+    found = difference(share * worth, worth, share_other * worth_other, worth_other, prob=prob)
+    return found, None if found.missing else 2 * float(ndtr(-abs(share - share_other) / error))
+
+
+def _means(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | None]:
+    """The difference of two means with Welch's interval, withheld where one of them has none."""
+    if not min(len(one[0]), len(other[0])):
+        return nothing("few_runs", prob), None
+    means = [mean_of_tasks(*side, prob) for side in (one, other)]
+    apart = float(one[0].mean() - other[0].mean())
+    missing = next((mean.missing for mean in means if mean.missing), None)
+    if missing:
+        return _alone(apart, missing, prob), None
+    errors = [error_of_tasks(*side) for side in (one, other)]
+    error = math.hypot(*(each for each, _ in errors))
+    if not error:
+        return _alone(apart, "no_variation", prob), None
+    freedom = error**4 / sum(each**4 / (n_tasks - 1) for each, n_tasks in errors)
+    half = float(stdtrit(freedom, (1 + prob) / 2)) * error
+    found = Estimate(value=apart, lower=apart - half, upper=apart + half, prob=prob)
+    return found, 2 * float(stdtr(freedom, -abs(apart) / error))
+
+
+def _alone(value: float, missing: Missing, prob: float) -> Estimate:
+    return Estimate(value=value, lower=None, upper=None, prob=prob, missing=missing)
+
+
+def _by_task(model: Ints, task: Ints, amount: Floats, n_models: int) -> Floats:
+    """The mean of each model at each known task; NaN where it made no attempt."""
     known = (model != UNKNOWN) & (task != UNKNOWN) & ~np.isnan(amount)
     tasks, place = np.unique(task[known], return_inverse=True)
     shape = (n_models, len(tasks))
     cell = model[known] * len(tasks) + place
     count = np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
     total = np.bincount(cell, weights=amount[known], minlength=shape[0] * shape[1]).reshape(shape)
-    mean = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
-    found = [_paired(one, other, mean, prob) for one, other in combinations(range(n_models), 2)]
-    return tuple(_adjusted(found))
+    return np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
 
 
-def _paired(one: int, other: int, mean: Floats, prob: float) -> Paired:
-    both = ~np.isnan(mean[one]) & ~np.isnan(mean[other])
-    n = int(both.sum())
-    if not n:
-        raise InvalidInput(
-            "Two models must have a task in common to be compared, got none.",
-            next_step="Have both attempt the same tasks; rewards of different tasks compare the tasks.",
-        )
-    difference, chance = _difference(mean[one][both] - mean[other][both], prob)
+def _pair(one: int, other: int, mean: Floats, apart: Estimate, chance: float | None) -> Paired:
+    there = [~np.isnan(mean[at]) for at in (one, other)]
+    n = int((there[0] & there[1]).sum())
     return Paired(
         one=one,
         other=other,
         n_tasks=n,
-        one_alone=int((~np.isnan(mean[one])).sum()) - n,
-        other_alone=int((~np.isnan(mean[other])).sum()) - n,
-        difference=difference,
+        one_alone=int(there[0].sum()) - n,
+        other_alone=int(there[1].sum()) - n,
+        difference=apart,
         chance=chance,
         adjusted=None,
     )

@@ -109,7 +109,7 @@ def summary(
             f"Columns of {len(reward)} episodes must be aligned, and none succeeds without a reward.",
             next_step="Give every column a value for each episode.",
         )
-    group = _tasks(task)
+    group = tasks_of(task)
     repeated = len(reward) > 0 and int(group.max()) + 1 < len(reward)
     values, of_values = reward[known], group[known]
     two = len(np.unique(values)) <= 2
@@ -118,7 +118,7 @@ def summary(
         n=len(reward),
         without_reward=int((~known).sum()),
         unfinished=int((~finished).sum()),
-        average=_of_two(values, of_values, prob) if two else _mean(values, of_values, prob),
+        average=_of_two(values, of_values, prob) if two else mean_of_tasks(values, of_values, prob),
         average_interval="wilson" if two else "student-t",
         success=nothing("few_runs", prob) if nobody else _share(succeeded, group, prob),
         success_if_paid=_share(succeeded[known], of_values, prob),
@@ -175,8 +175,23 @@ def attempts(succeeded: Bools, task: Ints) -> tuple[Attempts, ...]:
     return tuple(found) if len(found) > 1 else ()
 
 
-def _tasks(task: Ints) -> Ints:
-    """Tasks numbered from 0; what is of an unknown one is of its own."""
+def tasks_of(task: Ints) -> Ints:
+    """Tasks numbered from 0; what is of an unknown one is of its own.
+
+    Parameters
+    ----------
+    task : array of int, shape (n,)
+        Any number; -1 unknown.
+
+    Returns
+    -------
+    array of int, shape (n,)
+
+    Examples
+    --------
+    >>> len(set(tasks_of(np.array([7, 7, -1, -1])).tolist()))
+    3
+    """
     alone = -1 - np.arange(len(task))
     return np.asarray(
         np.unique(np.where(task == UNKNOWN, alone, task), return_inverse=True)[1], dtype=np.int64
@@ -217,17 +232,47 @@ def error_of_tasks(values: Floats, group: Ints) -> tuple[float, int]:
     return math.sqrt(spread) / len(values), n_tasks
 
 
+def worth_of(hits: Bools, group: Ints) -> tuple[float, float, int]:
+    """A share, as many episodes as have the error of its tasks, and how many tasks there are.
+
+    Parameters
+    ----------
+    hits : array of bool, shape (n,)
+        1 or more of them.
+    group : array of int, shape (n,)
+        The task of each, 0 or more.
+
+    Returns
+    -------
+    share : float
+    worth : float
+        Above 0, at most ``n``.
+    n_tasks : int
+
+    References
+    ----------
+    L. Kish, *Survey Sampling*, 1965, section 8.2.
+
+    Examples
+    --------
+    >>> worth_of(np.array([True, True, False, False]), np.array([0, 0, 1, 1]))
+    (0.5, 1.0, 2)
+    """
+    n, share = len(hits), float(hits.mean())
+    error, n_tasks = error_of_tasks(hits.astype(np.float64), group)
+    if n_tasks == n:
+        return share, float(n), n_tasks
+    return share, min(n, share * (1 - share) / error**2) if error else float(n_tasks), n_tasks
+
+
 def _share(hits: Bools, group: Ints, prob: float) -> Estimate:
     """A share with Wilson's interval of as many episodes as have the error of tasks."""
     n = len(hits)
     if not n:
         return nothing("few_runs", prob)
-    share = float(hits.mean())
-    error, n_tasks = error_of_tasks(hits.astype(np.float64), group)
+    share, worth, n_tasks = worth_of(hits, group)
     if n < MIN_FOR_INTERVAL or n_tasks < MIN_FOR_FIGURE:
         return Estimate(value=share, lower=None, upper=None, prob=prob, missing="few_for_interval")
-    alone = n_tasks == n
-    worth = float(n) if alone else min(n, share * (1 - share) / error**2) if error else float(n_tasks)
     lower, upper = wilson(share * worth, worth, prob)
     return Estimate(value=share, lower=lower, upper=upper, prob=prob)
 
@@ -247,8 +292,32 @@ def _of_two(values: Floats, group: Ints, prob: float) -> Estimate:
     return Estimate(value=ends[0], lower=ends[1], upper=ends[2], prob=prob, missing=share.missing)
 
 
-def _mean(values: Floats, group: Ints, prob: float) -> Estimate:
-    """A mean with Student's interval, by tasks."""
+def mean_of_tasks(values: Floats, group: Ints, prob: float) -> Estimate:
+    """A mean with Student's interval, by tasks; withheld of few that are too skew for it.
+
+    Parameters
+    ----------
+    values : array of float, shape (n,)
+        1 or more of them.
+    group : array of int, shape (n,)
+        The task of each, 0 or more.
+    prob : float
+        Probability that the interval holds, in (0, 1).
+
+    Returns
+    -------
+    Estimate
+
+    References
+    ----------
+    Student, *Biometrika* 6, 1908, 1 (doi:10.1093/biomet/6.1.1).
+
+    Examples
+    --------
+    >>> found = mean_of_tasks(np.arange(20.0), np.arange(20), 0.95)
+    >>> found.value, round(found.lower, 2)
+    (9.5, 6.73)
+    """
     n, mean = len(values), float(values.mean())
     error, n_tasks = error_of_tasks(values, group)
     if n < MIN_FOR_INTERVAL or n_tasks < MIN_FOR_FIGURE:

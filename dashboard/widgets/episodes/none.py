@@ -43,7 +43,8 @@ def untold_runs() -> None:
     runs = wording.things(found.n, "run")
     with st.container(border=True):
         muted(
-            f"{runs} brought a reward of their source, but no episode tells of them: read their files again."
+            f"{runs} brought a reward of their source, but no episode tells of them: read their files again "
+            f"({', '.join(found.formats)})."
         )
         st.code(command(found.command.removeprefix("armscope ")), language=None, wrap_lines=True)
         if reading().may("ingest"):

@@ -66,9 +66,9 @@ def test_no_next_step_over_http_is_an_option_or_a_command_that_is_a_route() -> N
 
 
 def test_paths_that_are_named_are_there() -> None:
-    paths = {route.path.replace("{name}", "NAME").replace("{setting}", "SETTING") for route in ROUTES}
+    paths = {re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), route.path) for route in ROUTES}
     named = {
-        path
+        path.partition("?")[0]
         for _, text in next_steps()
         for path in re.findall(r"(?:GET|POST|PUT) (/\S+?)(?=[.,;:)]?(?:\s|$))", worded(text))
     }

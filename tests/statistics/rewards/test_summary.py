@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from core.errors import InvalidInput
-from core.statistics.rewards.contest import contest
+from core.statistics.rewards.contest import contest, unpaired
 from core.statistics.rewards.summary import attempts, summary
 from core.statistics.savings.estimate import Estimate
+from core.statistics.savings.shares import difference
 
 ALONE = -1
 
@@ -107,6 +108,35 @@ def test_models_without_a_common_task_are_not_compared() -> None:
         contest(np.array([0, 1]), np.array([0, 1]), np.array([1.0, 0.0]), n_models=2)
 
 
+def test_unpaired_is_welchs_and_newcombes() -> None:
+    dice = np.random.default_rng(4)
+    values = np.concatenate((dice.normal(0.3, 1, 40), dice.normal(0, 2, 60)))
+    model, task = np.repeat([0, 1], [40, 60]), np.arange(100)
+    (found,) = unpaired(model, task, values, n_models=2)
+    expected = stats.ttest_ind(values[:40], values[40:], equal_var=False)
+    interval = expected.confidence_interval(0.95)
+    assert found.chance == pytest.approx(expected.pvalue)
+    assert (found.difference.lower, found.difference.upper) == pytest.approx((interval.low, interval.high))
+    hits = values > 0
+    (found,) = unpaired(model, task, hits, n_models=2)
+    assert found.difference == difference(hits[:40].sum(), 40, hits[40:].sum(), 60)
+    few, nobody = (unpaired(model[:n], task[:n], hits[:n], n_models=2)[0] for n in (45, 40))
+    assert (few.difference.missing, nobody.difference.value, few.chance) == ("few_for_interval", None, None)
+
+
+def test_unpaired_attempts_count_as_the_tasks_they_are() -> None:
+    """Each task attempted five times, always alike: no more is known than by one attempt each."""
+    dice = np.random.default_rng(5)
+    once = np.concatenate((dice.random(40) < 0.7, dice.random(40) < 0.5))
+    model, task = np.repeat([0, 1], 40), np.arange(80)
+    for values in (once, once + dice.random(80)):
+        (alone,) = unpaired(model, task, values, n_models=2)
+        (often,) = unpaired(*(np.repeat(one, 5) for one in (model, task, values)), n_models=2)
+        assert (often.difference.lower, often.difference.upper) == pytest.approx(
+            (alone.difference.lower, alone.difference.upper), abs=0.01
+        )
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("n", [20, 50, 200])
 def test_intervals_hold_as_often_as_they_say(n: int, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,6 +165,11 @@ def test_intervals_hold_as_often_as_they_say(n: int, capsys: pytest.CaptureFixtu
         two = np.concatenate((ease + dice.normal(0.3, 1, n), ease + dice.normal(0, 1, n)))
         (pair,) = contest(np.repeat([0, 1], n), np.tile(np.arange(n), 2), two, n_models=2)
         count("difference", pair.difference, 0.3)
+        (apart,) = unpaired(np.repeat([0, 1], n), np.arange(2 * n), two, n_models=2)
+        count("unpaired difference", apart.difference, 0.3)
+        succeeded = dice.random(2 * n) < np.repeat([0.7, 0.4], n)
+        (apart,) = unpaired(np.repeat([0, 1], n), np.arange(2 * n), succeeded, n_models=2)
+        count("unpaired difference of rates", apart.difference, 0.3)
     for name, n_held in held.items():
         share = n_held / (2_000 - withheld[name])
         with capsys.disabled():
