@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from core.flows.context import Context
 from core.flows.credit import credit_episode
-from core.flows.episode import record_step
+from core.flows.episode import declare, record_step
 from core.flows.evaluate import evaluate_all
 from core.flows.importing import import_files
 from core.flows.learn import record_all
+from core.flows.rollouts import take_events
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.judging import EvaluationOrder
 from core.store.store import Store
 from core.store.tables import metadata
 from tests.engine import kept_in
+from tests.flows.test_rollouts import EVERY, PLAYED
 from tests.flows.world import context_at, run_of
 from tests.store.worlds import lines_file
 
@@ -49,9 +52,26 @@ ACTS: Final[dict[str, Callable[[Context], str | None]]] = {
     "an episode's credit": lambda context: credit_episode(context, "paid", "equal").id,
     "a credit in the place of another": lambda context: credit_episode(context, "credited", "step").id,
     "an import undone with what was credited": lambda context: undo(context, "import-2").id,
+    "an import of episodes": lambda context: _imported(context, _episode("new", 3), _episode("newer", 1)),
+    "a longer copy of a credited episode": lambda context: _imported(context, _episode("credited", 4)),
+    "a scale": lambda context: f"{declare(context, 'sums', hi=2.0).scale}",
+    "a rollout": lambda context: f"{take_events(context, EVERY).refused}",
+    "events that wait": lambda context: _imported(context, *PLAYED),
 }
 """Which are answered as the first time by themselves."""
 ALL: Final = (*CASES, *ACTS)
+
+
+def _episode(uid: str, n_steps: int) -> dict[str, object]:
+    steps = [{"number": number, "name": "a", "reward": 0.25} for number in range(n_steps)]
+    return {"kind": "episode", "uid": uid, "environment": "sums", "runs": ["r1"], "steps": steps}
+
+
+def _imported(context: Context, *told: dict[str, object]) -> str:
+    """What it told of, since only the first time is an act."""
+    with TemporaryDirectory() as folder:
+        found = import_files(context, [lines_file(Path(folder) / "told.jsonl", *told)])
+    return f"{found.episodes} {found.notes}"
 
 
 def judged_database(folder: Path) -> Path:
@@ -68,7 +88,9 @@ def judged_database(folder: Path) -> Path:
     execution: dict[str, object] = {"kind": "execution", "uid": EXECUTION, "session": "s"}
     import_files(context, [lines_file(folder / "subjects.jsonl", *layers, execution)])
     evaluate_all(context, [EvaluationOrder(run="r2", arm=ARM, outcome="success", rater="mara")])
-    record_step(context, "paid", environment="sums", name="a", reward=0.5, run="r1")
+    record_step(
+        context, "paid", environment="sums", name="a", reward=0.5, run="r1", args_digest="a" * 32
+    )  # draws the key
     run: dict[str, object] = {"kind": "run", "uid": "r3", "arms": [ARM, "tool:other:b"], "calls": ["a"]}
     steps = [{"number": 0, "name": "a", "reward": 0.5}, {"number": 1, "name": "b", "reward": 0.25}]
     episode: dict[str, object] = {"kind": "episode", "uid": "credited", "environment": "sums", "runs": ["r3"]}

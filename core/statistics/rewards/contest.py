@@ -212,7 +212,8 @@ def _by_task(model: Ints, task: Ints, amount: Floats, n_models: int) -> Floats:
     cell = model[known] * len(tasks) + place
     count = np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
     total = np.bincount(cell, weights=amount[known], minlength=shape[0] * shape[1]).reshape(shape)
-    return np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
+    mean: Floats = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
+    return mean
 
 
 def _pair(one: int, other: int, mean: Floats, apart: Estimate, chance: float | None) -> Paired:
