@@ -178,4 +178,5 @@ def test_intervals_hold_as_often_as_they_say(n: int, capsys: pytest.CaptureFixtu
                 f"{n} episodes, {name}: {share:.3f} hold, {withheld[name] / 2_000:.3f} withheld\n"
             )
         assert 0.93 <= share <= 0.97
-        assert withheld[name] <= 0.1 * 2_000
+        n_samples = 2 if name == "unpaired difference" else 1  # of which each may be too skew
+        assert withheld[name] <= 0.1 * n_samples * 2_000
