@@ -25,7 +25,7 @@ _WARM: Final = 20
 def one_run(scale: Scale, folder: Path) -> list[Row]:
     """30 arms, 18 of them in the prompt and observed."""
     n = scale.n_durable_pairs + 1
-    told = [_partly(run) for run in runs(_WARM + n)]
+    told = [partly(run) for run in runs(_WARM + n)]
     warm = _warmed(folder / "warm.db", told[:_WARM])
     twin = context_at(bare.copied(warm, folder / "twin.db"))
     for run in told[_WARM:]:
@@ -48,10 +48,10 @@ def one_run(scale: Scale, folder: Path) -> list[Row]:
 def one_reward(scale: Scale, folder: Path) -> list[Row]:
     """One manual reward with its audit entry."""
     n = scale.n_durable_pairs + 1
-    orders = _orders(n)
+    asked = orders(n)
     warm = _warmed(folder / "warm.db", list(runs(_WARM)))
     twin = context_at(bare.copied(warm, folder / "twin.db"))
-    for order in orders:
+    for order in asked:
         reward(twin, order.arm, order.value, reason=order.reason)
     twin.store.close()
     acts = bare.acts_of_rewards(folder / "twin.db")
@@ -60,7 +60,7 @@ def one_reward(scale: Scale, folder: Path) -> list[Row]:
     timed = pairs(
         lambda number: bare.write(driver, acts[number]),
         lambda number: reward(
-            context, orders[number].arm, orders[number].value, reason=orders[number].reason
+            context, asked[number].arm, asked[number].value, reason=asked[number].reason
         ),
         n - 1,
         collect=False,
@@ -73,7 +73,7 @@ def one_reward(scale: Scale, folder: Path) -> list[Row]:
 def batch_of_rewards(scale: Scale, folder: Path) -> list[Row]:
     """Many rewards in one transaction, each with its audit entry and its answer."""
     n = scale.n_batch_rewards
-    batches = [_orders(n, seed=number) for number in range(scale.n_batch_pairs + 1)]
+    batches = [orders(n, seed=number) for number in range(scale.n_batch_pairs + 1)]
     warm = _warmed(folder / "warm.db", list(runs(_WARM)))
     twin = context_at(bare.copied(warm, folder / "twin.db"))
     for batch in batches:
@@ -100,8 +100,8 @@ def _warmed(path: Path, told: list[Run]) -> Path:
     return path
 
 
-def _partly(run: Run) -> Run:
-    """The same run with its last arms left out of the prompt."""
+def partly(run: Run) -> Run:
+    """The run with its last arms left out of the prompt."""
     arms = run.inventory.arms
     kept = _PARTS.setdefault(id(run.inventory), Inventory(kind="declared", arms=arms[:N_OBSERVED]))
     excluded = tuple([arm.key for arm in arms[N_OBSERVED:N_ARMS]])
@@ -111,7 +111,8 @@ def _partly(run: Run) -> Run:
 _PARTS: dict[int, Inventory] = {}
 
 
-def _orders(n: int, *, seed: int = 0) -> list[RewardOrder]:
+def orders(n: int, *, seed: int = 0) -> list[RewardOrder]:
+    """Rewards of arms drawn by the seed."""
     random = Random(seed)
     return [
         RewardOrder(

@@ -125,7 +125,7 @@ def _put(driver: sqlite3.Connection, number: int) -> None:
 def data(scale: harness.Scale, folder: Path) -> list[Row]:
     """What Episodes and Environment read, against the same statement; whole answers; one of them, however deep."""
     n = min(scale.n_page_runs, _MOST)
-    context = _filled(folder / "ours.db", n)
+    context = filled(folder / "ours.db", n)
     driver = sqlite3.connect(folder / "ours.db")
     what, n_pairs = f"{n:,} episodes × {N_STEPS} steps", max(scale.n_page_pairs // 20, 1)
 
@@ -169,7 +169,8 @@ def _ask(ask: Callable[[], object], _: int) -> None:
     ask()
 
 
-def _filled(path: Path, n: int) -> Context:
+def filled(path: Path, n: int) -> Context:
+    """A learner of which so many episodes are told."""
     context = context_at(path)
     for first in range(0, n, _BATCH):
         told = [episode(number) for number in range(first, min(n, first + _BATCH))]

@@ -16,6 +16,7 @@ from core.flows.context import Context
 from core.records.actor import Actor
 from core.records.arm import Arm, ArmType
 from core.records.run import Call, Inventory, Run, Usage
+from core.settings import Located
 from core.store.store import Store
 
 START_MS: Final = 1_790_000_000_000
@@ -25,11 +26,11 @@ _MODELS: Final = ("large", "small")
 _CHANNELS: Final = ("chat", "mail", "cron")
 
 
-def context_at(path: Path) -> Context:
-    """A context on a file of its own, with the clock standing still."""
+def context_at(place: Located) -> Context:
+    """A context on a database of its own, with the clock standing still."""
     actor = Actor(name="bench", role="operator")
     return Context(
-        store=Store(path), actor=actor, clock=lambda: START_MS, entropy=lambda: 1, identity=lambda: "bench"
+        store=Store(place), actor=actor, clock=lambda: START_MS, entropy=lambda: 1, identity=lambda: "bench"
     )
 
 

@@ -39,27 +39,29 @@ _OPTIONS = (
 
 
 @contextmanager
-def address() -> Iterator[str]:
-    """Where a PostgreSQL listens: one that ``ARMSCOPE_TEST_POSTGRES`` names, or one that is started and killed."""
+def address(options: Sequence[str] = _OPTIONS) -> Iterator[str]:
+    """Where a PostgreSQL listens: one that ``ARMSCOPE_TEST_POSTGRES`` names, or one that is started with these
+    settings, and killed.
+    """
     named = os.environ.get("ARMSCOPE_TEST_POSTGRES")
     if named:
         yield named
         return
     with (
         TemporaryDirectory(prefix="armscope-postgres-") as folder,
-        _server(Path(folder)) as started,
+        _server(Path(folder), options) as started,
     ):
         yield started
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[str]:
+def _server(folder: Path, settings: Sequence[str]) -> Iterator[str]:
     user = stepped_down(folder)
     programs = programs_for(folder, user)
     data = make_data(programs, folder, user)
     rules = data / "pg_hba.conf"
     rules.write_text(f"local all {GUARDED} scram-sha-256\nlocal all all trust\n")
-    with served(programs, data, folder, user, _OPTIONS) as server:
+    with served(programs, data, folder, user, settings) as server:
         yield reached(server, folder)
 
 

@@ -1,0 +1,209 @@
+"""Engines: the same work on SQLite and on a PostgreSQL server, both of which keep their files in one file system.
+
+The server is one of our own, with the settings of a small one that is meant: what it acknowledges is on its disk. It
+is asked through a socket of the same machine; what lies between two machines comes on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.importing import import_files
+from core.flows.learn import record, record_all
+from core.flows.learners import learners
+from core.flows.queues import queues
+from core.flows.reward import reward, reward_all
+from tests.bench import episodes, judged_pages, pages
+from tests.bench.durable import orders, partly
+from tests.bench.harness import Pairs, Row, Scale, pairs
+from tests.bench.worlds import N_ARMS, context_at, runs, write_lines
+from tests.engine import Cluster
+from tests.store.postgres import address
+
+SETTINGS: Final = (
+    "listen_addresses=",
+    "max_connections=100",
+    "shared_buffers=512MB",
+    "effective_cache_size=2GB",
+    "max_wal_size=4GB",
+    "random_page_cost=1.1",
+)
+"""``fsync``, ``synchronous_commit`` and ``full_page_writes`` are on, as they come."""
+_BASE: Final = "SQLite, on the same disk"
+_WARM: Final = 20
+_MANY: Final = 1_000
+_SLOW_MS: Final = 5.0
+"""Where SQLite needs less, the way to the server is most of it, and the ratio is not judged."""
+_OF_PAGES: Final = 3.0
+
+Work = Callable[[Context, int], object]
+Question = Callable[[Context], object]
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """A server that keeps what it acknowledges."""
+    with address(SETTINGS) as place, closing(Cluster(place)) as made:
+        yield made
+
+
+def side_by_side(scale: Scale, folder: Path) -> list[Row]:
+    """Imports, acts, batches and what pages ask: PostgreSQL against SQLite."""
+    with cluster() as server:
+        return [
+            *_imports(scale, folder, server),
+            *_acts(scale, folder, server),
+            *_pages(scale, folder, server),
+        ]
+
+
+def _timed(both: tuple[Context, Context], work: Work, n: int, *, collect: bool = False) -> Pairs:
+    """The work on SQLite and on PostgreSQL in turns."""
+    file, server = both
+    return pairs(lambda number: work(file, number), lambda number: work(server, number), n, collect=collect)
+
+
+def _imports(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
+    told = list(runs(scale.n_bulk_runs))
+    path = folder / "runs.jsonl"
+    write_lines(path, scale.n_bulk_runs)
+    ways: dict[str, tuple[Question, float | None]] = {
+        "bulk ingest from records": (lambda context: record_all(context, told), 2.0),
+        "bulk ingest from our JSON lines": (lambda context: import_files(context, [path]), 2.0),
+    }
+    n = scale.n_bulk_pairs
+    for name, (ingest, goal) in ways.items():
+        files = [context_at(folder / f"{name} {number}.db") for number in range(n + 1)]
+        kept = [context_at(server.fresh(folder / f"{name} served {number}")) for number in range(n + 1)]
+        timed = pairs(
+            lambda number: ingest(files[number]),  # noqa: B023 - asked at once
+            lambda number: ingest(kept[number]),  # noqa: B023
+            n,
+        )
+        _check(files[0], kept[0])
+        for context in (*files, *kept):
+            context.store.close()
+        rate = scale.n_bulk_runs / timed.ours_ms * 1_000
+        note = f"{scale.n_bulk_runs:,} runs, {N_ARMS} arms; {rate:,.0f} runs/s"
+        yield timed.row(f"PostgreSQL: {name}", _BASE, goal, note)
+
+
+def _acts(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
+    n = scale.n_durable_pairs + 1
+    told = [partly(run) for run in runs(_WARM + n)]
+    single = orders(n)
+    batches = [orders(min(_MANY, scale.n_batch_rewards), seed=number) for number in range(n)]
+    both = _both(folder, server, "acts")
+    for context in both:
+        record_all(context, told[:_WARM])
+        context.store.settle()
+
+    def run(context: Context, number: int) -> None:
+        record(context, told[_WARM + number])
+
+    def one(context: Context, number: int) -> None:
+        order = single[number]
+        reward(context, order.arm, order.value, reason=order.reason)
+
+    def keyed(context: Context, number: int) -> None:
+        order = single[number]
+        reward(context, order.arm, order.value, reason=order.reason, key=f"key-{number}")
+
+    n_batches = max(scale.n_durable_pairs // 10, 1)
+    ways: dict[str, tuple[Work, int, float | None]] = {
+        "one run, durable": (run, n - 1, 2.5),
+        "one reward, durable, audited": (one, n - 1, 2.5),
+        "one reward with a key": (keyed, n - 1, 2.5),
+        f"{len(batches[0]):,} rewards in one batch": (
+            lambda context, number: reward_all(context, batches[number]),
+            n_batches,
+            1.5,
+        ),
+    }
+    for name, (work, n_pairs, goal) in ways.items():
+        timed = _timed(both, work, n_pairs, collect=work is not run and n_pairs == n_batches)
+        yield timed.row(f"PostgreSQL: {name}", _BASE, goal)
+    _check(*both)
+    for context in both:
+        context.store.close()
+
+
+def _both(folder: Path, server: Cluster, name: str) -> tuple[Context, Context]:
+    return context_at(folder / f"{name}.db"), context_at(server.fresh(folder / f"{name} served"))
+
+
+def _check(file: Context, served: Context) -> None:
+    one, other = ({each.arm: each for each in queries.posteriors(context)} for context in (file, served))
+    if one != other or not one:
+        raise AssertionError("both engines must come to the same posteriors")
+
+
+# What pages ask
+
+_OF_RUNS: Final[Mapping[str, Question]] = {
+    "frame": queries.frame,
+    "overview": queries.overview,
+    "posteriors": queries.belief,
+    "judgements": queries.judgements,
+    "confidence": queries.confidence,
+    "chances": queries.inclusion,
+    "savings": queries.savings,
+    "runs with their heat map": queries.seen_runs,
+    "one run": lambda context: queries.run(context, "run-00000007"),
+    "an arm's path": lambda context: queries.arm_path(context, _an_arm(context)),
+    "an arm's runs": lambda context: queries.arm_runs(context, _an_arm(context)),
+    "an arm's ledger": lambda context: queries.arm_ledger(context, _an_arm(context)),
+    "unread": queries.unread,
+    "rewards": queries.rewards,
+    "audit": queries.changes,
+    "imports": queries.imports,
+    "status": queries.status,
+    "learners": learners,
+}
+_OF_EVALUATIONS: Final[Mapping[str, Question]] = {
+    "evaluations": queries.seen_evaluations,
+    "bias watch": queries.bias_watch,
+    "agreement": queries.agreement,
+    "layers": queries.layers,
+    "graders": queries.evaluated,
+    "queues": queues,
+}
+_OF_EPISODES: Final[Mapping[str, Question]] = {
+    "environments": queries.episodes,
+    "an environment": lambda context: queries.environment(context, "env/1"),
+    "episodes": queries.episode_list,
+    "one episode": lambda context: queries.episode(context, "e0"),
+    "episodes without": queries.without_episode,
+}
+
+
+def _an_arm(context: Context) -> str:  # noqa: ARG001 - the same in every world
+    return "tool:other:tool_00007"
+
+
+def _pages(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
+    n_runs, n_judged = scale.n_page_runs, scale.n_page_evaluations
+    worlds: dict[str, tuple[Callable[[Path], Context], Mapping[str, Question]]] = {
+        f"{n_runs:,} runs": (lambda path: pages.filled(path, n_runs), _OF_RUNS),
+        f"{n_judged:,} evaluations": (lambda path: judged_pages.judged(path, n_judged), _OF_EVALUATIONS),
+        f"{n_judged // 10:,} episodes": (lambda path: episodes.filled(path, n_judged // 10), _OF_EPISODES),
+    }
+    for what, (fill, questions) in worlds.items():
+        file = fill(folder / f"{what}.db")
+        served = context_at(server.fresh(folder / f"{what} served"))
+        file.store.copy_to(served.store.database)
+        for name, ask in questions.items():
+            timed = _timed((file, served), lambda context, _, ask=ask: ask(context), _often(scale))  # type: ignore[misc]
+            goal = _OF_PAGES if timed.base_ms >= _SLOW_MS else None
+            yield timed.row(f"PostgreSQL: page data: {name}, {what}", _BASE, goal)
+        file.store.close()
+        served.store.close()
+
+
+def _often(scale: Scale) -> int:
+    return max(scale.n_page_pairs // 10, 1)
