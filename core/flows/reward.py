@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from core.errors import Conflict, NotApplicable, UnknownRun
 from core.flows.context import Context
-from core.flows.requests import OR_MAKE_IT, in_rounds, repeated, unknown_arm
+from core.flows.requests import OR_MAKE_IT, in_rounds, repeated_of, unknown_arm
 from core.records.arm import MICRO, Arm
 from core.records.judged import INCLUDED, OBSERVED
 from core.records.observation import Amount, RewardOutcome
 from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
 from core.store.ledger import Entry, add_observations
-from core.store.reads import FoundRun, arm_row, find_run, listed_arm, newest_about, outcome_of
-from core.store.replies import keep_reply, reply_to
+from core.store.reads import ArmRow, FoundRun, arm_rows, find_run, listed_rows, newest_about, outcome_of
+from core.store.replies import Reply, keep_replies, replies_of, reply_to
 from core.store.transaction import DECLARED, Detail, Facts, Transaction
 
 
@@ -69,43 +69,67 @@ def _answered(
     txn: Transaction, orders: Sequence[RewardOrder], indexes: Sequence[int]
 ) -> dict[int, RewardAnswer]:
     """Answers to orders of different keys: as the first time, or fresh."""
-    first = {index: _first_answer(txn, orders[index]) for index in indexes}
+    kept = replies_of(txn, [key for index in indexes if (key := orders[index].key) is not None])
+    first = {index: _first_answer(kept, orders[index]) for index in indexes}
     made = iter(_record(txn, [orders[index] for index, answer in first.items() if answer is None]))
     return {index: next(made) if answer is None else answer for index, answer in first.items()}
 
 
-def _first_answer(txn: Transaction, order: RewardOrder) -> RewardAnswer | None:
+def _first_answer(kept: Mapping[str, Reply], order: RewardOrder) -> RewardAnswer | None:
     """What an order was answered with before, under its key."""
-    return None if order.key is None else repeated(txn, order.key, order.payload(), RewardAnswer)
+    if order.key is None or order.key not in kept:
+        return None
+    return repeated_of(kept[order.key], order.key, order.payload(), RewardAnswer)
 
 
 def _record(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
     if not orders:
         return []
-    arm_nos: dict[str, int] = {}
+    found = listed_rows(txn, {order.arm for order in orders})
+    arm_nos = {arm: arm_no for arm, (arm_no, _) in found.items()}
     entries = [entry_of(txn, order, arm_nos) for order in orders]
     numbers = add_observations(txn, entries)
-    posteriors = {arm_no: arm_row(txn, arm_no) for arm_no in arm_nos.values()}
+    posteriors = _moved(txn, entries, dict(found.values()))
     answers = [
-        _answer(txn, number, order, entry, posteriors[entry.arm_no])
+        _answer(txn, number, order, entry, posteriors.get(entry.arm_no))
         for number, order, entry in zip(numbers, orders, entries, strict=True)
     ]
     changes = [(answer.id, _detail(order, answer)) for order, answer in zip(orders, answers, strict=True)]
     txn.audit_all("reward", changes)
-    for number, order, answer in zip(numbers, orders, answers, strict=True):
-        if order.key is not None:
-            keep_reply(txn, order.key, reply_to("reward", number, order.payload(), answer))
+    replies = {
+        order.key: reply_to("reward", number, order.payload(), answer)
+        for number, order, answer in zip(numbers, orders, answers, strict=True)
+        if order.key is not None
+    }
+    if replies:
+        keep_replies(txn, replies)
     return answers
+
+
+def _moved(txn: Transaction, entries: Sequence[Entry], before: Mapping[int, ArmRow]) -> Mapping[int, ArmRow]:
+    """Where the arms stand after these. What is about no run counts in their present epoch, so it only adds; what is
+    about one may count in another, and is looked up.
+    """
+    arm_nos = {entry.arm_no for entry in entries}
+    if any(entry.run_no for entry in entries) or not arm_nos <= before.keys():
+        return arm_rows(txn, arm_nos)
+    rows = dict(before)
+    for entry in entries:
+        alpha, beta, pulls = rows[entry.arm_no]
+        rows[entry.arm_no] = ArmRow(
+            alpha + entry.success_micro, beta + entry.failure_micro, pulls + entry.counted_pulls
+        )
+    return rows
 
 
 def entry_of(txn: Transaction, order: RewardOrder, arm_nos: dict[str, int]) -> Entry:
     """Order → ledger row, after asking the record whether it admits it.
 
-    ``arm_nos`` holds the arms that orders before it named: each is looked up once.
+    ``arm_nos`` holds the arms that are listed, and those that orders before it made.
     """
     arm_no = arm_nos.get(order.arm)
     if arm_no is None:
-        arm_no = arm_nos[order.arm] = _arm_no(txn, order)
+        arm_no = arm_nos[order.arm] = _made_arm(txn, order)
     run = None if order.run is None else standing_run(txn, order.run)
     if run is not None:
         admit(txn, order, run, arm_no)
@@ -123,13 +147,11 @@ def entry_of(txn: Transaction, order: RewardOrder, arm_nos: dict[str, int]) -> E
     )
 
 
-def _arm_no(txn: Transaction, order: RewardOrder) -> int:
-    arm_no = listed_arm(txn, order.arm)
-    if arm_no is None and order.create:  # also where it is known but hidden
-        arm_no = txn.ensure_arms([Arm(key=order.arm)], declared=DECLARED)[order.arm]
-    if arm_no is None:
+def _made_arm(txn: Transaction, order: RewardOrder) -> int:
+    """The number of an arm that isn't listed and is made on purpose; raises `UnknownArm`."""
+    if not order.create:
         raise unknown_arm(txn, order.arm, OR_MAKE_IT)
-    return arm_no
+    return txn.ensure_arms([Arm(key=order.arm)], declared=DECLARED)[order.arm]  # it may be known but hidden
 
 
 def standing_run(txn: Facts, name: str) -> FoundRun:
@@ -174,7 +196,7 @@ def nothing_newer(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) ->
 
 
 def _answer(
-    txn: Transaction, number: int, order: RewardOrder, entry: Entry, row: tuple[int, int, int] | None
+    txn: Transaction, number: int, order: RewardOrder, entry: Entry, row: ArmRow | None
 ) -> RewardAnswer:
     if row is None:
         raise unknown_arm(txn, order.arm)

@@ -241,12 +241,13 @@ def _apply_posteriors(facts: Facts, rollup: Rollup, epochs: Mapping[int, int]) -
         (*moved, rollup.last.get((arm_no, epochs[arm_no]), UNKNOWN), facts.learner_id, arm_no)
         for arm_no, moved in sorted(sums.items())
     ]
-    facts.connection.many(
-        "UPDATE posterior SET inclusions = inclusions + ?, pulls = pulls + ?, part_micro = part_micro + ?,"
-        " success_micro = success_micro + ?, failure_micro = failure_micro + ?, seen = seen + ?,"
-        f" last_at_ms = {GREATEST}(last_at_ms, ?) WHERE learner_id = ? AND arm_no = ?",
-        rows,
-    )
+    facts.connection.amend("posterior", _MOVED, ("arm_no",), rows)
+
+
+_MOVED: Final = {
+    **{name: f"{name} + ?" for name in (*ARM_SUMS, "seen")},
+    "last_at_ms": f"{GREATEST}(last_at_ms, ?)",
+}
 
 
 def seen(inclusions: int, pulls: int, part: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
@@ -31,10 +32,22 @@ from core.store.rollup import Rollup, hour_of
 from core.store.transaction import Snapshot, Transaction
 
 _AFTER_EVERY_TEXT: Final = "\U0010ffff"
-_INSERT: Final = (
-    "INSERT INTO observation (learner_id, observation_no, uid, kind, arm_no, run_no, success_micro, failure_micro,"
-    " pulls, actor, reason, at_ms, import_no, revision, standing, undone)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0)"
+_ROW: Final = (
+    "observation_no",
+    "uid",
+    "kind",
+    "arm_no",
+    "run_no",
+    "success_micro",
+    "failure_micro",
+    "pulls",
+    "actor",
+    "reason",
+    "at_ms",
+    "import_no",
+    "revision",
+    "standing",
+    "undone",
 )
 
 
@@ -71,7 +84,7 @@ def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: i
     rows = [_row(txn, number, entry, import_no) for number, entry in zip(numbers, entries, strict=True)]
     about = sorted({entry.run_no for entry in entries if entry.run_no})
     with shifting(txn, about):
-        txn.connection.many(_INSERT, rows)
+        txn.connection.insert("observation", _ROW, txn.learner_id, chain.from_iterable(rows))
     loose = [entry for entry in entries if not entry.run_no]
     if loose:
         apply(txn, _rollup_new(txn, loose))  # what is new and about no run only adds
@@ -104,7 +117,6 @@ def moving_reward(
 
 def _row(txn: Transaction, number: int, entry: Entry, import_no: int) -> tuple[int | str, ...]:
     return (
-        txn.learner_id,
         number,
         entry.uid,
         entry.kind,
@@ -118,6 +130,8 @@ def _row(txn: Transaction, number: int, entry: Entry, import_no: int) -> tuple[i
         entry.at_ms,
         import_no,
         txn.revision,
+        1,
+        0,
     )
 
 

@@ -96,6 +96,12 @@ def reply_to(kind: str, number: int, payload: int, answer: msgspec.Struct) -> Re
     return Reply(kind, number, payload, msgspec.json.encode(answer).decode())
 
 
+_KEEP: Final = (
+    "INSERT INTO reply (learner_id, kind, no, key, payload, answer) VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT DO NOTHING"
+)
+
+
 def keep_reply(txn: Transaction, key: str, reply: Reply) -> None:
     """Remember what a key was answered with; what is remembered of this fact already stays."""
     keep_replies(txn, {key: reply})
@@ -103,15 +109,13 @@ def keep_reply(txn: Transaction, key: str, reply: Reply) -> None:
 
 def keep_replies(txn: Transaction, replies: Mapping[str, Reply]) -> None:
     """The same for many keys."""
-    n_new = txn.connection.n_changed(
-        "INSERT INTO reply (learner_id, kind, no, key, payload, answer) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT DO NOTHING",
-        [
-            (txn.learner_id, kind, number, key, payload, answer)
-            for key, (kind, number, payload, answer) in replies.items()
-        ],
-    )
-    if n_new:
+    rows = [
+        (txn.learner_id, kind, number, key, payload, answer)
+        for key, (kind, number, payload, answer) in replies.items()
+    ]
+    if txn.has_news:  # then nobody waits to hear whether these are
+        txn.connection.many(_KEEP, rows)
+    elif txn.connection.n_changed(_KEEP, rows):
         txn.note_news()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple
 
@@ -16,7 +17,6 @@ from core.store.engine.words import RUNS_BY_UID
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
 from core.store.rollup import Rollup, hour_of
 from core.store.staging import KnownRun, Part, attribute_aside, deferred, set_aside
-from core.store.tables import insert_into
 from core.store.texts import fill_texts, note_texts
 from core.store.transaction import Transaction
 from core.store.version import (
@@ -37,9 +37,7 @@ _FOUND: Final = (
     f"SELECT uid, run_no, rank, trace, digest, import_no, revision, standing FROM run {RUNS_BY_UID}"
     " WHERE learner_id = ? AND uid IN ({})"
 )
-_INSERT: Final = insert_into(
-    "run",
-    "learner_id",
+_ROW: Final = (
     "run_no",
     "uid",
     "rank",
@@ -164,9 +162,9 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _Telling]], import_n
     rows = []
     for run_no, (judged, (version, trace, digest, _)) in enumerate(fresh, first):
         run = judged.run
-        told = (txn.learner_id, run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1)
+        told = (run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1)
         rows.append((*told, session_key(run_no, *session_of(version.columns)), *version.columns))
-    txn.connection.many(_INSERT, rows)
+    txn.connection.insert("run", _ROW, txn.learner_id, chain.from_iterable(rows))
     write_parts(txn, [(first + offset, telling.version) for offset, (_, telling) in enumerate(fresh)])
     apply(txn, _rollup_new(txn, [(judged, telling.version) for judged, telling in fresh]))
 

@@ -125,11 +125,20 @@ def _insert(
     return sql, [(learner_id, *values[at : at + width]) for at in range(0, len(values), width)]
 
 
+def _amend(
+    table: str, changes: Mapping[str, str], key: Sequence[str], rows: Sequence[Sequence[object]]
+) -> _Text:
+    changed = ", ".join(f"{name} = {what}" for name, what in changes.items())
+    place = " AND ".join(f"{name} = ?" for name in ("learner_id", *key))
+    return f"UPDATE {table} SET {changed} WHERE {place}", rows
+
+
 _TEXTS: Mapping[str, Callable[..., _Text]] = {
     **dict.fromkeys(("row", "rows", "each", "columns", "run"), _plain),
     **dict.fromkeys(("rows_in", "run_in"), _listed),
     **dict.fromkeys(("many", "n_changed"), _many),
     "insert": _insert,
+    "amend": _amend,
 }
 
 

@@ -7,7 +7,7 @@ SQL is the same for all engines: one text, with a value for each ``?`` and no mo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
@@ -102,6 +102,16 @@ class Connection(ABC):
 
         ``values`` are those of all rows, one after the other, in the order of the ``columns``, which are told
         without ``learner_id``. No two rows may have the same key; ``upsert`` is what becomes of a row that is there.
+        """
+
+    @abstractmethod
+    def amend(
+        self, table: str, changes: Mapping[str, str], key: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> None:
+        """Change rows of one learner that are there, as many of them at a time as the engine likes best.
+
+        ``changes`` says what becomes of each column, with one ``?`` for a value: ``{"pulls": "pulls + ?"}``. The
+        ``rows`` hold these values, the learner's number, and those of the ``key``; no two have the same key.
         """
 
     @abstractmethod

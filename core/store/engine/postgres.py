@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
-from itertools import chain, count, islice
+from itertools import chain, count, islice, repeat
 from typing import Any, Final, NoReturn
 from weakref import finalize
 
+import numpy as np
 import psycopg
 from psycopg import RawCursor
 from psycopg.adapt import Dumper, Loader
@@ -50,6 +51,8 @@ _SCHEMA, _IMPORT = 1, 2
 _WRITE: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED"
 _READ: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _ROWS_AT_ONCE: Final = 2_000
+_VALUES_AT_ONCE: Final = 100_000
+"""Rows that are asked for, and values that are sent, at a time."""
 _ROWS_COPIED: Final = 256
 """From so many rows on they are copied; fewer go as arrays, which are one statement however many there are."""
 _KEPT_TEXTS: Final = 2_048
@@ -189,29 +192,35 @@ class Connection(port.Connection):
         flat = iter(values)
         width = len(columns)
         kinds = _kinds(table, tuple(columns))
-        while part := list(islice(flat, width * _ROWS_AT_ONCE)):
-            turned = [part[place::width] for place in range(width)]
-            if upsert or len(turned[0]) < _ROWS_COPIED:
-                arrays = [_array(kind, column) for kind, column in zip(kinds, turned, strict=True)]
+        while part := list(islice(flat, max(_VALUES_AT_ONCE // width, 1) * width)):
+            if upsert or len(part) < _ROWS_COPIED * width:
+                arrays = [_array(kind, part[place::width]) for place, kind in enumerate(kinds)]
                 self._later(_insert_sql(table, tuple(columns), kinds, upsert), [learner_id, *arrays])
             else:
-                self._copy(table, columns, kinds, learner_id, turned)
+                self._copy(table, columns, learner_id, part)
 
-    def _copy(
-        self,
-        table: str,
-        columns: Sequence[str],
-        kinds: Sequence[str],
-        learner_id: int,
-        turned: list[list[Any]],
-    ) -> None:
-        fields = (map(_copied[kind], column) for kind, column in zip(kinds, turned, strict=True))
-        own = str(learner_id)
-        lines = "".join("\t".join((own, *row)) + "\n" for row in zip(*fields, strict=True))
+    def _copy(self, table: str, columns: Sequence[str], learner_id: int, part: list[Any]) -> None:
+        copying = f"COPY {table} (learner_id, {_named(columns)}) FROM STDIN"
+        packed = _packed(_whole(table, tuple(columns)), learner_id, part)
+        if packed is None:
+            told = _lines(_kinds(table, tuple(columns)), learner_id, part)
+        else:
+            copying, told = f"{copying} (FORMAT binary)", packed
         self.flush()
-        copying = f"COPY {table} (learner_id, {_named(columns)}) FROM STDIN".encode()
-        with RawCursor(self._driver) as cursor, cursor.copy(copying) as copy:
-            copy.write(lines.encode())
+        with RawCursor(self._driver) as cursor, cursor.copy(copying.encode()) as copy:
+            copy.write(told)
+
+    def amend(
+        self, table: str, changes: Mapping[str, str], key: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> None:
+        """As one array a value."""
+        if not rows:
+            return
+        kinds = _kinds(table, (*changes, *key))
+        turned = [*zip(*rows, strict=True)]
+        (learner_id, *_) = turned.pop(len(changes))
+        arrays = [_array(kind, column) for kind, column in zip(kinds, turned, strict=True)]
+        self._later(_amend_sql(table, tuple(changes.items()), tuple(key)), [learner_id, *arrays])
 
     def go_on_numbering(self) -> None:
         self._ask(
@@ -245,6 +254,27 @@ def _insert_sql(table: str, columns: tuple[str, ...], kinds: tuple[str, ...], up
     ).encode()
 
 
+@lru_cache(maxsize=64)
+def _amend_sql(table: str, changes: tuple[tuple[str, str], ...], key: tuple[str, ...]) -> bytes:
+    """
+    >>> _amend_sql("posterior", (("pulls", "pulls + ?"),), ("arm_no",)).decode()  # doctest: +NORMALIZE_WHITESPACE
+    'UPDATE posterior SET pulls = pulls + told.v0 FROM unnest($2::bigint[], $3::bigint[]) AS told (v0, v1)
+    WHERE learner_id = $1 AND arm_no = told.v1'
+    """
+    columns = tuple(name for name, _ in changes)
+    told = [f"told.v{place}" for place in range(len(columns) + len(key))]
+    changed = ", ".join(
+        f"{name} = {_spoken(what).replace('?', value)}"
+        for (name, what), value in zip(changes, told, strict=False)
+    )
+    where = " AND ".join(f"{name} = {value}" for name, value in zip(key, told[len(columns) :], strict=True))
+    arrays = ", ".join(f"${place}::{kind}[]" for place, kind in enumerate(_kinds(table, (*columns, *key)), 2))
+    names = ", ".join(value.removeprefix("told.") for value in told)
+    return (
+        f"UPDATE {table} SET {changed} FROM unnest({arrays}) AS told ({names}) WHERE learner_id = $1 AND {where}"
+    ).encode()
+
+
 _KINDS: Final = {
     BigInteger: "bigint",
     Integer: "bigint",
@@ -268,13 +298,69 @@ def _kind_of(values: Sequence[Any]) -> str:
     return "bytea" if isinstance(values[0], bytes) else "bigint"
 
 
-def _array(kind: str, values: Iterable[Any]) -> str:
+def _array(kind: str, values: Sequence[Any]) -> str:
     """Values as the text of an array.
 
-    >>> _array("bigint", [1, None]), _array("text", ["a, b", ""])
-    ('{1,NULL}', '{"a, b",""}')
+    >>> _array("bigint", [1, None]), _array("bigint", [1, 2]), _array("text", ["a, b", ""])
+    ('{1,NULL}', '{1, 2}', '{"a, b",""}')
     """
+    if kind == "bigint" and set(map(type, values)) == _WHOLE:
+        return f"{{{str([*values])[1:-1]}}}"
     return f"{{{','.join(map(_in_array[kind], values))}}}"
+
+
+_WHOLE: Final = {int}
+_SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_END_OF_COPY: Final = b"\xff\xff"
+
+
+@lru_cache(maxsize=256)
+def _whole(table: str, columns: tuple[str, ...]) -> np.dtype[Any] | None:
+    """How a row of a table lies in a binary copy; None where not all of its columns are whole numbers."""
+    if set(_kinds(table, columns)) != {"bigint"}:
+        return None
+    fields = [("n", ">i2"), ("size", ">i4"), ("learner_id", ">i4")]
+    for place in range(len(columns)):
+        fields += ((f"size {place}", ">i4"), (f"value {place}", ">i8"))
+    return np.dtype(fields)
+
+
+def _packed(row: np.dtype[Any] | None, learner_id: int, part: list[Any]) -> bytes | None:
+    """Whole numbers as a binary copy, which takes neither side long; None where some are nothing, or no such."""
+    if row is None or set(map(type, part)) != _WHOLE:
+        return None
+    width = len(row) // 2 - 1
+    try:
+        values = np.array(part, dtype=np.int64).reshape(-1, width)
+    except OverflowError:  # which the server tells
+        return None
+    rows = np.empty(len(values), dtype=row)
+    rows["n"], rows["size"], rows["learner_id"] = width + 1, 4, learner_id
+    for place in range(width):
+        rows[f"size {place}"] = 8
+        rows[f"value {place}"] = values[:, place]
+    return _SIGNATURE + rows.tobytes() + _END_OF_COPY
+
+
+def _lines(kinds: Sequence[str], learner_id: int, part: list[Any]) -> bytes:
+    """Rows as the lines of a copy."""
+    width = len(kinds)
+    fields = [_copied_column(kind, part[place::width]) for place, kind in enumerate(kinds)]
+    own = repeat(str(learner_id), len(part) // width)
+    return ("\n".join(map("\t".join, zip(own, *fields, strict=True))) + "\n").encode()
+
+
+def _copied_column(kind: str, column: list[Any]) -> Iterable[str]:
+    """A column as the texts of a copy; most texts hold nothing that would have to be written otherwise."""
+    if kind == "bigint" and set(map(type, column)) == _WHOLE:
+        return map(str, column)
+    if kind == "text" and set(map(type, column)) == {str} and not _has_escapes("".join(column)):
+        return column
+    return map(_copied[kind], column)
+
+
+def _has_escapes(value: str) -> bool:
+    return "\\" in value or "\t" in value or "\n" in value or "\r" in value
 
 
 def _number(value: int | float | None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from itertools import islice
@@ -133,6 +133,11 @@ class Connection(port.Connection):
         last = ((learner_id, *rest[at : at + width]) for at in range(1, len(rest), width))
         self._driver.executemany(said(1), last)
 
+    def amend(
+        self, table: str, changes: Mapping[str, str], key: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> None:
+        self._driver.executemany(_amend_sql(table, tuple(changes.items()), tuple(key)), rows)
+
     def rows_in(
         self, sql: str, head: Sequence[Any], values: Sequence[Any], tail: Sequence[Any] = ()
     ) -> list[Row]:
@@ -167,6 +172,13 @@ def _insert_sql(table: str, names: str, width: int, n_rows: int, upsert: str) ->
     rows = (range(2 + row * width, 2 + (row + 1) * width) for row in range(n_rows))
     marks = ", ".join(f"(?1, {', '.join(f'?{place}' for place in places)})" for places in rows)
     return _spoken(f"INSERT INTO {table} (learner_id, {names}) VALUES {marks} {upsert}")
+
+
+@lru_cache(maxsize=64)
+def _amend_sql(table: str, changes: tuple[tuple[str, str], ...], key: tuple[str, ...]) -> str:
+    changed = ", ".join(f"{name} = {what}" for name, what in changes)
+    place = " AND ".join(f"{name} = ?" for name in ("learner_id", *key))
+    return _spoken(f"UPDATE {table} SET {changed} WHERE {place}")
 
 
 class Database(port.Database):

@@ -1,15 +1,18 @@
 """Reads: rows → records and arrays, one file per subject. Never a row leaves this package."""
 
 from core.store.reads.arms import (
+    ArmRow,
     arm_columns,
     arm_columns_until,
     arm_counts,
     arm_number,
     arm_path,
     arm_row,
+    arm_rows,
     hidden_arm_nos,
     listed_arm,
     listed_arms,
+    listed_rows,
     near_keys,
 )
 from core.store.reads.candidates import candidates

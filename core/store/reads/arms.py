@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -167,16 +167,38 @@ def near_keys(facts: Facts, key: str, limit: int = 3) -> list[str]:
     return list(dict.fromkeys([*named, *close]))[:limit]
 
 
-def arm_row(facts: Facts, arm_no: int) -> tuple[int, int, int] | None:
-    """Alpha and beta in millionths, prior included, and pulls of a listed arm; None where it is hidden."""
-    row = facts.connection.row(
-        "SELECT p.base_alpha_micro + p.success_micro, p.base_beta_micro + p.failure_micro,"
-        f" p.pulls + p.part_micro / {MICRO} FROM posterior p"
-        " JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no"
-        f" WHERE p.learner_id = ? AND p.arm_no = ? AND {LISTED}",
-        [facts.learner_id, arm_no],
-    )
-    return None if row is None else (row[0], row[1], row[2])
+class ArmRow(NamedTuple):
+    """Where a listed arm stands: alpha and beta in millionths, prior included, and pulls."""
+
+    alpha: int
+    beta: int
+    pulls: int
+
+
+_ROW: Final = (
+    "SELECT {}, p.base_alpha_micro + p.success_micro, p.base_beta_micro + p.failure_micro,"
+    f" p.pulls + p.part_micro / {MICRO} FROM arm a {{}} JOIN posterior p"
+    f" ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND {LISTED} AND "
+)
+_ROWS: Final = f"{_ROW.format('a.arm_no', '')}a.arm_no IN ({{}})"
+_ROWS_BY_KEY: Final = f"{_ROW.format('a.key, a.arm_no', ARMS_BY_KEY)}a.key IN ({{}})"
+
+
+def arm_row(facts: Facts, arm_no: int) -> ArmRow | None:
+    """Where an arm stands; None where it is hidden."""
+    return arm_rows(facts, [arm_no]).get(arm_no)
+
+
+def arm_rows(facts: Facts, arm_nos: Collection[int]) -> dict[int, ArmRow]:
+    """Where those of some arms stand that are listed, by number."""
+    rows = facts.connection.rows_in(_ROWS, [facts.learner_id], sorted(arm_nos))
+    return {row[0]: ArmRow._make(row[1:]) for row in rows}
+
+
+def listed_rows(facts: Facts, keys: Collection[str]) -> dict[str, tuple[int, ArmRow]]:
+    """Numbers of those of some arms that are listed, and where they stand."""
+    rows = facts.connection.rows_in(_ROWS_BY_KEY, [facts.learner_id], sorted(keys))
+    return {row[0]: (row[1], ArmRow._make(row[2:])) for row in rows}
 
 
 def hidden_arm_nos(facts: Facts, types: Sequence[ArmType]) -> set[int]:
