@@ -82,11 +82,9 @@ def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: i
     first = txn.number("observation", len(entries))
     numbers = range(first, first + len(entries))
     rows = [_row(txn, number, entry, import_no) for number, entry in zip(numbers, entries, strict=True)]
-    about = sorted({entry.run_no for entry in entries if entry.run_no})
-    with shifting(txn, about):
+    with shifting(txn, sorted({entry.run_no for entry in entries} - {0})):
         txn.connection.insert("observation", _ROW, txn.learner_id, chain.from_iterable(rows))
-    loose = [entry for entry in entries if not entry.run_no]
-    if loose:
+    if loose := [entry for entry in entries if not entry.run_no]:
         apply(txn, _rollup_new(txn, loose))  # what is new and about no run only adds
     return numbers
 

@@ -46,6 +46,10 @@ HOLDS: Final = (
     f" AND {_STANDING}{_HELD_FIRST})"
 )
 """Whether the fact of a reply ``p`` is the one that holds its key."""
+_REPLIES: Final = (
+    f"SELECT CASE WHEN {_either('import_no')} > 0 THEN 0 ELSE 1 END, q.kind, q.no, q.key, q.payload, q.answer"
+    f"{_OF_KEY} WHERE q.learner_id = ? AND q.key IN ({{}}) AND {_STANDING}"
+)
 
 
 def reply_of(txn: Transaction, key: str) -> Reply | None:
@@ -55,12 +59,7 @@ def reply_of(txn: Transaction, key: str) -> Reply | None:
 
 def replies_of(txn: Transaction, keys: Collection[str]) -> dict[str, Reply]:
     """What those of some keys that stand for something stand for at present."""
-    rows = txn.connection.rows_in(
-        f"SELECT CASE WHEN {_either('import_no')} > 0 THEN 0 ELSE 1 END, q.kind, q.no, q.key, q.payload, q.answer"
-        f"{_OF_KEY} WHERE q.learner_id = ? AND q.key IN ({{}}) AND {_STANDING}",
-        [txn.learner_id],
-        sorted(keys),
-    )
+    rows = txn.connection.rows_in(_REPLIES, [txn.learner_id], sorted(keys))
     return {
         key: Reply(kind, number, *said) for _, kind, number, key, *said in sorted(rows)
     }  # the last holds it

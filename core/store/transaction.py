@@ -6,11 +6,13 @@ the learner by its number, as all statements of an act do: a database that is sp
 
 from __future__ import annotations
 
+import os
+import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
-from secrets import randbits
+from random import Random
 from typing import Final, NamedTuple
 
 import msgspec
@@ -45,6 +47,9 @@ _NEXT: Final = ", ".join(f"next_{name}_no" for name in NUMBERED)
 
 _MAX_REMEMBERED: Final = 50_000
 _TOKEN_BITS: Final = 63
+_tokens: Final = Random()  # noqa: S311 - nobody is kept out by them; they only must not come twice
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_tokens.seed)
 _END: Final = (
     f"UPDATE learner SET revision = ?, token = ?, {', '.join(f'next_{name}_no = ?' for name in NUMBERED)}"
     " WHERE learner_id = ?"
@@ -282,7 +287,7 @@ class Transaction:
         self.revision: int = row[3]
         self.staged = Staged(*row[5:8])
         self._was_staged = self.staged.import_no > 0
-        self._token = randbits(_TOKEN_BITS)
+        self._token = _tokens.getrandbits(_TOKEN_BITS)
         self._next: dict[str, int] = dict(zip(NUMBERED, row[8:], strict=True))
         self._first_revision, self._first_next = self.revision, dict(self._next)
         self.epochs = Epochs(connection, self.learner_id)

@@ -22,6 +22,7 @@ from tests.bench import (
     engines,
     episodes,
     fleet,
+    growth,
     ingest,
     judged,
     judged_pages,
@@ -62,6 +63,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "episode-pages": episodes.data,
     "lint": episodes.lint,
     "engines": engines.side_by_side,
+    "growth": growth.grown,
     "disk": ingest.disk,
     "http-batch": doors.batch_of_runs,
     "http-reward": doors.one_reward,
@@ -77,6 +79,8 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "dashboard-memory": whole.dashboard_memory,
     "neighbours": neighbours.selection,
 }
+LONG: Final = frozenset({"growth"})
+"""Asked for by name, or with ``--full``: it fills two databases of a million runs."""
 
 
 def measured(names: Sequence[str], scale: Scale) -> list[Row]:
@@ -103,7 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for line in neighbours.missing():
         _say(line)
     _say(_HEAD)
-    rows = measured(chosen.only or list(BENCHMARKS), FULL if chosen.full else QUICK)
+    usual = [name for name in BENCHMARKS if chosen.full or name not in LONG]
+    rows = measured(chosen.only or usual, FULL if chosen.full else QUICK)
     if chosen.json is not None:
         chosen.json.write_bytes(msgspec.json.format(msgspec.json.encode(_told(known, rows))))
 

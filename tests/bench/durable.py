@@ -59,9 +59,7 @@ def one_reward(scale: Scale, folder: Path) -> list[Row]:
     driver = bare.connect(bare.copied(warm, folder / "base.db"))
     timed = pairs(
         lambda number: bare.write(driver, acts[number]),
-        lambda number: reward(
-            context, asked[number].arm, asked[number].value, reason=asked[number].reason
-        ),
+        lambda number: reward(context, asked[number].arm, asked[number].value, reason=asked[number].reason),
         n - 1,
         collect=False,
     )

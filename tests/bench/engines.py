@@ -40,6 +40,8 @@ _MANY: Final = 1_000
 _SLOW_MS: Final = 5.0
 """Where SQLite needs less, the way to the server is most of it, and the ratio is not judged."""
 _OF_PAGES: Final = 3.0
+_ASKED_BEFORE: Final = 12
+"""So often until a server has settled on its plan: five times it is sent a text, five times it looks at its values."""
 
 Work = Callable[[Context, int], object]
 Question = Callable[[Context], object]
@@ -188,6 +190,7 @@ def _an_arm(context: Context) -> str:  # noqa: ARG001 - the same in every world
 
 def _pages(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
     n_runs, n_judged = scale.n_page_runs, scale.n_page_evaluations
+    n_pairs = max(scale.n_page_pairs // 10, 1)
     worlds: dict[str, tuple[Callable[[Path], Context], Mapping[str, Question]]] = {
         f"{n_runs:,} runs": (lambda path: pages.filled(path, n_runs), _OF_RUNS),
         f"{n_judged:,} evaluations": (lambda path: judged_pages.judged(path, n_judged), _OF_EVALUATIONS),
@@ -198,12 +201,10 @@ def _pages(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
         served = context_at(server.fresh(folder / f"{what} served"))
         file.store.copy_to(served.store.database)
         for name, ask in questions.items():
-            timed = _timed((file, served), lambda context, _, ask=ask: ask(context), _often(scale))  # type: ignore[misc]
+            for _ in range(_ASKED_BEFORE):
+                ask(served)
+            timed = _timed((file, served), lambda context, _, ask=ask: ask(context), n_pairs)  # type: ignore[misc]
             goal = _OF_PAGES if timed.base_ms >= _SLOW_MS else None
             yield timed.row(f"PostgreSQL: page data: {name}, {what}", _BASE, goal)
         file.store.close()
         served.store.close()
-
-
-def _often(scale: Scale) -> int:
-    return max(scale.n_page_pairs // 10, 1)

@@ -65,6 +65,10 @@ class Scale:
     n_writers: int
     n_writes: int
     n_writer_rounds: int
+    n_grown_from: int
+    n_grown_to: int
+    n_grown_runs: int
+    n_grown_pairs: int
     n_summary_arms: int
     n_select_arms: int
     n_number_pairs: int
@@ -98,6 +102,10 @@ TINY: Final = Scale(
     n_writers=2,
     n_writes=3,
     n_writer_rounds=1,
+    n_grown_from=60,
+    n_grown_to=200,
+    n_grown_runs=20,
+    n_grown_pairs=1,
     n_summary_arms=300,
     n_select_arms=300,
     n_number_pairs=1,
@@ -130,6 +138,10 @@ QUICK: Final = Scale(
     n_writers=30,
     n_writes=40,
     n_writer_rounds=5,
+    n_grown_from=10_000,
+    n_grown_to=1_000_000,
+    n_grown_runs=2_000,
+    n_grown_pairs=7,
     n_summary_arms=100_000,
     n_select_arms=10_000,
     n_number_pairs=15,
@@ -162,6 +174,10 @@ FULL: Final = Scale(
     n_writers=30,
     n_writes=100,
     n_writer_rounds=9,
+    n_grown_from=10_000,
+    n_grown_to=1_000_000,
+    n_grown_runs=2_000,
+    n_grown_pairs=7,
     n_summary_arms=100_000,
     n_select_arms=10_000,
     n_number_pairs=51,

@@ -426,8 +426,8 @@ def test_few_round_trips(server: Server, wire: Callable[[Callable[[], object]], 
         record(context, run_of(f"first {next(number)}", arms=arms))
     asked: dict[str, tuple[Callable[[], object], int]] = {
         "run": (lambda: record(context, run_of(f"r{next(number)}", arms=arms)), 3),
-        "reward": (lambda: reward(context, "tool:other:a1", 0.5), 4),
-        "keyed reward": (lambda: reward(context, "tool:other:a1", 0.5, key=f"k{next(number)}"), 6),
+        "reward": (lambda: reward(context, "tool:other:a1", 0.5), 3),
+        "keyed reward": (lambda: reward(context, "tool:other:a1", 0.5, key=f"k{next(number)}"), 4),
         "frame": (lambda: queries.frame(context), 12),
         "page of runs": (lambda: queries.runs(context), 4),
         "posteriors": (lambda: queries.posteriors(context), 4),

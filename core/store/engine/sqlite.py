@@ -51,6 +51,8 @@ SQLITE: Final = sqlite3.sqlite_version
 _BUSY_TIMEOUT_S: Final = 30
 """How long SQLite tries to get past who has the file for itself, which is only for moments."""
 _CHECKPOINT_BYTES: Final = 4 << 20
+_CHECKED_ROWS: Final = 500
+"""Of so many rows and more the log may have grown by much since it was looked at."""
 _LOG_BYTES: Final = 1 << 20
 """The log is cut back to this once it has been folded back, or its size would tell nothing any more."""
 _KEPT_READERS: Final = 8
@@ -111,9 +113,14 @@ class Connection(port.Connection):
     ) -> None:
         """Many rows in a statement, which halves what each of them costs."""
         flat = iter(values)
-        names, width = ", ".join(columns), len(columns)
+        names, width = tuple(columns), len(columns)
         size = _ROWS_PER_STATEMENT * width
         rest = (learner_id, *islice(flat, size))
+        if len(rest) <= size:
+            if len(rest) > 1:
+                sql = _insert_sql(table, names, (len(rest) - 1) // width, upsert)
+                self._driver.execute(sql, rest)
+            return
 
         def filled() -> Iterator[tuple[Any, ...]]:
             nonlocal rest
@@ -121,17 +128,10 @@ class Connection(port.Connection):
                 yield rest
                 rest = (learner_id, *islice(flat, size))
 
-        def said(n_rows: int) -> str:
-            return _insert_sql(table, names, width, n_rows, upsert)
-
-        if len(rest) <= size:
-            if len(rest) > 1:
-                self._driver.execute(said((len(rest) - 1) // width), rest)
-            return
-        self._driver.executemany(said(_ROWS_PER_STATEMENT), filled())
+        self._driver.executemany(_insert_sql(table, names, _ROWS_PER_STATEMENT, upsert), filled())
         # A statement of just so many rows would be read by SQLite for this once, and takes longer than its rows.
         last = ((learner_id, *rest[at : at + width]) for at in range(1, len(rest), width))
-        self._driver.executemany(said(1), last)
+        self._driver.executemany(_insert_sql(table, names, 1, upsert), last)
 
     def amend(
         self, table: str, changes: Mapping[str, str], key: Sequence[str], rows: Sequence[Sequence[Any]]
@@ -168,10 +168,11 @@ def _parted(values: Sequence[Any]) -> Iterator[tuple[Sequence[Any], str]]:
 
 
 @lru_cache(maxsize=4 * _ROWS_PER_STATEMENT)
-def _insert_sql(table: str, names: str, width: int, n_rows: int, upsert: str) -> str:
+def _insert_sql(table: str, columns: tuple[str, ...], n_rows: int, upsert: str) -> str:
+    width = len(columns)
     rows = (range(2 + row * width, 2 + (row + 1) * width) for row in range(n_rows))
     marks = ", ".join(f"(?1, {', '.join(f'?{place}' for place in places)})" for places in rows)
-    return _spoken(f"INSERT INTO {table} (learner_id, {names}) VALUES {marks} {upsert}")
+    return _spoken(f"INSERT INTO {table} (learner_id, {', '.join(columns)}) VALUES {marks} {upsert}")
 
 
 @lru_cache(maxsize=64)
@@ -214,8 +215,10 @@ class Database(port.Database):
             driver = self._write_driver_at_path()
             driver.execute("BEGIN IMMEDIATE")
             is_ending = False
+            n_before = driver.total_changes
             try:
                 answer = work(Connection(driver, self._seen))
+                is_long = driver.total_changes - n_before > _CHECKED_ROWS or self._log_is_long()
                 is_ending = True
                 driver.execute("COMMIT")
             except BaseException:
@@ -225,7 +228,8 @@ class Database(port.Database):
                 raise
             finally:
                 self.has_written |= is_ending
-            self._checkpoint(driver)
+            if is_long:
+                self._checkpoint(driver)
         return answer
 
     @contextmanager
@@ -493,10 +497,17 @@ class Database(port.Database):
         What was written is on disk already: a fold that fails (a full disk, say) must not be told as a write
         that failed, and the next writer tries it again.
         """
-        with suppress(sqlite3.Error, OSError):
-            if os.stat(self._log).st_size > _CHECKPOINT_BYTES:  # noqa: PTH116 - after every write
+        with suppress(sqlite3.Error):
+            if self._log_is_long():
                 driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
                 self._leave_note()
+
+    def _log_is_long(self) -> bool:
+        """Asked before a commit: after it, whoever has waited for the disk asks for several times as long."""
+        try:
+            return os.stat(self._log).st_size > _CHECKPOINT_BYTES  # noqa: PTH116 - at every write
+        except OSError:
+            return False
 
 
 def copy_file(source: Path, target: Path) -> None:
