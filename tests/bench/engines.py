@@ -6,6 +6,7 @@ is asked through a socket of the same machine; what lies between two machines co
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,11 +19,13 @@ from core.flows.learn import record, record_all
 from core.flows.learners import learners
 from core.flows.queues import queues
 from core.flows.reward import reward, reward_all
+from core.settings import Located
 from tests.bench import episodes, judged_pages, pages
 from tests.bench.durable import orders, partly
 from tests.bench.harness import Pairs, Row, Scale, pairs
 from tests.bench.worlds import N_ARMS, context_at, runs, write_lines
 from tests.engine import Cluster
+from tests.store.crowd import Writer, all_write
 from tests.store.postgres import address
 
 SETTINGS: Final = (
@@ -36,12 +39,16 @@ SETTINGS: Final = (
 """``fsync``, ``synchronous_commit`` and ``full_page_writes`` are on, as they come."""
 _BASE: Final = "SQLite, on the same disk"
 _WARM: Final = 20
+_ARM: Final = "tool:other:tool_00007"
 _MANY: Final = 1_000
 _SLOW_MS: Final = 5.0
 """Where SQLite needs less, the way to the server is most of it, and the ratio is not judged."""
 _OF_PAGES: Final = 3.0
+_OF_WAITS: Final = 12.0
+_KEYED: Final = 20
+"""Rewards that each of many writers gives."""
 _ASKED_BEFORE: Final = 12
-"""So often until a server has settled on its plan: five times it is sent a text, five times it looks at its values."""
+"""So often until a server has settled on its plan: five times it is sent a text, five times it looks at values."""
 
 Work = Callable[[Context, int], object]
 Question = Callable[[Context], object]
@@ -60,6 +67,7 @@ def side_by_side(scale: Scale, folder: Path) -> list[Row]:
         return [
             *_imports(scale, folder, server),
             *_acts(scale, folder, server),
+            *_writers(scale, folder, server),
             *_pages(scale, folder, server),
         ]
 
@@ -145,6 +153,52 @@ def _check(file: Context, served: Context) -> None:
         raise AssertionError("both engines must come to the same posteriors")
 
 
+# Many writers
+
+
+def _writers(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
+    """How evenly who writes waits, of many processes that do at the same time."""
+    n = scale.n_writers
+    for whose in ("one learner", "each its own"):
+        for engine in ("SQLite", "PostgreSQL"):
+            place = folder / f"{whose}.db"
+            at = place if engine == "SQLite" else server.fresh(folder / f"{whose} served")
+            waits, all_ms = _crowd(at, n, whose)
+            usual, late = statistics.median(waits), statistics.quantiles(waits, n=100)[98]
+            rate = n * _KEYED / all_ms * 1_000
+            yield Row(
+                name=f"{engine}: {n} writers, {whose}: a long wait",
+                base="the wait of half of them",
+                figure=late / usual,
+                goal=_OF_WAITS if engine == "PostgreSQL" else None,
+                base_ms=usual,
+                ours_ms=late,
+                n=len(waits),
+                note=f"at most {max(waits):.0f} ms; {rate:.0f} rewards a second; all kept once",
+            )
+
+
+def _crowd(place: Located, n_writers: int, whose: str) -> tuple[list[float], float]:
+    """Every wait, and how long it took until all had written; fails where one failed, or one reward is not there."""
+    names = ["all" if whose == "one learner" else f"own {number}" for number in range(n_writers)]
+    context = context_at(place)
+    for name in set(names):
+        record_all(context.of(name), list(runs(_WARM)))
+    context.store.settle()
+    told = all_write([Writer(place, name, _ARM, f"w{at}", _KEYED) for at, name in enumerate(names)])
+    problems = [one.problem for one in told if one.problem]
+    kept = {(name, each) for name, one in zip(names, told, strict=True) for each in one.ids}
+    found = sum(
+        len(queries.rewards(context.of(name), limit=n_writers * (_KEYED + 1))) - names.count(name)
+        for name in set(names)
+    )
+    is_clean = queries.verify(context).clean
+    context.store.close()
+    if problems or len(kept) != n_writers * _KEYED or found != len(kept) or not is_clean:
+        raise AssertionError(f"every reward must be kept once, got {found} of {len(kept)}: {problems[:1]}")
+    return [wait for one in told for wait in one.waits_ms], max(sum(one.waits_ms) for one in told)
+
+
 # What pages ask
 
 _OF_RUNS: Final[Mapping[str, Question]] = {
@@ -157,9 +211,9 @@ _OF_RUNS: Final[Mapping[str, Question]] = {
     "savings": queries.savings,
     "runs with their heat map": queries.seen_runs,
     "one run": lambda context: queries.run(context, "run-00000007"),
-    "an arm's path": lambda context: queries.arm_path(context, _an_arm(context)),
-    "an arm's runs": lambda context: queries.arm_runs(context, _an_arm(context)),
-    "an arm's ledger": lambda context: queries.arm_ledger(context, _an_arm(context)),
+    "an arm's path": lambda context: queries.arm_path(context, _ARM),
+    "an arm's runs": lambda context: queries.arm_runs(context, _ARM),
+    "an arm's ledger": lambda context: queries.arm_ledger(context, _ARM),
     "unread": queries.unread,
     "rewards": queries.rewards,
     "audit": queries.changes,
@@ -182,10 +236,6 @@ _OF_EPISODES: Final[Mapping[str, Question]] = {
     "one episode": lambda context: queries.episode(context, "e0"),
     "episodes without": queries.without_episode,
 }
-
-
-def _an_arm(context: Context) -> str:  # noqa: ARG001 - the same in every world
-    return "tool:other:tool_00007"
 
 
 def _pages(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:

@@ -1,0 +1,50 @@
+"""Thirty processes write to one database at the same time: nobody fails, and every reward is kept once."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.learn import record
+from core.records.actor import Actor
+from core.settings import Located
+from core.store.store import Store
+from tests.engine import Cluster
+from tests.flows.world import run_of
+from tests.store.crowd import Writer, all_write
+from tests.store.postgres import address
+
+pytestmark = pytest.mark.of_file  # it asks each engine by itself
+ARM = "tool:other:a"
+N_WRITERS, N_REWARDS = 30, 20
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_thirty_processes_are_all_kept_once(engine: str, tmp_path: Path) -> None:
+    if engine == "sqlite":
+        _are_kept_once(tmp_path / "a.db")
+        return
+    with address() as place, closing(Cluster(place)) as cluster:
+        _are_kept_once(cluster.fresh(tmp_path / "a.db"))
+
+
+def _are_kept_once(place: Located) -> None:
+    context = Context(store=Store(place), actor=Actor(name="mara"))
+    with closing(context.store):
+        record(context, run_of("r", arms=["a"]))
+        writers = [
+            Writer(place, "default", ARM, f"writer {number}", N_REWARDS, n_sent=2)
+            for number in range(N_WRITERS)
+        ]
+        told = all_write(writers)
+        assert [one.problem for one in told if one.problem] == []
+        ids = [one.ids for one in told]
+        assert all(mine[::2] == mine[1::2] for mine in ids), "sent again it is the same reward"
+        assert len({each for mine in ids for each in mine}) == N_WRITERS * N_REWARDS
+        kept = queries.rewards(context, limit=10_000)
+        assert len(kept) == N_WRITERS * (N_REWARDS + 1)
+        assert queries.verify(context).clean
