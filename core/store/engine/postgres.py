@@ -50,9 +50,10 @@ _SCHEMA, _IMPORT = 1, 2
 """Our advisory locks: under which number, and what for."""
 _WRITE: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED"
 _READ: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_ROWS_FIRST: Final = 16
 _ROWS_AT_ONCE: Final = 2_000
 _VALUES_AT_ONCE: Final = 100_000
-"""Rows that are asked for, and values that are sent, at a time."""
+"""Rows that are asked for at first and later, and values that are sent, at a time."""
 _ROWS_COPIED: Final = 256
 """From so many rows on they are copied; fewer go as arrays, which are one statement however many there are."""
 _KEPT_TEXTS: Final = 2_048
@@ -134,18 +135,26 @@ class Connection(port.Connection):
         return found
 
     def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        """By a cursor of the server, which ends with the transaction."""
-        self.flush()
+        """By a cursor of the server, which ends with the transaction. The first few rows come along with it: who asks
+        for rows one by one often needs no more, and the server need not look for the others.
+        """
         name = f"armscope_{next(self._names)}".encode()
-        self._ask(b"DECLARE %s NO SCROLL CURSOR FOR %s" % (name, _said(sql)), values)
-        return self._fetched(name)
+        with self._driver.pipeline():
+            self._send()
+            RawCursor(self._driver).execute(
+                b"DECLARE %s NO SCROLL CURSOR FOR %s" % (name, _said(sql)), values
+            )
+            few = RawCursor(self._driver).execute(_fetch(name, _ROWS_FIRST), prepare=False)
+        return self._fetched(name, few.fetchall())
 
-    def _fetched(self, name: bytes) -> Iterator[Row]:
-        fetch = b"FETCH FORWARD %d FROM %s" % (_ROWS_AT_ONCE, name)
-        while rows := RawCursor(self._driver).execute(fetch, prepare=False).fetchall():
+    def _fetched(self, name: bytes, few: list[Row]) -> Iterator[Row]:
+        rows, n_asked = few, _ROWS_FIRST
+        while rows:
             yield from rows
-            if len(rows) < _ROWS_AT_ONCE:
+            if len(rows) < n_asked:
                 break
+            n_asked = min(n_asked * _ROWS_FIRST, _ROWS_AT_ONCE)
+            rows = RawCursor(self._driver).execute(_fetch(name, n_asked), prepare=False).fetchall()
         RawCursor(self._driver).execute(b"CLOSE %s" % name, prepare=False)
 
     def columns(self, sql: str, values: Sequence[Any] = ()) -> list[list[Any]]:
@@ -239,6 +248,10 @@ class Connection(port.Connection):
             b"SELECT pg_catalog.pg_database_size(pg_catalog.current_database())"
         ).fetchall()
         return int(size)
+
+
+def _fetch(name: bytes, n_rows: int) -> bytes:
+    return b"FETCH FORWARD %d FROM %s" % (n_rows, name)
 
 
 def _named(columns: Sequence[str]) -> str:
