@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, overload
 
 from sqlalchemy import Connection as Transacted
 
@@ -17,6 +17,11 @@ from core.settings import Located
 
 Row = tuple[Any, ...]
 T = TypeVar("T")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+T5 = TypeVar("T5")
 
 
 class Distribution(NamedTuple):
@@ -74,6 +79,42 @@ class Connection(ABC):
         ``head`` are the values before the list, ``tail`` those after it. A long list is asked for in parts, so
         neither order nor sums of the whole may be left to the statement.
         """
+
+    @overload
+    def together(self, a: Callable[[], T1], b: Callable[[], T2], /) -> tuple[T1, T2]: ...
+
+    @overload
+    def together(
+        self, a: Callable[[], T1], b: Callable[[], T2], c: Callable[[], T3], /
+    ) -> tuple[T1, T2, T3]: ...
+
+    @overload
+    def together(
+        self, a: Callable[[], T1], b: Callable[[], T2], c: Callable[[], T3], d: Callable[[], T4], /
+    ) -> tuple[T1, T2, T3, T4]: ...
+
+    @overload
+    def together(
+        self,
+        a: Callable[[], T1],
+        b: Callable[[], T2],
+        c: Callable[[], T3],
+        d: Callable[[], T4],
+        e: Callable[[], T5],
+        /,
+    ) -> tuple[T1, T2, T3, T4, T5]: ...
+
+    @overload
+    def together(self, *works: Callable[[], T]) -> tuple[T, ...]: ...
+
+    def together(self, *works: Callable[[], Any]) -> tuple[Any, ...]:
+        """What each of several pieces of work answers, none of which needs what another does.
+
+        What they ask is asked for at once where the server is some way off: as often as the longest of them asks,
+        not as often as all of them. Elsewhere they are done one after the other. If one raises, the others may have
+        been done, in part or not at all.
+        """
+        return tuple([work() for work in works])
 
     @abstractmethod
     def run(self, sql: str, values: Sequence[Any] = ()) -> None:

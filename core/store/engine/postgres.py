@@ -4,6 +4,10 @@ Writers begin ``READ COMMITTED``; the learner's row, which a write updates first
 never wait for each other. Readers begin ``REPEATABLE READ READ ONLY``. Advisory locks order who makes the schema and
 who imports in parts, and nobody else. A connection that is lost takes what was remembered with it, and a write that
 came to nothing is done again.
+
+A server is some way off, so as little as may be waits for it: a transaction begins along with its first statement,
+what changes rows goes along with what is asked next, and independent questions go together. Nobody waits for the end
+of what was only read.
 """
 
 from __future__ import annotations
@@ -12,13 +16,16 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import lru_cache, partial
 from itertools import chain, count, islice, repeat
+from selectors import EVENT_READ, DefaultSelector
 from typing import Any, Final, NoReturn
 from weakref import finalize
 
 import numpy as np
 import psycopg
+from greenlet import getcurrent, greenlet
 from psycopg import RawCursor
 from psycopg.adapt import Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict
@@ -86,31 +93,89 @@ def _said(sql: str, kind: str = "") -> bytes:
     return "'".join(parts).encode()
 
 
+Asked = tuple[bytes, Sequence[Any]]
+"""A statement, and its values."""
+
+
+class _Asker(greenlet):
+    """One of several that ask together: it stops wherever it asks, until what the others ask is known, too."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        super().__init__(work)
+        self.gr_context = copy_context()
+
+
 class Connection(port.Connection):
     """A driver connection inside one transaction."""
 
     looks_after_itself = True
     file = ()
 
-    def __init__(self, driver: psycopg.Connection[Any], begin: bytes | None = None) -> None:
-        """``begin``: what opens the transaction, along with the first statement; then changes wait, too."""
+    def __init__(
+        self,
+        driver: psycopg.Connection[Any],
+        begin: bytes | None = None,
+        *,
+        renewed: Callable[[], psycopg.Connection[Any]] | None = None,
+    ) -> None:
+        """``begin`` opens the transaction, along with the first statement. Changes wait, too, unless it is
+        ``renewed``: then it is for reading, and this gives another connection in the place of one that was lost
+        before anything was asked.
+        """
         self._driver = driver
+        self._renewed = renewed
         self._names = count()
-        self._most_waiting = 1 if begin is None else _MOST_WAITING
-        self._waiting: list[tuple[bytes, Sequence[Any]]] = [] if begin is None else [(begin, ())]
+        self._most_waiting = 1 if begin is None or renewed is not None else _MOST_WAITING
+        self._waiting: list[Asked] = [] if begin is None else [(begin, ())]
 
     def _ask(self, sql: bytes, values: Sequence[Any] = ()) -> RawCursor[Any]:
         """Execute a statement after all that waits, in one round trip."""
-        if not self._waiting:
-            return RawCursor(self._driver).execute(sql, values)
+        (cursor,) = self._ask_all([(sql, values)])
+        return cursor
+
+    def _ask_all(self, asked: list[Asked]) -> list[RawCursor[Any]]:
+        """The same for several; who asks together with others leaves it to whoever brought them together."""
+        asker = getcurrent()
+        if isinstance(asker, _Asker):
+            told: list[RawCursor[Any]] = asker.parent.switch(asked)
+            return told
+        while True:
+            try:
+                return self._sent(asked)
+            except psycopg.OperationalError as problem:
+                if self._renewed is None or not is_lost(problem):
+                    raise
+                self._driver, self._waiting = self._renewed(), [(_READ, ())]
+
+    def _sent(self, asked: list[Asked]) -> list[RawCursor[Any]]:
+        if not self._waiting and len(asked) == 1:
+            return [_executed(self._driver, *asked[0])]
         with self._driver.pipeline():
             self._send()
-            return RawCursor(self._driver).execute(sql, values)
+            cursors = [_executed(self._driver, sql, values) for sql, values in asked]
+        self._renewed = None  # from here on it is of one moment
+        return cursors
+
+    def together(self, *works: Callable[[], Any]) -> tuple[Any, ...]:
+        askers = [_Asker(work) for work in works]
+        try:
+            return self._answered(askers)
+        finally:
+            for asker in askers:
+                asker.throw()  # where one failed, the others wait for nothing
+
+    def _answered(self, askers: list[_Asker]) -> tuple[Any, ...]:
+        said = [asker.switch() for asker in askers]
+        while waiting := [place for place, asker in enumerate(askers) if not asker.dead]:
+            told = iter(self._ask_all([one for place in waiting for one in said[place]]))
+            for place in waiting:
+                said[place] = askers[place].switch(list(islice(told, len(said[place]))))
+        return tuple(said)
 
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, []
         for sql, values in waiting:
-            RawCursor(self._driver).execute(sql, values)
+            _executed(self._driver, sql, values)
 
     def _later(self, sql: bytes, values: Sequence[Any]) -> None:
         self._waiting.append((sql, tuple(values)))
@@ -139,12 +204,12 @@ class Connection(port.Connection):
         for rows one by one often needs no more, and the server need not look for the others.
         """
         name = f"armscope_{next(self._names)}".encode()
-        with self._driver.pipeline():
-            self._send()
-            RawCursor(self._driver).execute(
-                b"DECLARE %s NO SCROLL CURSOR FOR %s" % (name, _said(sql)), values
-            )
-            few = RawCursor(self._driver).execute(_fetch(name, _ROWS_FIRST), prepare=False)
+        _, few = self._ask_all(
+            [
+                (b"DECLARE %s NO SCROLL CURSOR FOR %s" % (name, _said(sql)), values),
+                (_fetch(name, _ROWS_FIRST), ()),
+            ]
+        )
         return self._fetched(name, few.fetchall())
 
     def _fetched(self, name: bytes, few: list[Row]) -> Iterator[Row]:
@@ -154,8 +219,8 @@ class Connection(port.Connection):
             if len(rows) < n_asked:
                 break
             n_asked = min(n_asked * _ROWS_FIRST, _ROWS_AT_ONCE)
-            rows = RawCursor(self._driver).execute(_fetch(name, n_asked), prepare=False).fetchall()
-        RawCursor(self._driver).execute(b"CLOSE %s" % name, prepare=False)
+            rows = self._ask(_fetch(name, n_asked)).fetchall()
+        self._waiting.append((b"CLOSE %s" % name, ()))
 
     def columns(self, sql: str, values: Sequence[Any] = ()) -> list[list[Any]]:
         asked = self._ask(_said(sql), values)
@@ -252,6 +317,11 @@ class Connection(port.Connection):
 
 def _fetch(name: bytes, n_rows: int) -> bytes:
     return b"FETCH FORWARD %d FROM %s" % (n_rows, name)
+
+
+def _executed(driver: psycopg.Connection[Any], sql: bytes, values: Sequence[Any]) -> RawCursor[Any]:
+    """What a cursor brings is of another kind each time, so its statement is none to be prepared."""
+    return RawCursor(driver).execute(sql, values, prepare=False if sql.startswith(b"FETCH ") else None)
 
 
 def _named(columns: Sequence[str]) -> str:
@@ -483,14 +553,14 @@ class Database(port.Database):
 
     def _written(self, work: Callable[[port.Connection], T], *, is_told_apart: bool = True) -> T:
         """``is_told_apart``: whether it can be found out if it landed; else as little as may be goes with its end."""
-        with translated(self.place, "write", unless=is_passing), self._lent() as driver:
-            connection = Connection(driver, _WRITE)
+        with translated(self.place, "write", unless=is_passing), self._lent() as loan:
+            connection = Connection(loan.driver, _WRITE)
             answer = work(connection)
             if not is_told_apart:
                 connection.flush()
             try:
                 self.has_written = True
-                _commit(connection, driver, self.place)
+                _commit(connection, loan.driver, self.place)
             except psycopg.Error as problem:
                 if is_lost(problem):
                     raise _LostAtEnd(answer) from problem
@@ -517,44 +587,17 @@ class Database(port.Database):
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with translated(self.place, "read"), self._lent(_READ) as driver:
-            yield Connection(driver)
+        with translated(self.place, "read"), self._lent() as loan:
+            yield Connection(loan.driver, _READ, renewed=loan.renew)
 
     @contextmanager
-    def _lent(self, begin: bytes | None = None) -> Iterator[psycopg.Connection[Any]]:
-        """A connection, begun if so told, which is nobody else's meanwhile; what is not committed is taken back.
-
-        One that was lost while nobody used it is replaced by a new one.
-        """
-        lent = self._begun(begin)
-        driver = _driver_of(lent)
+    def _lent(self) -> Iterator[_Loan]:
+        """A connection which is nobody else's meanwhile; what is not committed is taken back."""
+        loan = _Loan(self._pool, self.remembered)
         try:
-            yield driver
+            yield loan
         finally:
-            _end(driver)
-            if driver.closed:
-                lent.invalidate()
-            lent.close()
-
-    def _begun(self, begin: bytes | None) -> PoolProxiedConnection:
-        while True:
-            try:
-                lent = self._pool.connect()
-            except NoneFree as problem:
-                raise psycopg.errors.TooManyConnections from problem
-            driver = _driver_of(lent)
-            if begin is None:
-                return lent
-            try:
-                RawCursor(driver).execute(begin, prepare=False)
-            except psycopg.OperationalError as problem:
-                lent.invalidate()
-                lent.close()
-                if not is_lost(problem):
-                    raise
-                self.remembered.clear()  # the next is another's, or a new one, which says why it can't be had
-            else:
-                return lent
+            loan.end()
 
     @contextmanager
     def importing(self, waiting: Callable[[], None] | None) -> Iterator[None]:
@@ -576,9 +619,10 @@ class Database(port.Database):
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Be the one that makes the schema or changes it."""
-        with translated(self.place, "write"), self._lent() as driver:
-            RawCursor(driver).execute(_WRITE, prepare=False)
-            Connection(driver).rows("SELECT pg_advisory_xact_lock(?::int, ?::int)", [_AREA, _SCHEMA])
+        with translated(self.place, "write"), self._lent() as loan:
+            Connection(loan.driver, _WRITE).rows(
+                "SELECT pg_advisory_xact_lock(?::int, ?::int)", [_AREA, _SCHEMA]
+            )
             yield
 
     making = locked
@@ -607,15 +651,15 @@ class Database(port.Database):
 
     def scour(self) -> bool:
         """Remove what is erased from the server's tables; its log of writes and its own backups are out of reach."""
-        with translated(self.place, "write"), self._lent() as driver:
+        with translated(self.place, "write"), self._lent() as loan:
             for table in sorted(metadata.tables):
-                RawCursor(driver).execute(f'VACUUM "{table}"'.encode(), prepare=False)
+                RawCursor(loan.driver).execute(f'VACUUM "{table}"'.encode(), prepare=False)
         return True
 
     def settle(self) -> None:
         """Count the tables, so that the server knows which way to take to few rows of many."""
-        with translated(self.place, "write"), self._lent() as driver:
-            RawCursor(driver).execute(b"ANALYZE", prepare=False)
+        with translated(self.place, "write"), self._lent() as loan:
+            RawCursor(loan.driver).execute(b"ANALYZE", prepare=False)
 
     def distribute(self) -> Distribution:
         with self.migrating() as (_, connection):
@@ -670,6 +714,40 @@ def _prepare(driver: psycopg.Connection[Any], place: Server) -> None:
         RawCursor(driver).execute(b"SET synchronous_commit = on", prepare=False)
 
 
+class _Loan:
+    """A connection of the pool while somebody has it; what is not committed by then is taken back."""
+
+    def __init__(self, pool: QueuePool, remembered: dict[str, Any]) -> None:
+        self._pool = pool
+        self._remembered = remembered
+        self._lend()
+
+    def _lend(self) -> None:
+        try:
+            self._lent: PoolProxiedConnection = self._pool.connect()
+        except NoneFree as problem:
+            raise psycopg.errors.TooManyConnections from problem
+        driver = self._lent.driver_connection
+        assert isinstance(driver, psycopg.Connection)  # noqa: S101 - narrows the pool's Any
+        self.driver: psycopg.Connection[Any] = driver
+        if not _has_ended(driver):
+            self.renew()
+
+    def renew(self) -> psycopg.Connection[Any]:
+        """Another, in the place of one that was lost while nobody used it; what was remembered by it goes, too."""
+        self._lent.invalidate()
+        self._lent.close()
+        self._remembered.clear()  # the next is another's, or a new one, which says why it can't be had
+        self._lend()
+        return self.driver
+
+    def end(self) -> None:
+        _end(self.driver)
+        if self.driver.closed:
+            self._lent.invalidate()
+        self._lent.close()
+
+
 class _LostAtEnd(Exception):
     """The connection was lost while the server committed what ``answer`` tells of."""
 
@@ -696,21 +774,35 @@ def _commit(connection: Connection, driver: psycopg.Connection[Any], place: Serv
 
 
 def _end(driver: psycopg.Connection[Any]) -> None:
-    """Take back what is not committed; a connection that can't is closed."""
+    """Take back what is not committed, without waiting to hear that it is; a connection that can't is closed."""
     status = driver.info.transaction_status
     if status == TransactionStatus.IDLE:
         return
     if status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}:
         with suppress(psycopg.Error):
-            RawCursor(driver).execute(b"ROLLBACK", prepare=False)
-            return
+            driver.pgconn.send_query(b"ROLLBACK")
+            if driver.pgconn.flush() == 0:
+                return
     driver.close()
 
 
-def _driver_of(lent: PoolProxiedConnection) -> psycopg.Connection[Any]:
-    driver = lent.driver_connection
-    assert isinstance(driver, psycopg.Connection)  # noqa: S101 - narrows the pool's Any
-    return driver
+def _has_ended(driver: psycopg.Connection[Any]) -> bool:
+    """Hear that what was read on it has ended; False where it was lost meanwhile."""
+    told = driver.pgconn
+    with suppress(psycopg.Error):
+        while told.transaction_status == TransactionStatus.ACTIVE:
+            told.consume_input()
+            while told.is_busy():
+                _wait_for(told.socket)
+                told.consume_input()
+            told.get_result()
+    return told.transaction_status == TransactionStatus.IDLE
+
+
+def _wait_for(socket: int) -> None:
+    with DefaultSelector() as selector:
+        selector.register(socket, EVENT_READ)
+        selector.select()
 
 
 @contextmanager
